@@ -1,0 +1,24 @@
+"""wyrm: a statically-typed node graph for automatic differentiation."""
+
+from wyrm import _bind  # binds the conveniences of nodes to the rooms that provide them
+from wyrm.engine import Timing, run, time_ops, watch_nan
+from wyrm.grad import grad, jvp, value_and_grad, vjp
+from wyrm.node import (
+    ZERO,
+    Constant,
+    IndexConstant,
+    IndexInput,
+    IndexNode,
+    IndexTensor,
+    Input,
+    Node,
+    Parameter,
+    Tensor,
+    Undefined,
+)
+from wyrm.ops import random
+from wyrm.ops.comparison import where
+from wyrm.ops.elementwise import Binary, Elementwise, Unary
+from wyrm.ops.product import einsum
+from wyrm.ops.slicing import concatenate, stack
+from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim

@@ -1,0 +1,23 @@
+"""Data sets, batches, splits, and readers of common files."""
+
+from wyrm.data.dataset import Dataset
+from wyrm.data.generated import low_rank_preferences
+from wyrm.data.idx import read_idx
+from wyrm.data.interactions import Interactions
+from wyrm.data.loader import Loader
+from wyrm.data.movielens import read_movielens
+from wyrm.data.split import split_by_group, train_test_split
+from wyrm.data.text import load_text_dataset, read_text
+
+__all__ = [
+    "Dataset",
+    "Interactions",
+    "Loader",
+    "load_text_dataset",
+    "low_rank_preferences",
+    "read_idx",
+    "read_movielens",
+    "read_text",
+    "split_by_group",
+    "train_test_split",
+]

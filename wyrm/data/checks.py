@@ -1,0 +1,30 @@
+"""Checks of plain options, shared by everything that takes a count, a seed or a fraction."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wyrm.errors import DataError, DTypeError
+
+
+def whole_number(name: str, value: object, minimum: int) -> int:
+    """`value` as an int of at least `minimum`; a float or a bool is refused rather than rounded."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise DTypeError(
+            f"{name} is {value!r}, a {type(value).__name__}; expected a whole number of at least {minimum}. "
+            f"Pass an int."
+        )
+    if value < minimum:
+        raise DataError(f"{name} is {value}; expected a whole number of at least {minimum}.")
+    return int(value)
+
+
+def fraction(name: str, value: object) -> float:
+    """`value` as a float strictly between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise DTypeError(f"{name} is {value!r}, a {type(value).__name__}; expected a number between 0 and 1.")
+    if not 0.0 < value < 1.0:
+        raise DataError(
+            f"{name} is {value}; expected a fraction above 0 and below 1, such as 0.2 for one part in five."
+        )
+    return float(value)

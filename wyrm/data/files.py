@@ -1,0 +1,31 @@
+"""Opening a data file, with one wording for one that cannot be opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+from wyrm.errors import DataError
+
+FilePath: TypeAlias = str | os.PathLike[str]
+
+
+@contextmanager
+def open_data_file(path: FilePath) -> Iterator[BinaryIO]:
+    """The file, open for reading bytes."""
+    try:
+        file = Path(path).open("rb")
+    except FileNotFoundError as error:
+        raise DataError(
+            f"no such file: {os.fspath(path)!r}. Give the path of an existing data file (examples take it as --data)."
+        ) from error
+    except OSError as error:
+        raise DataError(
+            f"cannot read {os.fspath(path)!r}: {error.strerror}. "
+            f"Give the path of a readable data file (examples take it as --data)."
+        ) from error
+    with file:
+        yield file

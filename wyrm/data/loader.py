@@ -1,0 +1,123 @@
+"""Batches of a data set, in an order that depends on the seed and the epoch alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wyrm.data.checks import whole_number
+from wyrm.data.dataset import Dataset
+from wyrm.errors import DataError, DTypeError, NotFinite, ShapeError
+
+
+def _cumulative(weights: ArrayLike, rows: int) -> NDArray[np.float64]:
+    """The weights of all rows up to each, as a fraction of the total."""
+    given = np.asarray(weights)
+    if given.dtype.kind not in "iufb":
+        raise DTypeError(f"weights have dtype {given.dtype}; expected numbers.")
+    if given.shape != (rows,):
+        raise ShapeError(f"weights have shape {given.shape} for {rows} rows; expected ({rows},), one for each row.")
+    values = given.astype(np.float64)
+    finite = np.isfinite(values)
+    if not finite.all():
+        row = int(finite.argmin())
+        raise NotFinite(f"weights hold {values[row]} for row {row}; expected finite numbers of at least 0.")
+    if values.min() < 0:
+        row = int((values < 0).argmax())
+        raise DataError(f"weights hold {values[row]} for row {row}; expected at least 0, where 0 means never.")
+    if values.max() == 0:
+        raise DataError(f"all {rows} weights are zero, so no row can be drawn; give at least one row a weight above 0.")
+    # Only ratios matter, and scaled weights cannot overflow in the sum.
+    cumulative = np.cumsum(values / values.max())
+    return np.asarray(cumulative / cumulative[-1])
+
+
+class Loader:
+    """Batches of a `Dataset`: each is a dict from a column's name to an array of shape (batch, ...).
+
+    Iterating makes one pass, an epoch, and iterating again makes the next. The order is a function of
+    (`seed`, epoch) alone: two loaders made alike give the same batches. `loader.epoch` is the number of the next
+    pass; assign it to continue an earlier training.
+
+    With `shuffle` each epoch visits every row once in a new order, without it in the order of the data set. With
+    `weights`, of shape (rows,), an epoch draws as many rows as the data set has, with replacement, each with a
+    probability in proportion to its weight. The last batch may be smaller, unless `drop_last` leaves it out. Batches
+    are copies, so that changing one leaves the data set alone.
+
+    Raises:
+        DTypeError: `batch_size` or `seed` is no integer, or `weights` are no numbers.
+        DataError: `batch_size` is below 1, `seed` below 0, a weight negative or all zero, `weights` are given with
+            `shuffle=False`, or `drop_last` leaves no batch at all.
+        ShapeError: `weights` are not one for each row.
+        NotFinite: a weight is NaN or infinite.
+
+    >>> loader = Loader(Dataset(x=[0, 1, 2, 3, 4]), batch_size=2, shuffle=False)
+    >>> len(loader)
+    3
+    >>> [batch["x"].tolist() for batch in loader]
+    [[0, 1], [2, 3], [4]]
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        batch_size: int,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+        weights: ArrayLike | None = None,
+    ) -> None:
+        self.dataset = dataset
+        self.batch_size = whole_number("batch_size", batch_size, minimum=1)
+        self.shuffle = shuffle
+        self.seed = whole_number("seed", seed, minimum=0)
+        self.drop_last = drop_last
+        self._epoch = 0
+        self._cumulative = None if weights is None else _cumulative(weights, len(dataset))
+        if weights is not None and not shuffle:
+            raise DataError(
+                "weights draw rows at random, which shuffle=False forbids. Leave out one of the two: without weights "
+                "the rows come in their order, with weights shuffle stays True."
+            )
+        if drop_last and self.batch_size > len(dataset):
+            raise DataError(
+                f"batch_size={self.batch_size} with drop_last=True leaves no batch of a data set of {len(dataset)} "
+                f"rows. Use a batch_size of at most {len(dataset)}, or drop_last=False."
+            )
+
+    @property
+    def epoch(self) -> int:
+        """The number of the next pass, from 0."""
+        return self._epoch
+
+    @epoch.setter
+    def epoch(self, number: int) -> None:
+        self._epoch = whole_number("epoch", number, minimum=0)
+
+    def __len__(self) -> int:
+        whole, rest = divmod(len(self.dataset), self.batch_size)
+        return whole + (1 if rest and not self.drop_last else 0)
+
+    def __iter__(self) -> Iterator[dict[str, NDArray[Any]]]:
+        # Counted here, not inside the generator: a pass is numbered when it is asked for, not at its first batch.
+        order = self._order(self._epoch)
+        self._epoch += 1
+        return self._batches(order)
+
+    def _order(self, epoch: int) -> NDArray[np.intp]:
+        rows = len(self.dataset)
+        if not self.shuffle:
+            return np.arange(rows)
+        generator = np.random.default_rng([self.seed, epoch])
+        if self._cumulative is None:
+            return generator.permutation(rows)
+        # The first row whose cumulative weight is above the draw; a row of weight 0 is never the first.
+        return self._cumulative.searchsorted(generator.random(rows), side="right")
+
+    def _batches(self, order: NDArray[np.intp]) -> Iterator[dict[str, NDArray[Any]]]:
+        for batch in range(len(self)):
+            rows = order[batch * self.batch_size : (batch + 1) * self.batch_size]
+            yield {name: column.take(rows, axis=0) for name, column in self.dataset.columns.items()}

@@ -1,0 +1,73 @@
+"""What the calls of a formula mean to NumPy, bound to arrays that are there already: nothing is allocated in a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.node.base import BaseNode
+from wyrm.ops.formula import MASKS, Attribute, Operand, Result, parse
+
+_NAMES = {"abs": "absolute"}
+
+
+def _function(name: str) -> Callable[..., Any]:
+    if name == "erf":
+        from scipy.special import erf
+
+        return erf  # type: ignore[no-any-return]  # a ufunc
+    return getattr(np, _NAMES.get(name, name))  # type: ignore[no-any-return]  # the ufunc of that name
+
+
+class Scratch:
+    """Intermediate arrays, one per shape, dtype and place in a formula, shared by all steps of a plan."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[tuple[Any, ...], NDArray[Any]] = {}
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any], place: int) -> NDArray[Any]:
+        key = (shape, dtype, place)
+        if key not in self._arrays:
+            self._arrays[key] = np.empty(shape, dtype)
+        return self._arrays[key]
+
+
+def formula_steps(
+    node: BaseNode[Any, Any], operands: list[NDArray[Any]], out: NDArray[Any], scratch: Scratch
+) -> list[Callable[[], Any]]:
+    """Calls without arguments that compute the node's formula from `operands` into `out`."""
+    assert node.formula is not None
+    floats = [operand.dtype for operand in operands if operand.dtype.kind == "f"]
+    number = node.dtype if node.dtype.kind == "f" else floats[0] if floats else np.dtype(np.float32)
+    calls = parse(node.formula)
+    results: list[NDArray[Any]] = []
+    steps: list[Callable[[], Any]] = []
+    for place, call in enumerate(calls):
+        arguments: list[NDArray[Any]] = []
+        for argument in call.arguments:
+            match argument:
+                case Operand(position):
+                    arguments.append(operands[position])
+                case Result(position):
+                    arguments.append(results[position])
+                case Attribute(name):
+                    arguments.append(np.asarray(getattr(node, name), number))
+                case _:
+                    arguments.append(np.asarray(argument, number))
+        if place == len(calls) - 1:
+            result = out
+        else:
+            shape = np.broadcast_shapes(*(argument.shape for argument in arguments))
+            dtype = np.dtype(np.bool_) if call.function in MASKS else number
+            result = scratch.array(shape, dtype, place)
+        results.append(result)
+        if call.function == "where":
+            condition, chosen, other = arguments
+            steps += [partial(np.copyto, result, other), partial(np.copyto, result, chosen, where=condition)]
+        else:
+            steps.append(partial(_function(call.function), *arguments, result))
+    return steps

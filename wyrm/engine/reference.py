@@ -1,0 +1,170 @@
+"""The reference engine: NumPy, nothing compiled; the oracle, and what `forward()` and `backward()` use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.engine.observe import observer
+from wyrm.engine.plan import Plan
+from wyrm.errors import NotDifferentiable, NotSet, ShapeError
+from wyrm.grad.reverse import pull_back
+from wyrm.node.base import BaseNode, describe
+from wyrm.node.leaves import Input, Parameter, Storage, is_leaf, stored
+from wyrm.node.node import Node
+from wyrm.ops.random import STEP, advance_step
+from wyrm.schedule.schedule import Schedule
+from wyrm.types.dims import axis_size
+from wyrm.types.rows import RowSparse
+
+# Plans for other sizes of the data are kept too: a last, smaller batch comes back every epoch.
+_KEPT_PLANS = 4
+
+
+class Runner:
+    """Runs some outputs, in stages, with a plan for each combination of data sizes."""
+
+    def __init__(self, *stages: Sequence[BaseNode[Any, Any]]) -> None:
+        self.stages = stages
+        self.schedule = Schedule([output for outputs in stages for output in outputs])
+        self.random = STEP in self.schedule.leaves
+        self.dynamic: list[Storage] = [
+            stored(leaf) for leaf in self.schedule.leaves if any(axis_size(axis) is None for axis in leaf.dims)
+        ]
+        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._active: Plan | None = None
+
+    def plan(self) -> Plan:
+        """The plan for the sizes of the data that is bound now."""
+        key = tuple([None if s.array is None else s.array.shape for s in self.dynamic])
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = Plan(self.schedule, self.stages)
+            if len(self._plans) >= _KEPT_PLANS:
+                self._plans.pop(next(iter(self._plans)))
+            self._plans[key] = plan
+        if plan is not self._active:
+            self._active = plan
+            plan.activate()
+        return plan
+
+    def run(self, stage: int = 0) -> Plan:
+        """Bring one stage up to date and return the plan that holds the values."""
+        plan = self.plan()
+        plan.run(stage, observer())
+        return plan
+
+
+class _Backward:
+    """Forward and backward of one loss: the first stage computes the loss, the second the gradients."""
+
+    def __init__(self, loss: Node[Any, Any]) -> None:
+        self.parameters = loss.parameters()
+        self.weight = Input(1.0, name="weight", dtype=loss.dtype, finite=False)
+        found = pull_back([loss], [self.weight], self.parameters)
+        self.gradients = [gradient for gradient in found if gradient is not None]
+        self.runner = Runner([loss], self.gradients)
+
+
+def _frozen(value: Any) -> NDArray[Any]:
+    """A copy that cannot be mistaken for the place where values are changed."""
+    array = value.dense() if isinstance(value, RowSparse) else np.array(value)
+    array.flags.writeable = False
+    return array
+
+
+def _runner(node: BaseNode[Any, Any]) -> Runner:
+    held = node._plan
+    if held is None:
+        held = Runner([node])
+        object.__setattr__(node, "_plan", held)
+    return held.runner if isinstance(held, _Backward) else held
+
+
+def value(node: BaseNode[Any, Any]) -> NDArray[Any]:
+    """The value of a leaf, or what the last run cached."""
+    if is_leaf(node):
+        array = stored(node).array
+        if array is None:
+            raise NotSet(f"{describe(node)} has no data: bind some with .set(value)")
+        return _frozen(array)
+    if node._cell is None or node._cell.value is None:
+        raise NotSet(f"{describe(node)} has no value yet: call .forward() on it, or on a node that depends on it")
+    return _frozen(node._cell.value)
+
+
+def forward(node: BaseNode[Any, Any]) -> NDArray[Any]:
+    """Compute a node, only what changed since the last time."""
+    if is_leaf(node):
+        return value(node)
+    runner = _runner(node)
+    if runner.random:
+        advance_step()
+    return _frozen(runner.run().value(node))
+
+
+def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
+    """Add `weight` times the gradient of a scalar to each parameter's gradient."""
+    if len(loss.dims) != 0:
+        raise ShapeError(
+            f"backward() takes a scalar, not {describe(loss)}: reduce it with .sum() or .mean() first, "
+            f"or weight its elements with wy.vjp(output, wrt, cotangent)"
+        )
+    if loss.dtype.kind != "f":
+        raise NotDifferentiable(f"{describe(loss)} is {loss.dtype}; only float32 and float64 have gradients")
+    held = loss._plan
+    if not isinstance(held, _Backward):
+        if held is None and STEP in Schedule([loss]).leaves:
+            advance_step()
+        held = _Backward(loss)
+        object.__setattr__(loss, "_plan", held)
+    if float(stored(held.weight).array) != float(weight):  # type: ignore[arg-type]  # the weight always holds a number
+        held.weight.set(weight)
+    held.runner.run(0)
+    plan = held.runner.run(1)
+    for parameter, gradient in zip(held.parameters, held.gradients, strict=True):
+        accumulate(parameter, plan.value(gradient))
+
+
+def accumulate(parameter: Parameter[Any], gradient: NDArray[Any] | RowSparse) -> None:
+    """Add to a parameter's gradient; it stays row-sparse as long as all that is added is."""
+    storage = stored(parameter)
+    held = storage.gradient
+    if isinstance(gradient, RowSparse):
+        if held is None:
+            storage.gradient = RowSparse(gradient.rows.copy(), gradient.values.copy(), gradient.shape)
+        elif isinstance(held, RowSparse):
+            storage.gradient = held.joined(gradient)
+        else:
+            gradient.add_to(held)
+    elif held is None:
+        storage.gradient = np.array(gradient)
+    elif isinstance(held, RowSparse):
+        storage.gradient = held.dense() + gradient
+    else:
+        held += gradient
+
+
+def zero_gradient(node: Node[Any, Any]) -> None:
+    """Set the gradients of all parameters of a node to zero."""
+    held = node._plan
+    parameters = held.parameters if isinstance(held, _Backward) else node.parameters()
+    for parameter in parameters:
+        parameter.clear_gradient()
+
+
+def run(nodes: Sequence[BaseNode[Any, Any]]) -> list[NDArray[Any]]:
+    """The values of several nodes, computed together: what they share is computed once.
+
+    >>> x = wy.Constant(2.0)
+    >>> [value.item() for value in wy.run([x * x, x + x])]
+    [4.0, 4.0]
+    """
+    runner = Runner(list(nodes))
+    if runner.random:
+        advance_step()
+    plan = runner.run()
+    return [_frozen(plan.value(node)) for node in nodes]

@@ -1,0 +1,51 @@
+"""Every error that wyrm raises: one hierarchy under `WyrmError`, each also the builtin that a caller would expect."""
+
+from __future__ import annotations
+
+
+class WyrmError(Exception):
+    """The base of all errors raised by wyrm."""
+
+
+class ShapeError(WyrmError, ValueError):
+    """Shapes or axes that do not fit together."""
+
+
+class DTypeError(WyrmError, TypeError):
+    """A dtype that an operation, a leaf or a column does not take."""
+
+
+class NotDifferentiable(WyrmError, TypeError):
+    """A gradient was asked of, or through, something that has none."""
+
+
+class UnusedParameter(WyrmError, ValueError):
+    """A gradient was asked for a node that the output does not depend on."""
+
+
+class IndexOutOfRange(WyrmError, IndexError):
+    """An index beyond its table or axis."""
+
+
+class NotSet(WyrmError, ValueError):
+    """A value was asked for before the inputs it depends on were set, or before `forward()`."""
+
+
+class NotFinite(WyrmError, FloatingPointError):
+    """A NaN or an infinity where only finite numbers make sense."""
+
+
+class Diverged(NotFinite):
+    """Training left the finite numbers."""
+
+
+class RegistrationError(WyrmError, TypeError):
+    """An op class that lacks one of its parts."""
+
+
+class CheckpointError(WyrmError, ValueError):
+    """A checkpoint that is truncated, corrupt, or made for other parameters."""
+
+
+class DataError(WyrmError, ValueError):
+    """A data set or a data file that cannot be used; the message names the file and the line."""

@@ -1,0 +1,5 @@
+"""Gradients, each a graph like any other."""
+
+from wyrm.grad.reverse import grad, jvp, pull_back, value_and_grad, vjp
+
+__all__ = ["grad", "jvp", "pull_back", "value_and_grad", "vjp"]

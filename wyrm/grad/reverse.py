@@ -1,0 +1,232 @@
+"""Gradients as graphs: one walk in reverse topological order, contributions summed, every edge un-broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, overload
+
+from typing_extensions import TypeVar
+
+from wyrm.errors import NotDifferentiable, ShapeError, UnusedParameter
+from wyrm.node.base import ZERO, BaseNode, Undefined, describe, explain, format_dims, label, made_at
+from wyrm.node.leaves import Input, as_constant
+from wyrm.node.node import Node, Tensor
+from wyrm.node.traversal import topological_order
+from wyrm.ops.index import JoinRows
+from wyrm.ops.reduction import Sum
+from wyrm.ops.shape import BroadcastTo, Reshape
+from wyrm.types.dims import Dims, axis_size
+
+S = TypeVar("S")
+
+
+def unbroadcast(gradient: Node[Any, Any], dims: Dims) -> Node[Any, Any]:
+    """The gradient summed over the axes along which an operand of axes `dims` was repeated."""
+    have: Dims = gradient.dims
+    if have == dims:
+        return gradient
+    extra = len(have) - len(dims)
+    repeated = [i + extra for i, axis in enumerate(dims) if axis_size(axis) == 1 and axis_size(have[i + extra]) != 1]
+    axes = (*range(extra), *repeated)
+    if not axes:
+        return gradient
+    total: Node[Any, Any] = Sum(gradient, axes)
+    return Reshape(total, dims) if repeated else total
+
+
+def _add(contributions: list[Node[Any, Any]]) -> Node[Any, Any]:
+    """The sum of what the uses of one node contribute; row-sparse ones stay so among themselves."""
+    total = contributions[0]
+    if len(contributions) == 1:
+        return total
+    sparse = [c for c in contributions if c.gives_rows]
+    dense = [c for c in contributions if not c.gives_rows]
+    for part in (sparse, dense):
+        if part:
+            total = part[0]
+            for other in part[1:]:
+                total = JoinRows(total, other) if part is sparse else total + other
+            part[:] = [total]
+    return sparse[0] + dense[0] if sparse and dense else total
+
+
+def _contribution(node: BaseNode[Any, Any], position: int, gradient: Any) -> Node[Any, Any] | None:
+    parent = node.parents[position]
+    if gradient is ZERO:
+        return None
+    if isinstance(gradient, Undefined):
+        raise NotDifferentiable(explain(node, f"no gradient by {label(parent)}: {gradient.reason}"))
+    if not isinstance(gradient, Node):
+        raise NotDifferentiable(
+            explain(node, f"vjp returned {gradient!r} for {label(parent)}; return a node, wyrm.ZERO or wyrm.Undefined")
+        )
+    try:
+        return unbroadcast(gradient, parent.dims)
+    except (ShapeError, IndexError):
+        raise ShapeError(
+            explain(
+                node, f"vjp returned a gradient of axes {format_dims(gradient.dims)} for {label(parent)}, "
+                f"which has {format_dims(parent.dims)}"
+            )
+        ) from None
+
+
+def pull_back(
+    outputs: Sequence[Node[Any, Any]], cotangents: Sequence[Node[Any, Any]], wrt: Sequence[Node[Any, Any]]
+) -> list[Node[Any, Any] | None]:
+    """For each node of `wrt` the gradient of the outputs weighted by the cotangents; None where none depends on it."""
+    order = topological_order(outputs)
+    wanted = set(wrt)
+    leading: set[BaseNode[Any, Any]] = set()  # the nodes that depend on one of wrt
+    for node in order:
+        if node in wanted or not leading.isdisjoint(node.parents):
+            leading.add(node)
+    contributions: dict[BaseNode[Any, Any], list[Node[Any, Any]]] = {}
+    for output, cotangent in zip(outputs, cotangents, strict=True):
+        contributions.setdefault(output, []).append(cotangent)
+    found: dict[BaseNode[Any, Any], Node[Any, Any]] = {}
+    for node in reversed(order):
+        if node not in leading or node not in contributions:
+            continue
+        with made_at(node.site):
+            gradient = _add(contributions.pop(node))
+            if node in wanted:
+                found[node] = gradient
+            if leading.isdisjoint(node.parents):
+                continue
+            parts = node.vjp(gradient)
+            if len(parts) != len(node.parents):
+                raise NotDifferentiable(
+                    explain(node, f"vjp returned {len(parts)} gradients for {len(node.parents)} parents")
+                )
+            for position, parent in enumerate(node.parents):
+                if parent in leading:
+                    part = _contribution(node, position, parts[position])
+                    if part is not None:
+                        contributions.setdefault(parent, []).append(part)
+    reached = set(order)
+    return [
+        found[node] if node in found else _zeros(node) if node in reached else None
+        for node in wrt
+    ]
+
+
+def _zeros(node: BaseNode[Any, Any]) -> Node[Any, Any]:
+    """The declared zero as a node of the axes of `node`."""
+    return BroadcastTo(as_constant(0.0, node.dtype), node.dims)
+
+
+def _check(output: Node[Any, Any], wrt: Iterable[Node[Any, Any]]) -> list[Node[Any, Any]]:
+    nodes = list(wrt)
+    if output.dtype.kind != "f":
+        raise NotDifferentiable(f"{describe(output)} is {output.dtype}; only float32 and float64 have gradients")
+    for node in nodes:
+        if not isinstance(node, BaseNode):
+            raise TypeError(f"a gradient is taken by nodes of the graph, not by {type(node).__name__}")
+        if node.dtype.kind != "f":
+            raise NotDifferentiable(
+                f"{describe(node)} is {node.dtype}; only float32 and float64 nodes have gradients, integers and masks "
+                f"are chosen by, not differentiated by"
+            )
+    return nodes
+
+
+def _answer(
+    output: Node[Any, Any], cotangent: Node[Any, Any], wrt: Any, allow_unused: bool
+) -> Node[Any, Any] | list[Node[Any, Any]]:
+    single = isinstance(wrt, BaseNode)
+    nodes = _check(output, [wrt] if single else wrt)
+    gradients = pull_back([output], [cotangent], nodes)
+    unused = [node for node, gradient in zip(nodes, gradients, strict=True) if gradient is None]
+    if unused and not allow_unused:
+        raise UnusedParameter(
+            f"{describe(output)} does not depend on {', '.join(map(describe, unused))}; leave it out of wrt, "
+            f"or pass allow_unused=True for zeros"
+        )
+    result = [_zeros(node) if g is None else g for node, g in zip(nodes, gradients, strict=True)]
+    return result[0] if single else result
+
+
+@overload
+def grad(loss: Node[Any, Any], wrt: Node[Any, S], *, allow_unused: bool = False) -> Node[Any, S]: ...
+@overload
+def grad(
+    loss: Node[Any, Any], wrt: Sequence[Node[Any, Any]] | None = None, *, allow_unused: bool = False
+) -> list[Node[Any, Any]]: ...
+def grad(loss: Node[Any, Any], wrt: Any = None, *, allow_unused: bool = False) -> Any:
+    """The gradient of a scalar by one node or by several, as new nodes of their shapes; by all parameters if None.
+
+    The result is a graph like any other: print it, compile it, differentiate it again. Only what `wrt` needs is in it.
+
+    Raises `ShapeError` for a loss that is no scalar, `UnusedParameter` for a node that the loss does not depend on
+    (zeros with `allow_unused=True`), `NotDifferentiable` for integers, masks and ops without a gradient.
+
+    >>> x = wy.Parameter(3.0)
+    >>> grad(x * x, x).forward().item()
+    6.0
+    >>> grad(grad(x * x, x), x).forward().item()
+    2.0
+    """
+    if len(loss.dims) != 0:
+        raise ShapeError(
+            f"grad takes a scalar, not {describe(loss)}: reduce it with .sum() or .mean(), or weight its elements "
+            f"with wy.vjp(output, wrt, cotangent)"
+        )
+    return _answer(loss, as_constant(1.0, loss.dtype), loss.parameters() if wrt is None else wrt, allow_unused)
+
+
+def value_and_grad(
+    loss: Node[Any, Any], wrt: Any = None, *, allow_unused: bool = False
+) -> tuple[Node[Any, Any], Any]:
+    """The loss and its gradient (see `grad`), to be run together so that they share all they have in common.
+
+    >>> x = wy.Parameter(3.0)
+    >>> loss, gradient = value_and_grad(x * x, x)
+    >>> [value.item() for value in wy.run([loss, gradient])]
+    [9.0, 6.0]
+    """
+    return loss, grad(loss, wrt, allow_unused=allow_unused)
+
+
+def _weights(output: Node[Any, Any], given: Any, what: str) -> Node[Any, Any]:
+    node = given if isinstance(given, Node) else as_constant(given, output.dtype)
+    if [axis_size(a) for a in node.dims] != [axis_size(a) for a in output.dims]:
+        raise ShapeError(f"the {what} has the shape of {describe(output)}, not {format_dims(node.dims)}")
+    return node
+
+
+def vjp(output: Node[Any, Any], wrt: Any, cotangent: Any, *, allow_unused: bool = False) -> Any:
+    """The vector-Jacobian product: the gradient of `sum(output * cotangent)` by one node or several.
+
+    `cotangent` has the shape of `output`: a node, an array or a number.
+
+    >>> x = wy.Parameter([1.0, 2.0])
+    >>> vjp(x * x, x, np.array([1.0, 10.0])).forward().tolist()
+    [2.0, 40.0]
+    """
+    return _answer(output, _weights(output, cotangent, "cotangent"), wrt, allow_unused)
+
+
+def jvp(output: Node[Any, Any], wrt: Any, tangent: Any) -> Node[Any, Any]:
+    """The Jacobian-vector product: how `output` changes as the nodes of `wrt` move along `tangent`.
+
+    The transpose of the transpose: a vector-Jacobian product is linear in its cotangent, and its own gradient by that
+    is the product wanted. `tangent` matches `wrt`: one for a node, a sequence for several.
+
+    >>> x = wy.Parameter([1.0, 2.0])
+    >>> jvp(x * x, x, np.array([1.0, 10.0])).forward().tolist()
+    [2.0, 40.0]
+    """
+    nodes, tangents = ([wrt], [tangent]) if isinstance(wrt, BaseNode) else (list(wrt), list(tangent))
+    if len(nodes) != len(tangents):
+        raise ShapeError(f"{len(tangents)} tangents for {len(nodes)} nodes")
+    directions = [_weights(node, t, "tangent") for node, t in zip(nodes, tangents, strict=True)]
+    cotangent: Tensor[Any] = Input(dims=output.dims, name="cotangent", dtype=output.dtype)
+    pulled = vjp(output, nodes, cotangent)
+    total = None
+    for gradient, direction in zip(pulled, directions, strict=True):
+        part = (gradient * direction).sum()
+        total = part if total is None else total + part
+    assert total is not None
+    (result,) = pull_back([total], [as_constant(1.0, output.dtype)], [cotangent])
+    return _zeros(output) if result is None else result

@@ -1,0 +1,21 @@
+"""Nodes: immutable descriptions of operations, and the leaves that hold arrays."""
+
+from wyrm.node.base import REGISTRY, ZERO, BaseNode, Undefined
+from wyrm.node.leaves import Constant, IndexConstant, IndexInput, Input, Parameter
+from wyrm.node.node import IndexNode, IndexTensor, Node, Tensor
+
+__all__ = [
+    "REGISTRY",
+    "ZERO",
+    "BaseNode",
+    "Constant",
+    "IndexConstant",
+    "IndexInput",
+    "IndexNode",
+    "IndexTensor",
+    "Input",
+    "Node",
+    "Parameter",
+    "Tensor",
+    "Undefined",
+]

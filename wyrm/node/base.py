@@ -1,0 +1,272 @@
+"""The node: an immutable description of one operation, and the registry of operations."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, ClassVar, Final, Generic, NamedTuple, NoReturn
+
+import numpy as np
+from typing_extensions import TypeVar
+
+from wyrm.errors import DTypeError, RegistrationError, ShapeError
+from wyrm.types.dims import Axis, Dims, axis_size
+
+# Class-level variables have defaults (PEP 696): an unannotated node is Node[Any, Any] and never a false alarm.
+P_co = TypeVar("P_co", bound="tuple[BaseNode[Any, Any], ...]", covariant=True, default=Any)
+S = TypeVar("S", default=Any)
+
+_set = object.__setattr__
+
+
+class Site(NamedTuple):
+    """The user's file and line that made a node."""
+
+    filename: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{Path(self.filename).name}:{self.line}"
+
+    @property
+    def source(self) -> str:
+        """The text of the line, empty where the file cannot be read."""
+        return linecache.getline(self.filename, self.line).strip()
+
+
+_site_override: ContextVar[Site | None] = ContextVar("_site_override", default=None)
+
+
+def user_site() -> Site:
+    """The innermost line outside wyrm that is running now."""
+    override = _site_override.get()
+    if override is not None:
+        return override
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "wyrm":
+        frame = frame.f_back
+    return Site(frame.f_code.co_filename, frame.f_lineno)
+
+
+@contextmanager
+def made_at(site: Site) -> Iterator[None]:
+    """Within it, new nodes carry `site`: a gradient's nodes carry the line of the node they differentiate."""
+    token = _site_override.set(site)
+    try:
+        yield
+    finally:
+        _site_override.reset(token)
+
+
+class Zero:
+    """The declared zero: what `vjp` returns for a parent on which the result does not depend smoothly."""
+
+    def __repr__(self) -> str:
+        return "ZERO"
+
+
+ZERO: Final = Zero()
+
+
+class Undefined(NamedTuple):
+    """What `vjp` returns for a parent by which an op cannot be differentiated; an error if that is asked for."""
+
+    reason: str
+
+
+class BaseNode(Generic[P_co, S]):
+    """One operation: parents, static attributes, axes, dtype, optional name, and the line that made it.
+
+    A subclass is an op. It gives `shape_rule`, a meaning (`formula` or `evaluate`) and `vjp`; its public `__slots__`
+    are its static attributes. Defining one registers it; `abstract=True` keeps a family's base out of the registry.
+    """
+
+    __slots__ = ("__weakref__", "_cell", "_plan", "dims", "dtype", "name", "parents", "site")
+
+    attributes: ClassVar[tuple[str, ...]] = ()
+    formula: ClassVar[str | None] = None
+    method: ClassVar[str | None] = None
+    operator: ClassVar[str | None] = None
+    # How the type checker sees the method or operator, with {method} and {op} left open; see `wyrm.declare`.
+    declaration: ClassVar[str] = ""
+    # Whether the op's `evaluate` takes row-sparse operands as they are; others get them as dense arrays.
+    takes_rows: ClassVar[bool] = False
+    # Whether the op's value is row-sparse.
+    gives_rows: ClassVar[bool] = False
+
+    parents: P_co
+    dims: S
+    dtype: np.dtype[Any]
+    name: str | None
+    site: Site
+
+    def __init_subclass__(cls, *, abstract: bool = False, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        slots = [klass.__dict__.get("__slots__", ()) for klass in reversed(cls.__mro__) if klass not in _BASES]
+        cls.attributes = tuple(slot for names in slots for slot in names if not slot.startswith("_"))
+        if not abstract:
+            register(cls)
+
+    # --- what an op defines ---------------------------------------------------------------------------------------
+
+    def shape_rule(self) -> Dims:
+        """The axes of the result, from the parents' and the attributes; raises `ShapeError` with the reason."""
+        raise NotImplementedError
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        """The dtype of the result; raises `DTypeError` with the reason."""
+        raise NotImplementedError
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        """The value, by the functions of the array namespace `xp`; `shape` is the result's shape in this run."""
+        raise NotImplementedError
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        """For each parent a node with the gradient, `ZERO`, or `Undefined(reason)`."""
+        raise NotImplementedError
+
+    # --- construction ---------------------------------------------------------------------------------------------
+
+    def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
+        for key, value in attributes.items():
+            _set(self, key, value)
+        _set(self, "parents", parents)
+        _set(self, "name", name)
+        _set(self, "site", user_site())
+        _set(self, "_cell", None)
+        _set(self, "_plan", None)
+        try:
+            _set(self, "dtype", self.dtype_rule())
+            _set(self, "dims", self.shape_rule())
+        except (ShapeError, DTypeError) as error:
+            raise type(error)(explain(self, str(error))) from None
+
+    @classmethod
+    def rebuild(cls, parents: tuple[Any, ...], attributes: dict[str, Any], name: str | None = None) -> Any:
+        """The same operation on other parents."""
+        node = cls.__new__(cls)
+        node._construct(parents, name, **attributes)
+        return node
+
+    def attribute_values(self) -> dict[str, Any]:
+        """The static attributes by name."""
+        return {name: getattr(self, name) for name in self.attributes}
+
+    @classmethod
+    def op_name(cls) -> str:
+        """The operation's name in messages and generated code: the method's name where it has one."""
+        if cls.method is not None:
+            return cls.method
+        return "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
+
+    # --- what a node tells ----------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the axes; `ShapeError` while one is left for the data to give (see `dims`)."""
+        dims: Any = self.dims
+        return tuple(axis if type(axis) is int else axis.__index__() for axis in dims)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        dims: Any = self.dims
+        return len(dims)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {describe(self)}>"
+
+    def __setattr__(self, key: str, value: object) -> None:
+        raise AttributeError(
+            f"{describe(self)} is immutable, so {key} cannot be set: build a new node, "
+            f"or change what a leaf holds with .set(value)"
+        )
+
+    def __delattr__(self, key: str) -> None:
+        raise AttributeError(f"{describe(self)} is immutable, so {key} cannot be deleted")
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        raise TypeError(
+            f"{describe(self)} is immutable and takes no item assignment: use wy.where(mask, new, old) to replace "
+            f"elements by a mask, or node.scatter_add(rows, values) to add to rows"
+        )
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from wyrm.node.pickling import flatten, restore
+
+        return restore, (flatten(self),)
+
+
+_BASES: set[type] = {BaseNode, Generic, object}  # type: ignore[arg-type]  # Generic is a class at run time
+REGISTRY: dict[str, type[BaseNode[Any, Any]]] = {}
+
+
+def register(cls: type[BaseNode[Any, Any]]) -> None:
+    """Add an op to the registry; `RegistrationError` names the part that it lacks."""
+    missing = [
+        part
+        for part, present in (
+            ("shape_rule", cls.shape_rule is not BaseNode.shape_rule),
+            ("dtype_rule", cls.dtype_rule is not BaseNode.dtype_rule),
+            ("formula or evaluate", cls.formula is not None or cls.evaluate is not BaseNode.evaluate),
+            ("vjp", cls.vjp is not BaseNode.vjp),
+        )
+        if not present
+    ]
+    if missing:
+        raise RegistrationError(
+            f"op {cls.__name__} lacks {' and '.join(missing)}; every op has a shape rule, a meaning and a gradient "
+            f"(return wyrm.ZERO or wyrm.Undefined(reason) where there is none)"
+        )
+    REGISTRY[f"{cls.__module__}.{cls.__qualname__}"] = cls
+
+
+# --- words for messages ---------------------------------------------------------------------------------------------
+
+
+def format_dims(dims: Dims) -> str:
+    """The axes as a tuple is printed: `(Batch(32), 7)`."""
+    return f"({', '.join(map(repr, dims))}{',' if len(dims) == 1 else ''})"
+
+
+def label(node: BaseNode[Any, Any]) -> str:
+    """A node's name, else its operation's."""
+    return node.name if node.name is not None else node.op_name()
+
+
+def describe(node: BaseNode[Any, Any]) -> str:
+    """Name, axes and dtype, and the line that made it, as messages give them."""
+    dims: Any = getattr(node, "dims", None)
+    dtype = getattr(node, "dtype", None)
+    known = "" if dims is None else f" {format_dims(dims)}"
+    return f"{label(node)}{known}{'' if dtype is None else f' {dtype}'} (at {node.site})"
+
+
+def explain(node: BaseNode[Any, Any], reason: str) -> str:
+    """A message in full: the op, the reason, every operand, and the user's line."""
+    attributes = ", ".join(f"{key}={value!r}" for key, value in node.attribute_values().items() if value is not None)
+    lines = [f"{node.op_name()}{f'({attributes})' if attributes else ''}: {reason}"]
+    names = ("left", "right") if len(node.parents) == 2 else tuple(f"operand {i}" for i in range(len(node.parents)))
+    if len(node.parents) == 1:
+        names = ("operand",)
+    width = max(map(len, names), default=0)
+    lines += [f"  {name:{width}}  {describe(parent)}" for name, parent in zip(names, node.parents, strict=True)]
+    lines.append(f"  at {node.site.filename}:{node.site.line}: {node.site.source}")
+    return "\n".join(lines)
+
+
+def sizes_known(dims: tuple[Axis, ...]) -> bool:
+    """Whether every axis has a size before any data is seen."""
+    return all(axis_size(axis) is not None for axis in dims)

@@ -1,0 +1,31 @@
+"""The operations, one class each, one family per file. Importing this room registers them all."""
+
+from wyrm.ops import (
+    activation,
+    arithmetic,
+    comparison,
+    elementwise,
+    exponential,
+    index,
+    product,
+    random,
+    reduction,
+    shape,
+    slicing,
+    softmax,
+)
+
+__all__ = [
+    "activation",
+    "arithmetic",
+    "comparison",
+    "elementwise",
+    "exponential",
+    "index",
+    "product",
+    "random",
+    "reduction",
+    "shape",
+    "slicing",
+    "softmax",
+]

@@ -1,0 +1,145 @@
+"""Activations of neural networks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Generic, Literal, overload
+
+from wyrm.ops.comparison import where
+from wyrm.ops.elementwise import L, S, Unary, constant_like, method
+from wyrm.types.typing import Shaped
+
+
+class Relu(Unary[L, S], Generic[L, S]):
+    """The larger of `x` and 0; its derivative at 0 is 0."""
+
+    __slots__ = ()
+    formula = "maximum(x, 0.0)"
+    method = "relu"
+
+    def _own(self) -> Relu[Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        x = self.parents[0].erase()
+        return (where(x > 0.0, gradient, constant_like(0.0, self)),)
+
+
+class LeakyRelu(Unary[L, S], Generic[L, S]):
+    """`x` where positive, else `negative_slope * x`."""
+
+    __slots__ = ("negative_slope",)
+    formula = "where(x > 0.0, x, negative_slope * x)"
+    negative_slope: float
+
+    def __init__(self, x: Shaped[L, S], negative_slope: float = 0.01) -> None:
+        self._construct((x,), negative_slope=float(negative_slope))
+
+    def _own(self) -> LeakyRelu[Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        x = self.parents[0].erase()
+        return (where(x > 0.0, gradient, gradient * self.negative_slope),)
+
+
+@method("leaky_relu")
+def leaky_relu(x: Shaped[L, S], negative_slope: float = 0.01) -> LeakyRelu[L, S]:
+    """`x` where positive, else `negative_slope * x`.
+
+    >>> wy.Constant([-1.0, 1.0]).leaky_relu(0.5).forward().tolist()
+    [-0.5, 1.0]
+    """
+    return LeakyRelu(x, negative_slope)
+
+
+class Elu(Unary[L, S], Generic[L, S]):
+    """`x` where positive, else `alpha * (e ** x - 1)` (Clevert et al., 2015)."""
+
+    __slots__ = ("alpha",)
+    formula = "where(x > 0.0, x, alpha * expm1(minimum(x, 0.0)))"
+    alpha: float
+
+    def __init__(self, x: Shaped[L, S], alpha: float = 1.0) -> None:
+        self._construct((x,), alpha=float(alpha))
+
+    def _own(self) -> Elu[Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        x = self.parents[0].erase()
+        return (where(x > 0.0, gradient, gradient * self.alpha * x.minimum(0.0).exp()),)
+
+
+@method("elu")
+def elu(x: Shaped[L, S], alpha: float = 1.0) -> Elu[L, S]:
+    """`x` where positive, else `alpha * (e ** x - 1)`.
+
+    >>> wy.Constant([0.0, 1.0]).elu().forward().tolist()
+    [0.0, 1.0]
+    """
+    return Elu(x, alpha)
+
+
+class Silu(Unary[L, S], Generic[L, S]):
+    """`x * sigmoid(x)`, also known as swish."""
+
+    __slots__ = ()
+    formula = "x / (1.0 + exp(-x))"
+    method = "silu"
+
+    def _own(self) -> Silu[Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        x = self.parents[0].erase()
+        gate = x.sigmoid()
+        return (gradient * (gate * (1.0 + x * (1.0 - gate))),)
+
+
+class Gelu(Unary[L, S], Generic[L, S]):
+    """`x` times the normal distribution function of `x` (Hendrycks and Gimpel, 2016)."""
+
+    __slots__ = ()
+    formula = "0.5 * x * (1.0 + erf(x * 0.7071067811865476))"
+
+    def _own(self) -> Gelu[Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        x = self.parents[0].erase()
+        distribution = 0.5 * (1.0 + (x * math.sqrt(0.5)).erf())
+        density = (x.square() * -0.5).exp() * (1.0 / math.sqrt(2.0 * math.pi))
+        return (gradient * (distribution + x * density),)
+
+
+class GeluTanh(Unary[L, S], Generic[L, S]):
+    """The approximation of `Gelu` by a hyperbolic tangent, as in GPT-2."""
+
+    __slots__ = ()
+    formula = "0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))"
+
+    def _own(self) -> GeluTanh[Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        x = self.parents[0].erase()
+        scale = math.sqrt(2.0 / math.pi)
+        squared = x.square()
+        bend = (scale * (x + 0.044715 * x * squared)).tanh()
+        slope = scale * (1.0 + 3.0 * 0.044715 * squared)
+        return (gradient * (0.5 * (1.0 + bend) + 0.5 * x * (1.0 - bend.square()) * slope),)
+
+
+@overload
+def gelu(x: Shaped[L, S], approximate: Literal[False] = False) -> Gelu[L, S]: ...
+@overload
+def gelu(x: Shaped[L, S], approximate: Literal[True]) -> GeluTanh[L, S]: ...
+@method("gelu")
+def gelu(x: Any, approximate: bool = False) -> Any:
+    """`x` times the normal distribution function of `x`; `approximate=True` takes the tanh form of GPT-2.
+
+    >>> wy.Constant([0.0]).gelu().forward().tolist()
+    [0.0]
+    """
+    return GeluTanh(x) if approximate else Gelu(x)

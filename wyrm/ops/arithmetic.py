@@ -1,0 +1,240 @@
+"""Arithmetic: the operators and the elementwise functions nearest to them."""
+
+from __future__ import annotations
+
+from typing import Any, Generic
+
+from wyrm.node.base import ZERO
+from wyrm.ops.elementwise import Binary, L, R, S, Unary, constant_like, method
+from wyrm.types.typing import Shaped
+
+
+class Add(Binary[L, R, S], Generic[L, R, S]):
+    """`x + y`."""
+
+    __slots__ = ()
+    formula = "x + y"
+    operator = "add"
+
+    def _own(self) -> Add[Any, Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return gradient, gradient
+
+
+class Subtract(Binary[L, R, S], Generic[L, R, S]):
+    """`x - y`."""
+
+    __slots__ = ()
+    formula = "x - y"
+    operator = "sub"
+
+    def _own(self) -> Subtract[Any, Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return gradient, -gradient
+
+
+class Multiply(Binary[L, R, S], Generic[L, R, S]):
+    """`x * y`."""
+
+    __slots__ = ()
+    formula = "x * y"
+    operator = "mul"
+
+    def _own(self) -> Multiply[Any, Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        x, y = self.parents
+        return gradient * y, gradient * x
+
+
+class Divide(Binary[L, R, S], Generic[L, R, S]):
+    """`x / y`."""
+
+    __slots__ = ()
+    formula = "x / y"
+    operator = "truediv"
+
+    def _own(self) -> Divide[Any, Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        _, y = self.parents
+        share = gradient / y
+        return share, -(share * self)
+
+
+class Power(Binary[L, R, S], Generic[L, R, S]):
+    """`x ** y`. The derivative by `y` at `x = 0` is 0, its limit for positive `y`."""
+
+    __slots__ = ()
+    formula = "x ** y"
+    operator = "pow"
+
+    def _own(self) -> Power[Any, Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        from wyrm.ops.comparison import where
+
+        base, exponent = (parent.erase() for parent in self.parents)
+        # x ** 0 is 1 for every x, so its derivative is 0 even where 0 * x ** -1 is not.
+        slope = where(exponent.equal(0.0), 0.0, exponent * base ** where(exponent.equal(0.0), 1.0, exponent - 1.0))
+        logarithm = where(base.equal(0.0), 0.0, where(base.equal(0.0), 1.0, base).log())
+        return gradient * slope, gradient * self * logarithm
+
+
+class Maximum(Binary[L, R, S], Generic[L, R, S]):
+    """The larger of two; equal operands share the gradient half and half."""
+
+    __slots__ = ()
+    formula = "maximum(x, y)"
+    method = "maximum"
+
+    def _own(self) -> Maximum[Any, Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        x, y = self.parents
+        return _chosen(gradient, x, y)
+
+
+class Minimum(Binary[L, R, S], Generic[L, R, S]):
+    """The smaller of two; equal operands share the gradient half and half."""
+
+    __slots__ = ()
+    formula = "minimum(x, y)"
+    method = "minimum"
+
+    def _own(self) -> Minimum[Any, Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        x, y = self.parents
+        return _chosen(gradient, y, x)[::-1]
+
+
+def _chosen(gradient: Any, larger: Any, smaller: Any) -> tuple[Any, Any]:
+    """The gradient to where `larger` is the larger one, and the rest of it to the other."""
+    from wyrm.ops.comparison import where
+
+    share = where(larger > smaller, 1.0, where(larger.equal(smaller), 0.5, constant_like(0.0, larger)))
+    return gradient * share, gradient * (1.0 - share)
+
+
+class Negative(Unary[L, S], Generic[L, S]):
+    """`-x`."""
+
+    __slots__ = ()
+    formula = "-x"
+    method = "__neg__"
+
+    def _own(self) -> Negative[Any, S]:
+        return self
+
+    @classmethod
+    def op_name(cls) -> str:
+        return "negative"
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (-gradient,)
+
+
+class Absolute(Unary[L, S], Generic[L, S]):
+    """`|x|`; its derivative at 0 is 0."""
+
+    __slots__ = ()
+    formula = "abs(x)"
+    method = "abs"
+
+    def _own(self) -> Absolute[Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        (x,) = self.parents
+        return (gradient * Sign(x),)
+
+
+method("__abs__")(lambda self: Absolute(self))
+
+
+class Sign(Unary[L, S], Generic[L, S]):
+    """-1, 0 or 1; flat wherever it is smooth."""
+
+    __slots__ = ()
+    formula = "sign(x)"
+    method = "sign"
+
+    def _own(self) -> Sign[Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (ZERO,)
+
+
+class Square(Unary[L, S], Generic[L, S]):
+    """`x * x`."""
+
+    __slots__ = ()
+    formula = "x * x"
+    method = "square"
+
+    def _own(self) -> Square[Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        (x,) = self.parents
+        return (gradient * (2.0 * x.erase()),)
+
+
+class Sqrt(Unary[L, S], Generic[L, S]):
+    """The square root; NaN for negative `x`."""
+
+    __slots__ = ()
+    formula = "sqrt(x)"
+    method = "sqrt"
+
+    def _own(self) -> Sqrt[Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (gradient * 0.5 / self,)
+
+
+class Clip(Unary[L, S], Generic[L, S]):
+    """`x` limited to `low`..`high`; outside them the derivative is 0, at them 1."""
+
+    __slots__ = ("high", "low")
+    formula = "minimum(maximum(x, low), high)"
+    low: float
+    high: float
+
+    def __init__(self, x: Shaped[L, S], low: float, high: float) -> None:
+        self._construct((x,), low=low, high=high)
+
+    def _own(self) -> Clip[Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        from wyrm.ops.comparison import where
+
+        x = self.parents[0].erase()
+        return (where((x >= self.low) & (x <= self.high), gradient, constant_like(0.0, self)),)
+
+
+@method("clip")
+def clip(x: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]:
+    """`x` limited to `min`..`max`, either of which may be left out. `ValueError` where min > max.
+
+    >>> wy.Constant([-2.0, 0.5, 2.0]).clip(-1.0, 1.0).forward().tolist()
+    [-1.0, 0.5, 1.0]
+    """
+    low = float("-inf") if min is None else float(min)
+    high = float("inf") if max is None else float(max)
+    if not low <= high:
+        raise ValueError(f"clip: min {low} is not at most max {high}")
+    return Clip(x, low, high)

@@ -1,0 +1,239 @@
+"""Comparisons, which make masks; masks, which choose; and conversion between types."""
+
+from __future__ import annotations
+
+from typing import Any, Generic
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from wyrm.errors import DTypeError
+from wyrm.node.base import ZERO, BaseNode, label
+from wyrm.node.leaves import FLOATS, as_constant
+from wyrm.node.node import Node
+from wyrm.ops.elementwise import Binary, Elementwise, L, R, S, Unary, common_dtype, method
+from wyrm.types.typing import Array, Number, Shaped
+
+
+class Comparison(Binary[L, R, S], Generic[L, R, S], abstract=True):
+    """A mask made of two operands; flat, so its gradient is a declared zero."""
+
+    __slots__ = ()
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        common_dtype(self.parents)
+        return np.dtype(np.bool_)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return ZERO, ZERO
+
+
+class _Mask(BaseNode[Any, Any], abstract=True):
+    """An op on masks."""
+
+    __slots__ = ()
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        for parent in self.parents:
+            if parent.dtype.kind != "b":
+                raise DTypeError(f"takes masks, such as x > 0; {label(parent)} is {parent.dtype}")
+        return np.dtype(np.bool_)
+
+
+class Less(Comparison[L, R, S], Generic[L, R, S]):
+    """`x < y`."""
+
+    __slots__ = ()
+    formula = "x < y"
+    operator = "lt"
+
+    def _own(self) -> Less[Any, Any, S]:
+        return self
+
+
+class LessEqual(Comparison[L, R, S], Generic[L, R, S]):
+    """`x <= y`."""
+
+    __slots__ = ()
+    formula = "x <= y"
+    operator = "le"
+
+    def _own(self) -> LessEqual[Any, Any, S]:
+        return self
+
+
+class Greater(Comparison[L, R, S], Generic[L, R, S]):
+    """`x > y`."""
+
+    __slots__ = ()
+    formula = "x > y"
+    operator = "gt"
+
+    def _own(self) -> Greater[Any, Any, S]:
+        return self
+
+
+class GreaterEqual(Comparison[L, R, S], Generic[L, R, S]):
+    """`x >= y`."""
+
+    __slots__ = ()
+    formula = "x >= y"
+    operator = "ge"
+
+    def _own(self) -> GreaterEqual[Any, Any, S]:
+        return self
+
+
+class Equal(Comparison[L, R, S], Generic[L, R, S]):
+    """`x == y`; the operator compares identity."""
+
+    __slots__ = ()
+    formula = "x == y"
+    method = "equal"
+
+    def _own(self) -> Equal[Any, Any, S]:
+        return self
+
+
+class NotEqual(Comparison[L, R, S], Generic[L, R, S]):
+    """`x != y`; the operator compares identity."""
+
+    __slots__ = ()
+    formula = "x != y"
+    method = "not_equal"
+
+    def _own(self) -> NotEqual[Any, Any, S]:
+        return self
+
+
+class LogicalAnd(_Mask, Comparison[L, R, S], Generic[L, R, S]):
+    """Both masks."""
+
+    __slots__ = ()
+    formula = "x & y"
+    operator = "and"
+
+    def _own(self) -> LogicalAnd[Any, Any, S]:
+        return self
+
+
+class LogicalOr(_Mask, Comparison[L, R, S], Generic[L, R, S]):
+    """Either mask."""
+
+    __slots__ = ()
+    formula = "x | y"
+    operator = "or"
+
+    def _own(self) -> LogicalOr[Any, Any, S]:
+        return self
+
+
+class LogicalNot(_Mask, Unary[L, S], Generic[L, S]):
+    """The other elements."""
+
+    __slots__ = ()
+    formula = "~x"
+    method = "__invert__"
+
+    def _own(self) -> LogicalNot[Any, S]:
+        return self
+
+    @classmethod
+    def op_name(cls) -> str:
+        return "logical_not"
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (ZERO,)
+
+
+class Where(Elementwise[tuple[Any, L, R], S], Generic[L, R, S]):
+    """`y` where the mask `x` is true, else `z`."""
+
+    __slots__ = ()
+    formula = "where(x, y, z)"
+
+    def __init__(self, condition: Any, x: Any, y: Any) -> None:
+        self._construct((condition, x, y))
+
+    def _own(self) -> Where[Any, Any, S]:
+        return self
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        condition, x, y = self.parents
+        if condition.dtype.kind != "b":
+            raise DTypeError(f"the condition is a mask, such as x > 0; {label(condition)} is {condition.dtype}")
+        return common_dtype((x, y))
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        condition, _, _ = self.parents
+        zero = as_constant(0.0, gradient.dtype)
+        return ZERO, Where(condition, gradient, zero), Where(condition, zero, gradient)
+
+
+def where(
+    condition: Node[Any, Any] | Array | bool, x: Node[Any, Any] | Array | Number, y: Node[Any, Any] | Array | Number
+) -> Where[Any, Any, Any]:
+    """`x` where the mask is true, else `y`, element by element. `DTypeError` where `condition` is no mask.
+
+    >>> x = wy.Constant([-1.0, 2.0])
+    >>> wy.where(x > 0, x, 0.0).forward().tolist()
+    [0.0, 2.0]
+    """
+    known = next((v.dtype for v in (x, y) if isinstance(v, Node) and v.dtype.kind == "f"), None)
+    chosen = [v if isinstance(v, Node) else as_constant(v, known) for v in (x, y)]
+    mask = condition if isinstance(condition, Node) else as_constant(np.asarray(condition), None)
+    return Where(mask, *chosen)
+
+
+class Cast(Unary[L, S], Generic[L, S]):
+    """The same numbers in another float type; a mask becomes zeros and ones."""
+
+    __slots__ = ("to",)
+    to: np.dtype[Any]
+
+    def __init__(self, x: Shaped[L, S], to: DTypeLike) -> None:
+        self._construct((x,), to=np.dtype(to))
+
+    def _own(self) -> Cast[Any, S]:
+        return self
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        if self.to not in FLOATS:
+            raise DTypeError(f"converts to float32 or float64, not {self.to}; for a mask compare, as in x > 0")
+        return self.to
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return operands[0].astype(self.to)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        (x,) = self.parents
+        return (ZERO if x.dtype.kind == "b" else Cast(gradient, x.dtype),)
+
+
+@method("astype")
+def astype(x: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
+    """The same numbers as float32 or float64; a mask becomes zeros and ones.
+
+    >>> (wy.Constant([-1.0, 2.0]) > 0).astype("float32").forward().tolist()
+    [0.0, 1.0]
+    """
+    return Cast(x, dtype)
+
+
+class StopGradient(Unary[L, S], Generic[L, S]):
+    """`x`, taken as a constant by every gradient."""
+
+    __slots__ = ()
+    method = "stop_gradient"
+
+    def _own(self) -> StopGradient[Any, S]:
+        return self
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        return self.parents[0].dtype
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return operands[0]
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (ZERO,)

@@ -1,0 +1,211 @@
+"""What elementwise ops share: broadcasting, the common float type, and operands that are numbers or arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic
+
+import numpy as np
+from typing_extensions import TypeVar
+
+from wyrm.errors import DTypeError, RegistrationError
+from wyrm.node.base import BaseNode, label
+from wyrm.node.leaves import Constant, as_constant
+from wyrm.node.node import IndexNode, Node
+from wyrm.ops.formula import OPERANDS, Attribute, Operand, parse
+from wyrm.types.dims import Dims, broadcast
+from wyrm.types.typing import Shaped
+
+L = TypeVar("L", bound="BaseNode[Any, Any]", covariant=True, default=Any)
+R = TypeVar("R", bound="BaseNode[Any, Any]", covariant=True, default=Any)
+P_co = TypeVar("P_co", bound="tuple[BaseNode[Any, Any], ...]", covariant=True, default=Any)
+S = TypeVar("S", default=Any)
+
+
+def method(name: str, on: type[BaseNode[Any, Any]] = Node) -> Callable[[Any], Any]:
+    """Make a function a method of every node; its typed declaration is generated from the function's own."""
+
+    def bind(function: Callable[..., Any]) -> Callable[..., Any]:
+        setattr(on, name, function)
+        METHODS[on.__name__, name] = function
+        return function
+
+    return bind
+
+
+# The functions that became methods, by class and name, for `wyrm.declare`.
+METHODS: dict[tuple[str, str], Callable[..., Any]] = {}
+
+
+def bind_class(cls: Any) -> None:
+    """Make `cls`, called with the node and the method's arguments, the method `cls.method` of every node."""
+
+    def build(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        return cls(self, *arguments, **keywords)
+
+    build.__name__, build.__doc__ = cls.method, cls.__doc__
+    method(cls.method)(build)
+
+
+def common_dtype(parents: Iterable[BaseNode[Any, Any]]) -> np.dtype[Any]:
+    """The one float type of the operands, masks going with any; bool where all are masks."""
+    found: BaseNode[Any, Any] | None = None
+    for parent in parents:
+        if isinstance(parent, IndexNode):
+            raise DTypeError(f"{label(parent)} holds integers, which choose elements and have no arithmetic")
+        if parent.dtype.kind != "f":
+            continue
+        if found is None:
+            found = parent
+        elif parent.dtype is not found.dtype and parent.dtype != found.dtype:
+            raise DTypeError(
+                f"{found.dtype} and {parent.dtype} do not mix; convert one, as in {label(parent)}.astype({found.dtype})"
+            )
+    return np.dtype(np.bool_) if found is None else found.dtype
+
+
+def as_operand(value: Any, beside: BaseNode[Any, Any]) -> Node[Any, Any] | None:
+    """`value` as a node of the dtype of the one `beside` it, or None for what is no number."""
+    if isinstance(value, Node):
+        return value
+    if isinstance(value, bool | int | float | np.number | np.bool_) or (
+        isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
+    ):
+        return as_constant(value, beside.dtype if beside.dtype.kind == "f" else np.float32)
+    return None
+
+
+def operand(value: Any, beside: BaseNode[Any, Any]) -> Node[Any, Any]:
+    """As `as_operand`, with a `TypeError` for what is no number."""
+    node = as_operand(value, beside)
+    if node is None:
+        raise TypeError(f"an operand is a node, a number or a NumPy array of numbers, not {type(value).__name__}")
+    return node
+
+
+class Elementwise(Node[P_co, S], Generic[P_co, S], abstract=True):
+    """An op whose every element depends on one element of each operand, by NumPy's broadcasting; see `formula`.
+
+    A subclass gives the formula and `vjp`:
+
+    >>> class Cube(Unary[L, S]):
+    ...     formula = "x * x * x"
+    ...     def vjp(self, gradient):
+    ...         return (gradient * 3.0 * self.parents[0].square(),)
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, *, abstract: bool = False, **keywords: Any) -> None:
+        super().__init_subclass__(abstract=abstract, **keywords)
+        if not abstract and cls.formula is not None:
+            for call in parse(cls.formula):
+                for argument in call.arguments:
+                    if isinstance(argument, Attribute) and argument.name not in cls.attributes:
+                        raise RegistrationError(
+                            f"op {cls.__name__}: the formula {cls.formula!r} names {argument.name}, which is neither "
+                            f"an operand ({', '.join(OPERANDS)}) nor in its __slots__"
+                        )
+
+    def shape_rule(self) -> Dims:
+        parents: Any = self.parents
+        dims: Dims = parents[0].dims
+        for parent in parents[1:]:
+            dims = broadcast(dims, parent.dims)
+        return dims
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        dtype = common_dtype(self.parents)
+        if dtype.kind != "f":
+            raise DTypeError("a mask has no arithmetic; convert it with mask.astype(np.float32), or use wy.where")
+        return dtype
+
+
+class Unary(Elementwise[tuple[L], S], Generic[L, S], abstract=True):
+    """An elementwise op of one operand."""
+
+    __slots__ = ()
+    declaration = "def {method}(self: Shaped[OwnL, S2]) -> {op}[OwnL, S2]: ..."
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if cls.method is not None and "method" in cls.__dict__:
+            bind_class(cls)
+
+    def __init__(self, x: Shaped[L, S]) -> None:
+        self._construct((x,))
+
+
+class Binary(Elementwise[tuple[L, R], S], Generic[L, R, S], abstract=True):
+    """An elementwise op of two operands; `operator` names the special method that spells it.
+
+    The declaration has the broadcasts that are worth typing: same shape, a bias on the last axis (either side), a
+    last axis of size one, a scalar node, a number or an array. Every other shape is unknown, never wrong.
+    """
+
+    __slots__ = ()
+    declaration = """
+@overload
+def {method}(self: Shaped[OwnL, S2], other: Number | Array) -> {op}[OwnL, Constant[Any], S2]: ...
+@overload
+def {method}(self: Shaped[OwnL, S2], other: Shaped[OwnR, Unknown]) -> {op}[OwnL, OwnR, Any]: ...
+@overload
+def {method}(self: Shaped[OwnL, S2], other: Shaped[OwnR, S2]) -> {op}[OwnL, OwnR, S2]: ...
+@overload
+def {method}(self: Shaped[OwnL, tuple[Unpack[Bs], N]], other: Shaped[OwnR, tuple[N]]) -> {op}[OwnL, OwnR, tuple[Unpack[Bs], N]]: ...
+@overload
+def {method}(self: Shaped[OwnL, tuple[Unpack[Bs], N]], other: Shaped[OwnR, tuple[Unpack[Bs], One]]) -> {op}[OwnL, OwnR, tuple[Unpack[Bs], N]]: ...
+@overload
+def {method}(self: Shaped[OwnL, tuple[N]], other: Shaped[OwnR, tuple[Unpack[Bs], N]]) -> {op}[OwnL, OwnR, tuple[Unpack[Bs], N]]: ...
+@overload
+def {method}(self: Shaped[OwnL, S2], other: Shaped[OwnR, tuple[()]]) -> {op}[OwnL, OwnR, S2]: ...
+@overload
+def {method}(self: Shaped[OwnL, tuple[()]], other: Shaped[OwnR, S2]) -> {op}[OwnL, OwnR, S2]: ...
+def {method}(self, other: Any) -> Any: ...
+"""  # noqa: E501
+    reflected = "def {method}(self: Shaped[OwnL, S2], other: Number | Array) -> {op}[Constant[Any], OwnL, S2]: ..."
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "operator" in cls.__dict__ and cls.operator is not None:
+            bind_operator(cls, cls.operator)
+        if "method" in cls.__dict__ and cls.method is not None:
+            method(cls.method)(lambda self, other: cls(self, operand(other, self)))
+
+    def __init__(self, x: Any, y: Any) -> None:
+        self._construct((x, y))
+
+
+def bind_operator(cls: Any, name: str) -> None:
+    """Make `cls` the meaning of the operator `__name__` on nodes, with numbers and arrays on either side."""
+
+    def left(self: Any, other: Any) -> Any:
+        node = as_operand(other, self)
+        return NotImplemented if node is None else cls(self, node)
+
+    def right(self: Any, other: Any) -> Any:
+        node = as_operand(other, self)
+        return NotImplemented if node is None else cls(node, self)
+
+    method(f"__{name}__")(left)
+    if name not in ("lt", "le", "gt", "ge"):
+        method(f"__r{name}__")(right)
+
+
+def constant_like(value: float, node: BaseNode[Any, Any]) -> Constant[Any]:
+    """A scalar constant of the node's dtype."""
+    return as_constant(value, node.dtype)
+
+
+__all__ = [
+    "Binary",
+    "Elementwise",
+    "Operand",
+    "Unary",
+    "as_operand",
+    "bind_operator",
+    "common_dtype",
+    "constant_like",
+    "method",
+    "operand",
+]

@@ -1,0 +1,124 @@
+"""Formulas: the text that gives an elementwise op its meaning in every engine, parsed to a list of calls.
+
+`"0.5 * x * (1.0 + erf(x))"` means the same to NumPy, to a compiled loop and to JAX. The operands are `x`, `y`, `z` in
+the order of the parents; other names are the op's static attributes.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import lru_cache
+from typing import NamedTuple
+
+from wyrm.errors import RegistrationError
+
+OPERANDS = ("x", "y", "z")
+
+# Every function that a formula may call, with its number of arguments. An engine knows these and no others.
+FUNCTIONS = {
+    "abs": 1,
+    "cos": 1,
+    "erf": 1,
+    "exp": 1,
+    "expm1": 1,
+    "log": 1,
+    "log1p": 1,
+    "maximum": 2,
+    "minimum": 2,
+    "sign": 1,
+    "sin": 1,
+    "sqrt": 1,
+    "tanh": 1,
+    "where": 3,
+}
+_BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.Pow: "power",
+    ast.BitAnd: "logical_and",
+    ast.BitOr: "logical_or",
+}
+_COMPARE: dict[type[ast.cmpop], str] = {
+    ast.Lt: "less",
+    ast.LtE: "less_equal",
+    ast.Gt: "greater",
+    ast.GtE: "greater_equal",
+    ast.Eq: "equal",
+    ast.NotEq: "not_equal",
+}
+_UNARY: dict[type[ast.unaryop], str] = {ast.USub: "negative", ast.Invert: "logical_not"}
+MASKS = frozenset([*_COMPARE.values(), "logical_and", "logical_or", "logical_not"])
+
+
+class Operand(NamedTuple):
+    """The value of the parent at this position."""
+
+    position: int
+
+
+class Attribute(NamedTuple):
+    """A static attribute of the op, by name."""
+
+    name: str
+
+
+class Result(NamedTuple):
+    """The result of the call at this position."""
+
+    position: int
+
+
+Argument = Operand | Attribute | Result | float
+
+
+class Call(NamedTuple):
+    """One function applied to arguments; the names are NumPy's."""
+
+    function: str
+    arguments: tuple[Argument, ...]
+
+
+@lru_cache(maxsize=None)
+def parse(formula: str) -> tuple[Call, ...]:
+    """The calls that compute `formula`, the last one giving its value; equal subexpressions are computed once.
+
+    Raises `RegistrationError` naming what the formula language does not have.
+
+    >>> [call.function for call in parse("x * tanh(x)")]
+    ['tanh', 'multiply']
+    """
+    try:
+        tree = ast.parse(formula, mode="eval").body
+    except SyntaxError as error:
+        raise RegistrationError(f"formula {formula!r} is not an expression: {error.msg}") from None
+    calls: dict[Call, Result] = {}
+
+    def emit(function: str, *arguments: Argument) -> Result:
+        return calls.setdefault(Call(function, arguments), Result(len(calls)))
+
+    def visit(node: ast.expr) -> Argument:
+        match node:
+            case ast.Constant(value=int() | float() as number):
+                return float(number)
+            case ast.Name(id=name):
+                return Operand(OPERANDS.index(name)) if name in OPERANDS else Attribute(name)
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+                return -float(number)
+            case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
+                return emit(_UNARY[type(op)], visit(operand))
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+                return emit(_BINARY[type(op)], visit(left), visit(right))
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                return emit(_COMPARE[type(op)], visit(left), visit(right))
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if FUNCTIONS.get(name) == len(arguments):
+                return emit(name, *map(visit, arguments))
+        raise RegistrationError(
+            f"formula {formula!r} has {ast.unparse(node)!r}; a formula has the operands {', '.join(OPERANDS)}, "
+            f"attributes, numbers, + - * / **, comparisons, & | ~ on masks, and {', '.join(sorted(FUNCTIONS))}"
+        )
+
+    if not isinstance(visit(tree), Result):
+        raise RegistrationError(f"formula {formula!r} computes nothing")
+    return tuple(calls)

@@ -1,0 +1,298 @@
+"""Rows and elements chosen by integers, with row-sparse gradients."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Generic
+
+import numpy as np
+from typing_extensions import TypeVar
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.node.base import ZERO, BaseNode, label
+from wyrm.node.leaves import IndexConstant, Parameter, check_indices, limit_indices
+from wyrm.node.node import IndexNode, Node
+from wyrm.ops.elementwise import L, R, S, common_dtype, method
+from wyrm.types.dims import Dims, axis_size, normalize_axis, unify
+from wyrm.types.rows import RowSparse
+from wyrm.types.typing import IntegerArray, Shaped
+
+S2 = TypeVar("S2")
+OwnL = TypeVar("OwnL", bound="Node[Any, Any]", covariant=True)
+
+
+def as_indices(indices: Any) -> IndexNode[Any]:
+    """An index node as it is, integers as a constant; `DTypeError` for a float node."""
+    if isinstance(indices, IndexNode):
+        return indices
+    if isinstance(indices, Node):
+        raise DTypeError(f"{label(indices)} holds {indices.dtype}; rows are chosen by integers: wy.IndexInput(...)")
+    return IndexConstant(indices)
+
+
+def check_range(node: BaseNode[Any, Any], indices: BaseNode[Any, Any], array: Any, size: int) -> None:
+    """`IndexOutOfRange` where a value that NumPy holds lies outside 0..size-1; other engines check before they run."""
+    if isinstance(array, np.ndarray):
+        check_indices(indices, node, array, size)
+
+
+class _Indexing(Node[tuple[L, R], S], Generic[L, R, S], abstract=True):
+    """An op whose second parent holds integers that choose along an axis of the first."""
+
+    __slots__ = ()
+
+    def _limit(self, axis: int) -> None:
+        table, indices = self.parents
+        size = axis_size(table.dims[axis])
+        if size is not None:
+            limit_indices(indices, self, size)
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        x, indices = self.parents
+        if not isinstance(indices, IndexNode):
+            raise DTypeError(f"{label(indices)} holds {indices.dtype}; integers choose rows: wy.IndexInput(...)")
+        return common_dtype((x,))
+
+
+class Index(_Indexing[L, R, S], Generic[L, R, S]):
+    """Rows of a table: the gradient holds only those rows."""
+
+    __slots__ = ()
+
+    def __init__(self, table: Any, indices: Any) -> None:
+        self._construct((table, as_indices(indices)))
+        self._limit(0)
+
+    def _own(self) -> Index[Any, Any, S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        table, indices = self.parents
+        if not table.dims:
+            raise ShapeError("a scalar has no rows")
+        return indices.dims + table.dims[1:]
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        table, indices = operands
+        check_range(self, self.parents[1], indices, table.shape[0])
+        return xp.take(table, indices, axis=0)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        table, indices = self.parents
+        return RowGradient(gradient, indices, table.dims), ZERO
+
+
+method("index", Parameter)(lambda table, indices: Index(table, indices))
+
+
+@method("take")
+def take(x: Shaped[OwnL, S2], indices: IndexNode[Any] | IntegerArray | list[int], axis: int = 0) -> Node[Any, Any]:
+    """The elements that `indices` choose along `axis`, as `numpy.take`. `IndexOutOfRange` where one is beyond it.
+
+    >>> wy.Constant([10.0, 20.0, 30.0]).take([2, 0]).forward().tolist()
+    [30.0, 10.0]
+    """
+    node: Any = x
+    chosen = as_indices(indices)
+    position = normalize_axis(axis, node.ndim)
+    if position == 0:
+        return Index(x, chosen)
+    rest = [i for i in range(node.ndim) if i != position]
+    rows: Any = Index(node.transpose(position, *rest), chosen)
+    moved = list(range(chosen.ndim, chosen.ndim + position))
+    order = [*moved, *range(chosen.ndim), *range(chosen.ndim + position, rows.ndim)]
+    result: Node[Any, Any] = rows.transpose(*order)
+    return result
+
+
+class RowGradient(Node[tuple[L, R], S], Generic[L, R, S]):
+    """The gradient of `Index` by its table: a row-sparse value, the transpose of choosing rows."""
+
+    __slots__ = ("to",)
+    gives_rows = True
+    to: Dims
+
+    def __init__(self, gradient: Any, indices: Any, to: Dims) -> None:
+        self._construct((gradient, indices), to=to)
+
+    def _own(self) -> RowGradient[Any, Any, S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        return self.to
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        return self.parents[0].dtype
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        gradient, indices = operands
+        rows, values = xp.reshape(indices, (-1,)), xp.reshape(gradient, (-1, *shape[1:]))
+        if xp is np:
+            return RowSparse(rows, values, shape)
+        return xp.zeros(shape, self.dtype).at[rows].add(values)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return Index(gradient, self.parents[1]), ZERO
+
+
+class JoinRows(Node[tuple[L, R], S], Generic[L, R, S]):
+    """The sum of two row-sparse values."""
+
+    __slots__ = ()
+    takes_rows = True
+    gives_rows = True
+
+    def __init__(self, x: Any, y: Any) -> None:
+        self._construct((x, y))
+
+    def _own(self) -> JoinRows[Any, Any, S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        x, y = self.parents
+        return tuple(map(unify, x.dims, y.dims))
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        return common_dtype(self.parents)
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        x, y = operands
+        return x.joined(y) if isinstance(x, RowSparse) else x + y
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return gradient, gradient
+
+
+def _columns(xp: Any, indices: Any, axis: int) -> tuple[Any, ...]:
+    """The full index that `take_along_axis` stands for."""
+    grid = [xp.arange(n).reshape([-1 if i == j else 1 for j in range(indices.ndim)]) for i, n in enumerate(indices.shape)]
+    grid[axis] = indices
+    return tuple(grid)
+
+
+class TakeAlongAxis(_Indexing[L, R, S], Generic[L, R, S]):
+    """One element per index along `axis`, the other axes in step."""
+
+    __slots__ = ("axis",)
+    axis: int
+
+    def __init__(self, x: Any, indices: Any, axis: int) -> None:
+        self._construct((x, as_indices(indices)), axis=axis)
+        self._limit(self.axis)
+
+    def _own(self) -> TakeAlongAxis[Any, Any, S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        x, indices = self.parents
+        axis = normalize_axis(self.axis, len(x.dims))
+        object.__setattr__(self, "axis", axis)
+        if len(indices.dims) != len(x.dims):
+            raise ShapeError(f"the indices have {len(indices.dims)} axes, the operand {len(x.dims)}")
+        return tuple(
+            i if position == axis else unify(a, i)
+            for position, (a, i) in enumerate(zip(x.dims, indices.dims, strict=True))
+        )
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        x, indices = operands
+        check_range(self, self.parents[1], indices, x.shape[self.axis])
+        return x[_columns(xp, indices, self.axis)]
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        x, indices = self.parents
+        return PlaceAlongAxis(gradient, indices, self.axis, x.dims), ZERO
+
+
+class PlaceAlongAxis(_Indexing[L, R, S], Generic[L, R, S]):
+    """Zeros with the operand added where the indices name: the transpose of `TakeAlongAxis`."""
+
+    __slots__ = ("axis", "to")
+    axis: int
+    to: Dims
+
+    def __init__(self, x: Any, indices: Any, axis: int, to: Dims) -> None:
+        self._construct((x, indices), axis=axis, to=to)
+
+    def _own(self) -> PlaceAlongAxis[Any, Any, S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        return self.to
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        x, indices = operands
+        result = xp.zeros(shape, self.dtype)
+        where = _columns(xp, indices, self.axis)
+        if hasattr(result, "at"):
+            return result.at[where].add(x)
+        np.add.at(result, where, x)
+        return result
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return TakeAlongAxis(gradient, self.parents[1], self.axis), ZERO
+
+
+@method("take_along_axis")
+def take_along_axis(
+    x: Shaped[OwnL, S2], indices: IndexNode[Any] | IntegerArray, axis: int = -1
+) -> TakeAlongAxis[OwnL, IndexNode[Any], Any]:
+    """One element per index along `axis`, the other axes in step, as `numpy.take_along_axis`.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
+    [[2.0], [3.0]]
+    """
+    return TakeAlongAxis(x, indices, axis)
+
+
+class ScatterAdd(Node[tuple[L, Any, R], S], Generic[L, R, S]):
+    """The first operand with rows added to it; a row named twice gets both."""
+
+    __slots__ = ()
+
+    def __init__(self, x: Any, indices: Any, values: Any) -> None:
+        self._construct((x, as_indices(indices), values))
+        if axis_size(self.parents[0].dims[0]) is not None:
+            limit_indices(self.parents[1], self, operator.index(self.parents[0].dims[0]))
+
+    def _own(self) -> ScatterAdd[Any, Any, S]:
+        return self
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        x, _, values = self.parents
+        return common_dtype((x, values))
+
+    def shape_rule(self) -> Dims:
+        x, indices, values = self.parents
+        if not x.dims:
+            raise ShapeError("a scalar has no rows")
+        wanted: Dims = indices.dims + x.dims[1:]
+        if len(values.dims) != len(wanted):
+            raise ShapeError(f"the values have {len(values.dims)} axes, indices and rows ask for {len(wanted)}")
+        for a, b in zip(values.dims, wanted, strict=True):
+            unify(a, b)
+        return tuple(x.dims)
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        x, indices, values = operands
+        check_range(self, self.parents[1], indices, shape[0])
+        if hasattr(x, "at"):
+            return x.at[indices].add(values)
+        result = np.array(x)
+        np.add.at(result, indices, values)
+        return result
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return gradient, ZERO, Index(gradient, self.parents[1])
+
+
+@method("scatter_add")
+def scatter_add(
+    x: Shaped[OwnL, S2], indices: IndexNode[Any] | IntegerArray | list[int], values: Node[Any, Any]
+) -> ScatterAdd[OwnL, Node[Any, Any], S2]:
+    """This node with `values[i]` added to row `indices[i]`; a row named twice gets both.
+
+    >>> wy.Constant([0.0, 0.0]).scatter_add([1, 1], wy.Constant([2.0, 3.0])).forward().tolist()
+    [0.0, 5.0]
+    """
+    return ScatterAdd(x, indices, values)

@@ -1,0 +1,235 @@
+"""Products that sum over an axis: matmul for every pair of ranks, row-wise dot, and einsum of two operands."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, overload
+
+import numpy as np
+from typing_extensions import TypeVar, TypeVarTuple, Unpack
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.node.leaves import Constant
+from wyrm.node.node import Node
+from wyrm.ops.elementwise import L, R, S, as_operand, common_dtype, method, operand
+from wyrm.ops.reduction import Sum
+from wyrm.types.dims import Axis, Dims, broadcast, product, unify
+from wyrm.types.typing import Array, AtLeast1D, Shaped, Unknown
+
+Bs = TypeVarTuple("Bs")
+A = TypeVar("A")
+B = TypeVar("B")
+K = TypeVar("K")
+M = TypeVar("M")
+N = TypeVar("N")
+S2 = TypeVar("S2")
+OwnL = TypeVar("OwnL", bound="Node[Any, Any]", covariant=True)
+OwnR = TypeVar("OwnR", bound="Node[Any, Any]")
+
+
+class _Product(Node[tuple[L, R], S], Generic[L, R, S], abstract=True):
+    __slots__ = ()
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        dtype = common_dtype(self.parents)
+        if dtype.kind != "f":
+            raise DTypeError("a mask has no products; convert it with mask.astype(np.float32)")
+        return dtype
+
+
+class MatMul(_Product[L, R, S], Generic[L, R, S]):
+    """`x @ y` for every pair of ranks from 1, leading axes broadcast."""
+
+    __slots__ = ()
+
+    def __init__(self, x: Any, y: Any) -> None:
+        self._construct((x, y))
+
+    def _own(self) -> MatMul[Any, Any, S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        x, y = (parent.dims for parent in self.parents)
+        if not x or not y:
+            raise ShapeError("takes operands with an axis or more; multiply a scalar with *")
+        try:
+            unify(x[-1], y[-2] if len(y) > 1 else y[-1])
+        except ShapeError as error:
+            raise ShapeError(f"the last axis of the left meets {_which(y)} of the right: {error}") from None
+        rows, columns = x[-2:-1], y[-1:] if len(y) > 1 else ()
+        return broadcast(x[:-2], y[:-2]) + rows + columns
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return xp.matmul(*operands)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        x, y = (parent.erase() for parent in self.parents)
+        if x.ndim == 1 and y.ndim == 1:
+            return gradient * y, gradient * x
+        if x.ndim == 1:
+            left, right = MatMul(x.expand_dims(0), y).vjp(gradient.expand_dims(-2))
+            return Sum(left, tuple(range(left.ndim - 1))), right
+        if y.ndim == 1:
+            left, right = MatMul(x, y.expand_dims(1)).vjp(gradient.expand_dims(-1))
+            return left, Sum(right, (*range(right.ndim - 2), right.ndim - 1))
+        if y.ndim == 2 and x.ndim > 2:
+            # One product over all leading axes, instead of one each and a sum.
+            rows = product(x.dims[:-1])
+            flat, flat_gradient = x.reshape((rows, x.dims[-1])), gradient.reshape((rows, gradient.dims[-1]))
+            return gradient @ y.matrix_transpose(), flat.matrix_transpose() @ flat_gradient
+        return gradient @ y.matrix_transpose(), x.matrix_transpose() @ gradient
+
+
+def _which(dims: Dims) -> str:
+    return "the only axis" if len(dims) == 1 else "the last axis but one"
+
+
+@overload
+def matmul(x: Shaped[OwnL, AtLeast1D], other: Shaped[OwnR, S2]) -> MatMul[OwnL, OwnR, Any]: ...
+@overload
+def matmul(
+    x: Shaped[OwnL, tuple[Unpack[Bs], K]], other: Shaped[OwnR, Unknown]
+) -> MatMul[OwnL, OwnR, Any]: ...
+@overload
+def matmul(
+    x: Shaped[OwnL, tuple[Unpack[Bs], K]], other: Shaped[OwnR, tuple[K, N]]
+) -> MatMul[OwnL, OwnR, tuple[Unpack[Bs], N]]: ...
+@overload
+def matmul(
+    x: Shaped[OwnL, tuple[Unpack[Bs], K]], other: Shaped[OwnR, tuple[K]]
+) -> MatMul[OwnL, OwnR, tuple[Unpack[Bs]]]: ...
+@overload
+def matmul(
+    x: Shaped[OwnL, tuple[A, M, K]], other: Shaped[OwnR, tuple[A, K, N]]
+) -> MatMul[OwnL, OwnR, tuple[A, M, N]]: ...
+@overload
+def matmul(
+    x: Shaped[OwnL, tuple[A, B, M, K]], other: Shaped[OwnR, tuple[A, B, K, N]]
+) -> MatMul[OwnL, OwnR, tuple[A, B, M, N]]: ...
+@overload
+def matmul(x: Shaped[OwnL, tuple[Unpack[Bs], K]], other: Array) -> MatMul[OwnL, Constant[Any], Any]: ...
+@method("__matmul__")
+def matmul(x: Any, other: Any) -> Any:
+    """The matrix product, for every pair of ranks from 1; leading axes broadcast as in NumPy."""
+    node = as_operand(other, x)
+    return NotImplemented if node is None else MatMul(x, node)
+
+
+@method("__rmatmul__")
+def reflected_matmul(x: Shaped[OwnL, S2], other: Array) -> MatMul[Constant[Any], OwnL, Any]:
+    """The matrix product of an array and a node."""
+    node = as_operand(other, x)
+    return NotImplemented if node is None else MatMul(node, x)
+
+
+class VectorDot(_Product[L, R, S], Generic[L, R, S]):
+    """The dot products of corresponding rows: `sum(x * y, axis=-1)`."""
+
+    __slots__ = ()
+
+    def __init__(self, x: Any, y: Any) -> None:
+        self._construct((x, y))
+
+    def _own(self) -> VectorDot[Any, Any, S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        x, y = (parent.dims for parent in self.parents)
+        if not x or not y:
+            raise ShapeError("takes operands with an axis or more")
+        unify(x[-1], y[-1])
+        return broadcast(x, y)[:-1]
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return xp.einsum("...i,...i->...", *operands)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        x, y = self.parents
+        spread = gradient.expand_dims(-1)
+        return spread * y, spread * x
+
+
+@overload
+def vector_dot(x: Shaped[OwnL, AtLeast1D], other: Shaped[OwnR, S2]) -> VectorDot[OwnL, OwnR, Any]: ...
+@overload
+def vector_dot(
+    x: Shaped[OwnL, tuple[Unpack[Bs], N]], other: Shaped[OwnR, tuple[Unpack[Bs], N]]
+) -> VectorDot[OwnL, OwnR, tuple[Unpack[Bs]]]: ...
+@method("vector_dot")
+def vector_dot(x: Any, other: Any) -> Any:
+    """The dot products of corresponding rows: `sum(x * other, axis=-1)`.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).vector_dot(wy.Constant([[1.0, 1.0], [1.0, 1.0]])).forward().tolist()
+    [3.0, 7.0]
+    """
+    return VectorDot(x, operand(other, x))
+
+
+class Einsum(_Product[L, R, S], Generic[L, R, S]):
+    """Einstein's sum over two operands: letters that the result lacks are summed over."""
+
+    __slots__ = ("subscripts",)
+    subscripts: str
+
+    def __init__(self, x: Any, y: Any, subscripts: str) -> None:
+        self._construct((x, y), subscripts=subscripts)
+
+    def _own(self) -> Einsum[Any, Any, S]:
+        return self
+
+    def terms(self) -> tuple[str, str, str]:
+        """The letters of the two operands and of the result."""
+        operands, _, result = self.subscripts.partition("->")
+        x, _, y = operands.partition(",")
+        return x, y, result
+
+    def shape_rule(self) -> Dims:
+        terms = self.subscripts.replace(" ", "")
+        if "->" not in terms:  # NumPy's rule: letters that occur once, in alphabetical order
+            letters = terms.replace(",", "")
+            terms += "->" + "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
+        object.__setattr__(self, "subscripts", terms)
+        x, y, result = self.terms()
+        if terms.count(",") != 1 or not all(part.isalpha() or not part for part in (x, y, result)):
+            raise ShapeError(f"subscripts {terms!r} are not of the form 'ij,jk->ik' (letters, two operands)")
+        axes: dict[str, Axis] = {}
+        for term, parent in zip((x, y), self.parents, strict=True):
+            if len(term) != len(parent.dims):
+                raise ShapeError(f"{term!r} names {len(term)} axes, the operand has {len(parent.dims)}")
+            if len(set(term)) != len(term):
+                raise ShapeError(f"{term!r} names an axis twice, which takes a diagonal; that is not supported")
+            for letter, axis in zip(term, parent.dims, strict=True):
+                try:
+                    axes[letter] = unify(axes[letter], axis) if letter in axes else axis
+                except ShapeError as error:
+                    raise ShapeError(f"axis {letter!r}: {error}") from None
+        if len(set(result)) != len(result) or not set(result) <= set(axes):
+            raise ShapeError(f"the result {result!r} names each of the operands' letters at most once")
+        return tuple(axes[letter] for letter in result)
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return xp.einsum(self.subscripts, *operands)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        x_term, y_term, result = self.terms()
+        x, y = self.parents
+        return _einsum_vjp(gradient, result, y, y_term, x, x_term), _einsum_vjp(gradient, result, x, x_term, y, y_term)
+
+
+def _einsum_vjp(gradient: Any, result: str, other: Any, other_term: str, wanted: Any, term: str) -> Any:
+    """The gradient of an einsum by `wanted`: an einsum again, repeated over the letters that `wanted` had alone."""
+    present = "".join(letter for letter in term if letter in result or letter in other_term)
+    partial = Einsum(gradient, other, f"{result},{other_term}->{present}")
+    if present == term:
+        return partial
+    missing = tuple(i for i, letter in enumerate(term) if letter not in present)
+    return partial.erase().expand_dims(missing).broadcast_to(wanted.dims)
+
+
+def einsum(subscripts: str, x: Node[Any, Any], y: Node[Any, Any]) -> Einsum[Any, Any, Any]:
+    """Einstein's sum over two operands, as `numpy.einsum`; `ShapeError` where a letter's sizes differ.
+
+    >>> x, y = wy.Constant(np.ones((2, 3))), wy.Constant(np.ones((3, 4)))
+    >>> wy.einsum("ij,jk->ik", x, y).shape
+    (2, 4)
+    """
+    return Einsum(x, y, subscripts)

@@ -1,0 +1,305 @@
+"""Reductions over one axis, several, or all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, Literal, overload
+
+import numpy as np
+from typing_extensions import TypeVarTuple, Unpack
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.node.base import ZERO, label
+from wyrm.node.node import IndexNode, Node
+from wyrm.ops.elementwise import L, S, bind_class, constant_like, method
+from wyrm.types.dims import Dims, One, axis_size, normalize_axis
+from wyrm.types.typing import AtLeast1D, Shaped
+from typing_extensions import TypeVar
+
+Bs = TypeVarTuple("Bs")
+N = TypeVar("N")
+S2 = TypeVar("S2")
+OwnL = TypeVar("OwnL", bound="Node[Any, Any]", covariant=True)
+AxisLike = int | Sequence[int] | None
+
+
+def reduced_dims(dims: Dims, axis: tuple[int, ...], keepdims: bool) -> Dims:
+    """The axes that a reduction over `axis` leaves."""
+    if not keepdims:
+        return tuple(d for i, d in enumerate(dims) if i not in axis)
+    return tuple((1 if isinstance(d, int) else One()) if i in axis else d for i, d in enumerate(dims))
+
+
+def all_axes(axis: AxisLike, ndim: int) -> tuple[int, ...]:
+    """`axis` as positions from 0 in ascending order; None means all. `ShapeError` for a missing or doubled axis."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = [normalize_axis(a, ndim) for a in ([axis] if isinstance(axis, int | np.integer) else axis)]
+    if len(set(given)) != len(given):
+        raise ShapeError(f"axis {axis} names an axis twice")
+    return tuple(sorted(given))
+
+
+class Reduction(Node[tuple[L], S], Generic[L, S], abstract=True):
+    """An op that takes a number of elements to one. `axis` is kept as positions from 0 in ascending order."""
+
+    declaration = """
+@overload
+def {method}(self: Shaped[OwnL, S2], axis: None = None, keepdims: Literal[False] = False{more}) -> {op}[OwnL, tuple[()]]: ...
+@overload
+def {method}(self: Shaped[OwnL, AtLeast1D], axis: AxisLike = None, keepdims: bool = False{more}) -> {op}[OwnL, Any]: ...
+@overload
+def {method}(self: Shaped[OwnL, tuple[Unpack[Bs], N]], axis: Literal[-1], keepdims: Literal[True]{more}) -> {op}[OwnL, tuple[Unpack[Bs], One]]: ...
+@overload
+def {method}(self: Shaped[OwnL, tuple[Unpack[Bs], N]], axis: Literal[-1], keepdims: Literal[False] = False{more}) -> {op}[OwnL, tuple[Unpack[Bs]]]: ...
+@overload
+def {method}(self: Shaped[OwnL, tuple[N, Unpack[Bs]]], axis: AxisLike = None, keepdims: bool = False{more}) -> {op}[OwnL, Any]: ...
+def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: ...
+"""  # noqa: E501
+    more_arguments: ClassVar[str] = ""
+
+    __slots__ = ("axis", "keepdims")
+    axis: tuple[int, ...]
+    keepdims: bool
+    # What an empty reduction gives; None where it has no meaning.
+    empty: float | None = None
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "method" in cls.__dict__:
+            bind_class(cls)
+
+    def __init__(self, x: Any, axis: AxisLike = None, keepdims: bool = False, **attributes: Any) -> None:
+        axes: Any = axis
+        self._construct((x,), axis=axes, keepdims=bool(keepdims), **attributes)
+
+    def shape_rule(self) -> Dims:
+        (x,) = self.parents
+        object.__setattr__(self, "axis", all_axes(self.axis, len(x.dims)))
+        if self.empty is None and any(axis_size(x.dims[a]) == 0 for a in self.axis):
+            raise ShapeError("has no value over an axis of size 0")
+        return reduced_dims(x.dims, self.axis, self.keepdims)
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        (x,) = self.parents
+        if x.dtype.kind != "f":
+            raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
+        return x.dtype
+
+    def expand(self, reduced: Any) -> Any:
+        """A node of this op's shape, with the reduced axes back at size 1."""
+        return reduced if self.keepdims else reduced.expand_dims(self.axis)
+
+    def spread(self, reduced: Any) -> Any:
+        """A node of this op's shape, repeated over the reduced axes."""
+        (x,) = self.parents
+        return self.expand(reduced).broadcast_to(x.dims)
+
+    def count(self, reduced: Any) -> Any:
+        """The number of elements that make one, as a scalar of the dtype of `reduced`."""
+        (x,) = self.parents
+        sizes = [axis_size(x.dims[a]) for a in self.axis]
+        if None in sizes:
+            return Count(x, self.axis)
+        return constant_like(float(math.prod(size for size in sizes if size is not None)), reduced)
+
+
+class Count(Reduction[L, S], Generic[L, S]):
+    """The number of elements along `axis`, a scalar: it depends on the shape alone."""
+
+    __slots__ = ()
+    empty = 0.0
+
+    def _own(self) -> Count[Any, S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        super().shape_rule()
+        return ()
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return xp.asarray(math.prod(operands[0].shape[a] for a in self.axis), dtype=self.dtype)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (ZERO,)
+
+
+class Sum(Reduction[L, S], Generic[L, S]):
+    """The sum of the elements.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).sum(axis=-1).forward().tolist()
+    [3.0, 7.0]
+    """
+
+    __slots__ = ()
+    method = "sum"
+    empty = 0.0
+
+    def _own(self) -> Sum[Any, S]:
+        return self
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return xp.sum(operands[0], axis=self.axis, keepdims=self.keepdims)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (self.spread(gradient),)
+
+
+class Mean(Reduction[L, S], Generic[L, S]):
+    """The mean of the elements.
+
+    >>> wy.Constant([1.0, 3.0]).mean().forward().item()
+    2.0
+    """
+
+    __slots__ = ()
+    method = "mean"
+
+    def _own(self) -> Mean[Any, S]:
+        return self
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return xp.mean(operands[0], axis=self.axis, keepdims=self.keepdims)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (self.spread(gradient / self.count(gradient)),)
+
+
+class _Extreme(Reduction[L, S], Generic[L, S], abstract=True):
+    __slots__ = ()
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        (x,) = self.parents
+        ties = x.equal(self.spread(self)).astype(self.dtype)
+        share = gradient / Sum(ties, self.axis, self.keepdims)
+        return (ties * self.spread(share),)
+
+
+class Max(_Extreme[L, S], Generic[L, S]):
+    """The largest element; equal ones share the gradient.
+
+    >>> wy.Constant([1.0, 3.0]).max().forward().item()
+    3.0
+    """
+
+    __slots__ = ()
+    method = "max"
+
+    def _own(self) -> Max[Any, S]:
+        return self
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return xp.max(operands[0], axis=self.axis, keepdims=self.keepdims)
+
+
+class Min(_Extreme[L, S], Generic[L, S]):
+    """The smallest element; equal ones share the gradient.
+
+    >>> wy.Constant([1.0, 3.0]).min().forward().item()
+    1.0
+    """
+
+    __slots__ = ()
+    method = "min"
+
+    def _own(self) -> Min[Any, S]:
+        return self
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return xp.min(operands[0], axis=self.axis, keepdims=self.keepdims)
+
+
+class LogSumExp(Reduction[L, S], Generic[L, S]):
+    """`log(sum(exp(x)))`, without overflow.
+
+    >>> wy.Constant([1e4, 1e4]).logsumexp().forward().item() > 1e4
+    True
+    """
+
+    __slots__ = ()
+    method = "logsumexp"
+
+    def _own(self) -> LogSumExp[Any, S]:
+        return self
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        (x,) = operands
+        top = xp.max(x, axis=self.axis, keepdims=True)
+        top = xp.where(xp.isfinite(top), top, 0.0)  # -inf - -inf would be NaN
+        total = xp.log(xp.sum(xp.exp(x - top), axis=self.axis, keepdims=True)) + top
+        return total.reshape(shape)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        (x,) = self.parents
+        return ((x - self.spread(self)).exp() * self.spread(gradient),)
+
+
+class Variance(Reduction[L, S], Generic[L, S]):
+    """The mean squared distance from the mean, divided by `n - ddof`.
+
+    >>> wy.Constant([1.0, 3.0]).var().forward().item()
+    1.0
+    """
+
+    __slots__ = ("ddof",)
+    method = "var"
+    more_arguments = ", ddof: int = 0"
+    ddof: int
+
+    def __init__(self, x: Any, axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> None:
+        super().__init__(x, axis, keepdims, ddof=ddof)
+
+    def _own(self) -> Variance[Any, S]:
+        return self
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return xp.var(operands[0], axis=self.axis, keepdims=self.keepdims, ddof=self.ddof)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        (x,) = self.parents
+        distance = x - Mean(x, self.axis, keepdims=True)
+        return (distance * self.spread(gradient * 2.0 / (self.count(gradient) - float(self.ddof))),)
+
+
+class ArgMax(IndexNode[S], Generic[S]):
+    """The position of the largest element along one axis, the first of equal ones; integers have no gradient."""
+
+    __slots__ = ("axis", "keepdims")
+    method = "argmax"
+    axis: int
+    keepdims: bool
+
+    def __init__(self, x: Any, axis: int = -1, keepdims: bool = False) -> None:
+        self._construct((x,), axis=axis, keepdims=bool(keepdims))
+
+    def shape_rule(self) -> Dims:
+        (x,) = self.parents
+        object.__setattr__(self, "axis", normalize_axis(self.axis, len(x.dims)))
+        if axis_size(x.dims[self.axis]) == 0:
+            raise ShapeError("has no value over an axis of size 0")
+        return reduced_dims(x.dims, (self.axis,), self.keepdims)
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return xp.argmax(operands[0], axis=self.axis).reshape(shape)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (ZERO,)
+
+
+@overload
+def argmax(x: Shaped[OwnL, AtLeast1D], axis: int = -1, keepdims: bool = False) -> IndexNode[Any]: ...
+@overload
+def argmax(
+    x: Shaped[OwnL, tuple[Unpack[Bs], N]], axis: Literal[-1] = -1, keepdims: Literal[False] = False
+) -> IndexNode[tuple[Unpack[Bs]]]: ...
+@overload
+def argmax(x: Shaped[OwnL, tuple[N, Unpack[Bs]]], axis: int = -1, keepdims: bool = False) -> IndexNode[Any]: ...
+@method("argmax")
+def argmax(x: Any, axis: int = -1, keepdims: bool = False) -> Any:
+    """The position of the largest element along `axis`, the first of equal ones.
+
+    >>> wy.Constant([1.0, 3.0, 2.0]).argmax().forward().item()
+    1
+    """
+    return ArgMax(x, axis, keepdims)

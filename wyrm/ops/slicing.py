@@ -1,0 +1,322 @@
+"""Parts of arrays and wholes made of parts: slices, concatenation, stacking, splitting."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, Generic, SupportsIndex, overload
+
+import numpy as np
+from typing_extensions import TypeVar, TypeVarTuple, Unpack
+
+from wyrm.errors import IndexOutOfRange, ShapeError
+from wyrm.node.base import ZERO, describe, label
+from wyrm.node.node import IndexNode, Node
+from wyrm.ops.elementwise import L, S, common_dtype, method
+from wyrm.ops.shape import Rearrangement
+from wyrm.types.dims import Axis, Dim, Dims, Plus, axis_size, normalize_axis, unify
+from wyrm.types.typing import AtLeast1D, Shaped
+
+Bs = TypeVarTuple("Bs")
+M = TypeVar("M")
+N = TypeVar("N")
+S2 = TypeVar("S2")
+OwnL = TypeVar("OwnL", bound="Node[Any, Any]", covariant=True)
+OwnR = TypeVar("OwnR", bound="Node[Any, Any]")
+
+# One entry per axis of the operand (a number takes one element, a (start, stop, step) a range), None for a new axis.
+Range = tuple[int | None, int | None, int | None]
+Key = tuple[int | Range | None, ...]
+Index_ = SupportsIndex | slice | None
+ALL: Range = (None, None, None)
+
+
+def as_key(key: Any, node: Node[Any, Any] | IndexNode[Any]) -> Key:
+    """The key in full, one entry per axis; errors say what to use for the keys that are no numbers or ranges."""
+    entries = list(key) if isinstance(key, tuple) else [key]
+    if sum(entry is Ellipsis for entry in entries) > 1:
+        raise ShapeError(f"{describe(node)} is indexed with more than one '...'")
+    taken = sum(entry is not None and entry is not Ellipsis for entry in entries)
+    if taken > node.ndim:
+        raise ShapeError(f"{describe(node)} has {node.ndim} axes and is indexed with {taken}")
+    gap = next((i for i, entry in enumerate(entries) if entry is Ellipsis), None)
+    fill = [slice(None)] * (node.ndim - taken)
+    entries = entries + fill if gap is None else entries[:gap] + fill + entries[gap + 1 :]
+    result: list[int | Range | None] = []
+    for entry in entries:
+        if entry is None:
+            result.append(None)
+        elif isinstance(entry, slice):
+            bounds = (entry.start, entry.stop, entry.step)
+            result.append(tuple(None if b is None else operator.index(b) for b in bounds))  # type: ignore[arg-type]  # three of them
+        elif isinstance(entry, Node) or (isinstance(entry, np.ndarray) and entry.dtype.kind == "b"):
+            raise TypeError(
+                f"{describe(node)} cannot be indexed by {label(entry) if isinstance(entry, Node) else 'a mask'}: the "
+                f"shape would depend on the data; choose with wy.where(mask, node, 0.0), or rows with node.take(indices)"
+            )
+        elif isinstance(entry, IndexNode | np.ndarray | list):
+            raise TypeError(f"{describe(node)}: rows are chosen with node.take(indices, axis=0), not with node[indices]")
+        else:
+            result.append(operator.index(entry))
+    return tuple(result)
+
+
+def sliced_dims(dims: Dims, key: Key) -> Dims:
+    """The axes that indexing leaves: a whole range keeps the axis and its name, a part of it has only a size."""
+    result: list[Axis] = []
+    position = 0
+    for entry in key:
+        if entry is None:
+            result.append(1)
+            continue
+        axis = dims[position]
+        size = axis_size(axis)
+        if isinstance(entry, int):
+            if size is not None and not -size <= entry < size:
+                raise IndexOutOfRange(f"index {entry} on axis {position}, which is {axis!r}")
+        elif entry == ALL:
+            result.append(axis)
+        elif size is None:
+            raise ShapeError(f"a part of axis {axis!r} has no known size; give the axis one, or take all of it with ':'")
+        elif entry[2] == 0:
+            raise ShapeError("the step of a slice is not 0")
+        else:
+            kept = len(range(*slice(*entry).indices(size)))
+            result.append(axis if kept == size else kept)
+        position += 1
+    return tuple(result)
+
+
+def numpy_key(key: Key) -> tuple[Any, ...]:
+    """The key as NumPy takes it; with '...' even a single element is an array, and a view."""
+    return (*(slice(*entry) if isinstance(entry, tuple) else entry for entry in key), ...)
+
+
+class Slice(Rearrangement[L, S], Generic[L, S]):
+    """A part of the operand by numbers and ranges."""
+
+    __slots__ = ("key",)
+    key: Key
+
+    def __init__(self, x: Any, key: Key) -> None:
+        self._construct((x,), key=key)
+
+    def _own(self) -> Slice[Any, S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        return sliced_dims(self.parents[0].dims, self.key)
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return operands[0][numpy_key(self.key)]
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (PlaceSlice(gradient, self.key, self.parents[0].dims),)
+
+
+class PlaceSlice(Rearrangement[L, S], Generic[L, S]):
+    """Zeros with the operand in the place that `key` names: the transpose of `Slice`."""
+
+    __slots__ = ("key", "to")
+    key: Key
+    to: Dims
+
+    def __init__(self, x: Any, key: Key, to: Dims) -> None:
+        self._construct((x,), key=key, to=to)
+
+    def _own(self) -> PlaceSlice[Any, S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        return self.to
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        result = xp.zeros(shape, self.dtype)
+        if hasattr(result, "at"):
+            return result.at[numpy_key(self.key)].set(operands[0])
+        result[numpy_key(self.key)] = operands[0]
+        return result
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (Slice(gradient, self.key),)
+
+
+class IndexSlice(IndexNode[S], Generic[S]):
+    """A part of integers by numbers and ranges."""
+
+    __slots__ = ("key",)
+    key: Key
+
+    def __init__(self, x: Any, key: Key) -> None:
+        self._construct((x,), key=key)
+
+    def shape_rule(self) -> Dims:
+        return sliced_dims(self.parents[0].dims, self.key)
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return operands[0][numpy_key(self.key)]
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (ZERO,)
+
+
+@overload
+def getitem(x: Shaped[OwnL, AtLeast1D], key: Any) -> Slice[OwnL, Any]: ...
+@overload
+def getitem(x: Shaped[OwnL, tuple[N, Unpack[Bs]]], key: int) -> Slice[OwnL, tuple[Unpack[Bs]]]: ...
+@overload
+def getitem(x: Shaped[OwnL, S2], key: Index_ | tuple[Any, ...]) -> Slice[OwnL, Any]: ...
+@method("__getitem__")
+def getitem(x: Any, key: Any) -> Any:
+    """A part of the node by numbers, ranges, `None` and `...`, as in NumPy; rows by indices are `take`."""
+    return Slice(x, as_key(key, x))
+
+
+@method("__getitem__", IndexNode)
+def index_getitem(x: IndexNode[Any], key: Index_ | tuple[Any, ...]) -> IndexNode[Any]:
+    """A part of the integers by numbers, ranges, `None` and `...`, as in NumPy."""
+    return IndexSlice(x, as_key(key, x))
+
+
+class Concatenate(Node[Any, S], Generic[S]):
+    """The operands one after another along `axis`."""
+
+    __slots__ = ("axis",)
+    axis: int
+
+    def __init__(self, parts: Sequence[Any], axis: int) -> None:
+        self._construct(tuple(parts), axis=axis)
+
+    def _own(self) -> Concatenate[S]:
+        return self
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        return common_dtype(self.parents)
+
+    def shape_rule(self) -> Dims:
+        first: Dims = self.parents[0].dims
+        axis = normalize_axis(self.axis, len(first))
+        object.__setattr__(self, "axis", axis)
+        joined: list[Axis] = []
+        dims = list(first)
+        for parent in self.parents:
+            if len(parent.dims) != len(first):
+                raise ShapeError(f"{label(parent)} has {len(parent.dims)} axes, {label(self.parents[0])} {len(first)}")
+            if axis_size(parent.dims[axis]) is None:
+                raise ShapeError(f"axis {parent.dims[axis]!r} has no size; only an axis with a size can be joined")
+            joined.append(parent.dims[axis])
+            dims = [d if i == axis else unify(d, parent.dims[i]) for i, d in enumerate(dims)]
+        named = any(isinstance(part, Dim) for part in joined)
+        dims[axis] = Plus(joined) if named and len(joined) > 1 else _total(joined)
+        return tuple(dims)
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return xp.concatenate(operands, axis=self.axis)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        sizes = [operator.index(parent.dims[self.axis]) for parent in self.parents]
+        bounds = np.cumsum([0, *sizes]).tolist()
+        before: Key = (ALL,) * self.axis
+        after: Key = (ALL,) * (self.ndim - self.axis - 1)
+        return tuple(
+            Slice(gradient, (*before, (start, stop, None), *after))
+            for start, stop in zip(bounds, bounds[1:], strict=False)
+        )
+
+
+def _total(axes: Sequence[Axis]) -> Axis:
+    return axes[0] if len(axes) == 1 else sum(operator.index(axis) for axis in axes)
+
+
+def concatenate(nodes: Sequence[Node[Any, Any]], axis: int = 0) -> Concatenate[Any]:
+    """The nodes one after another along `axis`; the other axes are the same. `ShapeError` where they are not.
+
+    >>> wy.concatenate([wy.Constant([1.0]), wy.Constant([2.0, 3.0])]).forward().tolist()
+    [1.0, 2.0, 3.0]
+    """
+    if not nodes:
+        raise ShapeError("concatenate: takes at least one node")
+    return Concatenate(nodes, axis)
+
+
+@overload
+def concat(x: Shaped[OwnL, AtLeast1D], other: Shaped[OwnR, S2]) -> Concatenate[Any]: ...
+@overload
+def concat(
+    x: Shaped[OwnL, tuple[Unpack[Bs], M]], other: Shaped[OwnR, tuple[Unpack[Bs], N]]
+) -> Concatenate[tuple[Unpack[Bs], Plus[M, N]]]: ...
+@method("concat")
+def concat(x: Any, other: Any) -> Any:
+    """This node and another along the last axis, whose name becomes `Plus[M, N]`.
+
+    >>> wy.Constant([1.0]).concat(wy.Constant([2.0])).forward().tolist()
+    [1.0, 2.0]
+    """
+    return Concatenate((x, other), -1)
+
+
+class Stack(Node[Any, S], Generic[S]):
+    """Operands of one shape along a new axis."""
+
+    __slots__ = ("axis",)
+    axis: int
+
+    def __init__(self, parts: Sequence[Any], axis: int) -> None:
+        self._construct(tuple(parts), axis=axis)
+
+    def _own(self) -> Stack[S]:
+        return self
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        return common_dtype(self.parents)
+
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        for parent in self.parents[1:]:
+            if len(parent.dims) != len(dims):
+                raise ShapeError(f"{label(parent)} has {len(parent.dims)} axes, {label(self.parents[0])} {len(dims)}")
+            dims = tuple(map(unify, dims, parent.dims))
+        axis = normalize_axis(self.axis, len(dims) + 1)
+        object.__setattr__(self, "axis", axis)
+        return (*dims[:axis], len(self.parents), *dims[axis:])
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return xp.stack(operands, axis=self.axis)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        before: Key = (ALL,) * self.axis
+        after: Key = (ALL,) * (self.ndim - self.axis - 1)
+        return tuple(Slice(gradient, (*before, i, *after)) for i in range(len(self.parents)))
+
+
+def stack(nodes: Sequence[Node[Any, Any]], axis: int = 0) -> Stack[Any]:
+    """Nodes of one shape along a new axis.
+
+    >>> wy.stack([wy.Constant([1.0]), wy.Constant([2.0])]).shape
+    (2, 1)
+    """
+    if not nodes:
+        raise ShapeError("stack: takes at least one node")
+    return Stack(nodes, axis)
+
+
+@method("split")
+def split(x: Shaped[OwnL, S2], sections: int | Sequence[int], axis: int = 0) -> list[Slice[OwnL, Any]]:
+    """The node in equal `sections`, or cut at these positions, along `axis`; `ShapeError` where it does not divide.
+
+    >>> [part.shape for part in wy.Constant(np.zeros((2, 6))).split(3, axis=1)]
+    [(2, 2), (2, 2), (2, 2)]
+    """
+    node: Any = x
+    axis = normalize_axis(axis, node.ndim)
+    size = operator.index(node.dims[axis])
+    if isinstance(sections, int | np.integer):
+        if sections < 1 or size % sections:
+            raise ShapeError(f"split: {describe(node)}: axis {axis} does not divide into {sections} equal parts")
+        cuts = list(range(0, size + 1, size // sections)) if size else [0] * (int(sections) + 1)
+    else:
+        cuts = [0, *sections, size]
+    return [
+        Slice(x, (*((ALL,) * axis), (start, stop, None), *((ALL,) * (node.ndim - axis - 1))))
+        for start, stop in zip(cuts, cuts[1:], strict=False)
+    ]

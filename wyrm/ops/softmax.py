@@ -1,0 +1,242 @@
+"""Softmax, its logarithm, and the cross-entropy fused with both."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Literal, overload
+
+import numpy as np
+from typing_extensions import TypeVar, TypeVarTuple, Unpack
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.node.base import ZERO, format_dims, label
+from wyrm.node.leaves import limit_indices
+from wyrm.node.node import IndexNode, Node
+from wyrm.ops.elementwise import L, S, bind_class, method
+from wyrm.ops.index import as_indices, check_range
+from wyrm.types.dims import Dims, axis_size, normalize_axis, unify
+from wyrm.types.typing import IntegerArray, Shaped
+
+Bs = TypeVarTuple("Bs")
+N = TypeVar("N")
+S2 = TypeVar("S2")
+OwnL = TypeVar("OwnL", bound="Node[Any, Any]", covariant=True)
+Reduction = Literal["mean", "sum", "none"]
+
+
+class _Normalized(Node[tuple[L], S], Generic[L, S], abstract=True):
+    """An op that normalizes along one axis and keeps the shape."""
+
+    __slots__ = ("axis",)
+    declaration = "def {method}(self: Shaped[OwnL, S2], axis: int = -1) -> {op}[OwnL, S2]: ..."
+    axis: int
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "method" in cls.__dict__:
+            bind_class(cls)
+
+    def __init__(self, x: Any, axis: int = -1) -> None:
+        self._construct((x,), axis=axis)
+
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        object.__setattr__(self, "axis", normalize_axis(self.axis, len(dims)))
+        return dims
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        (x,) = self.parents
+        if x.dtype.kind != "f":
+            raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
+        return x.dtype
+
+
+class Softmax(_Normalized[L, S], Generic[L, S]):
+    """`exp(x) / sum(exp(x))` along `axis`, without overflow.
+
+    >>> wy.Constant([1e4, 1e4]).softmax().forward().tolist()
+    [0.5, 0.5]
+    """
+
+    __slots__ = ()
+    method = "softmax"
+
+    def _own(self) -> Softmax[Any, S]:
+        return self
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        (x,) = operands
+        powers = xp.exp(x - xp.max(x, axis=self.axis, keepdims=True))
+        return powers / xp.sum(powers, axis=self.axis, keepdims=True)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        y = self.erase()
+        return (y * (gradient - (gradient * y).sum(axis=self.axis, keepdims=True)),)
+
+
+class LogSoftmax(_Normalized[L, S], Generic[L, S]):
+    """`x - logsumexp(x)` along `axis`, without overflow.
+
+    >>> wy.Constant([0.0, 0.0]).log_softmax().forward().round(4).tolist()
+    [-0.6930999755859375, -0.6930999755859375]
+    """
+
+    __slots__ = ()
+    method = "log_softmax"
+
+    def _own(self) -> LogSoftmax[Any, S]:
+        return self
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        (x,) = operands
+        shifted = x - xp.max(x, axis=self.axis, keepdims=True)
+        return shifted - xp.log(xp.sum(xp.exp(shifted), axis=self.axis, keepdims=True))
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (gradient - self.erase().exp() * gradient.sum(axis=self.axis, keepdims=True),)
+
+
+class CrossEntropy(Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
+    """`-log softmax(logits)[label]` over the last axis.
+
+    The third parent is the softmax of the logits, computed once for the loss, its gradient and `predictions()`.
+    """
+
+    __slots__ = ("reduction",)
+    reduction: Reduction
+
+    def __init__(self, logits: Any, labels: Any, reduction: Reduction = "mean") -> None:
+        self._construct((logits, as_indices(labels), Softmax(logits)), reduction=reduction)
+        classes = axis_size(logits.dims[-1])
+        if classes is not None:
+            limit_indices(self.parents[1], self, classes)
+
+    def _own(self) -> CrossEntropy[Any, S]:
+        return self
+
+    def predictions(self) -> Softmax[Any, Any]:
+        """The probabilities of the classes, of the logits' shape; they cost nothing beyond the loss."""
+        probabilities: Softmax[Any, Any] = self.parents[2]
+        return probabilities
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        return self.parents[0].dtype
+
+    def shape_rule(self) -> Dims:
+        logits, labels, _ = self.parents
+        if len(labels.dims) != len(logits.dims) - 1:
+            raise ShapeError(
+                f"the labels take the axes of the logits but the last: {format_dims(logits.dims[:-1])}, "
+                f"not {format_dims(labels.dims)}"
+            )
+        rows = tuple(map(unify, logits.dims[:-1], labels.dims))
+        if self.reduction not in ("mean", "sum", "none"):
+            raise ShapeError(f"reduction is 'mean', 'sum' or 'none', not {self.reduction!r}")
+        return rows if self.reduction == "none" else ()
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        logits, labels, probabilities = operands
+        check_range(self, self.parents[1], labels, logits.shape[-1])
+        # The largest probability is at least 1 / classes, so its logarithm is exact where the label's may underflow.
+        top = xp.max(logits, axis=-1)
+        label_logits = xp.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
+        losses = (top - label_logits) - xp.log(xp.max(probabilities, axis=-1))
+        if self.reduction == "none":
+            return losses
+        return xp.mean(losses) if self.reduction == "mean" else xp.sum(losses)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        logits, labels, probabilities = self.parents
+        if self.reduction == "mean":
+            gradient = gradient / CrossEntropyCount(labels, self.dtype)
+        rows = gradient if self.reduction == "none" else gradient.broadcast_to(labels.dims)
+        # The softmax is a function of the logits, and their gradient accounts for it whole.
+        return CrossEntropyGradient(probabilities, labels, rows), ZERO, ZERO
+
+
+class CrossEntropyCount(Node[tuple[L], S], Generic[L, S]):
+    """The number of labels, as a float scalar."""
+
+    __slots__ = ("to",)
+    to: np.dtype[Any]
+
+    def __init__(self, labels: Any, to: np.dtype[Any]) -> None:
+        self._construct((labels,), to=to)
+
+    def _own(self) -> CrossEntropyCount[Any, S]:
+        return self
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        return self.to
+
+    def shape_rule(self) -> Dims:
+        return ()
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return xp.asarray(operands[0].size, dtype=self.to)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (ZERO,)
+
+
+class CrossEntropyGradient(Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
+    """`(probabilities - one_hot(labels)) * weight` row by row: the gradient of `CrossEntropy` by the logits."""
+
+    __slots__ = ()
+
+    def __init__(self, probabilities: Any, labels: Any, weights: Any) -> None:
+        self._construct((probabilities, labels, weights))
+
+    def _own(self) -> CrossEntropyGradient[Any, S]:
+        return self
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        return self.parents[0].dtype
+
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        return dims
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        probabilities, labels, weights = operands
+        classes = xp.arange(shape[-1])
+        difference = xp.where(labels[..., None] == classes, probabilities - 1.0, probabilities)
+        return difference * weights[..., None]
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        probabilities, labels, weights = self.parents
+        picked = gradient.take_along_axis(labels.reshape((*labels.dims, 1)), axis=-1).squeeze(-1)
+        by_weight = gradient.vector_dot(probabilities) - picked
+        return gradient * weights.expand_dims(-1), ZERO, by_weight
+
+
+@overload
+def cross_entropy(
+    logits: Shaped[OwnL, tuple[Unpack[Bs], N]], labels: IndexNode[tuple[Unpack[Bs]]]
+) -> CrossEntropy[OwnL, tuple[()]]: ...
+@overload
+def cross_entropy(
+    logits: Shaped[OwnL, tuple[Unpack[Bs], N]],
+    labels: IndexNode[tuple[Unpack[Bs]]],
+    *,
+    reduction: Literal["mean", "sum"],
+) -> CrossEntropy[OwnL, tuple[()]]: ...
+@overload
+def cross_entropy(
+    logits: Shaped[OwnL, tuple[Unpack[Bs], N]], labels: IndexNode[tuple[Unpack[Bs]]], *, reduction: Literal["none"]
+) -> CrossEntropy[OwnL, tuple[Unpack[Bs]]]: ...
+@overload
+def cross_entropy(
+    logits: Shaped[OwnL, tuple[Unpack[Bs], N]], labels: IntegerArray, *, reduction: Reduction = "mean"
+) -> CrossEntropy[OwnL, Any]: ...
+@method("cross_entropy")
+def cross_entropy(logits: Any, labels: Any, *, reduction: Reduction = "mean") -> Any:
+    """`-log softmax(logits)[label]` over the last axis, `labels` of the other axes; its `predictions()` are free.
+
+    `IndexOutOfRange` for a label beyond the classes, before anything is computed.
+
+    >>> wy.Constant([[0.0, 0.0]]).cross_entropy(np.array([1])).forward().round(4).item()
+    0.6930999755859375
+    """
+    if not logits.dims:
+        raise ShapeError(f"cross_entropy: {label(logits)} is a scalar; logits have an axis of classes")
+    return CrossEntropy(logits, labels, reduction)

@@ -1,0 +1,108 @@
+"""A schedule: what to compute for the wanted outputs, in which order, under which sizes. Pure data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from wyrm.errors import ShapeError
+from wyrm.node.base import BaseNode, describe
+from wyrm.node.leaves import Constant, is_leaf, stored
+from wyrm.node.traversal import topological_order
+from wyrm.types.dims import Dim, One, Plus, Times, axis_size, resolve
+
+
+class Schedule:
+    """The nodes that `outputs` need, parents first, each operation once however often it was written.
+
+    `nodes` are in order, `representative` maps every node of the graph to the one of `nodes` that computes it,
+    `last_use` gives for each position the last position that reads it (its own for an output's).
+    """
+
+    __slots__ = ("last_use", "leaves", "nodes", "outputs", "representative", "sizes")
+
+    def __init__(self, outputs: Sequence[BaseNode[Any, Any]]) -> None:
+        order = topological_order(outputs)
+        self.sizes = _one_size_per_name(order)
+        self.representative: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
+        self.nodes: list[BaseNode[Any, Any]] = []
+        known: dict[Any, BaseNode[Any, Any]] = {}
+        for node in order:
+            first = known.setdefault(_key(node, self.representative), node)
+            self.representative[node] = first
+            if first is node:
+                self.nodes.append(node)
+        self.leaves = [node for node in self.nodes if is_leaf(node)]
+        self.outputs = [self.representative[output] for output in outputs]
+        self.last_use = self._last_uses()
+
+    def parents(self, node: BaseNode[Any, Any]) -> list[BaseNode[Any, Any]]:
+        """The nodes that compute the parents of `node`."""
+        return [self.representative[parent] for parent in node.parents]
+
+    def _last_uses(self) -> list[int]:
+        position = {node: i for i, node in enumerate(self.nodes)}
+        last = list(range(len(self.nodes)))
+        for i, node in enumerate(self.nodes):
+            for parent in self.parents(node):
+                last[position[parent]] = i
+        for output in self.outputs:
+            last[position[output]] = len(self.nodes)
+        return last
+
+    def bind(self) -> dict[type[Dim], int]:
+        """The size of every named axis, those without one taken from the data; `ShapeError` names two that disagree."""
+        sizes = dict(self.sizes)
+        source: dict[type[Dim], BaseNode[Any, Any]] = {}
+        for leaf in self.leaves:
+            array = stored(leaf).array
+            if array is None:
+                continue
+            for axis, size in zip(leaf.dims, array.shape, strict=True):
+                if not isinstance(axis, Dim) or axis.size is not None or isinstance(axis, Plus | Times):
+                    continue
+                bound = sizes.setdefault(type(axis), size)
+                if bound != size:
+                    other = source.get(type(axis))
+                    where = describe(other) if other is not None else f"{type(axis).__name__}({bound}) in the graph"
+                    raise ShapeError(
+                        f"axis {type(axis).__name__} is {size} in the data of {describe(leaf)} and {bound} in {where}"
+                    )
+                source.setdefault(type(axis), leaf)
+        return sizes
+
+    def shape(self, node: BaseNode[Any, Any], sizes: dict[type[Dim], int]) -> tuple[int, ...]:
+        """The shape of a node's value under these sizes."""
+        return resolve(node.dims, sizes)
+
+
+def _key(node: BaseNode[Any, Any], representative: dict[BaseNode[Any, Any], BaseNode[Any, Any]]) -> Any:
+    """Equal for nodes that compute the same."""
+    if isinstance(node, Constant):
+        return Constant, *node.key
+    if is_leaf(node):
+        return node
+    parents = tuple([representative[parent] for parent in node.parents])
+    return type(node), parents, tuple([getattr(node, name) for name in node.attributes])
+
+
+def _one_size_per_name(nodes: Iterable[BaseNode[Any, Any]]) -> dict[type[Dim], int]:
+    """The sizes that named axes have in the graph; `ShapeError` where one name has two."""
+    sizes: dict[type[Dim], int] = {}
+    source: dict[type[Dim], BaseNode[Any, Any]] = {}
+    seen: set[int] = set()
+    for node in nodes:
+        if id(node.dims) in seen:
+            continue
+        seen.add(id(node.dims))
+        for axis in node.dims:
+            if not isinstance(axis, Dim) or isinstance(axis, One | Plus | Times):
+                continue
+            size = axis_size(axis)
+            if size is not None and sizes.setdefault(type(axis), size) != size:
+                raise ShapeError(
+                    f"axis {type(axis).__name__} is bound twice to different sizes in one graph: "
+                    f"{sizes[type(axis)]} by {describe(source[type(axis)])}, {size} by {describe(node)}"
+                )
+            source.setdefault(type(axis), node)
+    return sizes

@@ -1,0 +1,6 @@
+"""Named axes and the vocabulary of annotations."""
+
+from wyrm.types.dims import Dim, One, Plus, Times, any_dim
+from wyrm.types.typing import Array, FloatArray, Number, Shaped
+
+__all__ = ["Array", "Dim", "FloatArray", "Number", "One", "Plus", "Shaped", "Times", "any_dim"]

@@ -1,0 +1,232 @@
+"""Named axes: a class is an axis' name, an instance its size, and a tuple of them the shape of a node."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, SupportsIndex
+
+from typing_extensions import TypeVar
+
+from wyrm.errors import ShapeError
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class Dim:
+    """One axis. Its class is the axis' name for mypy and at run time; its size may be left for the data to give.
+
+    Not an `int`, so that the type checker tells `(Batch(32), Pixels(784))` (checked) from `(32, 784)` (unchecked).
+
+    >>> class Batch(Dim): ...
+    >>> Batch(32)
+    Batch(32)
+    >>> Batch(32) == Batch(32), Batch(32) == Batch(16)
+    (True, False)
+    >>> list(range(Batch(2)))
+    [0, 1]
+    >>> Batch().size is None
+    True
+
+    Raises `ShapeError` for a negative size, and from `int(dim)` or `range(dim)` while it has no size.
+    """
+
+    __slots__ = ("_size",)
+
+    def __init__(self, size: SupportsIndex | None = None) -> None:
+        self._size = None if size is None else operator.index(size)
+        if self._size is not None and self._size < 0:
+            raise ShapeError(f"{type(self).__name__}: a size is at least 0, not {self._size}")
+
+    @property
+    def size(self) -> int | None:
+        """The number of elements along the axis, or None while only the data of a run can tell."""
+        return self._size
+
+    def __index__(self) -> int:
+        if self._size is None:
+            raise ShapeError(
+                f"axis {type(self).__name__} has no size of its own: it is bound by the data of each run; "
+                f"give it one, as in {type(self).__name__}(32), where a number is needed"
+            )
+        return self._size
+
+    def resolve(self, sizes: Mapping[type[Dim], int]) -> int:
+        """The size of this axis, given the sizes that a run has bound."""
+        if self._size is not None:
+            return self._size
+        if type(self) in sizes:
+            return sizes[type(self)]
+        raise ShapeError(f"axis {type(self).__name__} has no size: no input of this graph binds it")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'' if self._size is None else self._size})"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Dim) and type(self) is type(other) and self._size == other._size)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._size))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._size,)
+
+
+class One(Dim):
+    """The axis of size 1 that `keepdims=True` leaves behind; it broadcasts against any axis.
+
+    >>> One()
+    One(1)
+    """
+
+    __slots__ = ()
+
+    def __init__(self, size: SupportsIndex | None = 1) -> None:
+        super().__init__(size)
+        if self._size != 1:
+            raise ShapeError(f"One has size 1, not {self._size}")
+
+
+class _Derived(Dim):
+    """An axis made of others by an operation; two are equal when their parts are."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: Iterable[Axis]) -> None:
+        self.parts = tuple(parts)
+        known = [axis_size(part) for part in self.parts]
+        super().__init__(None if None in known else self._combine([size for size in known if size is not None]))
+
+    @staticmethod
+    def _combine(sizes: list[int]) -> int:
+        raise NotImplementedError
+
+    def resolve(self, sizes: Mapping[type[Dim], int]) -> int:
+        return self._combine([resolve_axis(part, sizes) for part in self.parts])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Derived) and type(self) is type(other) and self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.parts))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}[{', '.join(map(repr, self.parts))}]"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.parts,)
+
+
+class Plus(_Derived, Generic[A, B]):
+    """The axis that a concatenation of two axes makes.
+
+    >>> class Hidden(Dim): ...
+    >>> class Features(Dim): ...
+    >>> Plus((Hidden(3), Features(4))).size
+    7
+    """
+
+    __slots__ = ()
+    _combine = staticmethod(sum)  # type: ignore[assignment]  # sum is overloaded; on list[int] it gives int
+
+
+class Times(_Derived, Generic[A, B]):
+    """The axis that flattening several axes into one makes.
+
+    >>> class Batch(Dim): ...
+    >>> class Time(Dim): ...
+    >>> Times((Batch(3), Time(4))).size
+    12
+    """
+
+    __slots__ = ()
+    _combine = staticmethod(math.prod)  # type: ignore[assignment]  # math.prod is overloaded; on list[int] it gives int
+
+
+Axis = Dim | int
+Dims = tuple[Axis, ...]
+
+
+def any_dim(size: SupportsIndex) -> Any:
+    """One unchecked axis among checked ones: `Input(dims=(Batch(32), any_dim(7)))` has the shape `(Batch, Any)`.
+
+    >>> any_dim(7)
+    7
+    """
+    return operator.index(size)
+
+
+def axis_size(axis: Axis) -> int | None:
+    """The size of an axis, or None where it is not known yet."""
+    return axis.size if isinstance(axis, Dim) else axis
+
+
+def resolve_axis(axis: Axis, sizes: Mapping[type[Dim], int]) -> int:
+    return axis.resolve(sizes) if isinstance(axis, Dim) else axis
+
+
+def resolve(dims: Dims, sizes: Mapping[type[Dim], int]) -> tuple[int, ...]:
+    """The shape of `dims` in a run that has bound `sizes`."""
+    return tuple([axis if type(axis) is int else resolve_axis(axis, sizes) for axis in dims])
+
+
+def unify(left: Axis, right: Axis) -> Axis:
+    """The axis that both are, or `ShapeError` with the reason why they are not the same."""
+    if left is right:
+        return left
+    sizes = axis_size(left), axis_size(right)
+    if isinstance(left, Dim) and isinstance(right, Dim):
+        # A derived or broadcast axis has no name of its own to disagree about.
+        named = not isinstance(left, _Derived | One) and not isinstance(right, _Derived | One)
+        if named and type(left) is not type(right):
+            equal = "equal sizes, different names" if sizes[0] == sizes[1] else "different axes"
+            raise ShapeError(f"{left!r} against {right!r} ({equal})")
+        if sizes[0] is not None and sizes[1] is not None:
+            if sizes[0] != sizes[1]:
+                raise ShapeError(f"{left!r} against {right!r}")
+            return left
+        if left == right or (named and type(left) is type(right)):
+            return right if sizes[0] is None else left
+        raise ShapeError(f"{left!r} against {right!r}: their sizes are not known to be equal")
+    if None in sizes:
+        unbound = left if sizes[0] is None else right
+        raise ShapeError(
+            f"{left!r} against {right!r}: {unbound!r} gets its size from the data of each run; "
+            f"give the other side the same axis"
+        )
+    if sizes[0] != sizes[1]:
+        raise ShapeError(f"{left!r} against {right!r}")
+    return left if isinstance(left, Dim) else right
+
+
+def broadcast(left: Dims, right: Dims) -> Dims:
+    """NumPy's broadcasting rule on axes: aligned at the right, an axis of size 1 stretches."""
+    if left is right or left == right:
+        return left
+    if len(left) < len(right):
+        left, right = right, left
+    offset = len(left) - len(right)
+    return left[:offset] + tuple(_stretch(a, b) for a, b in zip(left[offset:], right, strict=True))
+
+
+def _stretch(left: Axis, right: Axis) -> Axis:
+    if axis_size(left) == 1 and not (isinstance(left, Dim) and axis_size(right) == 1):
+        return right
+    return left if axis_size(right) == 1 else unify(left, right)
+
+
+def normalize_axis(axis: SupportsIndex, ndim: int) -> int:
+    """`axis` counted from 0, or `ShapeError` where there is no such axis."""
+    position = operator.index(axis)
+    if not -ndim <= position < ndim:
+        raise ShapeError(f"axis {position} of a shape of {ndim} axes; it goes from {-ndim} to {ndim - 1}")
+    return position % ndim
+
+
+def product(axes: Dims) -> Axis:
+    """The axis that flattening `axes` gives: a number where the sizes are plain numbers, else `Times`."""
+    if len(axes) == 1:
+        return axes[0]
+    return Times(axes) if any(isinstance(axis, Dim) for axis in axes) else math.prod(int(axis) for axis in axes)

@@ -1,0 +1,60 @@
+"""The row-sparse value: a few rows of a table, the others zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wyrm.types.typing import FloatArray, IntegerArray
+
+
+class RowSparse:
+    """`values[i]` belongs to row `rows[i]` of an array of shape `shape`; a row named twice counts as the sum.
+
+    `rows` has shape (n,), `values` (n, *shape[1:]). `np.asarray` of it gives the dense array.
+
+    >>> np.asarray(RowSparse(np.array([1, 1]), np.array([[1.0], [2.0]]), (3, 1))).tolist()
+    [[0.0], [3.0], [0.0]]
+    """
+
+    __slots__ = ("rows", "shape", "values")
+
+    def __init__(self, rows: IntegerArray, values: FloatArray, shape: tuple[int, ...]) -> None:
+        self.rows, self.values, self.shape = rows, values, shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the values."""
+        return self.values.dtype
+
+    def summed(self) -> RowSparse:
+        """The same value with each row named once, in ascending order."""
+        rows, position = np.unique(self.rows, return_inverse=True)
+        if len(rows) == len(self.rows):
+            order = np.argsort(self.rows, kind="stable")
+            return RowSparse(rows, self.values[order], self.shape)
+        values = np.zeros((len(rows), *self.shape[1:]), self.values.dtype)
+        np.add.at(values, position, self.values)
+        return RowSparse(rows, values, self.shape)
+
+    def joined(self, other: RowSparse) -> RowSparse:
+        """The sum of two row-sparse values."""
+        rows = np.concatenate([self.rows, other.rows])
+        return RowSparse(rows, np.concatenate([self.values, other.values]), self.shape)
+
+    def add_to(self, dense: FloatArray) -> None:
+        """Add the rows to a dense array, in place."""
+        np.add.at(dense, self.rows, self.values)
+
+    def dense(self) -> FloatArray:
+        """The dense array, newly made."""
+        result = np.zeros(self.shape, self.values.dtype)
+        self.add_to(result)
+        return result
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
+        return np.asarray(self.dense(), dtype=dtype)
+
+    def __repr__(self) -> str:
+        return f"RowSparse({len(self.rows)} rows of {self.shape}, {self.dtype})"
