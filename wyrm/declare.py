@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     from typing import Literal, SupportsIndex, overload
 
     from numpy.typing import DTypeLike
-    from typing_extensions import TypeVar, TypeVarTuple, Unpack
+    from typing_extensions import TypeVar, TypeVarTuple
 
-    from wyrm.node.base import BaseNode
     from wyrm.node.leaves import Constant
     from wyrm.node.node import IndexNode, Node
 {imports}
@@ -52,8 +51,8 @@ if TYPE_CHECKING:
     S2 = TypeVar("S2")
     Bs = TypeVarTuple("Bs")
     NewDims = TypeVar("NewDims", bound=tuple[Dim, ...])
-    OwnL = TypeVar("OwnL", bound=BaseNode[Any, Any], covariant=True)
-    OwnR = TypeVar("OwnR", bound=BaseNode[Any, Any])
+    OwnL = TypeVar("OwnL", bound=Node[Any, Any], covariant=True)
+    OwnR = TypeVar("OwnR", bound=Node[Any, Any])
 '''
 _NAMES = {"L": "OwnL", "R": "OwnR", "S": "S2"}
 _ALIASES = {"AxisLike": "reduction", "Index_": "slicing", "Reduction": "softmax"}
@@ -65,7 +64,7 @@ def _definitions(path: str) -> list[ast.FunctionDef]:
     return [node for node in tree.body if isinstance(node, ast.FunctionDef)]
 
 
-def _from_function(name: str, function: FunctionType) -> str:
+def _from_function(name: str, function: FunctionType, on: str) -> str:
     """The overloads and the signature of a function, its first argument made `self`, with its docstring."""
     found = [d for d in _definitions(inspect.getsourcefile(function) or "") if d.name == function.__name__]
     blocks = []
@@ -79,7 +78,7 @@ def _from_function(name: str, function: FunctionType) -> str:
         first = (copy.args.posonlyargs or copy.args.args)[0]
         renamed = first.arg
         first.arg = "self"
-        if last and not overloaded and len(found) > 1:
+        if on == "IndexNode" or (last and not overloaded and len(found) > 1):
             first.annotation = None
         docstring = ast.get_docstring(definition)
         copy.body = [ast.Expr(ast.Constant(...))]
@@ -110,14 +109,17 @@ def methods(on: str) -> str:
         for name, template in names:
             declared.add(name)
             text = template.strip().format(method=name, op=cls.__name__, more=more)
-            blocks.append(text.removesuffix("...") + repr(f"""{(cls.__doc__ or "").partition(chr(10))[0]}""")
-                          if not name.startswith("__") else text)
+            blocks.append(
+                text.removesuffix("...") + repr(f"""{(cls.__doc__ or "").partition(chr(10))[0]}""")
+                if not name.startswith("__")
+                else text
+            )
     for (owner, name), function in METHODS.items():
         if owner == on and name not in declared and isinstance(function, FunctionType):
             if function.__name__ == "<lambda>":
                 blocks.append(f"def {name}(self: Shaped[OwnL, S2]) -> Absolute[OwnL, S2]: ...")
             else:
-                blocks.append(_from_function(name, function))
+                blocks.append(_from_function(name, function, on))
     return "\n".join(blocks)
 
 
@@ -138,7 +140,10 @@ def declarations() -> str:
         text += f'\n\nclass {name}:\n    """What ops give to `{on}`."""\n\n    __slots__ = ()\n\n    if TYPE_CHECKING:\n{body}\n'
     formatted = subprocess.run(
         [sys.executable, "-m", "ruff", "format", "-", "--stdin-filename", "methods.py", "--line-length", "200"],
-        input=text, capture_output=True, text=True, check=True,
+        input=text,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return formatted.stdout
 

@@ -15,9 +15,10 @@ FilePath: TypeAlias = str | os.PathLike[str]
 
 @contextmanager
 def open_data_file(path: FilePath) -> Iterator[BinaryIO]:
-    """The file, open for reading bytes."""
+    """The file, open for reading bytes; what goes wrong while it is read is a `DataError` too."""
     try:
-        file = Path(path).open("rb")
+        with Path(path).open("rb") as file:
+            yield file
     except FileNotFoundError as error:
         raise DataError(
             f"no such file: {os.fspath(path)!r}. Give the path of an existing data file (examples take it as --data)."
@@ -27,5 +28,3 @@ def open_data_file(path: FilePath) -> Iterator[BinaryIO]:
             f"cannot read {os.fspath(path)!r}: {error.strerror}. "
             f"Give the path of a readable data file (examples take it as --data)."
         ) from error
-    with file:
-        yield file

@@ -72,13 +72,12 @@ def read_movielens(path: FilePath) -> Interactions:
                 user, item, rating, timestamp = content.split(separator)
                 user_ids.append(int(user))
                 item_ids.append(int(item))
-                value = float(rating)
+                ratings.append(float(rating))
                 timestamps.append(int(timestamp))
             except (ValueError, OverflowError):
                 _refuse(path, number, line, separator)
-            if not math.isfinite(value):
+            if not math.isfinite(ratings[-1]):
                 _refuse(path, number, line, separator)
-            ratings.append(value)
     if not ratings:
         raise DataError(
             f"{os.fspath(path)} holds no ratings; expected lines of user_id, item_id, rating and timestamp. "

@@ -41,7 +41,7 @@ def load_text_dataset(
     data: FilePath | None = None,
     *,
     column: str = "text",
-    separator: str = "\n\n",
+    separator: str = "\n",
 ) -> str:
     """Load the text of a data set of the Hugging Face hub, or of the local file `data` where one is given.
 

@@ -19,7 +19,7 @@ def _function(name: str) -> Callable[..., Any]:
     if name == "erf":
         from scipy.special import erf
 
-        return erf  # type: ignore[no-any-return]  # a ufunc
+        return erf
     return getattr(np, _NAMES.get(name, name))  # type: ignore[no-any-return]  # the ufunc of that name
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from wyrm.engine.numpy_functions import Scratch, formula_steps
 from wyrm.engine.observe import Observer
 from wyrm.node.base import BaseNode
-from wyrm.node.leaves import Storage, bound_array, is_leaf, stored, tick
+from wyrm.node.storage import Storage, bound_array, is_leaf, stored, tick
 from wyrm.ops.comparison import StopGradient
 from wyrm.ops.shape import IndexReshape, Rearrangement
 from wyrm.ops.slicing import IndexSlice

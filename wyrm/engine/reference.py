@@ -13,8 +13,9 @@ from wyrm.engine.plan import Plan
 from wyrm.errors import NotDifferentiable, NotSet, ShapeError
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import Input, Parameter, Storage, is_leaf, stored
+from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
+from wyrm.node.storage import Storage, is_leaf, stored
 from wyrm.ops.random import STEP, advance_step
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import axis_size

@@ -65,8 +65,9 @@ def _contribution(node: BaseNode[Any, Any], position: int, gradient: Any) -> Nod
     except (ShapeError, IndexError):
         raise ShapeError(
             explain(
-                node, f"vjp returned a gradient of axes {format_dims(gradient.dims)} for {label(parent)}, "
-                f"which has {format_dims(parent.dims)}"
+                node,
+                f"vjp returned a gradient of axes {format_dims(gradient.dims)} for {label(parent)}, "
+                f"which has {format_dims(parent.dims)}",
             )
         ) from None
 
@@ -105,10 +106,7 @@ def pull_back(
                     if part is not None:
                         contributions.setdefault(parent, []).append(part)
     reached = set(order)
-    return [
-        found[node] if node in found else _zeros(node) if node in reached else None
-        for node in wrt
-    ]
+    return [found[node] if node in found else _zeros(node) if node in reached else None for node in wrt]
 
 
 def _zeros(node: BaseNode[Any, Any]) -> Node[Any, Any]:
@@ -175,9 +173,7 @@ def grad(loss: Node[Any, Any], wrt: Any = None, *, allow_unused: bool = False) -
     return _answer(loss, as_constant(1.0, loss.dtype), loss.parameters() if wrt is None else wrt, allow_unused)
 
 
-def value_and_grad(
-    loss: Node[Any, Any], wrt: Any = None, *, allow_unused: bool = False
-) -> tuple[Node[Any, Any], Any]:
+def value_and_grad(loss: Node[Any, Any], wrt: Any = None, *, allow_unused: bool = False) -> tuple[Node[Any, Any], Any]:
     """The loss and its gradient (see `grad`), to be run together so that they share all they have in common.
 
     >>> x = wy.Parameter(3.0)

@@ -103,6 +103,8 @@ class BaseNode(Generic[P_co, S]):
     dtype: np.dtype[Any]
     name: str | None
     site: Site
+    _cell: Any  # what the engine keeps for this node: its cached value
+    _plan: Any  # and, for one that was run, how to run it
 
     def __init_subclass__(cls, *, abstract: bool = False, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -209,7 +211,7 @@ class BaseNode(Generic[P_co, S]):
         return restore, (flatten(self),)
 
 
-_BASES: set[type] = {BaseNode, Generic, object}  # type: ignore[arg-type]  # Generic is a class at run time
+_BASES: set[type] = {BaseNode, Generic, object}
 REGISTRY: dict[str, type[BaseNode[Any, Any]]] = {}
 
 

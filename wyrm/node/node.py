@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 import numpy as np
-from typing_extensions import TypeVar, TypeVarTuple, Unpack
+from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.node.base import _BASES, BaseNode, P_co, S, describe
 from wyrm.node.methods import IndexMethods, Methods
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 M = TypeVar("M")
 N = TypeVar("N")
-OwnL = TypeVar("OwnL", bound="BaseNode[Any, Any]", covariant=True)
+OwnL = TypeVar("OwnL", bound="Node[Any, Any]", covariant=True)
 Bs = TypeVarTuple("Bs")
 
 
@@ -70,7 +70,7 @@ class Node(Methods, BaseNode[P_co, S], Generic[P_co, S], abstract=True):
             """The axes in reverse order."""
 
         @property
-        def mT(self: Shaped[OwnL, tuple[Unpack[Bs], M, N]]) -> Transpose[OwnL, tuple[Unpack[Bs], N, M]]:
+        def mT(self: Shaped[OwnL, tuple[*Bs, M, N]]) -> Transpose[OwnL, tuple[*Bs, N, M]]:
             """The last two axes exchanged."""
 
     def __bool__(self) -> NoReturn:
@@ -118,6 +118,6 @@ class IndexNode(IndexMethods, BaseNode[Any, S], Generic[S], abstract=True):
 _BASES.update((Node, IndexNode, Methods, IndexMethods))
 
 # Tensor[Batch, Hidden]: parents erased, shape kept; what users write in signatures.
-Tensor = Node[Any, tuple[Unpack[Bs]]]
+Tensor = Node[Any, tuple[*Bs]]
 # Index[Batch]: the same for integers.
-IndexTensor = IndexNode[tuple[Unpack[Bs]]]
+IndexTensor = IndexNode[tuple[*Bs]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wyrm.node.base import BaseNode, Site, made_at
-from wyrm.node.leaves import is_leaf
+from wyrm.node.storage import is_leaf
 from wyrm.node.traversal import topological_order
 
 _Record = tuple[type[BaseNode[Any, Any]], tuple[int, ...], dict[str, Any], str | None, Site]

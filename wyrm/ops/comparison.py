@@ -9,8 +9,9 @@ from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError
 from wyrm.node.base import ZERO, BaseNode, label
-from wyrm.node.leaves import FLOATS, as_constant
+from wyrm.node.leaves import as_constant
 from wyrm.node.node import Node
+from wyrm.node.storage import FLOATS
 from wyrm.ops.elementwise import Binary, Elementwise, L, R, S, Unary, common_dtype, method
 from wyrm.types.typing import Array, Number, Shaped
 

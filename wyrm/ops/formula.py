@@ -7,7 +7,7 @@ the order of the parents; other names are the op's static attributes.
 from __future__ import annotations
 
 import ast
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 from wyrm.errors import RegistrationError
@@ -80,7 +80,7 @@ class Call(NamedTuple):
     arguments: tuple[Argument, ...]
 
 
-@lru_cache(maxsize=None)
+@cache
 def parse(formula: str) -> tuple[Call, ...]:
     """The calls that compute `formula`, the last one giving its value; equal subexpressions are computed once.
 

@@ -10,14 +10,17 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, BaseNode, label
-from wyrm.node.leaves import IndexConstant, Parameter, check_indices, limit_indices
+from wyrm.node.index_leaves import IndexConstant
+from wyrm.node.leaves import Parameter
 from wyrm.node.node import IndexNode, Node
+from wyrm.node.storage import check_indices, limit_indices
 from wyrm.ops.elementwise import L, R, S, common_dtype, method
 from wyrm.types.dims import Dims, axis_size, normalize_axis, unify
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import IntegerArray, Shaped
 
 S2 = TypeVar("S2")
+I = TypeVar("I", bound="IndexNode[Any]", covariant=True, default=Any)
 OwnL = TypeVar("OwnL", bound="Node[Any, Any]", covariant=True)
 
 
@@ -36,7 +39,7 @@ def check_range(node: BaseNode[Any, Any], indices: BaseNode[Any, Any], array: An
         check_indices(indices, node, array, size)
 
 
-class _Indexing(Node[tuple[L, R], S], Generic[L, R, S], abstract=True):
+class _Indexing(Node[tuple[L, I], S], Generic[L, I, S], abstract=True):
     """An op whose second parent holds integers that choose along an axis of the first."""
 
     __slots__ = ()
@@ -49,12 +52,12 @@ class _Indexing(Node[tuple[L, R], S], Generic[L, R, S], abstract=True):
 
     def dtype_rule(self) -> np.dtype[Any]:
         x, indices = self.parents
-        if not isinstance(indices, IndexNode):
+        if indices.dtype.kind != "i":
             raise DTypeError(f"{label(indices)} holds {indices.dtype}; integers choose rows: wy.IndexInput(...)")
         return common_dtype((x,))
 
 
-class Index(_Indexing[L, R, S], Generic[L, R, S]):
+class Index(_Indexing[L, I, S], Generic[L, I, S]):
     """Rows of a table: the gradient holds only those rows."""
 
     __slots__ = ()
@@ -70,7 +73,8 @@ class Index(_Indexing[L, R, S], Generic[L, R, S]):
         table, indices = self.parents
         if not table.dims:
             raise ShapeError("a scalar has no rows")
-        return indices.dims + table.dims[1:]
+        dims: Dims = indices.dims + table.dims[1:]
+        return dims
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         table, indices = operands
@@ -105,7 +109,7 @@ def take(x: Shaped[OwnL, S2], indices: IndexNode[Any] | IntegerArray | list[int]
     return result
 
 
-class RowGradient(Node[tuple[L, R], S], Generic[L, R, S]):
+class RowGradient(Node[tuple[L, I], S], Generic[L, I, S]):
     """The gradient of `Index` by its table: a row-sparse value, the transpose of choosing rows."""
 
     __slots__ = ("to",)
@@ -165,12 +169,14 @@ class JoinRows(Node[tuple[L, R], S], Generic[L, R, S]):
 
 def _columns(xp: Any, indices: Any, axis: int) -> tuple[Any, ...]:
     """The full index that `take_along_axis` stands for."""
-    grid = [xp.arange(n).reshape([-1 if i == j else 1 for j in range(indices.ndim)]) for i, n in enumerate(indices.shape)]
+    grid = [
+        xp.arange(n).reshape([-1 if i == j else 1 for j in range(indices.ndim)]) for i, n in enumerate(indices.shape)
+    ]
     grid[axis] = indices
     return tuple(grid)
 
 
-class TakeAlongAxis(_Indexing[L, R, S], Generic[L, R, S]):
+class TakeAlongAxis(_Indexing[L, I, S], Generic[L, I, S]):
     """One element per index along `axis`, the other axes in step."""
 
     __slots__ = ("axis",)
@@ -204,7 +210,7 @@ class TakeAlongAxis(_Indexing[L, R, S], Generic[L, R, S]):
         return PlaceAlongAxis(gradient, indices, self.axis, x.dims), ZERO
 
 
-class PlaceAlongAxis(_Indexing[L, R, S], Generic[L, R, S]):
+class PlaceAlongAxis(_Indexing[L, I, S], Generic[L, I, S]):
     """Zeros with the operand added where the indices name: the transpose of `TakeAlongAxis`."""
 
     __slots__ = ("axis", "to")

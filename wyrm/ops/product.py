@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, overload
 
 import numpy as np
-from typing_extensions import TypeVar, TypeVarTuple, Unpack
+from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.leaves import Constant
@@ -56,7 +56,8 @@ class MatMul(_Product[L, R, S], Generic[L, R, S]):
         except ShapeError as error:
             raise ShapeError(f"the last axis of the left meets {_which(y)} of the right: {error}") from None
         rows, columns = x[-2:-1], y[-1:] if len(y) > 1 else ()
-        return broadcast(x[:-2], y[:-2]) + rows + columns
+        dims: Dims = broadcast(x[:-2], y[:-2]) + rows + columns
+        return dims
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.matmul(*operands)
@@ -86,17 +87,11 @@ def _which(dims: Dims) -> str:
 @overload
 def matmul(x: Shaped[OwnL, AtLeast1D], other: Shaped[OwnR, S2]) -> MatMul[OwnL, OwnR, Any]: ...
 @overload
-def matmul(
-    x: Shaped[OwnL, tuple[Unpack[Bs], K]], other: Shaped[OwnR, Unknown]
-) -> MatMul[OwnL, OwnR, Any]: ...
+def matmul(x: Shaped[OwnL, tuple[*Bs, K]], other: Shaped[OwnR, Unknown]) -> MatMul[OwnL, OwnR, Any]: ...
 @overload
-def matmul(
-    x: Shaped[OwnL, tuple[Unpack[Bs], K]], other: Shaped[OwnR, tuple[K, N]]
-) -> MatMul[OwnL, OwnR, tuple[Unpack[Bs], N]]: ...
+def matmul(x: Shaped[OwnL, tuple[*Bs, K]], other: Shaped[OwnR, tuple[K, N]]) -> MatMul[OwnL, OwnR, tuple[*Bs, N]]: ...
 @overload
-def matmul(
-    x: Shaped[OwnL, tuple[Unpack[Bs], K]], other: Shaped[OwnR, tuple[K]]
-) -> MatMul[OwnL, OwnR, tuple[Unpack[Bs]]]: ...
+def matmul(x: Shaped[OwnL, tuple[*Bs, K]], other: Shaped[OwnR, tuple[K]]) -> MatMul[OwnL, OwnR, tuple[*Bs]]: ...
 @overload
 def matmul(
     x: Shaped[OwnL, tuple[A, M, K]], other: Shaped[OwnR, tuple[A, K, N]]
@@ -106,7 +101,7 @@ def matmul(
     x: Shaped[OwnL, tuple[A, B, M, K]], other: Shaped[OwnR, tuple[A, B, K, N]]
 ) -> MatMul[OwnL, OwnR, tuple[A, B, M, N]]: ...
 @overload
-def matmul(x: Shaped[OwnL, tuple[Unpack[Bs], K]], other: Array) -> MatMul[OwnL, Constant[Any], Any]: ...
+def matmul(x: Shaped[OwnL, tuple[*Bs, K]], other: Array) -> MatMul[OwnL, Constant[Any], Any]: ...
 @method("__matmul__")
 def matmul(x: Any, other: Any) -> Any:
     """The matrix product, for every pair of ranks from 1; leading axes broadcast as in NumPy."""
@@ -117,7 +112,8 @@ def matmul(x: Any, other: Any) -> Any:
 @method("__rmatmul__")
 def reflected_matmul(x: Shaped[OwnL, S2], other: Array) -> MatMul[Constant[Any], OwnL, Any]:
     """The matrix product of an array and a node."""
-    node = as_operand(other, x)
+    beside: Any = x
+    node = as_operand(other, beside)
     return NotImplemented if node is None else MatMul(node, x)
 
 
@@ -152,8 +148,8 @@ class VectorDot(_Product[L, R, S], Generic[L, R, S]):
 def vector_dot(x: Shaped[OwnL, AtLeast1D], other: Shaped[OwnR, S2]) -> VectorDot[OwnL, OwnR, Any]: ...
 @overload
 def vector_dot(
-    x: Shaped[OwnL, tuple[Unpack[Bs], N]], other: Shaped[OwnR, tuple[Unpack[Bs], N]]
-) -> VectorDot[OwnL, OwnR, tuple[Unpack[Bs]]]: ...
+    x: Shaped[OwnL, tuple[*Bs, N]], other: Shaped[OwnR, tuple[*Bs, N]]
+) -> VectorDot[OwnL, OwnR, tuple[*Bs]]: ...
 @method("vector_dot")
 def vector_dot(x: Any, other: Any) -> Any:
     """The dot products of corresponding rows: `sum(x * other, axis=-1)`.

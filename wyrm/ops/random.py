@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, label
-from wyrm.node.leaves import IndexInput, bound_array
+from wyrm.node.index_leaves import IndexInput
 from wyrm.node.node import Node
+from wyrm.node.storage import bound_array
 from wyrm.ops.elementwise import L, S, method
 from wyrm.types.dims import Dims
 from wyrm.types.typing import Shaped

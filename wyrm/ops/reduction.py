@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, Literal, overload
 
 import numpy as np
-from typing_extensions import TypeVarTuple, Unpack
+from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, label
@@ -15,7 +15,6 @@ from wyrm.node.node import IndexNode, Node
 from wyrm.ops.elementwise import L, S, bind_class, constant_like, method
 from wyrm.types.dims import Dims, One, axis_size, normalize_axis
 from wyrm.types.typing import AtLeast1D, Shaped
-from typing_extensions import TypeVar
 
 Bs = TypeVarTuple("Bs")
 N = TypeVar("N")
@@ -50,11 +49,11 @@ def {method}(self: Shaped[OwnL, S2], axis: None = None, keepdims: Literal[False]
 @overload
 def {method}(self: Shaped[OwnL, AtLeast1D], axis: AxisLike = None, keepdims: bool = False{more}) -> {op}[OwnL, Any]: ...
 @overload
-def {method}(self: Shaped[OwnL, tuple[Unpack[Bs], N]], axis: Literal[-1], keepdims: Literal[True]{more}) -> {op}[OwnL, tuple[Unpack[Bs], One]]: ...
+def {method}(self: Shaped[OwnL, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]{more}) -> {op}[OwnL, tuple[*Bs, One]]: ...
 @overload
-def {method}(self: Shaped[OwnL, tuple[Unpack[Bs], N]], axis: Literal[-1], keepdims: Literal[False] = False{more}) -> {op}[OwnL, tuple[Unpack[Bs]]]: ...
+def {method}(self: Shaped[OwnL, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False{more}) -> {op}[OwnL, tuple[*Bs]]: ...
 @overload
-def {method}(self: Shaped[OwnL, tuple[N, Unpack[Bs]]], axis: AxisLike = None, keepdims: bool = False{more}) -> {op}[OwnL, Any]: ...
+def {method}(self: Shaped[OwnL, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False{more}) -> {op}[OwnL, Any]: ...
 def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: ...
 """  # noqa: E501
     more_arguments: ClassVar[str] = ""
@@ -291,10 +290,10 @@ class ArgMax(IndexNode[S], Generic[S]):
 def argmax(x: Shaped[OwnL, AtLeast1D], axis: int = -1, keepdims: bool = False) -> IndexNode[Any]: ...
 @overload
 def argmax(
-    x: Shaped[OwnL, tuple[Unpack[Bs], N]], axis: Literal[-1] = -1, keepdims: Literal[False] = False
-) -> IndexNode[tuple[Unpack[Bs]]]: ...
+    x: Shaped[OwnL, tuple[*Bs, N]], axis: Literal[-1] = -1, keepdims: Literal[False] = False
+) -> IndexNode[tuple[*Bs]]: ...
 @overload
-def argmax(x: Shaped[OwnL, tuple[N, Unpack[Bs]]], axis: int = -1, keepdims: bool = False) -> IndexNode[Any]: ...
+def argmax(x: Shaped[OwnL, tuple[N, *Bs]], axis: int = -1, keepdims: bool = False) -> IndexNode[Any]: ...
 @method("argmax")
 def argmax(x: Any, axis: int = -1, keepdims: bool = False) -> Any:
     """The position of the largest element along `axis`, the first of equal ones.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from typing import Any, Generic, SupportsIndex, overload
 
 import numpy as np
-from typing_extensions import TypeVar, TypeVarTuple, Unpack
+from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, format_dims
@@ -15,7 +16,7 @@ from wyrm.node.node import IndexNode, Node
 from wyrm.ops.elementwise import L, S, method
 from wyrm.ops.reduction import AxisLike, all_axes
 from wyrm.types.dims import Axis, Dim, Dims, One, axis_size, broadcast, normalize_axis, product
-from wyrm.types.typing import AtLeast1D, AtLeast2D, Shaped
+from wyrm.types.typing import AtLeast2D, Shaped
 
 Bs = TypeVarTuple("Bs")
 M = TypeVar("M")
@@ -110,7 +111,7 @@ class Reshape(Rearrangement[L, S], Generic[L, S]):
 
 
 def _target(shape: tuple[Any, ...]) -> tuple[Any, ...]:
-    if len(shape) == 1 and isinstance(shape[0], tuple | list):
+    if len(shape) == 1 and isinstance(shape[0], Sequence):
         shape = tuple(shape[0])
     return tuple(axis if isinstance(axis, Dim) else operator.index(axis) for axis in shape)
 
@@ -196,8 +197,7 @@ def transpose(x: Shaped[OwnL, S2], *axes: int) -> Transpose[OwnL, Any]:
     (3, 2, 4)
     """
     node: Any = x
-    order = tuple(axes[0]) if len(axes) == 1 and isinstance(axes[0], tuple | list) else axes
-    return Transpose(x, order or tuple(reversed(range(node.ndim))))
+    return Transpose(x, _target(axes) or tuple(reversed(range(node.ndim))))
 
 
 @method("swapaxes")
@@ -217,7 +217,7 @@ def swapaxes(x: Shaped[OwnL, S2], axis1: int, axis2: int) -> Transpose[OwnL, Any
 @overload
 def matrix_transpose(x: Shaped[OwnL, AtLeast2D]) -> Transpose[OwnL, Any]: ...
 @overload
-def matrix_transpose(x: Shaped[OwnL, tuple[Unpack[Bs], M, N]]) -> Transpose[OwnL, tuple[Unpack[Bs], N, M]]: ...
+def matrix_transpose(x: Shaped[OwnL, tuple[*Bs, M, N]]) -> Transpose[OwnL, tuple[*Bs, N, M]]: ...
 @method("matrix_transpose")
 def matrix_transpose(x: Any) -> Any:
     """The last two axes exchanged; `.mT` for short.
@@ -287,7 +287,7 @@ def expand_dims(x: Shaped[OwnL, S2], axis: AxisLike) -> Reshape[OwnL, Any]:
 
 
 @method("squeeze")
-def squeeze(x: Shaped[OwnL, AtLeast1D] | Shaped[OwnL, S2], axis: AxisLike = None) -> Reshape[OwnL, Any]:
+def squeeze(x: Shaped[OwnL, S2], axis: AxisLike = None) -> Reshape[OwnL, Any]:
     """Axes of size 1 taken out: all of them, or those named. `ShapeError` for one of another size.
 
     >>> wy.Constant([[1.0], [2.0]]).squeeze(-1).shape

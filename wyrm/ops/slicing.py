@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from typing import Any, Generic, SupportsIndex, overload
 
 import numpy as np
-from typing_extensions import TypeVar, TypeVarTuple, Unpack
+from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import IndexOutOfRange, ShapeError
 from wyrm.node.base import ZERO, describe, label
@@ -55,7 +56,9 @@ def as_key(key: Any, node: Node[Any, Any] | IndexNode[Any]) -> Key:
                 f"shape would depend on the data; choose with wy.where(mask, node, 0.0), or rows with node.take(indices)"
             )
         elif isinstance(entry, IndexNode | np.ndarray | list):
-            raise TypeError(f"{describe(node)}: rows are chosen with node.take(indices, axis=0), not with node[indices]")
+            raise TypeError(
+                f"{describe(node)}: rows are chosen with node.take(indices, axis=0), not with node[indices]"
+            )
         else:
             result.append(operator.index(entry))
     return tuple(result)
@@ -77,7 +80,9 @@ def sliced_dims(dims: Dims, key: Key) -> Dims:
         elif entry == ALL:
             result.append(axis)
         elif size is None:
-            raise ShapeError(f"a part of axis {axis!r} has no known size; give the axis one, or take all of it with ':'")
+            raise ShapeError(
+                f"a part of axis {axis!r} has no known size; give the axis one, or take all of it with ':'"
+            )
         elif entry[2] == 0:
             raise ShapeError("the step of a slice is not 0")
         else:
@@ -163,7 +168,7 @@ class IndexSlice(IndexNode[S], Generic[S]):
 @overload
 def getitem(x: Shaped[OwnL, AtLeast1D], key: Any) -> Slice[OwnL, Any]: ...
 @overload
-def getitem(x: Shaped[OwnL, tuple[N, Unpack[Bs]]], key: int) -> Slice[OwnL, tuple[Unpack[Bs]]]: ...
+def getitem(x: Shaped[OwnL, tuple[N, *Bs]], key: int) -> Slice[OwnL, tuple[*Bs]]: ...
 @overload
 def getitem(x: Shaped[OwnL, S2], key: Index_ | tuple[Any, ...]) -> Slice[OwnL, Any]: ...
 @method("__getitem__")
@@ -219,8 +224,7 @@ class Concatenate(Node[Any, S], Generic[S]):
         before: Key = (ALL,) * self.axis
         after: Key = (ALL,) * (self.ndim - self.axis - 1)
         return tuple(
-            Slice(gradient, (*before, (start, stop, None), *after))
-            for start, stop in zip(bounds, bounds[1:], strict=False)
+            Slice(gradient, (*before, (start, stop, None), *after)) for start, stop in itertools.pairwise(bounds)
         )
 
 
@@ -243,8 +247,8 @@ def concatenate(nodes: Sequence[Node[Any, Any]], axis: int = 0) -> Concatenate[A
 def concat(x: Shaped[OwnL, AtLeast1D], other: Shaped[OwnR, S2]) -> Concatenate[Any]: ...
 @overload
 def concat(
-    x: Shaped[OwnL, tuple[Unpack[Bs], M]], other: Shaped[OwnR, tuple[Unpack[Bs], N]]
-) -> Concatenate[tuple[Unpack[Bs], Plus[M, N]]]: ...
+    x: Shaped[OwnL, tuple[*Bs, M]], other: Shaped[OwnR, tuple[*Bs, N]]
+) -> Concatenate[tuple[*Bs, Plus[M, N]]]: ...
 @method("concat")
 def concat(x: Any, other: Any) -> Any:
     """This node and another along the last axis, whose name becomes `Plus[M, N]`.
@@ -318,5 +322,5 @@ def split(x: Shaped[OwnL, S2], sections: int | Sequence[int], axis: int = 0) -> 
         cuts = [0, *sections, size]
     return [
         Slice(x, (*((ALL,) * axis), (start, stop, None), *((ALL,) * (node.ndim - axis - 1))))
-        for start, stop in zip(cuts, cuts[1:], strict=False)
+        for start, stop in itertools.pairwise(cuts)
     ]

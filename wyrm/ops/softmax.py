@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Generic, Literal, overload
 
 import numpy as np
-from typing_extensions import TypeVar, TypeVarTuple, Unpack
+from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, format_dims, label
-from wyrm.node.leaves import limit_indices
 from wyrm.node.node import IndexNode, Node
+from wyrm.node.storage import limit_indices
 from wyrm.ops.elementwise import L, S, bind_class, method
 from wyrm.ops.index import as_indices, check_range
 from wyrm.types.dims import Dims, axis_size, normalize_axis, unify
@@ -145,7 +145,7 @@ class CrossEntropy(Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
         return xp.mean(losses) if self.reduction == "mean" else xp.sum(losses)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        logits, labels, probabilities = self.parents
+        _logits, labels, probabilities = self.parents
         if self.reduction == "mean":
             gradient = gradient / CrossEntropyCount(labels, self.dtype)
         rows = gradient if self.reduction == "none" else gradient.broadcast_to(labels.dims)
@@ -211,22 +211,22 @@ class CrossEntropyGradient(Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]
 
 @overload
 def cross_entropy(
-    logits: Shaped[OwnL, tuple[Unpack[Bs], N]], labels: IndexNode[tuple[Unpack[Bs]]]
+    logits: Shaped[OwnL, tuple[*Bs, N]], labels: IndexNode[tuple[*Bs]]
 ) -> CrossEntropy[OwnL, tuple[()]]: ...
 @overload
 def cross_entropy(
-    logits: Shaped[OwnL, tuple[Unpack[Bs], N]],
-    labels: IndexNode[tuple[Unpack[Bs]]],
+    logits: Shaped[OwnL, tuple[*Bs, N]],
+    labels: IndexNode[tuple[*Bs]],
     *,
     reduction: Literal["mean", "sum"],
 ) -> CrossEntropy[OwnL, tuple[()]]: ...
 @overload
 def cross_entropy(
-    logits: Shaped[OwnL, tuple[Unpack[Bs], N]], labels: IndexNode[tuple[Unpack[Bs]]], *, reduction: Literal["none"]
-) -> CrossEntropy[OwnL, tuple[Unpack[Bs]]]: ...
+    logits: Shaped[OwnL, tuple[*Bs, N]], labels: IndexNode[tuple[*Bs]], *, reduction: Literal["none"]
+) -> CrossEntropy[OwnL, tuple[*Bs]]: ...
 @overload
 def cross_entropy(
-    logits: Shaped[OwnL, tuple[Unpack[Bs], N]], labels: IntegerArray, *, reduction: Reduction = "mean"
+    logits: Shaped[OwnL, tuple[*Bs, N]], labels: IntegerArray, *, reduction: Reduction = "mean"
 ) -> CrossEntropy[OwnL, Any]: ...
 @method("cross_entropy")
 def cross_entropy(logits: Any, labels: Any, *, reduction: Reduction = "mean") -> Any:

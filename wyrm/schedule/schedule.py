@@ -7,7 +7,8 @@ from typing import Any
 
 from wyrm.errors import ShapeError
 from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import Constant, is_leaf, stored
+from wyrm.node.leaves import Constant
+from wyrm.node.storage import is_leaf, stored
 from wyrm.node.traversal import topological_order
 from wyrm.types.dims import Dim, One, Plus, Times, axis_size, resolve
 

@@ -1,0 +1,76 @@
+"""Checks of the arrays that metrics compare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wyrm.errors import DataError, DTypeError, NotFinite, ShapeError
+
+
+def _place(array: NDArray[Any], wrong: NDArray[np.bool_]) -> str:
+    """Where the first wrong entry is, for a message."""
+    place = tuple(map(int, np.unravel_index(int(wrong.argmax()), array.shape)))
+    return f"at {place[0] if len(place) == 1 else place}"
+
+
+def numbers(name: str, values: ArrayLike, *, infinite: bool = False) -> NDArray[np.float64]:
+    """The values as float64: numbers, at least one, no NaN, and no infinity unless `infinite` allows it."""
+    try:
+        given = np.asarray(values)
+    except ValueError as error:
+        raise ShapeError(f"{name} is not an array: {error}. Give every row the same shape.") from error
+    if given.dtype.kind not in "iufb":
+        raise DTypeError(f"{name} has dtype {given.dtype} and shape {given.shape}; expected real numbers.")
+    if given.size == 0:
+        raise DataError(f"{name} is empty (shape {given.shape}); a metric needs at least one entry.")
+    array = given.astype(np.float64)
+    wrong = np.isnan(array) if infinite else ~np.isfinite(array)
+    if wrong.any():
+        raise NotFinite(
+            f"{name}, of shape {array.shape}, holds {array[wrong][0]} {_place(array, wrong)}; expected "
+            f"{'no NaN' if infinite else 'finite numbers only'}. Find out where the value comes from, or leave it out."
+        )
+    return array
+
+
+def class_labels(name: str, values: ArrayLike) -> NDArray[np.int64]:
+    """The values as one-dimensional int64: integers, booleans, or floats that are whole numbers."""
+    array = numbers(name, values)
+    if array.ndim != 1:
+        raise ShapeError(
+            f"{name} has shape {array.shape}; expected one label for each row, shape (rows,). "
+            f"Turn scores into labels with .argmax(axis=1), a column into a vector with .ravel()."
+        )
+    given = np.asarray(values)
+    if given.dtype.kind != "f":
+        return given.astype(np.int64)
+    # From 2**53 on, float64 no longer tells neighbouring whole numbers apart.
+    wrong = (array != np.floor(array)) | (np.abs(array) >= 2.0**53)
+    if wrong.any():
+        raise DataError(
+            f"{name} holds {array[wrong][0]} {_place(array, wrong)}; expected labels, which are whole numbers. "
+            f"Turn probabilities into labels, for example with probabilities > 0.5."
+        )
+    return array.astype(np.int64)
+
+
+def same_shape(first_name: str, first: NDArray[Any], second_name: str, second: NDArray[Any]) -> None:
+    """Refuse two shapes that differ, even where NumPy would broadcast them."""
+    if first.shape != second.shape:
+        raise ShapeError(
+            f"{first_name} has shape {first.shape} and {second_name} has shape {second.shape}; expected the same "
+            f"shape, one entry of each for every row. Reshape or cut one of them."
+        )
+
+
+def score_matrix(name: str, values: ArrayLike, row: str, column: str) -> NDArray[np.float64]:
+    """The values as scores of shape (rows, columns), which may be infinite."""
+    scores = numbers(name, values, infinite=True)
+    if scores.ndim != 2:
+        raise ShapeError(
+            f"{name} has shape {scores.shape}; expected ({row}, {column}), a score for each {column[:-1]}."
+        )
+    return scores

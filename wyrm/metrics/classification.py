@@ -1,0 +1,163 @@
+"""How well predicted classes match the true ones. The arguments come in scikit-learn's order: the truth first."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wyrm.errors import DataError, DTypeError, IndexOutOfRange, ShapeError
+from wyrm.metrics.checks import class_labels, same_shape, score_matrix
+
+Average: TypeAlias = Literal["binary", "macro", "micro"]
+Counts: TypeAlias = NDArray[np.int64]
+
+
+def _labels(targets: ArrayLike, predictions: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    true, predicted = class_labels("targets", targets), class_labels("predictions", predictions)
+    same_shape("targets", true, "predictions", predicted)
+    return true, predicted
+
+
+def accuracy(targets: ArrayLike, predictions: ArrayLike) -> float:
+    """The share of rows whose predicted class is the true one, from 0 to 1.
+
+    `targets` and `predictions` are labels (integers or booleans) of shape (rows,).
+
+    Raises:
+        ShapeError: the shapes differ, or are not one-dimensional.
+        DataError: there are no rows, or a label is no whole number.
+        NotFinite: an entry is NaN or infinite.
+
+    >>> accuracy([0, 1, 2, 2], [0, 2, 2, 2])
+    0.75
+    """
+    true, predicted = _labels(targets, predictions)
+    return float(np.mean(true == predicted))
+
+
+def top_k_accuracy(targets: ArrayLike, scores: ArrayLike, k: int = 2) -> float:
+    """The share of rows whose true class is among the `k` classes of highest score, from 0 to 1.
+
+    `targets` are classes of shape (rows,), from 0 to classes - 1, and `scores` have shape (rows, classes), any
+    increasing function of the probabilities. Of equal scores the higher class ranks first, as in scikit-learn.
+
+    Raises:
+        ShapeError: `scores` are not (rows, classes), or `targets` have another number of rows.
+        IndexOutOfRange: a target is no column of `scores`.
+        DTypeError: `k` is no integer.
+        DataError: there are no rows, or `k` is not from 1 to the number of classes.
+        NotFinite: a score is NaN.
+
+    >>> top_k_accuracy([0, 1, 2], [[0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [0.5, 0.3, 0.2]], k=2)
+    0.6666666666666666
+    """
+    true = class_labels("targets", targets)
+    ranked = score_matrix("scores", scores, "rows", "classes")
+    rows, classes = ranked.shape
+    if len(true) != rows:
+        raise ShapeError(
+            f"targets have shape {true.shape} and scores have shape {ranked.shape}; expected the same number of rows."
+        )
+    if isinstance(k, bool) or not isinstance(k, int | np.integer):
+        raise DTypeError(f"k is {k!r}; expected a whole number from 1 to the {classes} classes.")
+    if not 1 <= k <= classes:
+        raise DataError(f"k is {k}; expected 1 to {classes}, the number of classes in scores of shape {ranked.shape}.")
+    outside = (true < 0) | (true >= classes)
+    if outside.any():
+        row = int(outside.argmax())
+        raise IndexOutOfRange(
+            f"targets hold {true[row]} in row {row}; expected 0 to {classes - 1}, the columns of scores of shape "
+            f"{ranked.shape}."
+        )
+    own = ranked[np.arange(rows), true][:, np.newaxis]
+    ahead = (ranked > own) | ((ranked == own) & (np.arange(classes) > true[:, np.newaxis]))
+    return float(np.mean(ahead.sum(axis=1) < k))
+
+
+def _counts(
+    targets: ArrayLike, predictions: ArrayLike, average: Average, positive_label: int
+) -> tuple[Counts, Counts, Counts]:
+    """How often each class that counts was predicted rightly, was predicted, and was true."""
+    true, predicted = _labels(targets, predictions)
+    classes, class_of = np.unique(np.concatenate([true, predicted]), return_inverse=True)
+    true_class, predicted_class = class_of[: len(true)], class_of[len(true) :]
+    right = np.bincount(true_class[true_class == predicted_class], minlength=len(classes))
+    claimed = np.bincount(predicted_class, minlength=len(classes))
+    present = np.bincount(true_class, minlength=len(classes))
+    if average == "macro":
+        return right, claimed, present
+    if average == "micro":
+        return right.sum(keepdims=True), claimed.sum(keepdims=True), present.sum(keepdims=True)
+    if average != "binary":
+        raise DataError(f"average is {average!r}; expected 'binary', 'macro' or 'micro'.")
+    if len(classes) > 2:
+        shown = ", ".join(map(str, classes[:6])) + (", ..." if len(classes) > 6 else "")
+        raise DataError(
+            f"average='binary' with the {len(classes)} labels {shown}; expected at most two. "
+            f"Use average='macro' or average='micro' for more classes."
+        )
+    if positive_label not in classes:
+        if len(classes) == 2:
+            raise DataError(
+                f"positive_label={positive_label} is none of the labels {classes[0]} and {classes[1]}; "
+                f"pass the one that counts as positive."
+            )
+        # The one class that occurs is the negative one.
+        nothing = np.zeros(1, dtype=np.int64)
+        return nothing, nothing, nothing
+    positive = classes == positive_label
+    return right[positive], claimed[positive], present[positive]
+
+
+def _mean_ratio(numerator: Counts, denominator: Counts) -> float:
+    """The mean over classes of the ratio, which is 0 where the denominator is."""
+    return float(np.mean(numerator / np.maximum(denominator, 1)))
+
+
+def precision(
+    targets: ArrayLike, predictions: ArrayLike, average: Average = "binary", positive_label: int = 1
+) -> float:
+    """The share of rows predicted as a class that are of that class, from 0 to 1.
+
+    `targets` and `predictions` are labels (integers or booleans) of shape (rows,). With `average="binary"` the class is
+    `positive_label`; `"macro"` is the plain mean over every class that occurs in either array; `"micro"` counts the
+    rows of all classes together, which makes it the accuracy. A class that is never predicted has precision 0.
+
+    Raises:
+        ShapeError: the shapes differ, or are not one-dimensional.
+        DataError: there are no rows, a label is no whole number, `average` is another word, or it is `"binary"` and
+            there are more than two labels, or two without `positive_label`.
+        NotFinite: an entry is NaN or infinite.
+
+    >>> precision([1, 1, 0, 0], [1, 1, 1, 0])
+    0.6666666666666666
+    """
+    right, claimed, _ = _counts(targets, predictions, average, positive_label)
+    return _mean_ratio(right, claimed)
+
+
+def recall(targets: ArrayLike, predictions: ArrayLike, average: Average = "binary", positive_label: int = 1) -> float:
+    """The share of rows of a class that are predicted as that class, from 0 to 1.
+
+    Arguments and errors are those of `precision`. A class that is never true has recall 0.
+
+    >>> recall([1, 1, 0, 0], [1, 0, 1, 0])
+    0.5
+    """
+    right, _, present = _counts(targets, predictions, average, positive_label)
+    return _mean_ratio(right, present)
+
+
+def f1(targets: ArrayLike, predictions: ArrayLike, average: Average = "binary", positive_label: int = 1) -> float:
+    """The harmonic mean of precision and recall, from 0 to 1.
+
+    Arguments and errors are those of `precision`. With `"macro"` it is the mean of the F1 of each class. A class of
+    which no row is predicted rightly has F1 0.
+
+    >>> f1([1, 1, 0, 0], [1, 1, 1, 0])
+    0.8
+    """
+    right, claimed, present = _counts(targets, predictions, average, positive_label)
+    return _mean_ratio(2 * right, claimed + present)

@@ -1,0 +1,169 @@
+"""What leaves hold, and the checks that data passes before it is held."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, NotSet, ShapeError
+from wyrm.node.base import _BASES, BaseNode, describe, format_dims
+from wyrm.types.dims import Dim, Dims, axis_size
+from wyrm.types.rows import RowSparse
+from wyrm.types.typing import FloatArray
+
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+_clock = itertools.count(1)
+
+
+def tick() -> int:
+    """The next instant: leaves and cached values are compared by when they last changed."""
+    return next(_clock)
+
+
+class Storage:
+    """What a leaf holds: the array, the instant of its last change, and a parameter's gradient."""
+
+    __slots__ = ("array", "gradient", "limits", "version")
+
+    def __init__(self, array: NDArray[Any] | None) -> None:
+        self.array = array
+        self.version = tick()
+        self.gradient: FloatArray | RowSparse | None = None
+        # For an index: the ops that use it, each with the number of rows that it may choose from.
+        self.limits: list[tuple[weakref.ref[BaseNode[Any, Any]], int]] = []
+
+
+class Leaf(BaseNode[tuple[()], Any], abstract=True):
+    """A node that starts a graph: it holds an array instead of computing one."""
+
+    __slots__ = ("_storage",)
+    _storage: Storage
+
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.dims
+        return dims
+
+
+_BASES.add(Leaf)
+
+
+def is_leaf(node: BaseNode[Any, Any]) -> bool:
+    """Whether the node starts a graph instead of computing from parents."""
+    return isinstance(node, Leaf)
+
+
+def stored(leaf: BaseNode[Any, Any]) -> Storage:
+    """What a leaf holds."""
+    assert isinstance(leaf, Leaf)
+    return leaf._storage
+
+
+def declared_dims(array: NDArray[Any] | None, dims: Any, rebindable: bool) -> Dims:
+    """The axes of a leaf: as declared, a class taking its size from the array.
+
+    An axis without a size takes it from the array too, unless the leaf is `rebindable` to data of other sizes.
+    """
+    if dims is None:
+        return () if array is None else array.shape
+    axes = (dims,) if isinstance(dims, int | Dim | type) else tuple(dims)
+    shape: tuple[int | None, ...] = (None,) * len(axes) if array is None else array.shape
+    if len(axes) != len(shape):
+        raise ShapeError(f"{len(axes)} axes are declared, {format_dims(axes)}, but the array has shape {shape}")
+    declared: list[Any] = []
+    for axis, size in zip(axes, shape, strict=True):
+        if isinstance(axis, type) and issubclass(axis, Dim):
+            declared.append(axis(size))
+        elif isinstance(axis, Dim):
+            declared.append(type(axis)(size) if axis.size is None and not rebindable else axis)
+        else:
+            declared.append(axis.__index__())
+    if array is not None and any(axis_size(a) not in (None, n) for a, n in zip(declared, shape, strict=True)):
+        raise ShapeError(f"declared as {format_dims(tuple(declared))}, but the array has shape {shape}")
+    return tuple(declared)
+
+
+def float_array(value: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
+    """A new array: Python numbers become float32, NumPy floats keep their type."""
+    array = np.asarray(value)
+    if dtype is None:
+        dtype = array.dtype if isinstance(value, np.ndarray | np.generic) else np.dtype(np.float32)
+    wanted = np.dtype(dtype)
+    if wanted.kind not in "fb" or (wanted.kind == "f" and wanted not in FLOATS):
+        raise DTypeError(
+            f"a leaf holds float32, float64 or bool, not {wanted}; give array.astype(np.float32), dtype=np.float32, "
+            f"or wy.IndexInput for integers"
+        )
+    if array.dtype.kind not in "fiub":
+        raise DTypeError(f"cannot make numbers of {array.dtype} values")
+    return np.array(array, dtype=wanted, order="C")
+
+
+def check_finite(node: BaseNode[Any, Any], array: NDArray[Any]) -> None:
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        position = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise NotFinite(
+            f"{describe(node)} was given {array[position]} at position {position}; "
+            f"clean the data, or declare the input with finite=False"
+        )
+
+
+def check_shape(node: BaseNode[Any, Any], shape: tuple[int, ...]) -> None:
+    """`ShapeError` unless data of this shape fits the node's axes, an axis without a size taking any."""
+    dims: Any = node.dims
+    if len(dims) != len(shape):
+        raise ShapeError(f"{describe(node)} has {len(dims)} axes, the data has shape {shape}")
+    for position, (axis, size) in enumerate(zip(dims, shape, strict=True)):
+        if axis_size(axis) not in (None, size):
+            raise ShapeError(f"{describe(node)}: axis {position} is {axis!r}, the data has {size} there, shape {shape}")
+
+
+def check_indices(
+    node: BaseNode[Any, Any], user: BaseNode[Any, Any], array: NDArray[np.integer[Any]], size: int
+) -> None:
+    """`IndexOutOfRange`, naming the position, the value and the op that uses it, for a value outside 0..size-1."""
+    if array.size and not (int(array.min()) >= 0 and int(array.max()) < size):
+        position = tuple(int(i) for i in np.argwhere((array < 0) | (array >= size))[0])
+        where = f" at position {position}" if position else ""
+        chosen = f" of {user.parents[0].name}" if user.parents and user.parents[0].name else ""
+        raise IndexOutOfRange(
+            f"{describe(node)} holds {int(array[position])}{where}, but {user.op_name()}{chosen} at {user.site} "
+            f"takes 0 to {size - 1}"
+        )
+
+
+def limit_indices(indices: BaseNode[Any, Any], user: BaseNode[Any, Any], size: int) -> None:
+    """Record that `user` chooses with `indices` from `size` rows, and check what they hold now."""
+    if isinstance(indices, Leaf):
+        if indices._storage.array is not None:
+            check_indices(indices, user, indices._storage.array, size)
+        indices._storage.limits.append((weakref.ref(user), size))
+
+
+def bound_array(leaf: BaseNode[Any, Any]) -> NDArray[Any]:
+    """The array of a leaf; `NotSet` where no data is bound."""
+    array = stored(leaf).array
+    if array is None:
+        raise NotSet(f"{describe(leaf)} has no data: bind some with {leaf.name or 'input'}.set(value)")
+    return array
+
+
+def store(storage: Storage, array: NDArray[Any]) -> None:
+    """Into the same memory where the shape is the same, for plans hold on to it."""
+    if storage.array is not None and storage.array.shape == array.shape:
+        storage.array[...] = array
+    else:
+        storage.array = array
+    storage.version = tick()
+
+
+def index_array(value: ArrayLike, what: str) -> NDArray[np.int64]:
+    given = np.asarray(value)
+    if given.dtype.kind not in "iu":
+        raise DTypeError(f"{what} takes integers, the data is {given.dtype}; convert with array.astype(np.int64)")
+    return np.array(given, dtype=np.int64, order="C")
