@@ -1,6 +1,7 @@
 """wyrm: a statically-typed node graph for automatic differentiation."""
 
 from wyrm import _bind as _bind  # binds the conveniences of nodes to the rooms that provide them
+from wyrm.errors import WyrmError
 from wyrm.engine import Timing, run, time_ops, watch_nan
 from wyrm.grad import grad, jvp, value_and_grad, vjp
 from wyrm.node import (
@@ -25,6 +26,7 @@ from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
 __all__ = [
     "ZERO",
+    "WyrmError",
     "Binary",
     "Constant",
     "Dim",

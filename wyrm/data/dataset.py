@@ -142,7 +142,7 @@ class Dataset:
             NotFinite: names the column, its first such row and the value.
             DataError: a name is no column.
 
-        >>> Dataset(ratings=[3.0, float("nan")]).check_finite()
+        >>> Dataset(ratings=[3.0, float("nan")]).check_finite()  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         wyrm.errors.NotFinite: column 'ratings' holds nan in row 1; ...
         """
@@ -167,7 +167,7 @@ class Dataset:
             DTypeError: the column does not hold integers, or `size` is none.
             DataError: there is no such column, or `size` is below 1.
 
-        >>> Dataset(items=[3, 5, 4]).check_index("items", 5)
+        >>> Dataset(items=[3, 5, 4]).check_index("items", 5)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         wyrm.errors.IndexOutOfRange: column 'items' holds 5 in row 1; ...
         """

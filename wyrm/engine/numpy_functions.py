@@ -13,6 +13,8 @@ from wyrm.node.base import BaseNode
 from wyrm.ops.formula import MASKS, Attribute, Operand, Result, parse
 
 _NAMES = {"abs": "absolute"}
+# The positional place for the result is faster, but NumPy is giving it up for these two.
+_KEYWORD_OUT = frozenset(["maximum", "minimum"])
 
 
 def _function(name: str) -> Callable[..., Any]:
@@ -69,5 +71,9 @@ def formula_steps(
             condition, chosen, other = arguments
             steps += [partial(np.copyto, result, other), partial(np.copyto, result, chosen, where=condition)]
         else:
-            steps.append(partial(_function(call.function), *arguments, result))
+            function = _function(call.function)
+            if call.function in _KEYWORD_OUT:
+                steps.append(partial(function, *arguments, out=result))
+            else:
+                steps.append(partial(function, *arguments, result))
     return steps

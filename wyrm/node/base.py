@@ -8,13 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, NoReturn
 
 import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
 from wyrm.types.dims import Axis, Dims, axis_size
+
+if TYPE_CHECKING:
+    from wyrm.node.leaves import Parameter
 
 # Class-level variables have defaults (PEP 696): an unannotated node is Node[Any, Any] and never a false alarm.
 P_co = TypeVar("P_co", bound="tuple[BaseNode[Any, Any], ...]", covariant=True, default=Any)
@@ -166,6 +169,13 @@ class BaseNode(Generic[P_co, S]):
         return "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
 
     # --- what a node tells ----------------------------------------------------------------------------------------
+
+    def parameters(self) -> list[Parameter[Any]]:
+        """The parameters that this node depends on, each once, in the order of first use."""
+        from wyrm.node.leaves import Parameter
+        from wyrm.node.traversal import topological_order
+
+        return [node for node in topological_order([self]) if isinstance(node, Parameter)]
 
     @property
     def shape(self) -> tuple[int, ...]:

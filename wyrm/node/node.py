@@ -9,10 +9,8 @@ from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.node.base import _BASES, BaseNode, P_co, S, describe
 from wyrm.node.methods import IndexMethods, Methods
-from wyrm.node.traversal import topological_order
 
 if TYPE_CHECKING:
-    from wyrm.node.leaves import Parameter
     from wyrm.ops.shape import Transpose
     from wyrm.types.typing import FloatArray, IntegerArray, Shaped
 
@@ -40,12 +38,6 @@ class Node(Methods, BaseNode[P_co, S], Generic[P_co, S], abstract=True):
     def erase(self) -> Node[Any, S]:
         """This node with its parents forgotten by the type checker and its shape kept."""
         return self
-
-    def parameters(self) -> list[Parameter[Any]]:
-        """The parameters that this node depends on, each once, in the order of first use."""
-        from wyrm.node.leaves import Parameter
-
-        return [node for node in topological_order([self]) if isinstance(node, Parameter)]
 
     if TYPE_CHECKING:  # bound by wyrm._bind to the rooms that stand right of this one
 

@@ -115,11 +115,11 @@ class Minimum(Binary[L, R, S], Generic[L, R, S]):
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         x, y = self.parents
-        return _chosen(gradient, y, x)[::-1]
+        return _chosen(gradient, y, x)
 
 
 def _chosen(gradient: Any, larger: Any, smaller: Any) -> tuple[Any, Any]:
-    """The gradient to where `larger` is the larger one, and the rest of it to the other."""
+    """The gradient where `larger` is the larger one, half of it at ties; and the rest of it."""
     from wyrm.ops.comparison import where
 
     share = where(larger > smaller, 1.0, where(larger.equal(smaller), 0.5, constant_like(0.0, larger)))

@@ -1,0 +1,166 @@
+"""Every registered op, on its samples: meaning, dtypes, layouts, edges, gradients to second order, errors."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import wyrm as wy
+from tests.samples import SAMPLES, Sample
+from wyrm.errors import NotFinite, ShapeError
+from wyrm.node import REGISTRY
+from wyrm.testing import check_grads
+
+
+def leaf(array: Any, dtype: Any = None) -> Any:
+    array = np.asarray(array)
+    if array.dtype.kind == "i":
+        return wy.IndexInput(array)
+    if array.dtype.kind == "b":
+        return wy.Input(array)
+    return wy.Parameter(array.astype(dtype or array.dtype))
+
+
+def run(sample: Sample, operands: Any, dtype: Any = None) -> Any:
+    wy.random.set_step(0)
+    return sample.build(*(leaf(operand, dtype) for operand in operands))
+
+
+@pytest.fixture(params=SAMPLES, ids=str)
+def sample(request: pytest.FixtureRequest) -> Sample:
+    chosen: Sample = request.param
+    return chosen
+
+
+def test_every_op_has_a_sample() -> None:
+    sampled = {s.op for s in SAMPLES}
+    missing = [name for name, op in REGISTRY.items() if name.startswith("wyrm.") and op not in sampled]
+    assert missing == []
+
+
+def test_reference_equals_numpy(sample: Sample) -> None:
+    value = run(sample, sample.operands).forward()
+    np.testing.assert_allclose(value, sample.expected(*sample.operands), rtol=1e-12, atol=1e-14)
+
+
+def test_the_sample_is_of_its_op(sample: Sample) -> None:
+    node = run(sample, sample.operands)
+    assert any(type(ancestor) is sample.op for ancestor in (node, *node.parents))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dtype_is_kept(sample: Sample, dtype: Any) -> None:
+    if "Cast-mask" in sample.name:
+        pytest.skip("converts to a type of its own")
+    node = run(sample, sample.operands, dtype)
+    assert node.forward().dtype == node.dtype
+    assert node.dtype == (dtype if node.dtype.kind == "f" else node.dtype)
+    if node.dtype == np.float32:
+        expected = np.asarray(sample.expected(*sample.operands))
+        np.testing.assert_allclose(node.value, expected, rtol=2e-5, atol=2e-6)
+
+
+def test_shape_is_as_declared(sample: Sample) -> None:
+    node = run(sample, sample.operands)
+    assert node.forward().shape == node.shape == np.shape(sample.expected(*sample.operands))
+
+
+def test_layout_of_operands_does_not_matter(sample: Sample) -> None:
+    strided = []
+    for operand in sample.operands:
+        wide = np.zeros((*operand.shape, 2), operand.dtype)
+        wide[..., 0] = operand
+        strided.append(np.asfortranarray(wide[..., 0]) if operand.ndim > 1 else wide[..., 0])
+    value = run(sample, strided).forward()
+    np.testing.assert_array_equal(value, run(sample, sample.operands).forward())
+
+
+def test_operands_without_elements(sample: Sample) -> None:
+    if not sample.empty:
+        pytest.skip("has no meaning for this sample")
+    operands = tuple(operand[:0] for operand in sample.operands)
+    node = run(sample, operands)
+    np.testing.assert_array_equal(node.forward(), sample.expected(*operands))
+    if sample.differentiable:
+        node.sum().backward()
+        assert all(p.gradient.shape == p.shape for p in node.parameters())
+
+
+def test_gradients(sample: Sample) -> None:
+    if not sample.differentiable:
+        pytest.skip("has no gradient")
+    check_grads(run(sample, sample.operands))
+
+
+def test_what_has_no_gradient_declares_zero(sample: Sample) -> None:
+    node = run(sample, sample.operands)
+    if sample.differentiable or not node.parameters():
+        pytest.skip("has a gradient, or no float operand")
+    if node.dtype.kind == "f":
+        gradients = wy.grad(node.sum())
+        assert all(not gradient.forward().any() for gradient in gradients)
+    else:
+        assert all(part is wy.ZERO for part in node.vjp(None))
+
+
+def test_gradient_in_float32(sample: Sample) -> None:
+    if not sample.differentiable:
+        pytest.skip("has no gradient")
+    wide, narrow = run(sample, sample.operands), run(sample, sample.operands, np.float32)
+    for node in (wide, narrow):
+        wy.random.set_step(0)
+        node.sum().backward()
+    for p, q in zip(wide.parameters(), narrow.parameters(), strict=True):
+        assert q.gradient.dtype == np.float32
+        np.testing.assert_allclose(q.gradient, p.gradient, rtol=1e-4, atol=1e-5)
+
+
+def test_shape_error_names_the_users_line(sample: Sample) -> None:
+    if sample.misfit is None:
+        pytest.skip("every shape fits")
+    leaves = [leaf(operand) for operand in sample.misfit]
+    with pytest.raises((ShapeError, ValueError)) as error:
+        sample.build(*leaves)
+    assert isinstance(error.value, wy.WyrmError)
+    message = str(error.value)
+    assert sample.op.op_name() in message
+    assert str(leaves[0].dims[0]) in message
+
+
+def test_numpy_operands_in_other_engines(sample: Sample) -> None:
+    """The array-API meaning of an op is the same to JAX, wherever it has one besides a formula."""
+    node = run(sample, sample.operands)
+    if type(node).evaluate is wy.Node.evaluate or "random" in sample.tags or node.gives_rows:
+        pytest.skip("has a formula, or draws its own numbers")
+    with jax.enable_x64(True):
+        operands = [jax.numpy.asarray(parent.forward()) for parent in node.parents]
+        value = node.evaluate(jax.numpy, *operands, shape=node.shape)
+    np.testing.assert_allclose(value, node.forward(), rtol=1e-12, atol=1e-14)
+
+
+def test_every_op_tells_where_a_nan_came_from() -> None:
+    x = wy.Constant([4.0, -1.0], name="x")
+    with wy.watch_nan(), pytest.raises(NotFinite) as error:
+        (x.sqrt() + 1.0).sum().forward()
+    message = str(error.value)
+    assert message.startswith("sqrt: the first NaN is at position (1,)")
+    assert "x (2,) float32" in message
+    assert "(x.sqrt() + 1.0).sum().forward()" in message
+
+
+@pytest.mark.parametrize("extreme", [1e4, -1e4])
+def test_edges_stay_finite(extreme: float) -> None:
+    for build in (
+        lambda x: x.softmax(), lambda x: x.log_softmax(), lambda x: x.logsumexp(axis=-1), lambda x: x.sigmoid(),
+        lambda x: x.softplus(), lambda x: x.silu(), lambda x: x.gelu(), lambda x: x.tanh(),
+        lambda x: x.elu(), lambda x: x.cross_entropy(np.array([0])), lambda x: x.gelu(approximate=True),
+    ):  # fmt: skip
+        x = wy.Parameter(np.array([[extreme, 0.0, -extreme]], np.float32))
+        node = build(x)
+        assert np.isfinite(node.forward()).all(), inspect.getsource(build)
+        node.sum().backward()
+        assert np.isfinite(x.gradient).all(), inspect.getsource(build)

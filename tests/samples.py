@@ -1,0 +1,317 @@
+"""Sample operands for every registered op: what the every-op tests run on.
+
+A sample names the op, how to build it from leaves, the operands as float64 arrays (or masks, or integers), and what it
+should compute, by NumPy. Values stay away from kinks and ties, where differences would measure something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+import wyrm as wy
+from wyrm.ops import activation, arithmetic, comparison, exponential, index, product, reduction, shape, slicing, softmax
+from wyrm.ops.random import STEP, Dropout
+
+_random = np.random.default_rng(7)
+
+
+def normal(*shape: int) -> NDArray[np.float64]:
+    return _random.uniform(0.3, 1.7, shape) * _random.choice([-1.0, 1.0], shape)
+
+
+def positive(*shape: int) -> NDArray[np.float64]:
+    return _random.uniform(0.4, 2.0, shape)
+
+
+def distinct(*shape: int) -> NDArray[np.float64]:
+    """No two elements are near each other, none near 0."""
+    count = int(np.prod(shape))
+    values = (np.arange(count) - count / 2 + 0.25) * 0.3
+    return _random.permutation(values).reshape(shape)
+
+
+def mask(*shape: int) -> NDArray[np.bool_]:
+    return _random.random(shape) < 0.5
+
+
+def integers(high: int, *shape: int) -> NDArray[np.int64]:
+    return _random.integers(0, high, shape)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One op on one set of operands."""
+
+    op: type[Any]
+    build: Callable[..., Any]
+    operands: tuple[NDArray[Any], ...]
+    expected: Callable[..., Any]
+    name: str = ""
+    differentiable: bool = True
+    # What a shape error needs: operands that do not fit, None where every shape does.
+    misfit: tuple[NDArray[Any], ...] | None = None
+    # Whether the op takes operands with an axis of size 0 (the first axis is cut), and 0-d operands.
+    empty: bool = True
+    scalar: bool = False
+    tags: frozenset[str] = field(default_factory=frozenset)
+
+    def __str__(self) -> str:
+        return self.name or self.op.__name__
+
+
+def unary(op: type[Any], expected: Callable[..., Any], values: Any = normal, build: Any = None, **more: Any) -> list[Sample]:
+    make = build or op
+    return [
+        Sample(op, make, (values(3, 4),), expected, scalar=True, **more),
+        Sample(op, make, (values(),), expected, name=f"{op.__name__}-0d", empty=False, scalar=True, **more),
+    ]
+
+
+def binary(op: type[Any], expected: Callable[..., Any], left: Any = normal, right: Any = normal, **more: Any) -> list[Sample]:
+    shapes = {"same": ((3, 4), (3, 4)), "bias": ((3, 4), (4,)), "column": ((3, 1), (1, 4)), "scalar": ((), (2, 3))}
+    return [
+        Sample(
+            op, op, (left(*a), right(*b)), expected, name=f"{op.__name__}-{kind}", empty=kind == "same", scalar=True,
+            misfit=(left(3, 4), right(3, 5)), **more,
+        )
+        for kind, (a, b) in shapes.items()
+    ]
+
+
+def reducing(op: type[Any], expected: Callable[..., Any], empty: bool = False, **attributes: Any) -> list[Sample]:
+    samples = []
+    for axis, keepdims in [(None, False), (-1, False), (-1, True), (0, False), ((0, 2), False), ((0, 2), True), (None, True)]:
+        samples.append(
+            Sample(
+                op,
+                lambda x, a=axis, k=keepdims: op(x, a, k, **attributes),
+                (distinct(2, 3, 4),),
+                lambda x, a=axis, k=keepdims: expected(x, axis=a, keepdims=k, **attributes),
+                name=f"{op.__name__}-{axis}-{keepdims}",
+                empty=empty,
+            )
+        )
+    return samples
+
+
+def _power_of_constant(exponent: float) -> Sample:
+    return Sample(
+        arithmetic.Power, lambda x: x**exponent, (positive(3, 4),), lambda x: x**exponent, name=f"Power-{exponent}"
+    )
+
+
+def _matmul(*shapes: tuple[int, ...]) -> Sample:
+    left, right = shapes
+    wrong = normal(*right[:-2], right[-2] + 1, right[-1]) if len(right) > 1 else normal(right[0] + 1)
+    return Sample(
+        product.MatMul, product.MatMul, (normal(*left), normal(*right)), np.matmul, name=f"MatMul-{left}-{right}",
+        empty=False, misfit=(normal(*left), wrong),
+    )
+
+
+def _einsum(subscripts: str, left: tuple[int, ...], right: tuple[int, ...]) -> Sample:
+    return Sample(
+        product.Einsum, lambda x, y: wy.einsum(subscripts, x, y), (normal(*left), normal(*right)),
+        lambda x, y: np.einsum(subscripts, x, y), name=f"Einsum-{subscripts}", empty=False,
+        misfit=(normal(*left), normal(*right[:-1], right[-1] + 1, 2)),
+    )
+
+
+def _slice(key: Any, name: str) -> Sample:
+    return Sample(slicing.Slice, lambda x: x[key], (normal(4, 5, 3),), lambda x: x[key], name=f"Slice-{name}", empty=False)
+
+
+def _log_softmax(x: Any, axis: int = -1) -> Any:
+    return special.log_softmax(x, axis=axis)
+
+
+def _cross_entropy(logits: Any, labels: Any) -> Any:
+    return -np.take_along_axis(_log_softmax(logits), labels[..., None], -1)[..., 0]
+
+
+def _scatter(x: Any, rows: Any, values: Any) -> Any:
+    result = x.copy()
+    np.add.at(result, rows, values)
+    return result
+
+
+def _place_along(x: Any, indices: Any, axis: int, to: tuple[int, ...]) -> Any:
+    result = np.zeros(to, x.dtype)
+    for position in np.ndindex(*indices.shape):
+        target = list(position)
+        target[axis] = indices[position]
+        result[tuple(target)] += x[position]
+    return result
+
+
+def _dense_rows(gradient: Any, rows: Any, to: tuple[int, ...]) -> Any:
+    return _scatter(np.zeros(to, gradient.dtype), rows.ravel(), gradient.reshape(-1, *to[1:]))
+
+
+def _placed(x: Any) -> Any:
+    result = np.zeros((4, 6), x.dtype)
+    result[1:3, ::2] = x
+    return result
+
+
+def sigmoid(x: Any) -> Any:
+    return special.expit(x)
+
+
+A, E, C = arithmetic, exponential, comparison
+
+SAMPLES: list[Sample] = [
+    *binary(A.Add, np.add),
+    *binary(A.Subtract, np.subtract),
+    *binary(A.Multiply, np.multiply),
+    *binary(A.Divide, np.divide),
+    *binary(A.Power, np.power, positive, normal),
+    *map(_power_of_constant, (2.0, 3.0, 0.5, -1.0, 0.0, 1.0)),
+    *binary(A.Maximum, np.maximum, distinct, lambda *s: distinct(*s) + 0.1),
+    *binary(A.Minimum, np.minimum, distinct, lambda *s: distinct(*s) + 0.1),
+    *unary(A.Negative, np.negative),
+    *unary(A.Absolute, np.abs),
+    *unary(A.Sign, np.sign),
+    *unary(A.Square, np.square),
+    *unary(A.Sqrt, np.sqrt, positive),
+    *unary(A.Clip, lambda x: np.clip(x, -1.0, 1.01), distinct, lambda x: x.clip(-1.0, 1.01)),
+    *unary(E.Exp, np.exp),
+    *unary(E.Expm1, np.expm1),
+    *unary(E.Log, np.log, positive),
+    *unary(E.Log1p, np.log1p, positive),
+    *unary(E.Sin, np.sin),
+    *unary(E.Cos, np.cos),
+    *unary(E.Tanh, np.tanh),
+    *unary(E.Sigmoid, sigmoid),
+    *unary(E.Softplus, lambda x: np.logaddexp(x, 0.0)),
+    *unary(E.Erf, special.erf),
+    *unary(activation.Relu, lambda x: np.maximum(x, 0.0)),
+    *unary(activation.LeakyRelu, lambda x: np.where(x > 0, x, 0.2 * x), normal, lambda x: x.leaky_relu(0.2)),
+    *unary(activation.Elu, lambda x: np.where(x > 0, x, 0.7 * np.expm1(x)), normal, lambda x: x.elu(0.7)),
+    *unary(activation.Silu, lambda x: x * sigmoid(x)),
+    *unary(activation.Gelu, lambda x: x * special.ndtr(x), normal, lambda x: x.gelu()),
+    *unary(
+        activation.GeluTanh,
+        lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+        normal,
+        lambda x: x.gelu(approximate=True),
+    ),
+    *binary(C.Less, np.less, differentiable=False),
+    *binary(C.LessEqual, np.less_equal, differentiable=False),
+    *binary(C.Greater, np.greater, differentiable=False),
+    *binary(C.GreaterEqual, np.greater_equal, differentiable=False),
+    *binary(C.Equal, np.equal, differentiable=False),
+    *binary(C.NotEqual, np.not_equal, differentiable=False),
+    *binary(C.LogicalAnd, np.logical_and, mask, mask, differentiable=False),
+    *binary(C.LogicalOr, np.logical_or, mask, mask, differentiable=False),
+    *unary(C.LogicalNot, np.logical_not, mask, differentiable=False),
+    Sample(C.Where, wy.where, (mask(3, 4), normal(3, 4), normal(3, 4)), np.where, misfit=(mask(3, 4), normal(3, 4), normal(3, 5))),
+    Sample(C.Where, wy.where, (mask(3, 1), normal(4), normal()), np.where, name="Where-broadcast", empty=False),
+    Sample(C.Cast, lambda x: x.astype(np.float64), (mask(3, 4),), lambda x: x.astype(np.float64), name="Cast-mask", differentiable=False),
+    Sample(C.Cast, lambda x: x.astype(x.dtype), (normal(3, 4),), lambda x: x),
+    Sample(C.StopGradient, lambda x: x.stop_gradient(), (normal(3, 4),), lambda x: x, differentiable=False),
+    *reducing(reduction.Sum, np.sum, empty=True),
+    *reducing(reduction.Mean, np.mean),
+    *reducing(reduction.Max, np.max),
+    *reducing(reduction.Min, np.min),
+    *reducing(reduction.LogSumExp, special.logsumexp),
+    *reducing(reduction.Variance, np.var),
+    *reducing(reduction.Variance, np.var, ddof=1),
+    Sample(reduction.Count, lambda x: reduction.Count(x, (0, 2)), (normal(2, 3, 4),), lambda x: np.asarray(8.0, x.dtype), differentiable=False, empty=False),
+    Sample(reduction.ArgMax, lambda x: x.argmax(), (distinct(3, 4),), lambda x: np.argmax(x, -1), differentiable=False),
+    Sample(reduction.ArgMax, lambda x: x.argmax(0, keepdims=True), (distinct(3, 4),), lambda x: np.argmax(x, 0, keepdims=True), name="ArgMax-0", differentiable=False, empty=False),
+    *(
+        _matmul(a, b)
+        for a, b in [
+            ((3,), (3,)), ((3,), (3, 2)), ((2, 3), (3,)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((5, 2, 3), (3,)),
+            ((3,), (5, 3, 4)), ((5, 2, 3), (5, 3, 4)), ((1, 2, 3), (5, 3, 4)), ((2, 3), (5, 3, 4)), ((2, 5, 2, 3), (2, 5, 3, 4)),
+            ((2, 1, 2, 3), (5, 3, 4)),
+        ]
+    ),
+    Sample(product.VectorDot, product.VectorDot, (normal(5, 3), normal(5, 3)), lambda x, y: (x * y).sum(-1), misfit=(normal(5, 3), normal(5, 2))),
+    Sample(product.VectorDot, product.VectorDot, (normal(3), normal(5, 3)), lambda x, y: (x * y).sum(-1), name="VectorDot-broadcast", empty=False),
+    _einsum("ij,jk->ik", (2, 3), (3, 4)),
+    _einsum("bij,bkj->bik", (2, 3, 4), (2, 5, 4)),
+    _einsum("ij,k->j", (2, 3), (4,)),
+    _einsum("ij,jk", (2, 3), (3, 4)),
+    _einsum("i,j->ij", (2,), (3,)),
+    Sample(shape.Reshape, lambda x: x.reshape(4, -1), (normal(2, 6),), lambda x: x.reshape(4, -1), empty=False, misfit=(normal(3, 3),)),
+    Sample(shape.IndexReshape, lambda i: i.reshape(2, 6), (integers(5, 3, 4),), lambda i: i.reshape(2, 6), differentiable=False, empty=False, misfit=(integers(5, 3, 3),)),
+    Sample(shape.Transpose, lambda x: x.transpose(2, 0, 1), (normal(2, 3, 4),), lambda x: x.transpose(2, 0, 1), misfit=(normal(2, 3),)),
+    Sample(shape.Transpose, lambda x: x.T, (normal(2, 3),), lambda x: x.T, name="Transpose-T"),
+    Sample(shape.Transpose, lambda x: x.swapaxes(0, -1), (normal(2, 3, 4),), lambda x: x.swapaxes(0, -1), name="Transpose-swap"),
+    Sample(shape.BroadcastTo, lambda x: x.broadcast_to((5, 3, 4)), (normal(3, 1),), lambda x: np.broadcast_to(x, (5, 3, 4)), empty=False, misfit=(normal(3, 2),)),
+    _slice((slice(1, 3), Ellipsis), "range"),
+    _slice((2,), "number"),
+    _slice((-1, slice(None), 0), "numbers"),
+    _slice((slice(None, None, -2), None, slice(None), slice(0, 2)), "step"),
+    _slice((1, 2, 0), "element"),
+    Sample(slicing.IndexSlice, lambda i: i[:, 1:], (integers(5, 3, 4),), lambda i: i[:, 1:], differentiable=False),
+    Sample(
+        slicing.PlaceSlice, lambda x: slicing.PlaceSlice(x, ((1, 3, None), (None, None, 2)), (4, 6)), (normal(2, 3),), _placed, empty=False
+    ),
+    Sample(
+        slicing.Concatenate, lambda *p: wy.concatenate(p, axis=1), (normal(2, 3), normal(2, 1), normal(2, 2)),
+        lambda *p: np.concatenate(p, axis=1), misfit=(normal(2, 3), normal(3, 1), normal(2, 2)),
+    ),
+    Sample(slicing.Stack, lambda *p: wy.stack(p, axis=1), (normal(2, 3), normal(2, 3)), lambda *p: np.stack(p, axis=1), misfit=(normal(2, 3), normal(2, 4))),
+    Sample(index.Index, index.Index, (normal(5, 3), np.array([4, 0, 4])), lambda t, i: t[i], empty=False),
+    Sample(index.Index, index.Index, (normal(5, 3), integers(5, 2, 3)), lambda t, i: t[i], name="Index-2d", empty=False),
+    Sample(index.Index, lambda t, i: t.take(i, axis=1), (normal(4, 5, 3), integers(5, 2)), lambda t, i: t.take(i, axis=1), name="Index-axis", empty=False),
+    Sample(
+        index.RowGradient, lambda g, i: index.RowGradient(g, i, (5, 3)), (normal(4, 3), np.array([4, 0, 4, 1])),
+        lambda g, i: _dense_rows(g, i, (5, 3)), empty=False,
+    ),
+    Sample(
+        index.JoinRows,
+        lambda x, y, i: index.JoinRows(index.RowGradient(x, i, (5, 3)), index.RowGradient(y, i, (5, 3))),
+        (normal(4, 3), normal(4, 3), np.array([4, 0, 4, 1])),
+        lambda x, y, i: _dense_rows(x + y, i, (5, 3)),
+        empty=False,
+    ),
+    Sample(
+        index.TakeAlongAxis, lambda x, i: x.take_along_axis(i, axis=1), (normal(3, 5), integers(5, 3, 2)),
+        lambda x, i: np.take_along_axis(x, i, 1), misfit=(normal(3, 5), integers(5, 4, 2)),
+    ),
+    Sample(
+        index.PlaceAlongAxis, lambda x, i: index.PlaceAlongAxis(x, i, 1, (3, 5)), (normal(3, 2), integers(5, 3, 2)),
+        lambda x, i: _place_along(x, i, 1, (3, 5)), empty=False,
+    ),
+    Sample(
+        index.ScatterAdd, lambda x, i, v: x.scatter_add(i, v), (normal(5, 3), np.array([1, 1, 4]), normal(3, 3)), _scatter,
+        empty=False, misfit=(normal(5, 3), np.array([1, 1, 4]), normal(3, 2)),
+    ),
+    Sample(softmax.Softmax, lambda x: x.softmax(), (normal(3, 4),), lambda x: special.softmax(x, -1)),
+    Sample(softmax.Softmax, lambda x: x.softmax(axis=0), (normal(3, 4),), lambda x: special.softmax(x, 0), name="Softmax-0", empty=False),
+    Sample(softmax.LogSoftmax, lambda x: x.log_softmax(), (normal(3, 4),), _log_softmax),
+    Sample(
+        softmax.CrossEntropy, lambda x, i: x.cross_entropy(i), (normal(3, 4), integers(4, 3)),
+        lambda x, i: _cross_entropy(x, i).mean(), empty=False, misfit=(normal(3, 4), integers(4, 2)),
+    ),
+    Sample(
+        softmax.CrossEntropy, lambda x, i: x.cross_entropy(i, reduction="sum"), (normal(2, 3, 4), integers(4, 2, 3)),
+        lambda x, i: _cross_entropy(x, i).sum(), name="CrossEntropy-sum", empty=False,
+    ),
+    Sample(
+        softmax.CrossEntropy, lambda x, i: x.cross_entropy(i, reduction="none"), (normal(2, 3, 4), integers(4, 2, 3)),
+        _cross_entropy, name="CrossEntropy-none", empty=False,
+    ),
+    Sample(
+        softmax.CrossEntropyCount, lambda x, i: softmax.CrossEntropyCount(i, x.dtype), (normal(), integers(4, 3)),
+        lambda x, i: np.asarray(3.0), differentiable=False, empty=False,
+    ),
+    Sample(
+        softmax.CrossEntropyGradient, softmax.CrossEntropyGradient, (positive(3, 4), integers(4, 3), normal(3)),
+        lambda p, i, w: (p - np.eye(4)[i]) * w[:, None], empty=False,
+    ),
+    Sample(
+        Dropout, lambda x: Dropout(x, 0.4, 3, 5), (normal(3, 4),),
+        lambda x: Dropout(wy.Constant(x), 0.4, 3, 5).evaluate(np, x, int(STEP.value), shape=x.shape), tags=frozenset(["random"]),
+    ),
+]

@@ -1,0 +1,110 @@
+"""Checking gradients, of wyrm's ops and of your own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.engine.reference import Runner
+from wyrm.errors import DTypeError, WyrmError
+from wyrm.grad.reverse import pull_back
+from wyrm.node.base import describe
+from wyrm.node.leaves import Input, Parameter, as_constant
+from wyrm.node.node import Node
+
+
+class GradientError(WyrmError, AssertionError):
+    """A gradient that disagrees with finite differences."""
+
+
+def check_grads(
+    output: Node[Any, Any],
+    wrt: Sequence[Parameter[Any] | Input[Any]] | None = None,
+    *,
+    order: int = 2,
+    step: float = 1e-5,
+    rtol: float = 1e-6,
+    atol: float = 1e-8,
+    seed: int = 0,
+) -> None:
+    """Compare gradients with central differences along random directions, up to `order`.
+
+    `output`, of any shape, is projected to a number by random weights, its leaves `wrt` (all parameters by default;
+    float64, holding data) are moved along a random direction, and the derivative of the number along it is compared
+    with the gradient. For the second order the same is done to the gradient itself. `GradientError` says which leaf
+    disagrees, `DTypeError` names a leaf that is not float64, for float32 has too few digits for differences.
+
+    >>> x = wy.Parameter(np.array([0.5, 2.0]), name="x")
+    >>> check_grads((x * x).tanh())
+    """
+    leaves = list(output.parameters() if wrt is None else wrt)
+    for leaf in leaves:
+        if leaf.dtype != np.float64:
+            raise DTypeError(f"{describe(leaf)}: gradients are checked in float64; make the leaf of a float64 array")
+    random = np.random.default_rng(seed)
+    nodes: list[Node[Any, Any]] = [output]
+    for current in range(1, order + 1):
+        weights = [as_constant(_away_from_zero(random, Runner([n]).run().value(n).shape), n.dtype) for n in nodes]
+        gradients = [
+            _zeros_like(leaf) if gradient is None else gradient
+            for leaf, gradient in zip(leaves, pull_back(nodes, weights, leaves), strict=True)
+        ]
+        _compare(nodes, weights, leaves, gradients, random, f"order {current}", step, rtol, atol)
+        nodes = gradients
+
+
+def _away_from_zero(random: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+    return random.uniform(0.5, 1.5, shape) * random.choice([-1.0, 1.0], shape)
+
+
+def _zeros_like(leaf: Node[Any, Any]) -> Node[Any, Any]:
+    return as_constant(np.zeros(leaf.value.shape), leaf.dtype)
+
+
+def _compare(
+    nodes: list[Node[Any, Any]],
+    weights: list[Any],
+    leaves: list[Parameter[Any] | Input[Any]],
+    gradients: list[Node[Any, Any]],
+    random: np.random.Generator,
+    what: str,
+    step: float,
+    rtol: float,
+    atol: float,
+) -> None:
+    runner = Runner(nodes)
+
+    def number() -> float:
+        plan = runner.run()
+        return float(
+            sum(
+                np.sum(np.asarray(plan.value(node)) * np.asarray(weight.value))
+                for node, weight in zip(nodes, weights, strict=True)
+            )
+        )
+
+    at = Runner(gradients).run()
+    values = [np.array(at.value(gradient)) for gradient in gradients]
+    for leaf, value in zip(leaves, values, strict=True):
+        start = leaf.value
+        direction = _away_from_zero(random, start.shape)
+        expected = float(np.sum(value * direction))
+
+        def along(distance: float, leaf: Any = leaf, start: Any = start, direction: Any = direction) -> float:
+            leaf.set(start + distance * direction)
+            return number()
+
+        # Richardson's extrapolation of two central differences: the error falls with the fourth power of the step.
+        near = (along(step) - along(-step)) / (2 * step)
+        far = (along(2 * step) - along(-2 * step)) / (4 * step)
+        leaf.set(start)
+        measured = (4 * near - far) / 3
+        scale = max(abs(expected), abs(measured), float(np.sum(np.abs(value * direction))))
+        if not abs(measured - expected) <= atol + rtol * scale:
+            raise GradientError(
+                f"{describe(nodes[0])}: gradient of {what} by {describe(leaf)}: along a random direction it is "
+                f"{expected:.12g}, finite differences give {measured:.12g}"
+            )
