@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wyrm.data import Dataset, Loader
@@ -19,6 +19,7 @@ def one_pass(loader: Loader) -> list[int]:
     return [row for batch in loader for row in batch["row"].tolist()]
 
 
+@settings(deadline=None)
 @given(rows=st.integers(1, 40), batch_size=st.integers(1, 45), shuffle=st.booleans(), seed=st.integers(0, 2**70))
 def test_an_epoch_visits_every_row_once(rows: int, batch_size: int, shuffle: bool, seed: int) -> None:
     loader = Loader(numbered(rows), batch_size, shuffle=shuffle, seed=seed)
@@ -31,6 +32,7 @@ def test_an_epoch_visits_every_row_once(rows: int, batch_size: int, shuffle: boo
     assert np.array_equal(np.concatenate([batch["pair"] for batch in batches])[:, 1], -visited)
 
 
+@settings(deadline=None)
 @given(rows=st.integers(1, 40), batch_size=st.integers(1, 40))
 def test_drop_last_keeps_full_batches_alone(rows: int, batch_size: int) -> None:
     if batch_size > rows:
@@ -132,7 +134,7 @@ def test_a_batch_size_below_one_is_refused(batch_size: int) -> None:
 
 @pytest.mark.parametrize("batch_size", [2.0, True, "2", None])
 def test_a_batch_size_that_is_no_integer_is_refused(batch_size: Any) -> None:
-    with pytest.raises(DTypeError, match="batch_size is .* expected a whole number"):
+    with pytest.raises(DTypeError, match=r"batch_size is .* expected a whole number"):
         Loader(numbered(3), batch_size)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hypothesis_numpy
 
@@ -97,6 +97,7 @@ def test_a_file_that_cannot_be_opened_is_refused(tmp_path: Path, read: Callable[
         read(tmp_path)
 
 
+@settings(deadline=None)
 @given(
     array=hypothesis_numpy.arrays(
         dtype=st.sampled_from([np.uint8, np.int8, np.int16, np.int32, np.float32, np.float64]),

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sklearn_metrics
 
@@ -23,6 +23,7 @@ def pairs_of(labels: st.SearchStrategy[int]) -> st.SearchStrategy[list[tuple[int
     return st.lists(st.tuples(labels, labels), min_size=1, max_size=30)
 
 
+@settings(deadline=None)
 @given(pairs=pairs_of(st.integers(-2, 5)))
 def test_macro_micro_and_accuracy_equal_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     targets, predictions = np.array(pairs).T
@@ -33,6 +34,7 @@ def test_macro_micro_and_accuracy_equal_scikit_learn(pairs: list[tuple[int, int]
             assert ours(targets, predictions, average=average) == pytest.approx(expected)
 
 
+@settings(deadline=None)
 @given(pairs=pairs_of(st.integers(0, 1)))
 def test_binary_equals_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     targets, predictions = np.array(pairs).T
@@ -68,6 +70,7 @@ def test_whole_floats_are_labels() -> None:
     assert accuracy([2**60, 2**60], [2**60, 2**60 + 1]) == 0.5
 
 
+@settings(deadline=None)
 @given(data=st.data(), rows=st.integers(1, 12), classes=st.integers(3, 6))
 def test_top_k_equals_scikit_learn_with_ties(data: st.DataObject, rows: int, classes: int) -> None:
     targets = data.draw(st.lists(st.integers(0, classes - 1), min_size=rows, max_size=rows))

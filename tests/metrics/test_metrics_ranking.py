@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hypothesis_numpy
 from sklearn import metrics as sklearn_metrics
@@ -24,6 +24,7 @@ MATRICES = st.tuples(st.integers(1, 5), st.integers(2, 6)).flatmap(
 )
 
 
+@settings(deadline=None)
 @given(LABELLED)
 def test_roc_auc_equals_scikit_learn_with_ties(rows: list[tuple[int, int]]) -> None:
     targets, scores = np.array(rows).T
@@ -66,6 +67,7 @@ def test_bad_labels_and_scores_are_refused(targets: Any, scores: Any, error: typ
         roc_auc(targets, scores)
 
 
+@settings(deadline=None)
 @given(
     scores=st.lists(st.integers(-2, 2), min_size=1, max_size=12),
     choice=st.integers(0, 11),
@@ -96,6 +98,7 @@ def test_constant_scores_earn_the_last_place() -> None:
     assert ranking_auc(np.zeros(10), {4}) == 0.5
 
 
+@settings(deadline=None)
 @given(MATRICES)
 def test_ranking_auc_equals_roc_auc_over_the_items_not_excluded(matrices: tuple[Any, Any, Any]) -> None:
     scores, relevant, exclude = (matrix[0] for matrix in matrices)
@@ -107,6 +110,7 @@ def test_ranking_auc_equals_roc_auc_over_the_items_not_excluded(matrices: tuple[
     assert ranking_auc(scores, indices, np.flatnonzero(exclude)) == ranking_auc(scores, relevant, exclude)
 
 
+@settings(deadline=None)
 @given(MATRICES)
 def test_means_over_users_are_the_means_of_the_rows(matrices: tuple[Any, Any, Any]) -> None:
     ranks, areas = [], []

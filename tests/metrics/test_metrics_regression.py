@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hypothesis_numpy
 from sklearn import metrics as sklearn_metrics
@@ -22,6 +22,7 @@ PAIRED: list[tuple[Callable[..., float], Callable[..., Any]]] = [
 METRICS = [ours for ours, _ in PAIRED]
 
 
+@settings(deadline=None)
 @given(
     hypothesis_numpy.arrays(
         np.float64,

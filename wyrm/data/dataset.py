@@ -28,7 +28,7 @@ def _column(name: str, values: ArrayLike) -> NDArray[Any]:
             f"Convert it, for example with np.asarray(values, dtype=np.float32)."
         )
     if array.ndim == 0:
-        raise ShapeError(f"column {name!r} is a single value, {array[()]!r}; expected one entry per row.")
+        raise ShapeError(f"column {name!r} is a single value, {array.item()!r}; expected one entry per row.")
     # Python's numbers become float32, as they do everywhere in wyrm; an array keeps its dtype.
     if array.dtype == np.float64 and not hasattr(values, "dtype"):
         return array.astype(np.float32)

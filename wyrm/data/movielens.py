@@ -83,8 +83,8 @@ def read_movielens(path: FilePath) -> Interactions:
             f"{os.fspath(path)} holds no ratings; expected lines of user_id, item_id, rating and timestamp. "
             f"Give a file of ratings (examples take it as --data)."
         )
-    users, user_indices = np.unique(np.asarray(user_ids, dtype=np.int64), return_inverse=True)
-    items, item_indices = np.unique(np.asarray(item_ids, dtype=np.int64), return_inverse=True)
+    users, user_indices = np.unique(np.array(user_ids, dtype=np.int64), return_inverse=True)
+    items, item_indices = np.unique(np.array(item_ids, dtype=np.int64), return_inverse=True)
     return Interactions(
         users=user_indices.astype(np.int64),
         items=item_indices.astype(np.int64),

@@ -66,11 +66,11 @@ def same_shape(first_name: str, first: NDArray[Any], second_name: str, second: N
         )
 
 
-def score_matrix(name: str, values: ArrayLike, row: str, column: str) -> NDArray[np.float64]:
+def score_matrix(name: str, values: ArrayLike, rows: str, columns: str) -> NDArray[np.float64]:
     """The values as scores of shape (rows, columns), which may be infinite."""
     scores = numbers(name, values, infinite=True)
     if scores.ndim != 2:
         raise ShapeError(
-            f"{name} has shape {scores.shape}; expected ({row}, {column}), a score for each {column[:-1]}."
+            f"{name} has shape {scores.shape}; expected ({rows}, {columns}). Use scores[np.newaxis] for a single row."
         )
     return scores
