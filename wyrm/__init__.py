@@ -1,8 +1,12 @@
 """wyrm: a statically-typed node graph for automatic differentiation."""
 
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 from wyrm import _bind as _bind  # binds the conveniences of nodes to the rooms that provide them
-from wyrm.errors import WyrmError
 from wyrm.engine import Timing, run, time_ops, watch_nan
+from wyrm.errors import WyrmError
 from wyrm.grad import grad, jvp, value_and_grad, vjp
 from wyrm.node import (
     ZERO,
@@ -24,9 +28,27 @@ from wyrm.ops.product import einsum
 from wyrm.ops.slicing import concatenate, stack
 from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
+if TYPE_CHECKING:
+    from wyrm import data, io, losses, metrics, nn, optim, testing, view
+
+# Rooms that a program may do without are imported when they are first used.
+_ROOMS = ("data", "io", "losses", "metrics", "nn", "optim", "testing", "view")
+
+if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
+
+    def __getattr__(name: str) -> ModuleType:
+        if name in _ROOMS:
+            return importlib.import_module(f"wyrm.{name}")
+        raise AttributeError(f"module 'wyrm' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_ROOMS})
+
+
+__version__ = "0.1.0"
+
 __all__ = [
     "ZERO",
-    "WyrmError",
     "Binary",
     "Constant",
     "Dim",
@@ -46,16 +68,25 @@ __all__ = [
     "Timing",
     "Unary",
     "Undefined",
+    "WyrmError",
     "any_dim",
     "concatenate",
+    "data",
     "einsum",
     "grad",
+    "io",
     "jvp",
+    "losses",
+    "metrics",
+    "nn",
+    "optim",
     "random",
     "run",
     "stack",
+    "testing",
     "time_ops",
     "value_and_grad",
+    "view",
     "vjp",
     "watch_nan",
     "where",

@@ -40,6 +40,7 @@ class MatMul(_Product[L, R, S], Generic[L, R, S]):
     """`x @ y` for every pair of ranks from 1, leading axes broadcast."""
 
     __slots__ = ()
+    method = "matmul"
 
     def __init__(self, x: Any, y: Any) -> None:
         self._construct((x, y))

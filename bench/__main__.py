@@ -1,0 +1,46 @@
+"""The command line: `python -m bench [NAME ...] [--json FILE]`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+
+from bench.harness import Case, Row, run, table, write_json
+
+# Each module has `cases()`; its first line says what it measures.
+MODULES = ("engine", "importing", "typing_speed", "chain")
+
+
+def main() -> int:
+    """List the benchmarks, or run those named and print their table."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", help="the benchmarks to run, 'all' for every one; none lists them")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write one row per case and contender")
+    arguments = parser.parse_args()
+    modules = {name: importlib.import_module(f"bench.{name}") for name in MODULES}
+    if not arguments.names:
+        for name, module in modules.items():
+            print(f"{name:<14}{(module.__doc__ or '').splitlines()[0]}")
+        return 0
+    names = list(modules) if arguments.names == ["all"] else arguments.names
+    unknown = [name for name in names if name not in modules]
+    if unknown:
+        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(modules)}")
+    rows: list[Row] = []
+    for name in names:
+        cases: list[Case] = modules[name].cases()
+        for case in cases:
+            found, absent = run(case)
+            rows += found
+            for contender in absent:
+                print(f"left out of {case.bench}: {case.name}: {contender}", file=sys.stderr)
+    print(table(rows))
+    if arguments.json is not None:
+        write_json(rows, arguments.json)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

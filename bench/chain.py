@@ -1,0 +1,71 @@
+"""Chains of up to 100,000 nodes: forward and backward, and memory that grows linearly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from bench.harness import Case, Measurement, in_new_process
+
+_HEAD = """
+import json, resource, sys, time
+import numpy as np
+count = int(sys.argv[1])
+def done(seconds):
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"seconds": seconds / count, "peak_bytes": peak}))
+"""
+_WYRM = (
+    _HEAD
+    + """
+import wyrm as wy
+weight = wy.Parameter(np.ones(16, np.float32))
+start = time.perf_counter()
+h = weight
+for i in range(count):
+    h = h * 0.999 if i % 2 else h + weight
+loss = h.sum()
+loss.forward()
+loss.backward()
+done(time.perf_counter() - start)
+"""
+)
+_TORCH = (
+    _HEAD
+    + """
+import torch
+torch.set_num_threads(1)
+weight = torch.ones(16, requires_grad=True)
+start = time.perf_counter()
+h = weight
+for i in range(count):
+    h = h * 0.999 if i % 2 else h + weight
+loss = h.sum()
+loss.backward()
+done(time.perf_counter() - start)
+"""
+)
+
+
+def _once(code: str, count: int) -> Callable[[], Measurement]:
+    return lambda: in_new_process(code, str(count))
+
+
+def _torch(count: int) -> Callable[[], Measurement]:
+    import torch  # noqa: F401  # an ImportError leaves the contender out
+
+    return _once(_TORCH, count)
+
+
+def cases() -> list[Case]:
+    """Building, forward and backward of one chain, a node, from nothing."""
+    return [
+        Case(
+            "chain",
+            f"build + forward + backward, a node of {count:,}",
+            {"wyrm": partial(_once, _WYRM, count), "torch eager": partial(_torch, count)},
+            goal="runs, memory linear",
+            rounds=5,
+        )
+        for count in (25_000, 50_000, 100_000)
+    ]

@@ -1,0 +1,126 @@
+"""Cases, contenders, and the table: measured in one run, interleaved, medians, ratios first."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+ROUNDS = 7
+
+
+class Measurement(NamedTuple):
+    """One round: seconds for one unit of the case's work, and the peak memory in bytes where it was measured."""
+
+    seconds: float
+    peak_bytes: int | None = None
+
+
+# Called once to prepare (an ImportError leaves the contender out), then once a round.
+Contender = Callable[[], Callable[[], Measurement]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One piece of work that contenders do; `wyrm` is the first of them."""
+
+    bench: str
+    name: str
+    contenders: dict[str, Contender]
+    goal: str = ""
+    rounds: int = ROUNDS
+
+
+@dataclass
+class Row:
+    """One contender's medians in one case."""
+
+    bench: str
+    case: str
+    contender: str
+    seconds: float
+    ratio_to_wyrm: float
+    peak_bytes: int | None
+    goal: str = field(default="", repr=False)
+
+
+def timed(work: Callable[[], object], units: int = 1, least: float = 0.02) -> Callable[[], Measurement]:
+    """A round of `work`, called often enough to take `least` seconds, given per unit."""
+    work()
+    start = time.perf_counter()
+    work()
+    calls = max(1, int(least / max(time.perf_counter() - start, 1e-9)))
+
+    def once() -> Measurement:
+        begin = time.perf_counter()
+        for _ in range(calls):
+            work()
+        return Measurement((time.perf_counter() - begin) / calls / units)
+
+    return once
+
+
+def in_new_process(code: str, *arguments: str) -> Measurement:
+    """A round in a fresh interpreter; the code prints `{"seconds": ..., "peak_bytes": ...}` as its last line."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    finished = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True, env=environment
+    )
+    answer = json.loads(finished.stdout.splitlines()[-1])
+    return Measurement(answer["seconds"], answer.get("peak_bytes"))
+
+
+def run(case: Case) -> tuple[list[Row], list[str]]:
+    """The rows of a case, and the names of the contenders that are not installed."""
+    ready: dict[str, Callable[[], Measurement]] = {}
+    absent: list[str] = []
+    for name, prepare in case.contenders.items():
+        try:
+            ready[name] = prepare()
+        except ImportError as error:
+            absent.append(f"{name} ({error.name} is not installed)")
+    rounds: dict[str, list[Measurement]] = {name: [] for name in ready}
+    for _ in range(case.rounds):
+        for name, once in ready.items():
+            rounds[name].append(once())
+    medians = {name: statistics.median(m.seconds for m in measured) for name, measured in rounds.items()}
+    peaks = {name: [m.peak_bytes for m in measured if m.peak_bytes is not None] for name, measured in rounds.items()}
+    return [
+        Row(
+            case.bench, case.name, name, seconds, seconds / medians["wyrm"],
+            int(statistics.median(peaks[name])) if peaks[name] else None, case.goal if name == "wyrm" else "",
+        )
+        for name, seconds in medians.items()
+    ], absent  # fmt: skip
+
+
+def _duration(seconds: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def table(rows: list[Row]) -> str:
+    """The rows as text, the ratio to wyrm first: 3.0x took three times as long as wyrm."""
+    lines = [f"{'ratio':>8}  {'time':>9}  {'peak':>9}  {'contender':<22}{'case':<46}goal"]
+    for row in rows:
+        peak = "" if row.peak_bytes is None else f"{row.peak_bytes / 2**20:.0f} MiB"
+        lines.append(
+            f"{row.ratio_to_wyrm:>7.2f}x  {_duration(row.seconds):>9}  {peak:>9}  {row.contender:<22}"
+            f"{row.bench + ': ' + row.case:<46}{row.goal}".rstrip()
+        )
+    return "\n".join(lines)
+
+
+def write_json(rows: list[Row], path: Path) -> None:
+    """One object per case and contender."""
+    records = [{name: value for name, value in vars(row).items() if name != "goal"} for row in rows]
+    path.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")

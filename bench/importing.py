@@ -1,0 +1,30 @@
+"""The time of `import wyrm` in a fresh process, beside NumPy's and the peers'."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from functools import partial
+
+from bench.harness import Case, Measurement, in_new_process
+
+_CODE = """
+import json, sys, time
+start = time.perf_counter()
+__import__(sys.argv[1])
+print(json.dumps({"seconds": time.perf_counter() - start}))
+"""
+
+
+def _importing(module: str) -> Callable[[], Measurement]:
+    if importlib.util.find_spec(module) is None:
+        raise ImportError(name=module)
+    in_new_process(_CODE, module)  # writes the bytecode
+    return lambda: in_new_process(_CODE, module)
+
+
+def cases() -> list[Case]:
+    """One case: each library imported alone."""
+    modules = {"wyrm": "wyrm", "numpy": "numpy", "jax": "jax", "torch": "torch"}
+    contenders = {name: partial(_importing, module) for name, module in modules.items()}
+    return [Case("importing", "import", contenders, goal="at most 1.8 times numpy", rounds=11)]

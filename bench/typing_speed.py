@@ -1,0 +1,57 @@
+"""The time of `mypy --strict` on long programs, NumPy's cache warm: linear, never exponential."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from bench.harness import Case, Measurement
+from tests.typing.generate import programs
+
+_GOALS = {"chain": "under 3 s", "residual": "under 6 s", "doublings": "under 2 s"}
+
+
+def _checking(source: str) -> Callable[[], Measurement]:
+    import mypy  # noqa: F401  # an ImportError leaves the contender out
+
+    folder = Path(tempfile.mkdtemp(prefix="wyrm-typing-"))
+    cache = folder / "cache"
+
+    def check(path: Path) -> None:
+        command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache), str(path)]
+        finished = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+        if finished.returncode != 0:
+            raise RuntimeError(finished.stdout)
+
+    warm = folder / "warm.py"
+    warm.write_text("import numpy as np\nimport wyrm as wy\n", encoding="utf-8")
+    check(warm)
+    program = folder / "program.py"
+
+    def once() -> Measurement:
+        # A new comment makes mypy check the file again, with all it imports from the cache.
+        program.write_text(f"{source}\n# {time.time_ns()}\n", encoding="utf-8")
+        start = time.perf_counter()
+        check(program)
+        return Measurement(time.perf_counter() - start)
+
+    return once
+
+
+def cases() -> list[Case]:
+    """One case a program."""
+    return [
+        Case(
+            "typing_speed",
+            name,
+            {"wyrm": partial(_checking, source)},
+            goal=next((goal for key, goal in _GOALS.items() if key in name), ""),
+            rounds=5,
+        )
+        for name, source in programs().items()
+    ]
