@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +33,7 @@ class Case:
 
     bench: str
     name: str
-    contenders: dict[str, Contender]
+    contenders: Mapping[str, Contender]
     goal: str = ""
     rounds: int = ROUNDS
 

@@ -1,0 +1,124 @@
+"""Recommending films by Bayesian personalised ranking (Rendle et al., 2009): users like what they rated more than the rest.
+
+Every user and film is a vector, every film has a bias; a step compares films that were rated with films drawn at random.
+Four fifths of the users train the films. The others are folded in: their vectors are learnt from four fifths of their
+ratings with the films fixed, and the rest of their ratings are searched for among all films they have not rated yet.
+
+Without --data the preferences are generated. With --data ml-100k.csv, 50 epochs of 32 dimensions reach an MRR of 0.08.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from command_line import Progress, parser, positive
+from numpy.typing import NDArray
+
+import wyrm as wy
+
+
+class Batch(wy.Dim): ...
+
+
+class Users(wy.Dim): ...
+
+
+class NewUsers(wy.Dim): ...
+
+
+class Items(wy.Dim): ...
+
+
+class Factors(wy.Dim): ...
+
+
+class Ranking(wy.nn.Module):
+    """How much a user would like an item: the product of their vectors, and the item's bias."""
+
+    def __init__(self, users: Users, items: Items, factors: Factors) -> None:
+        vectors = wy.nn.initializers.Normal(0.1)
+        self.users = wy.nn.Embedding(users, factors, initializer=vectors)
+        self.items = wy.nn.Embedding(items, factors, initializer=vectors)
+        self.biases = wy.Parameter.zeros((items,), name="biases")
+
+    def __call__(self, users: wy.IndexTensor[Batch], items: wy.IndexTensor[Batch]) -> wy.Tensor[Batch]:
+        return self.users(users).vector_dot(self.items(items)) + self.biases.index(items)
+
+
+def train(
+    loss: wy.Tensor[()],
+    inputs: tuple[wy.IndexInput[tuple[Batch]], wy.IndexInput[tuple[Batch]], wy.IndexInput[tuple[Batch]]],
+    pairs: tuple[NDArray[np.int64], NDArray[np.int64]],
+    item_count: int,
+    options: argparse.Namespace,
+) -> None:
+    """Passes over the pairs of user and item, each with an item drawn at random beside it."""
+    users, positives, negatives = inputs
+    optimizer = wy.optim.Adagrad(loss.parameters(), learning_rate=options.learning_rate)
+    random = np.random.default_rng(options.seed)
+    loader = wy.data.Loader(wy.data.Dataset(users=pairs[0], items=pairs[1]), options.batch_size, seed=options.seed)
+    progress = Progress(options.epochs)
+    for _ in progress:
+        total = 0.0
+        for columns in loader:
+            users.set(columns["users"])
+            positives.set(columns["items"])
+            negatives.set(random.integers(0, item_count, len(columns["items"])))
+            total += float(loss.forward())
+            loss.backward()
+            optimizer.step()
+            loss.zero_gradient()
+        progress.show(loss=total / len(loader))
+
+
+def main() -> None:
+    """Train on some users, fold the others in, and print how high their held-out items rank."""
+    options_parser = parser(__doc__ or "", epochs=20, data="ml-100k.csv or u.data of MovieLens 100K")
+    options_parser.add_argument("--dimensions", type=positive, default=16, help="length of the vectors")
+    options_parser.add_argument("--batch-size", type=positive, default=10, help="interactions a step")
+    options_parser.add_argument("--learning-rate", type=float, default=0.1, help="of Adagrad")
+    options = options_parser.parse_args()
+    wy.nn.seed(options.seed)
+
+    if options.data is None:
+        data = wy.data.low_rank_preferences(200, 300, rank=4, interactions_per_user=40, seed=options.seed)
+    else:
+        data = wy.data.read_movielens(options.data)
+    known, new = wy.data.split_by_group(data.dataset(), group="users", test_fraction=0.2, seed=options.seed)
+    folded_in, held_out = wy.data.train_test_split(new, test_fraction=0.2, seed=options.seed)
+    items, factors = Items(data.item_count), Factors(options.dimensions)
+
+    batch = Batch()
+    users = wy.IndexInput(dims=(batch,), name="users")
+    positives = wy.IndexInput(dims=(batch,), name="positives")
+    negatives = wy.IndexInput(dims=(batch,), name="negatives")
+    model = Ranking(Users(data.user_count), items, factors)
+    loss = -(model(users, positives) - model(users, negatives)).sigmoid().mean()
+    train(loss, (users, positives, negatives), (known["users"], known["items"]), data.item_count, options)
+
+    # The films are constants now, so only the vectors of the new users move.
+    films, biases = wy.Constant(model.items.table.value), wy.Constant(model.biases.value)
+    new_ids = np.unique(new["users"])
+    row_of = dict(zip(new_ids.tolist(), range(len(new_ids)), strict=True))
+    folding = wy.nn.Embedding(NewUsers(len(new_ids)), factors, initializer=wy.nn.initializers.Normal(0.1))
+    new_users = wy.IndexInput(dims=(batch,), name="new_users")
+    difference = films.take(positives) - films.take(negatives)
+    advantage = folding(new_users).vector_dot(difference) + biases.take(positives) - biases.take(negatives)
+    rows = np.array([row_of[user] for user in folded_in["users"].tolist()])
+    inputs = (new_users, positives, negatives)
+    train(-advantage.sigmoid().mean(), inputs, (rows, folded_in["items"]), data.item_count, options)
+
+    scores = folding.table.value @ films.value.T + biases.value
+    mask = np.zeros(scores.shape, np.bool_)
+    mask[rows, folded_in["items"]] = True
+    wanted_rows = np.array([row_of[user] for user in held_out["users"].tolist()])
+    relevant = np.zeros(scores.shape, np.bool_)
+    relevant[wanted_rows, held_out["items"]] = True
+    auc = wy.metrics.mean_ranking_auc(scores, relevant, exclude=mask)
+    each = wy.metrics.mean_reciprocal_rank(scores[wanted_rows], held_out["items"], exclude=mask[wanted_rows])
+    print(f"MRR {each:.4f}, AUC {auc:.4f} over {len(held_out)} held-out interactions of {len(new_ids)} new users")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""FizzBuzz by a network: from the ten bits of a number to "Fizz", "Buzz", "FizzBuzz" or the number itself.
+
+Learns from 101 to 1023 and is asked for 1 to 100, which it never saw.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from command_line import Progress, parser
+from numpy.typing import NDArray
+
+import wyrm as wy
+
+
+class Batch(wy.Dim): ...
+
+
+class Bits(wy.Dim): ...
+
+
+class Hidden(wy.Dim): ...
+
+
+class Words(wy.Dim): ...
+
+
+BITS, WORDS = Bits(10), Words(4)
+
+
+class FizzBuzz(wy.nn.Module):
+    """Bits to a score for each of the four words, through one hidden layer."""
+
+    def __init__(self, hidden: Hidden) -> None:
+        self.hidden = wy.nn.Linear(BITS, hidden)
+        self.output = wy.nn.Linear(hidden, WORDS)
+
+    def __call__(self, bits: wy.Tensor[Batch, Bits]) -> wy.Tensor[Batch, Words]:
+        return self.output(self.hidden(bits).relu())
+
+
+def encode(numbers: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The bits of each number as -1 and 1, shape (n, 10)."""
+    bits = (numbers[:, None] >> np.arange(int(BITS))) & 1
+    return (2.0 * bits - 1.0).astype(np.float32)
+
+
+def classify(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """0 for the number itself, 1 for Fizz, 2 for Buzz, 3 for FizzBuzz."""
+    return (numbers % 3 == 0).astype(np.int64) + 2 * (numbers % 5 == 0)
+
+
+def say(number: int, word: int) -> str:
+    """What is said for a number of this class."""
+    return (str(number), "Fizz", "Buzz", "FizzBuzz")[word]
+
+
+def main() -> None:
+    """Train, say 1 to 100, and print how many are right."""
+    options = parser(__doc__ or "", epochs=300, data=None).parse_args()
+    wy.nn.seed(options.seed)
+    train, test = np.arange(101, 1024), np.arange(1, 101)
+
+    batch = Batch()
+    bits = wy.Input(dims=(batch, BITS), name="bits")
+    words = wy.IndexInput(dims=(batch,), name="words")
+    scores = FizzBuzz(Hidden(100))(bits)
+    loss = scores.cross_entropy(words)
+    answers = scores.argmax()
+    optimizer = wy.optim.Adam(loss.parameters(), learning_rate=0.01)
+    loader = wy.data.Loader(
+        wy.data.Dataset(bits=encode(train), words=classify(train)), batch_size=32, seed=options.seed
+    )
+
+    progress = Progress(options.epochs)
+    for _ in progress:
+        total = 0.0
+        for columns in loader:
+            bits.set(columns["bits"])
+            words.set(columns["words"])
+            total += float(loss.forward()) * len(columns["words"])
+            loss.backward()
+            optimizer.step()
+            loss.zero_gradient()
+        progress.show(loss=total / len(train))
+
+    bits.set(encode(test))
+    said = answers.forward()
+    print(" ".join(say(int(number), int(word)) for number, word in zip(test, said, strict=True)))
+    print(f"{int((said == classify(test)).sum())} of 100 right")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Linear regression, one sample at a time: recovers y = 3 x + 5 from noisy samples."""
+
+from __future__ import annotations
+
+import numpy as np
+from command_line import Progress, parser
+
+import wyrm as wy
+
+SLOPE, INTERCEPT, NOISE = 3.0, 5.0, 0.1
+
+
+def main() -> None:
+    """Train, and print the line that was found."""
+    options = parser(__doc__ or "", epochs=5, data=None).parse_args()
+    random = np.random.default_rng(options.seed)
+    xs = random.uniform(-1.0, 1.0, 200)
+    ys = SLOPE * xs + INTERCEPT + random.normal(0.0, NOISE, xs.shape)
+
+    slope, intercept = wy.Parameter(1.0, name="slope"), wy.Parameter(0.0, name="intercept")
+    x, y = wy.Input(name="x"), wy.Input(name="y")
+    loss = (y - (slope * x + intercept)).square()
+    optimizer = wy.optim.SGD(loss.parameters(), learning_rate=0.1)
+
+    progress = Progress(options.epochs)
+    for _ in progress:
+        total = 0.0
+        for sample, target in zip(xs, ys, strict=True):
+            x.set(sample)
+            y.set(target)
+            total += float(loss.forward())
+            loss.backward()
+            optimizer.step()
+            loss.zero_gradient()
+        progress.show(loss=total / len(xs))
+    print(f"y = {float(slope):.3f} x + {float(intercept):.3f}, made with y = {SLOPE} x + {INTERCEPT}")
+
+
+if __name__ == "__main__":
+    main()
