@@ -17,7 +17,8 @@ _NAMES = {"abs": "absolute"}
 _KEYWORD_OUT = frozenset(["maximum", "minimum"])
 
 
-def _function(name: str) -> Callable[..., Any]:
+def numpy_function(name: str) -> Callable[..., Any]:
+    """The NumPy function that a formula calls by this name."""
     if name == "erf":
         from scipy.special import erf
 
@@ -71,7 +72,7 @@ def formula_steps(
             condition, chosen, other = arguments
             steps += [partial(np.copyto, result, other), partial(np.copyto, result, chosen, where=condition)]
         else:
-            function = _function(call.function)
+            function = numpy_function(call.function)
             if call.function in _KEYWORD_OUT:
                 steps.append(partial(function, *arguments, out=result))
             else:

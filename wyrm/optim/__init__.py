@@ -1,0 +1,23 @@
+"""Optimizers, learning rate schedules, and clipping."""
+
+from wyrm.optim.adaptive import Adagrad, Adam, AdamW, RMSprop
+from wyrm.optim.clipping import clip_by_global_norm, clip_by_value
+from wyrm.optim.descent import SGD
+from wyrm.optim.optimizer import Optimizer
+from wyrm.optim.schedules import Cosine, Exponential, LinearWarmup, Step, WarmupCosine
+
+__all__ = [
+    "SGD",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Cosine",
+    "Exponential",
+    "LinearWarmup",
+    "Optimizer",
+    "RMSprop",
+    "Step",
+    "WarmupCosine",
+    "clip_by_global_norm",
+    "clip_by_value",
+]

@@ -1,0 +1,197 @@
+"""Optimizers with a step size of its own for every element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from wyrm.node.leaves import Parameter
+from wyrm.node.node import Node
+from wyrm.optim.optimizer import LearningRate, Optimizer, Update, in_range
+
+
+class Adagrad(Optimizer):
+    """Adagrad (Duchi et al., 2011): steps shrink with the root of the sum of squared gradients.
+
+    total += gradient ** 2; parameter -= learning_rate * gradient / (sqrt(total) + epsilon). Exact on row-sparse
+    gradients: a row without gradient would not move anyway. `weight_decay` makes it lazy on untouched rows.
+
+    `ValueError` for a negative argument.
+
+    >>> x = wy.Parameter(1.0)
+    >>> (x * x).backward()
+    >>> Adagrad([x], learning_rate=0.5).step()
+    >>> float(x)
+    0.5
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Parameter[Any]],
+        learning_rate: LearningRate = 0.01,
+        initial_accumulator: float = 0.0,
+        epsilon: float = 1e-10,
+        weight_decay: float = 0.0,
+    ) -> None:
+        self.initial_accumulator = in_range("initial_accumulator", initial_accumulator, 0.0)
+        self.epsilon = in_range("epsilon", epsilon, 0.0)
+        self.weight_decay = in_range("weight_decay", weight_decay, 0.0)
+        super().__init__(parameters, learning_rate)
+
+    def initial_state(self) -> Mapping[str, float]:
+        return {"total": self.initial_accumulator}
+
+    def update(
+        self,
+        parameter: Node[Any, Any],
+        gradient: Node[Any, Any],
+        state: Mapping[str, Node[Any, Any]],
+        hyper: Mapping[str, Node[Any, Any]],
+    ) -> Update:
+        if self.weight_decay:
+            gradient = gradient + self.weight_decay * parameter
+        total = state["total"] + gradient.square()
+        return parameter - hyper["learning_rate"] * gradient / (total.sqrt() + self.epsilon), {"total": total}
+
+
+class RMSprop(Optimizer):
+    """RMSprop (Hinton, 2012), as in PyTorch: steps shrink with the root of an average of squared gradients.
+
+    `decay` is the weight of the past in the average. `centered` subtracts the squared average of the gradients, which
+    makes it an estimate of the variance. Lazy on rows that a row-sparse gradient does not touch.
+
+    `ValueError` for a decay or momentum outside [0, 1) or a negative argument.
+
+    >>> x = wy.Parameter(1.0)
+    >>> (x * x).backward()
+    >>> RMSprop([x], learning_rate=0.1, decay=0.75).step()
+    >>> round(float(x), 6)
+    0.8
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Parameter[Any]],
+        learning_rate: LearningRate = 0.01,
+        decay: float = 0.99,
+        epsilon: float = 1e-8,
+        momentum: float = 0.0,
+        centered: bool = False,
+        weight_decay: float = 0.0,
+    ) -> None:
+        self.decay = in_range("decay", decay, 0.0, 1.0)
+        self.epsilon = in_range("epsilon", epsilon, 0.0)
+        self.momentum = in_range("momentum", momentum, 0.0, 1.0)
+        self.weight_decay = in_range("weight_decay", weight_decay, 0.0)
+        self.centered = centered
+        super().__init__(parameters, learning_rate)
+
+    def initial_state(self) -> Mapping[str, float]:
+        names = ["square", *(["mean"] if self.centered else []), *(["velocity"] if self.momentum else [])]
+        return dict.fromkeys(names, 0.0)
+
+    def update(
+        self,
+        parameter: Node[Any, Any],
+        gradient: Node[Any, Any],
+        state: Mapping[str, Node[Any, Any]],
+        hyper: Mapping[str, Node[Any, Any]],
+    ) -> Update:
+        if self.weight_decay:
+            gradient = gradient + self.weight_decay * parameter
+        square = self.decay * state["square"] + (1.0 - self.decay) * gradient.square()
+        changed: dict[str, Node[Any, Any]] = {"square": square}
+        spread: Node[Any, Any] = square
+        if self.centered:
+            changed["mean"] = self.decay * state["mean"] + (1.0 - self.decay) * gradient
+            spread = square - changed["mean"].square()
+        direction: Node[Any, Any] = gradient / (spread.sqrt() + self.epsilon)
+        if self.momentum:
+            direction = changed["velocity"] = self.momentum * state["velocity"] + direction
+        return parameter - hyper["learning_rate"] * direction, changed
+
+
+class Adam(Optimizer):
+    """Adam (Kingma and Ba, 2015): a step along an average of gradients, divided by the root of one of their squares.
+
+    Both averages are corrected for their start from 0. `weight_decay` adds that much of the parameter to the gradient;
+    see `AdamW` for the decoupled one. Lazy on rows that a row-sparse gradient does not touch: their averages stay, and
+    the correction counts the steps of the whole parameter.
+
+    `ValueError` for betas outside [0, 1) or a negative argument.
+
+    >>> x = wy.Parameter(1.0)
+    >>> (x * x).backward()
+    >>> Adam([x], learning_rate=0.1).step()
+    >>> round(float(x), 6)
+    0.9
+    """
+
+    _decoupled = False
+
+    def __init__(
+        self,
+        parameters: Iterable[Parameter[Any]],
+        learning_rate: LearningRate = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        epsilon: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        self.betas = in_range("betas[0]", betas[0], 0.0, 1.0), in_range("betas[1]", betas[1], 0.0, 1.0)
+        self.epsilon = in_range("epsilon", epsilon, 0.0)
+        self.weight_decay = in_range("weight_decay", weight_decay, 0.0)
+        super().__init__(parameters, learning_rate)
+
+    def initial_state(self) -> Mapping[str, float]:
+        return {"mean": 0.0, "square": 0.0}
+
+    def hyper(self, step: int) -> dict[str, float]:
+        rate = self.learning_rate
+        return {
+            "step_size": rate / (1.0 - self.betas[0] ** step),
+            "root_correction": 1.0 / math.sqrt(1.0 - self.betas[1] ** step),
+            "kept": 1.0 - rate * self.weight_decay,
+        }
+
+    def update(
+        self,
+        parameter: Node[Any, Any],
+        gradient: Node[Any, Any],
+        state: Mapping[str, Node[Any, Any]],
+        hyper: Mapping[str, Node[Any, Any]],
+    ) -> Update:
+        if self.weight_decay and self._decoupled:
+            parameter = hyper["kept"] * parameter
+        elif self.weight_decay:
+            gradient = gradient + self.weight_decay * parameter
+        first, second = self.betas
+        mean = first * state["mean"] + (1.0 - first) * gradient
+        square = second * state["square"] + (1.0 - second) * gradient.square()
+        root = square.sqrt() * hyper["root_correction"] + self.epsilon
+        return parameter - hyper["step_size"] * mean / root, {"mean": mean, "square": square}
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019): parameters shrink by themselves.
+
+    Each step takes `learning_rate * weight_decay` of a parameter away. Otherwise as `Adam`; the decay too is lazy on rows that a row-sparse gradient does not touch.
+
+    >>> x = wy.Parameter(1.0)
+    >>> (x * x).backward()
+    >>> AdamW([x], learning_rate=0.1, weight_decay=0.5).step()
+    >>> round(float(x), 6)
+    0.85
+    """
+
+    _decoupled = True
+
+    def __init__(
+        self,
+        parameters: Iterable[Parameter[Any]],
+        learning_rate: LearningRate = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        epsilon: float = 1e-8,
+        weight_decay: float = 0.01,
+    ) -> None:
+        super().__init__(parameters, learning_rate, betas, epsilon, weight_decay)

@@ -1,0 +1,60 @@
+"""Gradient descent, plain and with momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from wyrm.node.leaves import Parameter
+from wyrm.node.node import Node
+from wyrm.optim.optimizer import LearningRate, Optimizer, Update, in_range
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent, with momentum as in Sutskever et al. (2013) and PyTorch.
+
+    velocity = momentum * velocity + gradient; parameter -= learning_rate * velocity. `nesterov` looks ahead along the
+    velocity. `weight_decay` adds that much of the parameter to the gradient. With momentum or weight decay it is lazy
+    on rows that a row-sparse gradient does not touch.
+
+    `ValueError` for momentum outside [0, 1), a negative decay, or `nesterov` without momentum.
+
+    >>> x = wy.Parameter(1.0)
+    >>> (x * x).backward()
+    >>> SGD([x], learning_rate=0.25).step()
+    >>> float(x)
+    0.5
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Parameter[Any]],
+        learning_rate: LearningRate,
+        momentum: float = 0.0,
+        nesterov: bool = False,
+        weight_decay: float = 0.0,
+    ) -> None:
+        self.momentum = in_range("momentum", momentum, 0.0, 1.0)
+        self.weight_decay = in_range("weight_decay", weight_decay, 0.0)
+        self.nesterov = nesterov
+        if nesterov and momentum == 0.0:
+            raise ValueError("nesterov looks ahead along the momentum; give a momentum above 0")
+        super().__init__(parameters, learning_rate)
+
+    def initial_state(self) -> Mapping[str, float]:
+        return {"velocity": 0.0} if self.momentum else {}
+
+    def update(
+        self,
+        parameter: Node[Any, Any],
+        gradient: Node[Any, Any],
+        state: Mapping[str, Node[Any, Any]],
+        hyper: Mapping[str, Node[Any, Any]],
+    ) -> Update:
+        if self.weight_decay:
+            gradient = gradient + self.weight_decay * parameter
+        if not self.momentum:
+            return parameter - hyper["learning_rate"] * gradient, {}
+        velocity = self.momentum * state["velocity"] + gradient
+        direction = gradient + self.momentum * velocity if self.nesterov else velocity
+        return parameter - hyper["learning_rate"] * direction, {"velocity": velocity}
