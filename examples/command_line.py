@@ -34,7 +34,7 @@ class Progress:
     """
 
     def __init__(self, epochs: int) -> None:
-        self._bar = tqdm(total=epochs, unit="epoch", mininterval=0.2)
+        self._bar = tqdm(total=epochs, unit="epoch", mininterval=0.5)
 
     def __iter__(self) -> Iterator[int]:
         with self._bar:
@@ -44,4 +44,4 @@ class Progress:
 
     def show(self, **figures: float) -> None:
         """Figures to stand beside the bar."""
-        self._bar.set_postfix({name: f"{value:.4f}" for name, value in figures.items()})
+        self._bar.set_postfix({name: f"{value:.4f}" for name, value in figures.items()}, refresh=False)

@@ -63,13 +63,14 @@ def main() -> None:
     batch = Batch()
     bits = wy.Input(dims=(batch, BITS), name="bits")
     words = wy.IndexInput(dims=(batch,), name="words")
-    scores = FizzBuzz(Hidden(100))(bits)
+    scores = FizzBuzz(Hidden(1024))(bits)
     loss = scores.cross_entropy(words)
     answers = scores.argmax()
-    optimizer = wy.optim.Adam(loss.parameters(), learning_rate=0.01)
     loader = wy.data.Loader(
         wy.data.Dataset(bits=encode(train), words=classify(train)), batch_size=32, seed=options.seed
     )
+    learning_rate = wy.optim.Cosine(0.003, steps=options.epochs * len(loader))
+    optimizer = wy.optim.AdamW(loss.parameters(), learning_rate, weight_decay=0.2)
 
     progress = Progress(options.epochs)
     for _ in progress:

@@ -175,7 +175,8 @@ class Adam(Optimizer):
 class AdamW(Adam):
     """Adam with decoupled weight decay (Loshchilov and Hutter, 2019): parameters shrink by themselves.
 
-    Each step takes `learning_rate * weight_decay` of a parameter away. Otherwise as `Adam`; the decay too is lazy on rows that a row-sparse gradient does not touch.
+    Each step takes `learning_rate * weight_decay` of a parameter away. Otherwise as `Adam`; the decay too is lazy on
+    rows that a row-sparse gradient does not touch.
 
     >>> x = wy.Parameter(1.0)
     >>> (x * x).backward()

@@ -1,0 +1,74 @@
+"""The examples run as scripts, and reach their figures on real data."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DATA = Path(os.environ.get("WYRM_DATA", ROOT / ".." / "shared" / "data"))
+EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py") if path.name != "command_line.py")
+
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the folder of real data, {DATA}, is absent: set WYRM_DATA")
+
+
+def run(name: str, *arguments: object) -> str:
+    command = [sys.executable, "-W", "error", str(ROOT / "examples" / name), *map(str, arguments)]
+    finished = subprocess.run(command, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+def figure(text: str, pattern: str) -> float:
+    found = re.search(pattern, text)
+    assert found, text
+    return float(found[1])
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_help(name: str) -> None:
+    text = run(name, "--help")
+    for option in ("--data", "--epochs", "--seed"):
+        assert option in text
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_seed_gives_the_same_figures_again(name: str) -> None:
+    first, second = (run(name, "--epochs", 1, "--seed", 3) for _ in range(2))
+    assert first == second != ""
+
+
+def test_linear_regression_finds_the_line() -> None:
+    text = run("linear_regression.py")
+    assert abs(figure(text, r"y = (\S+) x") - 3.0) < 0.05
+    assert abs(figure(text, r"x \+ (\S+),") - 5.0) < 0.05
+
+
+def test_bpr_learns_generated_preferences() -> None:
+    assert figure(run("bpr_movielens.py", "--epochs", 10), r"AUC (\S+)") > 0.85
+
+
+@needs_data
+def test_images_are_classified() -> None:
+    text = run("classify_images.py", "--data", DATA / "mnist-t10k-images-idx3-ubyte.gz", "--epochs", 3)
+    assert figure(text, r"accuracy (\S+)%") >= 92.0
+
+
+@needs_data
+def test_films_are_recommended() -> None:
+    text = run("bpr_movielens.py", "--data", DATA / "ml-100k.csv", "--epochs", 2)
+    assert figure(text, r"AUC (\S+)") > 0.85
+    assert figure(text, r"MRR (\S+),") > 0.04
+
+
+@pytest.mark.parametrize("name", ["classify_images.py", "bpr_movielens.py"])
+def test_a_missing_file_is_an_error_that_names_it(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "examples" / name), "--data", str(tmp_path / "nothing.csv")]
+    finished = subprocess.run(command, capture_output=True, text=True)
+    assert finished.returncode != 0
+    assert "nothing.csv" in finished.stderr.splitlines()[-1]
