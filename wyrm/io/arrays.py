@@ -1,0 +1,98 @@
+"""Arrays by name in a safetensors file, with a little text beside them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.errors import CheckpointError, DTypeError
+from wyrm.io.files import FilePath, replacing
+
+# The name under which the format keeps its text.
+_RESERVED = "__metadata__"
+_KINDS = "fiub"
+
+
+class Arrays(NamedTuple):
+    """What a file holds: the arrays by name, and the text by name."""
+
+    arrays: dict[str, NDArray[Any]]
+    metadata: dict[str, str]
+
+
+def save_arrays(path: FilePath, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> None:
+    """Write arrays of floats, integers or booleans, of any shape, and text to a safetensors file.
+
+    A file that is there is replaced in a single step once the new one is whole and on the disk; whatever goes wrong
+    before that, it stays as it was.
+
+    Raises:
+        CheckpointError: the file cannot be written, or the format has no such dtype.
+        DTypeError: a name or a text is no string, or an array holds no numbers.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     save_arrays(f"{directory}/state.safetensors", {"steps": np.array([3, 4])}, {"epoch": "2"})
+    ...     load_arrays(f"{directory}/state.safetensors")
+    Arrays(arrays={'steps': array([3, 4])}, metadata={'epoch': '2'})
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    file = os.fspath(path)
+    text = dict(metadata or {})
+    for name, value in text.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise DTypeError(f"saving {file!r}: metadata is text by name, not {name!r}: {value!r}")
+    contents = {name: _writable(file, name, array) for name, array in arrays.items()}
+    with replacing(path) as temporary:
+        try:
+            save_file(contents, temporary, text or None)
+        except SafetensorError as error:
+            raise CheckpointError(f"cannot write {file!r}: {error}; a file that was there is unchanged") from error
+
+
+def _writable(file: str, name: object, array: Any) -> NDArray[Any]:
+    if not isinstance(name, str) or name == _RESERVED:
+        raise DTypeError(f"saving {file!r}: a name is a string other than {_RESERVED!r}, not {name!r}")
+    contents = np.asarray(array, order="C")
+    if contents.dtype.kind not in _KINDS:
+        raise DTypeError(f"saving {file!r}: {name} holds {contents.dtype}; a file takes floats, integers and booleans")
+    return contents
+
+
+def load_arrays(path: FilePath) -> Arrays:
+    """The arrays and the text of a safetensors file.
+
+    Raises:
+        CheckpointError: there is no such file, it cannot be read, it is truncated, corrupt or of another format, or
+            NumPy has not its dtypes. The message names the file.
+
+    >>> load_arrays("missing.safetensors")
+    Traceback (most recent call last):
+    ...
+    wyrm.errors.CheckpointError: no such file: 'missing.safetensors'
+    """
+    from safetensors import SafetensorError, safe_open
+
+    file = os.fspath(path)
+    try:
+        with Path(path).open("rb"):  # the reader of the format has its own words for a file that cannot be opened
+            pass
+        with safe_open(file, framework="numpy") as opened:
+            # Copied, for what the reader gives may lie in a mapping of the file, which can shrink later.
+            arrays = {name: np.array(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118 - no mapping
+            return Arrays(arrays, dict(opened.metadata() or {}))
+    except FileNotFoundError as error:
+        raise CheckpointError(f"no such file: {file!r}") from error
+    except OSError as error:
+        raise CheckpointError(f"cannot read {file!r}: {error.strerror or error}") from error
+    except SafetensorError as error:
+        raise CheckpointError(f"{file!r} is no safetensors file, or truncated or corrupt: {error}") from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{file!r} holds an array of a dtype that NumPy has not: {error}") from error

@@ -1,0 +1,111 @@
+"""Parameters in a file and back: all of them, or none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.errors import CheckpointError, DTypeError, NotFinite
+from wyrm.io.arrays import load_arrays, save_arrays
+from wyrm.io.files import FilePath
+from wyrm.nn.module import Module
+from wyrm.node.leaves import Parameter
+
+Parameters = Module | Mapping[str, Parameter[Any]]
+
+
+def _by_name(parameters: Parameters) -> dict[str, Parameter[Any]]:
+    named = parameters.named_parameters() if isinstance(parameters, Module) else dict(parameters)
+    for name, parameter in named.items():
+        if not isinstance(parameter, Parameter):
+            raise DTypeError(f"{name} is no parameter, but {parameter!r}; save_arrays takes arrays")
+    if not named:
+        raise CheckpointError(
+            f"{type(parameters).__name__} has no parameters; a module finds those in its attributes, and in lists, "
+            f"tuples and dicts of them"
+        )
+    return named
+
+
+def save(parameters: Parameters, path: FilePath, metadata: Mapping[str, str] | None = None) -> None:
+    """Write the parameters of a module, or a mapping of names to parameters, to a safetensors file.
+
+    A module's parameters have the names of `named_parameters()`. `metadata` is text by name to keep beside them, which
+    `load_arrays` gives back. A file that is there is replaced in a single step once the new one is whole and on the
+    disk; whatever goes wrong before that, it stays as it was.
+
+    Raises:
+        CheckpointError: the file cannot be written, or there are no parameters.
+        NotFinite: a parameter holds a NaN or an infinity; a good file is not replaced by that.
+        DTypeError: the mapping holds something else, or the metadata is no text.
+
+    >>> import tempfile
+    >>> model, twin = wy.nn.Linear(2, 3), wy.nn.Linear(2, 3)
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     save(model, f"{directory}/model.safetensors")
+    ...     load(twin, f"{directory}/model.safetensors")
+    >>> bool((twin.weight.value == model.weight.value).all())
+    True
+    """
+    arrays = {name: parameter.value for name, parameter in _by_name(parameters).items()}
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise NotFinite(
+                f"saving {os.fspath(path)!r}: {name} holds a NaN or an infinity, so the file is left as it was; "
+                f"save_arrays writes any numbers"
+            )
+    save_arrays(path, arrays, metadata)
+
+
+def load(parameters: Parameters, path: FilePath) -> None:
+    """Set the parameters of a module, or of a mapping of names, from a file that `save` wrote.
+
+    The file holds exactly these names with these shapes and dtypes, and finite numbers; everything is checked before
+    the first parameter is set.
+
+    Raises:
+        CheckpointError: there is no such file, it is truncated, corrupt or of another format, or it holds other
+            parameters; the message lists those that are missing, those too many, and those that differ.
+        DTypeError: the mapping holds something else than parameters.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:  # doctest: +ELLIPSIS
+    ...     save(wy.nn.Linear(2, 3), f"{directory}/model.safetensors")
+    ...     load(wy.nn.Linear(2, 4, bias=False), f"{directory}/model.safetensors")
+    Traceback (most recent call last):
+    ...
+    wyrm.errors.CheckpointError: '.../model.safetensors' was made for other parameters than those of Linear:
+      extra in the file: bias
+      weight: (2, 3) float32 in the file, (2, 4) float32 here
+    """
+    named = _by_name(parameters)
+    arrays = load_arrays(path).arrays
+    problems = [
+        f"  {what}: {', '.join(names)}"
+        for what, names in (
+            ("missing in the file", [name for name in named if name not in arrays]),
+            ("extra in the file", [name for name in arrays if name not in named]),
+        )
+        if names
+    ]
+    problems += [
+        f"  {name}: {problem}"
+        for name, parameter in named.items()
+        if name in arrays and (problem := _problem(parameter, arrays[name]))
+    ]
+    if problems:
+        what = f"{os.fspath(path)!r} was made for other parameters than those of {type(parameters).__name__}:"
+        raise CheckpointError("\n".join([what, *problems]))
+    for name, parameter in named.items():
+        parameter.set(arrays[name])
+
+
+def _problem(parameter: Parameter[Any], array: NDArray[Any]) -> str | None:
+    """Why the array cannot be the parameter's value, None where it can."""
+    if array.shape != parameter.shape or array.dtype != parameter.dtype:
+        return f"{array.shape} {array.dtype} in the file, {parameter.shape} {parameter.dtype} here"
+    return None if np.isfinite(array).all() else "a NaN or an infinity in the file"

@@ -1,0 +1,63 @@
+"""Writing a file so that it is there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from wyrm.errors import CheckpointError
+
+FilePath = str | os.PathLike[str]
+
+
+@contextmanager
+def replacing(path: FilePath) -> Iterator[Path]:
+    """Give the path of an empty file beside `path`; what is written to it takes the place of `path` in a single step.
+
+    Whatever goes wrong, a file that was there stays as it was and the new one is removed. A file that cannot be written
+    is a `CheckpointError` that names it. A symbolic link stays one, and the file that it leads to is replaced; the new
+    file has the permissions of the one it replaces.
+    """
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    try:
+        try:
+            # Made here, to fail before any work where the directory is missing or locked.
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            yield temporary
+            _flush(temporary)
+            if target.is_file():
+                shutil.copymode(target, temporary)
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _flush_directory(target.parent)
+    except OSError as error:
+        raise CheckpointError(
+            f"cannot write {os.fspath(path)!r}: {error.strerror or error}; a file that was there is unchanged"
+        ) from error
+
+
+def _flush(path: Path) -> None:
+    """Wait until the file is on the disk, for a renamed file without its contents would replace a good one."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _flush_directory(path: Path) -> None:
+    """Wait until the new name is on the disk, where the system can do that."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:  # Windows opens no directories, and needs no such call
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:  # nor do some network file systems; the file itself is safe by now
+        pass
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,89 @@
+"""Losses for predicted numbers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, overload
+
+from typing_extensions import TypeVar
+
+from wyrm.losses.checks import check_reduction, reduced, same_axes
+from wyrm.node.node import Node
+from wyrm.ops.softmax import Reduction
+from wyrm.types.typing import Array
+
+S = TypeVar("S")
+
+
+@overload
+def mse(
+    prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["mean", "sum"] = "mean"
+) -> Node[Any, tuple[()]]: ...
+@overload
+def mse(prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]) -> Node[Any, S]: ...
+def mse(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
+    """The squared error, `(prediction - target) ** 2`.
+
+    `prediction` and `target`, a node or an array, have the same shape. The result is a scalar for `reduction="mean"`,
+    the mean over all elements, and for `"sum"`; for `"none"` it has the shape of the prediction.
+
+    Raises:
+        ShapeError: the shapes differ; nothing is broadcast, not even an axis of size 1.
+        DTypeError: an operand holds no floats, or the two float types differ.
+        ValueError: `reduction` is none of the three.
+
+    >>> mse(wy.Constant([1.0, 2.0]), np.array([1.0, 4.0])).forward().item()
+    2.0
+    """
+    check_reduction("mse", reduction)
+    prediction, target = same_axes("mse", prediction=prediction, target=target)
+    return reduced((prediction - target).square(), reduction)
+
+
+@overload
+def l1(
+    prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["mean", "sum"] = "mean"
+) -> Node[Any, tuple[()]]: ...
+@overload
+def l1(prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]) -> Node[Any, S]: ...
+def l1(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
+    """The absolute error, `|prediction - target|`; where it is 0, so is its gradient.
+
+    Shapes, reductions and errors are those of `mse`.
+
+    >>> l1(wy.Constant([1.0, 2.0]), np.array([1.0, 4.0]), reduction="none").forward().tolist()
+    [0.0, 2.0]
+    """
+    check_reduction("l1", reduction)
+    prediction, target = same_axes("l1", prediction=prediction, target=target)
+    return reduced((prediction - target).abs(), reduction)
+
+
+@overload
+def huber(
+    prediction: Node[Any, S],
+    target: Node[Any, S] | Array,
+    *,
+    delta: float = 1.0,
+    reduction: Literal["mean", "sum"] = "mean",
+) -> Node[Any, tuple[()]]: ...
+@overload
+def huber(
+    prediction: Node[Any, S], target: Node[Any, S] | Array, *, delta: float = 1.0, reduction: Literal["none"]
+) -> Node[Any, S]: ...
+def huber(prediction: Any, target: Any, *, delta: float = 1.0, reduction: Reduction = "mean") -> Any:
+    """Half the squared error up to `delta`, and from there on its tangent: `delta * (|error| - delta / 2)`.
+
+    Huber, "Robust estimation of a location parameter" (1964). `delta` is above 0. Shapes, reductions and other errors
+    are those of `mse`.
+
+    >>> huber(wy.Constant([0.5, 3.0]), np.zeros(2), reduction="none").forward().tolist()
+    [0.125, 2.5]
+    """
+    check_reduction("huber", reduction)
+    if not delta > 0.0:
+        raise ValueError(f"huber: delta is above 0, not {delta}")
+    prediction, target = same_axes("huber", prediction=prediction, target=target)
+    error = prediction - target
+    # One formula for both parts: with the error kept within delta, the tangent and the parabola are the same product.
+    bounded = error.clip(-delta, delta)
+    return reduced(bounded * (error - 0.5 * bounded), reduction)

@@ -1,0 +1,28 @@
+"""Modules: classes that hold parameters and build their part of a graph when they are called."""
+
+from wyrm.nn import initializers
+from wyrm.nn.activation import Activation, gelu, relu, sigmoid, silu, softplus, tanh
+from wyrm.nn.dropout import Dropout
+from wyrm.nn.embedding import Embedding
+from wyrm.nn.layer import Layer, Pointwise
+from wyrm.nn.linear import Linear
+from wyrm.nn.module import Module
+from wyrm.nn.seeding import seed
+
+__all__ = [
+    "Activation",
+    "Dropout",
+    "Embedding",
+    "Layer",
+    "Linear",
+    "Module",
+    "Pointwise",
+    "gelu",
+    "initializers",
+    "relu",
+    "seed",
+    "sigmoid",
+    "silu",
+    "softplus",
+    "tanh",
+]

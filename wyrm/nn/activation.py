@@ -1,0 +1,43 @@
+"""Activations as modules, for use between layers with `>>`; elsewhere the methods of nodes do the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typing_extensions import TypeVar
+
+from wyrm.nn.layer import Pointwise
+from wyrm.node.node import Node
+
+S = TypeVar("S")
+
+
+class Activation(Pointwise):
+    """A method of nodes that takes no other operand, by name, with its options.
+
+    `ValueError` for a name that is no method of nodes.
+
+    >>> Activation("leaky_relu", negative_slope=0.5)(wy.Constant([-1.0, 1.0])).forward().tolist()
+    [-0.5, 1.0]
+    """
+
+    def __init__(self, method: str, **options: Any) -> None:
+        if not callable(getattr(Node, method, None)):
+            raise ValueError(f"nodes have no method {method!r}; an activation is one, such as 'relu' or 'tanh'")
+        self.method = method
+        self.options = options
+
+    def __call__(self, x: Node[Any, S]) -> Node[Any, S]:
+        result: Node[Any, S] = getattr(x, self.method)(**self.options)
+        return result
+
+    def __repr__(self) -> str:
+        return f"{self.method}({', '.join(f'{name}={value!r}' for name, value in self.options.items())})"
+
+
+relu = Activation("relu")
+gelu = Activation("gelu")
+silu = Activation("silu")
+tanh = Activation("tanh")
+sigmoid = Activation("sigmoid")
+softplus = Activation("softplus")

@@ -1,0 +1,138 @@
+"""`Module`, which holds parameters and other modules as plain attributes and finds them by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from wyrm.node.base import format_dims
+from wyrm.node.leaves import Parameter
+
+
+def _members(value: Any, path: str) -> Sequence[tuple[str, Any]]:
+    """What a module or container holds directly, each with its path."""
+    prefix = f"{path}." if path else ""
+    if isinstance(value, Module):
+        return [(f"{prefix}{name}", member) for name, member in vars(value).items()]
+    if isinstance(value, dict):
+        return [(f"{prefix}{key}", member) for key, member in value.items()]
+    if isinstance(value, list | tuple):
+        return [(f"{prefix}{position}", member) for position, member in enumerate(value)]
+    if isinstance(value, set | frozenset) and any(isinstance(member, Parameter | Module) for member in value):
+        raise TypeError(f"{path} is a set, which has no order to name its members by; use a list, a tuple or a dict")
+    return ()
+
+
+def _walk(root: Module) -> Iterator[tuple[str, Any]]:
+    """The modules and parameters under `root`, each once and with its first path, in the order of definition.
+
+    The walk keeps its own stack, so that neither depth nor a cycle is a limit.
+    """
+    seen: set[int] = set()
+    stack: list[tuple[str, Any]] = [("", root)]
+    while stack:
+        path, value = stack.pop()
+        if id(value) in seen:
+            continue
+        if isinstance(value, Module | Parameter):
+            yield path, value
+        members = _members(value, path)
+        if members or isinstance(value, Parameter):
+            seen.add(id(value))
+        stack.extend(reversed(members))
+
+
+def _shown(value: Any) -> str:
+    """One parameter or module of an outline; a module with a `__repr__` of its own is shown by that."""
+    if isinstance(value, Parameter):
+        return f"Parameter {format_dims(value.dims)} {value.dtype}"
+    return repr(value) if _shows_itself(value) else type(value).__name__
+
+
+def _shows_itself(value: Any) -> bool:
+    return isinstance(value, Module) and type(value).__repr__ != Module.__repr__
+
+
+class Module:
+    """Part of a model: a class whose attributes hold parameters and other modules.
+
+    A subclass sets them in `__init__`, plainly, and builds its part of the graph in `__call__`; this class adds nothing
+    to either. Attributes that are parameters, modules, or lists, tuples and dicts of them are found in the order in
+    which they were set, and named by their path:
+
+    >>> class Block(wy.nn.Module):
+    ...     def __init__(self) -> None:
+    ...         self.scale = wy.Parameter([1.0, 1.0], name="scale")
+    >>> class Model(wy.nn.Module):
+    ...     def __init__(self) -> None:
+    ...         self.blocks = [Block(), Block()]
+    ...         self.bias = wy.Parameter([0.0, 0.0], name="bias")
+    >>> list(Model().named_parameters())
+    ['blocks.0.scale', 'blocks.1.scale', 'bias']
+
+    `training` is read where a graph is built, by `Dropout`: a graph that exists already stays as it is.
+    """
+
+    training: bool = True
+
+    def named_parameters(self) -> dict[str, Parameter[Any]]:
+        """The parameters by path, such as `blocks.0.hidden.weight`, in the order of definition.
+
+        One that is shared stands once, under its first path. `ValueError` where two have the same path, as the entries
+        `1` and `"1"` of one dict have.
+        """
+        found: dict[str, Parameter[Any]] = {}
+        for path, value in _walk(self):
+            if isinstance(value, Parameter):
+                if path in found:
+                    raise ValueError(
+                        f"{type(self).__name__} has two parameters of the path {path!r}; "
+                        f"give the entries of its dicts keys that differ as text and have no dots"
+                    )
+                found[path] = value
+        return found
+
+    def parameters(self) -> list[Parameter[Any]]:
+        """The parameters, each once, in the order of definition."""
+        return [value for _, value in _walk(self) if isinstance(value, Parameter)]
+
+    def modules(self) -> list[Module]:
+        """This module and those it holds, each once, in the order of definition."""
+        return [value for _, value in _walk(self) if isinstance(value, Module)]
+
+    def train(self) -> Self:
+        """Set `training` of this module and all it holds, for the graphs that are built from now on."""
+        return self._set_training(True)
+
+    def evaluate(self) -> Self:
+        """Clear `training` of this module and all it holds, for the graphs that are built from now on.
+
+        >>> wy.nn.Dropout(0.5).evaluate().training
+        False
+        """
+        return self._set_training(False)
+
+    def _set_training(self, training: bool) -> Self:
+        # Not through `self.modules`, a name that a subclass may want for an attribute; found first, set after.
+        for module in [value for _, value in _walk(self) if isinstance(value, Module)]:
+            module.training = training
+        return self
+
+    if TYPE_CHECKING:  # bound by wyrm._bind to the room that stands right of this one
+
+        def save(self, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
+            """Write the parameters to a safetensors file, replacing one that is there in a single step."""
+
+        def load(self, path: str | os.PathLike[str]) -> None:
+            """Set the parameters from a file that `save` wrote: all of them, or on a `CheckpointError` none."""
+
+    def __repr__(self) -> str:
+        """The modules and parameters as an outline; a module with a `__repr__` of its own is shown by that."""
+        lines = [type(self).__name__]
+        skipped = None  # the path of a module that shows as much of its inside as it wants
+        for path, value in _walk(self):
+            if path and not (skipped is not None and path.startswith(skipped)):
+                skipped = f"{path}." if _shows_itself(value) else None
+                lines.append(f"{path}: {_shown(value)}")
+        return "\n".join(lines).replace("\n", "\n  ")
