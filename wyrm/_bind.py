@@ -1,7 +1,24 @@
-"""The one place where the conveniences declared on nodes meet the rooms that provide them."""
+"""The one place where the conveniences declared on nodes and modules meet the rooms that provide them."""
+
+import os
+from collections.abc import Mapping
 
 from wyrm.engine import reference
+from wyrm.nn.module import Module
 from wyrm.node.node import IndexNode, Node
+
+
+def _save(module: Module, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
+    from wyrm.io.checkpoint import save
+
+    save(module, path, metadata)
+
+
+def _load(module: Module, path: str | os.PathLike[str]) -> None:
+    from wyrm.io.checkpoint import load
+
+    load(module, path)
+
 
 for _cls in (Node, IndexNode):
     _cls.value = property(reference.value)  # type: ignore[assignment,method-assign]  # declared as read-only
@@ -10,3 +27,5 @@ Node.backward = reference.backward  # type: ignore[assignment,method-assign]  # 
 Node.zero_gradient = reference.zero_gradient  # type: ignore[assignment,method-assign]  # declared for the type checker
 Node.T = property(lambda self: self.transpose())  # type: ignore[assignment]  # declared as read-only
 Node.mT = property(lambda self: self.matrix_transpose())  # type: ignore[assignment]  # declared as read-only
+Module.save = _save  # type: ignore[assignment,method-assign]  # declared for the type checker
+Module.load = _load  # type: ignore[assignment,method-assign]  # declared for the type checker

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from typing import Any, assert_type
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.errors import DTypeError
+
+
+class Batch(wy.Dim): ...
+
+
+class Width(wy.Dim): ...
+
+
+def ones(*shape: int) -> wy.Parameter[Any]:
+    return wy.Parameter(np.ones(shape))
+
+
+def test_elements_are_dropped_at_the_rate_and_the_rest_is_scaled() -> None:
+    values = wy.nn.Dropout(0.3)(ones(100, 100)).forward()
+    assert set(np.unique(values)) == {0.0, 1.0 / 0.7}
+    assert abs(float((values == 0.0).mean()) - 0.3) < 0.02
+
+
+def test_each_step_has_a_mask_of_its_own_and_repeats() -> None:
+    result = wy.nn.Dropout(0.5)(ones(100))
+    wy.random.set_step(3)
+    first, second = result.forward(), result.forward()
+    wy.random.set_step(3)
+    again = result.forward()
+    assert (first != second).any()
+    np.testing.assert_array_equal(first, again)
+
+
+def test_two_uses_of_one_module_have_different_masks() -> None:
+    dropout, x = wy.nn.Dropout(0.5), ones(100)
+    both = wy.run([dropout(x), dropout(x)])
+    assert (both[0] != both[1]).any()
+
+
+def test_seeds_have_different_masks() -> None:
+    x = ones(100)
+    both = wy.run([wy.nn.Dropout(0.5, seed=1)(x), wy.nn.Dropout(0.5, seed=2)(x)])
+    assert (both[0] != both[1]).any()
+
+
+def test_the_gradient_has_the_mask_of_the_value() -> None:
+    x = ones(100)
+    result = wy.nn.Dropout(0.5)(x)
+    loss = result.sum()
+    loss.forward()
+    loss.backward()
+    np.testing.assert_array_equal(x.gradient, result.value)
+
+
+def test_out_of_training_the_graph_has_no_dropout() -> None:
+    dropout, x = wy.nn.Dropout(0.5), ones(3)
+    assert dropout.evaluate()(x) is x
+    assert dropout.train()(x) is not x
+
+
+def test_a_graph_that_exists_keeps_its_dropout() -> None:
+    dropout = wy.nn.Dropout(0.5)
+    result = dropout(ones(100))
+    dropout.evaluate()
+    assert (result.forward() == 0.0).any()
+
+
+def test_a_rate_of_zero_is_no_dropout() -> None:
+    x = ones(3)
+    assert wy.nn.Dropout(0.0)(x) is x
+
+
+def test_shape_and_dtype_are_kept() -> None:
+    x = wy.Input(dims=(Batch(), Width(3)))
+    result = wy.nn.Dropout(0.5)(x)
+    assert_type(result, wy.Tensor[Batch, Width])
+    assert result.dims == x.dims and result.dtype == np.float32
+
+
+def test_repr() -> None:
+    assert repr(wy.nn.Dropout(0.5)) == "Dropout(0.5)"
+    assert repr(wy.nn.Dropout(0.5, seed=3)) == "Dropout(0.5, seed=3)"
+
+
+@pytest.mark.parametrize("rate", [1.0, -0.1, 2.0, float("nan"), float("inf")])
+def test_a_rate_out_of_range_is_an_error(rate: float) -> None:
+    with pytest.raises(ValueError, match="Dropout: rate is at least 0 and below 1, not"):
+        wy.nn.Dropout(rate)
+
+
+def test_a_rate_that_is_no_number_is_an_error() -> None:
+    with pytest.raises(DTypeError, match=r"rate is a number, not '0\.5', a str"):
+        wy.nn.Dropout("0.5")  # type: ignore[arg-type]  # the mistake that mypy finds
+
+
+def test_a_truth_value_as_rate_is_an_error() -> None:
+    with pytest.raises(DTypeError, match="rate is a number, not False, a bool"):
+        wy.nn.Dropout(False)
+
+
+def test_a_seed_that_is_no_whole_number_is_an_error() -> None:
+    with pytest.raises(DTypeError, match=r"seed is a whole number, not 1\.5, a float"):
+        wy.nn.Dropout(0.5, seed=1.5)  # type: ignore[arg-type]  # the mistake that mypy finds

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+import wyrm as wy
+from wyrm.nn import initializers as init
+
+RANDOM: list[Any] = [
+    init.Uniform(-0.5, 1.5),
+    init.Normal(0.2, mean=1.0),
+    init.XavierUniform(),
+    init.XavierNormal(),
+    init.KaimingUniform(),
+    init.KaimingNormal(),
+]
+SHAPE = (120, 80)
+
+
+def drawn(initializer: Any, shape: tuple[int, ...] = SHAPE) -> Any:
+    return initializer(shape, 0, np.float64)
+
+
+@pytest.mark.parametrize("initializer", [*RANDOM, init.Zeros(), init.Constant(2.0)], ids=str)
+@pytest.mark.parametrize("shape", [(), (5,), (0, 3), (4, 3), (2, 2, 4, 3)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_shape_and_dtype(initializer: Any, shape: tuple[int, ...], dtype: Any) -> None:
+    array = initializer(shape, 0, dtype)
+    assert isinstance(array, np.ndarray)
+    assert array.shape == shape and array.dtype == dtype
+    assert np.isfinite(array).all()
+
+
+@pytest.mark.parametrize("initializer", RANDOM, ids=str)
+def test_a_seed_repeats_and_another_differs(initializer: Any) -> None:
+    np.testing.assert_array_equal(initializer(SHAPE, 3), initializer(SHAPE, 3))
+    assert (initializer(SHAPE, 3) != initializer(SHAPE, 4)).any()
+
+
+@pytest.mark.parametrize("initializer", RANDOM, ids=str)
+def test_a_generator_moves_on(initializer: Any) -> None:
+    generator = np.random.default_rng(3)
+    first, second = initializer(SHAPE, generator), initializer(SHAPE, generator)
+    np.testing.assert_array_equal(first, initializer(SHAPE, 3))
+    assert (first != second).any()
+
+
+@pytest.mark.parametrize("initializer", RANDOM, ids=str)
+def test_float32_is_float64_rounded(initializer: Any) -> None:
+    np.testing.assert_array_equal(initializer(SHAPE, 3), initializer(SHAPE, 3, np.float64).astype(np.float32))
+
+
+def test_constants() -> None:
+    assert (drawn(init.Constant(-1.5)) == -1.5).all()
+    assert (drawn(init.Zeros()) == 0.0).all()
+
+
+def bound_of(fill: Any, *arguments: Any, **keywords: Any) -> float:
+    """The bound or deviation that PyTorch's own initializer uses, for the weight as PyTorch lays it out."""
+    torch.manual_seed(0)
+    weight = torch.empty(SHAPE[::-1], dtype=torch.float64)
+    fill(weight, *arguments, **keywords)
+    return float(weight.abs().max() if "uniform" in fill.__name__ else weight.std())
+
+
+@pytest.mark.parametrize(
+    ("initializer", "distribution"),
+    [
+        (init.Uniform(-0.5, 1.5), stats.uniform(-0.5, 2.0)),
+        (init.Normal(0.2, mean=1.0), stats.norm(1.0, 0.2)),
+        (init.XavierUniform(), stats.uniform(-np.sqrt(6 / 200), 2 * np.sqrt(6 / 200))),
+        (init.XavierUniform(gain=2.0), stats.uniform(-2 * np.sqrt(6 / 200), 4 * np.sqrt(6 / 200))),
+        (init.XavierNormal(), stats.norm(0.0, np.sqrt(2 / 200))),
+        (init.XavierNormal(gain=0.5), stats.norm(0.0, 0.5 * np.sqrt(2 / 200))),
+        (init.KaimingUniform(), stats.uniform(-np.sqrt(6 / 120), 2 * np.sqrt(6 / 120))),
+        (init.KaimingUniform(gain=1.0), stats.uniform(-np.sqrt(3 / 120), 2 * np.sqrt(3 / 120))),
+        (init.KaimingNormal(), stats.norm(0.0, np.sqrt(2 / 120))),
+        (init.KaimingNormal(gain=1.0), stats.norm(0.0, np.sqrt(1 / 120))),
+    ],
+    ids=str,
+)
+def test_numbers_are_drawn_from_the_distribution(initializer: Any, distribution: Any) -> None:
+    assert stats.kstest(drawn(initializer).ravel(), distribution.cdf).pvalue > 0.01
+
+
+@pytest.mark.parametrize(
+    ("initializer", "fill", "options"),
+    [
+        (init.XavierUniform(), torch.nn.init.xavier_uniform_, {}),
+        (init.XavierNormal(gain=2.0), torch.nn.init.xavier_normal_, {"gain": 2.0}),
+        (init.KaimingUniform(), torch.nn.init.kaiming_uniform_, {"nonlinearity": "relu"}),
+        (init.KaimingNormal(), torch.nn.init.kaiming_normal_, {"nonlinearity": "relu"}),
+        (init.KaimingNormal(gain=1.0), torch.nn.init.kaiming_normal_, {"nonlinearity": "linear"}),
+    ],
+    ids=str,
+)
+def test_the_spread_is_pytorchs(initializer: Any, fill: Any, options: dict[str, Any]) -> None:
+    values = drawn(initializer)
+    spread = np.abs(values).max() if "uniform" in fill.__name__ else values.std()
+    assert abs(spread / bound_of(fill, **options) - 1.0) < 0.03
+
+
+def test_fans_of_weights_convolutions_vectors_and_scalars() -> None:
+    assert init.fans((120, 80)) == (120, 80)
+    assert init.fans((3, 5, 16, 32)) == (240, 480)
+    assert init.fans((7,)) == (7, 7)
+    assert init.fans(()) == (1, 1)
+
+
+def test_fans_of_a_convolution_are_pytorchs() -> None:
+    fan_in, fan_out = torch.nn.init._calculate_fan_in_and_fan_out(torch.empty(32, 16, 3, 5))
+    assert init.fans((3, 5, 16, 32)) == (fan_in, fan_out)
+
+
+def test_they_are_values() -> None:
+    assert init.Normal(0.1) == init.Normal(0.1) != init.Normal(0.2)
+    assert repr(init.KaimingNormal(gain=1.0)) == "KaimingNormal(gain=1.0)"
+    assert len({init.Zeros(), init.Zeros()}) == 1
+
+
+def test_they_are_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        init.Normal(0.1).mean = 2.0  # type: ignore[misc]  # the mistake that mypy finds
+
+
+@pytest.mark.parametrize("gain", [0.0, -1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("kind", [init.XavierUniform, init.XavierNormal, init.KaimingUniform, init.KaimingNormal])
+def test_a_gain_that_is_not_above_zero_is_an_error(kind: Any, gain: float) -> None:
+    with pytest.raises(ValueError, match=r"gain is a finite number above 0\.0, not"):
+        kind(gain=gain)
+
+
+def test_a_negative_standard_deviation_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"standard_deviation is a finite number of at least 0\.0, not -1\.0"):
+        init.Normal(-1.0)
+
+
+def test_a_mean_that_is_not_finite_is_an_error() -> None:
+    with pytest.raises(ValueError, match="mean is a finite number, not nan"):
+        init.Normal(1.0, mean=float("nan"))
+
+
+def test_bounds_in_the_wrong_order_are_an_error() -> None:
+    with pytest.raises(ValueError, match=r"high is a finite number of at least 1\.0, not 0\.0"):
+        init.Uniform(1.0, 0.0)
+
+
+def test_an_infinite_bound_is_an_error() -> None:
+    with pytest.raises(ValueError, match="low is a finite number, not -inf"):
+        init.Uniform(float("-inf"), 0.0)
+
+
+def test_a_constant_that_is_not_finite_is_an_error() -> None:
+    with pytest.raises(ValueError, match="value is a finite number, not inf"):
+        init.Constant(float("inf"))
+
+
+def test_a_function_is_an_initializer_too() -> None:
+    def eye(shape: tuple[int, ...], seed: init.Seed, dtype: Any = np.float32) -> Any:
+        return np.eye(*shape, dtype=dtype)
+
+    np.testing.assert_array_equal(wy.nn.Linear(2, 2, initializer=eye).weight.value, np.eye(2))

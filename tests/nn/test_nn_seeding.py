@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.errors import DTypeError
+
+SCRIPT = "import wyrm as wy; print([wy.nn.Linear(2, 3).weight.value.tolist() for _ in range(2)])"
+
+
+@pytest.fixture(autouse=True)
+def restore_the_seed() -> Iterator[None]:
+    yield
+    wy.nn.seed(0)
+
+
+def weight(seed: int | None = None) -> list[float]:
+    values: list[float] = wy.nn.Linear(2, 3, seed=seed).weight.value.ravel().tolist()
+    return values
+
+
+def test_layers_of_one_shape_differ() -> None:
+    assert weight() != weight()
+
+
+def test_a_seed_repeats_all_layers_after_it() -> None:
+    wy.nn.seed(7)
+    first = [weight() for _ in range(3)]
+    wy.nn.seed(7)
+    assert [weight() for _ in range(3)] == first
+    wy.nn.seed(8)
+    assert weight() not in first
+
+
+def test_embeddings_take_from_the_same_sequence() -> None:
+    wy.nn.seed(7)
+    weight()
+    first = wy.nn.Embedding(2, 3).table.value
+    wy.nn.seed(7)
+    weight()
+    np.testing.assert_array_equal(wy.nn.Embedding(2, 3).table.value, first)
+
+
+def test_a_layer_with_its_own_seed_repeats_and_disturbs_no_other() -> None:
+    wy.nn.seed(7)
+    second = [weight(), weight()][1]
+    wy.nn.seed(7)
+    weight()
+    assert weight(seed=5) == weight(seed=5)
+    assert weight() == second
+
+
+def test_a_script_without_a_seed_is_reproducible() -> None:
+    runs = [subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, check=True).stdout for _ in range(2)]
+    assert runs[0] == runs[1]
+    wy.nn.seed(0)
+    assert runs[0].decode().strip() == str([wy.nn.Linear(2, 3).weight.value.tolist() for _ in range(2)])
+
+
+def test_a_numpy_integer_is_a_seed() -> None:
+    wy.nn.seed(int(np.int64(7)))
+    first = weight()
+    wy.nn.seed(7)
+    assert weight() == first
+
+
+def test_a_seed_below_zero_is_an_error() -> None:
+    with pytest.raises(ValueError, match="a seed is at least 0, not -1"):
+        wy.nn.seed(-1)
+
+
+def test_a_seed_that_is_no_whole_number_is_an_error() -> None:
+    with pytest.raises(DTypeError, match="a seed is a whole number, not '7', a str"):
+        wy.nn.seed("7")  # type: ignore[arg-type]  # the mistake that mypy finds
+
+
+def test_a_layers_seed_below_zero_is_an_error() -> None:
+    with pytest.raises(ValueError, match="a seed is at least 0, not -1"):
+        weight(seed=-1)
+
+
+def test_a_layers_seed_that_is_no_whole_number_is_an_error() -> None:
+    with pytest.raises(DTypeError, match=r"a seed is a whole number, not 0\.5, a float"):
+        wy.nn.Embedding(2, 3, seed=0.5)  # type: ignore[call-overload]  # the mistake that mypy finds
