@@ -34,11 +34,12 @@ class Progress:
     """
 
     def __init__(self, epochs: int) -> None:
+        self._epochs = epochs
         self._bar = tqdm(total=epochs, unit="epoch", mininterval=0.5)
 
     def __iter__(self) -> Iterator[int]:
         with self._bar:
-            for epoch in range(int(self._bar.total)):
+            for epoch in range(self._epochs):
                 yield epoch
                 self._bar.update()
 

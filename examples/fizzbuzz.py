@@ -46,7 +46,7 @@ def encode(numbers: NDArray[np.int64]) -> NDArray[np.float32]:
 
 def classify(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """0 for the number itself, 1 for Fizz, 2 for Buzz, 3 for FizzBuzz."""
-    return (numbers % 3 == 0).astype(np.int64) + 2 * (numbers % 5 == 0)
+    return np.where(numbers % 3 == 0, 1, 0) + np.where(numbers % 5 == 0, 2, 0)
 
 
 def say(number: int, word: int) -> str:

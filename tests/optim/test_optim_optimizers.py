@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import wyrm as wy
-from wyrm.errors import CheckpointError, Diverged
+from wyrm.errors import CheckpointError, Diverged, NotSet
 from wyrm.optim import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
 
 Make = Callable[[Any], Any]
@@ -140,6 +140,15 @@ def test_a_gradient_that_is_not_finite_moves_nothing() -> None:
     with pytest.raises(Diverged, match=r"gradient of bad .* holds inf in step 1 at learning rate 0\.1"):
         optimizer.step()
     assert (float(good), float(bad), optimizer.steps) == (1.0, 0.0, 0)
+
+
+def test_a_step_without_any_gradient_is_a_mistake() -> None:
+    x = wy.Parameter(1.0)
+    loss, optimizer = x * x, SGD([x], 0.1)
+    loss.backward()
+    loss.zero_gradient()  # too early
+    with pytest.raises(NotSet, match=r"call loss\.backward\(\) before step\(\), and zero_gradient\(\) only after it"):
+        optimizer.step()
 
 
 def test_state_round_trips() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.errors import CheckpointError, Diverged
+from wyrm.errors import CheckpointError, Diverged, NotSet
 from wyrm.node.base import describe
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
@@ -99,8 +99,16 @@ class Optimizer:
         return self._rules[dtype]
 
     def step(self) -> None:
-        """Move every parameter that has a gradient; `Diverged` for a NaN or an infinity, before any moves."""
+        """Move every parameter that has a gradient.
+
+        Raises, before any parameter moves, `Diverged` for a NaN or an infinity, and `NotSet` where none has a gradient.
+        """
         gradients = [stored(parameter).gradient for parameter in self.parameters]
+        if all(gradient is None for gradient in gradients):
+            raise NotSet(
+                "no parameter has a gradient to follow: call loss.backward() before step(), "
+                "and zero_gradient() only after it"
+            )
         held = [g.summed() if isinstance(g, RowSparse) else g for g in gradients]
         for parameter, gradient in zip(self.parameters, held, strict=True):
             values = gradient.values if isinstance(gradient, RowSparse) else gradient
