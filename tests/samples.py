@@ -6,98 +6,15 @@ should compute, by NumPy. Values stay away from kinks and ties, where difference
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 import wyrm as wy
+from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, reducing, unary
 from wyrm.ops import activation, arithmetic, comparison, exponential, index, product, reduction, shape, slicing, softmax
 from wyrm.ops.random import STEP, Dropout
-
-_random = np.random.default_rng(7)
-
-
-def normal(*shape: int) -> NDArray[np.float64]:
-    return _random.uniform(0.3, 1.7, shape) * _random.choice([-1.0, 1.0], shape)
-
-
-def positive(*shape: int) -> NDArray[np.float64]:
-    return _random.uniform(0.4, 2.0, shape)
-
-
-def distinct(*shape: int) -> NDArray[np.float64]:
-    """No two elements are near each other, none near 0."""
-    count = int(np.prod(shape))
-    values = (np.arange(count) - count / 2 + 0.25) * 0.3
-    return _random.permutation(values).reshape(shape)
-
-
-def mask(*shape: int) -> NDArray[np.bool_]:
-    return _random.random(shape) < 0.5
-
-
-def integers(high: int, *shape: int) -> NDArray[np.int64]:
-    return _random.integers(0, high, shape)
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One op on one set of operands."""
-
-    op: type[Any]
-    build: Callable[..., Any]
-    operands: tuple[NDArray[Any], ...]
-    expected: Callable[..., Any]
-    name: str = ""
-    differentiable: bool = True
-    # What a shape error needs: operands that do not fit, None where every shape does.
-    misfit: tuple[NDArray[Any], ...] | None = None
-    # Whether the op takes operands with an axis of size 0 (the first axis is cut), and 0-d operands.
-    empty: bool = True
-    scalar: bool = False
-    tags: frozenset[str] = field(default_factory=frozenset)
-
-    def __str__(self) -> str:
-        return self.name or self.op.__name__
-
-
-def unary(op: type[Any], expected: Callable[..., Any], values: Any = normal, build: Any = None, **more: Any) -> list[Sample]:
-    make = build or op
-    return [
-        Sample(op, make, (values(3, 4),), expected, scalar=True, **more),
-        Sample(op, make, (values(),), expected, name=f"{op.__name__}-0d", empty=False, scalar=True, **more),
-    ]
-
-
-def binary(op: type[Any], expected: Callable[..., Any], left: Any = normal, right: Any = normal, **more: Any) -> list[Sample]:
-    shapes = {"same": ((3, 4), (3, 4)), "bias": ((3, 4), (4,)), "column": ((3, 1), (1, 4)), "scalar": ((), (2, 3))}
-    return [
-        Sample(
-            op, op, (left(*a), right(*b)), expected, name=f"{op.__name__}-{kind}", empty=kind == "same", scalar=True,
-            misfit=(left(3, 4), right(3, 5)), **more,
-        )
-        for kind, (a, b) in shapes.items()
-    ]
-
-
-def reducing(op: type[Any], expected: Callable[..., Any], empty: bool = False, **attributes: Any) -> list[Sample]:
-    samples = []
-    for axis, keepdims in [(None, False), (-1, False), (-1, True), (0, False), ((0, 2), False), ((0, 2), True), (None, True)]:
-        samples.append(
-            Sample(
-                op,
-                lambda x, a=axis, k=keepdims: op(x, a, k, **attributes),
-                (distinct(2, 3, 4),),
-                lambda x, a=axis, k=keepdims: expected(x, axis=a, keepdims=k, **attributes),
-                name=f"{op.__name__}-{axis}-{keepdims}",
-                empty=empty,
-            )
-        )
-    return samples
 
 
 def _power_of_constant(exponent: float) -> Sample:
@@ -110,21 +27,32 @@ def _matmul(*shapes: tuple[int, ...]) -> Sample:
     left, right = shapes
     wrong = normal(*right[:-2], right[-2] + 1, right[-1]) if len(right) > 1 else normal(right[0] + 1)
     return Sample(
-        product.MatMul, product.MatMul, (normal(*left), normal(*right)), np.matmul, name=f"MatMul-{left}-{right}",
-        empty=False, misfit=(normal(*left), wrong),
+        product.MatMul,
+        product.MatMul,
+        (normal(*left), normal(*right)),
+        np.matmul,
+        name=f"MatMul-{left}-{right}",
+        empty=False,
+        misfit=(normal(*left), wrong),
     )
 
 
 def _einsum(subscripts: str, left: tuple[int, ...], right: tuple[int, ...]) -> Sample:
     return Sample(
-        product.Einsum, lambda x, y: wy.einsum(subscripts, x, y), (normal(*left), normal(*right)),
-        lambda x, y: np.einsum(subscripts, x, y), name=f"Einsum-{subscripts}", empty=False,
+        product.Einsum,
+        lambda x, y: wy.einsum(subscripts, x, y),
+        (normal(*left), normal(*right)),
+        lambda x, y: np.einsum(subscripts, x, y),
+        name=f"Einsum-{subscripts}",
+        empty=False,
         misfit=(normal(*left), normal(*right[:-1], right[-1] + 1, 2)),
     )
 
 
 def _slice(key: Any, name: str) -> Sample:
-    return Sample(slicing.Slice, lambda x: x[key], (normal(4, 5, 3),), lambda x: x[key], name=f"Slice-{name}", empty=False)
+    return Sample(
+        slicing.Slice, lambda x: x[key], (normal(4, 5, 3),), lambda x: x[key], name=f"Slice-{name}", empty=False
+    )
 
 
 def _log_softmax(x: Any, axis: int = -1) -> Any:
@@ -211,9 +139,22 @@ SAMPLES: list[Sample] = [
     *binary(C.LogicalAnd, np.logical_and, mask, mask, differentiable=False),
     *binary(C.LogicalOr, np.logical_or, mask, mask, differentiable=False),
     *unary(C.LogicalNot, np.logical_not, mask, differentiable=False),
-    Sample(C.Where, wy.where, (mask(3, 4), normal(3, 4), normal(3, 4)), np.where, misfit=(mask(3, 4), normal(3, 4), normal(3, 5))),
+    Sample(
+        C.Where,
+        wy.where,
+        (mask(3, 4), normal(3, 4), normal(3, 4)),
+        np.where,
+        misfit=(mask(3, 4), normal(3, 4), normal(3, 5)),
+    ),
     Sample(C.Where, wy.where, (mask(3, 1), normal(4), normal()), np.where, name="Where-broadcast", empty=False),
-    Sample(C.Cast, lambda x: x.astype(np.float64), (mask(3, 4),), lambda x: x.astype(np.float64), name="Cast-mask", differentiable=False),
+    Sample(
+        C.Cast,
+        lambda x: x.astype(np.float64),
+        (mask(3, 4),),
+        lambda x: x.astype(np.float64),
+        name="Cast-mask",
+        differentiable=False,
+    ),
     Sample(C.Cast, lambda x: x.astype(x.dtype), (normal(3, 4),), lambda x: x),
     Sample(C.StopGradient, lambda x: x.stop_gradient(), (normal(3, 4),), lambda x: x, differentiable=False),
     *reducing(reduction.Sum, np.sum, empty=True),
@@ -223,30 +164,104 @@ SAMPLES: list[Sample] = [
     *reducing(reduction.LogSumExp, special.logsumexp),
     *reducing(reduction.Variance, np.var),
     *reducing(reduction.Variance, np.var, ddof=1),
-    Sample(reduction.Count, lambda x: reduction.Count(x, (0, 2)), (normal(2, 3, 4),), lambda x: np.asarray(8.0, x.dtype), differentiable=False, empty=False),
+    Sample(
+        reduction.Count,
+        lambda x: reduction.Count(x, (0, 2)),
+        (normal(2, 3, 4),),
+        lambda x: np.asarray(8.0, x.dtype),
+        differentiable=False,
+        empty=False,
+    ),
     Sample(reduction.ArgMax, lambda x: x.argmax(), (distinct(3, 4),), lambda x: np.argmax(x, -1), differentiable=False),
-    Sample(reduction.ArgMax, lambda x: x.argmax(0, keepdims=True), (distinct(3, 4),), lambda x: np.argmax(x, 0, keepdims=True), name="ArgMax-0", differentiable=False, empty=False),
+    Sample(
+        reduction.ArgMax,
+        lambda x: x.argmax(0, keepdims=True),
+        (distinct(3, 4),),
+        lambda x: np.argmax(x, 0, keepdims=True),
+        name="ArgMax-0",
+        differentiable=False,
+        empty=False,
+    ),
     *(
         _matmul(a, b)
         for a, b in [
-            ((3,), (3,)), ((3,), (3, 2)), ((2, 3), (3,)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((5, 2, 3), (3,)),
-            ((3,), (5, 3, 4)), ((5, 2, 3), (5, 3, 4)), ((1, 2, 3), (5, 3, 4)), ((2, 3), (5, 3, 4)), ((2, 5, 2, 3), (2, 5, 3, 4)),
+            ((3,), (3,)),
+            ((3,), (3, 2)),
+            ((2, 3), (3,)),
+            ((2, 3), (3, 4)),
+            ((5, 2, 3), (3, 4)),
+            ((5, 2, 3), (3,)),
+            ((3,), (5, 3, 4)),
+            ((5, 2, 3), (5, 3, 4)),
+            ((1, 2, 3), (5, 3, 4)),
+            ((2, 3), (5, 3, 4)),
+            ((2, 5, 2, 3), (2, 5, 3, 4)),
             ((2, 1, 2, 3), (5, 3, 4)),
         ]
     ),
-    Sample(product.VectorDot, product.VectorDot, (normal(5, 3), normal(5, 3)), lambda x, y: (x * y).sum(-1), misfit=(normal(5, 3), normal(5, 2))),
-    Sample(product.VectorDot, product.VectorDot, (normal(3), normal(5, 3)), lambda x, y: (x * y).sum(-1), name="VectorDot-broadcast", empty=False),
+    Sample(
+        product.VectorDot,
+        product.VectorDot,
+        (normal(5, 3), normal(5, 3)),
+        lambda x, y: (x * y).sum(-1),
+        misfit=(normal(5, 3), normal(5, 2)),
+    ),
+    Sample(
+        product.VectorDot,
+        product.VectorDot,
+        (normal(3), normal(5, 3)),
+        lambda x, y: (x * y).sum(-1),
+        name="VectorDot-broadcast",
+        empty=False,
+    ),
     _einsum("ij,jk->ik", (2, 3), (3, 4)),
     _einsum("bij,bkj->bik", (2, 3, 4), (2, 5, 4)),
     _einsum("ij,k->j", (2, 3), (4,)),
     _einsum("ij,jk", (2, 3), (3, 4)),
     _einsum("i,j->ij", (2,), (3,)),
-    Sample(shape.Reshape, lambda x: x.reshape(4, -1), (normal(2, 6),), lambda x: x.reshape(4, -1), empty=False, misfit=(normal(3, 3),)),
-    Sample(shape.IndexReshape, lambda i: i.reshape(2, 6), (integers(5, 3, 4),), lambda i: i.reshape(2, 6), differentiable=False, empty=False, misfit=(integers(5, 3, 3),)),
-    Sample(shape.Transpose, lambda x: x.transpose(2, 0, 1), (normal(2, 3, 4),), lambda x: x.transpose(2, 0, 1), misfit=(normal(2, 3),)),
+    Sample(
+        shape.Reshape,
+        lambda x: x.reshape(4, -1),
+        (normal(2, 6),),
+        lambda x: x.reshape(4, -1),
+        empty=False,
+        misfit=(normal(3, 3),),
+    ),
+    Sample(
+        shape.IndexReshape,
+        lambda i: i.reshape(2, 6),
+        (integers(5, 3, 4),),
+        lambda i: i.reshape(2, 6),
+        differentiable=False,
+        empty=False,
+        misfit=(integers(5, 3, 3),),
+    ),
+    Sample(
+        shape.Transpose,
+        lambda x: x.transpose(2, 0, 1),
+        (normal(2, 3, 4),),
+        lambda x: x.transpose(2, 0, 1),
+        misfit=(normal(2, 3),),
+    ),
     Sample(shape.Transpose, lambda x: x.T, (normal(2, 3),), lambda x: x.T, name="Transpose-T"),
-    Sample(shape.Transpose, lambda x: x.swapaxes(0, -1), (normal(2, 3, 4),), lambda x: x.swapaxes(0, -1), name="Transpose-swap"),
-    Sample(shape.BroadcastTo, lambda x: x.broadcast_to((5, 3, 4)), (normal(3, 1),), lambda x: np.broadcast_to(x, (5, 3, 4)), empty=False, misfit=(normal(3, 2),)),
+    Sample(
+        shape.Transpose,
+        lambda x: x.swapaxes(0, -1),
+        (normal(2, 3, 4),),
+        lambda x: x.swapaxes(0, -1),
+        name="Transpose-swap",
+    ),
+    Sample(
+        shape.BroadcastTo,
+        lambda x: x.broadcast_to((5, 3, 4)),
+        (normal(3, 1),),
+        lambda x: np.broadcast_to(x, (5, 3, 4)),
+        empty=False,
+        misfit=(normal(3, 2),),
+    ),
+    Sample(
+        shape.WithSizes, lambda x, y: shape.WithSizes(x, [y]), (normal(3, 4), normal(5)), lambda x, y: x, empty=False
+    ),
     _slice((slice(1, 3), Ellipsis), "range"),
     _slice((2,), "number"),
     _slice((-1, slice(None), 0), "numbers"),
@@ -254,19 +269,44 @@ SAMPLES: list[Sample] = [
     _slice((1, 2, 0), "element"),
     Sample(slicing.IndexSlice, lambda i: i[:, 1:], (integers(5, 3, 4),), lambda i: i[:, 1:], differentiable=False),
     Sample(
-        slicing.PlaceSlice, lambda x: slicing.PlaceSlice(x, ((1, 3, None), (None, None, 2)), (4, 6)), (normal(2, 3),), _placed, empty=False
+        slicing.PlaceSlice,
+        lambda x: slicing.PlaceSlice(x, ((1, 3, None), (None, None, 2)), (4, 6)),
+        (normal(2, 3),),
+        _placed,
+        empty=False,
     ),
     Sample(
-        slicing.Concatenate, lambda *p: wy.concatenate(p, axis=1), (normal(2, 3), normal(2, 1), normal(2, 2)),
-        lambda *p: np.concatenate(p, axis=1), misfit=(normal(2, 3), normal(3, 1), normal(2, 2)),
+        slicing.Concatenate,
+        lambda *p: wy.concatenate(p, axis=1),
+        (normal(2, 3), normal(2, 1), normal(2, 2)),
+        lambda *p: np.concatenate(p, axis=1),
+        misfit=(normal(2, 3), normal(3, 1), normal(2, 2)),
     ),
-    Sample(slicing.Stack, lambda *p: wy.stack(p, axis=1), (normal(2, 3), normal(2, 3)), lambda *p: np.stack(p, axis=1), misfit=(normal(2, 3), normal(2, 4))),
+    Sample(
+        slicing.Stack,
+        lambda *p: wy.stack(p, axis=1),
+        (normal(2, 3), normal(2, 3)),
+        lambda *p: np.stack(p, axis=1),
+        misfit=(normal(2, 3), normal(2, 4)),
+    ),
     Sample(index.Index, index.Index, (normal(5, 3), np.array([4, 0, 4])), lambda t, i: t[i], empty=False),
-    Sample(index.Index, index.Index, (normal(5, 3), integers(5, 2, 3)), lambda t, i: t[i], name="Index-2d", empty=False),
-    Sample(index.Index, lambda t, i: t.take(i, axis=1), (normal(4, 5, 3), integers(5, 2)), lambda t, i: t.take(i, axis=1), name="Index-axis", empty=False),
     Sample(
-        index.RowGradient, lambda g, i: index.RowGradient(g, i, (5, 3)), (normal(4, 3), np.array([4, 0, 4, 1])),
-        lambda g, i: _dense_rows(g, i, (5, 3)), empty=False,
+        index.Index, index.Index, (normal(5, 3), integers(5, 2, 3)), lambda t, i: t[i], name="Index-2d", empty=False
+    ),
+    Sample(
+        index.Index,
+        lambda t, i: t.take(i, axis=1),
+        (normal(4, 5, 3), integers(5, 2)),
+        lambda t, i: t.take(i, axis=1),
+        name="Index-axis",
+        empty=False,
+    ),
+    Sample(
+        index.RowGradient,
+        lambda g, i: index.RowGradient(g, i, (5, 3)),
+        (normal(4, 3), np.array([4, 0, 4, 1])),
+        lambda g, i: _dense_rows(g, i, (5, 3)),
+        empty=False,
     ),
     Sample(
         index.JoinRows,
@@ -276,42 +316,81 @@ SAMPLES: list[Sample] = [
         empty=False,
     ),
     Sample(
-        index.TakeAlongAxis, lambda x, i: x.take_along_axis(i, axis=1), (normal(3, 5), integers(5, 3, 2)),
-        lambda x, i: np.take_along_axis(x, i, 1), misfit=(normal(3, 5), integers(5, 4, 2)),
+        index.TakeAlongAxis,
+        lambda x, i: x.take_along_axis(i, axis=1),
+        (normal(3, 5), integers(5, 3, 2)),
+        lambda x, i: np.take_along_axis(x, i, 1),
+        misfit=(normal(3, 5), integers(5, 4, 2)),
     ),
     Sample(
-        index.PlaceAlongAxis, lambda x, i: index.PlaceAlongAxis(x, i, 1, (3, 5)), (normal(3, 2), integers(5, 3, 2)),
-        lambda x, i: _place_along(x, i, 1, (3, 5)), empty=False,
+        index.PlaceAlongAxis,
+        lambda x, i: index.PlaceAlongAxis(x, i, 1, (3, 5)),
+        (normal(3, 2), integers(5, 3, 2)),
+        lambda x, i: _place_along(x, i, 1, (3, 5)),
+        empty=False,
     ),
     Sample(
-        index.ScatterAdd, lambda x, i, v: x.scatter_add(i, v), (normal(5, 3), np.array([1, 1, 4]), normal(3, 3)), _scatter,
-        empty=False, misfit=(normal(5, 3), np.array([1, 1, 4]), normal(3, 2)),
+        index.ScatterAdd,
+        lambda x, i, v: x.scatter_add(i, v),
+        (normal(5, 3), np.array([1, 1, 4]), normal(3, 3)),
+        _scatter,
+        empty=False,
+        misfit=(normal(5, 3), np.array([1, 1, 4]), normal(3, 2)),
     ),
     Sample(softmax.Softmax, lambda x: x.softmax(), (normal(3, 4),), lambda x: special.softmax(x, -1)),
-    Sample(softmax.Softmax, lambda x: x.softmax(axis=0), (normal(3, 4),), lambda x: special.softmax(x, 0), name="Softmax-0", empty=False),
+    Sample(
+        softmax.Softmax,
+        lambda x: x.softmax(axis=0),
+        (normal(3, 4),),
+        lambda x: special.softmax(x, 0),
+        name="Softmax-0",
+        empty=False,
+    ),
     Sample(softmax.LogSoftmax, lambda x: x.log_softmax(), (normal(3, 4),), _log_softmax),
     Sample(
-        softmax.CrossEntropy, lambda x, i: x.cross_entropy(i), (normal(3, 4), integers(4, 3)),
-        lambda x, i: _cross_entropy(x, i).mean(), empty=False, misfit=(normal(3, 4), integers(4, 2)),
+        softmax.CrossEntropy,
+        lambda x, i: x.cross_entropy(i),
+        (normal(3, 4), integers(4, 3)),
+        lambda x, i: _cross_entropy(x, i).mean(),
+        empty=False,
+        misfit=(normal(3, 4), integers(4, 2)),
     ),
     Sample(
-        softmax.CrossEntropy, lambda x, i: x.cross_entropy(i, reduction="sum"), (normal(2, 3, 4), integers(4, 2, 3)),
-        lambda x, i: _cross_entropy(x, i).sum(), name="CrossEntropy-sum", empty=False,
+        softmax.CrossEntropy,
+        lambda x, i: x.cross_entropy(i, reduction="sum"),
+        (normal(2, 3, 4), integers(4, 2, 3)),
+        lambda x, i: _cross_entropy(x, i).sum(),
+        name="CrossEntropy-sum",
+        empty=False,
     ),
     Sample(
-        softmax.CrossEntropy, lambda x, i: x.cross_entropy(i, reduction="none"), (normal(2, 3, 4), integers(4, 2, 3)),
-        _cross_entropy, name="CrossEntropy-none", empty=False,
+        softmax.CrossEntropy,
+        lambda x, i: x.cross_entropy(i, reduction="none"),
+        (normal(2, 3, 4), integers(4, 2, 3)),
+        _cross_entropy,
+        name="CrossEntropy-none",
+        empty=False,
     ),
     Sample(
-        softmax.CrossEntropyCount, lambda x, i: softmax.CrossEntropyCount(i, x.dtype), (normal(), integers(4, 3)),
-        lambda x, i: np.asarray(3.0), differentiable=False, empty=False,
+        softmax.CrossEntropyCount,
+        lambda x, i: softmax.CrossEntropyCount(i, x.dtype),
+        (normal(), integers(4, 3)),
+        lambda x, i: np.asarray(3.0),
+        differentiable=False,
+        empty=False,
     ),
     Sample(
-        softmax.CrossEntropyGradient, softmax.CrossEntropyGradient, (positive(3, 4), integers(4, 3), normal(3)),
-        lambda p, i, w: (p - np.eye(4)[i]) * w[:, None], empty=False,
+        softmax.CrossEntropyGradient,
+        softmax.CrossEntropyGradient,
+        (positive(3, 4), integers(4, 3), normal(3)),
+        lambda p, i, w: (p - np.eye(4)[i]) * w[:, None],
+        empty=False,
     ),
     Sample(
-        Dropout, lambda x: Dropout(x, 0.4, 3, 5), (normal(3, 4),),
-        lambda x: Dropout(wy.Constant(x), 0.4, 3, 5).evaluate(np, x, int(STEP.value), shape=x.shape), tags=frozenset(["random"]),
+        Dropout,
+        lambda x: Dropout(x, 0.4, 3, 5),
+        (normal(3, 4),),
+        lambda x: Dropout(wy.Constant(x), 0.4, 3, 5).evaluate(np, x, int(STEP.value), shape=x.shape),
+        tags=frozenset(["random"]),
     ),
 ]

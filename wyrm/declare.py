@@ -1,157 +1,213 @@
-"""Writes `wyrm/node/methods.py`: how the type checker sees the operators and methods that ops give to nodes.
+"""Writes how the type checker sees the operators and methods that ops give to nodes: `wyrm/node/operators.py` and
+`wyrm/node/methods.py`.
 
-Run `python -m wyrm.declare` after adding an op; a test compares the file with what this would write.
+Run `python -m wyrm.declare` after adding an op; a test compares the files with what this would write. It needs ruff,
+which lays the files out. A function that is a method declares itself, by its own overloads; a class that is one is
+declared by the template of its family (`declaration`, and `reflected` for an operator's right-hand form), in which
+{method}, {op} and {more} are left open.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from types import FunctionType
+from typing import Any, NamedTuple
 
+import wyrm.node
 import wyrm.ops  # the ops register as they are imported
-from wyrm.node.base import REGISTRY
 from wyrm.ops.elementwise import METHODS
 
-_HEADER = '''"""The operators and methods of nodes, as the type checker sees them.
+_HEADER = '''"""{summary}
 
 Written by `python -m wyrm.declare` from the ops, which bind the methods themselves; edit those, not this file.
 """
 
-# ruff: noqa: E501
 # mypy: disable-error-code="overload-overlap"
 # (the overload for an unknown shape overlaps with those for known ones, and stands first on purpose)
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Literal, SupportsIndex, overload
-
-    from numpy.typing import DTypeLike
-    from typing_extensions import TypeVar, TypeVarTuple
-
-    from wyrm.node.leaves import Constant
-    from wyrm.node.node import IndexNode, Node
 {imports}
-    from wyrm.types.dims import Dim, One, Plus
-    from wyrm.types.typing import Array, AtLeast1D, AtLeast2D, IntegerArray, Number, Shaped, Unknown
-
-    A = TypeVar("A")
-    B = TypeVar("B")
-    K = TypeVar("K")
-    M = TypeVar("M")
-    N = TypeVar("N")
-    S2 = TypeVar("S2")
-    Bs = TypeVarTuple("Bs")
-    NewDims = TypeVar("NewDims", bound=tuple[Dim, ...])
-    OwnL = TypeVar("OwnL", bound=Node[Any, Any], covariant=True)
-    OwnR = TypeVar("OwnR", bound=Node[Any, Any])
 '''
-_NAMES = {"L": "OwnL", "R": "OwnR", "S": "S2"}
-_ALIASES = {"AxisLike": "reduction", "Index_": "slicing", "Reduction": "softmax"}
+_CLASS = '''
+
+class {name}:
+    """What ops give to `{owner}`: {what}, `x` being the node itself."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+{body}
+'''
+# Where the templates' names come from; a function's come from its own module.
+_VOCABULARY = ("wyrm.types.typing", "wyrm.types.dims", "wyrm.node.leaves", "wyrm.ops.elementwise", "typing")
+
+
+class Mixin(NamedTuple):
+    """One class of declarations, for the methods of one class of nodes."""
+
+    file: str
+    name: str
+    owner: str
+    what: str
+    operators: bool
+
+
+_MIXINS = (
+    Mixin("operators.py", "Operators", "Node", "the operators", operators=True),
+    Mixin("methods.py", "Methods", "Node", "the methods", operators=False),
+    Mixin("methods.py", "ParameterMethods", "Parameter", "the methods", operators=False),
+    Mixin("methods.py", "IndexMethods", "IndexNode", "the methods", operators=False),
+)
+_SUMMARIES = {
+    "operators.py": "The operators of nodes, as the type checker sees them.",
+    "methods.py": "The methods of nodes, as the type checker sees them.",
+}
+
+
+class Declaration(NamedTuple):
+    """One method: its `def` statements, the last one being the implementation, and the module that they speak of."""
+
+    statements: list[ast.FunctionDef]
+    module: str
+
+    @property
+    def text(self) -> str:
+        """The source text."""
+        # `ast.unparse` writes `tuple[*Bs,]` for `tuple[*Bs]`.
+        return "\n".join(ast.unparse(statement) for statement in self.statements).replace(",]", "]")
 
 
 @cache
-def _definitions(path: str) -> list[ast.FunctionDef]:
-    tree = ast.parse(Path(path).read_text(encoding="utf-8"))
-    return [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+def _tree(module: str) -> ast.Module:
+    return ast.parse(inspect.getsource(sys.modules[module]))
 
 
-def _from_function(name: str, function: FunctionType, on: str) -> str:
-    """The overloads and the signature of a function, its first argument made `self`, with its docstring."""
-    found = [d for d in _definitions(inspect.getsourcefile(function) or "") if d.name == function.__name__]
-    blocks = []
-    for definition in found:
-        last = definition is found[-1]
-        copy = ast.parse(ast.unparse(definition)).body[0]
-        assert isinstance(copy, ast.FunctionDef)
-        overloaded = any(isinstance(d, ast.Name) and d.id == "overload" for d in copy.decorator_list)
-        copy.decorator_list = [d for d in copy.decorator_list if isinstance(d, ast.Name) and d.id == "overload"]
-        copy.name = name
-        first = (copy.args.posonlyargs or copy.args.args)[0]
-        renamed = first.arg
-        first.arg = "self"
-        if on == "IndexNode" or (last and not overloaded and len(found) > 1):
-            first.annotation = None
-        docstring = ast.get_docstring(definition)
-        copy.body = [ast.Expr(ast.Constant(...))]
-        if docstring and last:
-            copy.body = [ast.Expr(ast.Constant(docstring.partition("\n")[0].replace(renamed + "`", "self`")))]
-        blocks.append(ast.unparse(copy))
-    text = "\n".join(blocks)
-    return re.sub(r"(?<![\w.'\"`])([LRS])(?![\w'\"`])", lambda match: _NAMES[match[1]], text)
+@cache
+def _origins(module: str) -> dict[str, str]:
+    """The names at the top level of a module, each with the module that defines it."""
+    origins: dict[str, str] = {}
+    for statement in _tree(module).body:
+        match statement:
+            case ast.ImportFrom(module=str(origin), names=names):
+                origins |= {alias.name: origin for alias in names}
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                origins[name] = module
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                origins[name] = module
+    return origins
 
 
-def methods(on: str) -> str:
-    """The declarations of all methods of the class `on`."""
-    blocks = []
-    declared = set()
-    for cls in REGISTRY.values():
-        if not cls.__module__.startswith("wyrm.") or on != "Node":
-            continue
-        more = getattr(cls, "more_arguments", "")
-        if cls.operator is not None:
-            template, reflected = cls.declaration, getattr(cls, "reflected", "")
-            names = [(f"__{cls.operator}__", template)]
-            if ("Node", f"__r{cls.operator}__") in METHODS:
-                names.append((f"__r{cls.operator}__", reflected))
-        elif cls.method is not None and cls.declaration:
-            names = [(cls.method, cls.declaration)]
-        else:
-            continue
-        for name, template in names:
-            declared.add(name)
-            text = template.strip().format(method=name, op=cls.__name__, more=more)
-            blocks.append(
-                text.removesuffix("...") + repr(f"""{(cls.__doc__ or "").partition(chr(10))[0]}""")
-                if not name.startswith("__")
-                else text
+def _functions(body: Iterable[ast.stmt], name: str) -> list[ast.FunctionDef]:
+    return [statement for statement in body if isinstance(statement, ast.FunctionDef) and statement.name == name]
+
+
+def _from_class(name: str, cls: Any) -> Declaration:
+    """What the template of the op's family says."""
+    template = cls.reflected if name == f"__r{cls.operator}__" else cls.declaration
+    more = getattr(cls, "more_arguments", "")
+    text = template.format(method=name, op=cls.__name__, more=more)
+    return _documented(_functions(ast.parse(text).body, name), cls.__doc__, cls.__module__)
+
+
+def _from_function(name: str, function: Any) -> Declaration:
+    """What the function's own overloads say, its first parameter being the node."""
+    statements = []
+    for original in _functions(_tree(function.__module__).body, function.__name__):
+        statement = _functions(ast.parse(ast.unparse(original)).body, function.__name__)[0]
+        statement.name = name
+        statement.decorator_list = [
+            decorator for decorator in statement.decorator_list if ast.unparse(decorator) == "overload"
+        ]
+        node = (statement.args.posonlyargs or statement.args.args)[0]
+        node.arg = "self"
+        if node.annotation is not None and ast.unparse(node.annotation) == "Any":
+            node.annotation = None  # the implementation of overloads
+        statement.body = [ast.Expr(ast.Constant(...))]
+        statements.append(statement)
+    return _documented(statements, function.__doc__, function.__module__)
+
+
+def _documented(statements: list[ast.FunctionDef], docstring: str | None, module: str) -> Declaration:
+    """The declaration with the first line of the docstring in its last statement."""
+    if docstring:
+        statements[-1].body = [ast.Expr(ast.Constant(docstring.partition("\n")[0]))]
+    return Declaration(statements, module)
+
+
+def _declared(mixin: Mixin) -> list[Declaration]:
+    """The declarations of a class, by the module of their ops and there in the order of binding."""
+    sources = [
+        (name, source)
+        for (owner, name), source in METHODS.items()
+        if owner == mixin.owner
+        and source.__module__.startswith("wyrm.")
+        and (owner != "Node" or name.startswith("__") == mixin.operators)
+    ]
+    sources.sort(key=lambda pair: pair[1].__module__)
+    return [
+        _from_class(name, source) if isinstance(source, type) else _from_function(name, source)
+        for name, source in sources
+    ]
+
+
+def _imports(declarations: Iterable[Declaration]) -> str:
+    """The imports of what the declarations name."""
+    wanted: dict[str, set[str]] = {}
+    for statements, module in declarations:
+        for node in (node for statement in statements for node in ast.walk(statement)):
+            if isinstance(node, ast.Name):
+                found = (_origins(place).get(node.id) for place in (module, *_VOCABULARY))
+                origin = next((origin for origin in found if origin is not None), None)
+                if origin is not None:  # else a builtin
+                    wanted.setdefault(origin, set()).add(node.id)
+    return "\n".join(f"    from {module} import {', '.join(sorted(names))}" for module, names in sorted(wanted.items()))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"        {line}" for line in text.splitlines())
+
+
+def declarations() -> dict[str, str]:
+    """The text of each file of `wyrm/node` that is written, by its name."""
+    texts = {}
+    for file, summary in _SUMMARIES.items():
+        declared = {mixin: _declared(mixin) for mixin in _MIXINS if mixin.file == file}
+        texts[file] = _HEADER.format(summary=summary, imports=_imports(sum(declared.values(), []))) + "".join(
+            _CLASS.format(
+                name=mixin.name,
+                owner=mixin.owner,
+                what=mixin.what,
+                body=_indented("\n".join(declaration.text for declaration in found)),
             )
-    for (owner, name), function in METHODS.items():
-        if owner == on and name not in declared and isinstance(function, FunctionType):
-            if function.__name__ == "<lambda>":
-                blocks.append(f"def {name}(self: Shaped[OwnL, S2]) -> Absolute[OwnL, S2]: ...")
-            else:
-                blocks.append(_from_function(name, function, on))
-    return "\n".join(blocks)
+            for mixin, found in declared.items()
+        )
+    return {file: _formatted(text) for file, text in texts.items()}
 
 
-def declarations() -> str:
-    """The text of `wyrm/node/methods.py`."""
-    bodies = {on: methods(on) for on in ("Node", "IndexNode")}
-    used = set(re.findall(r"\w+", "\n".join(bodies.values())))
-    modules: dict[str, list[str]] = {}
-    for name, module in [(cls.__name__, cls.__module__) for cls in REGISTRY.values()] + [
-        (alias, f"wyrm.ops.{module}") for alias, module in _ALIASES.items()
-    ]:
-        if name in used and module.startswith("wyrm."):
-            modules.setdefault(module, []).append(name)
-    imports = "\n".join(f"    from {module} import {', '.join(names)}" for module, names in sorted(modules.items()))
-    text = _HEADER.replace("{imports}", imports)
-    for on, name in (("Node", "Methods"), ("IndexNode", "IndexMethods")):
-        body = "\n".join("        " + line for line in bodies[on].splitlines())
-        text += f'\n\nclass {name}:\n    """What ops give to `{on}`."""\n\n    __slots__ = ()\n\n    if TYPE_CHECKING:\n{body}\n'
-    formatted = subprocess.run(
-        [sys.executable, "-m", "ruff", "format", "-", "--stdin-filename", "methods.py", "--line-length", "200"],
-        input=text,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return formatted.stdout
+def _formatted(text: str) -> str:
+    """The text as the project's settings of ruff lay it out, imports sorted."""
+    place = ["--stdin-filename", str(folder() / "declared.py"), "-"]
+    for command in (["check", "--quiet", "--fix", "--select", "I"], ["format"]):
+        finished = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, *place], input=text, capture_output=True, text=True, check=True
+        )
+        text = finished.stdout
+    return text
 
 
-def target() -> Path:
-    """The file that is written."""
-    return Path(wyrm.ops.__file__).parents[1] / "node" / "methods.py"
+def folder() -> Path:
+    """Where the files are written."""
+    return Path(wyrm.node.__file__).parent
 
 
 if __name__ == "__main__":
-    target().write_text(declarations(), encoding="utf-8")
+    for file, text in declarations().items():
+        (folder() / file).write_text(text, encoding="utf-8")

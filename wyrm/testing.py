@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from wyrm.engine.reference import Runner
 from wyrm.errors import DTypeError, WyrmError
-from wyrm.grad.reverse import pull_back
+from wyrm.grad.reverse import pull_back, with_sizes
 from wyrm.node.base import describe
-from wyrm.node.leaves import Input, Parameter, as_constant
+from wyrm.node.leaves import Constant, Input, Parameter, as_constant
 from wyrm.node.node import Node
 
 
@@ -47,17 +47,20 @@ def check_grads(
     random = np.random.default_rng(seed)
     nodes: list[Node[Any, Any]] = [output]
     for current in range(1, order + 1):
-        weights = [as_constant(_away_from_zero(random, Runner([n]).run().value(n).shape), n.dtype) for n in nodes]
+        plan = Runner(nodes).run()
+        weights = [Constant(_away_from_zero(random, plan.value(n).shape), n.dims, dtype=n.dtype) for n in nodes]
         gradients = [
             _zeros_like(leaf) if gradient is None else gradient
             for leaf, gradient in zip(leaves, pull_back(nodes, weights, leaves), strict=True)
         ]
+        gradients = with_sizes(gradients, nodes)
         _compare(nodes, weights, leaves, gradients, random, f"order {current}", step, rtol, atol)
         nodes = gradients
 
 
 def _away_from_zero(random: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
-    return random.uniform(0.5, 1.5, shape) * random.choice([-1.0, 1.0], shape)
+    values: NDArray[Any] = random.uniform(0.5, 1.5, shape) * random.choice([-1.0, 1.0], shape)
+    return values
 
 
 def _zeros_like(leaf: Node[Any, Any]) -> Node[Any, Any]:
@@ -98,9 +101,11 @@ def _compare(
             return number()
 
         # Richardson's extrapolation of two central differences: the error falls with the fourth power of the step.
-        near = (along(step) - along(-step)) / (2 * step)
-        far = (along(2 * step) - along(-2 * step)) / (4 * step)
-        leaf.set(start)
+        try:
+            near = (along(step) - along(-step)) / (2 * step)
+            far = (along(2 * step) - along(-2 * step)) / (4 * step)
+        finally:
+            leaf.set(start)
         measured = (4 * near - far) / 3
         scale = max(abs(expected), abs(measured), float(np.sum(np.abs(value * direction))))
         if not abs(measured - expected) <= atol + rtol * scale:

@@ -120,23 +120,27 @@ def test_fans_of_a_convolution_are_pytorchs() -> None:
 def test_they_are_values() -> None:
     assert init.Normal(0.1) == init.Normal(0.1) != init.Normal(0.2)
     assert repr(init.KaimingNormal(gain=1.0)) == "KaimingNormal(gain=1.0)"
-    assert len({init.Zeros(), init.Zeros()}) == 1
+    alike: list[Any] = [init.KaimingNormal(), init.KaimingUniform()]
+    assert alike[0] != alike[1]
+    assert len({init.Zeros(), init.Zeros(), init.XavierUniform(2.0), init.XavierUniform(2.0)}) == 2
 
 
 def test_they_are_frozen() -> None:
     with pytest.raises(FrozenInstanceError):
         init.Normal(0.1).mean = 2.0  # type: ignore[misc]  # the mistake that mypy finds
+    with pytest.raises(FrozenInstanceError):
+        init.XavierUniform().gain = 2.0  # type: ignore[misc]  # the mistake that mypy finds
 
 
 @pytest.mark.parametrize("gain", [0.0, -1.0, float("nan"), float("inf")])
 @pytest.mark.parametrize("kind", [init.XavierUniform, init.XavierNormal, init.KaimingUniform, init.KaimingNormal])
 def test_a_gain_that_is_not_above_zero_is_an_error(kind: Any, gain: float) -> None:
-    with pytest.raises(ValueError, match=r"gain is a finite number above 0\.0, not"):
+    with pytest.raises(ValueError, match=r"gain is a finite number above 0, not"):
         kind(gain=gain)
 
 
 def test_a_negative_standard_deviation_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"standard_deviation is a finite number of at least 0\.0, not -1\.0"):
+    with pytest.raises(ValueError, match=r"standard_deviation is a finite number of at least 0, not -1\.0"):
         init.Normal(-1.0)
 
 

@@ -103,11 +103,11 @@ def test_parameters_have_plain_names_and_the_layers_axes() -> None:
 
 
 def test_without_bias_there_is_one_parameter() -> None:
-    layer = wy.nn.Linear(4, 3, bias=False)
+    layer = wy.nn.Linear(4, 3, bias=False, seed=0, dtype=np.float64)
     assert layer.bias is None
     assert list(layer.named_parameters()) == ["weight"]
     x = np.ones((1, 4))
-    np.testing.assert_allclose(layer(wy.Constant(x, dtype=np.float32)).forward(), layer.weight.value.sum(0)[None])
+    np.testing.assert_allclose(layer(wy.Constant(x)).forward(), layer.weight.value.sum(0)[None])
 
 
 def test_the_bias_starts_at_zero_and_the_weight_within_its_bound() -> None:

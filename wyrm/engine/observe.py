@@ -35,10 +35,20 @@ class Timing:
 
 
 class Observer:
-    """What the engine reports to, node by node, while somebody watches."""
+    """What the engine reports to, node by node, while somebody watches; one within another watches for both."""
 
     def __init__(self, timing: Timing | None, check_nan: bool, check_infinity: bool) -> None:
-        self.timing, self.check_nan, self.check_infinity = timing, check_nan, check_infinity
+        within = observer()
+        self.timings: list[Timing] = [] if within is None else list(within.timings)
+        if timing is not None:
+            self.timings.append(timing)
+        self.check_nan: bool = check_nan or (within is not None and within.check_nan)
+        self.check_infinity: bool = check_infinity or (within is not None and within.check_infinity)
+
+    def time(self, node: BaseNode[Any, Any], seconds: float) -> None:
+        """Count one evaluation of a node."""
+        for timing in self.timings:
+            timing.add(node, seconds)
 
     def check(self, node: BaseNode[Any, Any], value: Any, operands: list[Any]) -> None:
         """`NotFinite` where the value of `node` has what is watched for."""

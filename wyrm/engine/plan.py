@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from wyrm.engine.numpy_functions import Scratch, formula_steps
 from wyrm.engine.observe import Observer
-from wyrm.node.base import BaseNode
+from wyrm.errors import ShapeError, WyrmError
+from wyrm.node.base import BaseNode, explain
 from wyrm.node.storage import Storage, bound_array, is_leaf, stored, tick
 from wyrm.ops.comparison import StopGradient
 from wyrm.ops.shape import IndexReshape, Rearrangement
@@ -27,14 +28,15 @@ _KEPT_PROGRAMS = 8
 
 
 class Cell:
-    """The value of one node, and when it last may have changed."""
+    """The value of one node, and when it last may have changed; `owner` made it, `shared` tells that others use it."""
 
-    __slots__ = ("owner", "stamp", "value")
+    __slots__ = ("owner", "shared", "stamp", "value")
 
     def __init__(self, value: Any, owner: weakref.ref[Plan]) -> None:
         self.value: Any = value
         self.stamp = 0
         self.owner = owner
+        self.shared = False
 
 
 class _Stage:
@@ -52,56 +54,98 @@ class Plan:
     """Arrays for every node of a schedule and the calls that fill them.
 
     `stages` are groups of outputs; running a stage computes what its outputs need and no earlier stage has. Values of
-    nodes that another live plan computes too are shared with it, and then checked one by one for their age.
+    nodes that another live plan computes too, under the same sizes, are shared with it, and then checked one by one
+    for their age.
     """
+
+    # How often a plan took nodes from another one that still lives, for that one to take them back.
+    taken = 0
 
     def __init__(self, schedule: Schedule, stages: Sequence[Sequence[BaseNode[Any, Any]]]) -> None:
         self.schedule = schedule
-        sizes = schedule.bind()
+        self.sizes = schedule.bind()
         self._order, self.stages = _by_stage(schedule, stages)
         self.position = {node: i for i, node in enumerate(self._order)}
         self.parents = [[self.position[parent] for parent in schedule.parents(node)] for node in self._order]
         self.leaves: list[tuple[int, Storage, NDArray[Any]]] = [
             (i, stored(node), bound_array(node)) for i, node in enumerate(self._order) if is_leaf(node)
         ]
-        self._shared = False
+        self._seen = -1
+        self._partners: list[weakref.ref[Plan]] = []
         self._scratch = Scratch()
         self._dense: dict[int, Cell] = {}
-        owner = weakref.ref(self)
+        self._reference = weakref.ref(self)
         self.cells: list[Cell] = []
         self.calls: list[list[_Call]] = []
         for i, node in enumerate(self._order):
-            shape = schedule.shape(node, sizes)
+            cell, calls = Cell(None, self._reference), list[_Call]()
             if is_leaf(node):
-                cell, calls = Cell(bound_array(node), owner), []
+                cell.value = bound_array(node)
             else:
-                cell = self._adopt(node, shape) or Cell(None, owner)
-                calls = self._calls(node, i, shape, cell)
+                cell, calls = self._prepare(node, i, schedule.shape(node, self.sizes))
             self.cells.append(cell)
             self.calls.append(calls)
 
-    def _adopt(self, node: BaseNode[Any, Any], shape: tuple[int, ...]) -> Cell | None:
+    # --- sharing --------------------------------------------------------------------------------------------------
+
+    def _adopt(self, node: BaseNode[Any, Any], shape: tuple[int, ...], view: NDArray[Any] | None = None) -> Cell | None:
         """The cell that another live plan has for this node, which from now on both mind the age of."""
         cell: Cell | None = node._cell
-        if cell is None or isinstance(node, _VIEWS):
+        other = None if cell is None else cell.owner()
+        if cell is None or other is None or cell.value is None or tuple(cell.value.shape) != shape:
             return None
-        other = cell.owner()
-        if other is None or cell.value is None or tuple(cell.value.shape) != shape:
+        if isinstance(node, _VIEWS) and not _same_view(cell.value, view):
             return None
-        other._share()
-        self._share()
+        # Sizes count as much as data: a sum over the batch of a constant is of the same shape for every batch.
+        if any(other.sizes.get(name, size) != size for name, size in self.sizes.items()):
+            return None
+        cell.shared = True
+        if self._reference not in other._partners:
+            for plan, partner in ((self, other), (other, self)):
+                if not plan._has_partners():
+                    plan._stamp()
+                plan._partners.append(partner._reference)
         return cell
 
-    def _share(self) -> None:
-        if not self._shared:
-            self._shared = True
-            for stage in self.stages:
-                for i in range(stage.start, stage.stop):
-                    if i < len(self.cells):
-                        self.cells[i].stamp = max(self.cells[i].stamp, stage.ran_at)
+    def _has_partners(self) -> bool:
+        """Whether another live plan uses some of these cells."""
+        if self._partners:
+            self._partners = [partner for partner in self._partners if partner() is not None]
+        return bool(self._partners)
 
-    def _calls(self, node: BaseNode[Any, Any], i: int, shape: tuple[int, ...], cell: Cell) -> list[_Call]:
-        """The calls that compute a node into its cell, whose array is made here where it has none."""
+    def _stamp(self) -> None:
+        """Give the cells their age, which a plan on its own does not keep."""
+        for stage in self.stages:
+            for cell in islice(self.cells, stage.start, stage.stop):
+                cell.stamp = max(cell.stamp, stage.ran_at)
+
+    def activate(self) -> None:
+        """Let `node.value` read from this plan."""
+        if self._seen != Plan.taken:
+            for node, representative in self.schedule.representative.items():
+                if not is_leaf(node):
+                    self._lend(node, self.cells[self.position[representative]])
+            self._seen = Plan.taken
+
+    def stand_in(self, node: BaseNode[Any, Any], twin: BaseNode[Any, Any]) -> None:
+        """Let `node.value` read what this plan has for `twin`."""
+        cell = self.cells[self.position[self.schedule.representative[twin]]]
+        if node._cell is not cell and not is_leaf(node):
+            self._lend(node, cell)
+            self._seen = Plan.taken
+
+    @staticmethod
+    def _lend(node: BaseNode[Any, Any], cell: Cell) -> None:
+        held = node._cell
+        if held is not cell:
+            if held is not None and (held.shared or held.owner() is not None):
+                Plan.taken += 1
+            object.__setattr__(node, "_cell", cell)
+
+    # --- preparation ----------------------------------------------------------------------------------------------
+
+    def _prepare(self, node: BaseNode[Any, Any], i: int, shape: tuple[int, ...]) -> tuple[Cell, list[_Call]]:
+        """The cell of a node, its array made here unless another plan has one, and the calls that compute it."""
         calls: list[_Call] = []
         operands = [self.cells[p] for p in self.parents[i]]
         if not node.takes_rows:
@@ -109,25 +153,25 @@ class Plan:
                 self._as_dense(p, operand, calls) if self._order[p].gives_rows else operand
                 for p, operand in zip(self.parents[i], operands, strict=True)
             ]
-        if node.gives_rows:
-            return [*calls, _Evaluate(node, operands, shape, cell)]
         if isinstance(node, _VIEWS):
             view = node.evaluate(np, *(operand.value for operand in operands), shape=shape)
             if np.may_share_memory(view, operands[0].value):
-                cell.value = view
-                return calls
+                return self._adopt(node, shape, view) or Cell(view, self._reference), calls
+        cell = self._adopt(node, shape) or Cell(None, self._reference)
+        if node.gives_rows:
+            return cell, [*calls, _Evaluate(node, operands, shape, cell)]
         if cell.value is None:
             cell.value = np.empty(shape, node.dtype)
         if node.formula is not None:
-            return calls + formula_steps(node, [operand.value for operand in operands], cell.value, self._scratch)
-        return [*calls, _EvaluateInto(node, operands, shape, cell.value)]
+            steps = formula_steps(node, [operand.value for operand in operands], cell.value, self._scratch)
+            return cell, calls + steps
+        return cell, [*calls, _EvaluateInto(node, operands, shape, cell.value)]
 
     def _as_dense(self, position: int, rows: Cell, calls: list[_Call]) -> Cell:
         """The dense form of a row-sparse operand."""
         if position not in self._dense:
             node = self._order[position]
-            shape = tuple(int(axis) for axis in node.dims)
-            self._dense[position] = Cell(np.empty(shape, node.dtype), rows.owner)
+            self._dense[position] = Cell(np.empty(self.schedule.shape(node, self.sizes), node.dtype), rows.owner)
         dense = self._dense[position]
 
         def fill() -> None:
@@ -154,7 +198,7 @@ class Plan:
         with np.errstate(all="ignore"):
             if observer is not None:
                 self._run_observed(stage, observer)
-            elif self._shared:
+            elif self._partners and self._has_partners():
                 self._run_by_age(stage, now)
             elif ran_at == 0:
                 for calls in islice(self.calls, stage.start, stage.stop):
@@ -210,14 +254,8 @@ class Plan:
             self.cells[i].stamp = now
             if is_leaf(self._order[i]):
                 continue
-            if observer.timing is not None:
-                observer.timing.add(self._order[i], seconds)
+            observer.time(self._order[i], seconds)
             observer.check(self._order[i], self.cells[i].value, [self.cells[p].value for p in self.parents[i]])
-
-    def activate(self) -> None:
-        """Let `node.value` read from this plan."""
-        for node, representative in self.schedule.representative.items():
-            object.__setattr__(node, "_cell", self.cells[self.position[representative]])
 
     def value(self, node: BaseNode[Any, Any]) -> Any:
         """The value of a node of the schedule."""
@@ -239,16 +277,43 @@ class _Evaluate:
 class _EvaluateInto:
     """A call that copies the result of an op into its array."""
 
-    __slots__ = ("node", "operands", "out", "shape")
+    __slots__ = ("arrays", "cells", "node", "out", "shape")
 
     def __init__(
         self, node: BaseNode[Any, Any], operands: list[Cell], shape: tuple[int, ...], out: NDArray[Any]
     ) -> None:
-        self.node, self.operands, self.shape, self.out = node, operands, shape, out
+        self.node, self.shape, self.out = node, shape, out
+        # Row-sparse operands are other objects after every run, arrays stay.
+        self.cells = operands if node.takes_rows else None
+        self.arrays = [] if node.takes_rows else [_read_only(operand.value) for operand in operands]
 
     def __call__(self) -> None:
-        result = self.node.evaluate(np, *[operand.value for operand in self.operands], shape=self.shape)
+        arrays = self.arrays if self.cells is None else [cell.value for cell in self.cells]
+        try:
+            result = self.node.evaluate(np, *arrays, shape=self.shape)
+        except Exception as error:
+            if not isinstance(error, WyrmError):
+                error.add_note(explain(self.node, f"failed with {type(error).__name__}"))
+            raise
+        if getattr(result, "shape", ()) != self.shape:
+            raise ShapeError(
+                explain(self.node, f"evaluate gave shape {np.shape(result)}, shape_rule says {self.shape} in this run")
+            )
         np.copyto(self.out, result)
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _same_view(value: Any, view: NDArray[Any] | None) -> bool:
+    """Whether `value` is the same view as `view`; where that is None, whether it is no view at all."""
+    if view is None:
+        return getattr(value, "base", None) is None
+    same: bool = value.__array_interface__ == view.__array_interface__
+    return same
 
 
 def _by_stage(

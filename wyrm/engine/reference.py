@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,13 @@ from numpy.typing import NDArray
 
 from wyrm.engine.observe import observer
 from wyrm.engine.plan import Plan
-from wyrm.errors import NotDifferentiable, NotSet, ShapeError
+from wyrm.errors import NotDifferentiable, NotSet, ShapeError, UnusedParameter
 from wyrm.grad.reverse import pull_back
-from wyrm.node.base import BaseNode, describe
+from wyrm.node.base import BaseNode, describe, made_at
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
 from wyrm.node.storage import Storage, is_leaf, stored
-from wyrm.ops.random import STEP, advance_step
+from wyrm.ops.random import STEP, advance_step, at_step, step_is_announced
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import axis_size
 from wyrm.types.rows import RowSparse
@@ -36,20 +37,18 @@ class Runner:
             stored(leaf) for leaf in self.schedule.leaves if any(axis_size(axis) is None for axis in leaf.dims)
         ]
         self._plans: dict[tuple[Any, ...], Plan] = {}
-        self._active: Plan | None = None
+        self._last: Plan | None = None
 
     def plan(self) -> Plan:
         """The plan for the sizes of the data that is bound now."""
         key = tuple([None if s.array is None else s.array.shape for s in self.dynamic])
         plan = self._plans.get(key)
-        if plan is None:
-            plan = Plan(self.schedule, self.stages)
+        if plan is None or plan is not self._last:
+            plan = self._plans.pop(key, None) or Plan(self.schedule, self.stages)
             if len(self._plans) >= _KEPT_PLANS:
                 self._plans.pop(next(iter(self._plans)))
-            self._plans[key] = plan
-        if plan is not self._active:
-            self._active = plan
-            plan.activate()
+            self._plans[key] = self._last = plan  # the last used come last
+        plan.activate()
         return plan
 
     def run(self, stage: int = 0) -> Plan:
@@ -59,15 +58,51 @@ class Runner:
         return plan
 
 
-class _Backward:
+class _Forward:
+    """How to run one node.
+
+    It runs a twin of the node, so that nothing here refers to the node itself, which holds this: without a cycle, what
+    a graph holds is freed as soon as nobody uses it.
+    """
+
+    def __init__(self, node: BaseNode[Any, Any]) -> None:
+        self.twin = _twin(node)
+        self.runner = Runner([self.twin])
+        self.step: int | None = None  # what its random nodes drew for last
+
+    def run(self, node: BaseNode[Any, Any], stage: int = 0) -> Plan:
+        """Bring one stage up to date, for `node` to read from."""
+        if self.twin._cell is not node._cell:
+            object.__setattr__(self.twin, "_cell", node._cell)
+        plan = self.runner.run(stage)
+        plan.stand_in(node, self.twin)
+        return plan
+
+
+def _twin(node: BaseNode[Any, Any]) -> Any:
+    """The same operation on the same parents."""
+    if is_leaf(node):
+        return node
+    with made_at(node.site):
+        return type(node).rebuild(node.parents, node.attribute_values(), node.name)
+
+
+class _Backward(_Forward):
     """Forward and backward of one loss: the first stage computes the loss, the second the gradients."""
 
     def __init__(self, loss: Node[Any, Any]) -> None:
+        self.twin = _twin(loss)
         self.parameters = loss.parameters()
+        if not self.parameters:
+            raise UnusedParameter(
+                f"{describe(loss)} depends on no parameter, so backward() has nothing to add to; make a leaf a "
+                f"wy.Parameter, or take a gradient by others with wy.grad(loss, wrt)"
+            )
         self.weight = Input(1.0, name="weight", dtype=loss.dtype, finite=False)
-        found = pull_back([loss], [self.weight], self.parameters)
+        found = pull_back([self.twin], [self.weight], self.parameters)
         self.gradients = [gradient for gradient in found if gradient is not None]
-        self.runner = Runner([loss], self.gradients)
+        self.runner = Runner([self.twin], self.gradients)
+        self.step: int | None = None
 
 
 def _frozen(value: Any) -> NDArray[Any]:
@@ -75,14 +110,6 @@ def _frozen(value: Any) -> NDArray[Any]:
     array = value.dense() if isinstance(value, RowSparse) else np.array(value)
     array.flags.writeable = False
     return array
-
-
-def _runner(node: BaseNode[Any, Any]) -> Runner:
-    held = node._plan
-    if held is None:
-        held = Runner([node])
-        object.__setattr__(node, "_plan", held)
-    return held.runner if isinstance(held, _Backward) else held
 
 
 def value(node: BaseNode[Any, Any]) -> NDArray[Any]:
@@ -101,10 +128,13 @@ def forward(node: BaseNode[Any, Any]) -> NDArray[Any]:
     """Compute a node, only what changed since the last time."""
     if is_leaf(node):
         return value(node)
-    runner = _runner(node)
-    if runner.random:
-        advance_step()
-    return _frozen(runner.run().value(node))
+    held: _Forward | None = node._plan
+    if held is None:
+        held = _Forward(node)
+        object.__setattr__(node, "_plan", held)
+    if held.runner.random:
+        held.step = advance_step()
+    return _frozen(held.run(node).value(held.twin))
 
 
 def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
@@ -116,16 +146,22 @@ def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
         )
     if loss.dtype.kind != "f":
         raise NotDifferentiable(f"{describe(loss)} is {loss.dtype}; only float32 and float64 have gradients")
-    held = loss._plan
-    if not isinstance(held, _Backward):
-        if held is None and STEP in Schedule([loss]).leaves:
-            advance_step()
+    previous = loss._plan  # kept until the new plan has run, which takes over the values that are computed already
+    if isinstance(previous, _Backward):
+        held = previous
+    else:
         held = _Backward(loss)
+        held.step = None if previous is None else previous.step
         object.__setattr__(loss, "_plan", held)
-    if float(stored(held.weight).array) != float(weight):  # type: ignore[arg-type]  # the weight always holds a number
-        held.weight.set(weight)
-    held.runner.run(0)
-    plan = held.runner.run(1)
+    if held.runner.random and (held.step is None or step_is_announced()):
+        held.step = advance_step()
+    given = loss.dtype.type(weight)
+    if stored(held.weight).array != given:
+        held.weight.set(given)
+    # The masks of the last forward(), even if another graph has moved on to other steps since.
+    with nullcontext() if held.step is None else at_step(held.step):
+        held.run(loss, 0)
+        plan = held.run(loss, 1)
     for parameter, gradient in zip(held.parameters, held.gradients, strict=True):
         accumulate(parameter, plan.value(gradient))
 
@@ -138,7 +174,8 @@ def accumulate(parameter: Parameter[Any], gradient: NDArray[Any] | RowSparse) ->
         if held is None:
             storage.gradient = RowSparse(gradient.rows.copy(), gradient.values.copy(), gradient.shape)
         elif isinstance(held, RowSparse):
-            storage.gradient = held.joined(gradient)
+            joined = held.joined(gradient)
+            storage.gradient = joined if len(joined.rows) <= joined.shape[0] else joined.summed()
         else:
             gradient.add_to(held)
     elif held is None:

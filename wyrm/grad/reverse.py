@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
+import numpy as np
 from typing_extensions import TypeVar
 
-from wyrm.errors import NotDifferentiable, ShapeError, UnusedParameter
+from wyrm.errors import DTypeError, NotDifferentiable, ShapeError, UnusedParameter
 from wyrm.node.base import ZERO, BaseNode, Undefined, describe, explain, format_dims, label, made_at
-from wyrm.node.leaves import Input, as_constant
+from wyrm.node.leaves import Constant, Input, as_constant
 from wyrm.node.node import Node, Tensor
+from wyrm.node.storage import is_leaf
 from wyrm.node.traversal import topological_order
 from wyrm.ops.index import JoinRows
 from wyrm.ops.reduction import Sum
-from wyrm.ops.shape import BroadcastTo, Reshape
-from wyrm.types.dims import Dims, axis_size
+from wyrm.ops.shape import BroadcastTo, Reshape, WithSizes
+from wyrm.types.dims import Dim, Dims, axis_size, open_axes, unify
 
 S = TypeVar("S")
 
@@ -26,7 +28,16 @@ def unbroadcast(gradient: Node[Any, Any], dims: Dims) -> Node[Any, Any]:
     if have == dims:
         return gradient
     extra = len(have) - len(dims)
-    repeated = [i + extra for i, axis in enumerate(dims) if axis_size(axis) == 1 and axis_size(have[i + extra]) != 1]
+    if extra < 0:
+        raise ShapeError(f"{format_dims(have)} has fewer axes than {format_dims(dims)}")
+    repeated = []
+    for i, (axis, found) in enumerate(zip(dims, have[extra:], strict=True), extra):
+        size, size_found = axis_size(axis), axis_size(found)
+        if size == 1:
+            if size_found != 1:
+                repeated.append(i)
+        elif size != size_found or size is None:
+            unify(axis, found)
     axes = (*range(extra), *repeated)
     if not axes:
         return gradient
@@ -60,9 +71,13 @@ def _contribution(node: BaseNode[Any, Any], position: int, gradient: Any) -> Nod
         raise NotDifferentiable(
             explain(node, f"vjp returned {gradient!r} for {label(parent)}; return a node, wyrm.ZERO or wyrm.Undefined")
         )
+    if parent.dtype.kind == "f" and gradient.dtype != parent.dtype:
+        raise DTypeError(
+            explain(node, f"vjp returned a gradient of {gradient.dtype} for {label(parent)}, which is {parent.dtype}")
+        )
     try:
         return unbroadcast(gradient, parent.dims)
-    except (ShapeError, IndexError):
+    except ShapeError:
         raise ShapeError(
             explain(
                 node,
@@ -96,12 +111,19 @@ def pull_back(
             if leading.isdisjoint(node.parents):
                 continue
             parts = node.vjp(gradient)
+            if not isinstance(parts, tuple):
+                raise NotDifferentiable(explain(node, f"vjp returned {parts!r}; return a tuple, one for each parent"))
             if len(parts) != len(node.parents):
                 raise NotDifferentiable(
                     explain(node, f"vjp returned {len(parts)} gradients for {len(node.parents)} parents")
                 )
             for position, parent in enumerate(node.parents):
-                if parent in leading:
+                if parent in leading and position in node.derived:
+                    if parent in wanted:
+                        raise NotDifferentiable(
+                            explain(node, f"no gradient by {label(parent)}, which is computed from another operand")
+                        )
+                elif parent in leading:
                     part = _contribution(node, position, parts[position])
                     if part is not None:
                         contributions.setdefault(parent, []).append(part)
@@ -114,8 +136,45 @@ def _zeros(node: BaseNode[Any, Any]) -> Node[Any, Any]:
     return BroadcastTo(as_constant(0.0, node.dtype), node.dims)
 
 
+def with_sizes(gradients: Sequence[Node[Any, Any]], outputs: Sequence[Node[Any, Any]]) -> list[Node[Any, Any]]:
+    """The gradients, each a graph that binds all of its axes.
+
+    The gradient of `x.sum()` repeats a number along the axes of `x` and needs nothing else of it; where such an axis
+    has its size from the data, the gradient is given the leaf that binds it.
+    """
+    binders: dict[type[Dim], BaseNode[Any, Any]] = {}
+    for leaf in topological_order(outputs):
+        if is_leaf(leaf):
+            for axis in leaf.dims:
+                if isinstance(axis, Dim) and axis.size is None:
+                    binders.setdefault(type(axis), leaf)
+    if not binders:
+        return list(gradients)
+    flag = {name: 1 << i for i, name in enumerate(binders)}
+    missing: dict[BaseNode[Any, Any], tuple[int, int]] = {}  # for each node the axes below it: to bind, and bound
+    for node in topological_order(gradients):
+        own = 0
+        for axis in open_axes(node.dims):
+            own |= flag.get(axis, 0)
+        used, bound = own, own if is_leaf(node) else 0
+        for parent in node.parents:
+            used, bound = used | missing[parent][0], bound | missing[parent][1]
+        missing[node] = used, bound
+    result = []
+    for gradient in gradients:
+        used, bound = missing[gradient]
+        leaves = {leaf: None for name, leaf in binders.items() if used & ~bound & flag[name]}
+        result.append(WithSizes(gradient, leaves) if leaves else gradient)
+    return result
+
+
 def _check(output: Node[Any, Any], wrt: Iterable[Node[Any, Any]]) -> list[Node[Any, Any]]:
-    nodes = list(wrt)
+    if not isinstance(output, BaseNode):
+        raise TypeError(f"a gradient is taken of a node, not of {type(output).__name__}")
+    try:
+        nodes = list(wrt)
+    except TypeError:
+        raise TypeError(f"a gradient is taken by a node or by several, not by {type(wrt).__name__}") from None
     if output.dtype.kind != "f":
         raise NotDifferentiable(f"{describe(output)} is {output.dtype}; only float32 and float64 have gradients")
     for node in nodes:
@@ -142,6 +201,7 @@ def _answer(
             f"or pass allow_unused=True for zeros"
         )
     result = [_zeros(node) if g is None else g for node, g in zip(nodes, gradients, strict=True)]
+    result = with_sizes(result, [output])
     return result[0] if single else result
 
 
@@ -165,6 +225,8 @@ def grad(loss: Node[Any, Any], wrt: Any = None, *, allow_unused: bool = False) -
     >>> grad(grad(x * x, x), x).forward().item()
     2.0
     """
+    if not isinstance(loss, BaseNode):
+        raise TypeError(f"grad takes a node, not {type(loss).__name__}")
     if len(loss.dims) != 0:
         raise ShapeError(
             f"grad takes a scalar, not {describe(loss)}: reduce it with .sum() or .mean(), or weight its elements "
@@ -185,7 +247,16 @@ def value_and_grad(loss: Node[Any, Any], wrt: Any = None, *, allow_unused: bool 
 
 
 def _weights(output: Node[Any, Any], given: Any, what: str) -> Node[Any, Any]:
-    node = given if isinstance(given, Node) else as_constant(given, output.dtype)
+    if isinstance(given, Node):
+        node = given
+    else:
+        array = np.asarray(given)
+        fits = len(output.dims) == array.ndim and all(
+            axis_size(axis) in (None, size) for axis, size in zip(output.dims, array.shape, strict=True)
+        )
+        if fits:
+            return Constant(array, output.dims, dtype=output.dtype)
+        node = as_constant(array, output.dtype)
     if [axis_size(a) for a in node.dims] != [axis_size(a) for a in output.dims]:
         raise ShapeError(f"the {what} has the shape of {describe(output)}, not {format_dims(node.dims)}")
     return node
@@ -225,4 +296,4 @@ def jvp(output: Node[Any, Any], wrt: Any, tangent: Any) -> Node[Any, Any]:
         total = part if total is None else total + part
     assert total is not None
     (result,) = pull_back([total], [as_constant(1.0, output.dtype)], [cotangent])
-    return _zeros(output) if result is None else result
+    return with_sizes([_zeros(output) if result is None else result], [output])[0]

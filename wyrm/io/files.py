@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,15 +23,15 @@ def replacing(path: FilePath) -> Iterator[Path]:
     file has the permissions of the one it replaces.
     """
     target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    temporary = target.with_name(f".wyrm-{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         try:
             # Made here, to fail before any work where the directory is missing or locked.
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            mode = stat.S_IMODE((target if target.exists() else temporary).stat().st_mode)
             yield temporary
             _flush(temporary)
-            if target.is_file():
-                shutil.copymode(target, temporary)
+            temporary.chmod(mode)  # whoever wrote it may have made it anew
             temporary.replace(target)
         except BaseException:
             temporary.unlink(missing_ok=True)

@@ -27,9 +27,9 @@ def bce(probability: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
     """Binary cross-entropy of probabilities, `-(t * log(p) + (1 - t) * log(1 - p))`.
 
     `probability` lies between 0 and 1, as does `target`, a node or an array of the same shape; a mask counts as 0 and
-    1. Logarithms go no lower than -100 (in float32, -87): where a probability is 0 or 1, the loss is finite and the
-    gradient of the logarithm 0. Where the probability is a sigmoid, `bce_with_logits` is exact. Reductions are those
-    of `mse`.
+    1. Logarithms go no lower than -100 (in float32, -87), so that the loss is finite where a probability is 0 or 1; the
+    gradient of a certain mistake is 0. A number outside that range counts as the nearest probability. Where the
+    probability is a sigmoid, `bce_with_logits` is exact. Reductions are those of `mse`.
 
     Raises:
         ShapeError: the shapes differ.
@@ -43,9 +43,9 @@ def bce(probability: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
     probability, target = same_axes("bce", "probabilities", probability=probability, target=target)
     kind = np.finfo(probability.dtype)
     least = max(math.exp(-100.0), float(kind.tiny))
-    if_yes = -probability.clip(min=least).log()
+    if_yes = -probability.clip(least, 1.0).log()
     # log1p keeps the digits of a small probability; no float lies between 1 and 1 - epsneg, where it would be -inf.
-    below_one = probability.clip(max=1.0 - float(kind.epsneg))
+    below_one = probability.clip(0.0, 1.0 - float(kind.epsneg))
     if_no = where(probability < 1.0, -(-below_one).log1p(), -math.log(least))
     return reduced(target * if_yes + (1.0 - target) * if_no, reduction)
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-Seed = int | np.random.Generator
+if TYPE_CHECKING:  # naming the generator at run time would import all of numpy.random together with wyrm
+    Seed: TypeAlias = int | np.random.Generator
 
 
 class Initializer(Protocol):
@@ -42,12 +43,10 @@ def fans(shape: tuple[int, ...]) -> tuple[int, int]:
     return window * shape[-2], window * shape[-1]
 
 
-def _finite(name: str, value: float, *, above: float = -math.inf, least: float = -math.inf) -> None:
-    if not (math.isfinite(value) and value > above and value >= least):
-        range_ = (
-            "" if above == least == -math.inf else f" {'above' if above > least else 'of at least'} {max(above, least)}"
-        )
-        raise ValueError(f"{name} is a finite number{range_}, not {value}")
+def _check(name: str, value: float, rule: str = "", holds: bool = True) -> None:
+    """`ValueError` unless the option is finite and its own rule holds."""
+    if not (math.isfinite(value) and holds):
+        raise ValueError(f"{name} is a finite number{rule}, not {value}")
 
 
 def _uniform(low: float, high: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> NDArray[Any]:
@@ -69,7 +68,7 @@ class Constant:
     value: float
 
     def __post_init__(self) -> None:
-        _finite("value", self.value)
+        _check("value", self.value)
 
     def __call__(self, shape: tuple[int, ...], seed: Seed = 0, dtype: DTypeLike = np.float32) -> NDArray[Any]:
         return np.full(shape, self.value, dtype)
@@ -99,8 +98,8 @@ class Uniform:
     high: float
 
     def __post_init__(self) -> None:
-        _finite("low", self.low)
-        _finite("high", self.high, least=self.low)
+        _check("low", self.low)
+        _check("high", self.high, f" of at least {self.low}", self.high >= self.low)
 
     def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> NDArray[Any]:
         return _uniform(self.low, self.high, shape, seed, dtype)
@@ -118,27 +117,27 @@ class Normal:
     mean: float = 0.0
 
     def __post_init__(self) -> None:
-        _finite("standard_deviation", self.standard_deviation, least=0.0)
-        _finite("mean", self.mean)
+        _check("standard_deviation", self.standard_deviation, " of at least 0", self.standard_deviation >= 0.0)
+        _check("mean", self.mean)
 
     def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> NDArray[Any]:
         return _normal(self.mean, self.standard_deviation, shape, seed, dtype)
 
 
-@dataclass(frozen=True)
 class _Scaled:
     """Draws around 0 with a standard deviation that the shape gives; `gain`, above 0, multiplies it."""
 
     gain: float
 
     def __post_init__(self) -> None:
-        _finite("gain", self.gain, above=0.0)
+        _check("gain", self.gain, " above 0", self.gain > 0.0)
 
     def standard_deviation(self, shape: tuple[int, ...]) -> float:
         """The standard deviation of the elements of an array of this shape."""
         raise NotImplementedError
 
 
+# The two below make their subclasses dataclasses as well: what `dataclass` writes suits those as it is.
 @dataclass(frozen=True)
 class _Xavier(_Scaled):
     gain: float = 1.0
@@ -156,7 +155,6 @@ class _Kaiming(_Scaled):
         return self.gain / math.sqrt(max(fans(shape)[0], 1))
 
 
-@dataclass(frozen=True)
 class XavierUniform(_Xavier):
     """Uniform within `gain * sqrt(6 / (fan_in + fan_out))` of 0, which keeps the size of signals and of gradients.
 
@@ -172,7 +170,6 @@ class XavierUniform(_Xavier):
         return _uniform(-bound, bound, shape, seed, dtype)
 
 
-@dataclass(frozen=True)
 class XavierNormal(_Xavier):
     """Normal with standard deviation `gain * sqrt(2 / (fan_in + fan_out))`; see `XavierUniform`.
 
@@ -184,7 +181,6 @@ class XavierNormal(_Xavier):
         return _normal(0.0, self.standard_deviation(shape), shape, seed, dtype)
 
 
-@dataclass(frozen=True)
 class KaimingUniform(_Kaiming):
     """Uniform within `gain * sqrt(3 / fan_in)` of 0, which keeps the size of signals through layers with ReLU.
 
@@ -200,7 +196,6 @@ class KaimingUniform(_Kaiming):
         return _uniform(-bound, bound, shape, seed, dtype)
 
 
-@dataclass(frozen=True)
 class KaimingNormal(_Kaiming):
     """Normal with standard deviation `gain / sqrt(fan_in)`; see `KaimingUniform`.
 

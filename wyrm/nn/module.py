@@ -24,23 +24,27 @@ def _members(value: Any, path: str) -> Sequence[tuple[str, Any]]:
     return ()
 
 
-def _walk(root: Module) -> Iterator[tuple[str, Any]]:
-    """The modules and parameters under `root`, each once and with its first path, in the order of definition.
+def _walk(root: Any) -> Iterator[tuple[str, Any, str]]:
+    """The modules and parameters under `root` in the order of definition, each with its path and its first path.
 
-    The walk keeps its own stack, so that neither depth nor a cycle is a limit.
+    One that is met again, under another path, is not entered again. The walk keeps its own stack, so that neither depth
+    nor a cycle is a limit.
     """
-    seen: set[int] = set()
+    first: dict[int, str] = {}
     stack: list[tuple[str, Any]] = [("", root)]
     while stack:
         path, value = stack.pop()
-        if id(value) in seen:
-            continue
         if isinstance(value, Module | Parameter):
-            yield path, value
-        members = _members(value, path)
-        if members or isinstance(value, Parameter):
-            seen.add(id(value))
+            yield path, value, first.get(id(value), path)
+        members = () if id(value) in first else _members(value, path)
+        if members or isinstance(value, Module | Parameter):
+            first.setdefault(id(value), path)
         stack.extend(reversed(members))
+
+
+def _each(root: Any) -> Iterator[tuple[str, Any]]:
+    """The modules and parameters under `root`, each once, by their first paths."""
+    return ((path, value) for path, value, first in _walk(root) if path == first)
 
 
 def _shown(value: Any) -> str:
@@ -83,7 +87,7 @@ class Module:
         `1` and `"1"` of one dict have.
         """
         found: dict[str, Parameter[Any]] = {}
-        for path, value in _walk(self):
+        for path, value in _each(self):
             if isinstance(value, Parameter):
                 if path in found:
                     raise ValueError(
@@ -95,11 +99,11 @@ class Module:
 
     def parameters(self) -> list[Parameter[Any]]:
         """The parameters, each once, in the order of definition."""
-        return [value for _, value in _walk(self) if isinstance(value, Parameter)]
+        return [value for _, value in _each(self) if isinstance(value, Parameter)]
 
     def modules(self) -> list[Module]:
         """This module and those it holds, each once, in the order of definition."""
-        return [value for _, value in _walk(self) if isinstance(value, Module)]
+        return [value for _, value in _each(self) if isinstance(value, Module)]
 
     def train(self) -> Self:
         """Set `training` of this module and all it holds, for the graphs that are built from now on."""
@@ -115,7 +119,7 @@ class Module:
 
     def _set_training(self, training: bool) -> Self:
         # Not through `self.modules`, a name that a subclass may want for an attribute; found first, set after.
-        for module in [value for _, value in _walk(self) if isinstance(value, Module)]:
+        for module in [value for _, value in _each(self) if isinstance(value, Module)]:
             module.training = training
         return self
 
@@ -131,8 +135,9 @@ class Module:
         """The modules and parameters as an outline; a module with a `__repr__` of its own is shown by that."""
         lines = [type(self).__name__]
         skipped = None  # the path of a module that shows as much of its inside as it wants
-        for path, value in _walk(self):
+        for path, value, first in _walk(self):
             if path and not (skipped is not None and path.startswith(skipped)):
                 skipped = f"{path}." if _shows_itself(value) else None
-                lines.append(f"{path}: {_shown(value)}")
+                shared = path != first and any(isinstance(inner, Parameter) for _, inner in _each(value))
+                lines.append(f"{path}: {_shown(value)}" + (f", the same as {first or 'the whole'}" if shared else ""))
         return "\n".join(lines).replace("\n", "\n  ")

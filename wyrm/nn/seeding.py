@@ -7,8 +7,8 @@ import numpy as np
 from wyrm.errors import DTypeError
 
 # Each layer without a seed of its own takes the next child of this sequence: layers differ, and a script that makes
-# them in the same order makes them the same.
-_sequence = np.random.SeedSequence(0)
+# them in the same order makes them the same. None is that of seed 0, not made yet: it would import numpy.random.
+_sequence: np.random.SeedSequence | None = None
 
 
 def seed(number: int) -> None:
@@ -31,7 +31,12 @@ def seed(number: int) -> None:
 
 def generator(number: int | None = None) -> np.random.Generator:
     """The generator for one new layer: of its own seed, or without one the next of the script's."""
-    return np.random.default_rng(_sequence.spawn(1)[0] if number is None else _checked(number))
+    if number is not None:
+        return np.random.default_rng(_checked(number))
+    global _sequence
+    if _sequence is None:
+        _sequence = np.random.SeedSequence(0)
+    return np.random.default_rng(_sequence.spawn(1)[0])
 
 
 def _checked(number: int) -> int:

@@ -100,6 +100,10 @@ class BaseNode(Generic[P_co, S]):
     takes_rows: ClassVar[bool] = False
     # Whether the op's value is row-sparse.
     gives_rows: ClassVar[bool] = False
+    # Whether the elements are those of the only operand, all of them.
+    same_elements: ClassVar[bool] = False
+    # The positions of parents that are functions of other parents, whose gradient accounts for them.
+    derived: ClassVar[frozenset[int]] = frozenset()
 
     parents: P_co
     dims: S
@@ -112,11 +116,16 @@ class BaseNode(Generic[P_co, S]):
     def __init_subclass__(cls, *, abstract: bool = False, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         slots = [klass.__dict__.get("__slots__", ()) for klass in reversed(cls.__mro__) if klass not in _BASES]
-        cls.attributes = tuple(slot for names in slots for slot in names if not slot.startswith("_"))
+        names = [name for group in slots for name in ((group,) if isinstance(group, str) else group)]
+        cls.attributes = tuple(dict.fromkeys(name for name in names if not name.startswith("_")))
         if not abstract:
             register(cls)
 
     # --- what an op defines ---------------------------------------------------------------------------------------
+
+    @classmethod
+    def check_registration(cls) -> None:
+        """Raise `RegistrationError` where the class cannot be an op, before it is registered."""
 
     def shape_rule(self) -> Dims:
         """The axes of the result, from the parents' and the attributes; raises `ShapeError` with the reason."""
@@ -137,6 +146,11 @@ class BaseNode(Generic[P_co, S]):
     # --- construction ---------------------------------------------------------------------------------------------
 
     def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
+        if len(attributes) != len(self.attributes) or any(key not in self.attributes for key in attributes):
+            raise RegistrationError(
+                f"op {type(self).__name__} was constructed with the attributes ({', '.join(attributes)}), its public "
+                f"__slots__ are ({', '.join(self.attributes)}); name each static attribute in __slots__ and pass all"
+            )
         for key, value in attributes.items():
             _set(self, key, value)
         _set(self, "parents", parents)
@@ -149,6 +163,14 @@ class BaseNode(Generic[P_co, S]):
             _set(self, "dims", self.shape_rule())
         except (ShapeError, DTypeError) as error:
             raise type(error)(explain(self, str(error))) from None
+        except AttributeError:
+            strangers = [type(parent).__name__ for parent in parents if not isinstance(parent, BaseNode)]
+            if not strangers:
+                raise
+            raise TypeError(
+                f"{self.op_name()} takes nodes, not {', '.join(strangers)}: make a number or an array a node with "
+                f"wy.Constant(value)"
+            ) from None
 
     @classmethod
     def rebuild(cls, parents: tuple[Any, ...], attributes: dict[str, Any], name: str | None = None) -> Any:
@@ -200,6 +222,10 @@ class BaseNode(Generic[P_co, S]):
     def __setattr__(self, key: str, value: object) -> None:
         raise AttributeError(
             f"{describe(self)} is immutable, so {key} cannot be set: build a new node, "
+            f"or change what a leaf holds with .set(value); an op of your own passes its attributes to "
+            f"self._construct(parents, {key}={key})"
+            if key in self.attributes
+            else f"{describe(self)} is immutable, so {key} cannot be set: build a new node, "
             f"or change what a leaf holds with .set(value)"
         )
 
@@ -212,8 +238,43 @@ class BaseNode(Generic[P_co, S]):
             f"elements by a mask, or node.scatter_add(rows, values) to add to rows"
         )
 
+    def __iter__(self) -> Iterator[Any]:
+        dims: Any = self.dims
+        if not dims:
+            raise TypeError(f"{describe(self)} is a scalar and has no rows to go through")
+        size = axis_size(dims[0])
+        if size is None:
+            raise ShapeError(
+                f"{describe(self)}: the number of rows is known only when data is bound, so they cannot be gone "
+                f"through while the graph is built; work on all of them at once, or give the axis a size"
+            )
+        node: Any = self
+        return (node[row] for row in range(size))
+
+    def __contains__(self, value: object) -> NoReturn:
+        raise TypeError(
+            f"{describe(self)}: what it contains is known only when it is computed; compare its elements with "
+            f"node.equal(value), or ask 'value in node.value'"
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        raise TypeError(f"{describe(self)} is no array: compute it with node.forward(), or read node.value")
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> NoReturn:
+        name = function.__name__
+        instead = f"node.{name}(...), " if hasattr(self, name) else f"wyrm.{name}, " if name in _FUNCTIONS else ""
+        raise TypeError(
+            f"numpy.{name} takes arrays, not nodes: use {instead}another operator or method of the node, or "
+            f"numpy.{name} on node.value"
+        )
+
     def __copy__(self) -> Any:
         return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        from wyrm.node.pickling import copied
+
+        return copied(self, memo)
 
     def __reduce__(self) -> tuple[Any, ...]:
         from wyrm.node.pickling import flatten, restore
@@ -221,6 +282,8 @@ class BaseNode(Generic[P_co, S]):
         return restore, (flatten(self),)
 
 
+# The functions of NumPy that wyrm has as functions too.
+_FUNCTIONS = frozenset(["concatenate", "einsum", "stack", "where"])
 _BASES: set[type] = {BaseNode, Generic, object}
 REGISTRY: dict[str, type[BaseNode[Any, Any]]] = {}
 
@@ -242,7 +305,14 @@ def register(cls: type[BaseNode[Any, Any]]) -> None:
             f"op {cls.__name__} lacks {' and '.join(missing)}; every op has a shape rule, a meaning and a gradient "
             f"(return wyrm.ZERO or wyrm.Undefined(reason) where there is none)"
         )
-    REGISTRY[f"{cls.__module__}.{cls.__qualname__}"] = cls
+    cls.check_registration()
+    key = f"{cls.__module__}.{cls.__qualname__}"
+    previous = REGISTRY.get(key)  # the same class defined anew, as in a notebook, may take its methods again
+    for name in (cls.__dict__.get("method"), f"__{cls.__dict__.get('operator')}__"):
+        taken = name is not None and any(name in base.__dict__ for base in cls.__mro__[1:-1])
+        if taken and (previous is None or name not in (previous.method, f"__{previous.operator}__")):
+            raise RegistrationError(f"op {cls.__name__} is to be the method {name}, which nodes have already")
+    REGISTRY[key] = cls
 
 
 # --- words for messages ---------------------------------------------------------------------------------------------
@@ -255,15 +325,17 @@ def format_dims(dims: Dims) -> str:
 
 def label(node: BaseNode[Any, Any]) -> str:
     """A node's name, else its operation's."""
-    return node.name if node.name is not None else node.op_name()
+    name: str | None = getattr(node, "name", None)  # a message may be wanted before the node is whole
+    return name if name is not None else node.op_name()
 
 
 def describe(node: BaseNode[Any, Any]) -> str:
     """Name, axes and dtype, and the line that made it, as messages give them."""
     dims: Any = getattr(node, "dims", None)
     dtype = getattr(node, "dtype", None)
+    site = getattr(node, "site", None)
     known = "" if dims is None else f" {format_dims(dims)}"
-    return f"{label(node)}{known}{'' if dtype is None else f' {dtype}'} (at {node.site})"
+    return f"{label(node)}{known}{'' if dtype is None else f' {dtype}'}{'' if site is None else f' (at {site})'}"
 
 
 def explain(node: BaseNode[Any, Any], reason: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import TypeVar
 
-from wyrm.node.base import _BASES, S, _set, describe
+from wyrm.node.base import _BASES, S, _set
 from wyrm.node.leaves import restore_leaf
 from wyrm.node.node import IndexNode
 from wyrm.node.storage import Leaf, Storage, check_indices, check_shape, declared_dims, index_array, store
@@ -24,11 +24,14 @@ class _IndexLeaf(IndexNode[S], Leaf, Generic[S], abstract=True):
 
     def __init__(self, array: NDArray[Any] | None, dims: Any, name: str | None) -> None:
         _set(self, "_storage", Storage(array))
-        _set(self, "dims", declared_dims(array, dims, isinstance(self, IndexInput)))
+        _set(self, "dims", declared_dims(array, dims, isinstance(self, IndexInput), name or self.op_name()))
         self._construct((), name)
 
+    def _restore(self, array: NDArray[Any] | None, dims: Any, name: str | None, dtype: Any) -> None:
+        _IndexLeaf.__init__(self, array, dims, name)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return restore_leaf, (type(self), self._storage.array, self.dims, self.name, self.dtype, None)
+        return restore_leaf, (type(self), self._storage.array, self.dims, self.name, self.dtype, self.site, None)
 
 
 class IndexInput(_IndexLeaf[S], abstract=True):
@@ -71,14 +74,10 @@ class IndexInput(_IndexLeaf[S], abstract=True):
 
     def set(self, value: int | NDArray[np.integer[Any]] | list[int] | list[list[int]]) -> None:
         """Bind data; `ShapeError`, `DTypeError` or `IndexOutOfRange` before anything changes."""
-        array = index_array(value, describe(self))
+        array = index_array(value, self)
         check_shape(self, array.shape)
-        alive = [(reference, size) for reference, size in self._storage.limits if reference() is not None]
-        self._storage.limits = alive
-        for reference, size in alive:
-            user = reference()
-            if user is not None:
-                check_indices(self, user, array, size)
+        for user, size in list((self._storage.limits or {}).items()):
+            check_indices(self, user, array, size)
         store(self._storage, array)
 
 

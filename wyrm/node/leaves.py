@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError
-from wyrm.node.base import _BASES, BaseNode, S, _set, describe
-from wyrm.node.node import IndexNode, Node
+from wyrm.node.base import _BASES, BaseNode, S, Site, _set, describe, made_at
+from wyrm.node.methods import ParameterMethods
+from wyrm.node.node import Node
 from wyrm.node.storage import FLOATS, Leaf, Storage, check_finite, check_shape, declared_dims, float_array, store
 from wyrm.types.dims import Dim, Dims
 from wyrm.types.rows import RowSparse
@@ -35,17 +36,28 @@ class _FloatLeaf(Node[tuple[()], S], Leaf, Generic[S], abstract=True):
     def __init__(self, array: NDArray[Any] | None, dims: Any, name: str | None, dtype: DTypeLike) -> None:
         _set(self, "_storage", Storage(array))
         _set(self, "dtype", np.dtype(dtype))
-        _set(self, "dims", declared_dims(array, dims, isinstance(self, Input)))
+        _set(self, "dims", declared_dims(array, dims, isinstance(self, Input), name or self.op_name()))
         self._construct((), name)
 
     def dtype_rule(self) -> np.dtype[Any]:
         return self.dtype
 
+    def _restore(self, array: NDArray[Any] | None, dims: Any, name: str | None, dtype: DTypeLike) -> None:
+        _FloatLeaf.__init__(self, array, dims, name, dtype)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return restore_leaf, (type(self), self._storage.array, self.dims, self.name, self.dtype, _extra(self))
+        return restore_leaf, (
+            type(self),
+            self._storage.array,
+            self.dims,
+            self.name,
+            self.dtype,
+            self.site,
+            _extra(self),
+        )
 
 
-class Parameter(_FloatLeaf[S], abstract=True):
+class Parameter(ParameterMethods, _FloatLeaf[S], abstract=True):
     """A trainable leaf: its array is what an optimizer changes, `gradient` what `backward()` adds to.
 
     `value` is copied: Python numbers become float32, NumPy arrays keep float32 or float64. `dims` names the axes; a
@@ -100,7 +112,8 @@ class Parameter(_FloatLeaf[S], abstract=True):
     def __init__(
         self, value: ArrayLike, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
-        array = float_array(value, dtype)
+        with np.errstate(over="ignore"):
+            array = float_array(value, dtype)
         if array.dtype.kind != "f":
             raise DTypeError(f"a parameter holds float32 or float64, not {array.dtype}")
         super().__init__(array, dims, name, array.dtype)
@@ -131,11 +144,14 @@ class Parameter(_FloatLeaf[S], abstract=True):
 
     @property
     def gradient(self) -> FloatArray:
-        """The gradient that `backward()` has added up, zeros before; dense, made anew where it is row-sparse."""
+        """The gradient that `backward()` has added up, zeros before: a dense copy, read-only as `value` is."""
         held = self._storage.gradient
         if held is None:
-            return np.zeros(self.shape, self.dtype)
-        return held.dense() if isinstance(held, RowSparse) else held
+            array: FloatArray = np.zeros(self.shape, self.dtype)
+        else:
+            array = held.dense() if isinstance(held, RowSparse) else held.copy()
+        array.flags.writeable = False
+        return array
 
     @property
     def row_gradient(self) -> RowSparse | None:
@@ -150,23 +166,6 @@ class Parameter(_FloatLeaf[S], abstract=True):
     def clear_gradient(self) -> None:
         """Set the gradient to zero."""
         self._storage.gradient = None
-
-    if TYPE_CHECKING:  # bound by wyrm.ops.index
-
-        @overload
-        def index(
-            self: Shaped[OwnL, tuple[Rows, Columns]], indices: IndexNode[Unknown]
-        ) -> Index[OwnL, IndexNode[Any], Any]: ...
-        @overload
-        def index(
-            self: Shaped[OwnL, tuple[Rows, Columns]], indices: IndexNode[tuple[*Bs]]
-        ) -> Index[OwnL, IndexNode[Any], tuple[*Bs, Columns]]: ...
-        @overload
-        def index(
-            self: Shaped[OwnL, tuple[Rows]], indices: IndexNode[tuple[*Bs]]
-        ) -> Index[OwnL, IndexNode[Any], tuple[*Bs]]: ...
-        def index(self, indices: Any) -> Any:
-            """The rows that `indices` choose; the gradient holds only those rows. `IndexOutOfRange` at `set`."""
 
 
 def _assign(leaf: Parameter[Any] | Input[Any], value: ArrayLike, finite: bool) -> None:
@@ -269,7 +268,8 @@ class Input(_FloatLeaf[S], abstract=True):
         finite: bool = True,
     ) -> None:
         _set(self, "_finite", finite)
-        array = None if value is None else float_array(value, dtype)
+        with np.errstate(over="ignore"):
+            array = None if value is None else float_array(value, dtype)
         kind = np.dtype(dtype if dtype is not None else np.float32) if array is None else array.dtype
         if kind not in (*FLOATS, np.dtype(np.bool_)):
             raise DTypeError(f"an input holds float32, float64 or bool, not {kind}; for integers use wy.IndexInput")
@@ -318,11 +318,23 @@ def _extra(leaf: _FloatLeaf[Any]) -> bool | None:
 
 
 def restore_leaf(
-    cls: type[Any], array: NDArray[Any] | None, dims: Dims, name: str | None, dtype: np.dtype[Any], finite: bool | None
+    cls: type[Any],
+    array: NDArray[Any] | None,
+    dims: Dims,
+    name: str | None,
+    dtype: np.dtype[Any],
+    site: Site,
+    finite: bool | None,
 ) -> BaseNode[Any, Any]:
-    keywords = {} if finite is None else {"dtype": dtype, "finite": finite}
-    leaf: BaseNode[Any, Any] = cls(array, dims, name=name, **keywords)
-    return leaf
+    """A leaf as it was, without the checks that new data passes: parameters that diverged are restored too."""
+    leaf: Any = object.__new__(cls)
+    if finite is not None:
+        _set(leaf, "_finite", finite)
+    held = None if array is None else np.array(array, order="C")
+    with made_at(site):
+        leaf._restore(held, dims, name, dtype)
+    restored: BaseNode[Any, Any] = leaf
+    return restored
 
 
 _BASES.add(_FloatLeaf)

@@ -9,6 +9,7 @@ from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.node.base import _BASES, BaseNode, P_co, S, describe
 from wyrm.node.methods import IndexMethods, Methods
+from wyrm.node.operators import Operators
 
 if TYPE_CHECKING:
     from wyrm.ops.shape import Transpose
@@ -20,7 +21,7 @@ OwnL = TypeVar("OwnL", bound="Node[Any, Any]", covariant=True)
 Bs = TypeVarTuple("Bs")
 
 
-class Node(Methods, BaseNode[P_co, S], Generic[P_co, S], abstract=True):
+class Node(Operators, Methods, BaseNode[P_co, S], Generic[P_co, S], abstract=True):
     """A node of the graph: `Node[Parents, Shape]`. Building one checks shapes and dtypes and computes nothing.
 
     `Parents` is the tuple of the parents' classes, exact one generation deep; `Shape` the tuple of the axes. Operators
@@ -100,6 +101,12 @@ class IndexNode(IndexMethods, BaseNode[Any, S], Generic[S], abstract=True):
         def forward(self) -> IntegerArray:
             """Compute the value, only what changed since the last time, and return it (read-only)."""
 
+    def __bool__(self) -> NoReturn:
+        raise TypeError(
+            f"{describe(self)} has no truth value while the graph is built: read what was computed, as in "
+            f"node.value.any()"
+        )
+
     def __len__(self) -> int:
         dims: Any = self.dims
         if not dims:
@@ -107,7 +114,7 @@ class IndexNode(IndexMethods, BaseNode[Any, S], Generic[S], abstract=True):
         return int(dims[0])
 
 
-_BASES.update((Node, IndexNode, Methods, IndexMethods))
+_BASES.update((Node, IndexNode, Operators, Methods, IndexMethods))
 
 # Tensor[Batch, Hidden]: parents erased, shape kept; what users write in signatures.
 Tensor = Node[Any, tuple[*Bs]]

@@ -25,6 +25,22 @@ def flatten(root: BaseNode[Any, Any]) -> list[BaseNode[Any, Any] | _Record]:
     return records
 
 
+def copied(root: BaseNode[Any, Any], memo: dict[int, Any]) -> BaseNode[Any, Any]:
+    """The graph under `root` on leaves of its own; what `memo` has already is not copied again."""
+    for node in topological_order([root]):
+        if id(node) in memo:
+            continue
+        if is_leaf(node):
+            make, arguments = node.__reduce__()
+            memo[id(node)] = make(*arguments)
+        else:
+            with made_at(node.site):
+                parents = tuple(memo[id(parent)] for parent in node.parents)
+                memo[id(node)] = type(node).rebuild(parents, node.attribute_values(), node.name)
+    copy: BaseNode[Any, Any] = memo[id(root)]
+    return copy
+
+
 def restore(records: list[BaseNode[Any, Any] | _Record]) -> BaseNode[Any, Any]:
     """The root of the graph that `flatten` wrote."""
     nodes: list[BaseNode[Any, Any]] = []

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, NotSet, ShapeError
-from wyrm.node.base import _BASES, BaseNode, describe, format_dims
-from wyrm.types.dims import Dim, Dims, axis_size
+from wyrm.node.base import _BASES, BaseNode, describe
+from wyrm.types.dims import Dim, Dims, Plus, Times, axis_size
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
 
@@ -36,7 +38,7 @@ class Storage:
         self.version = tick()
         self.gradient: FloatArray | RowSparse | None = None
         # For an index: the ops that use it, each with the number of rows that it may choose from.
-        self.limits: list[tuple[weakref.ref[BaseNode[Any, Any]], int]] = []
+        self.limits: weakref.WeakKeyDictionary[BaseNode[Any, Any], int] | None = None
 
 
 class Leaf(BaseNode[tuple[()], Any], abstract=True):
@@ -64,7 +66,7 @@ def stored(leaf: BaseNode[Any, Any]) -> Storage:
     return leaf._storage
 
 
-def declared_dims(array: NDArray[Any] | None, dims: Any, rebindable: bool) -> Dims:
+def declared_dims(array: NDArray[Any] | None, dims: Any, rebindable: bool, what: str) -> Dims:
     """The axes of a leaf: as declared, a class taking its size from the array.
 
     An axis without a size takes it from the array too, unless the leaf is `rebindable` to data of other sizes.
@@ -74,18 +76,27 @@ def declared_dims(array: NDArray[Any] | None, dims: Any, rebindable: bool) -> Di
     axes = (dims,) if isinstance(dims, int | Dim | type) else tuple(dims)
     shape: tuple[int | None, ...] = (None,) * len(axes) if array is None else array.shape
     if len(axes) != len(shape):
-        raise ShapeError(f"{len(axes)} axes are declared, {format_dims(axes)}, but the array has shape {shape}")
+        raise ShapeError(
+            f"{what} is declared with {len(axes)} axes, {_declared(axes)}, but the array has shape {shape}"
+        )
     declared: list[Any] = []
     for axis, size in zip(axes, shape, strict=True):
         if isinstance(axis, type) and issubclass(axis, Dim):
-            declared.append(axis(size))
+            declared.append(axis() if size is None else axis(size))
         elif isinstance(axis, Dim):
-            declared.append(type(axis)(size) if axis.size is None and not rebindable else axis)
+            derived = isinstance(axis, Plus | Times)  # has its size from its parts
+            declared.append(type(axis)(size) if axis.size is None and not rebindable and not derived else axis)
+        elif operator.index(axis) < 0:
+            raise ShapeError(f"{what}: an axis has at least 0 elements, not {axis}; leave one open with a Dim()")
         else:
-            declared.append(axis.__index__())
+            declared.append(operator.index(axis))
     if array is not None and any(axis_size(a) not in (None, n) for a, n in zip(declared, shape, strict=True)):
-        raise ShapeError(f"declared as {format_dims(tuple(declared))}, but the array has shape {shape}")
+        raise ShapeError(f"{what} is declared as {_declared(declared)}, but the array has shape {shape}")
     return tuple(declared)
+
+
+def _declared(axes: Iterable[Any]) -> str:
+    return f"({', '.join(axis.__name__ if isinstance(axis, type) else repr(axis) for axis in axes)})"
 
 
 def float_array(value: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
@@ -107,10 +118,8 @@ def float_array(value: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
 def check_finite(node: BaseNode[Any, Any], array: NDArray[Any]) -> None:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         position = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise NotFinite(
-            f"{describe(node)} was given {array[position]} at position {position}; "
-            f"clean the data, or declare the input with finite=False"
-        )
+        remedy = ", or declare the input with finite=False" if hasattr(node, "_finite") else ""
+        raise NotFinite(f"{describe(node)} was given {array[position]} at position {position}; clean the data{remedy}")
 
 
 def check_shape(node: BaseNode[Any, Any], shape: tuple[int, ...]) -> None:
@@ -139,10 +148,15 @@ def check_indices(
 
 def limit_indices(indices: BaseNode[Any, Any], user: BaseNode[Any, Any], size: int) -> None:
     """Record that `user` chooses with `indices` from `size` rows, and check what they hold now."""
+    while indices.same_elements:
+        indices = indices.parents[0]
     if isinstance(indices, Leaf):
-        if indices._storage.array is not None:
-            check_indices(indices, user, indices._storage.array, size)
-        indices._storage.limits.append((weakref.ref(user), size))
+        storage = indices._storage
+        if storage.array is not None:
+            check_indices(indices, user, storage.array, size)
+        if storage.limits is None:
+            storage.limits = weakref.WeakKeyDictionary()
+        storage.limits[user] = min(size, storage.limits.get(user, size))
 
 
 def bound_array(leaf: BaseNode[Any, Any]) -> NDArray[Any]:
@@ -162,8 +176,14 @@ def store(storage: Storage, array: NDArray[Any]) -> None:
     storage.version = tick()
 
 
-def index_array(value: ArrayLike, what: str) -> NDArray[np.int64]:
+def index_array(value: ArrayLike, what: str | BaseNode[Any, Any]) -> NDArray[np.int64]:
     given = np.asarray(value)
-    if given.dtype.kind not in "iu":
-        raise DTypeError(f"{what} takes integers, the data is {given.dtype}; convert with array.astype(np.int64)")
+    if given.size == 0 and not isinstance(value, np.ndarray):
+        given = given.astype(np.int64)  # NumPy takes an empty list for floats
+    too_large = given.dtype == np.uint64 and given.size and given.max() > np.iinfo(np.int64).max
+    if given.dtype.kind not in "iu" or too_large:
+        taker = what if isinstance(what, str) else describe(what)
+        if too_large:
+            raise DTypeError(f"{taker} takes integers up to 2**63 - 1, the data has {given.max()}")
+        raise DTypeError(f"{taker} takes integers, the data is {given.dtype}; convert with array.astype(np.int64)")
     return np.array(given, dtype=np.int64, order="C")

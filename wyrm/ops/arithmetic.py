@@ -159,7 +159,10 @@ class Absolute(Unary[L, S], Generic[L, S]):
         return (gradient * Sign(x),)
 
 
-method("__abs__")(lambda self: Absolute(self))
+@method("__abs__")
+def absolute(x: Shaped[L, S]) -> Absolute[L, S]:
+    """`|x|`; its derivative at 0 is 0."""
+    return Absolute(x)
 
 
 class Sign(Unary[L, S], Generic[L, S]):

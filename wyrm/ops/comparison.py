@@ -12,7 +12,7 @@ from wyrm.node.base import ZERO, BaseNode, label
 from wyrm.node.leaves import as_constant
 from wyrm.node.node import Node
 from wyrm.node.storage import FLOATS
-from wyrm.ops.elementwise import Binary, Elementwise, L, R, S, Unary, common_dtype, method
+from wyrm.ops.elementwise import Binary, Elementwise, L, R, S, Unary, common_dtype, method, operand
 from wyrm.types.typing import Array, Number, Shaped
 
 
@@ -180,10 +180,19 @@ def where(
     >>> wy.where(x > 0, x, 0.0).forward().tolist()
     [0.0, 2.0]
     """
-    known = next((v.dtype for v in (x, y) if isinstance(v, Node) and v.dtype.kind == "f"), None)
-    chosen = [v if isinstance(v, Node) else as_constant(v, known) for v in (x, y)]
-    mask = condition if isinstance(condition, Node) else as_constant(np.asarray(condition), None)
-    return Where(mask, *chosen)
+    nodes = [v for v in (x, y) if isinstance(v, Node)]
+    if nodes:
+        beside: Any = next((node for node in nodes if node.dtype.kind == "f"), nodes[0])
+    else:  # arrays keep their float type, as in a leaf
+        floats = [v.dtype for v in (x, y) if isinstance(v, np.ndarray | np.generic) and v.dtype in FLOATS]
+        beside = as_constant(0.0, max(floats, default=FLOATS[0]))
+    mask: Any = condition
+    if not isinstance(condition, BaseNode):
+        given = np.asarray(condition)
+        if given.dtype.kind != "b":
+            raise DTypeError(f"where: the condition is a mask, such as x > 0; an array of {given.dtype} is given")
+        mask = as_constant(given, np.bool_)
+    return Where(mask, operand(x, beside), operand(y, beside))
 
 
 class Cast(Unary[L, S], Generic[L, S]):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
-from typing import Any, Generic
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 from typing_extensions import TypeVar
 
-from wyrm.errors import DTypeError, RegistrationError
-from wyrm.node.base import BaseNode, label
+from wyrm.errors import DTypeError, RegistrationError, ShapeError
+from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.formula import OPERANDS, Attribute, Operand, parse
@@ -22,18 +23,23 @@ P_co = TypeVar("P_co", bound="tuple[BaseNode[Any, Any], ...]", covariant=True, d
 S = TypeVar("S", default=Any)
 
 
-def method(name: str, on: type[BaseNode[Any, Any]] = Node) -> Callable[[Any], Any]:
-    """Make a function a method of every node; its typed declaration is generated from the function's own."""
+def method(
+    name: str, on: type[BaseNode[Any, Any]] = Node, op: type[BaseNode[Any, Any]] | None = None
+) -> Callable[[Any], Any]:
+    """Make a function a method of every node; its typed declaration is generated from the function's own.
+
+    For a function that only constructs `op`, from the template that the op's family has; see `wyrm.declare`.
+    """
 
     def bind(function: Callable[..., Any]) -> Callable[..., Any]:
         setattr(on, name, function)
-        METHODS[on.__name__, name] = function
+        METHODS[on.__name__, name] = function if op is None else op
         return function
 
     return bind
 
 
-# The functions that became methods, by class and name, for `wyrm.declare`.
+# The functions that became methods, or the ops that they construct, by class and name; for `wyrm.declare`.
 METHODS: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
@@ -44,7 +50,7 @@ def bind_class(cls: Any) -> None:
         return cls(self, *arguments, **keywords)
 
     build.__name__, build.__doc__ = cls.method, cls.__doc__
-    method(cls.method)(build)
+    method(cls.method, op=cls)(build)
 
 
 def common_dtype(parents: Iterable[BaseNode[Any, Any]]) -> np.dtype[Any]:
@@ -68,10 +74,15 @@ def as_operand(value: Any, beside: BaseNode[Any, Any]) -> Node[Any, Any] | None:
     """`value` as a node of the dtype of the one `beside` it, or None for what is no number."""
     if isinstance(value, Node):
         return value
+    if isinstance(value, IndexNode):
+        raise DTypeError(f"{describe(value)} holds integers, which choose elements and have no arithmetic")
     if isinstance(value, bool | int | float | np.number | np.bool_) or (
         isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
     ):
-        return as_constant(value, beside.dtype if beside.dtype.kind == "f" else np.float32)
+        if beside.dtype.kind == "f":
+            return as_constant(value, beside.dtype)
+        mask = isinstance(value, bool | np.bool_) or (isinstance(value, np.ndarray) and value.dtype.kind == "b")
+        return as_constant(value, np.bool_ if mask else np.float32)
     return None
 
 
@@ -95,20 +106,30 @@ class Elementwise(Node[P_co, S], Generic[P_co, S], abstract=True):
     """
 
     __slots__ = ()
+    # The number of operands, where the class fixes it, and the number that the formula names.
+    arity: ClassVar[int | None] = None
+    needs: ClassVar[int] = 0
 
-    def __init_subclass__(cls, *, abstract: bool = False, **keywords: Any) -> None:
-        super().__init_subclass__(abstract=abstract, **keywords)
-        if not abstract and cls.formula is not None:
-            for call in parse(cls.formula):
-                for argument in call.arguments:
-                    if isinstance(argument, Attribute) and argument.name not in cls.attributes:
-                        raise RegistrationError(
-                            f"op {cls.__name__}: the formula {cls.formula!r} names {argument.name}, which is neither "
-                            f"an operand ({', '.join(OPERANDS)}) nor in its __slots__"
-                        )
+    @classmethod
+    def check_registration(cls) -> None:
+        """A formula names the op's operands and attributes, nothing else."""
+        known = OPERANDS if cls.arity is None else OPERANDS[: cls.arity]
+        calls = () if cls.formula is None else parse(cls.formula)
+        for argument in itertools.chain.from_iterable(call.arguments for call in calls):
+            name = argument.name if isinstance(argument, Attribute) else None
+            if isinstance(argument, Operand):
+                name = OPERANDS[argument.position]
+                cls.needs = max(cls.needs, argument.position + 1)
+            if name is not None and name not in known and name not in cls.attributes:
+                raise RegistrationError(
+                    f"op {cls.__name__}: the formula {cls.formula!r} names {name}, which is neither "
+                    f"an operand ({', '.join(known)}) nor in its __slots__"
+                )
 
     def shape_rule(self) -> Dims:
         parents: Any = self.parents
+        if len(parents) < self.needs:
+            raise ShapeError(f"the formula {self.formula!r} has {self.needs} operands, {len(parents)} are given")
         dims: Dims = parents[0].dims
         for parent in parents[1:]:
             dims = broadcast(dims, parent.dims)
@@ -125,7 +146,8 @@ class Unary(Elementwise[tuple[L], S], Generic[L, S], abstract=True):
     """An elementwise op of one operand."""
 
     __slots__ = ()
-    declaration = "def {method}(self: Shaped[OwnL, S2]) -> {op}[OwnL, S2]: ..."
+    arity = 1
+    declaration = "def {method}(self: Shaped[L, S]) -> {op}[L, S]: ..."
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -139,38 +161,50 @@ class Unary(Elementwise[tuple[L], S], Generic[L, S], abstract=True):
 class Binary(Elementwise[tuple[L, R], S], Generic[L, R, S], abstract=True):
     """An elementwise op of two operands; `operator` names the special method that spells it.
 
-    The declaration has the broadcasts that are worth typing: same shape, a bias on the last axis (either side), a
-    last axis of size one, a scalar node, a number or an array. Every other shape is unknown, never wrong.
+    The declaration has the broadcasts that are worth typing, from either side: an equal shape, a bias on the last axis,
+    a table on the last two, a last axis of size one, a scalar; and numbers and arrays. An axis of size one elsewhere
+    leaves the shape unknown, never wrong.
     """
 
     __slots__ = ()
+    arity = 2
     declaration = """
 @overload
-def {method}(self: Shaped[OwnL, S2], other: Number | Array) -> {op}[OwnL, Constant[Any], S2]: ...
+def {method}(self: Shaped[L, S], other: Number | Array) -> {op}[L, Constant[Any], S]: ...
 @overload
-def {method}(self: Shaped[OwnL, S2], other: Shaped[OwnR, Unknown]) -> {op}[OwnL, OwnR, Any]: ...
+def {method}(self: Shaped[L, S], other: Shaped[R, Unknown]) -> {op}[L, R, Any]: ...
 @overload
-def {method}(self: Shaped[OwnL, S2], other: Shaped[OwnR, S2]) -> {op}[OwnL, OwnR, S2]: ...
+def {method}(self: Shaped[L, S], other: Shaped[R, S]) -> {op}[L, R, S]: ...
 @overload
-def {method}(self: Shaped[OwnL, tuple[*Bs, N]], other: Shaped[OwnR, tuple[N]]) -> {op}[OwnL, OwnR, tuple[*Bs, N]]: ...
+def {method}(self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[N]]) -> {op}[L, R, tuple[*Bs, N]]: ...
 @overload
-def {method}(self: Shaped[OwnL, tuple[*Bs, N]], other: Shaped[OwnR, tuple[*Bs, One]]) -> {op}[OwnL, OwnR, tuple[*Bs, N]]: ...
+def {method}(self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[*Bs, One]]) -> {op}[L, R, tuple[*Bs, N]]: ...
 @overload
-def {method}(self: Shaped[OwnL, tuple[N]], other: Shaped[OwnR, tuple[*Bs, N]]) -> {op}[OwnL, OwnR, tuple[*Bs, N]]: ...
+def {method}(self: Shaped[L, tuple[*Bs, M, N]], other: Shaped[R, tuple[M, N]]) -> {op}[L, R, tuple[*Bs, M, N]]: ...
 @overload
-def {method}(self: Shaped[OwnL, S2], other: Shaped[OwnR, tuple[()]]) -> {op}[OwnL, OwnR, S2]: ...
+def {method}(self: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> {op}[L, R, tuple[*Bs, N]]: ...
 @overload
-def {method}(self: Shaped[OwnL, tuple[()]], other: Shaped[OwnR, S2]) -> {op}[OwnL, OwnR, S2]: ...
+def {method}(self: Shaped[L, tuple[*Bs, One]], other: Shaped[R, tuple[*Bs, N]]) -> {op}[L, R, tuple[*Bs, N]]: ...
+@overload
+def {method}(self: Shaped[L, tuple[M, N]], other: Shaped[R, tuple[*Bs, M, N]]) -> {op}[L, R, tuple[*Bs, M, N]]: ...
+@overload
+def {method}(self: Shaped[L, S], other: Shaped[R, tuple[()]]) -> {op}[L, R, S]: ...
+@overload
+def {method}(self: Shaped[L, tuple[()]], other: Shaped[R, S]) -> {op}[L, R, S]: ...
+@overload
+def {method}(self: Shaped[L, S], other: Shaped[R, tuple[One, *Bs]] | Shaped[R, tuple[A, One, *Bs]]) -> {op}[L, R, Any]: ...
+@overload
+def {method}(self: Shaped[L, tuple[One, *Bs]] | Shaped[L, tuple[A, One, *Bs]], other: Shaped[R, S]) -> {op}[L, R, Any]: ...
 def {method}(self, other: Any) -> Any: ...
-"""  # noqa: E501
-    reflected = "def {method}(self: Shaped[OwnL, S2], other: Number | Array) -> {op}[Constant[Any], OwnL, S2]: ..."
+"""  # noqa: E501  # one declaration a line
+    reflected = "def {method}(self: Shaped[L, S], other: Number | Array) -> {op}[Constant[Any], L, S]: ..."
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "operator" in cls.__dict__ and cls.operator is not None:
             bind_operator(cls, cls.operator)
         if "method" in cls.__dict__ and cls.method is not None:
-            method(cls.method)(lambda self, other: cls(self, operand(other, self)))
+            method(cls.method, op=cls)(lambda self, other: cls(self, operand(other, self)))
 
     def __init__(self, x: Any, y: Any) -> None:
         self._construct((x, y))
@@ -187,9 +221,9 @@ def bind_operator(cls: Any, name: str) -> None:
         node = as_operand(other, self)
         return NotImplemented if node is None else cls(node, self)
 
-    method(f"__{name}__")(left)
+    method(f"__{name}__", op=cls)(left)
     if name not in ("lt", "le", "gt", "ge"):
-        method(f"__r{name}__")(right)
+        method(f"__r{name}__", op=cls)(right)
 
 
 def constant_like(value: float, node: BaseNode[Any, Any]) -> Constant[Any]:

@@ -7,6 +7,7 @@ the order of the parents; other names are the op's static attributes.
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -52,19 +53,23 @@ _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "negative", ast.Invert: "logic
 MASKS = frozenset([*_COMPARE.values(), "logical_and", "logical_or", "logical_not"])
 
 
-class Operand(NamedTuple):
+# Classes that differ even where their contents do not: the first operand is not the first result.
+@dataclass(frozen=True, slots=True)
+class Operand:
     """The value of the parent at this position."""
 
     position: int
 
 
-class Attribute(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Attribute:
     """A static attribute of the op, by name."""
 
     name: str
 
 
-class Result(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Result:
     """The result of the call at this position."""
 
     position: int

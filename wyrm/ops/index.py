@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from typing import Any, Generic
+from typing import Any, ClassVar, Generic, Literal, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -13,15 +12,13 @@ from wyrm.node.base import ZERO, BaseNode, label
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Parameter
 from wyrm.node.node import IndexNode, Node
-from wyrm.node.storage import check_indices, limit_indices
-from wyrm.ops.elementwise import L, R, S, common_dtype, method
-from wyrm.types.dims import Dims, axis_size, normalize_axis, unify
+from wyrm.node.storage import check_indices, is_leaf, limit_indices
+from wyrm.ops.elementwise import L, R, S, common_dtype, method, operand
+from wyrm.types.dims import Axis, Dims, axis_size, normalize_axis, unify
 from wyrm.types.rows import RowSparse
-from wyrm.types.typing import IntegerArray, Shaped
+from wyrm.types.typing import Array, AtLeast1D, Bs, Indices, K, M, N, Shaped, Unknown
 
-S2 = TypeVar("S2")
 I = TypeVar("I", bound="IndexNode[Any]", covariant=True, default=Any)
-OwnL = TypeVar("OwnL", bound="Node[Any, Any]", covariant=True)
 
 
 def as_indices(indices: Any) -> IndexNode[Any]:
@@ -33,9 +30,12 @@ def as_indices(indices: Any) -> IndexNode[Any]:
     return IndexConstant(indices)
 
 
-def check_range(node: BaseNode[Any, Any], indices: BaseNode[Any, Any], array: Any, size: int) -> None:
-    """`IndexOutOfRange` where a value that NumPy holds lies outside 0..size-1; other engines check before they run."""
-    if isinstance(array, np.ndarray):
+def check_range(node: BaseNode[Any, Any], indices: BaseNode[Any, Any], array: Any, axis: Axis, size: int) -> None:
+    """`IndexOutOfRange` where a value that NumPy holds lies outside 0..size-1; other engines check before they run.
+
+    A leaf's data is checked as it is set where the size of the `axis` is known by then, and needs no check here.
+    """
+    if isinstance(array, np.ndarray) and not (is_leaf(indices) and axis_size(axis) is not None):
         check_indices(indices, node, array, size)
 
 
@@ -44,11 +44,15 @@ class _Indexing(Node[tuple[L, I], S], Generic[L, I, S], abstract=True):
 
     __slots__ = ()
 
-    def _limit(self, axis: int) -> None:
-        table, indices = self.parents
-        size = axis_size(table.dims[axis])
+    # The axis of the first parent along which the indices choose: a number, or the attribute that holds it.
+    chosen: ClassVar[int | str] = 0
+
+    def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
+        super()._construct(parents, name, **attributes)
+        axis = self.chosen if isinstance(self.chosen, int) else getattr(self, self.chosen)
+        size = axis_size(parents[0].dims[axis])
         if size is not None:
-            limit_indices(indices, self, size)
+            limit_indices(parents[1], self, size)
 
     def dtype_rule(self) -> np.dtype[Any]:
         x, indices = self.parents
@@ -64,7 +68,6 @@ class Index(_Indexing[L, I, S], Generic[L, I, S]):
 
     def __init__(self, table: Any, indices: Any) -> None:
         self._construct((table, as_indices(indices)))
-        self._limit(0)
 
     def _own(self) -> Index[Any, Any, S]:
         return self
@@ -78,7 +81,7 @@ class Index(_Indexing[L, I, S], Generic[L, I, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         table, indices = operands
-        check_range(self, self.parents[1], indices, table.shape[0])
+        check_range(self, self.parents[1], indices, self.parents[0].dims[0], table.shape[0])
         return xp.take(table, indices, axis=0)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
@@ -86,11 +89,48 @@ class Index(_Indexing[L, I, S], Generic[L, I, S]):
         return RowGradient(gradient, indices, table.dims), ZERO
 
 
-method("index", Parameter)(lambda table, indices: Index(table, indices))
+@overload
+def index(x: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices) -> Index[L, IndexNode[Any], Any]: ...
+@overload
+def index(x: Shaped[L, tuple[N, *Bs]], indices: IndexNode[Unknown]) -> Index[L, IndexNode[Any], Any]: ...
+@overload
+def index(
+    x: Shaped[L, tuple[N, K]], indices: IndexNode[tuple[*Bs]]
+) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
+@overload
+def index(x: Shaped[L, tuple[N]], indices: IndexNode[tuple[*Bs]]) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
+@overload
+def index(
+    x: Shaped[L, tuple[N, K, M]], indices: IndexNode[tuple[*Bs]]
+) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
+@overload
+def index(x: Shaped[L, tuple[N, *Bs]], indices: Indices) -> Index[L, IndexNode[Any], Any]: ...
+@method("index", Parameter)
+def index(x: Any, indices: Any) -> Any:
+    """The rows that `indices` choose; the gradient holds only those rows. `IndexOutOfRange` at `set`."""
+    return Index(x, indices)
 
 
+@overload
+def take(x: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices, axis: int = 0) -> Node[Any, Any]: ...
+@overload
+def take(x: Shaped[L, S], indices: IndexNode[Unknown], axis: int = 0) -> Node[Any, Any]: ...
+@overload
+def take(
+    x: Shaped[L, tuple[N, K]], indices: IndexNode[tuple[*Bs]], axis: Literal[0] = 0
+) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
+@overload
+def take(
+    x: Shaped[L, tuple[N]], indices: IndexNode[tuple[*Bs]], axis: Literal[0] = 0
+) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
+@overload
+def take(
+    x: Shaped[L, tuple[N, K, M]], indices: IndexNode[tuple[*Bs]], axis: Literal[0] = 0
+) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
+@overload
+def take(x: Shaped[L, tuple[N, *Bs]], indices: IndexNode[Any] | Indices, axis: int = 0) -> Node[Any, Any]: ...
 @method("take")
-def take(x: Shaped[OwnL, S2], indices: IndexNode[Any] | IntegerArray | list[int], axis: int = 0) -> Node[Any, Any]:
+def take(x: Any, indices: Any, axis: int = 0) -> Any:
     """The elements that `indices` choose along `axis`, as `numpy.take`. `IndexOutOfRange` where one is beyond it.
 
     >>> wy.Constant([10.0, 20.0, 30.0]).take([2, 0]).forward().tolist()
@@ -180,11 +220,11 @@ class TakeAlongAxis(_Indexing[L, I, S], Generic[L, I, S]):
     """One element per index along `axis`, the other axes in step."""
 
     __slots__ = ("axis",)
+    chosen = "axis"
     axis: int
 
     def __init__(self, x: Any, indices: Any, axis: int) -> None:
         self._construct((x, as_indices(indices)), axis=axis)
-        self._limit(self.axis)
 
     def _own(self) -> TakeAlongAxis[Any, Any, S]:
         return self
@@ -202,7 +242,7 @@ class TakeAlongAxis(_Indexing[L, I, S], Generic[L, I, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         x, indices = operands
-        check_range(self, self.parents[1], indices, x.shape[self.axis])
+        check_range(self, self.parents[1], indices, self.parents[0].dims[self.axis], x.shape[self.axis])
         return x[_columns(xp, indices, self.axis)]
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
@@ -210,7 +250,7 @@ class TakeAlongAxis(_Indexing[L, I, S], Generic[L, I, S]):
         return PlaceAlongAxis(gradient, indices, self.axis, x.dims), ZERO
 
 
-class PlaceAlongAxis(_Indexing[L, I, S], Generic[L, I, S]):
+class PlaceAlongAxis(Node[tuple[L, I], S], Generic[L, I, S]):
     """Zeros with the operand added where the indices name: the transpose of `TakeAlongAxis`."""
 
     __slots__ = ("axis", "to")
@@ -222,6 +262,9 @@ class PlaceAlongAxis(_Indexing[L, I, S], Generic[L, I, S]):
 
     def _own(self) -> PlaceAlongAxis[Any, Any, S]:
         return self
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        return common_dtype((self.parents[0],))
 
     def shape_rule(self) -> Dims:
         return self.to
@@ -239,10 +282,28 @@ class PlaceAlongAxis(_Indexing[L, I, S], Generic[L, I, S]):
         return TakeAlongAxis(gradient, self.parents[1], self.axis), ZERO
 
 
-@method("take_along_axis")
+@overload
 def take_along_axis(
-    x: Shaped[OwnL, S2], indices: IndexNode[Any] | IntegerArray, axis: int = -1
-) -> TakeAlongAxis[OwnL, IndexNode[Any], Any]:
+    x: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices, axis: int = -1
+) -> TakeAlongAxis[L, IndexNode[Any], Any]: ...
+@overload
+def take_along_axis(
+    x: Shaped[L, tuple[*Bs, N]], indices: IndexNode[Unknown], axis: int = -1
+) -> TakeAlongAxis[L, IndexNode[Any], Any]: ...
+@overload
+def take_along_axis(
+    x: Shaped[L, tuple[*Bs, N]], indices: IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
+) -> TakeAlongAxis[L, IndexNode[tuple[*Bs, M]], tuple[*Bs, M]]: ...
+@overload
+def take_along_axis(
+    x: Shaped[L, tuple[N, *Bs]], indices: IndexNode[tuple[M, *Bs]], axis: Literal[0]
+) -> TakeAlongAxis[L, IndexNode[tuple[M, *Bs]], tuple[M, *Bs]]: ...
+@overload
+def take_along_axis(
+    x: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int = -1
+) -> TakeAlongAxis[L, IndexNode[Any], Any]: ...
+@method("take_along_axis")
+def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
     """One element per index along `axis`, the other axes in step, as `numpy.take_along_axis`.
 
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
@@ -257,9 +318,13 @@ class ScatterAdd(Node[tuple[L, Any, R], S], Generic[L, R, S]):
     __slots__ = ()
 
     def __init__(self, x: Any, indices: Any, values: Any) -> None:
-        self._construct((x, as_indices(indices), values))
-        if axis_size(self.parents[0].dims[0]) is not None:
-            limit_indices(self.parents[1], self, operator.index(self.parents[0].dims[0]))
+        self._construct((x, as_indices(indices), operand(values, x)))
+
+    def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
+        super()._construct(parents, name, **attributes)
+        size = axis_size(parents[0].dims[0])
+        if size is not None:
+            limit_indices(parents[1], self, size)
 
     def _own(self) -> ScatterAdd[Any, Any, S]:
         return self
@@ -281,7 +346,7 @@ class ScatterAdd(Node[tuple[L, Any, R], S], Generic[L, R, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         x, indices, values = operands
-        check_range(self, self.parents[1], indices, shape[0])
+        check_range(self, self.parents[1], indices, self.parents[0].dims[0], shape[0])
         if hasattr(x, "at"):
             return x.at[indices].add(values)
         result = np.array(x)
@@ -294,8 +359,8 @@ class ScatterAdd(Node[tuple[L, Any, R], S], Generic[L, R, S]):
 
 @method("scatter_add")
 def scatter_add(
-    x: Shaped[OwnL, S2], indices: IndexNode[Any] | IntegerArray | list[int], values: Node[Any, Any]
-) -> ScatterAdd[OwnL, Node[Any, Any], S2]:
+    x: Shaped[L, S], indices: IndexNode[Any] | Indices, values: Node[Any, Any] | Array
+) -> ScatterAdd[L, Node[Any, Any], S]:
     """This node with `values[i]` added to row `indices[i]`; a row named twice gets both.
 
     >>> wy.Constant([0.0, 0.0]).scatter_add([1, 1], wy.Constant([2.0, 3.0])).forward().tolist()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Generic, overload
 
 import numpy as np
-from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.leaves import Constant
@@ -13,17 +12,7 @@ from wyrm.node.node import Node
 from wyrm.ops.elementwise import L, R, S, as_operand, common_dtype, method, operand
 from wyrm.ops.reduction import Sum
 from wyrm.types.dims import Axis, Dims, broadcast, product, unify
-from wyrm.types.typing import Array, AtLeast1D, Shaped, Unknown
-
-Bs = TypeVarTuple("Bs")
-A = TypeVar("A")
-B = TypeVar("B")
-K = TypeVar("K")
-M = TypeVar("M")
-N = TypeVar("N")
-S2 = TypeVar("S2")
-OwnL = TypeVar("OwnL", bound="Node[Any, Any]", covariant=True)
-OwnR = TypeVar("OwnR", bound="Node[Any, Any]")
+from wyrm.types.typing import A, Array, AtLeast1D, Bs, K, M, N, Shaped, Unknown
 
 
 class _Product(Node[tuple[L, R], S], Generic[L, R, S], abstract=True):
@@ -86,23 +75,29 @@ def _which(dims: Dims) -> str:
 
 
 @overload
-def matmul(x: Shaped[OwnL, AtLeast1D], other: Shaped[OwnR, S2]) -> MatMul[OwnL, OwnR, Any]: ...
+def matmul(x: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> MatMul[L, R, Any]: ...
 @overload
-def matmul(x: Shaped[OwnL, tuple[*Bs, K]], other: Shaped[OwnR, Unknown]) -> MatMul[OwnL, OwnR, Any]: ...
+def matmul(x: Shaped[L, tuple[*Bs, K]], other: Shaped[R, Unknown]) -> MatMul[L, R, Any]: ...
 @overload
-def matmul(x: Shaped[OwnL, tuple[*Bs, K]], other: Shaped[OwnR, tuple[K, N]]) -> MatMul[OwnL, OwnR, tuple[*Bs, N]]: ...
+def matmul(x: Shaped[L, tuple[*Bs, K]], other: Shaped[R, tuple[K, N]]) -> MatMul[L, R, tuple[*Bs, N]]: ...
 @overload
-def matmul(x: Shaped[OwnL, tuple[*Bs, K]], other: Shaped[OwnR, tuple[K]]) -> MatMul[OwnL, OwnR, tuple[*Bs]]: ...
+def matmul(x: Shaped[L, tuple[*Bs, K]], other: Shaped[R, tuple[K]]) -> MatMul[L, R, tuple[*Bs]]: ...
+@overload
+def matmul(x: Shaped[L, tuple[*Bs, M, K]], other: Shaped[R, tuple[*Bs, K, N]]) -> MatMul[L, R, tuple[*Bs, M, N]]: ...
+@overload
+def matmul(x: Shaped[L, tuple[K]], other: Shaped[R, tuple[*Bs, K, N]]) -> MatMul[L, R, tuple[*Bs, N]]: ...
+@overload
+def matmul(x: Shaped[L, tuple[M, K]], other: Shaped[R, tuple[*Bs, K, N]]) -> MatMul[L, R, tuple[*Bs, M, N]]: ...
 @overload
 def matmul(
-    x: Shaped[OwnL, tuple[A, M, K]], other: Shaped[OwnR, tuple[A, K, N]]
-) -> MatMul[OwnL, OwnR, tuple[A, M, N]]: ...
+    x: Shaped[L, tuple[A, *Bs, M, K]], other: Shaped[R, tuple[*Bs, K, N]]
+) -> MatMul[L, R, tuple[A, *Bs, M, N]]: ...
 @overload
 def matmul(
-    x: Shaped[OwnL, tuple[A, B, M, K]], other: Shaped[OwnR, tuple[A, B, K, N]]
-) -> MatMul[OwnL, OwnR, tuple[A, B, M, N]]: ...
+    x: Shaped[L, tuple[*Bs, M, K]], other: Shaped[R, tuple[A, *Bs, K, N]]
+) -> MatMul[L, R, tuple[A, *Bs, M, N]]: ...
 @overload
-def matmul(x: Shaped[OwnL, tuple[*Bs, K]], other: Array) -> MatMul[OwnL, Constant[Any], Any]: ...
+def matmul(x: Shaped[L, tuple[*Bs, K]], other: Array) -> MatMul[L, Constant[Any], Any]: ...
 @method("__matmul__")
 def matmul(x: Any, other: Any) -> Any:
     """The matrix product, for every pair of ranks from 1; leading axes broadcast as in NumPy."""
@@ -111,7 +106,7 @@ def matmul(x: Any, other: Any) -> Any:
 
 
 @method("__rmatmul__")
-def reflected_matmul(x: Shaped[OwnL, S2], other: Array) -> MatMul[Constant[Any], OwnL, Any]:
+def reflected_matmul(x: Shaped[L, S], other: Array) -> MatMul[Constant[Any], L, Any]:
     """The matrix product of an array and a node."""
     beside: Any = x
     node = as_operand(other, beside)
@@ -146,11 +141,17 @@ class VectorDot(_Product[L, R, S], Generic[L, R, S]):
 
 
 @overload
-def vector_dot(x: Shaped[OwnL, AtLeast1D], other: Shaped[OwnR, S2]) -> VectorDot[OwnL, OwnR, Any]: ...
+def vector_dot(x: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R, Any]: ...
 @overload
-def vector_dot(
-    x: Shaped[OwnL, tuple[*Bs, N]], other: Shaped[OwnR, tuple[*Bs, N]]
-) -> VectorDot[OwnL, OwnR, tuple[*Bs]]: ...
+def vector_dot(x: Shaped[L, tuple[*Bs, N]], other: Shaped[R, Unknown]) -> VectorDot[L, R, Any]: ...
+@overload
+def vector_dot(x: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
+@overload
+def vector_dot(x: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
+@overload
+def vector_dot(x: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
+@overload
+def vector_dot(x: Shaped[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant[Any], Any]: ...
 @method("vector_dot")
 def vector_dot(x: Any, other: Any) -> Any:
     """The dot products of corresponding rows: `sum(x * other, axis=-1)`.
@@ -229,4 +230,7 @@ def einsum(subscripts: str, x: Node[Any, Any], y: Node[Any, Any]) -> Einsum[Any,
     >>> wy.einsum("ij,jk->ik", x, y).shape
     (2, 4)
     """
-    return Einsum(x, y, subscripts)
+    beside = x if isinstance(x, Node) else y
+    if not isinstance(beside, Node):
+        raise TypeError("einsum: takes at least one node; two arrays are for numpy.einsum")
+    return Einsum(operand(x, beside), operand(y, beside), subscripts)

@@ -6,16 +6,18 @@ The generator is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.errors import ShapeError
-from wyrm.node.base import ZERO, label
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.node.base import ZERO, Site, label, made_at
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.node import Node
-from wyrm.node.storage import bound_array
+from wyrm.node.storage import bound_array, stored
 from wyrm.ops.elementwise import L, S, method
 from wyrm.types.dims import Dims
 from wyrm.types.typing import Shaped
@@ -61,7 +63,9 @@ class _Step(IndexInput[tuple[()]], abstract=True):
         return _the_step, ()
 
 
-STEP = _Step(-1, name="step")
+with made_at(Site(__file__, 1)):
+    STEP = _Step(-1, name="step")
+_announced = 0  # the version of STEP that `set_step` made
 
 
 def _the_step() -> _Step:
@@ -76,12 +80,35 @@ def set_step(step: int) -> None:
 
     >>> wy.random.set_step(0)
     """
+    global _announced
     STEP.set(step - 1)
+    _announced = stored(STEP).version
 
 
-def advance_step() -> None:
-    """Move on to the next step."""
-    STEP.set(int(bound_array(STEP)) + 1)
+def advance_step() -> int:
+    """Move on to the next step, and return it."""
+    step = int(bound_array(STEP)) + 1
+    STEP.set(step)
+    return step
+
+
+@contextmanager
+def at_step(step: int) -> Iterator[None]:
+    """Within it, random nodes draw for `step` again."""
+    now = int(bound_array(STEP))
+    if now == step:
+        yield
+        return
+    STEP.set(step)
+    try:
+        yield
+    finally:
+        STEP.set(now)
+
+
+def step_is_announced() -> bool:
+    """Whether `set_step` has been called and nothing has drawn for its step yet."""
+    return stored(STEP).version == _announced
 
 
 class Dropout(Node[tuple[L, Any], S], Generic[L, S]):
@@ -102,7 +129,10 @@ class Dropout(Node[tuple[L, Any], S], Generic[L, S]):
         return self
 
     def dtype_rule(self) -> np.dtype[Any]:
-        return self.parents[0].dtype
+        dtype = self.parents[0].dtype
+        if dtype.kind != "f":
+            raise DTypeError("a mask is not scaled; convert it with mask.astype(np.float32)")
+        return dtype
 
     def shape_rule(self) -> Dims:
         if not 0.0 <= self.rate < 1.0:

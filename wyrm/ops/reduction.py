@@ -7,19 +7,14 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, Literal, overload
 
 import numpy as np
-from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import ZERO, label
+from wyrm.node.base import ZERO, explain, label
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.elementwise import L, S, bind_class, constant_like, method
 from wyrm.types.dims import Dims, One, axis_size, normalize_axis
-from wyrm.types.typing import AtLeast1D, Shaped
+from wyrm.types.typing import AtLeast1D, Bs, N, Shaped
 
-Bs = TypeVarTuple("Bs")
-N = TypeVar("N")
-S2 = TypeVar("S2")
-OwnL = TypeVar("OwnL", bound="Node[Any, Any]", covariant=True)
 AxisLike = int | Sequence[int] | None
 
 
@@ -45,15 +40,17 @@ class Reduction(Node[tuple[L], S], Generic[L, S], abstract=True):
 
     declaration = """
 @overload
-def {method}(self: Shaped[OwnL, S2], axis: None = None, keepdims: Literal[False] = False{more}) -> {op}[OwnL, tuple[()]]: ...
+def {method}(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False{more}) -> {op}[L, tuple[()]]: ...
 @overload
-def {method}(self: Shaped[OwnL, AtLeast1D], axis: AxisLike = None, keepdims: bool = False{more}) -> {op}[OwnL, Any]: ...
+def {method}(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False{more}) -> {op}[L, Any]: ...
 @overload
-def {method}(self: Shaped[OwnL, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]{more}) -> {op}[OwnL, tuple[*Bs, One]]: ...
+def {method}(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]{more}) -> {op}[L, tuple[*Bs, One]]: ...
 @overload
-def {method}(self: Shaped[OwnL, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False{more}) -> {op}[OwnL, tuple[*Bs]]: ...
+def {method}(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False{more}) -> {op}[L, tuple[*Bs]]: ...
 @overload
-def {method}(self: Shaped[OwnL, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False{more}) -> {op}[OwnL, Any]: ...
+def {method}(self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False{more}) -> {op}[L, tuple[*Bs]]: ...
+@overload
+def {method}(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False{more}) -> {op}[L, Any]: ...
 def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: ...
 """  # noqa: E501
     more_arguments: ClassVar[str] = ""
@@ -85,6 +82,11 @@ def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: 
         if x.dtype.kind != "f":
             raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
         return x.dtype
+
+    def check_size(self, shape: tuple[int, ...]) -> None:
+        """`ShapeError` where the data of this run leaves nothing to reduce."""
+        if self.empty is None and any(shape[axis] == 0 for axis in self.axis):
+            raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
 
     def expand(self, reduced: Any) -> Any:
         """A node of this op's shape, with the reduced axes back at size 1."""
@@ -159,6 +161,7 @@ class Mean(Reduction[L, S], Generic[L, S]):
         return self
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        self.check_size(operands[0].shape)
         return xp.mean(operands[0], axis=self.axis, keepdims=self.keepdims)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
@@ -189,6 +192,7 @@ class Max(_Extreme[L, S], Generic[L, S]):
         return self
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        self.check_size(operands[0].shape)
         return xp.max(operands[0], axis=self.axis, keepdims=self.keepdims)
 
 
@@ -206,6 +210,7 @@ class Min(_Extreme[L, S], Generic[L, S]):
         return self
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        self.check_size(operands[0].shape)
         return xp.min(operands[0], axis=self.axis, keepdims=self.keepdims)
 
 
@@ -224,6 +229,7 @@ class LogSumExp(Reduction[L, S], Generic[L, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         (x,) = operands
+        self.check_size(x.shape)
         top = xp.max(x, axis=self.axis, keepdims=True)
         top = xp.where(xp.isfinite(top), top, 0.0)  # -inf - -inf would be NaN
         total = xp.log(xp.sum(xp.exp(x - top), axis=self.axis, keepdims=True)) + top
@@ -252,7 +258,26 @@ class Variance(Reduction[L, S], Generic[L, S]):
     def _own(self) -> Variance[Any, S]:
         return self
 
+    def shape_rule(self) -> Dims:
+        result = super().shape_rule()
+        sizes = [axis_size(self.parents[0].dims[a]) for a in self.axis]
+        if None not in sizes:
+            self._check_freedom(math.prod(size for size in sizes if size is not None))
+        return result
+
+    def check_size(self, shape: tuple[int, ...]) -> None:
+        super().check_size(shape)
+        try:
+            self._check_freedom(math.prod(shape[axis] for axis in self.axis))
+        except ShapeError as error:
+            raise ShapeError(explain(self, str(error))) from None
+
+    def _check_freedom(self, count: int) -> None:
+        if count - self.ddof <= 0:
+            raise ShapeError(f"divides by n - ddof, which is {count} - {self.ddof}")
+
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        self.check_size(operands[0].shape)
         return xp.var(operands[0], axis=self.axis, keepdims=self.keepdims, ddof=self.ddof)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
@@ -280,6 +305,8 @@ class ArgMax(IndexNode[S], Generic[S]):
         return reduced_dims(x.dims, (self.axis,), self.keepdims)
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        if operands[0].shape[self.axis] == 0:
+            raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
         return xp.argmax(operands[0], axis=self.axis).reshape(shape)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
@@ -287,13 +314,15 @@ class ArgMax(IndexNode[S], Generic[S]):
 
 
 @overload
-def argmax(x: Shaped[OwnL, AtLeast1D], axis: int = -1, keepdims: bool = False) -> IndexNode[Any]: ...
+def argmax(x: Shaped[L, AtLeast1D], axis: int = -1, keepdims: bool = False) -> ArgMax[Any]: ...
 @overload
 def argmax(
-    x: Shaped[OwnL, tuple[*Bs, N]], axis: Literal[-1] = -1, keepdims: Literal[False] = False
-) -> IndexNode[tuple[*Bs]]: ...
+    x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1] = -1, keepdims: Literal[False] = False
+) -> ArgMax[tuple[*Bs]]: ...
 @overload
-def argmax(x: Shaped[OwnL, tuple[N, *Bs]], axis: int = -1, keepdims: bool = False) -> IndexNode[Any]: ...
+def argmax(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> ArgMax[tuple[*Bs]]: ...
+@overload
+def argmax(x: Shaped[L, tuple[N, *Bs]], axis: int = -1, keepdims: bool = False) -> ArgMax[Any]: ...
 @method("argmax")
 def argmax(x: Any, axis: int = -1, keepdims: bool = False) -> Any:
     """The position of the largest element along `axis`, the first of equal ones.

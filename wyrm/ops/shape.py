@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
-from typing import Any, Generic, SupportsIndex, overload
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, Literal, SupportsIndex, overload
 
 import numpy as np
-from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, format_dims
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.elementwise import L, S, method
 from wyrm.ops.reduction import AxisLike, all_axes
-from wyrm.types.dims import Axis, Dim, Dims, One, axis_size, broadcast, normalize_axis, product
-from wyrm.types.typing import AtLeast2D, Shaped
-
-Bs = TypeVarTuple("Bs")
-M = TypeVar("M")
-N = TypeVar("N")
-S2 = TypeVar("S2")
-NewDims = TypeVar("NewDims", bound=tuple[Dim, ...])
-OwnL = TypeVar("OwnL", bound="Node[Any, Any]", covariant=True)
+from wyrm.types.dims import Axis, Dim, Dims, One, Times, axis_size, broadcast, normalize_axis, product
+from wyrm.types.typing import D1, D2, D3, D4, A, AtLeast1D, AtLeast2D, Bs, K, M, N, NewDims, Shaped, Unknown
 
 
 class Rearrangement(Node[tuple[L], S], Generic[L, S], abstract=True):
@@ -51,9 +43,12 @@ def _reshaped(dims: Dims, target: tuple[Any, ...]) -> Dims:
     given = tuple(axis for axis in target if not (type(axis) is int and axis == -1))
     mine, theirs = _factors(dims), _factors(given)
     for axis in list(theirs):
-        if axis_size(axis) is None and axis in mine:
-            mine.remove(axis)
-            theirs.remove(axis)
+        # An axis that the data gives a size is the same as another of its name; what is left has to be known.
+        for other in mine if isinstance(axis, Dim) else ():
+            if type(other) is type(axis) and None in (axis_size(axis), axis_size(other)):
+                mine.remove(other)
+                theirs.remove(axis)
+                break
     have, want = _known(tuple(mine)), _known(tuple(theirs))
     reason = f"cannot make {format_dims(target)} of {format_dims(dims)}"
     if not opened:
@@ -80,11 +75,7 @@ def _factors(dims: Dims) -> list[Axis]:
     """The axes with products of axes taken apart."""
     factors: list[Axis] = []
     for axis in dims:
-        parts = getattr(axis, "parts", None)
-        if parts is not None and axis_size(axis) is None and type(axis).__name__ == "Times":
-            factors += _factors(parts)
-        else:
-            factors.append(axis)
+        factors += _factors(axis.parts) if isinstance(axis, Times) else [axis]
     return factors
 
 
@@ -117,11 +108,33 @@ def _target(shape: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @overload
-def reshape(x: Shaped[OwnL, S2], shape: NewDims, /) -> Reshape[OwnL, NewDims]: ...
+def reshape(x: Shaped[L, S], shape: tuple[D1 | int], /) -> Reshape[L, tuple[D1]]: ...
 @overload
-def reshape(x: Shaped[OwnL, S2], shape: tuple[SupportsIndex, ...], /) -> Reshape[OwnL, Any]: ...
+def reshape(x: Shaped[L, S], shape: tuple[D1 | int, D2 | int], /) -> Reshape[L, tuple[D1, D2]]: ...
 @overload
-def reshape(x: Shaped[OwnL, S2], *shape: SupportsIndex) -> Reshape[OwnL, Any]: ...
+def reshape(x: Shaped[L, S], shape: tuple[int, ...], /) -> Reshape[L, Any]: ...
+@overload
+def reshape(x: Shaped[L, S], shape: tuple[D1 | int, D2 | int, D3 | int], /) -> Reshape[L, tuple[D1, D2, D3]]: ...
+@overload
+def reshape(
+    x: Shaped[L, S], shape: tuple[D1 | int, D2 | int, D3 | int, D4 | int], /
+) -> Reshape[L, tuple[D1, D2, D3, D4]]: ...
+@overload
+def reshape(x: Shaped[L, S], shape: Sequence[SupportsIndex], /) -> Reshape[L, Any]: ...
+@overload
+def reshape(x: Shaped[L, S], d1: D1 | int, /) -> Reshape[L, tuple[D1]]: ...
+@overload
+def reshape(x: Shaped[L, S], d1: D1 | int, d2: D2 | int, /) -> Reshape[L, tuple[D1, D2]]: ...
+@overload
+def reshape(x: Shaped[L, S], *shape: int) -> Reshape[L, Any]: ...
+@overload
+def reshape(x: Shaped[L, S], d1: D1 | int, d2: D2 | int, d3: D3 | int, /) -> Reshape[L, tuple[D1, D2, D3]]: ...
+@overload
+def reshape(
+    x: Shaped[L, S], d1: D1 | int, d2: D2 | int, d3: D3 | int, d4: D4 | int, /
+) -> Reshape[L, tuple[D1, D2, D3, D4]]: ...
+@overload
+def reshape(x: Shaped[L, S], *shape: SupportsIndex) -> Reshape[L, Any]: ...
 @method("reshape")
 def reshape(x: Any, *shape: Any) -> Any:
     """The same elements under other axes; one of them may be -1. Named axes keep the type checker informed.
@@ -136,6 +149,7 @@ class IndexReshape(IndexNode[S], Generic[S]):
     """Integers under other axes."""
 
     __slots__ = ("to",)
+    same_elements = True
     to: tuple[Any, ...]
 
     def __init__(self, x: Any, to: tuple[Any, ...]) -> None:
@@ -189,8 +203,28 @@ class Transpose(Rearrangement[L, S], Generic[L, S]):
         return (Transpose(gradient, inverse),)
 
 
+@overload
+def transpose(x: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L, Any]: ...
+@overload
+def transpose(x: Shaped[L, tuple[M, N]]) -> Transpose[L, tuple[N, M]]: ...
+@overload
+def transpose(x: Shaped[L, tuple[A, M, N]]) -> Transpose[L, tuple[N, M, A]]: ...
+@overload
+def transpose(
+    x: Shaped[L, tuple[A, M, N]], a: Literal[0], m: Literal[2], n: Literal[1], /
+) -> Transpose[L, tuple[A, N, M]]: ...
+@overload
+def transpose(
+    x: Shaped[L, tuple[A, M, N]], a: Literal[1], m: Literal[0], n: Literal[2], /
+) -> Transpose[L, tuple[M, A, N]]: ...
+@overload
+def transpose(
+    x: Shaped[L, tuple[A, M, N, K]], a: Literal[0], m: Literal[2], n: Literal[1], k: Literal[3], /
+) -> Transpose[L, tuple[A, N, M, K]]: ...
+@overload
+def transpose(x: Shaped[L, S], *axes: int | Sequence[int]) -> Transpose[L, Any]: ...
 @method("transpose")
-def transpose(x: Shaped[OwnL, S2], *axes: int) -> Transpose[OwnL, Any]:
+def transpose(x: Any, *axes: Any) -> Any:
     """The axes in another order, reversed where none is given.
 
     >>> wy.Constant(np.zeros((2, 3, 4))).transpose(1, 0, 2).shape
@@ -200,8 +234,28 @@ def transpose(x: Shaped[OwnL, S2], *axes: int) -> Transpose[OwnL, Any]:
     return Transpose(x, _target(axes) or tuple(reversed(range(node.ndim))))
 
 
+@overload
+def swapaxes(x: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L, Any]: ...
+@overload
+def swapaxes(
+    x: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-1], axis2: Literal[-2]
+) -> Transpose[L, tuple[*Bs, N, M]]: ...
+@overload
+def swapaxes(
+    x: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-2], axis2: Literal[-1]
+) -> Transpose[L, tuple[*Bs, N, M]]: ...
+@overload
+def swapaxes(
+    x: Shaped[L, tuple[M, N, *Bs]], axis1: Literal[0], axis2: Literal[1]
+) -> Transpose[L, tuple[N, M, *Bs]]: ...
+@overload
+def swapaxes(
+    x: Shaped[L, tuple[A, M, N, *Bs]], axis1: Literal[1], axis2: Literal[2]
+) -> Transpose[L, tuple[A, N, M, *Bs]]: ...
+@overload
+def swapaxes(x: Shaped[L, tuple[M, *Bs]], axis1: int, axis2: int) -> Transpose[L, Any]: ...
 @method("swapaxes")
-def swapaxes(x: Shaped[OwnL, S2], axis1: int, axis2: int) -> Transpose[OwnL, Any]:
+def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
     """Two axes exchanged.
 
     >>> wy.Constant(np.zeros((2, 3, 4))).swapaxes(0, -1).shape
@@ -215,9 +269,9 @@ def swapaxes(x: Shaped[OwnL, S2], axis1: int, axis2: int) -> Transpose[OwnL, Any
 
 
 @overload
-def matrix_transpose(x: Shaped[OwnL, AtLeast2D]) -> Transpose[OwnL, Any]: ...
+def matrix_transpose(x: Shaped[L, AtLeast2D]) -> Transpose[L, Any]: ...
 @overload
-def matrix_transpose(x: Shaped[OwnL, tuple[*Bs, M, N]]) -> Transpose[OwnL, tuple[*Bs, N, M]]: ...
+def matrix_transpose(x: Shaped[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]: ...
 @method("matrix_transpose")
 def matrix_transpose(x: Any) -> Any:
     """The last two axes exchanged; `.mT` for short.
@@ -246,7 +300,7 @@ class BroadcastTo(Rearrangement[L, S], Generic[L, S]):
         dims = self.parents[0].dims
         result = broadcast(dims, self.to)
         if len(result) != len(self.to) or any(
-            axis_size(a) != axis_size(b) for a, b in zip(result, self.to, strict=True)
+            axis_size(b) not in (None, axis_size(a)) for a, b in zip(result, self.to, strict=True)
         ):
             raise ShapeError(f"{format_dims(dims)} does not stretch to {format_dims(self.to)}")
         return self.to
@@ -259,9 +313,19 @@ class BroadcastTo(Rearrangement[L, S], Generic[L, S]):
 
 
 @overload
-def broadcast_to(x: Shaped[OwnL, S2], shape: NewDims) -> BroadcastTo[OwnL, NewDims]: ...
+def broadcast_to(x: Shaped[L, S], shape: tuple[D1 | int]) -> BroadcastTo[L, tuple[D1]]: ...
 @overload
-def broadcast_to(x: Shaped[OwnL, S2], shape: tuple[SupportsIndex, ...]) -> BroadcastTo[OwnL, Any]: ...
+def broadcast_to(x: Shaped[L, S], shape: tuple[D1 | int, D2 | int]) -> BroadcastTo[L, tuple[D1, D2]]: ...
+@overload
+def broadcast_to(x: Shaped[L, S], shape: tuple[int, ...]) -> BroadcastTo[L, Any]: ...
+@overload
+def broadcast_to(x: Shaped[L, S], shape: tuple[D1 | int, D2 | int, D3 | int]) -> BroadcastTo[L, tuple[D1, D2, D3]]: ...
+@overload
+def broadcast_to(
+    x: Shaped[L, S], shape: tuple[D1 | int, D2 | int, D3 | int, D4 | int]
+) -> BroadcastTo[L, tuple[D1, D2, D3, D4]]: ...
+@overload
+def broadcast_to(x: Shaped[L, S], shape: Sequence[SupportsIndex]) -> BroadcastTo[L, Any]: ...
 @method("broadcast_to")
 def broadcast_to(x: Any, shape: Any) -> Any:
     """The operand repeated to `shape`.
@@ -272,8 +336,36 @@ def broadcast_to(x: Any, shape: Any) -> Any:
     return BroadcastTo(x, _target(tuple(shape)))
 
 
+class WithSizes(Rearrangement[L, S], Generic[L, S]):
+    """The operand, in a graph that has the `leaves` which bind its axes to the data of a run."""
+
+    __slots__ = ()
+
+    def __init__(self, x: Any, leaves: Iterable[Any]) -> None:
+        self._construct((x, *leaves))
+
+    def _own(self) -> WithSizes[Any, S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        return dims
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return operands[0]
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (gradient, *(ZERO for _ in self.parents[1:]))
+
+
+@overload
+def expand_dims(x: Shaped[L, Unknown], axis: AxisLike) -> Reshape[L, Any]: ...
+@overload
+def expand_dims(x: Shaped[L, tuple[*Bs]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs, One]]: ...
+@overload
+def expand_dims(x: Shaped[L, S], axis: AxisLike) -> Reshape[L, Any]: ...
 @method("expand_dims")
-def expand_dims(x: Shaped[OwnL, S2], axis: AxisLike) -> Reshape[OwnL, Any]:
+def expand_dims(x: Any, axis: AxisLike) -> Any:
     """Axes of size 1 put in, at these positions of the result.
 
     >>> wy.Constant([1.0, 2.0]).expand_dims(0).shape
@@ -286,8 +378,16 @@ def expand_dims(x: Shaped[OwnL, S2], axis: AxisLike) -> Reshape[OwnL, Any]:
     return Reshape(x, tuple(One() if i in positions else next(rest) for i in range(node.ndim + count)))
 
 
+@overload
+def squeeze(x: Shaped[L, AtLeast1D], axis: AxisLike = None) -> Reshape[L, Any]: ...
+@overload
+def squeeze(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs]]: ...
+@overload
+def squeeze(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0]) -> Reshape[L, tuple[*Bs]]: ...
+@overload
+def squeeze(x: Shaped[L, S], axis: AxisLike = None) -> Reshape[L, Any]: ...
 @method("squeeze")
-def squeeze(x: Shaped[OwnL, S2], axis: AxisLike = None) -> Reshape[OwnL, Any]:
+def squeeze(x: Any, axis: AxisLike = None) -> Any:
     """Axes of size 1 taken out: all of them, or those named. `ShapeError` for one of another size.
 
     >>> wy.Constant([[1.0], [2.0]]).squeeze(-1).shape
@@ -305,7 +405,7 @@ def squeeze(x: Shaped[OwnL, S2], axis: AxisLike = None) -> Reshape[OwnL, Any]:
 
 
 @method("ravel")
-def ravel(x: Shaped[OwnL, S2]) -> Reshape[OwnL, Any]:
+def ravel(x: Shaped[L, S]) -> Reshape[L, tuple[Any]]:
     """All elements on one axis.
 
     >>> wy.Constant([[1.0], [2.0]]).ravel().shape

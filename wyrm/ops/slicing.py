@@ -5,30 +5,26 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Sequence
-from typing import Any, Generic, SupportsIndex, overload
+from types import EllipsisType
+from typing import Any, Generic, Literal, SupportsIndex, TypeAlias, overload
 
 import numpy as np
-from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import IndexOutOfRange, ShapeError
-from wyrm.node.base import ZERO, describe, label
+from wyrm.node.base import ZERO, BaseNode, describe, explain, label
 from wyrm.node.node import IndexNode, Node
-from wyrm.ops.elementwise import L, S, common_dtype, method
+from wyrm.ops.elementwise import L, P_co, R, S, common_dtype, method, operand
 from wyrm.ops.shape import Rearrangement
 from wyrm.types.dims import Axis, Dim, Dims, Plus, axis_size, normalize_axis, unify
-from wyrm.types.typing import AtLeast1D, Shaped
+from wyrm.types.typing import S2, Array, AtLeast1D, Bs, M, N, Shaped, Unknown
 
-Bs = TypeVarTuple("Bs")
-M = TypeVar("M")
-N = TypeVar("N")
-S2 = TypeVar("S2")
-OwnL = TypeVar("OwnL", bound="Node[Any, Any]", covariant=True)
-OwnR = TypeVar("OwnR", bound="Node[Any, Any]")
 
 # One entry per axis of the operand (a number takes one element, a (start, stop, step) a range), None for a new axis.
 Range = tuple[int | None, int | None, int | None]
 Key = tuple[int | Range | None, ...]
-Index_ = SupportsIndex | slice | None
+Index_ = SupportsIndex | slice | EllipsisType | None
+Key_ = Index_ | tuple[Index_, ...]
+All: TypeAlias = "slice[None, None, None]"  # a bare `:`
 ALL: Range = (None, None, None)
 
 
@@ -47,13 +43,16 @@ def as_key(key: Any, node: Node[Any, Any] | IndexNode[Any]) -> Key:
     for entry in entries:
         if entry is None:
             result.append(None)
+        elif isinstance(entry, bool | np.bool_):
+            raise TypeError(f"{describe(node)} is indexed by {entry}, which NumPy takes for a mask, not for a number")
         elif isinstance(entry, slice):
             bounds = (entry.start, entry.stop, entry.step)
             result.append(tuple(None if b is None else operator.index(b) for b in bounds))  # type: ignore[arg-type]  # three of them
         elif isinstance(entry, Node) or (isinstance(entry, np.ndarray) and entry.dtype.kind == "b"):
+            key_name = label(entry) if isinstance(entry, Node) else "a mask"
             raise TypeError(
-                f"{describe(node)} cannot be indexed by {label(entry) if isinstance(entry, Node) else 'a mask'}: the "
-                f"shape would depend on the data; choose with wy.where(mask, node, 0.0), or rows with node.take(indices)"
+                f"{describe(node)} cannot be indexed by {key_name}: the shape would depend on the data; choose with "
+                f"wy.where(mask, node, 0.0), or rows with node.take(indices)"
             )
         elif isinstance(entry, IndexNode | np.ndarray | list):
             raise TypeError(
@@ -92,6 +91,14 @@ def sliced_dims(dims: Dims, key: Key) -> Dims:
     return tuple(result)
 
 
+def check_key(node: BaseNode[Any, Any], shape: tuple[int, ...]) -> None:
+    """`IndexOutOfRange` for a number beyond an axis whose size only the data gave."""
+    key: Key = node.key  # type: ignore[attr-defined]  # a node with a key
+    for entry, size in zip((entry for entry in key if entry is not None), shape, strict=True):
+        if isinstance(entry, int) and not -size <= entry < size:
+            raise IndexOutOfRange(explain(node, f"index {entry} on an axis that has {size} elements in this run"))
+
+
 def numpy_key(key: Key) -> tuple[Any, ...]:
     """The key as NumPy takes it; with '...' even a single element is an array, and a view."""
     return (*(slice(*entry) if isinstance(entry, tuple) else entry for entry in key), ...)
@@ -113,6 +120,7 @@ class Slice(Rearrangement[L, S], Generic[L, S]):
         return sliced_dims(self.parents[0].dims, self.key)
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        check_key(self, operands[0].shape)
         return operands[0][numpy_key(self.key)]
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
@@ -159,6 +167,7 @@ class IndexSlice(IndexNode[S], Generic[S]):
         return sliced_dims(self.parents[0].dims, self.key)
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        check_key(self, operands[0].shape)
         return operands[0][numpy_key(self.key)]
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
@@ -166,24 +175,42 @@ class IndexSlice(IndexNode[S], Generic[S]):
 
 
 @overload
-def getitem(x: Shaped[OwnL, AtLeast1D], key: Any) -> Slice[OwnL, Any]: ...
+def getitem(x: Shaped[L, AtLeast1D], key: Key_) -> Slice[L, Any]: ...
 @overload
-def getitem(x: Shaped[OwnL, tuple[N, *Bs]], key: int) -> Slice[OwnL, tuple[*Bs]]: ...
+def getitem(x: Shaped[L, tuple[N, *Bs]], key: int) -> Slice[L, tuple[*Bs]]: ...
 @overload
-def getitem(x: Shaped[OwnL, S2], key: Index_ | tuple[Any, ...]) -> Slice[OwnL, Any]: ...
+def getitem(x: Shaped[L, tuple[N, *Bs]], key: slice) -> Slice[L, tuple[Any, *Bs]]: ...
+@overload
+def getitem(x: Shaped[L, tuple[M, N, *Bs]], key: tuple[int, int]) -> Slice[L, tuple[*Bs]]: ...
+@overload
+def getitem(x: Shaped[L, tuple[M, N, *Bs]], key: tuple[All, int]) -> Slice[L, tuple[M, *Bs]]: ...
+@overload
+def getitem(x: Shaped[L, tuple[*Bs, N]], key: tuple[EllipsisType, int]) -> Slice[L, tuple[*Bs]]: ...
+@overload
+def getitem(x: Shaped[L, S], key: Key_) -> Slice[L, Any]: ...
 @method("__getitem__")
 def getitem(x: Any, key: Any) -> Any:
     """A part of the node by numbers, ranges, `None` and `...`, as in NumPy; rows by indices are `take`."""
     return Slice(x, as_key(key, x))
 
 
+@overload
+def index_getitem(x: IndexNode[AtLeast1D], key: Key_) -> IndexSlice[Any]: ...
+@overload
+def index_getitem(x: IndexNode[tuple[N, *Bs]], key: int) -> IndexSlice[tuple[*Bs]]: ...
+@overload
+def index_getitem(x: IndexNode[tuple[N, *Bs]], key: slice) -> IndexSlice[tuple[Any, *Bs]]: ...
+@overload
+def index_getitem(x: IndexNode[tuple[M, N, *Bs]], key: tuple[All, int]) -> IndexSlice[tuple[M, *Bs]]: ...
+@overload
+def index_getitem(x: IndexNode[Any], key: Key_) -> IndexSlice[Any]: ...
 @method("__getitem__", IndexNode)
-def index_getitem(x: IndexNode[Any], key: Index_ | tuple[Any, ...]) -> IndexNode[Any]:
+def index_getitem(x: Any, key: Any) -> Any:
     """A part of the integers by numbers, ranges, `None` and `...`, as in NumPy."""
     return IndexSlice(x, as_key(key, x))
 
 
-class Concatenate(Node[Any, S], Generic[S]):
+class Concatenate(Node[P_co, S], Generic[P_co, S]):
     """The operands one after another along `axis`."""
 
     __slots__ = ("axis",)
@@ -192,7 +219,7 @@ class Concatenate(Node[Any, S], Generic[S]):
     def __init__(self, parts: Sequence[Any], axis: int) -> None:
         self._construct(tuple(parts), axis=axis)
 
-    def _own(self) -> Concatenate[S]:
+    def _own(self) -> Concatenate[Any, S]:
         return self
 
     def dtype_rule(self) -> np.dtype[Any]:
@@ -228,27 +255,53 @@ class Concatenate(Node[Any, S], Generic[S]):
         )
 
 
+def _parts(what: str, given: Any) -> list[Node[Any, Any]]:
+    """The parts as nodes, arrays among them with the float type of the first node."""
+    if isinstance(given, BaseNode):
+        raise TypeError(f"{what}: takes a list of nodes, not one: {describe(given)}")
+    parts = list(given)
+    beside = next((part for part in parts if isinstance(part, Node)), None)
+    if beside is None:
+        raise ShapeError(f"{what}: takes at least one node")
+    return [operand(part, beside) for part in parts]
+
+
 def _total(axes: Sequence[Axis]) -> Axis:
     return axes[0] if len(axes) == 1 else sum(operator.index(axis) for axis in axes)
 
 
-def concatenate(nodes: Sequence[Node[Any, Any]], axis: int = 0) -> Concatenate[Any]:
+Part = Node[Any, Any] | Array
+
+
+@overload
+def concatenate(nodes: Sequence[Node[Any, Unknown]], axis: int = 0) -> Concatenate[Any, Any]: ...
+@overload
+def concatenate(
+    nodes: Sequence[Node[Any, tuple[Any, *Bs]]], axis: Literal[0] = 0
+) -> Concatenate[Any, tuple[Any, *Bs]]: ...
+@overload
+def concatenate(
+    nodes: Sequence[Node[Any, tuple[*Bs, Any]]], axis: Literal[-1]
+) -> Concatenate[Any, tuple[*Bs, Any]]: ...
+@overload
+def concatenate(nodes: Sequence[Part], axis: int = 0) -> Concatenate[Any, Any]: ...
+def concatenate(nodes: Any, axis: int = 0) -> Any:
     """The nodes one after another along `axis`; the other axes are the same. `ShapeError` where they are not.
 
     >>> wy.concatenate([wy.Constant([1.0]), wy.Constant([2.0, 3.0])]).forward().tolist()
     [1.0, 2.0, 3.0]
     """
-    if not nodes:
-        raise ShapeError("concatenate: takes at least one node")
-    return Concatenate(nodes, axis)
+    return Concatenate(_parts("concatenate", nodes), axis)
 
 
 @overload
-def concat(x: Shaped[OwnL, AtLeast1D], other: Shaped[OwnR, S2]) -> Concatenate[Any]: ...
+def concat(x: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R], Any]: ...
+@overload
+def concat(x: Shaped[L, tuple[*Bs, M]], other: Shaped[R, Unknown]) -> Concatenate[tuple[L, R], tuple[*Bs, Any]]: ...
 @overload
 def concat(
-    x: Shaped[OwnL, tuple[*Bs, M]], other: Shaped[OwnR, tuple[*Bs, N]]
-) -> Concatenate[tuple[*Bs, Plus[M, N]]]: ...
+    x: Shaped[L, tuple[*Bs, M]], other: Shaped[R, tuple[*Bs, N]]
+) -> Concatenate[tuple[L, R], tuple[*Bs, Plus[M, N]]]: ...
 @method("concat")
 def concat(x: Any, other: Any) -> Any:
     """This node and another along the last axis, whose name becomes `Plus[M, N]`.
@@ -259,7 +312,7 @@ def concat(x: Any, other: Any) -> Any:
     return Concatenate((x, other), -1)
 
 
-class Stack(Node[Any, S], Generic[S]):
+class Stack(Node[P_co, S], Generic[P_co, S]):
     """Operands of one shape along a new axis."""
 
     __slots__ = ("axis",)
@@ -268,7 +321,7 @@ class Stack(Node[Any, S], Generic[S]):
     def __init__(self, parts: Sequence[Any], axis: int) -> None:
         self._construct(tuple(parts), axis=axis)
 
-    def _own(self) -> Stack[S]:
+    def _own(self) -> Stack[Any, S]:
         return self
 
     def dtype_rule(self) -> np.dtype[Any]:
@@ -293,19 +346,37 @@ class Stack(Node[Any, S], Generic[S]):
         return tuple(Slice(gradient, (*before, i, *after)) for i in range(len(self.parents)))
 
 
-def stack(nodes: Sequence[Node[Any, Any]], axis: int = 0) -> Stack[Any]:
+@overload
+def stack(nodes: Sequence[Node[Any, Unknown]], axis: int = 0) -> Stack[Any, Any]: ...
+@overload
+def stack(nodes: Sequence[Node[Any, tuple[*Bs]]], axis: Literal[0] = 0) -> Stack[Any, tuple[Any, *Bs]]: ...
+@overload
+def stack(nodes: Sequence[Node[Any, tuple[*Bs]]], axis: Literal[-1]) -> Stack[Any, tuple[*Bs, Any]]: ...
+@overload
+def stack(nodes: Sequence[Node[Any, S2]], axis: int) -> Stack[Any, Any]: ...
+def stack(nodes: Any, axis: int = 0) -> Any:
     """Nodes of one shape along a new axis.
 
     >>> wy.stack([wy.Constant([1.0]), wy.Constant([2.0])]).shape
     (2, 1)
     """
-    if not nodes:
-        raise ShapeError("stack: takes at least one node")
-    return Stack(nodes, axis)
+    return Stack(_parts("stack", nodes), axis)
 
 
+@overload
+def split(x: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L, Any]]: ...
+@overload
+def split(
+    x: Shaped[L, tuple[N, *Bs]], sections: int | Sequence[int], axis: Literal[0] = 0
+) -> list[Slice[L, tuple[Any, *Bs]]]: ...
+@overload
+def split(
+    x: Shaped[L, tuple[*Bs, N]], sections: int | Sequence[int], axis: Literal[-1]
+) -> list[Slice[L, tuple[*Bs, Any]]]: ...
+@overload
+def split(x: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L, Any]]: ...
 @method("split")
-def split(x: Shaped[OwnL, S2], sections: int | Sequence[int], axis: int = 0) -> list[Slice[OwnL, Any]]:
+def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> Any:
     """The node in equal `sections`, or cut at these positions, along `axis`; `ShapeError` where it does not divide.
 
     >>> [part.shape for part in wy.Constant(np.zeros((2, 6))).split(3, axis=1)]

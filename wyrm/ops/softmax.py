@@ -5,21 +5,16 @@ from __future__ import annotations
 from typing import Any, Generic, Literal, overload
 
 import numpy as np
-from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import ZERO, format_dims, label
+from wyrm.node.base import ZERO, explain, format_dims, label
 from wyrm.node.node import IndexNode, Node
 from wyrm.node.storage import limit_indices
 from wyrm.ops.elementwise import L, S, bind_class, method
 from wyrm.ops.index import as_indices, check_range
 from wyrm.types.dims import Dims, axis_size, normalize_axis, unify
-from wyrm.types.typing import IntegerArray, Shaped
+from wyrm.types.typing import S2, Bs, IntegerArray, N, Shaped
 
-Bs = TypeVarTuple("Bs")
-N = TypeVar("N")
-S2 = TypeVar("S2")
-OwnL = TypeVar("OwnL", bound="Node[Any, Any]", covariant=True)
 Reduction = Literal["mean", "sum", "none"]
 
 
@@ -27,7 +22,7 @@ class _Normalized(Node[tuple[L], S], Generic[L, S], abstract=True):
     """An op that normalizes along one axis and keeps the shape."""
 
     __slots__ = ("axis",)
-    declaration = "def {method}(self: Shaped[OwnL, S2], axis: int = -1) -> {op}[OwnL, S2]: ..."
+    declaration = "def {method}(self: Shaped[L, S], axis: int = -1) -> {op}[L, S]: ..."
     axis: int
 
     def __init_subclass__(cls, **keywords: Any) -> None:
@@ -65,6 +60,8 @@ class Softmax(_Normalized[L, S], Generic[L, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         (x,) = operands
+        if 0 in shape:
+            return xp.zeros(shape, x.dtype)
         powers = xp.exp(x - xp.max(x, axis=self.axis, keepdims=True))
         return powers / xp.sum(powers, axis=self.axis, keepdims=True)
 
@@ -88,6 +85,8 @@ class LogSoftmax(_Normalized[L, S], Generic[L, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         (x,) = operands
+        if 0 in shape:
+            return xp.zeros(shape, x.dtype)
         shifted = x - xp.max(x, axis=self.axis, keepdims=True)
         return shifted - xp.log(xp.sum(xp.exp(shifted), axis=self.axis, keepdims=True))
 
@@ -102,20 +101,24 @@ class CrossEntropy(Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
     """
 
     __slots__ = ("reduction",)
+    derived = frozenset([2])
     reduction: Reduction
 
     def __init__(self, logits: Any, labels: Any, reduction: Reduction = "mean") -> None:
         self._construct((logits, as_indices(labels), Softmax(logits)), reduction=reduction)
-        classes = axis_size(logits.dims[-1])
+
+    def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
+        super()._construct(parents, name, **attributes)
+        classes = axis_size(parents[0].dims[-1])
         if classes is not None:
-            limit_indices(self.parents[1], self, classes)
+            limit_indices(parents[1], self, classes)
 
     def _own(self) -> CrossEntropy[Any, S]:
         return self
 
-    def predictions(self) -> Softmax[Any, Any]:
+    def predictions(self: CrossEntropy[Node[Any, S2], Any]) -> Softmax[Any, S2]:
         """The probabilities of the classes, of the logits' shape; they cost nothing beyond the loss."""
-        probabilities: Softmax[Any, Any] = self.parents[2]
+        probabilities: Softmax[Any, S2] = self.parents[2]
         return probabilities
 
     def dtype_rule(self) -> np.dtype[Any]:
@@ -131,11 +134,15 @@ class CrossEntropy(Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
         rows = tuple(map(unify, logits.dims[:-1], labels.dims))
         if self.reduction not in ("mean", "sum", "none"):
             raise ShapeError(f"reduction is 'mean', 'sum' or 'none', not {self.reduction!r}")
+        if self.reduction == "mean" and 0 in map(axis_size, rows):
+            raise ShapeError("has no mean over an axis of size 0")
         return rows if self.reduction == "none" else ()
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         logits, labels, probabilities = operands
-        check_range(self, self.parents[1], labels, logits.shape[-1])
+        check_range(self, self.parents[1], labels, self.parents[0].dims[-1], logits.shape[-1])
+        if self.reduction == "mean" and 0 in labels.shape:
+            raise ShapeError(explain(self, "has no mean over an axis of size 0, which the data of this run has"))
         # The largest probability is at least 1 / classes, so its logarithm is exact where the label's may underflow.
         top = xp.max(logits, axis=-1)
         label_logits = xp.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
@@ -211,23 +218,15 @@ class CrossEntropyGradient(Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]
 
 @overload
 def cross_entropy(
-    logits: Shaped[OwnL, tuple[*Bs, N]], labels: IndexNode[tuple[*Bs]]
-) -> CrossEntropy[OwnL, tuple[()]]: ...
-@overload
-def cross_entropy(
-    logits: Shaped[OwnL, tuple[*Bs, N]],
-    labels: IndexNode[tuple[*Bs]],
+    logits: Shaped[L, tuple[*Bs, N]],
+    labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
-    reduction: Literal["mean", "sum"],
-) -> CrossEntropy[OwnL, tuple[()]]: ...
+    reduction: Literal["mean", "sum"] = "mean",
+) -> CrossEntropy[L, tuple[()]]: ...
 @overload
 def cross_entropy(
-    logits: Shaped[OwnL, tuple[*Bs, N]], labels: IndexNode[tuple[*Bs]], *, reduction: Literal["none"]
-) -> CrossEntropy[OwnL, tuple[*Bs]]: ...
-@overload
-def cross_entropy(
-    logits: Shaped[OwnL, tuple[*Bs, N]], labels: IntegerArray, *, reduction: Reduction = "mean"
-) -> CrossEntropy[OwnL, Any]: ...
+    logits: Shaped[L, tuple[*Bs, N]], labels: IndexNode[tuple[*Bs]] | IntegerArray, *, reduction: Literal["none"]
+) -> CrossEntropy[L, tuple[*Bs]]: ...
 @method("cross_entropy")
 def cross_entropy(logits: Any, labels: Any, *, reduction: Reduction = "mean") -> Any:
     """`-log softmax(logits)[label]` over the last axis, `labels` of the other axes; its `predictions()` are free.

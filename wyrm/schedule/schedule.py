@@ -20,16 +20,19 @@ class Schedule:
     `last_use` gives for each position the last position that reads it (its own for an output's).
     """
 
-    __slots__ = ("last_use", "leaves", "nodes", "outputs", "representative", "sizes")
+    __slots__ = ("_source", "last_use", "leaves", "nodes", "outputs", "representative", "sizes")
 
     def __init__(self, outputs: Sequence[BaseNode[Any, Any]]) -> None:
         order = topological_order(outputs)
-        self.sizes = _one_size_per_name(order)
+        self.sizes, self._source = _one_size_per_name(order)
         self.representative: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
         self.nodes: list[BaseNode[Any, Any]] = []
         known: dict[Any, BaseNode[Any, Any]] = {}
         for node in order:
-            first = known.setdefault(_key(node, self.representative), node)
+            try:
+                first = known.setdefault(_key(node, self.representative), node)
+            except TypeError:  # an attribute that cannot be compared, such as an array: never the same as another
+                first = node
             self.representative[node] = first
             if first is node:
                 self.nodes.append(node)
@@ -54,7 +57,7 @@ class Schedule:
     def bind(self) -> dict[type[Dim], int]:
         """The size of every named axis, those without one taken from the data; `ShapeError` names two that disagree."""
         sizes = dict(self.sizes)
-        source: dict[type[Dim], BaseNode[Any, Any]] = {}
+        source = dict(self._source)
         for leaf in self.leaves:
             array = stored(leaf).array
             if array is None:
@@ -64,12 +67,17 @@ class Schedule:
                     continue
                 bound = sizes.setdefault(type(axis), size)
                 if bound != size:
-                    other = source.get(type(axis))
-                    where = describe(other) if other is not None else f"{type(axis).__name__}({bound}) in the graph"
                     raise ShapeError(
-                        f"axis {type(axis).__name__} is {size} in the data of {describe(leaf)} and {bound} in {where}"
+                        f"axis {type(axis).__name__} is {size} in the data of {describe(leaf)} and {bound} in "
+                        f"{describe(source[type(axis)])}"
                     )
                 source.setdefault(type(axis), leaf)
+        for leaf in self.leaves:
+            array = stored(leaf).array
+            if array is not None and any(isinstance(a, Plus | Times) and a.size is None for a in leaf.dims):
+                shape = resolve(leaf.dims, sizes)
+                if shape != array.shape:
+                    raise ShapeError(f"{describe(leaf)} is {shape} with the other data of this run, not {array.shape}")
         return sizes
 
     def shape(self, node: BaseNode[Any, Any], sizes: dict[type[Dim], int]) -> tuple[int, ...]:
@@ -87,8 +95,10 @@ def _key(node: BaseNode[Any, Any], representative: dict[BaseNode[Any, Any], Base
     return type(node), parents, tuple([getattr(node, name) for name in node.attributes])
 
 
-def _one_size_per_name(nodes: Iterable[BaseNode[Any, Any]]) -> dict[type[Dim], int]:
-    """The sizes that named axes have in the graph; `ShapeError` where one name has two."""
+def _one_size_per_name(
+    nodes: Iterable[BaseNode[Any, Any]],
+) -> tuple[dict[type[Dim], int], dict[type[Dim], BaseNode[Any, Any]]]:
+    """The sizes that named axes have in the graph and a node that has each; `ShapeError` where one name has two."""
     sizes: dict[type[Dim], int] = {}
     source: dict[type[Dim], BaseNode[Any, Any]] = {}
     seen: set[int] = set()
@@ -100,10 +110,12 @@ def _one_size_per_name(nodes: Iterable[BaseNode[Any, Any]]) -> dict[type[Dim], i
             if not isinstance(axis, Dim) or isinstance(axis, One | Plus | Times):
                 continue
             size = axis_size(axis)
-            if size is not None and sizes.setdefault(type(axis), size) != size:
+            if size is None:
+                continue
+            if sizes.setdefault(type(axis), size) != size:
                 raise ShapeError(
                     f"axis {type(axis).__name__} is bound twice to different sizes in one graph: "
                     f"{sizes[type(axis)]} by {describe(source[type(axis)])}, {size} by {describe(node)}"
                 )
             source.setdefault(type(axis), node)
-    return sizes
+    return sizes, source

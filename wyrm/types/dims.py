@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, SupportsIndex
 
 from typing_extensions import TypeVar
@@ -106,6 +106,10 @@ class _Derived(Dim):
     def resolve(self, sizes: Mapping[type[Dim], int]) -> int:
         return self._combine([resolve_axis(part, sizes) for part in self.parts])
 
+    def like(self, other: _Derived) -> bool:
+        """Whether the other is made in the same way of as many parts."""
+        return type(self) is type(other) and len(self.parts) == len(other.parts)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Derived) and type(self) is type(other) and self.parts == other.parts
 
@@ -163,6 +167,15 @@ def axis_size(axis: Axis) -> int | None:
     return axis.size if isinstance(axis, Dim) else axis
 
 
+def open_axes(dims: Dims) -> Iterator[type[Dim]]:
+    """The names of the axes that the data of a run gives a size, those that others are made of among them."""
+    for axis in dims:
+        if isinstance(axis, _Derived):
+            yield from open_axes(axis.parts)
+        elif isinstance(axis, Dim) and axis.size is None:
+            yield type(axis)
+
+
 def resolve_axis(axis: Axis, sizes: Mapping[type[Dim], int]) -> int:
     return axis.resolve(sizes) if isinstance(axis, Dim) else axis
 
@@ -172,16 +185,21 @@ def resolve(dims: Dims, sizes: Mapping[type[Dim], int]) -> tuple[int, ...]:
     return tuple([axis if type(axis) is int else resolve_axis(axis, sizes) for axis in dims])
 
 
+def _named(axis: Axis) -> bool:
+    """Whether an axis has a name to disagree about; a derived or broadcast one has none of its own."""
+    return isinstance(axis, Dim) and not isinstance(axis, _Derived | One)
+
+
 def unify(left: Axis, right: Axis) -> Axis:
     """The axis that both are, or `ShapeError` with the reason why they are not the same."""
     if left is right:
         return left
     sizes = axis_size(left), axis_size(right)
     if isinstance(left, Dim) and isinstance(right, Dim):
-        # A derived or broadcast axis has no name of its own to disagree about.
-        named = not isinstance(left, _Derived | One) and not isinstance(right, _Derived | One)
+        named = _named(left) and _named(right)
         if named and type(left) is not type(right):
-            equal = "equal sizes, different names" if sizes[0] == sizes[1] else "different axes"
+            same = sizes[0] is not None and sizes[0] == sizes[1]
+            equal = "equal sizes, different names" if same else "different axes"
             raise ShapeError(f"{left!r} against {right!r} ({equal})")
         if sizes[0] is not None and sizes[1] is not None:
             if sizes[0] != sizes[1]:
@@ -189,6 +207,8 @@ def unify(left: Axis, right: Axis) -> Axis:
             return left
         if left == right or (named and type(left) is type(right)):
             return right if sizes[0] is None else left
+        if isinstance(left, _Derived) and isinstance(right, _Derived) and left.like(right):
+            return type(left)(map(unify, left.parts, right.parts))
         raise ShapeError(f"{left!r} against {right!r}: their sizes are not known to be equal")
     if None in sizes:
         unbound = left if sizes[0] is None else right
@@ -202,7 +222,10 @@ def unify(left: Axis, right: Axis) -> Axis:
 
 
 def broadcast(left: Dims, right: Dims) -> Dims:
-    """NumPy's broadcasting rule on axes: aligned at the right, an axis of size 1 stretches."""
+    """NumPy's broadcasting rule on axes: aligned at the right, an axis of size 1 stretches.
+
+    Two axes with names are the same or an error, of whatever sizes: `Batch(1)` is a batch that happens to be small.
+    """
     if left is right or left == right:
         return left
     if len(left) < len(right):
@@ -212,6 +235,8 @@ def broadcast(left: Dims, right: Dims) -> Dims:
 
 
 def _stretch(left: Axis, right: Axis) -> Axis:
+    if _named(left) and _named(right):
+        return unify(left, right)
     if axis_size(left) == 1 and not (isinstance(left, Dim) and axis_size(right) == 1):
         return right
     return left if axis_size(right) == 1 else unify(left, right)

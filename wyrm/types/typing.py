@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, TypeVarTuple
+
+from wyrm.types.dims import Dim
+
+# The axes of a shape, and those that lead it.
+A = TypeVar("A")
+K = TypeVar("K")
+M = TypeVar("M")
+N = TypeVar("N")
+Bs = TypeVarTuple("Bs")
+# Another shape than that of the operand.
+S2 = TypeVar("S2")
+# The axes that a caller names; one that is given as a number stays unknown.
+D = TypeVar("D")
+D1 = TypeVar("D1", bound=Dim, default=Any)
+D2 = TypeVar("D2", bound=Dim, default=Any)
+D3 = TypeVar("D3", bound=Dim, default=Any)
+D4 = TypeVar("D4", bound=Dim, default=Any)
+NewDims = TypeVar("NewDims", bound=tuple[Dim, ...])
+# How one axis of a leaf is declared: with a size, or by its class where an array supplies the size.
+AxisOf: TypeAlias = D | type[D] | int
 
 Number = float | np.floating[Any] | np.integer[Any]
 FloatArray = NDArray[np.floating[Any]]
@@ -14,6 +35,18 @@ IntegerArray = NDArray[np.integer[Any]]
 BoolArray = NDArray[np.bool_]
 # A NumPy array used directly as an operand takes the node's float type, whatever number type it holds.
 Array = NDArray[np.floating[Any] | np.integer[Any] | np.bool_]
+
+
+class HasArray(Protocol):
+    """A NumPy array, or what turns into one. Nodes do not: their values are known only when they are computed."""
+
+    def __array__(self) -> NDArray[Any]: ...
+
+
+# What a leaf is filled with. Recursive, so that mypy's messages call it by its name.
+Values: TypeAlias = "float | HasArray | Sequence[Values]"
+# What chooses rows, besides index nodes.
+Indices: TypeAlias = "int | IntegerArray | Sequence[Indices]"
 
 Own_co = TypeVar("Own_co", covariant=True)
 ShapeOf = TypeVar("ShapeOf")

@@ -1,0 +1,56 @@
+"""Formulas mean what the same expression means to Python and NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import wyrm as wy
+from wyrm.errors import RegistrationError
+from wyrm.ops.formula import FUNCTIONS, parse
+
+NAMES = {name: getattr(np, name) for name in FUNCTIONS if name != "erf"}
+
+
+def extend(children: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    pair = st.tuples(children, children)
+    return st.one_of(
+        st.tuples(children, st.sampled_from("+-*"), children).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
+        st.tuples(st.sampled_from(["tanh", "sin", "abs", "exp"]), children).map(lambda t: f"{t[0]}(tanh({t[1]}))"),
+        pair.map(lambda t: f"maximum({t[0]}, {t[1]})"),
+        pair.map(lambda t: f"where({t[0]} < {t[1]}, {t[1]}, -{t[0]})"),
+        pair.map(lambda t: f"where(({t[0]} >= 0.5) & ~({t[1]} != 0.5), {t[1]}, {t[0]})"),
+    )
+
+
+expressions = st.recursive(st.sampled_from(["x", "y", "factor", "2.0", "0.5"]), extend, max_leaves=8)
+
+
+@given(expressions)
+def test_any_formula_is_what_python_makes_of_it(expression: str) -> None:
+    formula = f"({expression}) + x * y * x"
+    x, y = np.array([0.3, -1.2, 0.5]), np.array([[0.7], [-0.4]])
+    op: Any = type(
+        "Formula",
+        (wy.Binary,),
+        {"__slots__": ("factor",), "formula": formula, "vjp": lambda self, gradient: (gradient, gradient)},
+    )
+    node = op.rebuild((wy.Constant(x), wy.Constant(y)), {"factor": 1.5})
+    expected = eval(formula, {**NAMES, "x": x, "y": y, "factor": 1.5})
+    np.testing.assert_allclose(node.forward(), np.broadcast_to(expected, (2, 3)), rtol=1e-12)
+
+
+def test_equal_parts_are_computed_once_and_different_ones_apart() -> None:
+    assert [call.function for call in parse("exp(x) / (1.0 + exp(x))")] == ["exp", "add", "divide"]
+    assert [call.function for call in parse("x * x * x")] == ["multiply", "multiply"]
+    assert [call.function for call in parse("(x + x) * (y + y)")] == ["add", "add", "multiply"]
+
+
+@pytest.mark.parametrize("formula", ["", "x", "2.0", "x y", "x.y * 2", "lambda: x", "exp(x=x)", "x[0] * 2", "f(x)"])
+def test_what_is_no_formula_is_refused(formula: str) -> None:
+    with pytest.raises(RegistrationError, match="formula"):
+        parse(formula)

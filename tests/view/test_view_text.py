@@ -1,0 +1,49 @@
+"""Graphs as text: every operation once, with axes and the user's line; names of users stay text."""
+
+from __future__ import annotations
+
+import re
+
+import wyrm as wy
+from wyrm.view import to_dot, to_text
+
+
+class Batch(wy.Dim): ...
+
+
+def test_each_operation_stands_once_with_axes_and_line() -> None:
+    x = wy.Input(dims=(Batch(),), name="x")
+    text = to_text((x.tanh() + 2.0) * (x.tanh() + 2.0))
+    lines = text.splitlines()
+    assert len([line for line in lines if "tanh(x)" in line]) == 1
+    assert len([line for line in lines if "add(" in line]) == 1
+    assert all("(Batch(),) float32" in line for line in lines)
+    source = r"# test_view_text\.py:\d+ text = to_text\(\(x\.tanh\(\) \+ 2\.0\) \* \(x\.tanh\(\) \+ 2\.0\)\)$"
+    assert re.search(source, lines[-1])
+
+
+def test_a_gradient_is_shown_with_the_line_of_what_it_differentiates() -> None:
+    x = wy.Parameter([1.0, 2.0], name="x")
+    loss = x.exp().sum()  # this line
+    text = to_text(wy.grad(loss, x))
+    assert re.search(r"# test_view_text\.py:\d+ loss = x\.exp\(\)\.sum\(\)  # this line", text)
+    assert "exp(x)" in text and "multiply(" in text
+
+
+def test_attributes_are_shown() -> None:
+    assert "softmax(x, axis=1)" in to_text(wy.Input(dims=(2, 3), name="x").softmax())
+    assert "to=float64" in to_text(wy.Input(name="x").astype("float64"))
+
+
+def test_equal_names_are_told_apart() -> None:
+    lines = to_text(wy.Input(name="x") + wy.Input(name="x")).splitlines()
+    assert lines[0].startswith("x ") and lines[1].startswith("%1 ")
+    assert "add(x, %1)" in lines[2]
+
+
+def test_dot_has_a_vertex_for_each_node_and_an_edge_for_each_operand() -> None:
+    x = wy.Input(name='a "quoted" \\ name')
+    dot = to_dot([x * x, x.tanh()])
+    assert dot.count("->") == 3
+    assert dot.count("label=") == 3
+    assert 'label="a \\"quoted\\" \\\\ name\\n()", shape=box' in dot
