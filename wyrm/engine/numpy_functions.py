@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.node.base import BaseNode
-from wyrm.ops.formula import MASKS, Attribute, Operand, Result, parse
+from wyrm.ops.formula import MASKS, parse
 
 _NAMES = {"abs": "absolute"}
 # The positional place for the result is faster, but NumPy is giving it up for these two.
@@ -50,17 +50,7 @@ def formula_steps(
     results: list[NDArray[Any]] = []
     steps: list[Callable[[], Any]] = []
     for place, call in enumerate(calls):
-        arguments: list[NDArray[Any]] = []
-        for argument in call.arguments:
-            match argument:
-                case Operand(position):
-                    arguments.append(operands[position])
-                case Result(position):
-                    arguments.append(results[position])
-                case Attribute(name):
-                    arguments.append(np.asarray(getattr(node, name), number))
-                case _:
-                    arguments.append(np.asarray(argument, number))
+        arguments = call.resolve(node, operands, results, lambda value: np.asarray(value, number))
         if place == len(calls) - 1:
             result = out
         else:

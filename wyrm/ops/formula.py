@@ -7,11 +7,14 @@ the order of the parents; other names are the op's static attributes.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from wyrm.errors import RegistrationError
+
+T = TypeVar("T")
 
 OPERANDS = ("x", "y", "z")
 
@@ -83,6 +86,23 @@ class Call(NamedTuple):
 
     function: str
     arguments: tuple[Argument, ...]
+
+    def resolve(
+        self, node: object, operands: Sequence[T], results: Sequence[T], constant: Callable[[float], T]
+    ) -> list[T]:
+        """The arguments as an engine has them: its operands, its earlier results, and numbers made by `constant`."""
+        found: list[T] = []
+        for argument in self.arguments:
+            match argument:
+                case Operand(position):
+                    found.append(operands[position])
+                case Result(position):
+                    found.append(results[position])
+                case Attribute(name):
+                    found.append(constant(getattr(node, name)))
+                case number:
+                    found.append(constant(number))
+        return found
 
 
 @cache

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wyrm.node.leaves import Parameter
-from wyrm.node.node import Node
-from wyrm.optim.optimizer import LearningRate, Optimizer, Update, in_range
+from wyrm.optim.optimizer import LearningRate, Optimizer, Update, Value, Values, in_range
 
 
 class Adagrad(Optimizer):
@@ -42,13 +41,7 @@ class Adagrad(Optimizer):
     def initial_state(self) -> Mapping[str, float]:
         return {"total": self.initial_accumulator}
 
-    def update(
-        self,
-        parameter: Node[Any, Any],
-        gradient: Node[Any, Any],
-        state: Mapping[str, Node[Any, Any]],
-        hyper: Mapping[str, Node[Any, Any]],
-    ) -> Update:
+    def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
         if self.weight_decay:
             gradient = gradient + self.weight_decay * parameter
         total = state["total"] + gradient.square()
@@ -91,22 +84,16 @@ class RMSprop(Optimizer):
         names = ["square", *(["mean"] if self.centered else []), *(["velocity"] if self.momentum else [])]
         return dict.fromkeys(names, 0.0)
 
-    def update(
-        self,
-        parameter: Node[Any, Any],
-        gradient: Node[Any, Any],
-        state: Mapping[str, Node[Any, Any]],
-        hyper: Mapping[str, Node[Any, Any]],
-    ) -> Update:
+    def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
         if self.weight_decay:
             gradient = gradient + self.weight_decay * parameter
         square = self.decay * state["square"] + (1.0 - self.decay) * gradient.square()
-        changed: dict[str, Node[Any, Any]] = {"square": square}
-        spread: Node[Any, Any] = square
+        changed: dict[str, Value] = {"square": square}
+        spread: Value = square
         if self.centered:
             changed["mean"] = self.decay * state["mean"] + (1.0 - self.decay) * gradient
             spread = square - changed["mean"].square()
-        direction: Node[Any, Any] = gradient / (spread.sqrt() + self.epsilon)
+        direction: Value = gradient / (spread.sqrt() + self.epsilon)
         if self.momentum:
             direction = changed["velocity"] = self.momentum * state["velocity"] + direction
         return parameter - hyper["learning_rate"] * direction, changed
@@ -154,13 +141,7 @@ class Adam(Optimizer):
             "kept": 1.0 - rate * self.weight_decay,
         }
 
-    def update(
-        self,
-        parameter: Node[Any, Any],
-        gradient: Node[Any, Any],
-        state: Mapping[str, Node[Any, Any]],
-        hyper: Mapping[str, Node[Any, Any]],
-    ) -> Update:
+    def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
         if self.weight_decay and self._decoupled:
             parameter = hyper["kept"] * parameter
         elif self.weight_decay:

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wyrm.node.leaves import Parameter
-from wyrm.node.node import Node
-from wyrm.optim.optimizer import LearningRate, Optimizer, Update, in_range
+from wyrm.optim.optimizer import LearningRate, Optimizer, Update, Value, Values, in_range
 
 
 class SGD(Optimizer):
@@ -44,13 +43,7 @@ class SGD(Optimizer):
     def initial_state(self) -> Mapping[str, float]:
         return {"velocity": 0.0} if self.momentum else {}
 
-    def update(
-        self,
-        parameter: Node[Any, Any],
-        gradient: Node[Any, Any],
-        state: Mapping[str, Node[Any, Any]],
-        hyper: Mapping[str, Node[Any, Any]],
-    ) -> Update:
+    def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
         if self.weight_decay:
             gradient = gradient + self.weight_decay * parameter
         if not self.momentum:

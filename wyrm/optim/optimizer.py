@@ -21,7 +21,10 @@ LearningRate = float | Callable[[int], float]
 # times slower. Set to zero this often, and this far above them, it never gets there.
 _FLUSH_EVERY = 16
 _FLUSH_BELOW = 1e8
-Update = tuple[Node[Any, Any], dict[str, Node[Any, Any]]]
+Value = Node[Any, Any]
+Values = Mapping[str, Value]
+# The new parameter, and the new state by name.
+Update = tuple[Value, dict[str, Value]]
 
 
 class Optimizer:
@@ -69,13 +72,7 @@ class Optimizer:
         """The numbers of the rule that change from step to step; `step` counts from 1."""
         return {"learning_rate": self.learning_rate}
 
-    def update(
-        self,
-        parameter: Node[Any, Any],
-        gradient: Node[Any, Any],
-        state: Mapping[str, Node[Any, Any]],
-        hyper: Mapping[str, Node[Any, Any]],
-    ) -> Update:
+    def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
         """The new parameter and the new state, as nodes made of the arguments, element by element."""
         raise NotImplementedError
 

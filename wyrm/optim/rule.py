@@ -13,7 +13,7 @@ from wyrm.errors import RegistrationError
 from wyrm.node.base import BaseNode
 from wyrm.node.leaves import Constant
 from wyrm.node.storage import bound_array, is_leaf
-from wyrm.ops.formula import Attribute, Operand, Result, parse
+from wyrm.ops.formula import parse
 from wyrm.schedule.schedule import Schedule
 
 _Call = tuple[Callable[..., Any], tuple[int, ...], int]
@@ -50,19 +50,12 @@ class Rule:
         return len(self._values) - 1
 
     def _formula(self, node: BaseNode[Any, Any], operands: list[int]) -> int:
+        def constant(value: float) -> int:
+            return self._constant(np.asarray(value, node.dtype))
+
         results: list[int] = []
         for call in parse(node.formula or ""):
-            arguments = []
-            for argument in call.arguments:
-                match argument:
-                    case Operand(position):
-                        arguments.append(operands[position])
-                    case Result(position):
-                        arguments.append(results[position])
-                    case Attribute(name):
-                        arguments.append(self._constant(np.asarray(getattr(node, name), node.dtype)))
-                    case _:
-                        arguments.append(self._constant(np.asarray(argument, node.dtype)))
+            arguments = call.resolve(node, operands, results, constant)
             self._values.append(None)
             results.append(len(self._values) - 1)
             self._calls.append((numpy_function(call.function), tuple(arguments), results[-1]))
