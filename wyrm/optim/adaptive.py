@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from wyrm.node.leaves import Parameter
@@ -15,6 +15,7 @@ class Adagrad(Optimizer):
 
     total += gradient ** 2; parameter -= learning_rate * gradient / (sqrt(total) + epsilon). Exact on row-sparse
     gradients: a row without gradient would not move anyway. `weight_decay` makes it lazy on untouched rows.
+    `learning_rate_decay` divides the rate by `1 + learning_rate_decay * (step - 1)`.
 
     `ValueError` for a negative argument.
 
@@ -25,6 +26,8 @@ class Adagrad(Optimizer):
     0.5
     """
 
+    _state_decays = False
+
     def __init__(
         self,
         parameters: Iterable[Parameter[Any]],
@@ -32,7 +35,9 @@ class Adagrad(Optimizer):
         initial_accumulator: float = 0.0,
         epsilon: float = 1e-10,
         weight_decay: float = 0.0,
+        learning_rate_decay: float = 0.0,
     ) -> None:
+        self.learning_rate_decay = in_range("learning_rate_decay", learning_rate_decay, 0.0)
         self.initial_accumulator = in_range("initial_accumulator", initial_accumulator, 0.0)
         self.epsilon = in_range("epsilon", epsilon, 0.0)
         self.weight_decay = in_range("weight_decay", weight_decay, 0.0)
@@ -40,6 +45,9 @@ class Adagrad(Optimizer):
 
     def initial_state(self) -> Mapping[str, float]:
         return {"total": self.initial_accumulator}
+
+    def hyper(self, step: int) -> dict[str, float]:
+        return {"learning_rate": self.learning_rate / (1.0 + self.learning_rate_decay * (step - 1))}
 
     def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
         if self.weight_decay:
@@ -92,7 +100,8 @@ class RMSprop(Optimizer):
         spread: Value = square
         if self.centered:
             changed["mean"] = self.decay * state["mean"] + (1.0 - self.decay) * gradient
-            spread = square - changed["mean"].square()
+            # Where the gradient does not vary the difference is zero, which rounding may take below it.
+            spread = (square - changed["mean"].square()).maximum(0.0)
         direction: Value = gradient / (spread.sqrt() + self.epsilon)
         if self.momentum:
             direction = changed["velocity"] = self.momentum * state["velocity"] + direction
@@ -103,8 +112,9 @@ class Adam(Optimizer):
     """Adam (Kingma and Ba, 2015): a step along an average of gradients, divided by the root of one of their squares.
 
     Both averages are corrected for their start from 0. `weight_decay` adds that much of the parameter to the gradient;
-    see `AdamW` for the decoupled one. Lazy on rows that a row-sparse gradient does not touch: their averages stay, and
-    the correction counts the steps of the whole parameter.
+    see `AdamW` for the decoupled one. `amsgrad` divides by the root of the largest average of squares so far (Reddi et
+    al., 2018). Lazy on rows that a row-sparse gradient does not touch: their averages stay, and the correction counts
+    the steps of the whole parameter, as in PyTorch's SparseAdam.
 
     `ValueError` for betas outside [0, 1) or a negative argument.
 
@@ -124,14 +134,18 @@ class Adam(Optimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         epsilon: float = 1e-8,
         weight_decay: float = 0.0,
+        amsgrad: bool = False,
     ) -> None:
+        if not isinstance(betas, Sequence) or len(betas) != 2:
+            raise TypeError(f"betas are two numbers, as in betas=(0.9, 0.999), not {betas!r}")
         self.betas = in_range("betas[0]", betas[0], 0.0, 1.0), in_range("betas[1]", betas[1], 0.0, 1.0)
         self.epsilon = in_range("epsilon", epsilon, 0.0)
+        self.amsgrad = amsgrad
         self.weight_decay = in_range("weight_decay", weight_decay, 0.0)
         super().__init__(parameters, learning_rate)
 
     def initial_state(self) -> Mapping[str, float]:
-        return {"mean": 0.0, "square": 0.0}
+        return {"mean": 0.0, "square": 0.0} | ({"largest_square": 0.0} if self.amsgrad else {})
 
     def hyper(self, step: int) -> dict[str, float]:
         rate = self.learning_rate
@@ -149,8 +163,12 @@ class Adam(Optimizer):
         first, second = self.betas
         mean = first * state["mean"] + (1.0 - first) * gradient
         square = second * state["square"] + (1.0 - second) * gradient.square()
-        root = square.sqrt() * hyper["root_correction"] + self.epsilon
-        return parameter - hyper["step_size"] * mean / root, {"mean": mean, "square": square}
+        changed: dict[str, Value] = {"mean": mean, "square": square}
+        divisor: Value = square
+        if self.amsgrad:
+            divisor = changed["largest_square"] = state["largest_square"].maximum(square)
+        root = divisor.sqrt() * hyper["root_correction"] + self.epsilon
+        return parameter - hyper["step_size"] * mean / root, changed
 
 
 class AdamW(Adam):
@@ -175,5 +193,6 @@ class AdamW(Adam):
         betas: tuple[float, float] = (0.9, 0.999),
         epsilon: float = 1e-8,
         weight_decay: float = 0.01,
+        amsgrad: bool = False,
     ) -> None:
-        super().__init__(parameters, learning_rate, betas, epsilon, weight_decay)
+        super().__init__(parameters, learning_rate, betas, epsilon, weight_decay, amsgrad)

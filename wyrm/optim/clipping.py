@@ -12,21 +12,36 @@ from wyrm.errors import NotFinite
 from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import stored
+from wyrm.optim.optimizer import all_finite, checked_parameters, summed
+from wyrm.optim.rule import BLOCK
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
 
 
-def _values(parameter: Parameter[Any]) -> FloatArray | None:
-    """The numbers of a parameter's gradient, to be changed in place; a row that was named twice is summed first."""
-    storage = stored(parameter)
-    if isinstance(storage.gradient, RowSparse):
-        storage.gradient = storage.gradient.summed()
-        return storage.gradient.values
-    return storage.gradient
+def _gradients(who: str, parameters: Iterable[Parameter[Any]]) -> list[FloatArray]:
+    """The numbers of all gradients, to be changed in place; a row that was named twice is summed first."""
+    found = []
+    for parameter in checked_parameters(who, parameters):
+        storage = stored(parameter)
+        if isinstance(storage.gradient, RowSparse):
+            storage.gradient = summed(storage.gradient)
+        values = storage.gradient.values if isinstance(storage.gradient, RowSparse) else storage.gradient
+        if values is None:
+            continue
+        if not all_finite(values):
+            raise NotFinite(
+                f"{who}: the gradient of {describe(parameter)} holds {values[~np.isfinite(values)][0]}; nothing was "
+                f"clipped. Find the cause with wy.watch_nan()"
+            )
+        found.append(values)
+    return found
 
 
 def clip_by_value(parameters: Iterable[Parameter[Any]], limit: float) -> None:
-    """Limit every element of the gradients to -limit..limit. `ValueError` for a limit that is not positive.
+    """Limit every element of the gradients to -limit..limit.
+
+    Raises, before anything changes, `NotFinite` with the name of a parameter whose gradient holds a NaN or an infinity,
+    and `ValueError` for a limit that is not positive.
 
     >>> x = wy.Parameter([1.0, 10.0])
     >>> (x * x).sum().backward()
@@ -36,36 +51,43 @@ def clip_by_value(parameters: Iterable[Parameter[Any]], limit: float) -> None:
     """
     if not limit > 0.0:
         raise ValueError(f"limit is above 0, not {limit}")
-    for parameter in parameters:
-        values = _values(parameter)
-        if values is not None:
-            np.clip(values, -limit, limit, out=values)
+    for values in _gradients("clip_by_value", parameters):
+        np.clip(values, -limit, limit, out=values)
 
 
 def clip_by_global_norm(parameters: Iterable[Parameter[Any]], maximum_norm: float) -> float:
     """Scale all gradients down together so that their norm is at most `maximum_norm`; returns the norm before.
 
-    `NotFinite` names the parameter whose gradient holds a NaN or an infinity, before anything changes; `ValueError` for
-    a maximum that is not positive. The norm is computed in float64 (Pascanu et al., 2013).
+    The norm is that of all elements of all gradients (Pascanu et al., 2013), in float64.
+
+    Raises, before anything changes, `NotFinite` with the name of a parameter whose gradient holds a NaN or an infinity,
+    and `ValueError` for a maximum that is not positive.
 
     >>> x = wy.Parameter([3.0, 4.0])
-    >>> x.sum().backward(10.0)
-    >>> round(clip_by_global_norm([x], 1.0), 4)
-    14.1421
-    >>> x.gradient.round(4).tolist()
-    [0.7070999741554260, 0.7070999741554260]
+    >>> (0.5 * x * x).sum().backward()
+    >>> clip_by_global_norm([x], 1.0)
+    5.0
+    >>> x.gradient.round(3).tolist()
+    [0.6000000238418579, 0.800000011920929]
     """
     if not maximum_norm > 0.0:
         raise ValueError(f"maximum_norm is above 0, not {maximum_norm}")
-    held = [(parameter, values) for parameter in parameters if (values := _values(parameter)) is not None]
-    total = 0.0
-    for parameter, values in held:
-        square = float(np.sum(np.square(values, dtype=np.float64)))
-        if not math.isfinite(square):
-            raise NotFinite(f"the gradient of {describe(parameter)} is not finite; nothing was clipped")
-        total += square
-    norm = math.sqrt(total)
+    gradients = _gradients("clip_by_global_norm", parameters)
+    norm = math.hypot(*map(_norm, gradients))  # of norms, not the root of squares: those could overflow
     if norm > maximum_norm:
-        for _, values in held:
+        for values in gradients:
             values *= maximum_norm / norm
     return norm
+
+
+def _norm(values: FloatArray) -> float:
+    """The norm in float64, a block at a time."""
+    flat, total = values.reshape(-1), 0.0
+    with np.errstate(over="ignore"):
+        for start in range(0, flat.size, BLOCK):
+            block = flat[start : start + BLOCK].astype(np.float64)
+            total += float(block @ block)
+    if math.isfinite(total):
+        return math.sqrt(total)
+    largest = float(max(flat.max(), -flat.min()))  # of float64 alone the squares can overflow
+    return largest * float(np.linalg.norm(flat / largest))

@@ -2,65 +2,83 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import CheckpointError, Diverged, NotSet
-from wyrm.node.base import describe
+from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
-from wyrm.node.storage import stored, tick
-from wyrm.optim.rule import Rule
+from wyrm.node.storage import bound_array, stored, tick
+from wyrm.optim.rule import BLOCK, Elements, Rule
 from wyrm.types.rows import RowSparse
+from wyrm.types.typing import FloatArray
 
 LearningRate = float | Callable[[int], float]
-# An average of gradients that have become zero decays into the denormal numbers, on which a processor is a hundred
-# times slower. Set to zero this often, and this far above them, it never gets there.
-_FLUSH_EVERY = 16
-_FLUSH_BELOW = 1e8
 Value = Node[Any, Any]
 Values = Mapping[str, Value]
 # The new parameter, and the new state by name.
 Update = tuple[Value, dict[str, Value]]
+# An average of gradients that have become zero decays into the denormal numbers, on which a processor is a hundred
+# times slower. Set to zero this often, and this far above them, one that decays by a third or less never gets there.
+_FLUSH_EVERY = 16
+_FLUSH_BELOW = 1e3
 
 
 class Optimizer:
     """The base of all optimizers.
 
     A subclass names its state, with the number that each starts from, and writes its rule, `update`, once: over nodes,
-    element by element. The rule runs on whole parameters, or on the rows that a row-sparse gradient
-    touches; rows that it does not touch keep their values and their state (momentum, averages, decay), so the
-    optimizers that have such state are lazy on them.
+    element by element. The rule runs on whole parameters, or on the rows that a row-sparse gradient touches; rows that
+    it does not touch keep their values and their state, so the optimizers that have momentum, averages or weight decay
+    are lazy on them. A parameter without a gradient is skipped, and its corrections count its own steps only.
 
-    `learning_rate` is a number or a schedule: a function of the number of steps done so far.
+    `learning_rate` is a number or a schedule: a function of the number of steps done so far. It can be set at any time;
+    other options stay as they are once the rule was built from them.
 
     Raises `ValueError` for no parameters, one given twice, or a negative learning rate; `TypeError` for what is no
     parameter.
+
+    >>> class SignDescent(wy.optim.Optimizer):
+    ...     def __init__(self, parameters, learning_rate=0.01, momentum=0.9):
+    ...         self.momentum = momentum
+    ...         super().__init__(parameters, learning_rate)
+    ...     def initial_state(self):
+    ...         return {"mean": 0.0}
+    ...     def update(self, parameter, gradient, state, hyper):
+    ...         mean = self.momentum * state["mean"] + (1.0 - self.momentum) * gradient
+    ...         return parameter - hyper["learning_rate"] * mean.sign(), {"mean": mean}
+    >>> x = wy.Parameter([1.0, -2.0])
+    >>> optimizer = SignDescent([x], learning_rate=0.5)
+    >>> x.square().sum().backward()
+    >>> optimizer.step()
+    >>> x.value.tolist()
+    [0.5, -1.5]
     """
 
+    # The arguments of `__init__`, which are attributes of the same names.
+    _options: ClassVar[tuple[str, ...]] = ()
+    # Whether the state can shrink towards zero, through the denormal numbers.
+    _state_decays: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        cls._options = tuple(inspect.signature(cls.__init__).parameters)[2:]
+
     def __init__(self, parameters: Iterable[Parameter[Any]], learning_rate: LearningRate) -> None:
-        self.parameters = list(parameters)
-        if not self.parameters:
-            raise ValueError(f"{type(self).__name__} was given no parameters; pass loss.parameters()")
-        for parameter in self.parameters:
-            if not isinstance(parameter, Parameter):
-                raise TypeError(f"{type(self).__name__} changes parameters, not {type(parameter).__name__}")
-        if len(set(self.parameters)) != len(self.parameters):
-            twice = next(p for i, p in enumerate(self.parameters) if p in self.parameters[:i])
-            raise ValueError(f"{type(self).__name__} was given {describe(twice)} twice")
-        if not callable(learning_rate):
-            in_range("learning_rate", learning_rate, 0.0)
-        self._learning_rate = learning_rate
+        self.parameters = checked_parameters(type(self).__name__, parameters)
+        self._rules: dict[np.dtype[Any], Rule] = {}
+        self.learning_rate = learning_rate
         self.steps = 0
         self._counts = [0] * len(self.parameters)
         self._state = [
             {slot: np.full(p.shape, start, p.dtype) for slot, start in self.initial_state().items()}
             for p in self.parameters
         ]
-        self._rules: dict[np.dtype[Any], Rule] = {}
 
     # --- what a subclass defines ----------------------------------------------------------------------------------
 
@@ -69,31 +87,45 @@ class Optimizer:
         return {}
 
     def hyper(self, step: int) -> dict[str, float]:
-        """The numbers of the rule that change from step to step; `step` counts from 1."""
+        """The numbers of the rule that change from step to step; `step` counts a parameter's steps from 1.
+
+        They are computed in float64 and given to the rule in the parameter's dtype.
+        """
         return {"learning_rate": self.learning_rate}
 
     def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
         """The new parameter and the new state, as nodes made of the arguments, element by element."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no update")
 
     # --- what it does ---------------------------------------------------------------------------------------------
 
     @property
     def learning_rate(self) -> float:
-        """The rate of the next step."""
+        """The rate of the next step. Set it to another number or schedule at any time.
+
+        `ValueError` where a schedule gives a rate that is negative or not finite.
+        """
         rate = self._learning_rate
-        return float(rate(self.steps)) if callable(rate) else float(rate)
+        if not callable(rate):
+            return rate
+        return in_range(f"the learning rate that {rate} gives after {self.steps} steps", rate(self.steps), 0.0)
+
+    @learning_rate.setter
+    def learning_rate(self, rate: LearningRate) -> None:
+        self._learning_rate = rate if callable(rate) else in_range("learning_rate", rate, 0.0)
 
     def rule(self, dtype: np.dtype[Any]) -> Rule:
         """The rule for parameters of one float type."""
-        if dtype not in self._rules:
-            names = ["parameter", "gradient", *self.initial_state(), *self.hyper(1)]
-            leaves = {name: Input(name=name, dtype=dtype) for name in names}
-            state = {name: leaves[name] for name in self.initial_state()}
-            hyper = {name: leaves[name] for name in self.hyper(1)}
-            value, changed = self.update(leaves["parameter"], leaves["gradient"], state, hyper)
-            self._rules[dtype] = Rule(leaves, [value, *(changed[name] for name in state)])
-        return self._rules[dtype]
+        rule = self._rules.get(dtype)
+        if rule is None:
+            elements = (Elements(),)
+            parameter = Input(name="parameter", dims=elements, dtype=dtype)
+            gradient = Input(name="gradient", dims=elements, dtype=dtype)
+            state = {name: Input(name=name, dims=elements, dtype=dtype) for name in self.initial_state()}
+            hyper = {name: Input(name=name, dtype=dtype) for name in self.hyper(1)}
+            update = self.update(parameter, gradient, state, hyper)
+            rule = self._rules[dtype] = Rule(parameter, gradient, state, hyper, update)
+        return rule
 
     def step(self) -> None:
         """Move every parameter that has a gradient.
@@ -106,49 +138,81 @@ class Optimizer:
                 "no parameter has a gradient to follow: call loss.backward() before step(), "
                 "and zero_gradient() only after it"
             )
-        held = [g.summed() if isinstance(g, RowSparse) else g for g in gradients]
-        for parameter, gradient in zip(self.parameters, held, strict=True):
-            values = gradient.values if isinstance(gradient, RowSparse) else gradient
-            if values is not None and not np.isfinite(values).all():
-                raise Diverged(
-                    f"the gradient of {describe(parameter)} holds {values[~np.isfinite(values)][0]} in step "
-                    f"{self.steps + 1} at learning rate {self.learning_rate:g}; no parameter has moved. Find the cause "
-                    f"with wy.watch_nan(), lower the learning rate, or clip with wy.optim.clip_by_global_norm"
-                )
-        for i, gradient in enumerate(held):
-            if gradient is not None:
-                self._counts[i] += 1
-                self._move(i, gradient)
+        held = [summed(g) if isinstance(g, RowSparse) else g for g in gradients]
+        numbers: dict[int, dict[str, float]] = {}  # by the steps of a parameter, which most have in common
+        with np.errstate(all="ignore"):
+            for parameter, gradient in zip(self.parameters, held, strict=True):
+                values = gradient.values if isinstance(gradient, RowSparse) else gradient
+                if values is not None and not all_finite(values):
+                    raise Diverged(
+                        f"the gradient of {describe(parameter)} holds {values[~np.isfinite(values)][0]} in step "
+                        f"{self.steps + 1} at learning rate {self.learning_rate:g}; no parameter has moved. Find the "
+                        f"cause with wy.watch_nan(), lower the learning rate, or clip with "
+                        f"wy.optim.clip_by_global_norm"
+                    )
+            rules = [self.rule(parameter.dtype) for parameter in self.parameters]
+            for count in self._counts:
+                if count + 1 not in numbers:
+                    numbers[count + 1] = self.hyper(count + 1)
+            for i, gradient in enumerate(held):
+                if gradient is not None:
+                    self._counts[i] += 1
+                    self._move(rules[i], self.parameters[i], gradient, self._state[i], numbers[self._counts[i]])
         self.steps += 1
 
-    def _move(self, i: int, gradient: NDArray[Any] | RowSparse) -> None:
-        parameter, state = self.parameters[i], self._state[i]
-        hyper = [np.asarray(value, parameter.dtype) for value in self.hyper(self._counts[i]).values()]
-        storage = stored(parameter)
-        array = storage.array
-        assert array is not None  # a parameter always holds an array
-        places = [array, *state.values()]
+    def _move(
+        self,
+        rule: Rule,
+        parameter: Parameter[Any],
+        gradient: FloatArray | RowSparse,
+        state: Mapping[str, NDArray[Any]],
+        hyper: Mapping[str, float],
+    ) -> None:
+        array = bound_array(parameter)
         if isinstance(gradient, RowSparse):
-            rows = gradient.rows
-            old = [place[rows] for place in places]
-            for place, value in zip(
-                places, self.rule(parameter.dtype)(old[0], gradient.values, *old[1:], *hyper), strict=True
-            ):
-                place[rows] = value
+            self._move_rows(rule, array, gradient, state, hyper)
         else:
-            for place, value in zip(
-                places, self.rule(parameter.dtype)(array, gradient, *state.values(), *hyper), strict=True
-            ):
-                place[...] = value
-            if self.steps % _FLUSH_EVERY == 0:
-                for slot in state.values():
-                    slot[np.abs(slot) < np.finfo(slot.dtype).tiny * _FLUSH_BELOW] = 0.0
-        storage.version = tick()
+            flush = self._state_decays and self.steps % _FLUSH_EVERY == 0
+            rule(array, gradient, state, hyper, float(np.finfo(array.dtype).tiny) * _FLUSH_BELOW if flush else 0.0)
+        stored(parameter).version = tick()
+
+    @staticmethod
+    def _move_rows(
+        rule: Rule,
+        array: NDArray[Any],
+        gradient: RowSparse,
+        state: Mapping[str, NDArray[Any]],
+        hyper: Mapping[str, float],
+    ) -> None:
+        """The rule on the rows that the gradient names, gathered and written back; each is named once."""
+        places = [array, *state.values()]
+        stride = max(1, BLOCK * array.shape[0] // max(1, array.size))
+        for start in range(0, len(gradient.rows), stride):
+            rows = gradient.rows[start : start + stride]
+            gathered = [place.take(rows, axis=0) for place in places]
+            slots = dict(zip(state, gathered[1:], strict=True))
+            rule(gathered[0], gradient.values[start : start + stride], slots, hyper)
+            for place, values in zip(places, gathered, strict=True):
+                place[rows] = values
 
     def zero_gradient(self) -> None:
         """Set the gradients of the parameters to zero."""
         for parameter in self.parameters:
             parameter.clear_gradient()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in self._options and name != "learning_rate" and self.__dict__.get("_rules"):
+            raise AttributeError(
+                f"{name} of {type(self).__name__} cannot be set, for the rule was built with {getattr(self, name)}; "
+                f"make a new optimizer, and give it this one's state where it has the same"
+            )
+        super().__setattr__(name, value)
+
+    def __repr__(self) -> str:
+        rate = self._learning_rate if callable(self._learning_rate) else self.learning_rate
+        options = {name: getattr(self, name, None) for name in self._options} | {"learning_rate": rate}
+        count = f"{len(self.parameters)} parameter{'' if len(self.parameters) == 1 else 's'}"
+        return f"{type(self).__name__}({', '.join([count, *(f'{name}={value}' for name, value in options.items())])})"
 
     # --- saving ---------------------------------------------------------------------------------------------------
 
@@ -160,11 +224,12 @@ class Optimizer:
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a saved state; `CheckpointError` lists what does not match, and then nothing has changed."""
         mine = self.state_dict()
-        missing, extra = sorted(mine.keys() - arrays.keys()), sorted(arrays.keys() - mine.keys())
+        given = {name: np.asarray(array) for name, array in arrays.items()}
+        missing, extra = sorted(mine.keys() - given.keys()), sorted(given.keys() - mine.keys())
         wrong = [
-            f"{name} (has {mine[name].shape} {mine[name].dtype}, given {arrays[name].shape} {arrays[name].dtype})"
-            for name in sorted(mine.keys() & arrays.keys())
-            if mine[name].shape != arrays[name].shape or mine[name].dtype != arrays[name].dtype
+            f"{name} (has {mine[name].shape} {mine[name].dtype}, given {given[name].shape} {given[name].dtype})"
+            for name in sorted(mine.keys() & given.keys())
+            if mine[name].shape != given[name].shape or mine[name].dtype != given[name].dtype
         ]
         found = {"missing": missing, "extra": extra, "mismatched": wrong}
         if any(found.values()):
@@ -174,14 +239,46 @@ class Optimizer:
             )
         for i, state in enumerate(self._state):
             for slot in state:
-                state[slot][...] = arrays[f"{i}.{slot}"]
-        self.steps = int(arrays["steps"])
-        self._counts = [int(count) for count in arrays["counts"]]
+                state[slot][...] = given[f"{i}.{slot}"]
+        self.steps = int(given["steps"])
+        self._counts = [int(count) for count in given["counts"]]
 
 
 def in_range(name: str, value: float, low: float, high: float = float("inf")) -> float:
-    """`value` as it is; `ValueError` unless `low <= value < high` (NaN is neither)."""
+    """`value` as a float; `ValueError` unless `low <= value < high` (NaN is neither), `TypeError` for no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{name} is a number, not {value!r}")
     if not low <= value < high:
         bound = f"at least {low:g}" + ("" if high == float("inf") else f" and below {high:g}")
         raise ValueError(f"{name} is {bound}, not {value}")
-    return value
+    return float(value)
+
+
+def checked_parameters(who: str, parameters: Iterable[Parameter[Any]]) -> list[Parameter[Any]]:
+    """The parameters as a list: at least one, each once, and nothing else."""
+    if isinstance(parameters, BaseNode):
+        raise TypeError(f"{who} takes a list of parameters, not one node: {describe(parameters)}")
+    found = list(parameters)
+    if not found:
+        raise ValueError(f"{who} was given no parameters; pass loss.parameters()")
+    seen: set[Parameter[Any]] = set()
+    for parameter in found:
+        if not isinstance(parameter, Parameter):
+            raise TypeError(f"{who} changes parameters, not {type(parameter).__name__}")
+        if parameter in seen:
+            raise ValueError(f"{who} was given {describe(parameter)} twice")
+        seen.add(parameter)
+    return found
+
+
+def all_finite(values: FloatArray) -> bool:
+    """Whether there is neither a NaN nor an infinity."""
+    if values.size <= BLOCK:
+        return bool(np.isfinite(values).all())
+    flat = values.reshape(-1)
+    return all(np.isfinite(flat[start : start + BLOCK]).all() for start in range(0, flat.size, BLOCK))
+
+
+def summed(gradient: RowSparse) -> RowSparse:
+    """The gradient with each row named once."""
+    return gradient if len(gradient.rows) == 1 else gradient.summed()

@@ -5,10 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 
 def _at_least(name: str, value: float, low: float) -> None:
-    if not value >= low:
+    if not low <= value < math.inf:
         raise ValueError(f"{name} is at least {low:g}, not {value}")
+
+
+def _length(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} is a whole number of steps, not {value!r}")
+    _at_least(name, int(value), 1)
 
 
 @dataclass(frozen=True)
@@ -26,7 +34,7 @@ class Step:
 
     def __post_init__(self) -> None:
         _at_least("start", self.start, 0.0)
-        _at_least("every", self.every, 1)
+        _length("every", self.every)
         _at_least("factor", self.factor, 0.0)
 
     def __call__(self, step: int) -> float:
@@ -67,7 +75,7 @@ class Cosine:
 
     def __post_init__(self) -> None:
         _at_least("start", self.start, 0.0)
-        _at_least("steps", self.steps, 1)
+        _length("steps", self.steps)
         _at_least("end", self.end, 0.0)
 
     def __call__(self, step: int) -> float:
@@ -91,7 +99,7 @@ class LinearWarmup:
 
     def __post_init__(self) -> None:
         _at_least("peak", self.peak, 0.0)
-        _at_least("steps", self.steps, 1)
+        _length("steps", self.steps)
         _at_least("start", self.start, 0.0)
 
     def __call__(self, step: int) -> float:
@@ -113,7 +121,11 @@ class WarmupCosine:
     end: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.warmup < self.steps:
+        _at_least("peak", self.peak, 0.0)
+        _at_least("end", self.end, 0.0)
+        _length("warmup", self.warmup)
+        _length("steps", self.steps)
+        if self.warmup >= self.steps:
             raise ValueError(f"warmup is at least 1 and below the {self.steps} steps in all, not {self.warmup}")
 
     def __call__(self, step: int) -> float:

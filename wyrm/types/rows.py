@@ -30,13 +30,15 @@ class RowSparse:
 
     def summed(self) -> RowSparse:
         """The same value with each row named once, in ascending order."""
-        rows, position = np.unique(self.rows, return_inverse=True)
-        if len(rows) == len(self.rows):
-            order = np.argsort(self.rows, kind="stable")
-            return RowSparse(rows, self.values[order], self.shape)
-        values = np.zeros((len(rows), *self.shape[1:]), self.values.dtype)
-        np.add.at(values, position, self.values)
-        return RowSparse(rows, values, self.shape)
+        order = self.rows.argsort(kind="stable")
+        rows, values = self.rows[order], self.values[order]
+        first = np.empty(len(rows), np.bool_)
+        first[:1] = True
+        np.not_equal(rows[1:], rows[:-1], out=first[1:])
+        starts = first.nonzero()[0]
+        if len(starts) == len(rows):
+            return RowSparse(rows, values, self.shape)
+        return RowSparse(rows[starts], np.add.reduceat(values, starts, axis=0), self.shape)
 
     def joined(self, other: RowSparse) -> RowSparse:
         """The sum of two row-sparse values."""

@@ -1,0 +1,210 @@
+"""A rule runs in place and in blocks, whatever order it reads and writes in, and is elementwise or refused."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.errors import RegistrationError
+from wyrm.node.storage import stored
+from wyrm.optim import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
+from wyrm.optim.rule import BLOCK
+from wyrm.types.rows import RowSparse
+
+MAKERS: dict[str, Callable[[Any], Optimizer]] = {
+    "sgd": lambda p: SGD(p, 0.1, momentum=0.9, nesterov=True, weight_decay=0.1),
+    "adagrad": lambda p: Adagrad(p, 0.1),
+    "rmsprop": lambda p: RMSprop(p, 0.1, momentum=0.5, centered=True),
+    "adam": lambda p: Adam(p, 0.1, amsgrad=True),
+    "adamw": lambda p: AdamW(p, 0.1),
+}
+
+
+class Custom(Optimizer):
+    """An optimizer made of any state and update."""
+
+    def __init__(self, parameters: Any, state: Mapping[str, float], function: Callable[..., Any]) -> None:
+        self._initial, self._function = state, function
+        super().__init__(parameters, 0.5)
+
+    def initial_state(self) -> Mapping[str, float]:
+        return self._initial
+
+    def update(self, parameter: Any, gradient: Any, state: Any, hyper: Any) -> Any:
+        return self._function(parameter, gradient, state, hyper["learning_rate"])
+
+
+def stepped(state: Mapping[str, float], function: Callable[..., Any], steps: int = 1) -> dict[str, list[float]]:
+    """The parameter [1, 2] and its state after steps with the gradient [10, 20]."""
+    parameter = wy.Parameter(np.array([1.0, 2.0]))
+    optimizer = Custom([parameter], state, function)
+    for _ in range(steps):
+        stored(parameter).gradient = np.array([10.0, 20.0])
+        optimizer.step()
+    arrays = optimizer.state_dict()
+    return {"parameter": parameter.value.tolist()} | {name: arrays[f"0.{name}"].tolist() for name in state}
+
+
+def test_a_new_state_may_be_the_old_parameter_or_the_gradient() -> None:
+    found = stepped(
+        {"before": 0.0, "gradient": 0.0}, lambda p, g, state, rate: (p - rate * g, {"before": p, "gradient": g})
+    )
+    assert found == {"parameter": [-4.0, -8.0], "before": [1.0, 2.0], "gradient": [10.0, 20.0]}
+
+
+def test_two_states_may_be_exchanged() -> None:
+    def update(p: Any, g: Any, state: Any, rate: Any) -> Any:
+        return p + 0.0 * g, {"a": state["b"], "b": state["a"]}
+
+    assert stepped({"a": 1.0, "b": 2.0}, update) == {"parameter": [1.0, 2.0], "a": [2.0, 2.0], "b": [1.0, 1.0]}
+
+
+def test_an_old_state_may_be_read_after_its_new_value_is_made() -> None:
+    def update(p: Any, g: Any, state: Any, rate: Any) -> Any:
+        new = state["a"] + g
+        return p - (new * 2.0 - state["a"]).square(), {"a": new, "b": new}
+
+    assert stepped({"a": 1.0, "b": 0.0}, update) == {
+        "parameter": [1.0 - 21.0**2, 2.0 - 41.0**2],
+        "a": [11.0, 21.0],
+        "b": [11.0, 21.0],
+    }
+
+
+def test_masks_and_numbers_make_values() -> None:
+    def update(p: Any, g: Any, state: Any, rate: Any) -> Any:
+        return wy.where((g > 15.0) & ~(p > 5.0), p + 1.0, p), {"a": rate * rate, "b": (rate > 0.0).astype(np.float64)}
+
+    def without_cast(p: Any, g: Any, state: Any, rate: Any) -> Any:
+        return wy.where((g > 15.0) & ~(p > 5.0), p + 1.0, p), {"a": rate * rate}
+
+    assert stepped({"a": 1.0}, without_cast, 2) == {"parameter": [1.0, 4.0], "a": [0.25, 0.25]}
+    with pytest.raises(RegistrationError, match=r"elementwise .* cast"):
+        stepped({"a": 0.0, "b": 0.0}, update)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_random_rule_is_what_the_reference_engine_computes(seed: int) -> None:
+    """What is written early over what is read late, in any order, makes no difference."""
+    start = {"parameter": [1.0, 2.0], "gradient": [10.0, 20.0], "a": [3.0, 3.0], "b": [-4.0, -4.0], "c": [0.5, 0.5]}
+
+    def update(p: Any, g: Any, state: Any, rate: Any) -> Any:
+        random = np.random.default_rng(seed)
+        nodes = [p, g, *state.values(), rate]
+        for _ in range(12):
+            x, y = (nodes[i] for i in random.integers(0, len(nodes), 2))
+            choices = [lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x.maximum(y) * 0.5, lambda x, y: x.tanh()]
+            choices += [lambda x, y: wy.where(x > y, y, x), lambda x, y: x.gelu(), lambda x, y: x.clip(-2.0, 2.0)]
+            nodes.append(choices[random.integers(len(choices))](x, y))
+        value, *changed = (nodes[i] for i in random.integers(0, len(nodes), 4))
+        return value, dict(zip(state, changed, strict=True))
+
+    leaves = {name: wy.Input(np.array(values)) for name, values in start.items()}
+    state = {name: leaves[name] for name in "abc"}
+    value, changed = update(leaves["parameter"], leaves["gradient"], state, wy.Input(np.array(0.5)))
+    expected = [np.broadcast_to(array, 2).tolist() for array in wy.run([value, *changed.values()])]
+    found = stepped({name: start[name][0] for name in "abc"}, update)
+    assert [found[name] for name in ("parameter", "a", "b", "c")] == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "function", "message"),
+    [
+        ({}, lambda p, g, s, r: (p - g.sum(), {}), r"optimizer's rule is elementwise .* sum"),
+        ({}, lambda p, g, s, r: (p - wy.Input(name="stray", dtype=np.float64), {}), "stray"),
+        ({}, lambda p, g, s, r: (p - np.ones(1), {}), "starts from its arguments and numbers"),
+        ({"a": 0.0}, lambda p, g, s, r: (p, {}), "declares, a; it returned none"),
+        ({}, lambda p, g, s, r: (p, {"b": p}), "declares, none; it returned b"),
+        ({}, lambda p, g, s, r: (p > 0.0, {}), "keeps the dtype float64"),
+    ],
+)
+def test_what_is_no_rule_is_refused_before_a_parameter_moves(state: Any, function: Any, message: str) -> None:
+    parameter = wy.Parameter(np.ones(2))
+    optimizer = Custom([parameter], state, function)
+    stored(parameter).gradient = np.ones(2)
+    with pytest.raises(RegistrationError, match=message):
+        optimizer.step()
+    assert (parameter.value.tolist(), optimizer.steps) == ([1.0, 1.0], 0)
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_many_blocks_are_as_one(make: Callable[[Any], Optimizer]) -> None:
+    size = 2 * BLOCK + 7
+    values = np.random.default_rng(0).standard_normal(size).astype(np.float32)
+    whole = wy.Parameter(values)
+    parts = [wy.Parameter(part) for part in np.array_split(values, 5)]
+    optimizers = [make([whole]), make(parts)]
+    for seed in range(3):
+        gradient = np.random.default_rng(seed).standard_normal(size).astype(np.float32)
+        stored(whole).gradient = gradient
+        for part, piece in zip(parts, np.array_split(gradient, 5), strict=True):
+            stored(part).gradient = piece
+        for optimizer in optimizers:
+            optimizer.step()
+    np.testing.assert_array_equal(whole.value, np.concatenate([part.value for part in parts]))
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+@pytest.mark.parametrize("shape", [(5, 3), (5,), (5, 2, 2), (3, BLOCK + 1), (5, 0)])
+def test_all_rows_are_the_whole(make: Callable[[Any], Optimizer], shape: tuple[int, ...]) -> None:
+    values = np.random.default_rng(0).standard_normal(shape)
+    sparse, dense = wy.Parameter(values), wy.Parameter(values)
+    optimizers = [make([sparse]), make([dense])]
+    rows = np.random.default_rng(1).permutation(shape[0])
+    for _ in range(3):
+        gradient = values * 0.5 + 1.0
+        stored(sparse).gradient = RowSparse(rows, gradient[rows], shape)
+        stored(dense).gradient = gradient.T.copy().T  # of another memory order
+        for optimizer in optimizers:
+            optimizer.step()
+    np.testing.assert_array_equal(sparse.value, dense.value)
+
+
+def test_no_rows_move_nothing() -> None:
+    table = wy.Parameter(np.ones((3, 2)))
+    stored(table).gradient = RowSparse(np.zeros(0, np.int64), np.zeros((0, 2)), (3, 2))
+    Adam([table]).step()
+    np.testing.assert_array_equal(table.value, 1.0)
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_values_change_in_place_and_are_seen_by_the_graph(make: Callable[[Any], Optimizer]) -> None:
+    x = wy.Parameter(np.ones((4, 2)))
+    memory = stored(x).array
+    loss = x.square().sum()
+    optimizer = make([x])
+    first = loss.forward()
+    loss.backward()
+    optimizer.step()
+    assert stored(x).array is memory
+    assert loss.forward() < first
+
+
+def test_float_types_mix_across_parameters() -> None:
+    single, double = wy.Parameter(np.float32(1.0)), wy.Parameter(np.float64(1.0))
+    optimizer = Adam([single, double], 0.1)
+    stored(single).gradient, stored(double).gradient = np.array(2.0, np.float32), np.array(2.0)
+    optimizer.step()
+    assert [str(single.value.dtype), str(double.value.dtype)] == ["float32", "float64"]
+    assert float(single) == pytest.approx(float(double), rel=1e-6)
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))])
+def test_an_optimizer_is_copied_with_its_parameters(again: Callable[[Any], Any]) -> None:
+    x = wy.Parameter(np.ones(3))
+    loss, optimizer = x.square().sum(), Adam([x], 0.1)
+    loss.backward()
+    optimizer.step()
+    other_loss, other = again((loss, optimizer))
+    for one, mover in ((loss, optimizer), (other_loss, other)):
+        one.zero_gradient()
+        one.backward()
+        mover.step()
+    np.testing.assert_array_equal(other.parameters[0].value, x.value)
+    assert other.parameters[0] is not x
