@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from command_line import Progress, parser
+from threadpoolctl import threadpool_limits
 
 import wyrm as wy
 
@@ -100,4 +101,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with threadpool_limits(1, "blas"):  # products this small lose more to a second thread than they gain
+        main()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from command_line import Progress, parser
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 import wyrm as wy
 
@@ -91,4 +92,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with threadpool_limits(1, "blas"):  # products this small lose more to a second thread than they gain
+        main()

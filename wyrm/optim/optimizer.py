@@ -24,9 +24,10 @@ Values = Mapping[str, Value]
 # The new parameter, and the new state by name.
 Update = tuple[Value, dict[str, Value]]
 # An average of gradients that have become zero decays into the denormal numbers, on which a processor is a hundred
-# times slower. Set to zero this often, and this far above them, one that decays by a third or less never gets there.
+# times slower. Set to zero this often, and this far above them, one that decays by a third or less never gets there,
+# nor does its product with a learning rate.
 _FLUSH_EVERY = 16
-_FLUSH_BELOW = 1e3
+_FLUSH_BELOW = 1e9
 
 
 class Optimizer:
