@@ -25,7 +25,7 @@ for _cls in (Node, IndexNode):
     _cls.forward = reference.forward  # type: ignore[assignment,method-assign]  # declared for the type checker
 Node.backward = reference.backward  # type: ignore[assignment,method-assign]  # declared for the type checker
 Node.zero_gradient = reference.zero_gradient  # type: ignore[assignment,method-assign]  # declared for the type checker
-Node.T = property(lambda self: self.transpose())  # type: ignore[assignment]  # declared as read-only
-Node.mT = property(lambda self: self.matrix_transpose())  # type: ignore[assignment]  # declared as read-only
+Node.T = property(lambda self: self.transpose())  # type: ignore[assignment, misc]  # declared with overloads
+Node.mT = property(lambda self: self.matrix_transpose())  # type: ignore[assignment, misc]  # declared with overloads
 Module.save = _save  # type: ignore[assignment,method-assign]  # declared for the type checker
 Module.load = _load  # type: ignore[assignment,method-assign]  # declared for the type checker

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -27,8 +28,10 @@ _HEADER = '''"""{summary}
 Written by `python -m wyrm.declare` from the ops, which bind the methods themselves; edit those, not this file.
 """
 
-# mypy: disable-error-code="overload-overlap"
-# (the overload for an unknown shape overlaps with those for known ones, and stands first on purpose)
+# ruff: noqa: E501
+# mypy: disable-error-code="overload-overlap, misc"
+# (first lines of docstrings stay on one line; the overload for an unknown shape overlaps with those for known ones, and
+# stands first on purpose; that only nodes inherit these methods, the types of `self` cannot know)
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -180,7 +183,7 @@ def declarations() -> dict[str, str]:
     texts = {}
     for file, summary in _SUMMARIES.items():
         declared = {mixin: _declared(mixin) for mixin in _MIXINS if mixin.file == file}
-        texts[file] = _HEADER.format(summary=summary, imports=_imports(sum(declared.values(), []))) + "".join(
+        texts[file] = _HEADER.format(summary=summary, imports=_imports(itertools.chain(*declared.values()))) + "".join(
             _CLASS.format(
                 name=mixin.name,
                 owner=mixin.owner,

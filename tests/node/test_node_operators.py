@@ -150,8 +150,9 @@ def test_iteration_over_an_axis_without_a_size_is_an_error_and_not_endless() -> 
 
 
 def test_in_is_refused_instead_of_false() -> None:
+    p: Any = wy.Parameter(VALUES)
     with pytest.raises(TypeError, match=r"node\.equal\(value\)"):
-        _ = 2.0 in wy.Parameter(VALUES)
+        _ = 2.0 in p
 
 
 def test_len_is_that_of_the_first_axis() -> None:

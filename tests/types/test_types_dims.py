@@ -107,6 +107,12 @@ def test_unify_refuses_what_is_not_the_same(left: Any, right: Any, reason: str) 
         unify(left, right)
 
 
+def test_a_class_that_was_defined_again_is_told_apart() -> None:
+    again = type("Batch", (wy.Dim,), {"__slots__": ()})
+    with pytest.raises(ShapeError, match="two classes are named Batch; was it defined again"):
+        unify(Batch(3), again(3))
+
+
 def test_a_named_axis_does_not_stretch_to_another_name_however_small() -> None:
     with pytest.raises(ShapeError, match="different names"):
         broadcast((Batch(1),), (Hidden(1),))
@@ -135,6 +141,8 @@ def test_broadcast_keeps_names_on_either_side(sizes: list[int]) -> None:
 
 def test_normalize_axis() -> None:
     assert [normalize_axis(a, 3) for a in (0, 2, -1, -3, np.int64(1))] == [0, 2, 2, 0, 1]
+    with pytest.raises(ShapeError, match="axis -1 of a scalar, which has none"):
+        normalize_axis(-1, 0)
     for wrong in (3, -4):
         with pytest.raises(ShapeError, match=f"axis {wrong} of a shape of 3 axes"):
             normalize_axis(wrong, 3)

@@ -27,16 +27,22 @@ _VIEWS = (Rearrangement, IndexReshape, IndexSlice, StopGradient)
 _KEPT_PROGRAMS = 8
 
 
+_Owners = tuple["weakref.ref[Plan]", ...]
+
+
 class Cell:
-    """The value of one node, and when it last may have changed; `owner` made it, `shared` tells that others use it."""
+    """The value of one node, when it last may have changed, and the plans that compute it."""
 
-    __slots__ = ("owner", "shared", "stamp", "value")
+    __slots__ = ("owners", "stamp", "value")
 
-    def __init__(self, value: Any, owner: weakref.ref[Plan]) -> None:
+    def __init__(self, value: Any, owners: _Owners) -> None:
         self.value: Any = value
         self.stamp = 0
-        self.owner = owner
-        self.shared = False
+        self.owners = owners
+
+    def plans(self) -> list[Plan]:
+        """The owners that live."""
+        return [plan for owner in self.owners if (plan := owner()) is not None]
 
 
 class _Stage:
@@ -75,37 +81,48 @@ class Plan:
         self._scratch = Scratch()
         self._dense: dict[int, Cell] = {}
         self._reference = weakref.ref(self)
+        self._alone: _Owners = (self._reference,)
+        self._joint: dict[int, tuple[_Owners, _Owners]] = {}
         self.cells: list[Cell] = []
         self.calls: list[list[_Call]] = []
         for i, node in enumerate(self._order):
-            cell, calls = Cell(None, self._reference), list[_Call]()
-            if is_leaf(node):
-                cell.value = bound_array(node)
-            else:
-                cell, calls = self._prepare(node, i, schedule.shape(node, self.sizes))
-            self.cells.append(cell)
+            calls: list[_Call] = []
             self.calls.append(calls)
+            if is_leaf(node):
+                self.cells.append(Cell(bound_array(node), self._alone))
+            else:
+                self.cells.append(self._prepare(node, i, schedule.shape(node, self.sizes), calls))
 
     # --- sharing --------------------------------------------------------------------------------------------------
 
     def _adopt(self, node: BaseNode[Any, Any], shape: tuple[int, ...], view: NDArray[Any] | None = None) -> Cell | None:
         """The cell that another live plan has for this node, which from now on both mind the age of."""
         cell: Cell | None = node._cell
-        other = None if cell is None else cell.owner()
-        if cell is None or other is None or cell.value is None or tuple(cell.value.shape) != shape:
+        if cell is None or cell.value is None or tuple(cell.value.shape) != shape:
             return None
         if isinstance(node, _VIEWS) and not _same_view(cell.value, view):
             return None
-        # Sizes count as much as data: a sum over the batch of a constant is of the same shape for every batch.
-        if any(other.sizes.get(name, size) != size for name, size in self.sizes.items()):
+        # Most cells of another plan have one and the same tuple of owners.
+        if id(cell.owners) not in self._joint:
+            self._joint[id(cell.owners)] = cell.owners, self._join(cell.plans())
+        joint = self._joint[id(cell.owners)][1]
+        if not joint:
             return None
-        cell.shared = True
-        if self._reference not in other._partners:
-            for plan, partner in ((self, other), (other, self)):
-                if not plan._has_partners():
-                    plan._stamp()
-                plan._partners.append(partner._reference)
+        cell.owners = joint
         return cell
+
+    def _join(self, others: list[Plan]) -> _Owners:
+        """The owners of cells that this plan shares with others, none where it cannot."""
+        # Sizes count as much as data: a sum over the batch of a constant is of the same shape for every batch.
+        if not others or any(others[0].sizes.get(name, size) != size for name, size in self.sizes.items()):
+            return ()
+        for other in others:
+            if self._reference not in other._partners:
+                for plan, partner in ((self, other), (other, self)):
+                    if not plan._has_partners():
+                        plan._stamp()
+                    plan._partners.append(partner._reference)
+        return (*(other._reference for other in others), self._reference)
 
     def _has_partners(self) -> bool:
         """Whether another live plan uses some of these cells."""
@@ -138,15 +155,14 @@ class Plan:
     def _lend(node: BaseNode[Any, Any], cell: Cell) -> None:
         held = node._cell
         if held is not cell:
-            if held is not None and (held.shared or held.owner() is not None):
+            if held is not None and held.plans():
                 Plan.taken += 1
             object.__setattr__(node, "_cell", cell)
 
     # --- preparation ----------------------------------------------------------------------------------------------
 
-    def _prepare(self, node: BaseNode[Any, Any], i: int, shape: tuple[int, ...]) -> tuple[Cell, list[_Call]]:
-        """The cell of a node, its array made here unless another plan has one, and the calls that compute it."""
-        calls: list[_Call] = []
+    def _prepare(self, node: BaseNode[Any, Any], i: int, shape: tuple[int, ...], calls: list[_Call]) -> Cell:
+        """The cell of a node, its array made here unless another plan has one; `calls` get what computes it."""
         operands = [self.cells[p] for p in self.parents[i]]
         if not node.takes_rows:
             operands = [
@@ -156,22 +172,24 @@ class Plan:
         if isinstance(node, _VIEWS):
             view = node.evaluate(np, *(operand.value for operand in operands), shape=shape)
             if np.may_share_memory(view, operands[0].value):
-                return self._adopt(node, shape, view) or Cell(view, self._reference), calls
-        cell = self._adopt(node, shape) or Cell(None, self._reference)
+                return self._adopt(node, shape, view) or Cell(view, self._alone)
+        cell = self._adopt(node, shape) or Cell(None, self._alone)
         if node.gives_rows:
-            return cell, [*calls, _Evaluate(node, operands, shape, cell)]
+            calls.append(_Evaluate(node, operands, shape, cell))
+            return cell
         if cell.value is None:
             cell.value = np.empty(shape, node.dtype)
         if node.formula is not None:
-            steps = formula_steps(node, [operand.value for operand in operands], cell.value, self._scratch)
-            return cell, calls + steps
-        return cell, [*calls, _EvaluateInto(node, operands, shape, cell.value)]
+            calls += formula_steps(node, [operand.value for operand in operands], cell.value, self._scratch)
+        else:
+            calls.append(_EvaluateInto(node, operands, shape, cell.value))
+        return cell
 
     def _as_dense(self, position: int, rows: Cell, calls: list[_Call]) -> Cell:
         """The dense form of a row-sparse operand."""
         if position not in self._dense:
             node = self._order[position]
-            self._dense[position] = Cell(np.empty(self.schedule.shape(node, self.sizes), node.dtype), rows.owner)
+            self._dense[position] = Cell(np.empty(self.schedule.shape(node, self.sizes), node.dtype), self._alone)
         dense = self._dense[position]
 
         def fill() -> None:

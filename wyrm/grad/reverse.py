@@ -136,6 +136,13 @@ def _zeros(node: BaseNode[Any, Any]) -> Node[Any, Any]:
     return BroadcastTo(as_constant(0.0, node.dtype), node.dims)
 
 
+def _bound(node: BaseNode[Any, Any]) -> list[type[Dim]]:
+    """The axes that the data of a leaf sizes; one made of others gets its size from those."""
+    if not is_leaf(node):
+        return []
+    return [type(axis) for axis in node.dims if isinstance(axis, Dim) and axis.size is None and not axis.derived]
+
+
 def with_sizes(gradients: Sequence[Node[Any, Any]], outputs: Sequence[Node[Any, Any]]) -> list[Node[Any, Any]]:
     """The gradients, each a graph that binds all of its axes.
 
@@ -144,19 +151,18 @@ def with_sizes(gradients: Sequence[Node[Any, Any]], outputs: Sequence[Node[Any, 
     """
     binders: dict[type[Dim], BaseNode[Any, Any]] = {}
     for leaf in topological_order(outputs):
-        if is_leaf(leaf):
-            for axis in leaf.dims:
-                if isinstance(axis, Dim) and axis.size is None:
-                    binders.setdefault(type(axis), leaf)
+        for name in _bound(leaf):
+            binders.setdefault(name, leaf)
     if not binders:
         return list(gradients)
     flag = {name: 1 << i for i, name in enumerate(binders)}
     missing: dict[BaseNode[Any, Any], tuple[int, int]] = {}  # for each node the axes below it: to bind, and bound
     for node in topological_order(gradients):
-        own = 0
-        for axis in open_axes(node.dims):
-            own |= flag.get(axis, 0)
-        used, bound = own, own if is_leaf(node) else 0
+        used = bound = 0
+        for name in open_axes(node.dims):
+            used |= flag.get(name, 0)
+        for name in _bound(node):
+            bound |= flag.get(name, 0)
         for parent in node.parents:
             used, bound = used | missing[parent][0], bound | missing[parent][1]
         missing[node] = used, bound
@@ -168,15 +174,18 @@ def with_sizes(gradients: Sequence[Node[Any, Any]], outputs: Sequence[Node[Any, 
     return result
 
 
-def _check(output: Node[Any, Any], wrt: Iterable[Node[Any, Any]]) -> list[Node[Any, Any]]:
+def _check_output(output: Node[Any, Any]) -> None:
     if not isinstance(output, BaseNode):
         raise TypeError(f"a gradient is taken of a node, not of {type(output).__name__}")
+    if output.dtype.kind != "f":
+        raise NotDifferentiable(f"{describe(output)} is {output.dtype}; only float32 and float64 have gradients")
+
+
+def _check_wrt(wrt: Iterable[Node[Any, Any]]) -> list[Node[Any, Any]]:
     try:
         nodes = list(wrt)
     except TypeError:
         raise TypeError(f"a gradient is taken by a node or by several, not by {type(wrt).__name__}") from None
-    if output.dtype.kind != "f":
-        raise NotDifferentiable(f"{describe(output)} is {output.dtype}; only float32 and float64 have gradients")
     for node in nodes:
         if not isinstance(node, BaseNode):
             raise TypeError(f"a gradient is taken by nodes of the graph, not by {type(node).__name__}")
@@ -192,7 +201,7 @@ def _answer(
     output: Node[Any, Any], cotangent: Node[Any, Any], wrt: Any, allow_unused: bool
 ) -> Node[Any, Any] | list[Node[Any, Any]]:
     single = isinstance(wrt, BaseNode)
-    nodes = _check(output, [wrt] if single else wrt)
+    nodes = _check_wrt([wrt] if single else wrt)
     gradients = pull_back([output], [cotangent], nodes)
     unused = [node for node, gradient in zip(nodes, gradients, strict=True) if gradient is None]
     if unused and not allow_unused:
@@ -225,8 +234,7 @@ def grad(loss: Node[Any, Any], wrt: Any = None, *, allow_unused: bool = False) -
     >>> grad(grad(x * x, x), x).forward().item()
     2.0
     """
-    if not isinstance(loss, BaseNode):
-        raise TypeError(f"grad takes a node, not {type(loss).__name__}")
+    _check_output(loss)
     if len(loss.dims) != 0:
         raise ShapeError(
             f"grad takes a scalar, not {describe(loss)}: reduce it with .sum() or .mean(), or weight its elements "
@@ -271,6 +279,7 @@ def vjp(output: Node[Any, Any], wrt: Any, cotangent: Any, *, allow_unused: bool 
     >>> vjp(x * x, x, np.array([1.0, 10.0])).forward().tolist()
     [2.0, 40.0]
     """
+    _check_output(output)
     return _answer(output, _weights(output, cotangent, "cotangent"), wrt, allow_unused)
 
 
@@ -284,6 +293,7 @@ def jvp(output: Node[Any, Any], wrt: Any, tangent: Any) -> Node[Any, Any]:
     >>> jvp(x * x, x, np.array([1.0, 10.0])).forward().tolist()
     [2.0, 40.0]
     """
+    _check_output(output)
     nodes, tangents = ([wrt], [tangent]) if isinstance(wrt, BaseNode) else (list(wrt), list(tangent))
     if len(nodes) != len(tangents):
         raise ShapeError(f"{len(tangents)} tangents for {len(nodes)} nodes")

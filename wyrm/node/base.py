@@ -146,7 +146,7 @@ class BaseNode(Generic[P_co, S]):
     # --- construction ---------------------------------------------------------------------------------------------
 
     def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
-        if len(attributes) != len(self.attributes) or any(key not in self.attributes for key in attributes):
+        if (attributes or self.attributes) and attributes.keys() != frozenset(self.attributes):
             raise RegistrationError(
                 f"op {type(self).__name__} was constructed with the attributes ({', '.join(attributes)}), its public "
                 f"__slots__ are ({', '.join(self.attributes)}); name each static attribute in __slots__ and pass all"
@@ -219,25 +219,6 @@ class BaseNode(Generic[P_co, S]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {describe(self)}>"
 
-    def __setattr__(self, key: str, value: object) -> None:
-        raise AttributeError(
-            f"{describe(self)} is immutable, so {key} cannot be set: build a new node, "
-            f"or change what a leaf holds with .set(value); an op of your own passes its attributes to "
-            f"self._construct(parents, {key}={key})"
-            if key in self.attributes
-            else f"{describe(self)} is immutable, so {key} cannot be set: build a new node, "
-            f"or change what a leaf holds with .set(value)"
-        )
-
-    def __delattr__(self, key: str) -> None:
-        raise AttributeError(f"{describe(self)} is immutable, so {key} cannot be deleted")
-
-    def __setitem__(self, key: object, value: object) -> NoReturn:
-        raise TypeError(
-            f"{describe(self)} is immutable and takes no item assignment: use wy.where(mask, new, old) to replace "
-            f"elements by a mask, or node.scatter_add(rows, values) to add to rows"
-        )
-
     def __iter__(self) -> Iterator[Any]:
         dims: Any = self.dims
         if not dims:
@@ -251,22 +232,43 @@ class BaseNode(Generic[P_co, S]):
         node: Any = self
         return (node[row] for row in range(size))
 
-    def __contains__(self, value: object) -> NoReturn:
-        raise TypeError(
-            f"{describe(self)}: what it contains is known only when it is computed; compare its elements with "
-            f"node.equal(value), or ask 'value in node.value'"
-        )
+    if not TYPE_CHECKING:  # what a node refuses, a type checker that does not see it refuses too
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        raise TypeError(f"{describe(self)} is no array: compute it with node.forward(), or read node.value")
+        def __setattr__(self, key: str, value: object) -> None:
+            raise AttributeError(
+                f"{describe(self)} is immutable, so {key} cannot be set: build a new node, "
+                f"or change what a leaf holds with .set(value); an op of your own passes its attributes to "
+                f"self._construct(parents, {key}={key})"
+                if key in self.attributes
+                else f"{describe(self)} is immutable, so {key} cannot be set: build a new node, "
+                f"or change what a leaf holds with .set(value)"
+            )
 
-    def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> NoReturn:
-        name = function.__name__
-        instead = f"node.{name}(...), " if hasattr(self, name) else f"wyrm.{name}, " if name in _FUNCTIONS else ""
-        raise TypeError(
-            f"numpy.{name} takes arrays, not nodes: use {instead}another operator or method of the node, or "
-            f"numpy.{name} on node.value"
-        )
+        def __delattr__(self, key: str) -> None:
+            raise AttributeError(f"{describe(self)} is immutable, so {key} cannot be deleted")
+
+        def __setitem__(self, key: object, value: object) -> NoReturn:
+            raise TypeError(
+                f"{describe(self)} is immutable and takes no item assignment: use wy.where(mask, new, old) to replace "
+                f"elements by a mask, or node.scatter_add(rows, values) to add to rows"
+            )
+
+        def __contains__(self, value: object) -> NoReturn:
+            raise TypeError(
+                f"{describe(self)}: what it contains is known only when it is computed; compare its elements with "
+                f"node.equal(value), or ask 'value in node.value'"
+            )
+
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+            raise TypeError(f"{describe(self)} is no array: compute it with node.forward(), or read node.value")
+
+        def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> NoReturn:
+            name = function.__name__
+            instead = f"node.{name}(...), " if hasattr(self, name) else f"wyrm.{name}, " if name in _FUNCTIONS else ""
+            raise TypeError(
+                f"numpy.{name} takes arrays, not nodes: use {instead}another operator or method of the node, or "
+                f"numpy.{name} on node.value"
+            )
 
     def __copy__(self) -> Any:
         return self

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, overload
+from collections.abc import Sequence
+from typing import Any, Generic, TypedDict, overload
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from typing_extensions import TypeVar
+from numpy.typing import NDArray
+from typing_extensions import Unpack
 
 from wyrm.node.base import _BASES, S, _set
 from wyrm.node.leaves import restore_leaf
 from wyrm.node.node import IndexNode
 from wyrm.node.storage import Leaf, Storage, check_indices, check_shape, declared_dims, index_array, store
-from wyrm.types.dims import Dim
+from wyrm.types.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims
 
-ShapeDims = TypeVar("ShapeDims", bound=tuple[Dim, ...])
-DA = TypeVar("DA", bound=Dim)
-DB = TypeVar("DB", bound=Dim)
+
+class Options(TypedDict, total=False):
+    """What an integer leaf may be given besides its value and axes."""
+
+    name: str | None
 
 
 class _IndexLeaf(IndexNode[S], Leaf, Generic[S], abstract=True):
@@ -24,7 +26,7 @@ class _IndexLeaf(IndexNode[S], Leaf, Generic[S], abstract=True):
 
     def __init__(self, array: NDArray[Any] | None, dims: Any, name: str | None) -> None:
         _set(self, "_storage", Storage(array))
-        _set(self, "dims", declared_dims(array, dims, isinstance(self, IndexInput), name or self.op_name()))
+        _set(self, "dims", declared_dims(array, dims, isinstance(self, IndexInput), name or type(self).__name__))
         self._construct((), name)
 
     def _restore(self, array: NDArray[Any] | None, dims: Any, name: str | None, dtype: Any) -> None:
@@ -49,30 +51,50 @@ class IndexInput(_IndexLeaf[S], abstract=True):
 
     @overload
     def __init__(
-        self: IndexInput[tuple[()]], value: int | None = None, dims: None = None, *, name: str | None = None
+        self: IndexInput[tuple[()]], value: int | None = None, dims: None = None, **options: Unpack[Options]
     ) -> None: ...
     @overload
-    def __init__(self, value: ArrayLike | None = None, dims: None = None, *, name: str | None = None) -> None: ...
+    def __init__(self: IndexInput[Any], value: Indices, dims: None = None, **options: Unpack[Options]) -> None: ...
     @overload
     def __init__(
-        self: IndexInput[tuple[DA]],
-        value: ArrayLike | None = None,
-        *,
-        dims: tuple[type[DA]],
-        name: str | None = None,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: IndexInput[ShapeDims], value: ArrayLike | None = None, *, dims: ShapeDims, name: str | None = None
+        self: IndexInput[tuple[D1]],
+        value: Indices | None = None,
+        dims: tuple[AxisOf[D1]] = ...,
+        **options: Unpack[Options],
     ) -> None: ...
     @overload
     def __init__(
-        self, value: ArrayLike | None = None, dims: tuple[Any, ...] | None = None, *, name: str | None = None
+        self: IndexInput[tuple[D1, D2]],
+        value: Indices | None = None,
+        dims: tuple[AxisOf[D1], AxisOf[D2]] = ...,
+        **options: Unpack[Options],
     ) -> None: ...
-    def __init__(self, value: ArrayLike | None = None, dims: Any = None, *, name: str | None = None) -> None:
+    @overload
+    def __init__(
+        self: IndexInput[Any], value: Indices | None = None, dims: Sequence[int] = ..., **options: Unpack[Options]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexInput[tuple[D1, D2, D3]],
+        value: Indices | None = None,
+        dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3]] = ...,
+        **options: Unpack[Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexInput[tuple[D1, D2, D3, D4]],
+        value: Indices | None = None,
+        dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3], AxisOf[D4]] = ...,
+        **options: Unpack[Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexInput[NewDims], value: Indices | None = None, dims: NewDims = ..., **options: Unpack[Options]
+    ) -> None: ...
+    def __init__(self, value: Any = None, dims: Any = None, *, name: str | None = None) -> None:
         super().__init__(None if value is None else index_array(value, name or "an index input"), dims, name)
 
-    def set(self, value: int | NDArray[np.integer[Any]] | list[int] | list[list[int]]) -> None:
+    def set(self, value: Indices) -> None:
         """Bind data; `ShapeError`, `DTypeError` or `IndexOutOfRange` before anything changes."""
         array = index_array(value, self)
         check_shape(self, array.shape)
@@ -86,7 +108,40 @@ class IndexConstant(_IndexLeaf[S], abstract=True):
 
     __slots__ = ()
 
-    def __init__(self, value: ArrayLike, dims: S | None = None, *, name: str | None = None) -> None:
+    @overload
+    def __init__(self: IndexConstant[tuple[()]], value: int, dims: None = None, **options: Unpack[Options]) -> None: ...
+    @overload
+    def __init__(self: IndexConstant[Any], value: Indices, dims: None = None, **options: Unpack[Options]) -> None: ...
+    @overload
+    def __init__(
+        self: IndexConstant[tuple[D1]], value: Indices, dims: tuple[AxisOf[D1]], **options: Unpack[Options]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexConstant[tuple[D1, D2]],
+        value: Indices,
+        dims: tuple[AxisOf[D1], AxisOf[D2]],
+        **options: Unpack[Options],
+    ) -> None: ...
+    @overload
+    def __init__(self: IndexConstant[Any], value: Indices, dims: Sequence[int], **options: Unpack[Options]) -> None: ...
+    @overload
+    def __init__(
+        self: IndexConstant[tuple[D1, D2, D3]],
+        value: Indices,
+        dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3]],
+        **options: Unpack[Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexConstant[tuple[D1, D2, D3, D4]],
+        value: Indices,
+        dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3], AxisOf[D4]],
+        **options: Unpack[Options],
+    ) -> None: ...
+    @overload
+    def __init__(self: IndexConstant[NewDims], value: Indices, dims: NewDims, **options: Unpack[Options]) -> None: ...
+    def __init__(self, value: Any, dims: Any = None, *, name: str | None = None) -> None:
         super().__init__(index_array(value, name or "an index"), dims, name)
 
 

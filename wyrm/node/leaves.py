@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, overload
+from collections.abc import Sequence
+from typing import Any, Generic, TypedDict, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
-from typing_extensions import TypeVar, TypeVarTuple
+from numpy.typing import DTypeLike, NDArray
+from typing_extensions import Unpack
 
 from wyrm.errors import DTypeError
 from wyrm.node.base import _BASES, BaseNode, S, Site, _set, describe, made_at
 from wyrm.node.methods import ParameterMethods
 from wyrm.node.node import Node
 from wyrm.node.storage import FLOATS, Leaf, Storage, check_finite, check_shape, declared_dims, float_array, store
-from wyrm.types.dims import Dim, Dims
+from wyrm.types.dims import Dims
 from wyrm.types.rows import RowSparse
-from wyrm.types.typing import FloatArray, Shaped, Unknown
+from wyrm.types.typing import D1, D2, D3, D4, AxisOf, FloatArray, NewDims, Number, Values
 
-if TYPE_CHECKING:
-    from wyrm.ops.index import Index
 
-ShapeDims = TypeVar("ShapeDims", bound=tuple[Dim, ...])
-DA = TypeVar("DA", bound=Dim)
-DB = TypeVar("DB", bound=Dim)
-DC = TypeVar("DC", bound=Dim)
-OwnL = TypeVar("OwnL", bound="Node[Any, Any]", covariant=True)
-Bs = TypeVarTuple("Bs")
-Rows = TypeVar("Rows")
-Columns = TypeVar("Columns")
+class Options(TypedDict, total=False):
+    """What every float leaf may be given besides its value and axes."""
+
+    name: str | None
+    dtype: DTypeLike | None
+
+
+class InputOptions(Options, total=False):
+    """What an input may be given besides."""
+
+    finite: bool
 
 
 class _FloatLeaf(Node[tuple[()], S], Leaf, Generic[S], abstract=True):
@@ -36,7 +38,7 @@ class _FloatLeaf(Node[tuple[()], S], Leaf, Generic[S], abstract=True):
     def __init__(self, array: NDArray[Any] | None, dims: Any, name: str | None, dtype: DTypeLike) -> None:
         _set(self, "_storage", Storage(array))
         _set(self, "dtype", np.dtype(dtype))
-        _set(self, "dims", declared_dims(array, dims, isinstance(self, Input), name or self.op_name()))
+        _set(self, "dims", declared_dims(array, dims, isinstance(self, Input), name or type(self).__name__))
         self._construct((), name)
 
     def dtype_rule(self) -> np.dtype[Any]:
@@ -75,42 +77,37 @@ class Parameter(ParameterMethods, _FloatLeaf[S], abstract=True):
         return self
 
     @overload
+    def __init__(self: Parameter[tuple[()]], value: Number, dims: None = None, **options: Unpack[Options]) -> None: ...
+    @overload
+    def __init__(self: Parameter[Any], value: Values, dims: None = None, **options: Unpack[Options]) -> None: ...
+    @overload
     def __init__(
-        self, value: ArrayLike, dims: None = None, *, name: str | None = None, dtype: DTypeLike | None = None
+        self: Parameter[tuple[D1]], value: Values, dims: tuple[AxisOf[D1]], **options: Unpack[Options]
     ) -> None: ...
     @overload
     def __init__(
-        self: Parameter[tuple[DA]],
-        value: ArrayLike,
-        dims: tuple[type[DA]],
-        *,
-        name: str | None = None,
-        dtype: DTypeLike | None = None,
+        self: Parameter[tuple[D1, D2]], value: Values, dims: tuple[AxisOf[D1], AxisOf[D2]], **options: Unpack[Options]
+    ) -> None: ...
+    @overload
+    def __init__(self: Parameter[Any], value: Values, dims: Sequence[int], **options: Unpack[Options]) -> None: ...
+    @overload
+    def __init__(
+        self: Parameter[tuple[D1, D2, D3]],
+        value: Values,
+        dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3]],
+        **options: Unpack[Options],
     ) -> None: ...
     @overload
     def __init__(
-        self: Parameter[tuple[DA, DB]],
-        value: ArrayLike,
-        dims: tuple[type[DA], type[DB]],
-        *,
-        name: str | None = None,
-        dtype: DTypeLike | None = None,
+        self: Parameter[tuple[D1, D2, D3, D4]],
+        value: Values,
+        dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3], AxisOf[D4]],
+        **options: Unpack[Options],
     ) -> None: ...
     @overload
+    def __init__(self: Parameter[NewDims], value: Values, dims: NewDims, **options: Unpack[Options]) -> None: ...
     def __init__(
-        self: Parameter[tuple[DA, DB, DC]],
-        value: ArrayLike,
-        dims: tuple[type[DA], type[DB], type[DC]],
-        *,
-        name: str | None = None,
-        dtype: DTypeLike | None = None,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self, value: ArrayLike, dims: S, *, name: str | None = None, dtype: DTypeLike | None = None
-    ) -> None: ...
-    def __init__(
-        self, value: ArrayLike, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
+        self, value: Any, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
         with np.errstate(over="ignore"):
             array = float_array(value, dtype)
@@ -121,26 +118,34 @@ class Parameter(ParameterMethods, _FloatLeaf[S], abstract=True):
 
     @overload
     @classmethod
-    def zeros(cls, shape: ShapeDims, *, name: str | None = None, dtype: DTypeLike = ...) -> Parameter[ShapeDims]: ...
+    def zeros(cls, shape: tuple[D1 | int], **options: Unpack[Options]) -> Parameter[tuple[D1]]: ...
     @overload
     @classmethod
-    def zeros(cls, shape: tuple[int], *, name: str | None = None, dtype: DTypeLike = ...) -> Parameter[tuple[Any]]: ...
+    def zeros(cls, shape: tuple[D1 | int, D2 | int], **options: Unpack[Options]) -> Parameter[tuple[D1, D2]]: ...
+    @overload
+    @classmethod
+    def zeros(cls, shape: Sequence[int], **options: Unpack[Options]) -> Parameter[Any]: ...
     @overload
     @classmethod
     def zeros(
-        cls, shape: tuple[int, int], *, name: str | None = None, dtype: DTypeLike = ...
-    ) -> Parameter[tuple[Any, Any]]: ...
+        cls, shape: tuple[D1 | int, D2 | int, D3 | int], **options: Unpack[Options]
+    ) -> Parameter[tuple[D1, D2, D3]]: ...
     @overload
     @classmethod
-    def zeros(cls, shape: tuple[int, ...], *, name: str | None = None, dtype: DTypeLike = ...) -> Parameter[Any]: ...
+    def zeros(
+        cls, shape: tuple[D1 | int, D2 | int, D3 | int, D4 | int], **options: Unpack[Options]
+    ) -> Parameter[tuple[D1, D2, D3, D4]]: ...
+    @overload
     @classmethod
-    def zeros(cls, shape: Any, *, name: str | None = None, dtype: DTypeLike = np.float32) -> Any:
+    def zeros(cls, shape: NewDims, **options: Unpack[Options]) -> Parameter[NewDims]: ...
+    @classmethod
+    def zeros(cls, shape: Any, *, name: str | None = None, dtype: DTypeLike | None = None) -> Any:
         """A parameter of zeros.
 
         >>> Parameter.zeros((2, 3)).shape
         (2, 3)
         """
-        return cls(np.zeros(shape, dtype), shape, name=name)
+        return cls(np.zeros(shape, np.float32 if dtype is None else dtype), shape, name=name)
 
     @property
     def gradient(self) -> FloatArray:
@@ -159,7 +164,7 @@ class Parameter(ParameterMethods, _FloatLeaf[S], abstract=True):
         held = self._storage.gradient
         return held if isinstance(held, RowSparse) else None
 
-    def set(self, value: ArrayLike) -> None:
+    def set(self, value: Values) -> None:
         """Replace the values, of the same shape; `ShapeError` or `NotFinite` before anything changes."""
         _assign(self, value, finite=True)
 
@@ -168,7 +173,7 @@ class Parameter(ParameterMethods, _FloatLeaf[S], abstract=True):
         self._storage.gradient = None
 
 
-def _assign(leaf: Parameter[Any] | Input[Any], value: ArrayLike, finite: bool) -> None:
+def _assign(leaf: Parameter[Any] | Input[Any], value: Any, finite: bool) -> None:
     given = np.asarray(value)
     if given.dtype.kind not in "fiub" or (leaf.dtype.kind == "b" and given.dtype.kind != "b"):
         raise DTypeError(f"{describe(leaf)} takes {leaf.dtype}, the data is {given.dtype}")
@@ -200,67 +205,49 @@ class Input(_FloatLeaf[S], abstract=True):
 
     @overload
     def __init__(
-        self: Input[tuple[()]],
-        value: float | None = None,
-        dims: None = None,
-        *,
-        name: str | None = None,
-        dtype: DTypeLike | None = None,
-        finite: bool = True,
+        self: Input[tuple[()]], value: Number | None = None, dims: None = None, **options: Unpack[InputOptions]
+    ) -> None: ...
+    @overload
+    def __init__(self: Input[Any], value: Values, dims: None = None, **options: Unpack[InputOptions]) -> None: ...
+    @overload
+    def __init__(
+        self: Input[tuple[D1]],
+        value: Values | None = None,
+        dims: tuple[AxisOf[D1]] = ...,
+        **options: Unpack[InputOptions],
     ) -> None: ...
     @overload
     def __init__(
-        self,
-        value: ArrayLike | None = None,
-        dims: None = None,
-        *,
-        name: str | None = None,
-        dtype: DTypeLike | None = None,
-        finite: bool = True,
+        self: Input[tuple[D1, D2]],
+        value: Values | None = None,
+        dims: tuple[AxisOf[D1], AxisOf[D2]] = ...,
+        **options: Unpack[InputOptions],
     ) -> None: ...
     @overload
     def __init__(
-        self: Input[tuple[DA]],
-        value: ArrayLike | None = None,
-        *,
-        dims: tuple[type[DA]],
-        name: str | None = None,
-        dtype: DTypeLike | None = None,
-        finite: bool = True,
+        self: Input[Any], value: Values | None = None, dims: Sequence[int] = ..., **options: Unpack[InputOptions]
     ) -> None: ...
     @overload
     def __init__(
-        self: Input[tuple[DA, DB]],
-        value: ArrayLike | None = None,
-        *,
-        dims: tuple[type[DA], type[DB]],
-        name: str | None = None,
-        dtype: DTypeLike | None = None,
-        finite: bool = True,
+        self: Input[tuple[D1, D2, D3]],
+        value: Values | None = None,
+        dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3]] = ...,
+        **options: Unpack[InputOptions],
     ) -> None: ...
     @overload
     def __init__(
-        self: Input[ShapeDims],
-        value: ArrayLike | None = None,
-        *,
-        dims: ShapeDims,
-        name: str | None = None,
-        dtype: DTypeLike | None = None,
-        finite: bool = True,
+        self: Input[tuple[D1, D2, D3, D4]],
+        value: Values | None = None,
+        dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3], AxisOf[D4]] = ...,
+        **options: Unpack[InputOptions],
     ) -> None: ...
     @overload
     def __init__(
-        self,
-        value: ArrayLike | None = None,
-        dims: tuple[Any, ...] | None = None,
-        *,
-        name: str | None = None,
-        dtype: DTypeLike | None = None,
-        finite: bool = True,
+        self: Input[NewDims], value: Values | None = None, dims: NewDims = ..., **options: Unpack[InputOptions]
     ) -> None: ...
     def __init__(
         self,
-        value: ArrayLike | None = None,
+        value: Any = None,
         dims: Any = None,
         *,
         name: str | None = None,
@@ -277,12 +264,12 @@ class Input(_FloatLeaf[S], abstract=True):
         if array is not None and finite:
             check_finite(self, array)
 
-    def set(self, value: ArrayLike) -> None:
+    def set(self, value: Values) -> None:
         """Bind data; `ShapeError`, `DTypeError` or `NotFinite` before anything changes."""
         _assign(self, value, self._finite)
 
 
-def as_constant(value: ArrayLike, dtype: DTypeLike | None) -> Constant[Any]:
+def as_constant(value: Values, dtype: DTypeLike | None) -> Constant[Any]:
     """A number or array used as an operand: it takes the dtype of the node beside it."""
     return Constant(value, dtype=dtype)
 
@@ -299,8 +286,38 @@ class Constant(_FloatLeaf[S], abstract=True):
     def _own(self) -> Constant[S]:
         return self
 
+    @overload
+    def __init__(self: Constant[tuple[()]], value: Number, dims: None = None, **options: Unpack[Options]) -> None: ...
+    @overload
+    def __init__(self: Constant[Any], value: Values, dims: None = None, **options: Unpack[Options]) -> None: ...
+    @overload
     def __init__(
-        self, value: ArrayLike, dims: S | None = None, *, name: str | None = None, dtype: DTypeLike | None = None
+        self: Constant[tuple[D1]], value: Values, dims: tuple[AxisOf[D1]], **options: Unpack[Options]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Constant[tuple[D1, D2]], value: Values, dims: tuple[AxisOf[D1], AxisOf[D2]], **options: Unpack[Options]
+    ) -> None: ...
+    @overload
+    def __init__(self: Constant[Any], value: Values, dims: Sequence[int], **options: Unpack[Options]) -> None: ...
+    @overload
+    def __init__(
+        self: Constant[tuple[D1, D2, D3]],
+        value: Values,
+        dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3]],
+        **options: Unpack[Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Constant[tuple[D1, D2, D3, D4]],
+        value: Values,
+        dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3], AxisOf[D4]],
+        **options: Unpack[Options],
+    ) -> None: ...
+    @overload
+    def __init__(self: Constant[NewDims], value: Values, dims: NewDims, **options: Unpack[Options]) -> None: ...
+    def __init__(
+        self, value: Any, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
         array = float_array(value, dtype)
         super().__init__(array, dims, name, array.dtype)

@@ -2,23 +2,58 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 import numpy as np
-from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.node.base import _BASES, BaseNode, P_co, S, describe
 from wyrm.node.methods import IndexMethods, Methods
 from wyrm.node.operators import Operators
+from wyrm.types.typing import Bs
 
 if TYPE_CHECKING:
-    from wyrm.ops.shape import Transpose
-    from wyrm.types.typing import FloatArray, IntegerArray, Shaped
+    from collections.abc import Iterator
 
-M = TypeVar("M")
-N = TypeVar("N")
-OwnL = TypeVar("OwnL", bound="Node[Any, Any]", covariant=True)
-Bs = TypeVarTuple("Bs")
+    from wyrm.ops.elementwise import L
+    from wyrm.ops.shape import Transpose
+    from wyrm.ops.slicing import Slice
+    from wyrm.types.typing import A, AtLeast1D, AtLeast2D, FloatArray, IntegerArray, K, M, N, Shaped
+
+    class Reversed(Generic[S]):
+        """`node.T`, as the type checker sees it: a property with overloads, of a node of shape `S`."""
+
+        @overload
+        def __get__(self: Reversed[AtLeast1D], node: Shaped[L, Any], owner: object) -> Transpose[L, Any]: ...
+        @overload
+        def __get__(
+            self: Reversed[tuple[M, N]], node: Shaped[L, Any], owner: object
+        ) -> Transpose[L, tuple[N, M]]: ...
+        @overload
+        def __get__(
+            self: Reversed[tuple[A, M, N]], node: Shaped[L, Any], owner: object
+        ) -> Transpose[L, tuple[N, M, A]]: ...
+        @overload
+        def __get__(self: Reversed[tuple[N]], node: Shaped[L, Any], owner: object) -> Transpose[L, tuple[N]]: ...
+        @overload
+        def __get__(self: Reversed[tuple[()]], node: Shaped[L, Any], owner: object) -> Transpose[L, tuple[()]]: ...
+        @overload
+        def __get__(
+            self: Reversed[tuple[A, K, M, N, *Bs]], node: Shaped[L, Any], owner: object
+        ) -> Transpose[L, Any]: ...
+        def __get__(self, node: Any, owner: object) -> Any:
+            """The axes in reverse order."""
+
+    class MatrixTransposed(Generic[S]):
+        """`node.mT`, as the type checker sees it."""
+
+        @overload
+        def __get__(self: MatrixTransposed[AtLeast2D], node: Shaped[L, Any], owner: object) -> Transpose[L, Any]: ...
+        @overload
+        def __get__(
+            self: MatrixTransposed[tuple[*Bs, M, N]], node: Shaped[L, Any], owner: object
+        ) -> Transpose[L, tuple[*Bs, N, M]]: ...
+        def __get__(self, node: Any, owner: object) -> Any:
+            """The last two axes exchanged."""
 
 
 class Node(Operators, Methods, BaseNode[P_co, S], Generic[P_co, S], abstract=True):
@@ -58,15 +93,19 @@ class Node(Operators, Methods, BaseNode[P_co, S], Generic[P_co, S], abstract=Tru
         def zero_gradient(self) -> None:
             """Set the gradients of all parameters of this node to zero."""
 
-        @property
-        def T(self: Shaped[OwnL, tuple[M, N]]) -> Transpose[OwnL, tuple[N, M]]:
-            """The axes in reverse order."""
+        # The axes in reverse order.
+        T: Reversed[S]
+        # The last two axes exchanged.
+        mT: MatrixTransposed[S]
 
-        @property
-        def mT(self: Shaped[OwnL, tuple[*Bs, M, N]]) -> Transpose[OwnL, tuple[*Bs, N, M]]:
-            """The last two axes exchanged."""
+        @overload
+        def __iter__(self: Shaped[L, AtLeast1D]) -> Iterator[Slice[L, Any]]: ...
+        @overload
+        def __iter__(self: Shaped[L, tuple[N, *Bs]]) -> Iterator[Slice[L, tuple[*Bs]]]: ...
+        def __iter__(self) -> Any:
+            """The rows; `ShapeError` where only data can tell how many there are."""
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:  # `NoReturn` would make mypy skip what follows `if node:`
         raise TypeError(
             f"{describe(self)} has no truth value while the graph is built: choose with wy.where(condition, a, b), "
             f"or read the computed number with bool(node.value)"
@@ -101,7 +140,7 @@ class IndexNode(IndexMethods, BaseNode[Any, S], Generic[S], abstract=True):
         def forward(self) -> IntegerArray:
             """Compute the value, only what changed since the last time, and return it (read-only)."""
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:  # as for `Node`
         raise TypeError(
             f"{describe(self)} has no truth value while the graph is built: read what was computed, as in "
             f"node.value.any()"

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, NotSet, ShapeError
 from wyrm.node.base import _BASES, BaseNode, describe
-from wyrm.types.dims import Dim, Dims, Plus, Times, axis_size
+from wyrm.types.dims import Dim, Dims, axis_size
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
 
@@ -84,8 +84,8 @@ def declared_dims(array: NDArray[Any] | None, dims: Any, rebindable: bool, what:
         if isinstance(axis, type) and issubclass(axis, Dim):
             declared.append(axis() if size is None else axis(size))
         elif isinstance(axis, Dim):
-            derived = isinstance(axis, Plus | Times)  # has its size from its parts
-            declared.append(type(axis)(size) if axis.size is None and not rebindable and not derived else axis)
+            sized = axis.size is not None or rebindable or axis.derived
+            declared.append(axis if sized else type(axis)(size))
         elif operator.index(axis) < 0:
             raise ShapeError(f"{what}: an axis has at least 0 elements, not {axis}; leave one open with a Dim()")
         else:
@@ -176,7 +176,7 @@ def store(storage: Storage, array: NDArray[Any]) -> None:
     storage.version = tick()
 
 
-def index_array(value: ArrayLike, what: str | BaseNode[Any, Any]) -> NDArray[np.int64]:
+def index_array(value: Any, what: str | BaseNode[Any, Any]) -> NDArray[np.int64]:
     given = np.asarray(value)
     if given.size == 0 and not isinstance(value, np.ndarray):
         given = given.astype(np.int64)  # NumPy takes an empty list for floats

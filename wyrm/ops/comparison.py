@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic
+from typing import Any, Generic, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
+from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError
 from wyrm.node.base import ZERO, BaseNode, label
-from wyrm.node.leaves import as_constant
+from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import Node
 from wyrm.node.storage import FLOATS
 from wyrm.ops.elementwise import Binary, Elementwise, L, R, S, Unary, common_dtype, method, operand
-from wyrm.types.typing import Array, Number, Shaped
+from wyrm.types.dims import One
+from wyrm.types.typing import A, Array, BoolArray, Bs, M, N, Number, Shaped
 
 
 class Comparison(Binary[L, R, S], Generic[L, R, S], abstract=True):
@@ -171,9 +173,50 @@ class Where(Elementwise[tuple[Any, L, R], S], Generic[L, R, S]):
         return ZERO, Where(condition, gradient, zero), Where(condition, zero, gradient)
 
 
+Mask = BoolArray | bool
+Scalar = Number | Array | Shaped[Any, tuple[()]]
+Shape = TypeVar("Shape")  # mypy's messages call it by its name
+
+
+@overload
 def where(
-    condition: Node[Any, Any] | Array | bool, x: Node[Any, Any] | Array | Number, y: Node[Any, Any] | Array | Number
-) -> Where[Any, Any, Any]:
+    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask,
+    x: Shaped[L, Shape],
+    y: Shaped[R, Shape] | Shaped[R, tuple[()]],
+) -> Where[L, R, Shape]: ...
+@overload
+def where(
+    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Shaped[L, Shape], y: Number | Array
+) -> Where[L, Constant[Any], Shape]: ...
+@overload
+def where(
+    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Number | Array, y: Shaped[R, Shape]
+) -> Where[Constant[Any], R, Shape]: ...
+@overload
+def where(condition: Shaped[Any, Shape], x: Scalar, y: Scalar) -> Where[Any, Any, Shape]: ...
+@overload
+def where(condition: Shaped[Any, Shape] | Mask, x: Shaped[L, tuple[()]], y: Shaped[R, Shape]) -> Where[L, R, Shape]: ...
+@overload
+def where(
+    condition: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]] | Mask,
+    x: Shaped[L, tuple[*Bs, N]],
+    y: Shaped[R, tuple[*Bs, N]] | Shaped[R, tuple[N]] | Shaped[R, tuple[*Bs, One]],
+) -> Where[L, R, tuple[*Bs, N]]: ...
+@overload
+def where(
+    condition: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]] | Mask,
+    x: Shaped[L, tuple[N]] | Shaped[L, tuple[*Bs, One]],
+    y: Shaped[R, tuple[*Bs, N]],
+) -> Where[L, R, tuple[*Bs, N]]: ...
+@overload
+def where(
+    condition: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]], x: Shaped[L, tuple[*Bs, N]], y: Number | Array
+) -> Where[L, Constant[Any], tuple[*Bs, N]]: ...
+@overload
+def where(
+    condition: Shaped[Any, tuple[M, N]], x: Shaped[L, tuple[A, *Bs, M, N]], y: Number | Array
+) -> Where[L, Constant[Any], tuple[A, *Bs, M, N]]: ...
+def where(condition: Any, x: Any, y: Any) -> Any:
     """`x` where the mask is true, else `y`, element by element. `DTypeError` where `condition` is no mask.
 
     >>> x = wy.Constant([-1.0, 2.0])

@@ -18,7 +18,6 @@ from wyrm.ops.shape import Rearrangement
 from wyrm.types.dims import Axis, Dim, Dims, Plus, axis_size, normalize_axis, unify
 from wyrm.types.typing import S2, Array, AtLeast1D, Bs, M, N, Shaped, Unknown
 
-
 # One entry per axis of the operand (a number takes one element, a (start, stop, step) a range), None for a new axis.
 Range = tuple[int | None, int | None, int | None]
 Key = tuple[int | Range | None, ...]

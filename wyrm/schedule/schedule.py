@@ -10,7 +10,7 @@ from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant
 from wyrm.node.storage import is_leaf, stored
 from wyrm.node.traversal import topological_order
-from wyrm.types.dims import Dim, One, Plus, Times, axis_size, resolve
+from wyrm.types.dims import Dim, One, axis_size, resolve
 
 
 class Schedule:
@@ -63,7 +63,7 @@ class Schedule:
             if array is None:
                 continue
             for axis, size in zip(leaf.dims, array.shape, strict=True):
-                if not isinstance(axis, Dim) or axis.size is not None or isinstance(axis, Plus | Times):
+                if not isinstance(axis, Dim) or axis.size is not None or axis.derived:
                     continue
                 bound = sizes.setdefault(type(axis), size)
                 if bound != size:
@@ -74,7 +74,7 @@ class Schedule:
                 source.setdefault(type(axis), leaf)
         for leaf in self.leaves:
             array = stored(leaf).array
-            if array is not None and any(isinstance(a, Plus | Times) and a.size is None for a in leaf.dims):
+            if array is not None and any(isinstance(a, Dim) and a.derived and a.size is None for a in leaf.dims):
                 shape = resolve(leaf.dims, sizes)
                 if shape != array.shape:
                     raise ShapeError(f"{describe(leaf)} is {shape} with the other data of this run, not {array.shape}")
@@ -107,7 +107,7 @@ def _one_size_per_name(
             continue
         seen.add(id(node.dims))
         for axis in node.dims:
-            if not isinstance(axis, Dim) or isinstance(axis, One | Plus | Times):
+            if not isinstance(axis, Dim) or axis.derived or isinstance(axis, One):
                 continue
             size = axis_size(axis)
             if size is None:

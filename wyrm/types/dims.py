@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Generic, SupportsIndex
+from typing import Any, ClassVar, Generic, SupportsIndex
 
 from typing_extensions import TypeVar
 
@@ -34,6 +34,8 @@ class Dim:
     """
 
     __slots__ = ("_size",)
+    # Whether it is made of other axes, and has its size from theirs.
+    derived: ClassVar[bool] = False
 
     def __init__(self, size: SupportsIndex | None = None) -> None:
         self._size = None if size is None else operator.index(size)
@@ -93,6 +95,7 @@ class _Derived(Dim):
     """An axis made of others by an operation; two are equal when their parts are."""
 
     __slots__ = ("parts",)
+    derived = True
 
     def __init__(self, parts: Iterable[Axis]) -> None:
         self.parts = tuple(parts)
@@ -200,7 +203,9 @@ def unify(left: Axis, right: Axis) -> Axis:
         if named and type(left) is not type(right):
             same = sizes[0] is not None and sizes[0] == sizes[1]
             equal = "equal sizes, different names" if same else "different axes"
-            raise ShapeError(f"{left!r} against {right!r} ({equal})")
+            again = type(left).__name__ == type(right).__name__
+            reason = f"two classes are named {type(left).__name__}; was it defined again?" if again else equal
+            raise ShapeError(f"{left!r} against {right!r} ({reason})")
         if sizes[0] is not None and sizes[1] is not None:
             if sizes[0] != sizes[1]:
                 raise ShapeError(f"{left!r} against {right!r}")
@@ -245,6 +250,8 @@ def _stretch(left: Axis, right: Axis) -> Axis:
 def normalize_axis(axis: SupportsIndex, ndim: int) -> int:
     """`axis` counted from 0, or `ShapeError` where there is no such axis."""
     position = operator.index(axis)
+    if ndim == 0:
+        raise ShapeError(f"axis {position} of a scalar, which has none")
     if not -ndim <= position < ndim:
         raise ShapeError(f"axis {position} of a shape of {ndim} axes; it goes from {-ndim} to {ndim - 1}")
     return position % ndim

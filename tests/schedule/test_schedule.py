@@ -1,0 +1,139 @@
+"""What a schedule makes of outputs: an order, each operation once, no more than is needed, and how long values live."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import wyrm as wy
+from wyrm.errors import ShapeError
+from wyrm.node import BaseNode
+from wyrm.node.traversal import topological_order
+from wyrm.schedule import Schedule
+
+
+class Batch(wy.Dim): ...
+
+
+class Hidden(wy.Dim): ...
+
+
+def parameter(*values: float, name: str | None = None) -> Any:
+    return wy.Parameter(np.array(values), name=name)
+
+
+def names(schedule: Schedule) -> list[str]:
+    return [node.op_name() for node in schedule.nodes]
+
+
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=30), st.integers(0, 99))
+def test_parents_come_before_children_and_each_node_once(edges: list[tuple[int, int]], last: int) -> None:
+    nodes: list[Any] = [parameter(1.0), parameter(2.0)]
+    for i, j in edges:
+        nodes.append(nodes[i % len(nodes)] + nodes[j % len(nodes)])
+    outputs = [nodes[-1], nodes[last % len(nodes)]]
+    order = topological_order(outputs)
+    position = {node: i for i, node in enumerate(order)}
+    assert len(position) == len(order) and set(outputs) <= set(order)
+    assert all(position[parent] < position[node] for node in order for parent in node.parents)
+    reached: set[BaseNode[Any, Any]] = set()
+    stack = list(outputs)
+    while stack:
+        node = stack.pop()
+        if node not in reached:
+            reached.add(node)
+            stack += node.parents
+    assert reached == set(order)
+
+    schedule = Schedule(outputs)
+    place = {node: i for i, node in enumerate(schedule.nodes)}
+    assert set(schedule.representative) == set(order)
+    for i, node in enumerate(schedule.nodes):
+        uses = [place[n] for n in schedule.nodes if node in schedule.parents(n)]
+        assert all(place[parent] < i for parent in schedule.parents(node))
+        assert schedule.last_use[i] == (len(schedule.nodes) if node in schedule.outputs else max(uses))
+
+
+def test_what_outputs_do_not_need_is_left_out() -> None:
+    p = parameter(1.0)
+    _unused = p.exp()
+    assert names(Schedule([p.sin()])) == ["parameter", "sin"]
+
+
+def test_equal_operations_are_merged_all_the_way_up() -> None:
+    p = parameter(1.0, 2.0)
+    first, second = ((p * 2.0).tanh() + p[0]).sum(), ((p * 2.0).tanh() + p[0]).sum()
+    schedule = Schedule([first, second])
+    assert schedule.outputs == [first, first]
+    assert names(schedule).count("tanh") == names(schedule).count("constant") == 1
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (lambda p: p * 2.0, lambda p: p * 3.0),
+        (lambda p: p.sum(axis=0), lambda p: p.sum(axis=1)),
+        (lambda p: p.sum(axis=0), lambda p: p.mean(axis=0)),
+        (lambda p: p[0], lambda p: p[1]),
+        (lambda p: p.reshape(4), lambda p: p.reshape(2, 2)),
+        (lambda p: p.leaky_relu(0.1), lambda p: p.leaky_relu(0.2)),
+        (lambda p: p.dropout(0.5), lambda p: p.dropout(0.5)),
+        (lambda p: p @ p.T, lambda p: p.T @ p),
+        (lambda p: p * np.full((2, 2), 2.0), lambda p: p * np.full((2, 2), 3.0)),
+        (lambda p: p * np.zeros((5, 2, 2)), lambda p: p * np.zeros((5, 2, 2))),
+    ],
+)
+def test_different_operations_are_not_merged(left: Any, right: Any) -> None:
+    p = wy.Parameter(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    first, second = left(p), right(p)
+    assert Schedule([first, second]).outputs == [first, second]
+
+
+def test_leaves_are_merged_by_identity_and_small_constants_by_content() -> None:
+    p, q = parameter(1.0), parameter(1.0)
+    assert len(Schedule([p + q]).leaves) == 2
+    numbers = wy.Constant(2.0), wy.Constant(2.0), wy.Constant(np.float64(2.0)), wy.Constant([2.0]), wy.Constant(-0.0)
+    assert len(Schedule([*numbers, wy.Constant(0.0)]).nodes) == 5
+
+
+def test_an_attribute_that_cannot_be_compared_keeps_nodes_apart() -> None:
+    class Table(wy.Unary):
+        __slots__ = ("table",)
+        table: Any
+
+        def __init__(self, x: Any, table: Any) -> None:
+            self._construct((x,), table=table)
+
+        def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+            return operands[0] * self.table[0]
+
+        def vjp(self, gradient: Any) -> tuple[Any, ...]:
+            return (wy.ZERO,)
+
+    p = parameter(1.0)
+    for table in ([2.0], np.array([2.0]), {0: 2.0}):
+        first, second = Table(p, table), Table(p, table)
+        assert Schedule([first, second]).outputs == [first, second]
+        assert (first + second).forward() == 4.0
+
+
+def test_sizes_come_from_the_graph_and_from_the_data() -> None:
+    x: Any = wy.Input(dims=(Batch(), Hidden(3)), name="x")
+    total = x.reshape(-1).sum()
+    schedule = Schedule([total])
+    assert schedule.sizes == {Hidden: 3}
+    for size in (2, 5):
+        x.set(np.ones((size, 3)))
+        sizes = schedule.bind()
+        assert sizes == {Hidden: 3, Batch: size}
+        assert [schedule.shape(node, sizes) for node in schedule.nodes] == [(size, 3), (3 * size,), ()]
+
+
+def test_a_node_with_one_name_at_two_sizes() -> None:
+    square = wy.Parameter(np.ones((3, 4)), dims=(Hidden, Hidden), name="square")
+    with pytest.raises(ShapeError, match=r"axis Hidden is bound twice .*: 3 by square .*, 4 by square"):
+        Schedule([square])

@@ -1,0 +1,32 @@
+"""The examples in docstrings, run with `wy` and `np` at hand."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import io
+import pkgutil
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+
+MODULES = sorted(module.name for module in pkgutil.walk_packages(wy.__path__, "wyrm.") if "__main__" not in module.name)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name: str) -> None:
+    module = importlib.import_module(name)
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    report = io.StringIO()
+    for test in finder.find(module, name, module, extraglobs={"wy": wy, "np": np}):
+        runner.run(test, out=report.write)
+    assert runner.failures == 0, report.getvalue()
+
+
+def test_there_are_examples_to_run() -> None:
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    found = [test for name in MODULES for test in finder.find(importlib.import_module(name)) if test.examples]
+    assert len(found) > 50
