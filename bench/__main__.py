@@ -19,18 +19,17 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="the benchmarks to run, 'all' for every one; none lists them")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write one row per case and contender")
     arguments = parser.parse_args()
-    modules = {name: importlib.import_module(f"bench.{name}") for name in MODULES}
     if not arguments.names:
-        for name, module in modules.items():
-            print(f"{name:<14}{(module.__doc__ or '').splitlines()[0]}")
+        for name in MODULES:
+            print(f"{name:<14}{(importlib.import_module(f'bench.{name}').__doc__ or '').splitlines()[0]}")
         return 0
-    names = list(modules) if arguments.names == ["all"] else arguments.names
-    unknown = [name for name in names if name not in modules]
+    names = list(MODULES) if arguments.names == ["all"] else arguments.names
+    unknown = [name for name in names if name not in MODULES]
     if unknown:
-        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(modules)}")
+        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(MODULES)}")
     rows: list[Row] = []
     for name in names:
-        cases: list[Case] = modules[name].cases()
+        cases: list[Case] = importlib.import_module(f"bench.{name}").cases()
         for case in cases:
             found, absent = run(case)
             rows += found

@@ -110,12 +110,12 @@ def _duration(seconds: float) -> str:
 
 def table(rows: list[Row]) -> str:
     """The rows as text, the ratio to wyrm first: 3.0x took three times as long as wyrm."""
-    lines = [f"{'ratio':>8}  {'time':>9}  {'peak':>9}  {'contender':<22}{'case':<46}goal"]
+    lines = [f"{'ratio':>8}  {'time':>9}  {'peak':>9}  {'contender':<22}{'case':<60}goal"]
     for row in rows:
         peak = "" if row.peak_bytes is None else f"{row.peak_bytes / 2**20:.0f} MiB"
         lines.append(
             f"{row.ratio_to_wyrm:>7.2f}x  {_duration(row.seconds):>9}  {peak:>9}  {row.contender:<22}"
-            f"{row.bench + ': ' + row.case:<46}{row.goal}".rstrip()
+            f"{row.bench + ': ' + row.case:<60}{row.goal}".rstrip()
         )
     return "\n".join(lines)
 
