@@ -10,9 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.typing.generate import programs
-
 from bench.harness import Case, Measurement
+from tests.typing.generate import programs
 
 _GOALS = {"chain": "under 3 s", "residual": "under 6 s", "doublings": "under 2 s"}
 

@@ -1,5 +1,4 @@
-"""Writes how the type checker sees the operators and methods that ops give to nodes: `wyrm/node/operators.py` and
-`wyrm/node/methods.py`.
+"""Writes how the type checker sees the operators and methods of nodes: `wyrm/node/operators.py` and `methods.py`.
 
 Run `python -m wyrm.declare` after adding an op; a test compares the files with what this would write. It needs ruff,
 which lays the files out. A function that is a method declares itself, by its own overloads; a class that is one is
@@ -11,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import itertools
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -23,56 +21,40 @@ import wyrm.node
 import wyrm.ops  # the ops register as they are imported
 from wyrm.ops.elementwise import METHODS
 
-_HEADER = '''"""{summary}
+_FILE = '''"""{summary}
 
-Written by `python -m wyrm.declare` from the ops, which bind the methods themselves; edit those, not this file.
+Written by `python -m wyrm.declare` from the ops, which bind the methods themselves; edit those, not this file. A class
+is called like the one that inherits it, for mypy's messages name the class that declares a method.
 """
 
-# ruff: noqa: E501
 # mypy: disable-error-code="overload-overlap, misc"
-# (first lines of docstrings stay on one line; the overload for an unknown shape overlaps with those for known ones, and
-# stands first on purpose; that only nodes inherit these methods, the types of `self` cannot know)
+# (the overload for an unknown shape overlaps with those for known ones, and stands first on purpose; that only nodes
+# inherit these methods, the types of `self` do not know)
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
 {imports}
-'''
+{classes}'''
 _CLASS = '''
 
-class {name}:
-    """What ops give to `{owner}`: {what}, `x` being the node itself."""
+class {owner}:
+    """What ops give to `{owner}`, which is the `x` of these descriptions."""
 
     __slots__ = ()
 
     if TYPE_CHECKING:
 {body}
 '''
-# Where the templates' names come from; a function's come from its own module.
+# Where the templates' names come from; those of a function come from its own module.
 _VOCABULARY = ("wyrm.types.typing", "wyrm.types.dims", "wyrm.node.leaves", "wyrm.ops.elementwise", "typing")
-
-
-class Mixin(NamedTuple):
-    """One class of declarations, for the methods of one class of nodes."""
-
-    file: str
-    name: str
-    owner: str
-    what: str
-    operators: bool
-
-
-_MIXINS = (
-    Mixin("operators.py", "Operators", "Node", "the operators", operators=True),
-    Mixin("methods.py", "Methods", "Node", "the methods", operators=False),
-    Mixin("methods.py", "ParameterMethods", "Parameter", "the methods", operators=False),
-    Mixin("methods.py", "IndexMethods", "IndexNode", "the methods", operators=False),
-)
 _SUMMARIES = {
     "operators.py": "The operators of nodes, as the type checker sees them.",
     "methods.py": "The methods of nodes, as the type checker sees them.",
 }
+# The classes of each file.
+_OWNERS = {"operators.py": ("Node",), "methods.py": ("Node", "Parameter", "IndexNode")}
 
 
 class Declaration(NamedTuple):
@@ -86,6 +68,11 @@ class Declaration(NamedTuple):
         """The source text."""
         # `ast.unparse` writes `tuple[*Bs,]` for `tuple[*Bs]`.
         return "\n".join(ast.unparse(statement) for statement in self.statements).replace(",]", "]")
+
+    def names(self) -> set[str]:
+        """The names that it mentions."""
+        nodes = (node for statement in self.statements for node in ast.walk(statement))
+        return {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
 @cache
@@ -115,8 +102,7 @@ def _functions(body: Iterable[ast.stmt], name: str) -> list[ast.FunctionDef]:
 def _from_class(name: str, cls: Any) -> Declaration:
     """What the template of the op's family says."""
     template = cls.reflected if name == f"__r{cls.operator}__" else cls.declaration
-    more = getattr(cls, "more_arguments", "")
-    text = template.format(method=name, op=cls.__name__, more=more)
+    text = template.format(method=name, op=cls.__name__, more=getattr(cls, "more_arguments", ""))
     return _documented(_functions(ast.parse(text).body, name), cls.__doc__, cls.__module__)
 
 
@@ -124,7 +110,7 @@ def _from_function(name: str, function: Any) -> Declaration:
     """What the function's own overloads say, its first parameter being the node."""
     statements = []
     for original in _functions(_tree(function.__module__).body, function.__name__):
-        statement = _functions(ast.parse(ast.unparse(original)).body, function.__name__)[0]
+        (statement,) = _functions(ast.parse(ast.unparse(original)).body, function.__name__)
         statement.name = name
         statement.decorator_list = [
             decorator for decorator in statement.decorator_list if ast.unparse(decorator) == "overload"
@@ -145,14 +131,15 @@ def _documented(statements: list[ast.FunctionDef], docstring: str | None, module
     return Declaration(statements, module)
 
 
-def _declared(mixin: Mixin) -> list[Declaration]:
+def _declared(file: str, owner: str) -> list[Declaration]:
     """The declarations of a class, by the module of their ops and there in the order of binding."""
+    operators = file == "operators.py"
     sources = [
         (name, source)
-        for (owner, name), source in METHODS.items()
-        if owner == mixin.owner
+        for (bound_to, name), source in METHODS.items()
+        if bound_to == owner
         and source.__module__.startswith("wyrm.")
-        and (owner != "Node" or name.startswith("__") == mixin.operators)
+        and (owner != "Node" or name.startswith("__") == operators)
     ]
     sources.sort(key=lambda pair: pair[1].__module__)
     return [
@@ -162,37 +149,24 @@ def _declared(mixin: Mixin) -> list[Declaration]:
 
 
 def _imports(declarations: Iterable[Declaration]) -> str:
-    """The imports of what the declarations name."""
-    wanted: dict[str, set[str]] = {}
-    for statements, module in declarations:
-        for node in (node for statement in statements for node in ast.walk(statement)):
-            if isinstance(node, ast.Name):
-                found = (_origins(place).get(node.id) for place in (module, *_VOCABULARY))
-                origin = next((origin for origin in found if origin is not None), None)
-                if origin is not None:  # else a builtin
-                    wanted.setdefault(origin, set()).add(node.id)
-    return "\n".join(f"    from {module} import {', '.join(sorted(names))}" for module, names in sorted(wanted.items()))
+    """The imports of what the declarations name; nodes' classes under the name that `_renamed` gives them."""
+    lines = set()
+    for declaration in declarations:
+        for name in declaration.names():
+            found = (_origins(place).get(name) for place in (declaration.module, *_VOCABULARY))
+            origin = next((origin for origin in found if origin is not None), None)
+            if origin is not None:  # else a builtin
+                lines.add(f"    from {origin} import {name}{f' as _{name}' if name in _OWNERS['methods.py'] else ''}")
+    return "\n".join(sorted(lines))
 
 
-def _indented(text: str) -> str:
-    return "\n".join(f"        {line}" for line in text.splitlines())
-
-
-def declarations() -> dict[str, str]:
-    """The text of each file of `wyrm/node` that is written, by its name."""
-    texts = {}
-    for file, summary in _SUMMARIES.items():
-        declared = {mixin: _declared(mixin) for mixin in _MIXINS if mixin.file == file}
-        texts[file] = _HEADER.format(summary=summary, imports=_imports(itertools.chain(*declared.values()))) + "".join(
-            _CLASS.format(
-                name=mixin.name,
-                owner=mixin.owner,
-                what=mixin.what,
-                body=_indented("\n".join(declaration.text for declaration in found)),
-            )
-            for mixin, found in declared.items()
-        )
-    return {file: _formatted(text) for file, text in texts.items()}
+def _renamed(text: str) -> str:
+    """The text with the nodes' classes under other names than those of the classes of the file."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in _OWNERS["methods.py"]:
+            node.id = f"_{node.id}"
+    return ast.unparse(tree).replace(",]", "]")
 
 
 def _formatted(text: str) -> str:
@@ -203,7 +177,26 @@ def _formatted(text: str) -> str:
             [sys.executable, "-m", "ruff", *command, *place], input=text, capture_output=True, text=True, check=True
         )
         text = finished.stdout
+    if any(len(line) > 120 for line in text.splitlines()):
+        text = text.replace(
+            "\n# mypy:", "\n# ruff: noqa: E501  # the first lines of descriptions stay whole\n# mypy:", 1
+        )
     return text
+
+
+def declarations() -> dict[str, str]:
+    """The text of each file of `wyrm/node` that is written, by its name."""
+    texts = {}
+    for file, summary in _SUMMARIES.items():
+        declared = {owner: _declared(file, owner) for owner in _OWNERS[file]}
+        bodies = {owner: _renamed("\n".join(one.text for one in found)) for owner, found in declared.items()}
+        classes = "".join(
+            _CLASS.format(owner=owner, body="\n".join(f"        {line}" for line in body.splitlines()))
+            for owner, body in bodies.items()
+        )
+        imports = _imports(one for found in declared.values() for one in found)
+        texts[file] = _formatted(_FILE.format(summary=summary, imports=imports, classes=classes))
+    return texts
 
 
 def folder() -> Path:

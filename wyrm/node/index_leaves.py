@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Generic, TypedDict, overload
 
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from wyrm.node.base import _BASES, S, _set
 from wyrm.node.leaves import restore_leaf
 from wyrm.node.node import IndexNode
 from wyrm.node.storage import Leaf, Storage, check_indices, check_shape, declared_dims, index_array, store
-from wyrm.types.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims
+from wyrm.types.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims, Sizes
 
 
 class Options(TypedDict, total=False):
@@ -57,6 +56,10 @@ class IndexInput(_IndexLeaf[S], abstract=True):
     def __init__(self: IndexInput[Any], value: Indices, dims: None = None, **options: Unpack[Options]) -> None: ...
     @overload
     def __init__(
+        self: IndexInput[Any], value: Indices | None = None, dims: Sizes = ..., **options: Unpack[Options]
+    ) -> None: ...
+    @overload
+    def __init__(
         self: IndexInput[tuple[D1]],
         value: Indices | None = None,
         dims: tuple[AxisOf[D1]] = ...,
@@ -68,10 +71,6 @@ class IndexInput(_IndexLeaf[S], abstract=True):
         value: Indices | None = None,
         dims: tuple[AxisOf[D1], AxisOf[D2]] = ...,
         **options: Unpack[Options],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: IndexInput[Any], value: Indices | None = None, dims: Sequence[int] = ..., **options: Unpack[Options]
     ) -> None: ...
     @overload
     def __init__(
@@ -113,6 +112,8 @@ class IndexConstant(_IndexLeaf[S], abstract=True):
     @overload
     def __init__(self: IndexConstant[Any], value: Indices, dims: None = None, **options: Unpack[Options]) -> None: ...
     @overload
+    def __init__(self: IndexConstant[Any], value: Indices, dims: Sizes, **options: Unpack[Options]) -> None: ...
+    @overload
     def __init__(
         self: IndexConstant[tuple[D1]], value: Indices, dims: tuple[AxisOf[D1]], **options: Unpack[Options]
     ) -> None: ...
@@ -123,8 +124,6 @@ class IndexConstant(_IndexLeaf[S], abstract=True):
         dims: tuple[AxisOf[D1], AxisOf[D2]],
         **options: Unpack[Options],
     ) -> None: ...
-    @overload
-    def __init__(self: IndexConstant[Any], value: Indices, dims: Sequence[int], **options: Unpack[Options]) -> None: ...
     @overload
     def __init__(
         self: IndexConstant[tuple[D1, D2, D3]],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Generic, TypedDict, overload
 
 import numpy as np
@@ -10,20 +9,20 @@ from numpy.typing import DTypeLike, NDArray
 from typing_extensions import Unpack
 
 from wyrm.errors import DTypeError
+from wyrm.node import methods
 from wyrm.node.base import _BASES, BaseNode, S, Site, _set, describe, made_at
-from wyrm.node.methods import ParameterMethods
 from wyrm.node.node import Node
 from wyrm.node.storage import FLOATS, Leaf, Storage, check_finite, check_shape, declared_dims, float_array, store
 from wyrm.types.dims import Dims
 from wyrm.types.rows import RowSparse
-from wyrm.types.typing import D1, D2, D3, D4, AxisOf, FloatArray, NewDims, Number, Values
+from wyrm.types.typing import D1, D2, D3, D4, AxisOf, DType, FloatArray, NewDims, Number, Sizes, Values
 
 
 class Options(TypedDict, total=False):
     """What every float leaf may be given besides its value and axes."""
 
     name: str | None
-    dtype: DTypeLike | None
+    dtype: DType
 
 
 class InputOptions(Options, total=False):
@@ -59,7 +58,7 @@ class _FloatLeaf(Node[tuple[()], S], Leaf, Generic[S], abstract=True):
         )
 
 
-class Parameter(ParameterMethods, _FloatLeaf[S], abstract=True):
+class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
     """A trainable leaf: its array is what an optimizer changes, `gradient` what `backward()` adds to.
 
     `value` is copied: Python numbers become float32, NumPy arrays keep float32 or float64. `dims` names the axes; a
@@ -81,6 +80,8 @@ class Parameter(ParameterMethods, _FloatLeaf[S], abstract=True):
     @overload
     def __init__(self: Parameter[Any], value: Values, dims: None = None, **options: Unpack[Options]) -> None: ...
     @overload
+    def __init__(self: Parameter[Any], value: Values, dims: Sizes, **options: Unpack[Options]) -> None: ...
+    @overload
     def __init__(
         self: Parameter[tuple[D1]], value: Values, dims: tuple[AxisOf[D1]], **options: Unpack[Options]
     ) -> None: ...
@@ -88,8 +89,6 @@ class Parameter(ParameterMethods, _FloatLeaf[S], abstract=True):
     def __init__(
         self: Parameter[tuple[D1, D2]], value: Values, dims: tuple[AxisOf[D1], AxisOf[D2]], **options: Unpack[Options]
     ) -> None: ...
-    @overload
-    def __init__(self: Parameter[Any], value: Values, dims: Sequence[int], **options: Unpack[Options]) -> None: ...
     @overload
     def __init__(
         self: Parameter[tuple[D1, D2, D3]],
@@ -118,13 +117,13 @@ class Parameter(ParameterMethods, _FloatLeaf[S], abstract=True):
 
     @overload
     @classmethod
+    def zeros(cls, shape: Sizes, **options: Unpack[Options]) -> Parameter[Any]: ...
+    @overload
+    @classmethod
     def zeros(cls, shape: tuple[D1 | int], **options: Unpack[Options]) -> Parameter[tuple[D1]]: ...
     @overload
     @classmethod
     def zeros(cls, shape: tuple[D1 | int, D2 | int], **options: Unpack[Options]) -> Parameter[tuple[D1, D2]]: ...
-    @overload
-    @classmethod
-    def zeros(cls, shape: Sequence[int], **options: Unpack[Options]) -> Parameter[Any]: ...
     @overload
     @classmethod
     def zeros(
@@ -211,6 +210,10 @@ class Input(_FloatLeaf[S], abstract=True):
     def __init__(self: Input[Any], value: Values, dims: None = None, **options: Unpack[InputOptions]) -> None: ...
     @overload
     def __init__(
+        self: Input[Any], value: Values | None = None, dims: Sizes = ..., **options: Unpack[InputOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
         self: Input[tuple[D1]],
         value: Values | None = None,
         dims: tuple[AxisOf[D1]] = ...,
@@ -222,10 +225,6 @@ class Input(_FloatLeaf[S], abstract=True):
         value: Values | None = None,
         dims: tuple[AxisOf[D1], AxisOf[D2]] = ...,
         **options: Unpack[InputOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Input[Any], value: Values | None = None, dims: Sequence[int] = ..., **options: Unpack[InputOptions]
     ) -> None: ...
     @overload
     def __init__(
@@ -269,7 +268,7 @@ class Input(_FloatLeaf[S], abstract=True):
         _assign(self, value, self._finite)
 
 
-def as_constant(value: Values, dtype: DTypeLike | None) -> Constant[Any]:
+def as_constant(value: Any, dtype: DTypeLike | None) -> Constant[Any]:
     """A number or array used as an operand: it takes the dtype of the node beside it."""
     return Constant(value, dtype=dtype)
 
@@ -291,6 +290,8 @@ class Constant(_FloatLeaf[S], abstract=True):
     @overload
     def __init__(self: Constant[Any], value: Values, dims: None = None, **options: Unpack[Options]) -> None: ...
     @overload
+    def __init__(self: Constant[Any], value: Values, dims: Sizes, **options: Unpack[Options]) -> None: ...
+    @overload
     def __init__(
         self: Constant[tuple[D1]], value: Values, dims: tuple[AxisOf[D1]], **options: Unpack[Options]
     ) -> None: ...
@@ -298,8 +299,6 @@ class Constant(_FloatLeaf[S], abstract=True):
     def __init__(
         self: Constant[tuple[D1, D2]], value: Values, dims: tuple[AxisOf[D1], AxisOf[D2]], **options: Unpack[Options]
     ) -> None: ...
-    @overload
-    def __init__(self: Constant[Any], value: Values, dims: Sequence[int], **options: Unpack[Options]) -> None: ...
     @overload
     def __init__(
         self: Constant[tuple[D1, D2, D3]],

@@ -1,24 +1,26 @@
 """The methods of nodes, as the type checker sees them.
 
-Written by `python -m wyrm.declare` from the ops, which bind the methods themselves; edit those, not this file.
+Written by `python -m wyrm.declare` from the ops, which bind the methods themselves; edit those, not this file. A class
+is called like the one that inherits it, for mypy's messages name the class that declares a method.
 """
 
-# ruff: noqa: E501
+# ruff: noqa: E501  # the first lines of descriptions stay whole
 # mypy: disable-error-code="overload-overlap, misc"
-# (first lines of docstrings stay on one line; the overload for an unknown shape overlaps with those for known ones, and
-# stands first on purpose; that only nodes inherit these methods, the types of `self` cannot know)
+# (the overload for an unknown shape overlaps with those for known ones, and stands first on purpose; that only nodes
+# inherit these methods, the types of `self` do not know)
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, Literal, SupportsIndex, overload
+    from typing import Any, Literal, overload
 
     from numpy.typing import DTypeLike
 
     from wyrm.node.leaves import Constant
-    from wyrm.node.node import IndexNode, Node
+    from wyrm.node.node import IndexNode as _IndexNode
+    from wyrm.node.node import Node as _Node
     from wyrm.ops.activation import Elu, Gelu, GeluTanh, LeakyRelu, Relu, Silu
     from wyrm.ops.arithmetic import Absolute, Clip, Maximum, Minimum, Sign, Sqrt, Square
     from wyrm.ops.comparison import Cast, Equal, NotEqual, StopGradient
@@ -31,31 +33,33 @@ if TYPE_CHECKING:
     from wyrm.ops.shape import BroadcastTo, IndexReshape, Reshape, Transpose
     from wyrm.ops.slicing import All, Concatenate, IndexSlice, Key_, Slice
     from wyrm.ops.softmax import CrossEntropy, LogSoftmax, Reduction, Softmax
-    from wyrm.types.dims import One, Plus
+    from wyrm.types.dims import Axis, One, Plus
     from wyrm.types.typing import (
         D1,
         D2,
         D3,
         D4,
         A,
+        AnyShape,
         Array,
         AtLeast1D,
         AtLeast2D,
         Bs,
+        FittingShape,
         Indices,
         IntegerArray,
         K,
         M,
         N,
-        NewDims,
         Number,
         Shaped,
-        Unknown,
+        Size,
+        Sizes,
     )
 
 
-class Methods:
-    """What ops give to `Node`: the methods, `x` being the node itself."""
+class Node:
+    """What ops give to `Node`, which is the `x` of these descriptions."""
 
     __slots__ = ()
 
@@ -75,82 +79,106 @@ class Methods:
 
         @overload
         def gelu(self: Shaped[L, S], approximate: Literal[False] = False) -> Gelu[L, S]: ...
+
         @overload
         def gelu(self: Shaped[L, S], approximate: Literal[True]) -> GeluTanh[L, S]: ...
+
         def gelu(self, approximate: bool = False) -> Any:
             """`x` times the normal distribution function of `x`; `approximate=True` takes the tanh form of GPT-2."""
 
         @overload
         def maximum(self: Shaped[L, S], other: Number | Array) -> Maximum[L, Constant[Any], S]: ...
+
         @overload
-        def maximum(self: Shaped[L, S], other: Shaped[R, Unknown]) -> Maximum[L, R, Any]: ...
+        def maximum(self: Shaped[L, S], other: Shaped[R, FittingShape]) -> Maximum[L, R, Any]: ...
+
         @overload
         def maximum(self: Shaped[L, S], other: Shaped[R, S] | Shaped[R, tuple[()]]) -> Maximum[L, R, S]: ...
+
         @overload
         def maximum(
             self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[N]] | Shaped[R, tuple[*Bs, One]]
         ) -> Maximum[L, R, tuple[*Bs, N]]: ...
+
         @overload
         def maximum(
             self: Shaped[L, tuple[*Bs, M, N]], other: Shaped[R, tuple[M, N]]
         ) -> Maximum[L, R, tuple[*Bs, M, N]]: ...
+
         @overload
         def maximum(self: Shaped[L, tuple[()]], other: Shaped[R, S]) -> Maximum[L, R, S]: ...
+
         @overload
         def maximum(self: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> Maximum[L, R, tuple[*Bs, N]]: ...
+
         @overload
         def maximum(
             self: Shaped[L, tuple[*Bs, One]], other: Shaped[R, tuple[*Bs, N]]
         ) -> Maximum[L, R, tuple[*Bs, N]]: ...
+
         @overload
         def maximum(
             self: Shaped[L, tuple[M, N]], other: Shaped[R, tuple[*Bs, M, N]]
         ) -> Maximum[L, R, tuple[*Bs, M, N]]: ...
+
         @overload
         def maximum(
-            self: Shaped[L, S], other: Shaped[R, tuple[One, *Bs]] | Shaped[R, tuple[A, One, *Bs]]
+            self: Shaped[L, S], other: Shaped[R, tuple[One, M, *Bs]] | Shaped[R, tuple[A, One, M, *Bs]]
         ) -> Maximum[L, R, Any]: ...
+
         @overload
         def maximum(
-            self: Shaped[L, tuple[One, *Bs]] | Shaped[L, tuple[A, One, *Bs]], other: Shaped[R, S]
+            self: Shaped[L, tuple[One, M, *Bs]] | Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]
         ) -> Maximum[L, R, Any]: ...
+
         def maximum(self, other: Any) -> Any:
             """The larger of two; equal operands share the gradient half and half."""
 
         @overload
         def minimum(self: Shaped[L, S], other: Number | Array) -> Minimum[L, Constant[Any], S]: ...
+
         @overload
-        def minimum(self: Shaped[L, S], other: Shaped[R, Unknown]) -> Minimum[L, R, Any]: ...
+        def minimum(self: Shaped[L, S], other: Shaped[R, FittingShape]) -> Minimum[L, R, Any]: ...
+
         @overload
         def minimum(self: Shaped[L, S], other: Shaped[R, S] | Shaped[R, tuple[()]]) -> Minimum[L, R, S]: ...
+
         @overload
         def minimum(
             self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[N]] | Shaped[R, tuple[*Bs, One]]
         ) -> Minimum[L, R, tuple[*Bs, N]]: ...
+
         @overload
         def minimum(
             self: Shaped[L, tuple[*Bs, M, N]], other: Shaped[R, tuple[M, N]]
         ) -> Minimum[L, R, tuple[*Bs, M, N]]: ...
+
         @overload
         def minimum(self: Shaped[L, tuple[()]], other: Shaped[R, S]) -> Minimum[L, R, S]: ...
+
         @overload
         def minimum(self: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> Minimum[L, R, tuple[*Bs, N]]: ...
+
         @overload
         def minimum(
             self: Shaped[L, tuple[*Bs, One]], other: Shaped[R, tuple[*Bs, N]]
         ) -> Minimum[L, R, tuple[*Bs, N]]: ...
+
         @overload
         def minimum(
             self: Shaped[L, tuple[M, N]], other: Shaped[R, tuple[*Bs, M, N]]
         ) -> Minimum[L, R, tuple[*Bs, M, N]]: ...
+
         @overload
         def minimum(
-            self: Shaped[L, S], other: Shaped[R, tuple[One, *Bs]] | Shaped[R, tuple[A, One, *Bs]]
+            self: Shaped[L, S], other: Shaped[R, tuple[One, M, *Bs]] | Shaped[R, tuple[A, One, M, *Bs]]
         ) -> Minimum[L, R, Any]: ...
+
         @overload
         def minimum(
-            self: Shaped[L, tuple[One, *Bs]] | Shaped[L, tuple[A, One, *Bs]], other: Shaped[R, S]
+            self: Shaped[L, tuple[One, M, *Bs]] | Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]
         ) -> Minimum[L, R, Any]: ...
+
         def minimum(self, other: Any) -> Any:
             """The smaller of two; equal operands share the gradient half and half."""
 
@@ -171,73 +199,95 @@ class Methods:
 
         @overload
         def equal(self: Shaped[L, S], other: Number | Array) -> Equal[L, Constant[Any], S]: ...
+
         @overload
-        def equal(self: Shaped[L, S], other: Shaped[R, Unknown]) -> Equal[L, R, Any]: ...
+        def equal(self: Shaped[L, S], other: Shaped[R, FittingShape]) -> Equal[L, R, Any]: ...
+
         @overload
         def equal(self: Shaped[L, S], other: Shaped[R, S] | Shaped[R, tuple[()]]) -> Equal[L, R, S]: ...
+
         @overload
         def equal(
             self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[N]] | Shaped[R, tuple[*Bs, One]]
         ) -> Equal[L, R, tuple[*Bs, N]]: ...
+
         @overload
         def equal(
             self: Shaped[L, tuple[*Bs, M, N]], other: Shaped[R, tuple[M, N]]
         ) -> Equal[L, R, tuple[*Bs, M, N]]: ...
+
         @overload
         def equal(self: Shaped[L, tuple[()]], other: Shaped[R, S]) -> Equal[L, R, S]: ...
+
         @overload
         def equal(self: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> Equal[L, R, tuple[*Bs, N]]: ...
+
         @overload
         def equal(self: Shaped[L, tuple[*Bs, One]], other: Shaped[R, tuple[*Bs, N]]) -> Equal[L, R, tuple[*Bs, N]]: ...
+
         @overload
         def equal(
             self: Shaped[L, tuple[M, N]], other: Shaped[R, tuple[*Bs, M, N]]
         ) -> Equal[L, R, tuple[*Bs, M, N]]: ...
+
         @overload
         def equal(
-            self: Shaped[L, S], other: Shaped[R, tuple[One, *Bs]] | Shaped[R, tuple[A, One, *Bs]]
+            self: Shaped[L, S], other: Shaped[R, tuple[One, M, *Bs]] | Shaped[R, tuple[A, One, M, *Bs]]
         ) -> Equal[L, R, Any]: ...
+
         @overload
         def equal(
-            self: Shaped[L, tuple[One, *Bs]] | Shaped[L, tuple[A, One, *Bs]], other: Shaped[R, S]
+            self: Shaped[L, tuple[One, M, *Bs]] | Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]
         ) -> Equal[L, R, Any]: ...
+
         def equal(self, other: Any) -> Any:
             """`x == y`; the operator compares identity."""
 
         @overload
         def not_equal(self: Shaped[L, S], other: Number | Array) -> NotEqual[L, Constant[Any], S]: ...
+
         @overload
-        def not_equal(self: Shaped[L, S], other: Shaped[R, Unknown]) -> NotEqual[L, R, Any]: ...
+        def not_equal(self: Shaped[L, S], other: Shaped[R, FittingShape]) -> NotEqual[L, R, Any]: ...
+
         @overload
         def not_equal(self: Shaped[L, S], other: Shaped[R, S] | Shaped[R, tuple[()]]) -> NotEqual[L, R, S]: ...
+
         @overload
         def not_equal(
             self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[N]] | Shaped[R, tuple[*Bs, One]]
         ) -> NotEqual[L, R, tuple[*Bs, N]]: ...
+
         @overload
         def not_equal(
             self: Shaped[L, tuple[*Bs, M, N]], other: Shaped[R, tuple[M, N]]
         ) -> NotEqual[L, R, tuple[*Bs, M, N]]: ...
+
         @overload
         def not_equal(self: Shaped[L, tuple[()]], other: Shaped[R, S]) -> NotEqual[L, R, S]: ...
+
         @overload
         def not_equal(self: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> NotEqual[L, R, tuple[*Bs, N]]: ...
+
         @overload
         def not_equal(
             self: Shaped[L, tuple[*Bs, One]], other: Shaped[R, tuple[*Bs, N]]
         ) -> NotEqual[L, R, tuple[*Bs, N]]: ...
+
         @overload
         def not_equal(
             self: Shaped[L, tuple[M, N]], other: Shaped[R, tuple[*Bs, M, N]]
         ) -> NotEqual[L, R, tuple[*Bs, M, N]]: ...
+
         @overload
         def not_equal(
-            self: Shaped[L, S], other: Shaped[R, tuple[One, *Bs]] | Shaped[R, tuple[A, One, *Bs]]
+            self: Shaped[L, S], other: Shaped[R, tuple[One, M, *Bs]] | Shaped[R, tuple[A, One, M, *Bs]]
         ) -> NotEqual[L, R, Any]: ...
+
         @overload
         def not_equal(
-            self: Shaped[L, tuple[One, *Bs]] | Shaped[L, tuple[A, One, *Bs]], other: Shaped[R, S]
+            self: Shaped[L, tuple[One, M, *Bs]] | Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]
         ) -> NotEqual[L, R, Any]: ...
+
         def not_equal(self, other: Any) -> Any:
             """`x != y`; the operator compares identity."""
 
@@ -278,70 +328,87 @@ class Methods:
             """The error function (Abramowitz and Stegun 7.1.1)."""
 
         @overload
-        def take(self: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices, axis: int = 0) -> Node[Any, Any]: ...
+        def take(self: Shaped[L, AtLeast1D], indices: _IndexNode[Any] | Indices, axis: int = 0) -> _Node[Any, Any]: ...
+
         @overload
-        def take(self: Shaped[L, S], indices: IndexNode[Unknown], axis: int = 0) -> Node[Any, Any]: ...
-        @overload
-        def take(
-            self: Shaped[L, tuple[N, K]], indices: IndexNode[tuple[*Bs]], axis: Literal[0] = 0
-        ) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
+        def take(self: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int = 0) -> _Node[Any, Any]: ...
+
         @overload
         def take(
-            self: Shaped[L, tuple[N]], indices: IndexNode[tuple[*Bs]], axis: Literal[0] = 0
-        ) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
+            self: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0] = 0
+        ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
+
         @overload
         def take(
-            self: Shaped[L, tuple[N, K, M]], indices: IndexNode[tuple[*Bs]], axis: Literal[0] = 0
-        ) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
+            self: Shaped[L, tuple[N]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0] = 0
+        ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
+
         @overload
         def take(
-            self: Shaped[L, tuple[N, *Bs]], indices: IndexNode[Any] | Indices, axis: int = 0
-        ) -> Node[Any, Any]: ...
+            self: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0] = 0
+        ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
+
+        @overload
+        def take(
+            self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode[Any] | Indices, axis: int = 0
+        ) -> _Node[Any, Any]: ...
+
         def take(self, indices: Any, axis: int = 0) -> Any:
             """The elements that `indices` choose along `axis`, as `numpy.take`. `IndexOutOfRange` where one is beyond it."""
 
         @overload
         def take_along_axis(
-            self: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices, axis: int = -1
-        ) -> TakeAlongAxis[L, IndexNode[Any], Any]: ...
+            self: Shaped[L, AtLeast1D], indices: _IndexNode[Any] | Indices, axis: int = -1
+        ) -> TakeAlongAxis[L, _IndexNode[Any], Any]: ...
+
         @overload
         def take_along_axis(
-            self: Shaped[L, tuple[*Bs, N]], indices: IndexNode[Unknown], axis: int = -1
-        ) -> TakeAlongAxis[L, IndexNode[Any], Any]: ...
+            self: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1
+        ) -> TakeAlongAxis[L, _IndexNode[Any], Any]: ...
+
         @overload
         def take_along_axis(
-            self: Shaped[L, tuple[*Bs, N]], indices: IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
-        ) -> TakeAlongAxis[L, IndexNode[tuple[*Bs, M]], tuple[*Bs, M]]: ...
+            self: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
+        ) -> TakeAlongAxis[L, _IndexNode[tuple[*Bs, M]], tuple[*Bs, M]]: ...
+
         @overload
         def take_along_axis(
-            self: Shaped[L, tuple[N, *Bs]], indices: IndexNode[tuple[M, *Bs]], axis: Literal[0]
-        ) -> TakeAlongAxis[L, IndexNode[tuple[M, *Bs]], tuple[M, *Bs]]: ...
+            self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode[tuple[M, *Bs]], axis: Literal[0]
+        ) -> TakeAlongAxis[L, _IndexNode[tuple[M, *Bs]], tuple[M, *Bs]]: ...
+
         @overload
         def take_along_axis(
             self: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int = -1
-        ) -> TakeAlongAxis[L, IndexNode[Any], Any]: ...
+        ) -> TakeAlongAxis[L, _IndexNode[Any], Any]: ...
+
         def take_along_axis(self, indices: Any, axis: int = -1) -> Any:
             """One element per index along `axis`, the other axes in step, as `numpy.take_along_axis`."""
 
         def scatter_add(
-            self: Shaped[L, S], indices: IndexNode[Any] | Indices, values: Node[Any, Any] | Array
-        ) -> ScatterAdd[L, Node[Any, Any], S]:
+            self: Shaped[L, S], indices: _IndexNode[Any] | Indices, values: _Node[Any, Any] | Array
+        ) -> ScatterAdd[L, _Node[Any, Any], S]:
             """This node with `values[i]` added to row `indices[i]`; a row named twice gets both."""
 
         @overload
         def vector_dot(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R, Any]: ...
+
         @overload
-        def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, Unknown]) -> VectorDot[L, R, Any]: ...
+        def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, FittingShape]) -> VectorDot[L, R, Any]: ...
+
         @overload
         def vector_dot(
             self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[*Bs, N]]
         ) -> VectorDot[L, R, tuple[*Bs]]: ...
+
         @overload
         def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
+
         @overload
         def vector_dot(self: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
+
         @overload
         def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant[Any], Any]: ...
+
         def vector_dot(self, other: Any) -> Any:
             """The dot products of corresponding rows: `sum(x * other, axis=-1)`."""
 
@@ -350,85 +417,109 @@ class Methods:
 
         @overload
         def sum(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Sum[L, tuple[()]]: ...
+
         @overload
         def sum(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Sum[L, Any]: ...
+
         @overload
         def sum(
             self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
         ) -> Sum[L, tuple[*Bs, One]]: ...
+
         @overload
         def sum(
             self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
         ) -> Sum[L, tuple[*Bs]]: ...
+
         @overload
         def sum(
             self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
         ) -> Sum[L, tuple[*Bs]]: ...
+
         @overload
         def sum(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Sum[L, Any]: ...
+
         def sum(self, axis: AxisLike = None, keepdims: bool = False) -> Any:
             """The sum of the elements."""
 
         @overload
         def mean(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Mean[L, tuple[()]]: ...
+
         @overload
         def mean(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Mean[L, Any]: ...
+
         @overload
         def mean(
             self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
         ) -> Mean[L, tuple[*Bs, One]]: ...
+
         @overload
         def mean(
             self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
         ) -> Mean[L, tuple[*Bs]]: ...
+
         @overload
         def mean(
             self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
         ) -> Mean[L, tuple[*Bs]]: ...
+
         @overload
         def mean(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Mean[L, Any]: ...
+
         def mean(self, axis: AxisLike = None, keepdims: bool = False) -> Any:
             """The mean of the elements."""
 
         @overload
         def max(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Max[L, tuple[()]]: ...
+
         @overload
         def max(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Max[L, Any]: ...
+
         @overload
         def max(
             self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
         ) -> Max[L, tuple[*Bs, One]]: ...
+
         @overload
         def max(
             self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
         ) -> Max[L, tuple[*Bs]]: ...
+
         @overload
         def max(
             self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
         ) -> Max[L, tuple[*Bs]]: ...
+
         @overload
         def max(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Max[L, Any]: ...
+
         def max(self, axis: AxisLike = None, keepdims: bool = False) -> Any:
             """The largest element; equal ones share the gradient."""
 
         @overload
         def min(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Min[L, tuple[()]]: ...
+
         @overload
         def min(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Min[L, Any]: ...
+
         @overload
         def min(
             self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
         ) -> Min[L, tuple[*Bs, One]]: ...
+
         @overload
         def min(
             self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
         ) -> Min[L, tuple[*Bs]]: ...
+
         @overload
         def min(
             self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
         ) -> Min[L, tuple[*Bs]]: ...
+
         @overload
         def min(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Min[L, Any]: ...
+
         def min(self, axis: AxisLike = None, keepdims: bool = False) -> Any:
             """The smallest element; equal ones share the gradient."""
 
@@ -436,26 +527,32 @@ class Methods:
         def logsumexp(
             self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False
         ) -> LogSumExp[L, tuple[()]]: ...
+
         @overload
         def logsumexp(
             self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False
         ) -> LogSumExp[L, Any]: ...
+
         @overload
         def logsumexp(
             self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
         ) -> LogSumExp[L, tuple[*Bs, One]]: ...
+
         @overload
         def logsumexp(
             self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
         ) -> LogSumExp[L, tuple[*Bs]]: ...
+
         @overload
         def logsumexp(
             self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
         ) -> LogSumExp[L, tuple[*Bs]]: ...
+
         @overload
         def logsumexp(
             self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False
         ) -> LogSumExp[L, Any]: ...
+
         def logsumexp(self, axis: AxisLike = None, keepdims: bool = False) -> Any:
             """`log(sum(exp(x)))`, without overflow."""
 
@@ -463,168 +560,222 @@ class Methods:
         def var(
             self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False, ddof: int = 0
         ) -> Variance[L, tuple[()]]: ...
+
         @overload
         def var(
             self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
         ) -> Variance[L, Any]: ...
+
         @overload
         def var(
             self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
         ) -> Variance[L, tuple[*Bs, One]]: ...
+
         @overload
         def var(
             self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False, ddof: int = 0
         ) -> Variance[L, tuple[*Bs]]: ...
+
         @overload
         def var(
             self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False, ddof: int = 0
         ) -> Variance[L, tuple[*Bs]]: ...
+
         @overload
         def var(
             self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
         ) -> Variance[L, Any]: ...
+
         def var(self, axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Any:
             """The mean squared distance from the mean, divided by `n - ddof`."""
 
         @overload
         def argmax(self: Shaped[L, AtLeast1D], axis: int = -1, keepdims: bool = False) -> ArgMax[Any]: ...
+
         @overload
         def argmax(
             self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1] = -1, keepdims: Literal[False] = False
         ) -> ArgMax[tuple[*Bs]]: ...
+
         @overload
         def argmax(
             self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
         ) -> ArgMax[tuple[*Bs]]: ...
+
         @overload
         def argmax(self: Shaped[L, tuple[N, *Bs]], axis: int = -1, keepdims: bool = False) -> ArgMax[Any]: ...
+
         def argmax(self, axis: int = -1, keepdims: bool = False) -> Any:
             """The position of the largest element along `axis`, the first of equal ones."""
 
         @overload
+        def reshape(self: Shaped[L, S], shape: Sizes, /) -> Reshape[L, Any]: ...
+
+        @overload
         def reshape(self: Shaped[L, S], shape: tuple[D1 | int], /) -> Reshape[L, tuple[D1]]: ...
+
         @overload
         def reshape(self: Shaped[L, S], shape: tuple[D1 | int, D2 | int], /) -> Reshape[L, tuple[D1, D2]]: ...
-        @overload
-        def reshape(self: Shaped[L, S], shape: tuple[int, ...], /) -> Reshape[L, Any]: ...
+
         @overload
         def reshape(
             self: Shaped[L, S], shape: tuple[D1 | int, D2 | int, D3 | int], /
         ) -> Reshape[L, tuple[D1, D2, D3]]: ...
+
         @overload
         def reshape(
             self: Shaped[L, S], shape: tuple[D1 | int, D2 | int, D3 | int, D4 | int], /
         ) -> Reshape[L, tuple[D1, D2, D3, D4]]: ...
-        @overload
-        def reshape(self: Shaped[L, S], shape: Sequence[SupportsIndex], /) -> Reshape[L, Any]: ...
-        @overload
-        def reshape(self: Shaped[L, S], d1: D1 | int, /) -> Reshape[L, tuple[D1]]: ...
-        @overload
-        def reshape(self: Shaped[L, S], d1: D1 | int, d2: D2 | int, /) -> Reshape[L, tuple[D1, D2]]: ...
-        @overload
-        def reshape(self: Shaped[L, S], *shape: int) -> Reshape[L, Any]: ...
+
         @overload
         def reshape(
-            self: Shaped[L, S], d1: D1 | int, d2: D2 | int, d3: D3 | int, /
-        ) -> Reshape[L, tuple[D1, D2, D3]]: ...
+            self: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]], /
+        ) -> Reshape[L, Any]: ...
+
+        @overload
+        def reshape(self: Shaped[L, S], a: Size, b: Size, c: Size, /, *more: Size) -> Reshape[L, Any]: ...
+
+        @overload
+        def reshape(self: Shaped[L, S], a: D1 | int, /) -> Reshape[L, tuple[D1]]: ...
+
+        @overload
+        def reshape(self: Shaped[L, S], a: D1 | int, b: D2 | int, /) -> Reshape[L, tuple[D1, D2]]: ...
+
+        @overload
+        def reshape(self: Shaped[L, S], a: D1 | int, b: D2 | int, c: D3 | int, /) -> Reshape[L, tuple[D1, D2, D3]]: ...
+
         @overload
         def reshape(
-            self: Shaped[L, S], d1: D1 | int, d2: D2 | int, d3: D3 | int, d4: D4 | int, /
+            self: Shaped[L, S], a: D1 | int, b: D2 | int, c: D3 | int, d: D4 | int, /
         ) -> Reshape[L, tuple[D1, D2, D3, D4]]: ...
+
         @overload
-        def reshape(self: Shaped[L, S], *shape: SupportsIndex) -> Reshape[L, Any]: ...
+        def reshape(
+            self: Shaped[L, S], a: Axis, b: Axis, c: Axis, d: Axis, e: Axis, /, *more: Axis
+        ) -> Reshape[L, Any]: ...
+
         def reshape(self, *shape: Any) -> Any:
             """The same elements under other axes; one of them may be -1. Named axes keep the type checker informed."""
 
         @overload
         def transpose(self: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L, Any]: ...
+
         @overload
         def transpose(self: Shaped[L, tuple[M, N]]) -> Transpose[L, tuple[N, M]]: ...
+
         @overload
         def transpose(self: Shaped[L, tuple[A, M, N]]) -> Transpose[L, tuple[N, M, A]]: ...
+
         @overload
         def transpose(
             self: Shaped[L, tuple[A, M, N]], a: Literal[0], m: Literal[2], n: Literal[1], /
         ) -> Transpose[L, tuple[A, N, M]]: ...
+
         @overload
         def transpose(
             self: Shaped[L, tuple[A, M, N]], a: Literal[1], m: Literal[0], n: Literal[2], /
         ) -> Transpose[L, tuple[M, A, N]]: ...
+
         @overload
         def transpose(
             self: Shaped[L, tuple[A, M, N, K]], a: Literal[0], m: Literal[2], n: Literal[1], k: Literal[3], /
         ) -> Transpose[L, tuple[A, N, M, K]]: ...
+
         @overload
         def transpose(self: Shaped[L, S], *axes: int | Sequence[int]) -> Transpose[L, Any]: ...
+
         def transpose(self, *axes: Any) -> Any:
             """The axes in another order, reversed where none is given."""
 
         @overload
         def swapaxes(self: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L, Any]: ...
+
         @overload
         def swapaxes(
             self: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-1], axis2: Literal[-2]
         ) -> Transpose[L, tuple[*Bs, N, M]]: ...
+
         @overload
         def swapaxes(
             self: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-2], axis2: Literal[-1]
         ) -> Transpose[L, tuple[*Bs, N, M]]: ...
+
         @overload
         def swapaxes(
             self: Shaped[L, tuple[M, N, *Bs]], axis1: Literal[0], axis2: Literal[1]
         ) -> Transpose[L, tuple[N, M, *Bs]]: ...
+
         @overload
         def swapaxes(
             self: Shaped[L, tuple[A, M, N, *Bs]], axis1: Literal[1], axis2: Literal[2]
         ) -> Transpose[L, tuple[A, N, M, *Bs]]: ...
+
         @overload
         def swapaxes(self: Shaped[L, tuple[M, *Bs]], axis1: int, axis2: int) -> Transpose[L, Any]: ...
+
         def swapaxes(self, axis1: int, axis2: int) -> Any:
             """Two axes exchanged."""
 
         @overload
         def matrix_transpose(self: Shaped[L, AtLeast2D]) -> Transpose[L, Any]: ...
+
         @overload
         def matrix_transpose(self: Shaped[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]: ...
+
         def matrix_transpose(self) -> Any:
             """The last two axes exchanged; `.mT` for short."""
 
         @overload
+        def broadcast_to(self: Shaped[L, S], shape: Sizes) -> BroadcastTo[L, Any]: ...
+
+        @overload
         def broadcast_to(self: Shaped[L, S], shape: tuple[D1 | int]) -> BroadcastTo[L, tuple[D1]]: ...
+
         @overload
         def broadcast_to(self: Shaped[L, S], shape: tuple[D1 | int, D2 | int]) -> BroadcastTo[L, tuple[D1, D2]]: ...
-        @overload
-        def broadcast_to(self: Shaped[L, S], shape: tuple[int, ...]) -> BroadcastTo[L, Any]: ...
+
         @overload
         def broadcast_to(
             self: Shaped[L, S], shape: tuple[D1 | int, D2 | int, D3 | int]
         ) -> BroadcastTo[L, tuple[D1, D2, D3]]: ...
+
         @overload
         def broadcast_to(
             self: Shaped[L, S], shape: tuple[D1 | int, D2 | int, D3 | int, D4 | int]
         ) -> BroadcastTo[L, tuple[D1, D2, D3, D4]]: ...
+
         @overload
-        def broadcast_to(self: Shaped[L, S], shape: Sequence[SupportsIndex]) -> BroadcastTo[L, Any]: ...
+        def broadcast_to(
+            self: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]]
+        ) -> BroadcastTo[L, Any]: ...
+
         def broadcast_to(self, shape: Any) -> Any:
             """The operand repeated to `shape`."""
 
         @overload
-        def expand_dims(self: Shaped[L, Unknown], axis: AxisLike) -> Reshape[L, Any]: ...
+        def expand_dims(self: Shaped[L, AnyShape], axis: AxisLike) -> Reshape[L, Any]: ...
+
         @overload
         def expand_dims(self: Shaped[L, tuple[*Bs]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs, One]]: ...
+
         @overload
         def expand_dims(self: Shaped[L, S], axis: AxisLike) -> Reshape[L, Any]: ...
+
         def expand_dims(self, axis: AxisLike) -> Any:
             """Axes of size 1 put in, at these positions of the result."""
 
         @overload
         def squeeze(self: Shaped[L, AtLeast1D], axis: AxisLike = None) -> Reshape[L, Any]: ...
+
         @overload
         def squeeze(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs]]: ...
+
         @overload
         def squeeze(self: Shaped[L, tuple[N, *Bs]], axis: Literal[0]) -> Reshape[L, tuple[*Bs]]: ...
+
         @overload
         def squeeze(self: Shaped[L, S], axis: AxisLike = None) -> Reshape[L, Any]: ...
+
         def squeeze(self, axis: AxisLike = None) -> Any:
             """Axes of size 1 taken out: all of them, or those named. `ShapeError` for one of another size."""
 
@@ -633,29 +784,36 @@ class Methods:
 
         @overload
         def concat(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R], Any]: ...
+
         @overload
         def concat(
-            self: Shaped[L, tuple[*Bs, M]], other: Shaped[R, Unknown]
+            self: Shaped[L, tuple[*Bs, M]], other: Shaped[R, FittingShape]
         ) -> Concatenate[tuple[L, R], tuple[*Bs, Any]]: ...
+
         @overload
         def concat(
             self: Shaped[L, tuple[*Bs, M]], other: Shaped[R, tuple[*Bs, N]]
         ) -> Concatenate[tuple[L, R], tuple[*Bs, Plus[M, N]]]: ...
+
         def concat(self, other: Any) -> Any:
             """This node and another along the last axis, whose name becomes `Plus[M, N]`."""
 
         @overload
         def split(self: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L, Any]]: ...
+
         @overload
         def split(
             self: Shaped[L, tuple[N, *Bs]], sections: int | Sequence[int], axis: Literal[0] = 0
         ) -> list[Slice[L, tuple[Any, *Bs]]]: ...
+
         @overload
         def split(
             self: Shaped[L, tuple[*Bs, N]], sections: int | Sequence[int], axis: Literal[-1]
         ) -> list[Slice[L, tuple[*Bs, Any]]]: ...
+
         @overload
         def split(self: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L, Any]]: ...
+
         def split(self, sections: int | Sequence[int], axis: int = 0) -> Any:
             """The node in equal `sections`, or cut at these positions, along `axis`; `ShapeError` where it does not divide."""
 
@@ -668,70 +826,107 @@ class Methods:
         @overload
         def cross_entropy(
             self: Shaped[L, tuple[*Bs, N]],
-            labels: IndexNode[tuple[*Bs]] | IntegerArray,
+            labels: _IndexNode[tuple[*Bs]] | IntegerArray,
             *,
             reduction: Literal["mean", "sum"] = "mean",
         ) -> CrossEntropy[L, tuple[()]]: ...
+
         @overload
         def cross_entropy(
-            self: Shaped[L, tuple[*Bs, N]], labels: IndexNode[tuple[*Bs]] | IntegerArray, *, reduction: Literal["none"]
+            self: Shaped[L, tuple[*Bs, N]], labels: _IndexNode[tuple[*Bs]] | IntegerArray, *, reduction: Literal["none"]
         ) -> CrossEntropy[L, tuple[*Bs]]: ...
+
         def cross_entropy(self, labels: Any, *, reduction: Reduction = "mean") -> Any:
             """`-log softmax(logits)[label]` over the last axis, `labels` of the other axes; its `predictions()` are free."""
 
 
-class ParameterMethods:
-    """What ops give to `Parameter`: the methods, `x` being the node itself."""
+class Parameter:
+    """What ops give to `Parameter`, which is the `x` of these descriptions."""
 
     __slots__ = ()
 
     if TYPE_CHECKING:
 
         @overload
-        def index(self: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices) -> Index[L, IndexNode[Any], Any]: ...
+        def index(self: Shaped[L, AtLeast1D], indices: _IndexNode[Any] | Indices) -> Index[L, _IndexNode[Any], Any]: ...
+
         @overload
-        def index(self: Shaped[L, tuple[N, *Bs]], indices: IndexNode[Unknown]) -> Index[L, IndexNode[Any], Any]: ...
-        @overload
-        def index(
-            self: Shaped[L, tuple[N, K]], indices: IndexNode[tuple[*Bs]]
-        ) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
+        def index(self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode[AnyShape]) -> Index[L, _IndexNode[Any], Any]: ...
+
         @overload
         def index(
-            self: Shaped[L, tuple[N]], indices: IndexNode[tuple[*Bs]]
-        ) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
+            self: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]]
+        ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
+
         @overload
         def index(
-            self: Shaped[L, tuple[N, K, M]], indices: IndexNode[tuple[*Bs]]
-        ) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
+            self: Shaped[L, tuple[N]], indices: _IndexNode[tuple[*Bs]]
+        ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
+
         @overload
-        def index(self: Shaped[L, tuple[N, *Bs]], indices: Indices) -> Index[L, IndexNode[Any], Any]: ...
+        def index(
+            self: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]]
+        ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
+
+        @overload
+        def index(self: Shaped[L, tuple[N, *Bs]], indices: Indices) -> Index[L, _IndexNode[Any], Any]: ...
+
         def index(self, indices: Any) -> Any:
             """The rows that `indices` choose; the gradient holds only those rows. `IndexOutOfRange` at `set`."""
 
 
-class IndexMethods:
-    """What ops give to `IndexNode`: the methods, `x` being the node itself."""
+class IndexNode:
+    """What ops give to `IndexNode`, which is the `x` of these descriptions."""
 
     __slots__ = ()
 
     if TYPE_CHECKING:
 
         @overload
-        def reshape(self: IndexNode[Any], shape: NewDims, /) -> IndexReshape[NewDims]: ...
+        def reshape(self: _IndexNode[Any], shape: Sizes, /) -> IndexReshape[Any]: ...
+
         @overload
-        def reshape(self: IndexNode[Any], *shape: Any) -> IndexReshape[Any]: ...
+        def reshape(self: _IndexNode[Any], shape: tuple[D1 | int], /) -> IndexReshape[tuple[D1]]: ...
+
+        @overload
+        def reshape(self: _IndexNode[Any], shape: tuple[D1 | int, D2 | int], /) -> IndexReshape[tuple[D1, D2]]: ...
+
+        @overload
+        def reshape(
+            self: _IndexNode[Any], shape: tuple[D1 | int, D2 | int, D3 | int], /
+        ) -> IndexReshape[tuple[D1, D2, D3]]: ...
+
+        @overload
+        def reshape(self: _IndexNode[Any], a: Size, b: Size, c: Size, /, *more: Size) -> IndexReshape[Any]: ...
+
+        @overload
+        def reshape(self: _IndexNode[Any], a: D1 | int, /) -> IndexReshape[tuple[D1]]: ...
+
+        @overload
+        def reshape(self: _IndexNode[Any], a: D1 | int, b: D2 | int, /) -> IndexReshape[tuple[D1, D2]]: ...
+
+        @overload
+        def reshape(
+            self: _IndexNode[Any], a: D1 | int, b: D2 | int, c: D3 | int, /
+        ) -> IndexReshape[tuple[D1, D2, D3]]: ...
+
         def reshape(self, *shape: Any) -> Any:
             """The same integers under other axes; one of them may be -1."""
 
         @overload
-        def __getitem__(self: IndexNode[AtLeast1D], key: Key_) -> IndexSlice[Any]: ...
+        def __getitem__(self: _IndexNode[AtLeast1D], key: Key_) -> IndexSlice[Any]: ...
+
         @overload
-        def __getitem__(self: IndexNode[tuple[N, *Bs]], key: int) -> IndexSlice[tuple[*Bs]]: ...
+        def __getitem__(self: _IndexNode[tuple[N, *Bs]], key: int) -> IndexSlice[tuple[*Bs]]: ...
+
         @overload
-        def __getitem__(self: IndexNode[tuple[N, *Bs]], key: slice) -> IndexSlice[tuple[Any, *Bs]]: ...
+        def __getitem__(self: _IndexNode[tuple[N, *Bs]], key: slice) -> IndexSlice[tuple[Any, *Bs]]: ...
+
         @overload
-        def __getitem__(self: IndexNode[tuple[M, N, *Bs]], key: tuple[All, int]) -> IndexSlice[tuple[M, *Bs]]: ...
+        def __getitem__(self: _IndexNode[tuple[M, N, *Bs]], key: tuple[All, int]) -> IndexSlice[tuple[M, *Bs]]: ...
+
         @overload
-        def __getitem__(self: IndexNode[Any], key: Key_) -> IndexSlice[Any]: ...
+        def __getitem__(self: _IndexNode[Any], key: Key_) -> IndexSlice[Any]: ...
+
         def __getitem__(self, key: Any) -> Any:
             """A part of the integers by numbers, ranges, `None` and `...`, as in NumPy."""

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 
 import numpy as np
 
+from wyrm.node import methods, operators
 from wyrm.node.base import _BASES, BaseNode, P_co, S, describe
-from wyrm.node.methods import IndexMethods, Methods
-from wyrm.node.operators import Operators
 from wyrm.types.typing import Bs
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from wyrm.ops.elementwise import L
     from wyrm.ops.shape import Transpose
     from wyrm.ops.slicing import Slice
-    from wyrm.types.typing import A, AtLeast1D, AtLeast2D, FloatArray, IntegerArray, K, M, N, Shaped
+    from wyrm.types.typing import A, AtLeast1D, AtLeast2D, FloatArray, IntegerArray, K, M, N, Scalar, Shaped
 
     class Reversed(Generic[S]):
         """`node.T`, as the type checker sees it: a property with overloads, of a node of shape `S`."""
@@ -25,9 +24,7 @@ if TYPE_CHECKING:
         @overload
         def __get__(self: Reversed[AtLeast1D], node: Shaped[L, Any], owner: object) -> Transpose[L, Any]: ...
         @overload
-        def __get__(
-            self: Reversed[tuple[M, N]], node: Shaped[L, Any], owner: object
-        ) -> Transpose[L, tuple[N, M]]: ...
+        def __get__(self: Reversed[tuple[M, N]], node: Shaped[L, Any], owner: object) -> Transpose[L, tuple[N, M]]: ...
         @overload
         def __get__(
             self: Reversed[tuple[A, M, N]], node: Shaped[L, Any], owner: object
@@ -56,7 +53,7 @@ if TYPE_CHECKING:
             """The last two axes exchanged."""
 
 
-class Node(Operators, Methods, BaseNode[P_co, S], Generic[P_co, S], abstract=True):
+class Node(operators.Node, methods.Node, BaseNode[P_co, S], Generic[P_co, S], abstract=True):
     """A node of the graph: `Node[Parents, Shape]`. Building one checks shapes and dtypes and computes nothing.
 
     `Parents` is the tuple of the parents' classes, exact one generation deep; `Shape` the tuple of the axes. Operators
@@ -84,7 +81,7 @@ class Node(Operators, Methods, BaseNode[P_co, S], Generic[P_co, S], abstract=Tru
         def forward(self) -> FloatArray:
             """Compute the value, only what changed since the last time, and return it (read-only)."""
 
-        def backward(self: Node[Any, tuple[()]], weight: float = 1.0) -> None:
+        def backward(self: Scalar, weight: float = 1.0) -> None:
             """Add `weight` times the gradient of this scalar to each parameter's `gradient`.
 
             Runs `forward()` first where something changed. `ShapeError` for a node that is not a scalar.
@@ -121,7 +118,7 @@ class Node(Operators, Methods, BaseNode[P_co, S], Generic[P_co, S], abstract=Tru
         return int(dims[0])
 
 
-class IndexNode(IndexMethods, BaseNode[Any, S], Generic[S], abstract=True):
+class IndexNode(methods.IndexNode, BaseNode[Any, S], Generic[S], abstract=True):
     """Integers that choose rows, labels or elements. Not a `Node`: it has no arithmetic and no gradient."""
 
     __slots__ = ()
@@ -153,7 +150,7 @@ class IndexNode(IndexMethods, BaseNode[Any, S], Generic[S], abstract=True):
         return int(dims[0])
 
 
-_BASES.update((Node, IndexNode, Operators, Methods, IndexMethods))
+_BASES.update((Node, IndexNode, operators.Node, methods.Node, methods.IndexNode))
 
 # Tensor[Batch, Hidden]: parents erased, shape kept; what users write in signatures.
 Tensor = Node[Any, tuple[*Bs]]

@@ -174,7 +174,7 @@ class Where(Elementwise[tuple[Any, L, R], S], Generic[L, R, S]):
 
 
 Mask = BoolArray | bool
-Scalar = Number | Array | Shaped[Any, tuple[()]]
+OneNumber = Number | Array | Shaped[Any, tuple[()]]
 Shape = TypeVar("Shape")  # mypy's messages call it by its name
 
 
@@ -193,7 +193,7 @@ def where(
     condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Number | Array, y: Shaped[R, Shape]
 ) -> Where[Constant[Any], R, Shape]: ...
 @overload
-def where(condition: Shaped[Any, Shape], x: Scalar, y: Scalar) -> Where[Any, Any, Shape]: ...
+def where(condition: Shaped[Any, Shape], x: OneNumber, y: OneNumber) -> Where[Any, Any, Shape]: ...
 @overload
 def where(condition: Shaped[Any, Shape] | Mask, x: Shaped[L, tuple[()]], y: Shaped[R, Shape]) -> Where[L, R, Shape]: ...
 @overload

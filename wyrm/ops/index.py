@@ -16,9 +16,11 @@ from wyrm.node.storage import check_indices, is_leaf, limit_indices
 from wyrm.ops.elementwise import L, R, S, common_dtype, method, operand
 from wyrm.types.dims import Axis, Dims, axis_size, normalize_axis, unify
 from wyrm.types.rows import RowSparse
-from wyrm.types.typing import Array, AtLeast1D, Bs, Indices, K, M, N, Shaped, Unknown
+from wyrm.types.typing import AnyShape, Array, AtLeast1D, Bs, Indices, K, M, N, Shaped
 
-I = TypeVar("I", bound="IndexNode[Any]", covariant=True, default=Any)
+I = TypeVar(  # noqa: E741  # the indices' class, as L and R are the operands'
+    "I", bound="IndexNode[Any]", covariant=True, default=Any
+)
 
 
 def as_indices(indices: Any) -> IndexNode[Any]:
@@ -92,7 +94,7 @@ class Index(_Indexing[L, I, S], Generic[L, I, S]):
 @overload
 def index(x: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices) -> Index[L, IndexNode[Any], Any]: ...
 @overload
-def index(x: Shaped[L, tuple[N, *Bs]], indices: IndexNode[Unknown]) -> Index[L, IndexNode[Any], Any]: ...
+def index(x: Shaped[L, tuple[N, *Bs]], indices: IndexNode[AnyShape]) -> Index[L, IndexNode[Any], Any]: ...
 @overload
 def index(
     x: Shaped[L, tuple[N, K]], indices: IndexNode[tuple[*Bs]]
@@ -114,7 +116,7 @@ def index(x: Any, indices: Any) -> Any:
 @overload
 def take(x: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices, axis: int = 0) -> Node[Any, Any]: ...
 @overload
-def take(x: Shaped[L, S], indices: IndexNode[Unknown], axis: int = 0) -> Node[Any, Any]: ...
+def take(x: Shaped[L, S], indices: IndexNode[AnyShape], axis: int = 0) -> Node[Any, Any]: ...
 @overload
 def take(
     x: Shaped[L, tuple[N, K]], indices: IndexNode[tuple[*Bs]], axis: Literal[0] = 0
@@ -288,7 +290,7 @@ def take_along_axis(
 ) -> TakeAlongAxis[L, IndexNode[Any], Any]: ...
 @overload
 def take_along_axis(
-    x: Shaped[L, tuple[*Bs, N]], indices: IndexNode[Unknown], axis: int = -1
+    x: Shaped[L, tuple[*Bs, N]], indices: IndexNode[AnyShape], axis: int = -1
 ) -> TakeAlongAxis[L, IndexNode[Any], Any]: ...
 @overload
 def take_along_axis(

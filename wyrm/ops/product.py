@@ -12,7 +12,7 @@ from wyrm.node.node import Node
 from wyrm.ops.elementwise import L, R, S, as_operand, common_dtype, method, operand
 from wyrm.ops.reduction import Sum
 from wyrm.types.dims import Axis, Dims, broadcast, product, unify
-from wyrm.types.typing import A, Array, AtLeast1D, Bs, K, M, N, Shaped, Unknown
+from wyrm.types.typing import A, Array, AtLeast1D, Bs, FittingShape, K, M, N, Shaped
 
 
 class _Product(Node[tuple[L, R], S], Generic[L, R, S], abstract=True):
@@ -77,7 +77,7 @@ def _which(dims: Dims) -> str:
 @overload
 def matmul(x: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> MatMul[L, R, Any]: ...
 @overload
-def matmul(x: Shaped[L, tuple[*Bs, K]], other: Shaped[R, Unknown]) -> MatMul[L, R, Any]: ...
+def matmul(x: Shaped[L, tuple[*Bs, K]], other: Shaped[R, FittingShape]) -> MatMul[L, R, Any]: ...
 @overload
 def matmul(  # type: ignore[overload-overlap]  # two matrices match several of these, all with the same result
     x: Shaped[L, tuple[*Bs, K]], other: Shaped[R, tuple[K, N]]
@@ -147,7 +147,7 @@ class VectorDot(_Product[L, R, S], Generic[L, R, S]):
 @overload
 def vector_dot(x: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R, Any]: ...
 @overload
-def vector_dot(x: Shaped[L, tuple[*Bs, N]], other: Shaped[R, Unknown]) -> VectorDot[L, R, Any]: ...
+def vector_dot(x: Shaped[L, tuple[*Bs, N]], other: Shaped[R, FittingShape]) -> VectorDot[L, R, Any]: ...
 @overload
 def vector_dot(x: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
 @overload

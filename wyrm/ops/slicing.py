@@ -16,7 +16,7 @@ from wyrm.node.node import IndexNode, Node
 from wyrm.ops.elementwise import L, P_co, R, S, common_dtype, method, operand
 from wyrm.ops.shape import Rearrangement
 from wyrm.types.dims import Axis, Dim, Dims, Plus, axis_size, normalize_axis, unify
-from wyrm.types.typing import S2, Array, AtLeast1D, Bs, M, N, Shaped, Unknown
+from wyrm.types.typing import S2, Array, AtLeast1D, Bs, FittingShape, M, N, Shaped
 
 # One entry per axis of the operand (a number takes one element, a (start, stop, step) a range), None for a new axis.
 Range = tuple[int | None, int | None, int | None]
@@ -186,7 +186,9 @@ def getitem(x: Shaped[L, tuple[M, N, *Bs]], key: tuple[All, int]) -> Slice[L, tu
 @overload
 def getitem(x: Shaped[L, tuple[*Bs, N]], key: tuple[EllipsisType, int]) -> Slice[L, tuple[*Bs]]: ...
 @overload
-def getitem(x: Shaped[L, S], key: Key_) -> Slice[L, Any]: ...
+def getitem(x: Shaped[L, tuple[N, *Bs]], key: Key_) -> Slice[L, Any]: ...
+@overload
+def getitem(x: Shaped[L, tuple[()]], key: EllipsisType | None) -> Slice[L, Any]: ...
 @method("__getitem__")
 def getitem(x: Any, key: Any) -> Any:
     """A part of the node by numbers, ranges, `None` and `...`, as in NumPy; rows by indices are `take`."""
@@ -273,7 +275,7 @@ Part = Node[Any, Any] | Array
 
 
 @overload
-def concatenate(nodes: Sequence[Node[Any, Unknown]], axis: int = 0) -> Concatenate[Any, Any]: ...
+def concatenate(nodes: Sequence[Node[Any, FittingShape]], axis: int = 0) -> Concatenate[Any, Any]: ...
 @overload
 def concatenate(
     nodes: Sequence[Node[Any, tuple[Any, *Bs]]], axis: Literal[0] = 0
@@ -296,7 +298,9 @@ def concatenate(nodes: Any, axis: int = 0) -> Any:
 @overload
 def concat(x: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R], Any]: ...
 @overload
-def concat(x: Shaped[L, tuple[*Bs, M]], other: Shaped[R, Unknown]) -> Concatenate[tuple[L, R], tuple[*Bs, Any]]: ...
+def concat(
+    x: Shaped[L, tuple[*Bs, M]], other: Shaped[R, FittingShape]
+) -> Concatenate[tuple[L, R], tuple[*Bs, Any]]: ...
 @overload
 def concat(
     x: Shaped[L, tuple[*Bs, M]], other: Shaped[R, tuple[*Bs, N]]
@@ -346,7 +350,7 @@ class Stack(Node[P_co, S], Generic[P_co, S]):
 
 
 @overload
-def stack(nodes: Sequence[Node[Any, Unknown]], axis: int = 0) -> Stack[Any, Any]: ...
+def stack(nodes: Sequence[Node[Any, FittingShape]], axis: int = 0) -> Stack[Any, Any]: ...
 @overload
 def stack(nodes: Sequence[Node[Any, tuple[*Bs]]], axis: Literal[0] = 0) -> Stack[Any, tuple[Any, *Bs]]: ...
 @overload

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.types.dims import Dim
@@ -29,12 +28,17 @@ NewDims = TypeVar("NewDims", bound=tuple[Dim, ...])
 # How one axis of a leaf is declared: with a size, or by its class where an array supplies the size.
 AxisOf: TypeAlias = D | type[D] | int
 
-Number = float | np.floating[Any] | np.integer[Any]
 FloatArray = NDArray[np.floating[Any]]
 IntegerArray = NDArray[np.integer[Any]]
 BoolArray = NDArray[np.bool_]
 # A NumPy array used directly as an operand takes the node's float type, whatever number type it holds.
 Array = NDArray[np.floating[Any] | np.integer[Any] | np.bool_]
+Number = float | np.floating[Any] | np.integer[Any]
+Size = int | np.integer[Any]
+# Sizes without names: three or more, or, as in `array.shape`, who knows how many.
+Sizes: TypeAlias = "tuple[Size, Size, Size, *tuple[Size, ...]] | list[int]"
+
+Item_co = TypeVar("Item_co", covariant=True)
 
 
 class HasArray(Protocol):
@@ -43,10 +47,25 @@ class HasArray(Protocol):
     def __array__(self) -> NDArray[Any]: ...
 
 
-# What a leaf is filled with. Recursive, so that mypy's messages call it by its name.
-Values: TypeAlias = "float | HasArray | Sequence[Values]"
-# What chooses rows, besides index nodes.
-Indices: TypeAlias = "int | IntegerArray | Sequence[Indices]"
+class Nested(Protocol[Item_co]):
+    """A list or tuple; not a string, which has no `__contains__` of any object, nor an array, without `__reversed__`."""
+
+    def __contains__(self, value: object, /) -> bool: ...
+    def __getitem__(self, position: int, /) -> Item_co: ...
+    def __reversed__(self) -> Any: ...
+
+
+# These aliases are recursive, so that mypy's messages call them by name.
+Values: TypeAlias = "float | HasArray | Nested[Values]"  # what a leaf is filled with
+Indices: TypeAlias = "int | IntegerArray | Nested[Indices]"  # what chooses rows, besides index nodes
+DType: TypeAlias = "DTypeLike | list[DType] | None"
+
+
+class Scalar(Protocol):
+    """A node without axes."""
+
+    dims: tuple[()]
+
 
 Own_co = TypeVar("Own_co", covariant=True)
 ShapeOf = TypeVar("ShapeOf")
@@ -54,8 +73,12 @@ ShapeOf = TypeVar("ShapeOf")
 
 # No node has one of these as its shape, so only a node of shape Any matches them. The overloads that mention them come
 # first and keep an unknown shape unknown; their names are what mypy prints when a method's demand on a shape fails.
-class Unknown:
-    """The shape of a node whose axes the type checker does not know."""
+class AnyShape:
+    """The shape of a node, whatever it is."""
+
+
+class FittingShape:
+    """The shape of a node that fits the one beside it, as the operation demands."""
 
 
 class AtLeast1D:

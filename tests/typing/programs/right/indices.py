@@ -1,0 +1,56 @@
+# ruff: noqa
+# fmt: off
+#@ embedding_lookup
+reveal_type(table.index(labels))  # reveals: Index[Parameter[tuple[Words, Emb]], IndexNode[tuple[Batch]], tuple[Batch, Emb]]
+reveal_type(table.index(tokens))  # reveals: Index[Parameter[tuple[Words, Emb]], IndexNode[tuple[Batch, Time]], tuple[Batch, Time, Emb]]
+counts = wy.Parameter.zeros((words,))
+reveal_type(counts.index(labels))  # reveals: Index[Parameter[tuple[Words]], IndexNode[tuple[Batch]], tuple[Batch]]
+#@ lookup_by_numbers
+r1: wy.Tensor[Batch, Emb] = table.index([0, 1, 2, 3])
+r2: wy.Tensor[Batch, Emb] = table.index(np.zeros(4, np.int64))
+r3: wy.Tensor[Emb] = table.index(3)
+#@ take
+reveal_type(x.take(labels))  # reveals: Index[Input[tuple[Batch, In]], IndexNode[tuple[Batch]], tuple[Batch, In]]
+reveal_type(vector.take(tokens))  # reveals: Index[Input[tuple[In]], IndexNode[tuple[Batch, Time]], tuple[Batch, Time]]
+r1: wy.Tensor[Batch, Out] = x.take([1, 2, 3], axis=1)
+r2: wy.Tensor[Any, In] = x.take(np.array([0, 1]))
+r3: wy.Tensor[In] = x.take(0)
+#@ take_along_axis
+best = x.argmax(keepdims=True)
+r1: wy.Tensor[Batch, wy.One] = x.take_along_axis(best)
+some = wy.IndexInput(np.zeros((4, 5), np.int64), dims=(batch, time))
+reveal_type(x.take_along_axis(some))  # reveals: TakeAlongAxis[Input[tuple[Batch, In]], IndexNode[tuple[Batch, Time]], tuple[Batch, Time]]
+r2: wy.Tensor[Any, Any] = x.take_along_axis(np.zeros((4, 2), np.int64), axis=1)
+#@ scatter_add
+rows = wy.Input(numbers(4, 12), dims=(batch, emb))
+reveal_type(table.scatter_add(labels, rows))  # reveals: ScatterAdd[Parameter[tuple[Words, Emb]], Node[Any, Any], tuple[Words, Emb]]
+r: wy.Tensor[Words, Emb] = table.scatter_add([0, 0], numbers(2, 12))
+#@ parts_of_indices
+reveal_type(tokens[0])  # reveals: IndexSlice[tuple[Time]]
+reveal_type(tokens[:, 0])  # reveals: IndexSlice[tuple[Batch]]
+reveal_type(tokens[0:2])  # reveals: IndexSlice[tuple[Any, Time]]
+r: wy.IndexTensor[Batch, Any] = tokens[:, 1:]
+#@ reshaped_indices
+class Both(wy.Dim): ...
+reveal_type(tokens.reshape((Both(20),)))  # reveals: IndexReshape[tuple[Both]]
+r1: wy.IndexTensor[Any] = tokens.reshape(-1)
+r2: wy.IndexTensor[Time, Batch] = tokens.reshape((time, batch))
+r3: wy.IndexTensor[Time, Batch] = tokens.reshape(5, 4)
+#@ set_indices
+labels.set([0, 1, 2, 0])
+labels.set(np.array([0, 1, 2, 0], np.int32))
+tokens.set([[0] * 5] * 4)
+count = wy.IndexInput()
+reveal_type(count)  # reveals: IndexInput[tuple[()]]
+count.set(3)
+#@ index_leaves
+class Unsized(wy.Dim): ...
+reveal_type(wy.IndexInput(dims=(Unsized(),)))  # reveals: IndexInput[tuple[Unsized]]
+reveal_type(wy.IndexInput([1, 2, 3], dims=(Unsized,)))  # reveals: IndexInput[tuple[Unsized]]
+reveal_type(wy.IndexInput(dims=(32,)))  # reveals: IndexInput[tuple[Any]]
+reveal_type(wy.IndexConstant([[1], [2]], dims=(Unsized, 1)))  # reveals: IndexConstant[tuple[Unsized, Any]]
+reveal_type(wy.IndexConstant([1, 2]))  # reveals: IndexConstant[Any]
+#@ index_values
+value: NDArray[np.integer[Any]] = tokens.value
+computed: NDArray[np.integer[Any]] = tokens.reshape(-1).forward()
+first: int = int(tokens.value[0, 0])

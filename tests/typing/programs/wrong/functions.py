@@ -1,0 +1,59 @@
+# ruff: noqa
+# fmt: off
+#@ shapes_that_must_agree
+Sh = TypeVarTuple("Sh")
+def both(v: wy.Tensor[*Sh], u: wy.Tensor[*Sh]) -> wy.Tensor[*Sh]:
+    return v
+both(x, y)  # error: [misc] Cannot infer value of type parameter "Sh" of "both"
+#@ operand_from_a_generic_function
+Sh = TypeVarTuple("Sh")
+def act(v: wy.Tensor[*Sh]) -> wy.Tensor[*Sh]:
+    return v.tanh()
+x + act(y)  # error: [operator] Unsupported operand types for + ("Input[tuple[Batch, In]]" and "Node[Any, tuple[Batch, Out]]")
+#@ wrong_result_of_a_function
+def f(x: wy.Tensor[Batch, In]) -> wy.Tensor[Batch, Hid]:
+    return x @ w  # error: [operator] Unsupported operand types for @ ("Node[Any, tuple[Batch, In]]" and "Parameter[tuple[In, Out]]")
+#@ optional_not_checked
+def f(mask: wy.Tensor[Batch, In] | None) -> wy.Tensor[Batch, In]:
+    return x * mask  # error: [operator] No overload variant of "__mul__" of "Node" matches argument type "None"
+#@ loop_that_changes_the_shape
+h: wy.Tensor[Batch, In] = x
+for weights in (w1, w1):
+    h = h @ weights  # error: [operator] Unsupported operand types for @ ("Node[Any, tuple[Batch, In]]" and "Parameter[tuple[In, Hid]]")
+#@ parents_out_of_range
+x.tanh().parents[1]  # error: [misc] Tuple index out of range
+#@ parents_of_a_leaf
+x.parents[0]  # error: [misc] Tuple index out of range
+#@ attribute_of_the_wrong_parent
+(x @ w + b).parents[0].gradient  # error: [attr-defined] "MatMul[Any, Any, tuple[Batch, Out]]" has no attribute "gradient"
+#@ parent_of_the_wrong_class
+p: wy.Parameter = (x @ w + b).parents[0]  # error: [assignment] Incompatible types in assignment (expression has type "MatMul[Any, Any, tuple[Batch, Out]]", variable has type "Parameter[Any]")
+#@ unpacked_parents
+left, right = x.tanh().parents  # error: [misc] Need more than 1 value to unpack (2 expected)
+#@ chain_that_does_not_fit
+X = TypeVar("X")
+Y = TypeVar("Y")
+Z = TypeVar("Z")
+def chain(f: Callable[[X], Y], g: Callable[[Y], Z]) -> Callable[[X], Z]:
+    return lambda x: g(f(x))
+def act(v: wy.Tensor[Batch, Hid]) -> wy.Tensor[Batch, Hid]:
+    return v.tanh()
+def project(v: wy.Tensor[Batch, In]) -> wy.Tensor[Batch, Out]:
+    return v @ w
+chain(act, project)  # error: [misc] Cannot infer value of type parameter "Y" of "chain"
+#@ op_of_ones_own_of_other_shape
+class Cube(wy.Unary[wy.Node, tuple[Batch, In]]):
+    __slots__ = ()
+    formula = "x * x * x"
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (gradient,)
+Cube(x) @ w2  # error: [operator] Unsupported operand types for @ ("Cube" and "Parameter[tuple[Hid, Out]]")
+#@ code_after_a_truth_value_is_checked
+def f() -> None:
+    if x.sum() > 0:
+        pass
+    x + y  # error: [operator] Unsupported operand types for + ("Input[tuple[Batch, In]]" and "Input[tuple[Batch, Out]]")
+#@ code_after_a_membership_test_is_checked
+def f() -> None:
+    found = 1.0 in x.value
+    x + y  # error: [operator] Unsupported operand types for + ("Input[tuple[Batch, In]]" and "Input[tuple[Batch, Out]]")

@@ -1,0 +1,26 @@
+# ruff: noqa
+# fmt: off
+#@ sum_result
+r: wy.Tensor[Batch, In] = x.sum()  # error: [assignment] Incompatible types in assignment (expression has type "Sum[Input[tuple[Batch, In]], tuple[()]]", variable has type "Node[Any, tuple[Batch, In]]")
+#@ sum_over_the_last_result
+r: wy.Tensor[In] = x.sum(axis=-1)  # error: [assignment] Incompatible types in assignment (expression has type "Sum[Input[tuple[Batch, In]], tuple[Batch]]", variable has type "Node[Any, tuple[In]]")
+#@ mean_over_the_first_result
+r: wy.Tensor[Batch] = x.mean(axis=0)  # error: [assignment] Incompatible types in assignment (expression has type "Mean[Input[tuple[Batch, In]], tuple[In]]", variable has type "Node[Any, tuple[Batch]]")
+#@ kept_axis_result
+r: wy.Tensor[Batch] = x.max(axis=-1, keepdims=True)  # error: [assignment] Incompatible types in assignment (expression has type "Max[Input[tuple[Batch, In]], tuple[Batch, One]]", variable has type "Node[Any, tuple[Batch]]")
+#@ sum_over_an_axis_of_a_scalar
+scale.sum(axis=-1)  # error: [arg-type] Argument "axis" to "sum" of "Node" has incompatible type "int"
+#@ axis_by_name
+x.sum(axis="batch")  # error: [arg-type] Argument "axis" to "sum" of "Node" has incompatible type "str"
+#@ axis_by_dim
+x.sum(axis=batch)  # error: [call-overload] No overload variant of "sum" of "Node" matches argument type "Batch"
+#@ argmax_is_no_number
+x.argmax() * 2.0  # error: [operator] Unsupported operand types for * ("ArgMax[tuple[Batch]]" and "float")
+#@ argmax_result
+r: wy.IndexTensor[In] = x.argmax()  # error: [assignment] Incompatible types in assignment (expression has type "ArgMax[tuple[Batch]]", variable has type "IndexNode[tuple[In]]")
+#@ argmax_of_a_scalar
+scale.argmax()  # error: [misc] Invalid self argument "Parameter[tuple[()]]" to attribute function "argmax"
+#@ logsumexp_result
+r: wy.Tensor[Batch, In] = x.logsumexp(axis=-1)  # error: [assignment] Incompatible types in assignment (expression has type "LogSumExp[Input[tuple[Batch, In]], tuple[Batch]]"
+#@ softmax_denominator_not_kept
+r = scores.exp() / scores.exp().sum(axis=-1)  # error: [operator] Unsupported operand types for / ("Exp[Input[tuple[Batch, Heads, Time, Time]], tuple[Batch, Heads, Time, Time]]" and "Sum[Exp[Any, tuple[Batch, Heads, Time, Time]], tuple[Batch, Heads, Time]]")
