@@ -48,7 +48,7 @@ class HasArray(Protocol):
 
 
 class Nested(Protocol[Item_co]):
-    """A list or tuple; not a string, which has no `__contains__` of any object, nor an array, without `__reversed__`."""
+    """A list or tuple; not a string, whose `__contains__` takes only strings, nor an array, without `__reversed__`."""
 
     def __contains__(self, value: object, /) -> bool: ...
     def __getitem__(self, position: int, /) -> Item_co: ...
