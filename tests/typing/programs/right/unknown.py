@@ -118,4 +118,4 @@ r4: wy.Tensor[Batch, Out] = f(x)
 def f(a: wy.Tensor, b: wy.Tensor) -> wy.Tensor:
     h = a @ b + 1
     return h.tanh() * a.sum(axis=-1, keepdims=True) + x
-r: wy.Tensor[Batch, Out] = f(x, w1)
+r: wy.Tensor[Batch, Out] = f(x, x.T @ x2)

@@ -30,6 +30,8 @@ r: wy.Tensor[Batch, Out] = x.take(labels)  # error: [assignment] Incompatible ty
 labels.set(numbers(4))  # error: [arg-type] Argument 1 to "set" of "IndexInput" has incompatible type "ndarray[tuple[Any, ...], dtype[floating[_32Bit]]]"
 #@ float_set_on_indices
 labels.set(1.5)  # error: [arg-type] Argument 1 to "set" of "IndexInput" has incompatible type "float"
+#@ list_of_floats_set_on_indices
+labels.set([0.5, 1.0, 2.0, 0.0])  # error: [list-item] List item 0 has incompatible type "float"
 #@ node_set_on_indices
 labels.set(x)  # error: [arg-type] Argument 1 to "set" of "IndexInput" has incompatible type "Input[tuple[Batch, In]]"
 #@ index_input_of_floats

@@ -1,0 +1,56 @@
+"""The right programs of the corpus run, and what mypy says of a node's class and axes holds at run time."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import pytest
+
+import wyrm as wy
+from tests.typing.check_corpus import HEADER, PROGRAMS, Program, programs
+
+_PREAMBLE = (PROGRAMS / "preamble.py").read_text(encoding="utf-8")
+# `reveal_type` is the test's own here.
+_HEADER = HEADER.replace(", reveal_type", "").replace("from preamble import *", "")
+_SHAPE = re.compile(r"tuple\[((?:[^\[\]]|\[[^\]]*\])*)\]\]$")
+
+
+def _axis(axis: Any) -> str:
+    """The axis as a type is written."""
+    if isinstance(axis, wy.Plus):
+        return f"Plus[{', '.join(map(_axis, axis.parts))}]"
+    return type(axis).__name__ if isinstance(axis, wy.Dim) else "Any"
+
+
+def _matches(node: Any, expected: str) -> bool:
+    """Whether a node is of the class and the axes that are expected of it, as far as they say."""
+    declared = expected.partition("[")[0]
+    shape = _SHAPE.search(expected)
+    axes = [] if shape is None or shape[1] == "()" else re.split(r", (?![^\[]*\])", shape[1])
+    actual = [_axis(axis) for axis in node.dims]
+    known = shape is None or (len(axes) == len(actual) and all(map(_agree, axes, actual)))
+    return known and declared in ("Any", "Node", type(node).__name__)
+
+
+def _agree(expected: str, actual: str) -> bool:
+    return expected in ("Any", actual)
+
+
+@pytest.mark.parametrize("program", [program for program in programs() if program.right], ids=str)
+def test_a_right_program_is_right_when_it_runs(program: Program) -> None:
+    lines = (_HEADER + program.source).splitlines()
+    names: dict[str, Any] = {"__name__": program.name}
+    wrong = []
+
+    def reveal_type(value: Any) -> Any:
+        expected = lines[sys._getframe(1).f_lineno - 1].partition("# reveals: ")[2]
+        if isinstance(value, wy.Node | wy.IndexNode) and not _matches(value, expected):
+            wrong.append(f"{value} is no {expected}")
+        return value
+
+    exec(compile(_PREAMBLE, "preamble.py", "exec"), names)
+    names["reveal_type"] = reveal_type
+    exec(compile("\n".join(lines), str(program), "exec"), names)
+    assert wrong == []
