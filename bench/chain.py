@@ -7,44 +7,27 @@ from functools import partial
 
 from bench.harness import Case, Measurement, in_new_process
 
-_HEAD = """
+_PROGRAM = """
 import json, re, sys, time
 import numpy as np
 count = int(sys.argv[1])
-def done(seconds):
-    # Not getrusage: across a fork its maximum is the parent's too.
-    peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024
-    print(json.dumps({"seconds": seconds / count, "peak_bytes": peak}))
-"""
-_WYRM = (
-    _HEAD
-    + """
-import wyrm as wy
-weight = wy.Parameter(np.ones(16, np.float32))
+{prepare}
 start = time.perf_counter()
 h = weight
 for i in range(count):
     h = h * 0.999 if i % 2 else h + weight
 loss = h.sum()
-loss.forward()
-loss.backward()
-done(time.perf_counter() - start)
+{run}
+seconds = time.perf_counter() - start
+# Not getrusage: across a fork its maximum is the parent's too.
+peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024
+print(json.dumps({{"seconds": seconds / count, "peak_bytes": peak}}))
 """
+_WYRM = _PROGRAM.format(
+    prepare="import wyrm as wy\nweight = wy.Parameter(np.ones(16, np.float32))", run="loss.forward()\nloss.backward()"
 )
-_TORCH = (
-    _HEAD
-    + """
-import torch
-torch.set_num_threads(1)
-weight = torch.ones(16, requires_grad=True)
-start = time.perf_counter()
-h = weight
-for i in range(count):
-    h = h * 0.999 if i % 2 else h + weight
-loss = h.sum()
-loss.backward()
-done(time.perf_counter() - start)
-"""
+_TORCH = _PROGRAM.format(
+    prepare="import torch\ntorch.set_num_threads(1)\nweight = torch.ones(16, requires_grad=True)", run="loss.backward()"
 )
 
 

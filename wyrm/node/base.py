@@ -14,7 +14,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
-from wyrm.types.dims import Axis, Dims, axis_size
+from wyrm.types.dims import Dims, axis_size
 
 if TYPE_CHECKING:
     from wyrm.node.leaves import Parameter
@@ -351,8 +351,3 @@ def explain(node: BaseNode[Any, Any], reason: str) -> str:
     lines += [f"  {name:{width}}  {describe(parent)}" for name, parent in zip(names, node.parents, strict=True)]
     lines.append(f"  at {node.site.filename}:{node.site.line}: {node.site.source}")
     return "\n".join(lines)
-
-
-def sizes_known(dims: tuple[Axis, ...]) -> bool:
-    """Whether every axis has a size before any data is seen."""
-    return all(axis_size(axis) is not None for axis in dims)
