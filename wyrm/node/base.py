@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import linecache
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
@@ -104,6 +105,11 @@ class BaseNode(Generic[P_co, S]):
     same_elements: ClassVar[bool] = False
     # The positions of parents that are functions of other parents, whose gradient accounts for them.
     derived: ClassVar[frozenset[int]] = frozenset()
+    # A loop that fills the result, for the native engine to compile: a static function that is called with what
+    # `kernel_arguments` gives, calls only NumPy, `math` and functions like itself, and allocates nothing.
+    kernel: ClassVar[Callable[..., None] | None] = None
+    # Whether the kernel takes operands of any strides; others get arrays in row-major order.
+    takes_views: ClassVar[bool] = False
 
     parents: P_co
     dims: S
@@ -138,6 +144,13 @@ class BaseNode(Generic[P_co, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         """The value, by the functions of the array namespace `xp`; `shape` is the result's shape in this run."""
         raise NotImplementedError
+
+    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        """What `kernel` is called with, each time: views of the operands and of `out`, numbers, and scratch arrays.
+
+        It is asked once for each set of arrays that a program works on; `out` is in row-major order.
+        """
+        return (*operands, out)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         """For each parent a node with the gradient, `ZERO`, or `Undefined(reason)`."""
