@@ -10,7 +10,9 @@ from pathlib import Path
 from bench.harness import Case, Row, run, table, write_json
 
 # Each module has `cases()`; its first line says what it measures.
-MODULES = ("engine", "importing", "typing_speed", "chain")
+MODULES = (
+    "engine", "importing", "typing_speed", "chain", "bpr", "scale", "fizzbuzz", "regression", "lstm", "first_step",
+)  # fmt: skip
 
 
 def main() -> int:

@@ -12,9 +12,10 @@ import numpy as np
 from scipy import special
 
 import wyrm as wy
+from tests.recurrent_samples import recurrent_samples
 from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, reducing, unary
 from wyrm.ops import activation, arithmetic, comparison, exponential, index, product, reduction, shape, slicing, softmax
-from wyrm.ops.random import STEP, Dropout
+from wyrm.ops.random import STEP, Dropout, RandomIndex
 
 
 def _power_of_constant(exponent: float) -> Sample:
@@ -86,6 +87,15 @@ def _placed(x: Any) -> Any:
     result = np.zeros((4, 6), x.dtype)
     result[1:3, ::2] = x
     return result
+
+
+def _negatives(users: Any, dims: tuple[int, ...] = (3, 4), **options: Any) -> Any:
+    known = (np.array([0, 2, 2, 5]), np.array([1, 4, 0, 2, 6]))
+    return wy.random.index(7, dims, known=known, rows=users, seed=3, stream=5, **options)
+
+
+def _drawn(node: Any) -> Any:
+    return node.evaluate(np, *(parent.value for parent in node.parents), shape=node.shape)
 
 
 def sigmoid(x: Any) -> Any:
@@ -393,4 +403,35 @@ SAMPLES: list[Sample] = [
         lambda x: Dropout(wy.Constant(x), 0.4, 3, 5).evaluate(np, x, int(STEP.value), shape=x.shape),
         tags=frozenset(["random"]),
     ),
+    Sample(
+        RandomIndex,
+        lambda: wy.random.index(7, (3, 5), seed=3, stream=5),
+        (),
+        lambda: _drawn(wy.random.index(7, (3, 5), seed=3, stream=5)),
+        differentiable=False,
+        empty=False,
+        tags=frozenset(["random"]),
+    ),
+    Sample(
+        RandomIndex,
+        _negatives,
+        (integers(3, 3, 4),),
+        lambda users: _drawn(_negatives(wy.IndexConstant(users))),
+        name="RandomIndex-known",
+        differentiable=False,
+        empty=False,
+        misfit=(integers(3, 3, 5),),
+        tags=frozenset(["random"]),
+    ),
+    Sample(
+        RandomIndex,
+        lambda users: _negatives(users, weights=np.arange(7.0)),
+        (integers(3, 3, 4),),
+        lambda users: _drawn(_negatives(wy.IndexConstant(users), weights=np.arange(7.0))),
+        name="RandomIndex-weights",
+        differentiable=False,
+        empty=False,
+        tags=frozenset(["random"]),
+    ),
+    *recurrent_samples(),
 ]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from wyrm import _bind as _bind  # binds the conveniences of nodes to the rooms that provide them
 from wyrm.engine import Timing, run, time_ops, watch_nan
+from wyrm.engine.native.program import Program, compile
 from wyrm.errors import WyrmError
 from wyrm.grad import grad, jvp, value_and_grad, vjp
 from wyrm.node import (
@@ -62,6 +63,7 @@ __all__ = [
     "One",
     "Parameter",
     "Plus",
+    "Program",
     "Shaped",
     "Tensor",
     "Times",
@@ -70,6 +72,7 @@ __all__ = [
     "Undefined",
     "WyrmError",
     "any_dim",
+    "compile",
     "concatenate",
     "data",
     "einsum",

@@ -7,12 +7,17 @@ from wyrm.nn.embedding import Embedding
 from wyrm.nn.layer import Layer, Pointwise
 from wyrm.nn.linear import Linear
 from wyrm.nn.module import Module
+from wyrm.nn.recurrent import LSTM, LSTMCell, LSTMOutput, LSTMState
 from wyrm.nn.seeding import seed
 
-__all__ = [
+__all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "Activation",
     "Dropout",
     "Embedding",
+    "LSTM",
+    "LSTMCell",
+    "LSTMOutput",
+    "LSTMState",
     "Layer",
     "Linear",
     "Module",

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
+from wyrm.node.loops import Fold, Index, Place
 from wyrm.types.dims import Dims, axis_size
 
 if TYPE_CHECKING:
@@ -105,6 +106,13 @@ class BaseNode(Generic[P_co, S]):
     same_elements: ClassVar[bool] = False
     # The positions of parents that are functions of other parents, whose gradient accounts for them.
     derived: ClassVar[frozenset[int]] = frozenset()
+    # Forms for an engine that generates loops, beside `formula`; an op without any runs by `evaluate`.
+    # A reduction of the operands, broadcast, over the axes `folds`.
+    fold: ClassVar[Fold | None] = None
+    # Whether the result starts from zeros before `writes` puts elements in their places.
+    starts_from_zero: ClassVar[bool] = True
+    # Whether the value depends on nothing but the operands' shapes.
+    shape_only: ClassVar[bool] = False
     # A loop that fills the result, for the native engine to compile: a static function that is called with what
     # `kernel_arguments` gives, calls only NumPy, `math` and functions like itself, and allocates nothing.
     kernel: ClassVar[Callable[..., None] | None] = None
@@ -144,6 +152,22 @@ class BaseNode(Generic[P_co, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         """The value, by the functions of the array namespace `xp`; `shape` is the result's shape in this run."""
         raise NotImplementedError
+
+    def reads(self, index: Index) -> Index | None:
+        """Where the first parent has the element that the result has at `index`; None where it is not so simple."""
+        return None
+
+    def writes(self, parent: int, index: Index) -> Place | None:
+        """Where in the result the element goes that a parent has at `index`; None for a parent that gives none."""
+        return None
+
+    def folds(self) -> tuple[int, ...]:
+        """The axes of the operands, broadcast, that `fold` takes to one."""
+        raise NotImplementedError
+
+    def composed(self) -> BaseNode[Any, Any] | None:
+        """The same value made of simpler ops, for an engine that fuses them."""
+        return None
 
     def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         """What `kernel` is called with, each time: views of the operands and of `out`, numbers, and scratch arrays.

@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 from wyrm.errors import DTypeError
 from wyrm.node.base import ZERO, BaseNode, label
 from wyrm.node.leaves import Constant, as_constant
+from wyrm.node.loops import Index
 from wyrm.node.node import Node
 from wyrm.node.storage import FLOATS
 from wyrm.ops.elementwise import Binary, Elementwise, L, R, S, Unary, common_dtype, method, operand
@@ -258,6 +259,9 @@ class Cast(Unary[L, S], Generic[L, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return operands[0].astype(self.to)
 
+    def reads(self, index: Index) -> Index:
+        return index
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         (x,) = self.parents
         return (ZERO if x.dtype.kind == "b" else Cast(gradient, x.dtype),)
@@ -287,6 +291,9 @@ class StopGradient(Unary[L, S], Generic[L, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return operands[0]
+
+    def reads(self, index: Index) -> Index:
+        return index
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (ZERO,)

@@ -7,10 +7,12 @@ from typing import Any, ClassVar, Generic, Literal, overload
 import numpy as np
 from typing_extensions import TypeVar
 
-from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import ZERO, BaseNode, label
+from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
+from wyrm.node.base import ZERO, BaseNode, describe, label
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Parameter
+from wyrm.node.loops import At, Place
+from wyrm.node.loops import Index as LoopIndex
 from wyrm.node.node import IndexNode, Node
 from wyrm.node.storage import check_indices, is_leaf, limit_indices
 from wyrm.ops.elementwise import L, R, S, common_dtype, method, operand
@@ -41,6 +43,19 @@ def check_range(node: BaseNode[Any, Any], indices: BaseNode[Any, Any], array: An
         check_indices(indices, node, array, size)
 
 
+def limit_choice(user: BaseNode[Any, Any], indices: BaseNode[Any, Any], size: int) -> None:
+    """As `limit_indices`; `IndexOutOfRange` too for a node that knows that its values go beyond `size`."""
+    limit_indices(indices, user, size)
+    while indices.same_elements:
+        indices = indices.parents[0]
+    bound: int | None = getattr(indices, "bound", None)
+    if bound is not None and bound > size:
+        raise IndexOutOfRange(
+            f"{describe(indices)} holds values of 0 to {bound - 1}, but {user.op_name()} at {user.site} takes "
+            f"0 to {size - 1}"
+        )
+
+
 class _Indexing(Node[tuple[L, I], S], Generic[L, I, S], abstract=True):
     """An op whose second parent holds integers that choose along an axis of the first."""
 
@@ -54,7 +69,7 @@ class _Indexing(Node[tuple[L, I], S], Generic[L, I, S], abstract=True):
         axis = self.chosen if isinstance(self.chosen, int) else getattr(self, self.chosen)
         size = axis_size(parents[0].dims[axis])
         if size is not None:
-            limit_indices(parents[1], self, size)
+            limit_choice(self, parents[1], size)
 
     def dtype_rule(self) -> np.dtype[Any]:
         x, indices = self.parents
@@ -85,6 +100,10 @@ class Index(_Indexing[L, I, S], Generic[L, I, S]):
         table, indices = operands
         check_range(self, self.parents[1], indices, self.parents[0].dims[0], table.shape[0])
         return xp.take(table, indices, axis=0)
+
+    def reads(self, index: LoopIndex) -> LoopIndex:
+        rank = self.parents[1].ndim
+        return (At(1, index[:rank]), *index[rank:])
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         table, indices = self.parents
@@ -177,6 +196,10 @@ class RowGradient(Node[tuple[L, I], S], Generic[L, I, S]):
             return RowSparse(rows, values, shape)
         return xp.zeros(shape, self.dtype).at[rows].add(values)
 
+    def writes(self, parent: int, index: LoopIndex) -> Place | None:
+        rank = self.parents[1].ndim
+        return Place((At(1, index[:rank]), *index[rank:]), adds=True) if parent == 0 else None
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return Index(gradient, self.parents[1]), ZERO
 
@@ -204,6 +227,10 @@ class JoinRows(Node[tuple[L, R], S], Generic[L, R, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         x, y = operands
         return x.joined(y) if isinstance(x, RowSparse) else x + y
+
+    def composed(self) -> Node[Any, Any]:
+        x, y = self.parents
+        return x + y
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return gradient, gradient
@@ -247,6 +274,9 @@ class TakeAlongAxis(_Indexing[L, I, S], Generic[L, I, S]):
         check_range(self, self.parents[1], indices, self.parents[0].dims[self.axis], x.shape[self.axis])
         return x[_columns(xp, indices, self.axis)]
 
+    def reads(self, index: LoopIndex) -> LoopIndex:
+        return (*index[: self.axis], At(1, index), *index[self.axis + 1 :])
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         x, indices = self.parents
         return PlaceAlongAxis(gradient, indices, self.axis, x.dims), ZERO
@@ -279,6 +309,10 @@ class PlaceAlongAxis(Node[tuple[L, I], S], Generic[L, I, S]):
             return result.at[where].add(x)
         np.add.at(result, where, x)
         return result
+
+    def writes(self, parent: int, index: LoopIndex) -> Place | None:
+        place = (*index[: self.axis], At(1, index), *index[self.axis + 1 :])
+        return Place(place, adds=True) if parent == 0 else None
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return TakeAlongAxis(gradient, self.parents[1], self.axis), ZERO
@@ -318,6 +352,7 @@ class ScatterAdd(Node[tuple[L, Any, R], S], Generic[L, R, S]):
     """The first operand with rows added to it; a row named twice gets both."""
 
     __slots__ = ()
+    starts_from_zero = False
 
     def __init__(self, x: Any, indices: Any, values: Any) -> None:
         self._construct((x, as_indices(indices), operand(values, x)))
@@ -326,7 +361,7 @@ class ScatterAdd(Node[tuple[L, Any, R], S], Generic[L, R, S]):
         super()._construct(parents, name, **attributes)
         size = axis_size(parents[0].dims[0])
         if size is not None:
-            limit_indices(parents[1], self, size)
+            limit_choice(self, parents[1], size)
 
     def _own(self) -> ScatterAdd[Any, Any, S]:
         return self
@@ -354,6 +389,12 @@ class ScatterAdd(Node[tuple[L, Any, R], S], Generic[L, R, S]):
         result = np.array(x)
         np.add.at(result, indices, values)
         return result
+
+    def writes(self, parent: int, index: LoopIndex) -> Place | None:
+        rank = self.parents[1].ndim
+        if parent == 0:
+            return Place(index)
+        return Place((At(1, index[:rank]), *index[rank:]), adds=True) if parent == 2 else None
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return gradient, ZERO, Index(gradient, self.parents[1])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, Generic, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.leaves import Constant
+from wyrm.node.loops import Fold
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import L, R, S, as_operand, common_dtype, method, operand
 from wyrm.ops.reduction import Sum
@@ -23,6 +27,23 @@ class _Product(Node[tuple[L, R], S], Generic[L, R, S], abstract=True):
         if dtype.kind != "f":
             raise DTypeError("a mask has no products; convert it with mask.astype(np.float32)")
         return dtype
+
+
+def multiply_into(x: Any, y: Any, out: Any) -> None:
+    """`out = x @ y` of two matrices: what the product means; an engine may put a call of BLAS in its place."""
+    for i in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            out[i, k] = 0.0
+        for j in range(x.shape[1]):
+            weight = x[i, j]
+            for k in range(out.shape[1]):
+                out[i, k] += weight * y[j, k]
+
+
+def products(x: Any, y: Any, out: Any) -> None:
+    """`out = x @ y` for stacks of matrices with the same leading axes."""
+    for index in np.ndindex(out.shape[:-2]):
+        multiply_into(x[index], y[index], out[index])
 
 
 class MatMul(_Product[L, R, S], Generic[L, R, S]):
@@ -51,6 +72,19 @@ class MatMul(_Product[L, R, S], Generic[L, R, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.matmul(*operands)
+
+    takes_views = True
+    kernel = staticmethod(products)
+
+    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        x, y = operands
+        x, y = x[None] if x.ndim == 1 else x, y[:, None] if y.ndim == 1 else y
+        if y.ndim == 2 and x.flags.c_contiguous:  # one product over all leading axes
+            rows = math.prod(x.shape[:-1])
+            return x.reshape(1, rows, x.shape[-1]), y[None], out.reshape(1, rows, y.shape[-1])
+        batch = np.broadcast_shapes((1,), x.shape[:-2], y.shape[:-2])
+        stack = [m if m.shape[:-2] == batch else np.broadcast_to(m, (*batch, *m.shape[-2:])) for m in (x, y)]
+        return *stack, out.reshape(*batch, x.shape[-2], y.shape[-1])
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         x, y = (parent.erase() for parent in self.parents)
@@ -138,6 +172,11 @@ class VectorDot(_Product[L, R, S], Generic[L, R, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.einsum("...i,...i->...", *operands)
 
+    fold = Fold(0.0, "total + x * y")
+
+    def folds(self) -> tuple[int, ...]:
+        return (self.ndim,)
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         x, y = self.parents
         spread = gradient.expand_dims(-1)
@@ -211,10 +250,40 @@ class Einsum(_Product[L, R, S], Generic[L, R, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.einsum(self.subscripts, *operands)
 
+    def composed(self) -> Node[Any, Any]:
+        x, y = self.parents
+        x_term, y_term, result = self.terms()
+        x, x_term = _summed(x, x_term, y_term + result)
+        y, y_term = _summed(y, y_term, x_term + result)
+        batch = [letter for letter in x_term if letter in y_term and letter in result]
+        inner = [letter for letter in x_term if letter in y_term and letter not in result]
+        rows = [letter for letter in x_term if letter not in y_term]
+        columns = [letter for letter in y_term if letter not in x_term]
+        axes = dict(zip(x_term + y_term, x.dims + y.dims, strict=True))
+        left = x.transpose(*(x_term.index(letter) for letter in (*batch, *rows, *inner))) if x_term else x
+        right = y.transpose(*(y_term.index(letter) for letter in (*batch, *inner, *columns))) if y_term else y
+        batched, widths = [axes[letter] for letter in batch], [_joined(axes, group) for group in (rows, inner, columns)]
+        products = left.reshape((*batched, *widths[:2])) @ right.reshape((*batched, *widths[1:]))
+        order = [*batch, *rows, *columns]
+        spread: Any = products.reshape(tuple(axes[letter] for letter in order))
+        answer: Node[Any, Any] = spread.transpose(*(order.index(letter) for letter in result)) if result else spread
+        return answer
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         x_term, y_term, result = self.terms()
         x, y = self.parents
         return _einsum_vjp(gradient, result, y, y_term, x, x_term), _einsum_vjp(gradient, result, x, x_term, y, y_term)
+
+
+def _summed(x: Any, term: str, others: str) -> tuple[Any, str]:
+    """The operand summed over the letters that nothing else has."""
+    alone = tuple(i for i, letter in enumerate(term) if letter not in others)
+    return (x.sum(alone), "".join(letter for letter in term if letter in others)) if alone else (x, term)
+
+
+def _joined(axes: dict[str, Axis], letters: Sequence[str]) -> Axis:
+    """One axis for those of several letters."""
+    return product(tuple(axes[letter] for letter in letters)) if letters else 1
 
 
 def _einsum_vjp(gradient: Any, result: str, other: Any, other_term: str, wanted: Any, term: str) -> Any:

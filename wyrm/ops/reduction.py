@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, Literal, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, explain, label
+from wyrm.node.loops import Fold
 from wyrm.node.node import IndexNode, Node
+from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import L, S, bind_class, constant_like, method
 from wyrm.types.dims import Dims, One, axis_size, normalize_axis
 from wyrm.types.typing import AtLeast1D, Bs, N, Shaped
@@ -83,6 +86,9 @@ def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: 
             raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
         return x.dtype
 
+    def folds(self) -> tuple[int, ...]:
+        return self.axis
+
     def check_size(self, shape: tuple[int, ...]) -> None:
         """`ShapeError` where the data of this run leaves nothing to reduce."""
         if self.empty is None and any(shape[axis] == 0 for axis in self.axis):
@@ -111,6 +117,7 @@ class Count(Reduction[L, S], Generic[L, S]):
 
     __slots__ = ()
     empty = 0.0
+    shape_only = True
 
     def _own(self) -> Count[Any, S]:
         return self
@@ -136,6 +143,7 @@ class Sum(Reduction[L, S], Generic[L, S]):
     __slots__ = ()
     method = "sum"
     empty = 0.0
+    fold = Fold(0.0, "total + x")
 
     def _own(self) -> Sum[Any, S]:
         return self
@@ -156,6 +164,7 @@ class Mean(Reduction[L, S], Generic[L, S]):
 
     __slots__ = ()
     method = "mean"
+    fold = Fold(0.0, "total + x", "total / count")
 
     def _own(self) -> Mean[Any, S]:
         return self
@@ -187,6 +196,7 @@ class Max(_Extreme[L, S], Generic[L, S]):
 
     __slots__ = ()
     method = "max"
+    fold = Fold(-math.inf, "maximum(total, x)")
 
     def _own(self) -> Max[Any, S]:
         return self
@@ -205,6 +215,7 @@ class Min(_Extreme[L, S], Generic[L, S]):
 
     __slots__ = ()
     method = "min"
+    fold = Fold(math.inf, "minimum(total, x)")
 
     def _own(self) -> Min[Any, S]:
         return self
@@ -234,6 +245,14 @@ class LogSumExp(Reduction[L, S], Generic[L, S]):
         top = xp.where(xp.isfinite(top), top, 0.0)  # -inf - -inf would be NaN
         total = xp.log(xp.sum(xp.exp(x - top), axis=self.axis, keepdims=True)) + top
         return total.reshape(shape)
+
+    def composed(self) -> Node[Any, Any]:
+        (x,) = self.parents
+        largest: Any = Max(x, self.axis, keepdims=True)
+        top = where(abs(largest) < math.inf, largest, 0.0)
+        total: Any = (x - top).exp().sum(self.axis, keepdims=True).log() + top
+        result: Node[Any, Any] = total if self.keepdims else total.reshape(self.dims)
+        return result
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         (x,) = self.parents
@@ -280,6 +299,13 @@ class Variance(Reduction[L, S], Generic[L, S]):
         self.check_size(operands[0].shape)
         return xp.var(operands[0], axis=self.axis, keepdims=self.keepdims, ddof=self.ddof)
 
+    def composed(self) -> Node[Any, Any]:
+        (x,) = self.parents
+        distance: Any = x - Mean(x, self.axis, keepdims=True)
+        total: Any = Sum(distance.square(), self.axis, self.keepdims)
+        result: Node[Any, Any] = total / (self.count(total) - float(self.ddof))
+        return result
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         (x,) = self.parents
         distance = x - Mean(x, self.axis, keepdims=True)
@@ -308,6 +334,21 @@ class ArgMax(IndexNode[S], Generic[S]):
         if operands[0].shape[self.axis] == 0:
             raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
         return xp.argmax(operands[0], axis=self.axis).reshape(shape)
+
+    @staticmethod
+    def kernel(x: Any, out: Any) -> None:
+        for i in range(x.shape[0]):
+            for k in range(x.shape[2]):
+                best = 0
+                for j in range(x.shape[1]):
+                    if x[i, j, k] > x[i, best, k] or (x[i, j, k] != x[i, j, k] and x[i, best, k] == x[i, best, k]):
+                        best = j
+                out[i, k] = best
+
+    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        x = operands[0]
+        outer, inner = math.prod(x.shape[: self.axis]), math.prod(x.shape[self.axis + 1 :])
+        return x.reshape(outer, x.shape[self.axis], inner), out.reshape(outer, inner)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (ZERO,)

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Literal, overload
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, format_dims
+from wyrm.node.loops import Entry, Index
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.elementwise import L, S, method
 from wyrm.ops.reduction import AxisLike, all_axes
@@ -79,6 +81,15 @@ def _factors(dims: Dims) -> list[Axis]:
     return factors
 
 
+def _reshaped_index(dims: Dims, reshaped: Any, index: Index) -> Index | None:
+    """The operand's index where only axes of size 1 come or go."""
+    wide = [(axis, entry) for axis, entry in zip(reshaped, index, strict=True) if axis_size(axis) != 1]
+    if [axis for axis, _ in wide] != [axis for axis in dims if axis_size(axis) != 1]:
+        return None
+    entries = iter(wide)
+    return tuple("0" if axis_size(axis) == 1 else next(entries)[1] for axis in dims)
+
+
 class Reshape(Rearrangement[L, S], Generic[L, S]):
     """The same elements in row-major order under other axes."""
 
@@ -96,6 +107,9 @@ class Reshape(Rearrangement[L, S], Generic[L, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.reshape(operands[0], shape)
+
+    def reads(self, index: Index) -> Index | None:
+        return _reshaped_index(self.parents[0].dims, self.dims, index)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (Reshape(gradient, self.parents[0].dims),)
@@ -161,6 +175,9 @@ class IndexReshape(IndexNode[S], Generic[S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.reshape(operands[0], shape)
 
+    def reads(self, index: Index) -> Index | None:
+        return _reshaped_index(self.parents[0].dims, self.dims, index)
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (ZERO,)
 
@@ -211,6 +228,9 @@ class Transpose(Rearrangement[L, S], Generic[L, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.transpose(operands[0], self.axes)
+
+    def reads(self, index: Index) -> Index:
+        return tuple(index[self.axes.index(axis)] for axis in range(len(index)))
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         inverse = tuple(int(i) for i in np.argsort(self.axes))
@@ -298,6 +318,15 @@ def matrix_transpose(x: Any) -> Any:
     return swapaxes(x, -1, -2)
 
 
+_Entry = TypeVar("_Entry", str, Entry)
+
+
+def aligned_index(dims: Dims, index: tuple[_Entry, ...]) -> tuple[_Entry, ...]:
+    """The index of an operand of axes `dims` that is broadcast to the axes of `index`."""
+    kept = index[len(index) - len(dims) :]
+    return tuple("0" if axis_size(axis) == 1 else entry for axis, entry in zip(dims, kept, strict=True))
+
+
 class BroadcastTo(Rearrangement[L, S], Generic[L, S]):
     """The operand repeated to the axes `to`, by NumPy's rule."""
 
@@ -321,6 +350,9 @@ class BroadcastTo(Rearrangement[L, S], Generic[L, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.broadcast_to(operands[0], shape)
+
+    def reads(self, index: Index) -> Index:
+        return aligned_index(self.parents[0].dims, index)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (gradient,)
@@ -369,6 +401,9 @@ class WithSizes(Rearrangement[L, S], Generic[L, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return operands[0]
+
+    def reads(self, index: Index) -> Index:
+        return index
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (gradient, *(ZERO for _ in self.parents[1:]))

@@ -12,6 +12,7 @@ import numpy as np
 
 from wyrm.errors import IndexOutOfRange, ShapeError
 from wyrm.node.base import ZERO, BaseNode, describe, explain, label
+from wyrm.node.loops import Entry, Index, Place
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.elementwise import L, P_co, R, S, common_dtype, method, operand
 from wyrm.ops.shape import Rearrangement
@@ -103,6 +104,26 @@ def numpy_key(key: Key) -> tuple[Any, ...]:
     return (*(slice(*entry) if isinstance(entry, tuple) else entry for entry in key), ...)
 
 
+def sliced_index(key: Key, dims: Dims, index: Index) -> Index:
+    """Where an operand of axes `dims` has what slicing it by `key` has at `index`; the entries are text."""
+    entries, axes = iter(index), iter(dims)
+    result: list[Entry] = []
+    for entry in key:
+        if entry is None:
+            next(entries)
+            continue
+        axis = next(axes)
+        if isinstance(entry, int):
+            result.append(str(entry))
+        elif entry == ALL:
+            result.append(next(entries))
+        else:
+            start, _, step = slice(*entry).indices(operator.index(axis))
+            text = next(entries) if step == 1 else f"{step} * {next(entries)}"
+            result.append(f"{start} + {text}" if start else text)
+    return tuple(result)
+
+
 class Slice(Rearrangement[L, S], Generic[L, S]):
     """A part of the operand by numbers and ranges."""
 
@@ -121,6 +142,9 @@ class Slice(Rearrangement[L, S], Generic[L, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         check_key(self, operands[0].shape)
         return operands[0][numpy_key(self.key)]
+
+    def reads(self, index: Index) -> Index:
+        return sliced_index(self.key, self.parents[0].dims, index)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (PlaceSlice(gradient, self.key, self.parents[0].dims),)
@@ -149,6 +173,9 @@ class PlaceSlice(Rearrangement[L, S], Generic[L, S]):
         result[numpy_key(self.key)] = operands[0]
         return result
 
+    def writes(self, parent: int, index: Index) -> Place:
+        return Place(sliced_index(self.key, self.to, index))
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (Slice(gradient, self.key),)
 
@@ -168,6 +195,9 @@ class IndexSlice(IndexNode[S], Generic[S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         check_key(self, operands[0].shape)
         return operands[0][numpy_key(self.key)]
+
+    def reads(self, index: Index) -> Index:
+        return sliced_index(self.key, self.parents[0].dims, index)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (ZERO,)
@@ -215,6 +245,7 @@ class Concatenate(Node[P_co, S], Generic[P_co, S]):
     """The operands one after another along `axis`."""
 
     __slots__ = ("axis",)
+    starts_from_zero = False
     axis: int
 
     def __init__(self, parts: Sequence[Any], axis: int) -> None:
@@ -245,6 +276,11 @@ class Concatenate(Node[P_co, S], Generic[P_co, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.concatenate(operands, axis=self.axis)
+
+    def writes(self, parent: int, index: Index) -> Place:
+        before = sum(operator.index(part.dims[self.axis]) for part in self.parents[:parent])
+        moved = f"{before} + {index[self.axis]}" if before else index[self.axis]
+        return Place((*index[: self.axis], moved, *index[self.axis + 1 :]))
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         sizes = [operator.index(parent.dims[self.axis]) for parent in self.parents]
@@ -319,6 +355,7 @@ class Stack(Node[P_co, S], Generic[P_co, S]):
     """Operands of one shape along a new axis."""
 
     __slots__ = ("axis",)
+    starts_from_zero = False
     axis: int
 
     def __init__(self, parts: Sequence[Any], axis: int) -> None:
@@ -342,6 +379,9 @@ class Stack(Node[P_co, S], Generic[P_co, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.stack(operands, axis=self.axis)
+
+    def writes(self, parent: int, index: Index) -> Place:
+        return Place((*index[: self.axis], str(parent), *index[self.axis :]))
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         before: Key = (ALL,) * self.axis

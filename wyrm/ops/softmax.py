@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Generic, Literal, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, explain, format_dims, label
@@ -65,6 +67,12 @@ class Softmax(_Normalized[L, S], Generic[L, S]):
         powers = xp.exp(x - xp.max(x, axis=self.axis, keepdims=True))
         return powers / xp.sum(powers, axis=self.axis, keepdims=True)
 
+    def composed(self) -> Node[Any, Any]:
+        (x,) = self.parents
+        powers = (x - x.max(self.axis, keepdims=True)).exp()
+        result: Node[Any, Any] = powers / powers.sum(self.axis, keepdims=True)
+        return result
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         y = self.erase()
         return (y * (gradient - (gradient * y).sum(axis=self.axis, keepdims=True)),)
@@ -89,6 +97,12 @@ class LogSoftmax(_Normalized[L, S], Generic[L, S]):
             return xp.zeros(shape, x.dtype)
         shifted = x - xp.max(x, axis=self.axis, keepdims=True)
         return shifted - xp.log(xp.sum(xp.exp(shifted), axis=self.axis, keepdims=True))
+
+    def composed(self) -> Node[Any, Any]:
+        (x,) = self.parents
+        shifted = x - x.max(self.axis, keepdims=True)
+        result: Node[Any, Any] = shifted - shifted.exp().sum(self.axis, keepdims=True).log()
+        return result
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (gradient - self.erase().exp() * gradient.sum(axis=self.axis, keepdims=True),)
@@ -151,6 +165,15 @@ class CrossEntropy(Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
             return losses
         return xp.mean(losses) if self.reduction == "mean" else xp.sum(losses)
 
+    def composed(self) -> Node[Any, Any]:
+        logits, labels, probabilities = self.parents
+        label_logits = logits.take_along_axis(labels.reshape((*labels.dims, 1)), axis=-1).squeeze(-1)
+        losses: Any = (logits.max(-1) - label_logits) - probabilities.max(-1).log()
+        result: Node[Any, Any] = losses
+        if self.reduction != "none":
+            result = losses.mean() if self.reduction == "mean" else losses.sum()
+        return result
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         _logits, labels, probabilities = self.parents
         if self.reduction == "mean":
@@ -164,6 +187,7 @@ class CrossEntropyCount(Node[tuple[L], S], Generic[L, S]):
     """The number of labels, as a float scalar."""
 
     __slots__ = ("to",)
+    shape_only = True
     to: np.dtype[Any]
 
     def __init__(self, labels: Any, to: np.dtype[Any]) -> None:
@@ -208,6 +232,19 @@ class CrossEntropyGradient(Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]
         classes = xp.arange(shape[-1])
         difference = xp.where(labels[..., None] == classes, probabilities - 1.0, probabilities)
         return difference * weights[..., None]
+
+    @staticmethod
+    def kernel(probabilities: Any, labels: Any, weights: Any, out: Any) -> None:
+        for i in range(out.shape[0]):
+            weight = weights[i]
+            for j in range(out.shape[1]):
+                out[i, j] = probabilities[i, j] * weight
+            out[i, labels[i]] -= weight
+
+    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        probabilities, labels, weights = operands
+        rows = (labels.size, out.shape[-1])
+        return probabilities.reshape(rows), labels.reshape(-1), weights.reshape(-1), out.reshape(rows)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         probabilities, labels, weights = self.parents

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -151,7 +150,7 @@ class Adam(Optimizer):
         rate = self.learning_rate
         return {
             "step_size": rate / (1.0 - self.betas[0] ** step),
-            "root_correction": 1.0 / math.sqrt(1.0 - self.betas[1] ** step),
+            "root_correction": (1.0 - self.betas[1] ** step) ** -0.5,
             "kept": 1.0 - rate * self.weight_decay,
         }
 

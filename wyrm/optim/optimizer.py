@@ -196,6 +196,45 @@ class Optimizer:
             for place, values in zip(places, gathered, strict=True):
                 place[rows] = values
 
+    # --- for programs that run the rule themselves ----------------------------------------------------------------
+
+    def numbers(self, count: int) -> dict[str, NDArray[np.float64]]:
+        """The numbers of the rule for the next `count` steps, an array of them for each."""
+        if len(set(self._counts)) > 1:
+            raise ValueError(
+                f"the parameters of this {type(self).__name__} have done different numbers of steps, so a program "
+                f"cannot move them together; make a new optimizer"
+            )
+        done = self._counts[0]
+        if not callable(self._learning_rate):
+            try:  # all at once, where `hyper` is arithmetic
+                found = self.hyper(np.arange(done + 1, done + count + 1, dtype=np.float64))  # type: ignore[arg-type]  # see below
+                return {name: np.broadcast_to(np.asarray(value, np.float64), (count,)) for name, value in found.items()}
+            except (TypeError, ValueError):
+                pass  # a rule that looks at its step: one by one
+        steps, each = self.steps, []
+        try:
+            for i in range(count):
+                self.steps = steps + i
+                each.append(self.hyper(done + 1 + i))
+        finally:
+            self.steps = steps
+        return {name: np.array([numbers[name] for numbers in each]) for name in self.hyper(done + 1)}
+
+    def state_of(self, parameter: Parameter[Any]) -> dict[str, NDArray[Any]]:
+        """The arrays of a parameter's state by name, as they are: a program changes them in place."""
+        return self._state[self.parameters.index(parameter)]
+
+    def advance(self, count: int) -> None:
+        """Count steps that a program has done."""
+        self.steps += count
+        self._counts = [done + count for done in self._counts]
+
+    @property
+    def flush_below(self) -> float:
+        """State nearer to zero than this many times the smallest normal number becomes zero; 0 for never."""
+        return _FLUSH_BELOW if self._state_decays else 0.0
+
     def zero_gradient(self) -> None:
         """Set the gradients of the parameters to zero."""
         for parameter in self.parameters:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from wyrm.errors import ShapeError
@@ -11,6 +12,8 @@ from wyrm.node.leaves import Constant
 from wyrm.node.storage import is_leaf, stored
 from wyrm.node.traversal import topological_order
 from wyrm.types.dims import Dim, One, axis_size, resolve
+
+_NO_SHAPES: Mapping[BaseNode[Any, Any], tuple[int, ...]] = MappingProxyType({})
 
 
 class Schedule:
@@ -54,15 +57,18 @@ class Schedule:
             last[position[output]] = len(self.nodes)
         return last
 
-    def bind(self) -> dict[type[Dim], int]:
-        """The size of every named axis, those without one taken from the data; `ShapeError` names two that disagree."""
+    def bind(self, shapes: Mapping[BaseNode[Any, Any], tuple[int, ...]] = _NO_SHAPES) -> dict[type[Dim], int]:
+        """The size of every named axis, those without one taken from the data; `ShapeError` names two that disagree.
+
+        `shapes` are those of data that leaves are to be given instead of what they hold.
+        """
         sizes = dict(self.sizes)
         source = dict(self._source)
         for leaf in self.leaves:
-            array = stored(leaf).array
-            if array is None:
+            shape = _data_shape(leaf, shapes)
+            if shape is None:
                 continue
-            for axis, size in zip(leaf.dims, array.shape, strict=True):
+            for axis, size in zip(leaf.dims, shape, strict=True):
                 if not isinstance(axis, Dim) or axis.size is not None or axis.derived:
                     continue
                 bound = sizes.setdefault(type(axis), size)
@@ -73,16 +79,26 @@ class Schedule:
                     )
                 source.setdefault(type(axis), leaf)
         for leaf in self.leaves:
-            array = stored(leaf).array
-            if array is not None and any(isinstance(a, Dim) and a.derived and a.size is None for a in leaf.dims):
+            given = _data_shape(leaf, shapes)
+            if given is not None and any(isinstance(a, Dim) and a.derived and a.size is None for a in leaf.dims):
                 shape = resolve(leaf.dims, sizes)
-                if shape != array.shape:
-                    raise ShapeError(f"{describe(leaf)} is {shape} with the other data of this run, not {array.shape}")
+                if shape != given:
+                    raise ShapeError(f"{describe(leaf)} is {shape} with the other data of this run, not {given}")
         return sizes
 
     def shape(self, node: BaseNode[Any, Any], sizes: dict[type[Dim], int]) -> tuple[int, ...]:
         """The shape of a node's value under these sizes."""
         return resolve(node.dims, sizes)
+
+
+def _data_shape(
+    leaf: BaseNode[Any, Any], shapes: Mapping[BaseNode[Any, Any], tuple[int, ...]]
+) -> tuple[int, ...] | None:
+    """The shape of a leaf's data, None where there is none yet."""
+    if leaf in shapes:
+        return shapes[leaf]
+    array = stored(leaf).array
+    return None if array is None else array.shape
 
 
 def _key(node: BaseNode[Any, Any], representative: dict[BaseNode[Any, Any], BaseNode[Any, Any]]) -> Any:

@@ -1,0 +1,203 @@
+"""The recurrent ops: kernels, axes with sizes from the data, higher orders, and mistakes."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+import wyrm as wy
+from tests.recurrent_samples import lstm_states
+from wyrm.errors import DTypeError, NotDifferentiable, ShapeError
+from wyrm.ops import fast_math, recurrent_kernels
+from wyrm.ops.recurrent import LSTM, LSTMGradient, LSTMTape
+from wyrm.testing import check_grads
+
+
+class Batch(wy.Dim): ...
+
+
+class Time(wy.Dim): ...
+
+
+class Hidden(wy.Dim): ...
+
+
+FAST = {"reassoc", "contract", "nsz"}
+
+
+def compiled() -> dict[str, Any]:
+    """The kernels and fast functions, compiled together as an engine compiles them."""
+    scope: dict[str, Any] = {"np": np}
+    for module in (fast_math, recurrent_kernels):
+        for name, function in vars(module).items():
+            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+                copy = FunctionType(function.__code__, scope, name)
+                scope[name] = numba.njit(fastmath=FAST, error_model="numpy")(copy)
+    return scope
+
+
+COMPILED = compiled()
+
+
+def operands(
+    dtype: Any, coupled: bool, resets: bool, batch: int = 3, time: int = 5, hidden: int = 6
+) -> tuple[Any, ...]:
+    random = np.random.default_rng(1)
+    gates = 3 if coupled else 4
+    shapes = (batch, time, gates * hidden), (hidden, gates * hidden), (batch, hidden), (batch, hidden)
+    arrays = [random.normal(size=shape).astype(dtype) for shape in shapes]
+    return (*arrays, random.random((batch, time)) < 0.3) if resets else tuple(arrays)
+
+
+def leaves(arrays: tuple[Any, ...]) -> list[Any]:
+    return [wy.Input(array) if array.dtype.kind == "b" else wy.Parameter(array) for array in arrays]
+
+
+def run_kernel(node: Any) -> Any:
+    arrays = [np.ascontiguousarray(parent.forward()) for parent in node.parents]
+    out = np.full(node.shape, np.nan, node.dtype)
+    COMPILED[node.kernel.__name__](*node.kernel_arguments(arrays, out))
+    return out
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("coupled", [False, True])
+@pytest.mark.parametrize("resets", [False, True])
+@pytest.mark.parametrize("hidden", [6, 16, 1])
+def test_compiled_kernels_equal_what_the_ops_mean(dtype: Any, coupled: bool, resets: bool, hidden: int) -> None:
+    tape = LSTMTape(*leaves(operands(dtype, coupled, resets, hidden=hidden)), coupled=coupled)
+    states = LSTM(*tape.parents, coupled=coupled)
+    by_states = wy.Parameter(np.random.default_rng(2).normal(size=states.shape).astype(dtype))
+    gradient = LSTMGradient(tape, tape.parents[1], by_states, *tape.parents[4:])
+    tolerance = 2e-6 if dtype == np.float32 else 1e-14
+    for node in (tape, states, gradient):
+        np.testing.assert_allclose(run_kernel(node), node.forward(), rtol=tolerance * 10, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", ["float32_exp_negative", "float32_sigmoid", "float32_tanh"])
+def test_fast_functions_are_within_three_units_of_the_last_place(name: str) -> None:
+    apply = COMPILED[name]
+
+    @numba.njit(fastmath=FAST)
+    def fill(x: Any, out: Any) -> None:
+        for i in range(x.size):
+            out[i] = apply(x[i])
+
+    sizes = np.arange(0, 2**31 - 2**23, 4999, dtype=np.int64).astype(np.uint32).view(np.float32)
+    x = np.concatenate([-sizes, sizes])
+    x = x[x <= 0] if name == "float32_exp_negative" else x
+    out = np.empty_like(x)
+    fill(x, out)
+    wide = x.astype(np.float64)
+    power = np.exp(-np.abs(wide))
+    exact = np.tanh(wide) if name == "float32_tanh" else power
+    if name == "float32_sigmoid":
+        exact = np.where(wide < 0.0, power, 1.0) / (1.0 + power)
+    errors = np.abs(out - exact) / np.spacing(np.abs(exact).astype(np.float32))
+    inside = (x >= -87.0) | (name == "float32_tanh")
+    assert errors[inside].max() < 3.0
+    assert np.abs(out - exact)[~inside].max(initial=0.0) < 2e-38
+
+
+def test_fast_functions_keep_nan_and_take_infinities() -> None:
+    for name in ("float32_sigmoid", "float32_tanh"):
+        assert np.isnan(COMPILED[name](np.float32(np.nan)))
+        assert COMPILED[name](np.float32(np.inf)) == 1.0
+    assert COMPILED["float32_tanh"](np.float32(-np.inf)) == -1.0
+
+
+def test_axes_may_get_their_sizes_from_the_data() -> None:
+    arrays = operands(np.float64, False, True)
+    dims = (Batch(), Time(), 24), (Hidden(6), 24), (Batch(), Hidden(6)), (Batch(), Hidden(6)), (Batch(), Time())
+    inputs = [wy.Input(dims=axes, dtype=array.dtype) for axes, array in zip(dims, arrays, strict=True)]
+    states = LSTM(*inputs)
+    assert states.dims == (Batch(), Time(), 2, Hidden(6))
+    gradients = wy.grad(states[:, -1, 0].square().sum(), inputs[:4])
+    for batch, time in ((3, 5), (2, 4), (0, 3)):
+        cut = [a[:batch, :time] for a in (arrays[0], arrays[4])], [a[:batch] for a in arrays[2:4]]
+        for leaf, array in zip(inputs, (cut[0][0], arrays[1], *cut[1], cut[0][1]), strict=True):
+            leaf.set(array)
+        if batch:
+            expected = lstm_states(*(leaf.value for leaf in inputs))
+            np.testing.assert_allclose(states.forward(), expected, rtol=1e-12)
+        assert [g.forward().shape for g in gradients] == [leaf.value.shape for leaf in inputs[:4]]
+
+
+def test_the_second_order_needs_a_size_of_the_time_axis_and_says_so() -> None:
+    arrays = operands(np.float64, False, False)
+    states = LSTM(wy.Input(dims=(3, Time(), 24), dtype=np.float64), *leaves(arrays[1:]))
+    weights = states.parents[2]
+    (slope,) = wy.grad(states.sum(), [weights])
+    with pytest.raises(NotDifferentiable, match=r"needs a time axis with a size.*as in Time\(20\)"):
+        wy.grad(slope.square().sum(), weights)
+
+
+def test_one_node_as_hidden_and_cell_state_gets_the_gradients_of_both() -> None:
+    projected, weights, state, _ = leaves(operands(np.float64, False, False, batch=2, time=2, hidden=2))
+    check_grads(LSTM(projected, weights, state, state))
+
+
+def test_the_third_order() -> None:
+    projected, weights, hidden, cell = leaves(operands(np.float64, True, False, batch=1, time=2, hidden=1))
+    check_grads(LSTM(projected, weights, hidden, cell, coupled=True), order=3)
+
+
+def test_a_reset_forgets_even_a_state_that_is_not_finite() -> None:
+    projected, weights, hidden, cell = operands(np.float32, False, False)
+    hidden[:], cell[:] = np.inf, np.nan
+    resets = np.zeros((3, 5), np.bool_)
+    resets[:, 0] = True
+    nodes = leaves((projected, weights, np.zeros_like(hidden), np.zeros_like(cell), resets))
+    tape = LSTMTape(*nodes)
+    expected = tape.forward()
+    arrays = [projected, weights, hidden, cell, resets]
+    np.testing.assert_array_equal(tape.evaluate(np, *arrays, shape=tape.shape), expected)
+    out = np.empty(tape.shape, np.float32)
+    COMPILED["forward_kernel"](*tape.kernel_arguments(arrays, out))
+    np.testing.assert_allclose(out, expected, rtol=2e-5, atol=2e-6)
+
+
+def test_large_sums_stay_finite() -> None:
+    projected, weights, hidden, cell = operands(np.float32, False, False)
+    tape = LSTMTape(*leaves((projected * 1e4, weights, hidden, cell)))
+    assert np.isfinite(tape.forward()).all()
+    assert np.isfinite(run_kernel(tape)).all()
+
+
+@pytest.mark.parametrize(
+    ("position", "shape", "reason"),
+    [
+        (0, (3, 5, 23), r"the last axis of the projected input is 4 times 6, not 23"),
+        (1, (6, 18), r"the last axis of the recurrent weights is 4 times 6, not 18"),
+        (2, (2, 6), r"3 against 2"),
+        (3, (3, 7), r"6 against 7"),
+        (3, (3, 5, 6), r"has 2 axes here, not \(3, 5, 6\)"),
+        (4, (3, 4), r"5 against 4"),
+        (0, (3, 0, 24), r"there is no step to run"),
+    ],
+)
+def test_what_does_not_fit_is_an_error_with_the_users_line(position: int, shape: Any, reason: str) -> None:
+    arrays = list(operands(np.float32, False, shape != (3, 0, 24)))
+    arrays[position] = np.zeros(shape, arrays[position].dtype)
+    nodes = leaves(tuple(arrays))
+    with pytest.raises(ShapeError, match=reason) as error:
+        LSTM(*nodes)
+    assert "LSTM(*nodes)" in str(error.value)
+
+
+def test_masks_and_numbers_are_not_taken_for_each_other() -> None:
+    projected, weights, hidden, cell = leaves(operands(np.float32, False, False))
+    with pytest.raises(DTypeError, match=r"the resets are a mask, such as x > 0; times is float32"):
+        LSTM(projected, weights, hidden, cell, wy.Input(dims=(3, 5), name="times"))
+    with pytest.raises(DTypeError, match=r"is a mask; convert it"):
+        LSTM(projected, weights, hidden, hidden > 0.0)
+
+
+def test_two_float_types_do_not_mix() -> None:
+    projected, weights, hidden, _ = leaves(operands(np.float32, False, False))
+    with pytest.raises(DTypeError, match="do not mix"):
+        LSTM(projected, weights, hidden, wy.Input(dims=(3, 6), dtype=np.float64))

@@ -1,0 +1,332 @@
+"""Rows drawn at random: how they are spread, what they keep away from, and the same from the loop for an engine."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Callable
+from typing import Any, assert_type
+
+import numba
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import sparse, stats
+
+import wyrm as wy
+from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
+from wyrm.ops import philox, random, sampling
+from wyrm.ops.random import STEP, Dropout, RandomIndex
+from wyrm.schedule.schedule import Schedule
+
+
+class Batch(wy.Dim): ...
+
+
+class Items(wy.Dim): ...
+
+
+def compiled(*functions: Callable[..., Any]) -> Any:
+    """The last function compiled with those that it calls."""
+    names: dict[str, Any] = {"np": np, "njit": numba.njit, "TRIES": sampling.TRIES}
+    text = "\n".join(f"@njit\n{inspect.getsource(function)}" for function in functions)
+    exec(f"from __future__ import annotations\n{text}", names)
+    return names[functions[-1].__name__]
+
+
+SAMPLE = compiled(
+    philox.philox_block,
+    sampling.is_known,
+    sampling.uniform_row,
+    sampling.weighted_row,
+    sampling.member_row,
+    sampling.row_in_stripe,
+    sampling.sampling_kernel,
+)
+DROP = compiled(philox.philox_block, random.dropout_kernel)
+
+
+def looped(kernel: Any, node: Any, stripes: tuple[int, int] | None = None) -> NDArray[Any]:
+    """What the loop makes of the values of the parents, whatever was in the result before."""
+    out = np.full(node.shape, -1, node.dtype)
+    arguments = node.kernel_arguments([np.asarray(parent.value) for parent in node.parents], out)
+    if stripes is not None:
+        arguments[-1][:] = stripes
+    kernel(*arguments)
+    return out
+
+
+def spread(rows: NDArray[Any], shares: NDArray[Any]) -> float:
+    """The probability of counts as far from the shares as those of `rows`."""
+    counts = np.bincount(rows.ravel(), minlength=len(shares))
+    assert counts[shares == 0.0].sum() == 0
+    wanted = rows.size * shares / shares.sum()
+    return float(stats.chisquare(counts[shares > 0.0], wanted[shares > 0.0]).pvalue)
+
+
+# User u knows all items but u, u + 1, ..., u + 5.
+USERS, ITEMS = 5, 12
+MATRIX = sparse.csr_array(np.array([[0 if u <= i < u + 6 else 1 for i in range(ITEMS)] for u in range(USERS)]))
+WEIGHTS = np.array([3.0, 0.0, 1.0, 2.0, 0.5, 0.0, 4.0, 1.0, 1.0, 2.0, 7.0, 0.0])
+
+
+def drawn(shape: tuple[int, ...] = (101, 7), size: int = ITEMS, reject: bool = False, **options: Any) -> Any:
+    if reject:
+        users = np.random.default_rng(0).integers(0, USERS, shape)
+        options |= {"known": MATRIX, "rows": wy.IndexInput(users, name="users")}
+    return wy.random.index(size, shape, **{"seed": 3, "stream": 5, **options})
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"weights": WEIGHTS},
+    {"reject": True},
+    {"reject": True, "weights": WEIGHTS},
+]
+
+
+@pytest.fixture(autouse=True)
+def same_step() -> None:
+    wy.random.set_step(11)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000, 2**32])
+def test_draws_are_rows_of_the_table(size: int) -> None:
+    rows = drawn(size=size).forward()
+    assert rows.dtype == np.int64 and rows.shape == (101, 7)
+    assert rows.min() >= 0 and rows.max() < size
+
+
+def test_all_rows_are_alike() -> None:
+    assert spread(drawn((200_000,), 37).forward(), np.ones(37)) > 0.01
+
+
+def test_rows_are_as_likely_as_their_weights() -> None:
+    assert spread(drawn((200_000,), weights=WEIGHTS).forward(), WEIGHTS) > 0.01
+    assert spread(drawn((200_000,), weights=(WEIGHTS * 1e307).tolist()).forward(), WEIGHTS) > 0.01
+
+
+def test_one_row_with_all_the_weight_is_always_drawn() -> None:
+    weights = np.zeros(9)
+    weights[4] = 1e-300
+    assert set(drawn(size=9, weights=weights).forward().ravel().tolist()) == {4}
+
+
+def test_known_rows_are_not_drawn_and_the_rest_are_alike() -> None:
+    users = np.zeros(100_000, np.int64)
+    few = np.zeros((1, ITEMS), np.int64)
+    few[0, [2, 7]] = 1
+    rows = wy.random.index(ITEMS, (100_000,), known=sparse.csr_matrix(few), rows=wy.IndexInput(users), stream=1)
+    assert spread(rows.forward(), 1.0 - few[0]) > 0.01
+
+
+def test_a_known_row_is_taken_after_eight_draws() -> None:
+    node = drawn((20_000,), reject=True)
+    found = MATRIX.toarray()[node.parents[-1].value, node.forward()]
+    assert 0.25 < found.mean() * 2.0**8 < 4.0
+    everything = np.array([0, 3]), np.array([0, 1, 2])
+    rows = wy.random.index(3, (50,), known=everything, rows=wy.IndexInput(np.zeros(50, np.int64)), stream=1)
+    assert set(rows.forward().tolist()) == {0, 1, 2}
+
+
+def test_known_rows_in_any_order_and_users_who_know_nothing() -> None:
+    columns = np.array([7, 0, 3, 9, 1])
+    pair = np.array([0, 0, 3, 3, 5, 5]), columns
+    ordered = np.array([0, 0, 3, 3, 5, 5]), np.array([0, 3, 7, 1, 9])
+    users = wy.IndexInput(np.arange(5).repeat(400))
+    one, other = (wy.random.index(10, (2000,), known=known, rows=users, stream=1) for known in (pair, ordered))
+    wy.run([one, other])
+    np.testing.assert_array_equal(one.value, other.value)
+    for user in range(5):
+        known = columns[pair[0][user] : pair[0][user + 1]]
+        assert np.isin(one.value[user * 400 : user * 400 + 400], known).mean() < 0.01
+
+
+def test_the_same_draws_for_the_same_seed_step_and_stream() -> None:
+    first, again = drawn().forward(), drawn()
+    assert (again.forward() != first).any()
+    wy.random.set_step(11)
+    np.testing.assert_array_equal(again.forward(), first)
+    others: list[dict[str, Any]] = [{"seed": 4}, {"stream": 6}]
+    for other in others:
+        wy.random.set_step(11)
+        assert (drawn(**other).forward() != first).mean() > 0.8
+    nodes = wy.random.index(1000, (50,)), wy.random.index(1000, (50,))
+    wy.run(nodes)
+    assert (nodes[0].value != nodes[1].value).any()
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_position_draws_the_same_whatever_the_others_are(options: dict[str, Any]) -> None:
+    many = drawn((60,), **options).forward()
+    wy.random.set_step(11)
+    np.testing.assert_array_equal(drawn((10,), **options).forward(), many[:10])
+
+
+@pytest.mark.parametrize("shape", [(101, 7), (1,), (), (0, 3)])
+@pytest.mark.parametrize("options", OPTIONS)
+def test_the_loop_draws_the_same(options: dict[str, Any], shape: tuple[int, ...]) -> None:
+    node = drawn(shape, **options)
+    for step in (0, 2**31, 2**33 + 1):
+        wy.random.set_step(step)
+        expected = node.forward()
+        np.testing.assert_array_equal(looped(SAMPLE, node), expected)
+        np.testing.assert_array_equal(looped(RandomIndex.kernel, node), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(33, 7), (2,), (), (0, 3)])
+@pytest.mark.parametrize("rate", [0.0, 0.3, 0.999])
+def test_the_loop_drops_the_same(dtype: Any, shape: tuple[int, ...], rate: float) -> None:
+    values = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    node = Dropout(wy.Constant(values), rate, -3, 5)
+    expected = node.forward()
+    np.testing.assert_array_equal(looped(DROP, node), expected)
+    np.testing.assert_array_equal(looped(Dropout.kernel, node), expected)
+
+
+@pytest.mark.parametrize("size", [7, 16, 37, 64, 100, 1000])
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_stripe_draws_its_own_rows_alone(size: int, count: int, weighted: bool) -> None:
+    weights = np.random.default_rng(1).uniform(0.1, 3.0, size)
+    node = drawn((50_000,), size, weights=weights if weighted else None)
+    node.forward()
+    rows = np.arange(size)
+    for which in range(count):
+        inside = rows // 16 % count == which
+        if not inside.any():
+            inside[:] = True  # a stripe without rows draws from all
+        shares = np.where(inside, weights if weighted else 1.0, 0.0)
+        assert spread(looped(SAMPLE, node, (which, count)), shares) > 1e-3
+
+
+def test_a_stripe_without_weight_draws_rows_near_the_drawn_ones() -> None:
+    weights = np.zeros(60)
+    weights[[3, 40]] = 1.0
+    node = drawn((1000,), 60, weights=weights)
+    node.forward()
+    assert set(looped(SAMPLE, node, (1, 2)).tolist()) == {16 + 3, 48 + 8}
+
+
+def test_a_stripe_keeps_away_from_known_rows() -> None:
+    known = sparse.csr_array(np.tile(np.arange(64) % 4 == 0, (USERS, 1)).astype(np.int64))
+    users = wy.IndexInput(np.arange(5000) % USERS)
+    for weights in (None, np.ones(64)):
+        node = wy.random.index(64, (5000,), known=known, rows=users, weights=weights, stream=1)
+        node.forward()
+        rows = looped(SAMPLE, node, (1, 2))
+        assert (rows // 16 % 2 == 1).all()
+        assert (rows % 4 == 0).mean() < 0.01
+
+
+def test_negative_samples_of_a_model_over_batches_of_any_size() -> None:
+    batch, items = Batch(), Items(ITEMS)
+    users = wy.IndexInput(dims=(batch,), name="users")
+    negatives = wy.random.index(items, (batch,), known=MATRIX, rows=users, weights=np.ones(ITEMS))
+    assert_type(negatives, RandomIndex[tuple[Batch]])
+    typed: wy.IndexNode[tuple[Batch]] = negatives
+    table = wy.Parameter(np.arange(2.0 * ITEMS).reshape(ITEMS, 2), dims=(items, 2), name="table")
+    loss = table.index(typed).sum()
+    for size in (3, 8, 3):
+        users.set(np.arange(size) % USERS)
+        loss.zero_gradient()
+        value = loss.forward()
+        loss.backward()
+        rows = negatives.value
+        assert rows.shape == (size,) and value == table.value[rows].sum()
+        gradient = table.row_gradient
+        assert gradient is not None and sorted(gradient.rows) == sorted(rows)
+        np.testing.assert_array_equal(table.gradient[:, 0], np.bincount(rows, minlength=ITEMS))
+    gradient_node = wy.grad(wy.Parameter(np.ones((ITEMS, 2))).index(wy.random.index(ITEMS, (4,))).sum())
+    assert gradient_node[0].forward().sum() == 8.0
+
+
+def test_axes_are_typed() -> None:
+    assert_type(wy.random.index(10, (Batch(3), Items(2))), RandomIndex[tuple[Batch, Items]])
+    assert_type(wy.random.index(Items(10), (2, 2)), RandomIndex[tuple[Any, Any]])
+    assert wy.random.index(Items(10), (Batch,)).dims == (Batch(),)
+
+
+def test_what_is_drawn_twice_is_computed_once() -> None:
+    one, other = (drawn(weights=WEIGHTS) for _ in range(2))
+    schedule = Schedule([one, other])
+    assert schedule.representative[one] is schedule.representative[other]
+    assert schedule.representative[one] is one and STEP in schedule.leaves
+
+
+def test_draws_are_the_same_after_pickling() -> None:
+    node = drawn(reject=True, weights=WEIGHTS)
+    value = node.forward()
+    again = pickle.loads(pickle.dumps(node))
+    wy.random.set_step(11)
+    np.testing.assert_array_equal(again.forward(), value)
+
+
+def users(*values: int) -> Any:
+    return wy.IndexInput(np.array(values), name="users")
+
+
+PAIR = np.array([0, 1, 2]), np.array([0, 4])
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "arguments", "options"),
+    [
+        (ShapeError, r"table_size goes from 1 to 2\*\*32, and is not 0", (0, (3,)), {}),
+        (ShapeError, r"table_size goes from 1 to 2\*\*32", (2**32 + 1, (3,)), {}),
+        (ShapeError, r"an axis with a size, not Items\(\)", (Items(), (3,)), {}),
+        (ShapeError, "an axis has at least 0 elements, not -3", (5, (-3,)), {}),
+        (ValueError, r"weights\[1\] is -1", (2, (3,)), {"weights": [1, -1]}),
+        (ValueError, r"weights\[0\] is nan", (2, (3,)), {"weights": [np.nan, 1.0]}),
+        (ValueError, "all weights are 0", (2, (3,)), {"weights": [0.0, 0.0]}),
+        (ShapeError, r"weights has shape \(3,\); .*\(2,\)", (2, (3,)), {"weights": np.ones(3)}),
+        (DTypeError, "weights holds numbers", (2, (3,)), {"weights": ["a", "b"]}),
+        (ValueError, "known is given without rows", (5, (2,)), {"known": PAIR}),
+        (ValueError, "rows is given without known", (5, (2,)), {"rows": users(0, 1)}),
+        (DTypeError, "rows is an index node, as wy.IndexInput, not list", (5, (2,)), {"known": PAIR, "rows": [0, 1]}),
+        (DTypeError, r"known\.tocsr\(\).*not coo_array", (12, (2,)), {"known": MATRIX.tocoo(), "rows": users(0, 1)}),
+        (ShapeError, "known has 12 columns, and the table 5 rows", (5, (2,)), {"known": MATRIX, "rows": users(0, 1)}),
+        (ShapeError, r"a pair \(offsets, columns\), not 3", (5, (2,)), {"known": (1, 2, 3), "rows": users(0, 1)}),
+        (ShapeError, r"offsets of shape \(\)", (5, (2,)), {"known": (0, [1]), "rows": users(0, 1)}),
+        (ValueError, r"offsets\[2\] is 1 after 2", (5, (2,)), {"known": ([0, 2, 1], [1]), "rows": users(0, 1)}),
+        (ValueError, "number of columns, 2, not from 0 to 1", (5, (2,)), {"known": ([0, 1], [1, 2]), "rows": users(0)}),
+        (IndexOutOfRange, "holds 5 at position 1", (5, (2,)), {"known": ([0, 2], [1, 5]), "rows": users(0, 0)}),
+        (
+            IndexOutOfRange,
+            r"users \(2,\).* holds 2 at position \(1,\)",
+            (5, (2,)),
+            {"known": PAIR, "rows": users(0, 2)},
+        ),
+        (ShapeError, "random_index.*: 3 against 2", (5, (3,)), {"known": PAIR, "rows": users(0, 1)}),
+        (ShapeError, "rows has 1 axes, dims 2", (5, (2, 1)), {"known": PAIR, "rows": users(0, 1)}),
+    ],
+)
+def test_mistakes(error: Any, message: str, arguments: Any, options: dict[str, Any]) -> None:
+    with pytest.raises(error, match=message):
+        wy.random.index(*arguments, **options)
+
+
+def test_a_user_beyond_what_is_known_is_refused_where_users_are_set_and_where_they_are_computed() -> None:
+    given = users(0, 1)
+    node = wy.random.index(5, (2,), known=PAIR, rows=given)
+    with pytest.raises(IndexOutOfRange):
+        given.set([0, 2])
+    assert node.forward().shape == (2,)
+    computed = wy.Constant([[0.0, 0.0, 1.0]] * 2).argmax()
+    with pytest.raises(IndexOutOfRange, match=r"argmax.* holds 2"):
+        wy.random.index(5, (2,), known=PAIR, rows=computed).forward()
+
+
+def test_a_table_of_fewer_rows_is_refused_where_the_graph_is_built() -> None:
+    rows = wy.random.index(10, (4,))
+    table = wy.Parameter(np.ones((9, 2)), name="table")
+    for use in (
+        lambda: table.index(rows),
+        lambda: table.index(rows.reshape(2, 2)),
+        lambda: table.scatter_add(rows, np.ones((4, 2))),
+        lambda: wy.random.index(5, (4,), known=PAIR, rows=rows),
+    ):
+        with pytest.raises(IndexOutOfRange, match="holds values of 0 to 9, but"):
+            use()
+    assert wy.Parameter(np.ones((10, 2))).index(rows).forward().shape == (4, 2)

@@ -1,0 +1,128 @@
+"""Samples of the recurrent ops, with PyTorch's arithmetic and its gradients as what they should compute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.sampling import Sample, mask, normal
+from wyrm.ops.recurrent import LSTM, LSTMGradient, LSTMTape
+
+BATCH, TIME, HIDDEN = 2, 3, 2
+
+
+def _run(
+    projected: Any, weights: Any, hidden: Any, cell: Any, *resets: Any, coupled: bool = False
+) -> tuple[Any, list[Any]]:
+    """The tape as a tensor, and the cells before each step as tensors that keep their gradients."""
+    import torch
+
+    tape, before = [], []
+    for t in range(projected.shape[1]):
+        cell = cell.clone().requires_grad_()
+        cell.retain_grad()
+        before.append(cell)
+        for reset in resets:
+            keep = 1.0 - reset[:, t, None].to(cell.dtype)
+            hidden, cell = hidden * keep, cell * keep
+        sums = (projected[:, t] + hidden @ weights).chunk(3 if coupled else 4, dim=-1)
+        gates = [*map(torch.sigmoid, sums[:-2]), torch.tanh(sums[-2]), torch.sigmoid(sums[-1])]
+        forget = 1.0 - gates[0] if coupled else gates[1]
+        new_cell = forget * cell + gates[0] * gates[-2]
+        squashed = torch.tanh(new_cell)
+        tape.append(torch.stack([*gates, squashed, hidden, cell, gates[-1] * squashed, new_cell], 1))
+        hidden, cell = gates[-1] * squashed, new_cell
+    return torch.stack(tape, 1), before
+
+
+def lstm_tape(*operands: Any, coupled: bool = False) -> NDArray[Any]:
+    """What `LSTMTape` computes."""
+    import torch
+
+    result: NDArray[Any] = _run(*map(torch.tensor, operands), coupled=coupled)[0].detach().numpy()
+    return result
+
+
+def lstm_states(*operands: Any, coupled: bool = False) -> NDArray[Any]:
+    """What `LSTM` computes."""
+    return lstm_tape(*operands, coupled=coupled)[:, :, -2:]
+
+
+def lstm_gradient(*operands: Any, coupled: bool = False) -> NDArray[Any]:
+    """What `LSTMGradient` computes, the gradients by the states being the last operand but the mask."""
+    import torch
+
+    projected, weights, hidden, cell, by_states, *resets = map(torch.tensor, operands)
+    projected.requires_grad_()
+    tape, before = _run(projected, weights, hidden, cell, *resets, coupled=coupled)
+    (tape[:, :, -2:] * by_states).sum().backward()
+    batch, time, _ = projected.shape
+    by_sums = projected.grad.reshape(batch, time, 3 if coupled else 4, -1)
+    by_cells = torch.stack([step.grad for step in before], 1)
+    result: NDArray[Any] = torch.cat([by_sums, by_cells[:, :, None]], 2).numpy()
+    return result
+
+
+def _operands(gates: int) -> tuple[NDArray[Any], ...]:
+    state = normal(BATCH, HIDDEN), normal(BATCH, HIDDEN)
+    return normal(BATCH, TIME, gates * HIDDEN), normal(HIDDEN, gates * HIDDEN), *state
+
+
+def _gradient(*operands: Any, coupled: bool = False) -> LSTMGradient:
+    projected, weights, hidden, cell, by_states, *resets = operands
+    tape = LSTMTape(projected, weights, hidden, cell, *resets, coupled=coupled)
+    return LSTMGradient(tape, weights, by_states, *resets)
+
+
+def recurrent_samples() -> list[Sample]:
+    """Each op with and without a coupled forget gate and resets."""
+    samples = []
+    for gates, coupled, with_resets, kind in (
+        (4, False, False, ""),
+        (4, False, True, "-reset"),
+        (3, True, False, "-coupled"),
+        (3, True, True, "-coupled-reset"),
+    ):
+        operands = _operands(gates)
+        resets = (mask(BATCH, TIME),) if with_resets else ()
+        wrong = (operands[0], normal(HIDDEN + 1, gates * HIDDEN), *operands[2:], *resets)
+        by_states = normal(BATCH, TIME, 2, HIDDEN)
+
+        def tape(*nodes: Any, coupled: bool = coupled) -> LSTMTape:
+            return LSTMTape(*nodes, coupled=coupled)
+
+        def states(*nodes: Any, coupled: bool = coupled) -> LSTM:
+            return LSTM(*nodes, coupled=coupled)
+
+        def gradient(*nodes: Any, coupled: bool = coupled) -> LSTMGradient:
+            return _gradient(*nodes, coupled=coupled)
+
+        def with_gates(expected: Any, coupled: bool = coupled) -> Any:
+            return lambda *arrays: expected(*arrays, coupled=coupled)
+
+        for op, build, expected in ((LSTMTape, tape, lstm_tape), (LSTM, states, lstm_states)):
+            samples.append(
+                Sample(
+                    op,
+                    build,
+                    (*operands, *resets),
+                    with_gates(expected),
+                    name=f"{op.__name__}{kind}",
+                    empty=False,
+                    misfit=wrong,
+                )
+            )
+        samples.append(
+            Sample(
+                LSTMGradient,
+                gradient,
+                (*operands, by_states, *resets),
+                with_gates(lstm_gradient),
+                name=f"LSTMGradient{kind}",
+                empty=False,
+                misfit=(*operands, np.concatenate([by_states] * 2, axis=-1), *resets),
+            )
+        )
+    return samples

@@ -1,0 +1,5 @@
+"""The native engine: a schedule as generated source that numba compiles.
+
+`lower` puts nodes into loops, `kernels` and `updates` write them as text, `source` joins them to a program, `binding`
+gives them arrays, `cache` compiles them or finds them compiled, `training` runs them over data.
+"""

@@ -1,0 +1,87 @@
+"""The source text of the kernels of ops, with the functions and numbers that they use, to be compiled elsewhere."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from wyrm.errors import RegistrationError
+from wyrm.ops.product import multiply_into
+
+# Functions of ops that the runtime has in a faster form.
+_SUBSTITUTES: dict[Callable[..., Any], str] = {multiply_into: "multiply_into"}
+_MODULES = {"np": "numpy", "math": "math"}
+
+
+class Collection:
+    """Functions by the names that they have in one generated module."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._names: dict[Callable[..., Any], str] = {}
+        self._taken: dict[str, object] = {}
+
+    def add(self, function: Callable[..., Any], wanted: str) -> str:
+        """Take in a function, and what it uses, once; returns its name here.
+
+        `RegistrationError` where its text cannot be read, or it uses what compiled code cannot.
+        """
+        if function in _SUBSTITUTES:
+            return _SUBSTITUTES[function]
+        if function in self._names:
+            return self._names[function]
+        assert isinstance(function, FunctionType)
+        try:
+            text = textwrap.dedent(inspect.getsource(function))
+        except OSError:
+            raise RegistrationError(
+                f"the kernel {wanted} cannot be compiled: its source is not in a file; define the op in a file or a "
+                f"notebook"
+            ) from None
+        name = self._names[function] = self._free(wanted, function)
+        text = text[re.search(r"^def ", text, re.MULTILINE).start() :]  # type: ignore[union-attr]  # it is a function
+        text = re.sub(rf"^def {function.__name__}\b", f"def {name}", text)
+        for used in sorted(_globals_of(function)):
+            text = self._resolve(function, used, text, wanted)
+        self.texts.append(f"@kernel\n{text.rstrip()}\n")
+        return name
+
+    def _resolve(self, function: FunctionType, used: str, text: str, wanted: str) -> str:
+        if used not in function.__globals__:
+            return text
+        value = function.__globals__[used]
+        if isinstance(value, ModuleType) and _MODULES.get(used) == value.__name__:
+            return text
+        if isinstance(value, FunctionType):
+            return re.sub(rf"\b{used}\b", self.add(value, value.__name__), text)
+        if isinstance(value, bool | int | float | np.generic | tuple):
+            if self._taken.get(used, value) is not value:
+                free = self._free(used, value)
+                self.texts.append(f"{free} = {value!r}\n")
+                return re.sub(rf"\b{used}\b", free, text)
+            if used not in self._taken:
+                self._taken[used] = value
+                self.texts.append(f"{used} = {value!r}\n")
+            return text
+        raise RegistrationError(
+            f"the kernel {wanted} uses {used}, a {type(value).__name__}; it may use np, math, functions like itself "
+            f"and numbers"
+        )
+
+    def _free(self, wanted: str, owner: object) -> str:
+        name, count = wanted, 1
+        while name in self._taken:
+            count += 1
+            name = f"{wanted}_{count}"
+        self._taken[name] = owner
+        return name
+
+
+def _globals_of(function: FunctionType) -> set[str]:
+    return set(inspect.getclosurevars(function).globals)

@@ -1,0 +1,35 @@
+"""A graph with the ops that are made of simpler ones taken apart, to be fused with what is around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from wyrm.node.base import BaseNode, made_at
+from wyrm.node.storage import is_leaf
+from wyrm.node.traversal import topological_order
+
+
+def expand(outputs: Sequence[BaseNode[Any, Any]]) -> dict[BaseNode[Any, Any], BaseNode[Any, Any]]:
+    """For every node that the outputs need, the node that stands for it."""
+    standing: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
+    _expand(outputs, standing)
+    return standing
+
+
+def _expand(outputs: Sequence[BaseNode[Any, Any]], standing: dict[BaseNode[Any, Any], BaseNode[Any, Any]]) -> None:
+    for node in topological_order(outputs):
+        if node in standing:
+            continue
+        same = all(standing[parent] is parent for parent in node.parents)
+        with made_at(node.site):
+            if is_leaf(node) or same:
+                copy = node
+            else:
+                parents = tuple(standing[parent] for parent in node.parents)
+                copy = type(node).rebuild(parents, node.attribute_values(), node.name)
+            simpler = copy.composed()
+            if simpler is not None:
+                _expand([simpler], standing)
+                copy = standing[simpler]
+        standing[node] = standing[copy] = copy

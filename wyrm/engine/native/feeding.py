@@ -1,0 +1,114 @@
+"""Data for a program: columns, checked before any parameter moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, ShapeError
+from wyrm.node.base import BaseNode, describe, label
+from wyrm.node.leaves import Input
+from wyrm.node.storage import stored
+from wyrm.types.dims import axis_size
+
+Leaf = BaseNode[Any, Any]
+
+
+class _Writable:
+    """The memory of an array that may be read-only, for compiled code that only reads it."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.owner = array
+        self.__array_interface__ = array.__array_interface__ | {"data": (array.ctypes.data, False)}
+
+
+def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, NDArray[Any]]:
+    """What was given for the inputs, as arrays of their dtypes; those that hold data already may be left out."""
+    if not isinstance(feed, Mapping):
+        raise TypeError(f"a program takes a dict of input nodes and arrays, as in {{x: X}}, not {type(feed).__name__}")
+    for key in feed:
+        if not isinstance(key, BaseNode):
+            raise TypeError(f"the keys are the input nodes themselves, as in {{x: X}}, not {key!r}")
+        if key not in inputs:
+            known = ", ".join(map(label, inputs)) or "none"
+            raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}")
+    for leaf in inputs:
+        if leaf not in feed and stored(leaf).array is None:
+            raise ShapeError(f"{describe(leaf)} is missing: give it an array, as in {{{label(leaf)}: array}}")
+    return {leaf: _converted(leaf, feed[leaf]) for leaf in inputs if leaf in feed}
+
+
+def _converted(leaf: Leaf, value: object) -> NDArray[Any]:
+    array = np.asarray(value)
+    if array.size == 0 and not isinstance(value, np.ndarray):
+        array = array.astype(leaf.dtype)
+    wanted = {"i": "iu", "b": "b", "f": "fiub"}[leaf.dtype.kind]
+    if array.dtype.kind not in wanted:
+        remedy = {"i": "integers", "b": "a mask", "f": "numbers"}[leaf.dtype.kind]
+        raise DTypeError(f"{describe(leaf)} takes {remedy}, the data is {array.dtype}")
+    return np.ascontiguousarray(array, leaf.dtype).reshape(array.shape)
+
+
+def check_values(leaf: Leaf, array: NDArray[Any], row: str) -> None:
+    """`IndexOutOfRange` or `NotFinite`, naming the column and the row, for a value that the leaf does not take."""
+    if leaf.dtype.kind == "i":
+        for user, size in list((stored(leaf).limits or {}).items()):
+            if array.size and not (int(array.min()) >= 0 and int(array.max()) < size):
+                where = tuple(int(i) for i in np.argwhere((array < 0) | (array >= size))[0])
+                raise IndexOutOfRange(
+                    f"column {label(leaf)} holds {int(array[where])} in {row} {_position(where)}, but {user.op_name()} "
+                    f"at {user.site} takes 0 to {size - 1}; no parameter has moved"
+                )
+    elif leaf.dtype.kind == "f" and isinstance(leaf, Input) and leaf._finite and not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise NotFinite(
+            f"column {label(leaf)} holds {array[where]} in {row} {_position(where)}; clean the data, or declare the "
+            f"input with finite=False; no parameter has moved"
+        )
+
+
+def _position(where: tuple[int, ...]) -> str:
+    if not where:
+        return "0"
+    return f"{where[0]:,}" + (f", position {where[1:]}" if len(where) > 1 else "")
+
+
+def columns(feed: object, inputs: Sequence[Leaf]) -> tuple[dict[Leaf, NDArray[Any]], int, bool]:
+    """The columns of a data set, checked; how many rows they have; whether the inputs take one row at a time.
+
+    A column has a leading axis of rows. An input either has the axis of the batch first, or none: then it takes a row.
+    """
+    given = given_inputs(feed, inputs)
+    if not given:
+        raise ShapeError("an epoch goes through columns of data, and none was given")
+    lengths: dict[Leaf, int] = {}
+    singly: dict[Leaf, bool] = {}
+    for leaf, array in given.items():
+        extra = array.ndim - len(leaf.dims)
+        if array.ndim == 0 or extra not in (0, 1):
+            raise ShapeError(f"{describe(leaf)} takes a column of rows, the data has shape {array.shape}")
+        lengths[leaf], singly[leaf] = len(array), extra == 1
+        for axis, size in zip(leaf.dims[1 - extra :], array.shape[1:], strict=True):
+            if axis_size(axis) not in (None, size):
+                raise ShapeError(f"{describe(leaf)} has an axis {axis!r}, the data has {size} there: {array.shape}")
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{label(leaf)} has {length:,} rows" for leaf, length in lengths.items())
+        raise ShapeError(f"the columns have different lengths: {found}")
+    if len(set(singly.values())) > 1:
+        names = ", ".join(label(leaf) for leaf, single in singly.items() if single)
+        raise ShapeError(f"some inputs have an axis for the batch and some do not ({names}); give all of them one")
+    for leaf, array in given.items():
+        check_values(leaf, array, "row")
+    count = next(iter(lengths.values()))
+    if count == 0:
+        raise ShapeError("the columns have no rows, so there is nothing to train on")
+    return given, count, next(iter(singly.values()))
+
+
+def as_column(array: NDArray[Any]) -> NDArray[Any]:
+    """A column with rows and one more axis, in memory that compiled code takes for writable."""
+    flat = array.reshape(len(array), array.size // max(1, len(array)))
+    return flat if flat.flags.writeable else np.asarray(_Writable(flat))

@@ -1,0 +1,340 @@
+"""The text of the functions that do the work: one for each top-level item of the tree of loops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from wyrm.engine.native.expressions import float_type, formula_lines, number, scalar_type
+from wyrm.engine.native.loops import (
+    Block,
+    Fold,
+    Item,
+    Loop,
+    Reference,
+    Slot,
+    Statement,
+    Straight,
+    Value,
+    loop_index,
+)
+from wyrm.engine.native.lower import Lowering
+from wyrm.node.base import format_dims
+from wyrm.node.index_leaves import IndexConstant
+from wyrm.node.leaves import Constant
+from wyrm.node.storage import bound_array
+from wyrm.types.dims import Axis, Dim
+
+_TOKEN = re.compile(r"<(\d+)>")
+_VARIABLE = re.compile(r"\bi(\d+)\b")
+FLOAT64 = np.dtype(np.float64)
+
+
+@dataclass(eq=False)
+class Extent:
+    """The number of elements along an axis, an argument of the functions that loop over it."""
+
+    name: str
+    axis: Axis
+
+
+@dataclass
+class Kernel:
+    """A function: its text, and the slots and extents that it is called with."""
+
+    name: str
+    text: str
+    arguments: list[Slot | Extent]
+    written: set[Slot] = field(default_factory=set)
+
+
+class Writer:
+    """Writes the functions of one program."""
+
+    def __init__(self, lowering: Lowering) -> None:
+        self.lowering = lowering
+        self._extents: dict[Any, Extent] = {}
+
+    def extent(self, axis: Axis) -> Extent:
+        """The argument for the size of an axis."""
+        if axis not in self._extents:
+            name = f"n_{type(axis).__name__.lower()}" if isinstance(axis, Dim) else f"n_{axis}"
+            self._extents[axis] = Extent(self.lowering.name(name), axis)
+        return self._extents[axis]
+
+    def kernels(self, items: Sequence[Loop | Straight]) -> list[Kernel]:
+        """The functions that do what each top-level loop, or sequence of scalars, does."""
+        functions = [_Function(self, item) for item in items]
+        for function in functions:
+            function.prepare()
+        # Which values have to be kept in arrays is known only when all expressions are.
+        return [function.write() for function in functions]
+
+
+class _Function:
+    """The text of one function, made in two passes: expressions first, for they move what they read out of loops."""
+
+    def __init__(self, writer: Writer, item: Loop | Straight) -> None:
+        self.writer, self.item = writer, item
+        self.lowering = writer.lowering
+        self.arguments: dict[Slot | Extent, None] = {}
+        self.written: set[Slot] = set()
+        self.before: dict[Item, list[str]] = {}
+        self.lines_of: dict[Item, list[str]] = {}
+        self.loaded: dict[tuple[Item, str, bool], str] = {}
+        # What the statement that is being written reads first.
+        self.pending: list[str] = []
+        self.totals: dict[Value, str] = {}
+        self._count = 0
+
+    def prepare(self) -> None:
+        """Write the expressions."""
+        item = self.item
+        if isinstance(item, Loop):
+            over = type(item.axis).__name__.lower() if isinstance(item.axis, Dim) else str(item.axis)
+            self.name = self.lowering.name(f"loop_over_{over}")
+            self._prepare(item, [item])
+        else:
+            self.name = self.lowering.name("scalars")
+            self.before[item] = [f"{self.use(slot, True)}[...] = 0" for slot in item.fills]
+            self._prepare(item, [])
+
+    def write(self) -> Kernel:
+        """Write the function."""
+        body: list[str] = []
+        if isinstance(self.item, Loop):
+            self._loop(self.item, 0, body, "    ")
+        else:
+            body += [f"    {line}" for line in self.before[self.item]]
+            for item in self.item.items:
+                assert isinstance(item, Statement)
+                body += [f"    {line}" for line in self._final(item)]
+        arguments = list(self.arguments)
+        header = f"def {self.name}({', '.join(argument.name for argument in arguments)}):"
+        return Kernel(self.name, "\n".join([header, *body]) + "\n", arguments, self.written)
+
+    # --- names ----------------------------------------------------------------------------------------------------
+
+    def use(self, slot: Slot | Extent, written: bool = False) -> str:
+        """The name of an argument, which the function is given from now on."""
+        self.arguments[slot] = None
+        if written and isinstance(slot, Slot):
+            self.written.add(slot)
+        return slot.name
+
+    def temporary(self) -> str:
+        self._count += 1
+        return f"t{self._count}_"
+
+    def variable(self, value: Value) -> str:
+        return f"{value.slot.name}_"
+
+    # --- first pass: expressions ----------------------------------------------------------------------------------
+
+    def _prepare(self, block: Block, path: list[Block]) -> None:
+        if isinstance(block, Loop):
+            lines = self.before.setdefault(block, [])
+            for slot in block.fills:
+                lines.append(f"{self.use(slot, True)}[...] = 0")
+            for fold in block.starts:
+                lines.append(self._start(fold))
+        for item in block.items:
+            if isinstance(item, Loop):
+                self._prepare(item, [*path, item])
+            elif isinstance(item, Statement):
+                lines = self._statement(item, path)
+                self.lines_of[item] = [*self.pending, *lines]
+                self.pending = []
+
+    def _start(self, fold: Fold) -> str:
+        node = fold.value.node
+        assert node.fold is not None
+        if fold.kept is not None:
+            target = f"{self.use(fold.value.slot, True)}[{', '.join(fold.kept)}]"
+            return f"{target} = {number(node.fold.start, node.dtype)}"
+        self.totals[fold.value] = f"{fold.value.slot.name}_total_"
+        return f"{self.totals[fold.value]} = {number(node.fold.start, self._total_type(fold))}"
+
+    def _total_type(self, fold: Fold) -> np.dtype[Any]:
+        """Totals over a whole array are kept in float64: many float32 numbers of one sign lose digits."""
+        return FLOAT64 if fold.outermost and fold.value.node.fold.start == 0.0 else fold.value.node.dtype  # type: ignore[union-attr]  # a fold
+
+    def render(self, reference: Reference, path: list[Block]) -> tuple[str, int]:
+        """The text of an element, read outside of the loops that it does not depend on; and how deep it is known."""
+        target = reference.target
+        depth_here = len(path)
+        if isinstance(target, Value) and target.register and self._in_scope(target, path):
+            text, depth = self.variable(target), depth_here
+        else:
+            slot = target.slot if isinstance(target, Value) else target
+            if isinstance(target, Value):
+                target.stored = True
+            literal = _literal(slot)
+            if literal is not None:
+                return self._cast(literal, reference), 0
+            entries, depth = [], 0
+            for entry in reference.index:
+                entry, deep = self._index(entry, path)
+                entries.append(entry)
+                depth = max(depth, deep)
+            text = f"{self.use(slot)}[{', '.join(entries) or '()'}]"
+            text = self._load(text, slot, path, depth)
+        return self._cast(text, reference), depth
+
+    @staticmethod
+    def _cast(text: str, reference: Reference) -> str:
+        for dtype in reversed(reference.casts):
+            text = f"{scalar_type(dtype)}({text})"
+        return text
+
+    def _index(self, entry: str, path: list[Block]) -> tuple[str, int]:
+        depth = max((int(found) + 1 for found in _VARIABLE.findall(entry)), default=0)
+
+        def integer(match: re.Match[str]) -> str:
+            nonlocal depth
+            text, deep = self.render(self.lowering.references[int(match[1])], path)
+            depth = max(depth, deep)
+            return text
+
+        return _TOKEN.sub(integer, entry), depth
+
+    def _load(self, text: str, slot: Slot, path: list[Block], depth: int) -> str:
+        """A variable for an element, read where all that its index depends on is known."""
+        here = path[-1] if path else self.item
+        key = path[depth] if depth < len(path) else here, text, depth == len(path)
+        if key not in self.loaded:
+            self.loaded[key] = f"{slot.name}_{len(self.loaded)}_"
+            lines = self.pending if path and depth == len(path) else self.before.setdefault(key[0], [])
+            lines.append(f"{self.loaded[key]} = {text}")
+        return self.loaded[key]
+
+    def _in_scope(self, value: Value, path: list[Block]) -> bool:
+        """Whether the variable of a value exists in the blocks of `path`."""
+        loops, here = value.chain[:-1], [*path] or [self.item]
+        return bool(loops) and list(loops) == list(here[: len(loops)])
+
+    def _statement(self, statement: Statement, path: list[Block]) -> list[str]:
+        node, value = statement.node, statement.value
+        assert node is not None
+        operands = [self.render(operand, path)[0] for operand in statement.operands]
+        comment = _comment(f"{node.op_name()} {format_dims(node.dims)}")
+        if statement.kind == "rows":
+            return self._add_to_rows(statement, operands, path)
+        assert value is not None
+        if statement.kind == "write":
+            place = ", ".join(self._index(entry, path)[0] for entry in statement.place) or "()"
+            return [f"{self.use(value.slot, True)}[{place}] {'+=' if statement.adds else '='} {operands[0]}{comment}"]
+        if statement.kind == "fold":
+            return self._fold(statement, operands, comment)
+        if statement.kind == "copy":
+            return [f"{self.variable(value)} = {operands[0]}{comment}"]
+        assert node.formula is not None
+        dtype = float_type(node)
+        lines, text = formula_lines(
+            node.formula, operands, lambda name: number(getattr(node, name), dtype), dtype, self.temporary
+        )
+        return [*lines, f"{self.variable(value)} = {text}{comment}"]
+
+    def _fold(self, statement: Statement, operands: list[str], comment: str) -> list[str]:
+        value = statement.value
+        assert value is not None and value.node.fold is not None
+        rule, dtype = value.node.fold, value.node.dtype
+        if value.chain[-1] is statement:  # of one element each
+            lines, text = self._formula(rule.step, operands, dtype, number(rule.start, dtype), "")
+            more, text = self._finish(value, f"({text})", number(1.0, dtype))
+            return [*lines, *more, f"{self.variable(value)} = {text}{comment}"]
+        total = f"{self.use(value.slot, True)}[{', '.join(statement.place)}]" if statement.place else self.totals[value]
+        lines, text = self._formula(rule.step, operands, dtype, total, "")
+        return [*lines, f"{total} = {text}{comment}"]
+
+    def _formula(
+        self, formula: str, operands: list[str], dtype: np.dtype[Any], total: str, count: str
+    ) -> tuple[list[str], str]:
+        return formula_lines(formula, operands, {"total": total, "count": count}.__getitem__, dtype, self.temporary)
+
+    def _finish(self, value: Value, total: str, count: str) -> tuple[list[str], str]:
+        rule = value.node.fold
+        assert rule is not None
+        if not rule.finish:
+            return [], total
+        return self._formula(rule.finish, [], value.node.dtype, total, count)
+
+    def _add_to_rows(self, statement: Statement, operands: list[str], path: list[Block]) -> list[str]:
+        rows = statement.rows
+        assert rows is not None
+        slots, table, sums, count = (self.use(s, True) for s in (rows.slots, rows.rows, rows.sums, rows.count))
+        depth = self._index(statement.place[0], path)[1]
+        claim = f"claim({operands[1]}, {slots}, {table}, {count}, {sums})"
+        lines: list[str] = []
+        block: Item = path[depth] if depth < len(path) else statement
+        key = block, claim, False
+        if key not in self.loaded:
+            self.loaded[key] = f"{table}_{len(self.loaded)}_"
+            before = lines if block is statement else self.before.setdefault(block, [])
+            before.append(f"{self.loaded[key]} = {claim}")
+        index = [self.loaded[key], *(self._index(entry, path)[0] for entry in statement.place[1:])]
+        comment = _comment(f"into the gradient of {rows.parameter.name or 'a table'}")
+        return [*lines, f"{sums}[{', '.join(index)}] += {operands[0]}{comment}"]
+
+    # --- second pass: text ----------------------------------------------------------------------------------------
+
+    def _loop(self, loop: Loop, depth: int, body: list[str], indent: str) -> None:
+        body += [indent + line for line in self.before.get(loop, [])]
+        body.append(f"{indent}for i{depth} in range({self.use(self.writer.extent(loop.axis))}):")
+        inner = indent + "    "
+        for item in loop.items:
+            if isinstance(item, Loop):
+                self._loop(item, depth + 1, body, inner)
+            elif isinstance(item, Statement):
+                body += [inner + line for line in self._final(item)]
+        for fold in loop.starts:
+            body += [indent + line for line in self._end(fold)]
+
+    def _final(self, statement: Statement) -> list[str]:
+        value = statement.value
+        store = value is not None and value.register and value.chain[-1] is statement and value.stored
+        return [*self.lines_of[statement], *([self._store(value)] if store and value is not None else [])]
+
+    def _store(self, value: Value) -> str:
+        index = ", ".join(loop_index(value.slot.dims)) or "()"
+        return f"{self.use(value.slot, True)}[{index}] = {self.variable(value)}"
+
+    def _end(self, fold: Fold) -> list[str]:
+        value, node = fold.value, fold.value.node
+        assert node.fold is not None
+        extents = " * ".join(self.use(self.writer.extent(axis)) for axis in fold.reduced)
+        count = f"{scalar_type(node.dtype)}({extents})"
+        if fold.kept is None:
+            lines, text = self._finish(value, self.totals[value], count)
+            if self._total_type(fold) != node.dtype:
+                text = f"{scalar_type(node.dtype)}({text})"
+            comment = _comment(f"{node.op_name()} {format_dims(node.dims)}")
+            lines = [*lines, f"{self.variable(value)} = {text}{comment}"]
+            return [*lines, self._store(value)] if value.stored else lines
+        if not node.fold.finish:
+            return []
+        name, lines = self.use(value.slot, True), list[str]()
+        index = [f"j{position}" if entry == ":" else entry for position, entry in enumerate(fold.kept)]
+        for position, entry in enumerate(fold.kept):
+            if entry == ":":
+                lines.append(f"{'    ' * len(lines)}for j{position} in range({name}.shape[{position}]):")
+        element = f"{name}[{', '.join(index)}]"
+        more, text = self._finish(value, element, count)
+        return [*lines, *(f"{'    ' * len(lines)}{line}" for line in [*more, f"{element} = {text}"])]
+
+
+def _comment(text: str) -> str:
+    """A comment: one line of printable characters, whatever users have named things."""
+    return "  # " + re.sub(r"[^\x20-\x7e]", " ", text)
+
+
+def _literal(slot: Slot) -> str | None:
+    """The text of a constant scalar."""
+    if not isinstance(slot.leaf, Constant | IndexConstant) or slot.dims:
+        return None
+    value = bound_array(slot.leaf).item()
+    return number(value, slot.dtype) if slot.dtype.kind == "f" else repr(value)

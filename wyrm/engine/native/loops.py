@@ -1,0 +1,162 @@
+"""The tree of loops that a schedule becomes, and the arrays that they read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from wyrm.node.base import BaseNode
+from wyrm.types.dims import Axis, Dims, axis_size
+
+
+@dataclass(eq=False)
+class Slot:
+    """An array that generated code works on: a leaf's, a view of another slot by `view`, or else a buffer.
+
+    `fixed` is a node whose value depends on sizes alone and is computed when these are bound.
+    """
+
+    name: str
+    dims: Dims
+    dtype: np.dtype[Any]
+    leaf: BaseNode[Any, Any] | None = None
+    base: Slot | None = None
+    view: BaseNode[Any, Any] | None = None
+    fixed: BaseNode[Any, Any] | None = None
+
+    @property
+    def root(self) -> Slot:
+        """The slot whose memory this one shows."""
+        return self if self.base is None else self.base.root
+
+
+@dataclass(eq=False)
+class Value:
+    """A computed node: a variable within the loops of `chain`, and an array where anything else reads it.
+
+    `chain` leads from the root to the item after which the value is complete; `domain` has the positions of the axes
+    that are looped over, those of size 1 left out.
+    """
+
+    node: BaseNode[Any, Any]
+    slot: Slot
+    chain: list[Item]
+    domain: tuple[int, ...]
+    register: bool
+    stored: bool = False
+
+
+@dataclass(eq=False)
+class Reference:
+    """An element that an expression reads: of an array or of a computed value.
+
+    An index is text in which `<k>` stands for the integer that reference k reads. `casts` are applied to the element.
+    """
+
+    target: Slot | Value
+    index: tuple[str, ...]
+    casts: tuple[np.dtype[Any], ...] = ()
+    # The value that a view of its array stands for, which has to be complete.
+    whole: Value | None = None
+
+
+@dataclass(eq=False)
+class Item:
+    """A part of a block of code, at `position` in it."""
+
+    position: int = -1
+
+
+@dataclass(eq=False)
+class Statement(Item):
+    """One element of a node: computed, folded into a total, written to a place, or added to a row's sum."""
+
+    node: BaseNode[Any, Any] | None = None
+    kind: str = "element"
+    operands: list[Reference] = field(default_factory=list)
+    value: Value | None = None
+    place: tuple[str, ...] = ()
+    adds: bool = False
+    rows: RowSums | None = None
+
+
+@dataclass(eq=False)
+class Block(Item):
+    """Items in order; at the root one without an axis holds what is computed once."""
+
+    items: list[Item] = field(default_factory=list)
+
+    def append(self, item: Item) -> None:
+        """Put an item at the end."""
+        item.position = len(self.items)
+        self.items.append(item)
+
+
+@dataclass(eq=False)
+class Loop(Block):
+    """A loop over one axis; `starts` and `ends` are the folds that it accumulates, `fills` arrays to set to zero."""
+
+    axis: Axis = 0
+    starts: list[Fold] = field(default_factory=list)
+    fills: list[Slot] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Straight(Block):
+    """Scalars that are computed one after another, outside any loop."""
+
+    fills: list[Slot] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Fold:
+    """A total that a loop accumulates: a variable, or the part of an array that `kept` indexes."""
+
+    value: Value
+    reduced: list[Axis]
+    kept: tuple[str, ...] | None  # None for a variable
+    outermost: bool
+
+
+@dataclass(eq=False)
+class Call(Item):
+    """A node computed by its own kernel, or, without one, by `evaluate`."""
+
+    node: BaseNode[Any, Any] = None  # type: ignore[assignment]  # always given; a default follows that of the base
+    operands: list[Slot] = field(default_factory=list)
+    out: Slot = None  # type: ignore[assignment]  # as above
+
+
+@dataclass(eq=False)
+class RowSums:
+    """The row-sparse gradient of one parameter: the rows touched in a step and the sum of what each was given.
+
+    `slots[row]` is where a row was put, true where `rows` there names it; `count` is how many there are.
+    """
+
+    parameter: BaseNode[Any, Any]
+    slots: Slot
+    rows: Slot
+    sums: Slot
+    count: Slot
+    # The index nodes that name rows: what they can name together bounds the number of rows.
+    indices: list[BaseNode[Any, Any]]
+
+
+def loop_axes(dims: Dims) -> tuple[int, ...]:
+    """The positions of the axes that need a loop."""
+    return tuple(i for i, axis in enumerate(dims) if axis_size(axis) != 1)
+
+
+def loop_index(dims: Dims) -> tuple[str, ...]:
+    """The index of an element under one loop for each axis that needs one: `i0`, `i1`, ..."""
+    depth = iter(range(len(dims)))
+    return tuple("0" if axis_size(axis) == 1 else f"i{next(depth)}" for axis in dims)
+
+
+def is_aligned(index: Sequence[str], domain: Sequence[int], depth: int) -> bool:
+    """Whether an element is read at the loop variable of this depth."""
+    return depth < len(domain) and index[domain[depth]] == f"i{depth}"

@@ -1,0 +1,377 @@
+"""From nodes to loops: which nodes are computed in which loop, and which values have to be kept in arrays.
+
+A node goes into the last loop over its axes that does not come before what it reads. What it reads at the position
+where a loop stands may be computed in that loop; what it reads elsewhere, or needs whole, must be complete before.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wyrm.engine.native.loops import (
+    Block,
+    Call,
+    Fold,
+    Item,
+    Loop,
+    Reference,
+    RowSums,
+    Slot,
+    Statement,
+    Straight,
+    Value,
+    is_aligned,
+    loop_axes,
+    loop_index,
+)
+from wyrm.node.base import BaseNode, label
+from wyrm.node.loops import At
+from wyrm.node.storage import is_leaf
+from wyrm.ops.comparison import StopGradient
+from wyrm.ops.shape import IndexReshape, Rearrangement, Reshape, WithSizes, aligned_index
+from wyrm.ops.slicing import IndexSlice
+from wyrm.schedule.schedule import Schedule
+from wyrm.types.dims import Dims, broadcast
+
+Dependency = tuple[Value, tuple[str, ...] | None]
+_TOKEN = re.compile(r"<(\d+)>")
+_VIEWS = (Rearrangement, IndexReshape, IndexSlice, StopGradient)
+_KEEPS_LAYOUT = (Reshape, IndexReshape, WithSizes, StopGradient)
+
+
+# What generated code calls its own; names of loop variables are kept free by their form.
+_RESERVED = frozenset(
+    [
+        "first", "count", "batch", "step", "order", "totals", "hyper", "k", "run", "np", "math", "abs", "bool", "range",
+        "claim", "entry", "kept", "kept_kernel", "kernel", "load", "loops", "multiply_into",
+    ]
+)  # fmt: skip
+
+
+def identifier(name: str) -> str:
+    """A part of a Python identifier made of any text, so that what users name is never code.
+
+    It does not end with an underscore, as the variables of generated code do.
+    """
+    return re.sub(r"\W", "_", name, flags=re.ASCII)[:24].rstrip("_")
+
+
+class Lowering:
+    """The loops that compute a schedule, and the sums of row-sparse gradients beside it.
+
+    `rows` gives for a parameter the pairs of gradient and index nodes, all of the schedule, that touch its rows.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        outputs: Sequence[BaseNode[Any, Any]],
+        rows: dict[BaseNode[Any, Any], list[tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]],
+    ) -> None:
+        self.schedule = schedule
+        self.root = Block()
+        # What depends on leaves alone: calls before anything else, and scalars.
+        self.early: list[Call] = []
+        self.root.append(Straight())
+        self.values: dict[BaseNode[Any, Any], Value] = {}
+        self.slots: dict[BaseNode[Any, Any], Slot] = {}
+        self.references: list[Reference] = []
+        self._names: set[str] = set()
+        self._views: dict[BaseNode[Any, Any], Slot] = {}
+        self._copies: dict[BaseNode[Any, Any], Value] = {}
+        for node in schedule.nodes:
+            self._lower(node)
+        self.outputs = [self.array(schedule.representative[output], views=True) for output in outputs]
+        self.rows = [self._sum_rows(parameter, pairs) for parameter, pairs in rows.items()]
+
+    # --- names and arrays -----------------------------------------------------------------------------------------
+
+    def name(self, text: str) -> str:
+        """A name that nothing else in the program has."""
+        base = identifier(text) or "value"
+        if base[0].isdigit() or keyword.iskeyword(base) or base in _RESERVED or re.fullmatch(r"[ij]\d+", base):
+            base = f"the_{base}"
+        name, count = base, 1
+        while name in self._names:
+            count += 1
+            name = f"{base}_{count}"
+        self._names.add(name)
+        return name
+
+    def _slot(self, node: BaseNode[Any, Any], **more: Any) -> Slot:
+        return Slot(self.name(label(node)), node.dims, node.dtype, **more)
+
+    def leaf(self, node: BaseNode[Any, Any]) -> Slot:
+        """The array of a leaf, or of a node that only sizes determine."""
+        slot = self.slots.get(node)
+        if slot is None:
+            slot = self.slots[node] = self._slot(node, **{"leaf" if is_leaf(node) else "fixed": node})
+        return slot
+
+    def array(self, node: BaseNode[Any, Any], views: bool = False) -> Slot:
+        """An array that holds the value of a node, in row-major order unless `views` of any strides will do."""
+        if is_leaf(node) or node.shape_only:
+            return self.leaf(node)
+        if node in self.values:
+            value = self.values[node]
+            value.stored = True
+            return value.slot
+        parent = self._parent(node)
+        same = node.dtype == parent.dtype
+        if same and isinstance(node, _VIEWS) and (views or isinstance(node, _KEEPS_LAYOUT)):
+            if node not in self._views:
+                base = self.array(parent, views=views and not isinstance(node, Reshape | IndexReshape))
+                self._views[node] = self._slot(node, base=base, view=node)
+            return self._views[node]
+        if node not in self._copies:
+            self._copies[node] = self._element(node, [self.read(node, loop_index(node.dims))], "copy")
+        self._copies[node].stored = True
+        return self._copies[node].slot
+
+    def producer(self, slot: Slot) -> Value | None:
+        """The value that is computed into the memory of a slot."""
+        root = slot.root
+        for values in (self.values, self._copies):
+            for value in values.values():
+                if value.slot is root:
+                    return value
+        return None
+
+    def _parent(self, node: BaseNode[Any, Any], position: int = 0) -> BaseNode[Any, Any]:
+        return self.schedule.representative[node.parents[position]]
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def read(self, node: BaseNode[Any, Any], index: Sequence[str]) -> Reference:
+        """The element of a node at an index, followed through views to where it is computed or kept."""
+        at, casts = tuple(index), list[np.dtype[Any]]()
+        while True:
+            if is_leaf(node) or node.shape_only:
+                return Reference(self.leaf(node), at, tuple(casts))
+            if node in self.values:
+                return Reference(self.values[node], at, tuple(casts))
+            entries = node.reads(at)
+            if entries is None:
+                slot = self.array(node, views=True)
+                return Reference(slot, at, tuple(casts), whole=self.producer(slot))
+            at = tuple(self._entry(node, entry) for entry in entries)
+            parent = self._parent(node)
+            if parent.dtype != node.dtype:
+                casts.append(node.dtype)
+            node = parent
+
+    def _entry(self, node: BaseNode[Any, Any], entry: str | At) -> str:
+        if isinstance(entry, str):
+            return entry
+        index = tuple(self._entry(node, part) for part in entry.position)
+        self.references.append(self.read(self._parent(node, entry.parent), index))
+        return f"<{len(self.references) - 1}>"
+
+    def dependencies(self, references: Iterable[Reference]) -> list[Dependency]:
+        """The computed values that references read, those in their indices too, and where; None for all of one."""
+        found: list[Dependency] = []
+        stack = list(references)
+        while stack:
+            reference = stack.pop()
+            if isinstance(reference.target, Value):
+                found.append((reference.target, reference.index))
+            elif reference.whole is not None:
+                found.append((reference.whole, None))
+            for entry in reference.index:
+                stack += [self.references[int(number)] for number in _TOKEN.findall(entry)]
+        return found
+
+    # --- placing --------------------------------------------------------------------------------------------------
+
+    def _earliest(self, path: Sequence[Item], block: Block, needed: Iterable[Dependency], scalar: bool) -> int:
+        """The first position in a block where what is needed is there."""
+        depth, first = len(path), 0
+        for value, index in needed:
+            chain = value.chain
+            if depth >= len(chain) or list(chain[:depth]) != list(path):
+                continue
+            item = chain[depth]
+            inside = depth < len(chain) - 1 and index is not None
+            if inside and isinstance(item, Loop):
+                inside = index is not None and is_aligned(index, value.domain, depth)
+            elif inside:
+                inside = scalar
+            first = max(first, item.position + (0 if inside else 1))
+        return first
+
+    def _loops(self, dims: Dims, needed: list[Dependency]) -> list[Loop]:
+        """The loops, one in another, over the axes of `dims` in which what is needed can be read."""
+        path: list[Loop] = []
+        block: Block = self.root
+        for position in loop_axes(dims):
+            axis = dims[position]
+            first = self._earliest(path, block, needed, scalar=False)
+            fitting = [i for i in block.items[first:] if isinstance(i, Loop) and i.axis == axis]
+            if fitting:
+                loop = fitting[-1]
+            else:
+                loop = Loop(axis=axis)
+                block.append(loop)
+            path.append(loop)
+            block = loop
+        return path
+
+    def _straight(self, needed: list[Dependency]) -> Straight:
+        first = self._earliest([], self.root, needed, scalar=True)
+        for item in self.root.items[first:]:
+            if isinstance(item, Straight):
+                return item
+        straight = Straight()
+        self.root.append(straight)
+        return straight
+
+    def _put(self, dims: Dims, statement: Statement) -> list[Block]:
+        """Put a statement into loops over `dims`, or among the scalars; the blocks around it."""
+        needed = self.dependencies(statement.operands)
+        if statement.place:
+            needed += self.dependencies([Reference(self.leaf_of(statement), statement.place)])
+        path: list[Block] = [*self._loops(dims, needed)] if loop_axes(dims) else [self._straight(needed)]
+        path[-1].append(statement)
+        return path
+
+    @staticmethod
+    def leaf_of(statement: Statement) -> Slot:
+        """The array that a statement writes to."""
+        if statement.rows is not None:
+            return statement.rows.sums
+        assert statement.value is not None
+        return statement.value.slot
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    def _lower(self, node: BaseNode[Any, Any]) -> None:
+        if is_leaf(node) or node.shape_only:
+            return
+        if node.formula is not None:
+            operands = [
+                self.read(self.schedule.representative[parent], aligned_index(parent.dims, loop_index(node.dims)))
+                for parent in node.parents
+            ]
+            self.values[node] = self._element(node, operands)
+        elif node.fold is not None:
+            self._lower_fold(node)
+        elif node.reads(loop_index(node.dims)) is not None or (
+            isinstance(node, _VIEWS) and node.writes(0, loop_index(node.parents[0].dims)) is None
+        ):
+            return  # a view: those who read it read through it
+        elif any(node.writes(i, loop_index(parent.dims)) is not None for i, parent in enumerate(node.parents)):
+            self._lower_writes(node)
+        else:
+            self._lower_call(node)
+
+    def _element(self, node: BaseNode[Any, Any], operands: list[Reference], kind: str = "element") -> Value:
+        value = Value(node, self._slot(node), [], loop_axes(node.dims), register=True)
+        statement = Statement(node=node, kind=kind, operands=operands, value=value)
+        value.chain = [*self._put(node.dims, statement), statement]
+        return value
+
+    def _lower_fold(self, node: BaseNode[Any, Any]) -> None:
+        dims: Dims = node.parents[0].dims
+        for parent in node.parents[1:]:
+            dims = broadcast(dims, parent.dims)
+        index, axes, folded = loop_index(dims), loop_axes(dims), set(node.folds())
+        operands = [
+            self.read(self.schedule.representative[parent], aligned_index(parent.dims, index))
+            for parent in node.parents
+        ]
+        reduced = [depth for depth, axis in enumerate(axes) if axis in folded]
+        if not reduced:  # one element each
+            self.values[node] = self._element(node, operands, "fold")
+            return
+        first = reduced[0]
+        register = reduced == list(range(first, len(axes)))
+        value = Value(node, self._slot(node), [], loop_axes(node.dims), register)
+        value.stored = not register
+        kept = tuple(f"i{depth}" for depth in range(len(axes)) if depth not in reduced)
+        place = () if register else tuple(_spread(kept, node.dims))
+        statement = Statement(node=node, kind="fold", operands=operands, value=value, place=place)
+        path = self._put(dims, statement)
+        loop = path[first]
+        assert isinstance(loop, Loop)
+        before = None if register else tuple(_spread(kept[:first], node.dims, ":"))
+        loop.starts.append(Fold(value, [dims[axes[depth]] for depth in reduced], before, outermost=first == 0))
+        value.chain = [*path[:first], loop]
+        self.values[node] = value
+
+    def _lower_writes(self, node: BaseNode[Any, Any]) -> None:
+        value = Value(node, self._slot(node), [], loop_axes(node.dims), register=False, stored=True)
+        fill: Slot | None = value.slot if node.starts_from_zero else None
+        last: Item | None = None
+        for position, parent in enumerate(node.parents):
+            index = loop_index(parent.dims)
+            place = node.writes(position, index)
+            if place is None:
+                continue
+            entries = tuple(self._entry(node, entry) for entry in place.position)
+            operand = self.read(self.schedule.representative[parent], index)
+            statement = Statement(
+                node=node, kind="write", operands=[operand], value=value, place=entries, adds=place.adds
+            )
+            if place.adds and last is not None:
+                value.chain = [last]  # adds to what the parts before it wrote
+                statement.operands.append(Reference(value, ("",) * len(value.domain)))
+            item = self._put(parent.dims, statement)[0]
+            del statement.operands[1:]
+            if fill is not None and isinstance(item, Loop | Straight):
+                item.fills.append(fill)
+                fill = None
+            if last is None or item.position > last.position:
+                last = item
+        assert last is not None
+        value.chain = [last]
+        self.values[node] = value
+
+    def _lower_call(self, node: BaseNode[Any, Any]) -> None:
+        operands = [self.array(self.schedule.representative[p], views=node.takes_views) for p in node.parents]
+        call = Call(node=node, operands=operands, out=self._slot(node))
+        if any(self.producer(slot) is not None for slot in operands):
+            self.root.append(call)
+        else:
+            self.early.append(call)
+        self.values[node] = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
+
+    def _sum_rows(
+        self, parameter: BaseNode[Any, Any], pairs: list[tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]
+    ) -> RowSums:
+        name, integers = label(parameter), np.dtype(np.int64)
+        rows = RowSums(
+            parameter,
+            slots=Slot(self.name(f"slot_of_{name}"), parameter.dims[:1], np.dtype(np.int32)),
+            rows=Slot(self.name(f"rows_of_{name}"), (), integers),
+            sums=Slot(self.name(f"sums_of_{name}"), parameter.dims, parameter.dtype),
+            count=Slot(self.name(f"count_of_{name}"), (1,), integers),
+            indices=[indices for _, indices in pairs],
+        )
+        for gradient, indices in pairs:
+            dims: Dims = gradient.dims
+            index, rank = loop_index(dims), len(indices.dims)
+            row = self.read(indices, index[:rank])
+            self.references.append(row)
+            statement = Statement(
+                node=gradient,
+                kind="rows",
+                operands=[self.read(gradient, index), row],
+                place=(f"<{len(self.references) - 1}>", *index[rank:]),
+                adds=True,
+                rows=rows,
+            )
+            self._put(dims, statement)
+        return rows
+
+
+def _spread(kept: Sequence[str], dims: Dims, rest: str = "0") -> Iterable[str]:
+    """The loop variables that are kept, in the axes of a result; the other axes are of size 1, or not reached yet."""
+    entries = iter(kept)
+    wide = set(loop_axes(dims))
+    for position in range(len(dims)):
+        yield next(entries, rest) if position in wide else ("0" if rest == "0" else ":")

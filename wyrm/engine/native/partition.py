@@ -1,0 +1,91 @@
+"""Which rows of the data each thread goes through, so that threads rarely touch the same rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.engine.native.loops import RowSums
+from wyrm.node.base import BaseNode
+from wyrm.ops.sampling import RandomIndex
+
+Leaf = BaseNode[Any, Any]
+# Blocks may differ this much from their mean before the threads would wait for each other too long.
+_MOST_UNEVEN = 1.4
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of `order` for one thread in one phase, and the stripe of the tables that random indices draw from."""
+
+    start: int
+    stop: int
+    stripe: int
+
+
+@dataclass(frozen=True)
+class Division:
+    """An order of all rows, and for each phase the part of each thread; `apart` where threads share no row."""
+
+    order: NDArray[np.int64]
+    phases: list[list[Part]]
+    stripes: int
+    apart: bool
+
+
+def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None) -> Division:
+    """A part of the rows for each thread, by blocks of one or two key columns, or else simply cut.
+
+    A block is a stripe of the first key crossed with one of the second; in each of `threads` phases no two threads
+    have a stripe in common.
+    """
+    if keys is not None and threads > 1:
+        from wyrm.engine.native.runtime import by_block
+
+        first, second = keys[0], keys[-1]
+        order, starts = np.empty(rows, np.int64), np.empty(threads * threads + 1, np.int64)
+        by_block(first, second, threads, starts, order)
+        single = len(keys) == 1  # then only the blocks on the diagonal have rows
+        phases = [
+            [
+                Part(int(starts[block]), int(starts[block + 1]), (thread + phase) % threads)
+                for thread in range(threads)
+                for block in [thread * threads + (thread + phase) % threads]
+            ]
+            for phase in range(1 if single else threads)
+        ]
+        longest = sum(max(part.stop - part.start for part in phase) for phase in phases)
+        if longest * threads <= _MOST_UNEVEN * rows:
+            return Division(order, phases, threads, apart=True)
+    bounds = [rows * thread // threads for thread in range(threads + 1)]
+    parts = [Part(start, stop, 0) for start, stop in pairwise(bounds)]
+    return Division(np.arange(rows, dtype=np.int64), [parts], 1, apart=False)
+
+
+def key_columns(sums: Sequence[RowSums], columns: Mapping[Leaf, NDArray[Any]]) -> list[Leaf] | None:
+    """The one or two columns that decide which rows of the tables a step touches; None where that is not so simple.
+
+    Beside them, random nodes may draw rows of the same tables.
+    """
+    keys: list[Leaf] = []
+    draws: set[Leaf] = set()  # the keys of tables that random nodes draw from
+    for rows in sums:
+        size = rows.parameter.dims[0]
+        found = {node for node in rows.indices if not isinstance(node, RandomIndex)}
+        drawn = [node for node in rows.indices if isinstance(node, RandomIndex)]
+        if len(found) != 1 or not found <= columns.keys() or any(node.bound != int(size) for node in drawn):
+            return None
+        (key,) = found
+        if columns[key].ndim != 1:
+            return None
+        if key not in keys:
+            keys.append(key)
+        if drawn:
+            draws.add(key)
+    keys.sort(key=draws.__contains__)  # random nodes draw from the stripe of the last one
+    return keys if len(draws) <= 1 and 1 <= len(keys) <= 2 else None

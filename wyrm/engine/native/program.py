@@ -1,0 +1,140 @@
+"""What `wyrm.compile` returns: a program that computes outputs, or trains, in native code."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from wyrm.engine.native.feeding import check_values, columns, given_inputs
+from wyrm.engine.native.runner import Graph, Plan, Runner
+from wyrm.engine.native.training import Mode, Training
+from wyrm.engine.native.updates import Optimizer
+from wyrm.errors import ShapeError
+from wyrm.node.base import BaseNode, describe, label
+from wyrm.types.typing import Indices, Values
+
+Feed = Mapping[Any, "Values | Indices"]
+
+
+class Program:
+    """Outputs, and with an optimizer the training of a loss, as native code; made by `wyrm.compile`.
+
+    Calling it with `{input: array}` computes the outputs, and does one step where it trains. `epoch` goes through a
+    whole data set. It is compiled when it is first used, and kept on disk for other processes.
+    """
+
+    def __init__(
+        self,
+        outputs: BaseNode[Any, Any] | Sequence[BaseNode[Any, Any]],
+        optimizer: Optimizer | None = None,
+        *,
+        loop: Literal["auto", "compiled", "python"] = "auto",
+    ) -> None:
+        self._single = isinstance(outputs, BaseNode)
+        wanted = [outputs] if isinstance(outputs, BaseNode) else list(outputs)
+        for output in wanted:
+            if not isinstance(output, BaseNode):
+                raise TypeError(f"wyrm.compile takes nodes, not {type(output).__name__}")
+        if not wanted:
+            raise ShapeError("wyrm.compile takes one output or more")
+        if loop not in ("auto", "compiled", "python"):
+            raise ValueError(f"loop is 'auto', 'compiled' or 'python', not {loop!r}")
+        self._graph = Graph(wanted, optimizer)
+        self._runner = Runner(self._graph, loop)
+        self._training = Training(self._graph, self._runner)
+        self._lock = threading.Lock()
+
+    @property
+    def source(self) -> str:
+        """The generated source: the kernels, and `run`, which goes through the data."""
+        return self._runner.text
+
+    @property
+    def plan(self) -> Plan:
+        """The calls of a step, the buffers and their bytes as last bound, and the nodes that cost nothing.
+
+        Before anything has run, with inputs of unknown sizes, the bytes are 0.
+        """
+        return self._runner.plan()
+
+    def __call__(self, feed: Feed | None = None) -> Any:
+        """The outputs for these inputs: one array for one output, else a list. With an optimizer, also one step.
+
+        Raises `ShapeError`, `DTypeError` or `IndexOutOfRange` for data that does not fit, and `Diverged` for a loss
+        that is not finite; no parameter has moved then.
+        """
+        with self._lock:
+            graph = self._graph
+            given = given_inputs({} if feed is None else feed, graph.inputs)
+            for leaf, array in given.items():
+                if array.ndim != len(leaf.dims):
+                    raise ShapeError(f"{describe(leaf)} has {len(leaf.dims)} axes, the data has shape {array.shape}")
+                check_values(leaf, array, "row")
+            values = self._training.once(given)
+        return values[0] if self._single else values
+
+    def epoch(
+        self,
+        columns_of: Feed,
+        *,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        seed: int = 0,
+        threads: int = 1,
+        mode: Mode = "hogwild",
+        progress: bool = False,
+    ) -> float:
+        """One pass over a data set, `{input: column}`; returns the mean loss over its rows.
+
+        A column has an axis of rows first; inputs have the axis of the batch first, or take one row at a time
+        (`batch_size=1`). A last, smaller batch is a step too. `shuffle` goes through the rows in an order made of
+        `seed` and the number of epochs so far. `threads` share the parameters: in mode "hogwild" without locks, fast
+        and not reproducible; in mode "synchronized" with the same bits for the same seed and number of threads: where the
+        rows of tables can be divided among the threads they are, else each step's gradient is the mean over as many
+        parts as there are threads. `progress` shows a bar.
+
+        Raises, before any parameter moves, `ShapeError`, `DTypeError`, `NotFinite`, or `IndexOutOfRange` naming the
+        column and row; and `Diverged` for a loss that is not finite, parameters being as they last were when all was.
+        """
+        with self._lock:
+            if self._graph.optimizer is None:
+                raise ShapeError(
+                    "this program has no optimizer, so there is no epoch to train; call it for its outputs"
+                )
+            given, rows, singly = columns(columns_of, self._graph.inputs)
+            return self._training.epoch(
+                given, rows, singly, batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode,
+                progress=progress,
+            )  # fmt: skip
+
+    def __repr__(self) -> str:
+        what = ", ".join(map(label, self._graph.outputs))
+        return f"<Program {what}{'' if self._graph.optimizer is None else f', trained by {self._graph.optimizer!r}'}>"
+
+
+def compile(
+    outputs: BaseNode[Any, Any] | Sequence[BaseNode[Any, Any]],
+    optimizer: Optimizer | None = None,
+    *,
+    loop: Literal["auto", "compiled", "python"] = "auto",
+) -> Program:
+    """Native code that computes `outputs`, or, with an optimizer, trains the one loss that `outputs` is.
+
+    `loop` says whether the loop over the data is compiled with everything else into one function, which makes small
+    graphs fast, or is plain Python that calls compiled kernels, which compiles quickly however large the graph is; by
+    default the size of the graph decides. Both give the same numbers.
+
+    Raises `NotDifferentiable` for a loss that is no scalar, and `UnusedParameter` where it depends on none of the
+    optimizer's parameters.
+
+    >>> x, y = wy.Input(name="x"), wy.Input(name="y")
+    >>> slope = wy.Parameter(0.0, name="slope")
+    >>> loss = (y - slope * x).square()
+    >>> train = wy.compile(loss, wy.optim.SGD(loss.parameters(), learning_rate=0.1))
+    >>> data = np.linspace(-1.0, 1.0, 200)
+    >>> for _ in range(5): mean_loss = train.epoch({x: data, y: 3.0 * data})
+    >>> round(float(slope), 3)
+    3.0
+    """
+    return Program(outputs, optimizer, loop=loop)

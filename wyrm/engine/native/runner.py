@@ -1,0 +1,217 @@
+"""A program: outputs, their gradients and the optimizer's updates as native code."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.engine.native import cache
+from wyrm.engine.native.binding import Binding
+from wyrm.engine.native.expansion import expand
+from wyrm.engine.native.lower import Lowering
+from wyrm.engine.native.source import Source
+from wyrm.engine.native.updates import Optimizer
+from wyrm.errors import NotDifferentiable, NotSet, UnusedParameter
+from wyrm.grad.reverse import pull_back
+from wyrm.node.base import BaseNode, describe, label
+from wyrm.node.index_leaves import IndexInput
+from wyrm.node.leaves import Constant, Input
+from wyrm.node.node import Node
+from wyrm.node.storage import stored
+from wyrm.ops.index import JoinRows, RowGradient
+from wyrm.ops.philox import STEP
+from wyrm.schedule.schedule import Schedule
+
+Feed = Mapping[Any, Any]
+Leaf = BaseNode[Any, Any]
+# A program of more calls a step than this is not compiled as one function: compiling would take longer than it saves.
+LARGEST_FUNCTION = 120
+# Bindings for other sizes are kept too, for a last, smaller batch comes back every epoch.
+_KEPT_BINDINGS = 16
+
+
+class Plan(NamedTuple):
+    """What a program works with: see `Program.plan`."""
+
+    calls: int
+    buffers: int
+    peak_bytes: int
+    merged: list[str]
+    dropped: list[str]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.calls} calls a step, {self.buffers} buffers in {self.peak_bytes} bytes",
+            f"merged with an equal node: {', '.join(self.merged) or 'none'}",
+            f"never stored: {', '.join(self.dropped) or 'none'}",
+        ]
+        return "\n".join(lines)
+
+
+class Graph:
+    """What a program computes, as loops and source: independent of sizes and data."""
+
+    def __init__(self, outputs: Sequence[BaseNode[Any, Any]], optimizer: Optimizer | None) -> None:
+        self.outputs, self.optimizer = list(outputs), optimizer
+        gradients: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
+        rows: dict[BaseNode[Any, Any], list[tuple[Any, Any]]] = {}
+        if optimizer is not None:
+            gradients, rows = gradients_of(self.outputs[0], optimizer)
+        pairs = [node for touched in rows.values() for pair in touched for node in pair]
+        wanted = [*self.outputs, *gradients.values(), *pairs]
+        standing = expand(wanted)
+        self.schedule = schedule = Schedule([standing[node] for node in wanted])
+
+        def final(node: BaseNode[Any, Any]) -> BaseNode[Any, Any]:
+            return schedule.representative[standing[node]]
+
+        self.merged = [
+            label(node) for node, first in schedule.representative.items() if node is not first and node.parents
+        ]
+        self.lowering = Lowering(
+            schedule,
+            [final(output) for output in self.outputs],
+            {p: [(final(g), final(i)) for g, i in touched] for p, touched in rows.items()},
+        )
+        self.inputs: list[Leaf] = [
+            leaf for leaf in schedule.leaves if isinstance(leaf, Input | IndexInput) and leaf is not STEP
+        ]
+        self.draws = STEP in schedule.leaves
+        loss = final(self.outputs[0]) if optimizer is not None else None
+        self.source = Source(
+            self.lowering, self.inputs, loss, optimizer, {p: final(gradient) for p, gradient in gradients.items()}
+        )
+        self.parameters = [p for p in (optimizer.parameters if optimizer else []) if p in gradients or p in rows]
+
+    @property
+    def computed(self) -> set[str]:
+        """The nodes that no array holds."""
+        return {label(value.node) for value in self.lowering.values.values() if not value.stored}
+
+
+def gradients_of(
+    loss: BaseNode[Any, Any], optimizer: Optimizer
+) -> tuple[dict[BaseNode[Any, Any], BaseNode[Any, Any]], dict[BaseNode[Any, Any], list[tuple[Any, Any]]]]:
+    """The dense gradients of the optimizer's parameters, and the pairs of gradient and indices of the row-sparse."""
+    if not isinstance(loss, Node) or loss.dims != () or loss.dtype.kind != "f":
+        raise NotDifferentiable(
+            f"a program that trains takes one scalar float loss, not {describe(loss)}: reduce it with .sum() or .mean()"
+        )
+    found = pull_back([loss], [Constant(1.0, dtype=loss.dtype)], optimizer.parameters)
+    dense: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
+    sparse: dict[BaseNode[Any, Any], list[tuple[Any, Any]]] = {}
+    for parameter, gradient in zip(optimizer.parameters, found, strict=True):
+        if gradient is None:
+            continue
+        pairs = _row_parts(gradient)
+        if pairs is None:
+            dense[parameter] = gradient
+        else:
+            sparse[parameter] = pairs
+    if not dense and not sparse:
+        raise UnusedParameter(
+            f"{describe(loss)} depends on none of the optimizer's parameters "
+            f"({', '.join(map(label, optimizer.parameters))}); give the optimizer loss.parameters()"
+        )
+    return dense, sparse
+
+
+def _row_parts(gradient: BaseNode[Any, Any]) -> list[tuple[Any, Any]] | None:
+    """What rows of a gradient are given, part by part; None for a dense gradient."""
+    parts, stack = [], [gradient]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, JoinRows):
+            stack += reversed(node.parents)
+        elif isinstance(node, RowGradient):
+            parts.append((node.parents[0], node.parents[1]))
+        else:
+            return None
+    return parts
+
+
+class Runner:
+    """The functions and arrays that run a graph."""
+
+    def __init__(self, graph: Graph, loop: Literal["auto", "compiled", "python"]) -> None:
+        self.graph = graph
+        small = graph.source.size <= LARGEST_FUNCTION
+        self.compiled = loop == "compiled" or (loop == "auto" and small and not graph.source.evaluated)
+        if self.compiled and graph.source.evaluated:
+            names = ", ".join(sorted({call.node.op_name() for call in graph.source.evaluated}))
+            raise NotDifferentiable(f"{names} has no native form, so the loop cannot be compiled; use loop='auto'")
+        self.text = graph.source.text(self.compiled)
+        self._module: Any = None
+        self._bindings: dict[Any, Binding] = {}
+        self.warm_calls = 0
+        self._compiling = threading.Lock()
+
+    def binding(self, shapes: dict[Leaf, tuple[int, ...]], thread: int = 0) -> Binding:
+        """The arrays for inputs of these shapes, of one thread."""
+        key = thread, tuple(shapes.items())
+        binding = self._bindings.get(key)
+        if binding is None or not binding.is_current():
+            missing = [leaf for leaf in self.graph.schedule.leaves if leaf not in shapes and stored(leaf).array is None]
+            if missing:
+                raise NotSet(f"{describe(missing[0])} has no data: give it to the program, or bind some with .set")
+            sizes = self.graph.schedule.bind(shapes)
+            binding = Binding(self.graph.source, sizes, shapes, self.graph.optimizer)
+            if len(self._bindings) >= _KEPT_BINDINGS:
+                self._bindings.pop(next(iter(self._bindings)))
+            self._bindings[key] = binding
+        return binding
+
+    def load(self) -> Callable[..., int]:
+        """The function `run`, compiled or loaded when it is first called."""
+        if self._module is None:
+            self._module = cache.module(self.text)
+        function: Callable[..., int] = self._module.run
+        return function
+
+    def call(
+        self,
+        binding: Binding,
+        columns: Mapping[Leaf, NDArray[Any]],
+        first: int,
+        count: int,
+        batch: int,
+        step: int,
+        order: NDArray[np.int64],
+        totals: NDArray[np.float64],
+        hyper: NDArray[np.float64],
+    ) -> int:
+        """Do steps; how many were done before a loss was not finite."""
+        run = self.load()
+        values = list(binding.values)
+        for leaf, position in binding.columns.items():
+            values[position] = columns[leaf]
+        if self.warm_calls:
+            done = run(first, count, batch, step, order, totals, hyper, *values)
+        else:
+            with self._compiling:  # by one thread, while others wait
+                with nullcontext() if self.warm_calls else cache.announced(self.name):
+                    done = run(first, count, batch, step, order, totals, hyper, *values)
+                self.warm_calls += 1
+        self.warm_calls += 1
+        if done < count:
+            binding.forget_rows()
+        return done
+
+    def plan(self) -> Plan:
+        """What is known of buffers: of the largest binding so far, else of one for the sizes that are known."""
+        graph = self.graph
+        bindings = list(self._bindings.values())
+        peak = max((binding.buffers + binding.own_bytes for binding in bindings), default=0)
+        buffers = {slot.root for invocation in graph.source.invocations for slot in invocation.slots}
+        held = [slot for slot in buffers if slot.leaf is None and slot.fixed is None]
+        return Plan(graph.source.size, len(held), peak, sorted(graph.merged), sorted(graph.computed))
+
+    @property
+    def name(self) -> str:
+        """What the program is called in messages."""
+        return "a program for " + ", ".join(label(output) for output in self.graph.outputs[:3])

@@ -1,0 +1,205 @@
+"""The source of a program: its kernels, and the function `run` that steps through the data and calls them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from wyrm.engine.native.collect import Collection
+from wyrm.engine.native.kernels import Extent, Kernel, Writer
+from wyrm.engine.native.loops import Call, Loop, RowSums, Slot, Straight
+from wyrm.engine.native.lower import Lowering, identifier
+from wyrm.engine.native.updates import Optimizer, update_text
+from wyrm.node.base import BaseNode, format_dims, label
+from wyrm.ops.philox import STEP
+
+_HEADER = '''"""{title}"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from wyrm.engine.native.runtime import claim, entry, kept, kept_kernel, kernel, load, loops, multiply_into
+'''
+
+
+@dataclass(eq=False)
+class KernelArgument:
+    """What the kernel of an op is called with at one position: `kernel_arguments` says so when arrays are bound."""
+
+    name: str
+    call: Call
+    position: int
+
+
+@dataclass(eq=False)
+class Flat:
+    """A slot seen with one axis, or with its rows and one more; or a parameter's state or number of that name."""
+
+    name: str
+    slot: Slot | None
+    axes: int
+    state: tuple[BaseNode[Any, Any], str] | None = None
+    column: BaseNode[Any, Any] | None = None
+    # A number of the optimizer's rule, and the dtype that it has.
+    number: str | None = None
+    dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float32))
+
+
+Argument = Slot | Extent | KernelArgument | Flat
+
+
+@dataclass
+class Invocation:
+    """One line of `run`: a function and its arguments; `reads` and `writes` say how long buffers are needed."""
+
+    function: str
+    arguments: Sequence[Argument]
+    slots: set[Slot]
+    comment: str = ""
+
+
+class Source:
+    """The text of a program and what its `run` is called with, in order.
+
+    `fed` are the inputs whose columns `run` goes through; `loss` ends a step where it is not finite.
+    """
+
+    def __init__(
+        self,
+        lowering: Lowering,
+        fed: Sequence[BaseNode[Any, Any]],
+        loss: BaseNode[Any, Any] | None,
+        optimizer: Optimizer | None,
+        gradients: Mapping[BaseNode[Any, Any], BaseNode[Any, Any]],
+    ) -> None:
+        self.lowering, self.loss = lowering, loss
+        self._collection = Collection()
+        self._writer = Writer(lowering)
+        self.invocations: list[Invocation] = []
+        self.arguments: dict[str, Argument] = {}
+        self.evaluated: list[Call] = []
+        self.hyper: list[str] = []
+        self.fed = [(leaf, lowering.leaf(leaf)) for leaf in fed if leaf in lowering.slots]
+        dense = {parameter: lowering.array(node) for parameter, node in gradients.items()}
+        # What is read when all calls are done.
+        self.kept = [*dense.values(), *([] if loss is None else [lowering.array(loss)])]
+        self.kernels = self._loops()
+        self.updates: dict[str, str] = {}
+        self._updates: list[Invocation] = []
+        if optimizer is not None:
+            for parameter, gradient in dense.items():
+                self._update(optimizer, parameter, gradient, None)
+            for rows in lowering.rows:
+                self._update(optimizer, rows.parameter, rows.sums, rows)
+        self.size = len(self.invocations) + len(self._updates)
+        self._run = self._run_text()
+
+    # --- parts ----------------------------------------------------------------------------------------------------
+
+    def _loops(self) -> list[Kernel]:
+        items = [item for item in self.lowering.root.items if isinstance(item, Loop | Straight) and item.items]
+        kernels = self._writer.kernels(items)
+        by_item = dict(zip(items, kernels, strict=True))
+        for item in [*self.lowering.early, *self.lowering.root.items]:
+            if isinstance(item, Call):
+                self._call(item)
+            elif item in by_item:
+                kernel = by_item[item]
+                slots = {argument for argument in kernel.arguments if isinstance(argument, Slot)}
+                self.invocations.append(Invocation(kernel.name, kernel.arguments, slots))
+        return kernels
+
+    def _call(self, call: Call) -> None:
+        node = call.node
+        slots = {call.out, *call.operands}
+        comment = f"{node.op_name()} {format_dims(node.dims)}"
+        if node.kernel is None:
+            name = self.lowering.name(f"evaluate_{identifier(node.op_name())}")
+            self.evaluated.append(call)
+            self.invocations.append(Invocation(name, [], slots, comment))
+            self.arguments[name] = KernelArgument(name, call, -1)
+            return
+        name = self._collection.add(node.kernel, f"{identifier(node.op_name())}_kernel")
+        count = node.kernel.__code__.co_argcount
+        arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
+        self.invocations.append(Invocation(name, arguments, slots, comment))
+
+    def _update(self, optimizer: Optimizer, parameter: Any, gradient: Slot, rows: RowSums | None) -> None:
+        rule = optimizer.rule(parameter.dtype)
+        key = f"{parameter.dtype}{'_rows' if rows else ''}"
+        if key not in self.updates:
+            name = self.lowering.name(f"update_{'rows' if rows else 'all'}_{parameter.dtype}")
+            flush = 0.0 if rows else optimizer.flush_below
+            self.updates[key] = update_text(name, rule, rows is not None, flush)
+        name = self.updates[key].split("(", 1)[0].removeprefix("def ")
+        axes, slot = (2 if rows else 1), self.lowering.leaf(parameter)
+        arguments: list[Argument] = [
+            Flat(self.lowering.name(f"flat_{slot.name}"), slot, axes),
+            Flat(self.lowering.name(f"flat_{gradient.name}"), gradient, axes),
+        ]
+        for state in rule.state:
+            named = self.lowering.name(f"{state}_of_{slot.name}")
+            arguments.append(Flat(named, None, axes, state=(parameter, state)))
+        for number in rule.hyper:
+            if number not in self.hyper:
+                self.hyper.append(number)
+            named = f"{number}_{parameter.dtype}"
+            flat = self.arguments.get(named)
+            arguments.append(flat or Flat(named, None, 0, number=number, dtype=parameter.dtype))
+            self.arguments[named] = arguments[-1]
+        if rows is not None:
+            arguments += [rows.rows, rows.count]
+        self._updates.append(
+            Invocation(name, arguments, {gradient}, f"{label(parameter)} {format_dims(parameter.dims)}")
+        )
+
+    # --- text -----------------------------------------------------------------------------------------------------
+
+    def _run_text(self) -> str:
+        lines = ["    for k in range(count):"]
+        for leaf, slot in self.fed:
+            column = Flat(self.lowering.name(f"column_of_{slot.name}"), None, 2, column=leaf)
+            batch = Flat(self.lowering.name(f"batch_of_{slot.name}"), slot, 2)
+            lines.append(f"        load({self._use(column)}, order, (first + k) * batch, {self._use(batch)})")
+        if STEP in self.lowering.slots:
+            lines.append(f"        {self._use(self.lowering.slots[STEP])}[()] = step + first + k")
+        for position, number in enumerate(self.hyper):
+            for name, flat in list(self.arguments.items()):
+                if isinstance(flat, Flat) and flat.number == number:
+                    lines.append(f"        {name}[()] = hyper[k, {position}]")
+        lines += [self._line(invocation) for invocation in self.invocations]
+        if self.loss is not None:
+            loss = self._use(self.lowering.array(self.loss))
+            lines.append(f"        if not np.isfinite({loss}[()]):")
+            lines.append("            return k")
+            lines.append(f"        totals[0] += {loss}[()]")
+        lines += [self._line(invocation) for invocation in self._updates]
+        lines.append("    return count")
+        head = ["first", "count", "batch", "step", "order", "totals", "hyper", *self.arguments]
+        return "\n".join([f"def run({', '.join(head)}):", *lines, ""])
+
+    def _line(self, invocation: Invocation) -> str:
+        comment = f"  # {re.sub(r'[^ -~]', ' ', invocation.comment)}" if invocation.comment else ""
+        return f"        {invocation.function}({', '.join(map(self._use, invocation.arguments))}){comment}"
+
+    def _use(self, argument: Argument) -> str:
+        self.arguments.setdefault(argument.name, argument)
+        return argument.name
+
+    def text(self, compiled: bool) -> str:
+        """The source of a module; where the loop over the data is not `compiled`, it is plain Python."""
+        title = "A program that wyrm generated; `run` goes through the data."
+        decorator = "loops" if compiled else "kept"
+        parts = [_HEADER.format(title=title).rstrip() + "\n", *self._collection.texts]
+        parts += [f"@{decorator}\n{kernel.text}" for kernel in self.kernels]
+        parts += [f"@{decorator}\n{text}" for text in self.updates.values()]
+        parts.append(f"{'@entry' if compiled else ''}\n{self._run}".lstrip())
+        text = "\n\n".join(parts)
+        return text if compiled else text.replace("@kernel\n", "@kept_kernel\n")

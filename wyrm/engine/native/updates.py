@@ -1,0 +1,117 @@
+"""An optimizer's rule as the text of a loop over the elements of a parameter, or over the rows that a step touched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.engine.native.expressions import formula_lines, number
+from wyrm.node.base import BaseNode
+from wyrm.node.leaves import Input, Parameter
+from wyrm.node.node import Node
+from wyrm.node.storage import bound_array, is_leaf
+from wyrm.schedule.schedule import Schedule
+
+
+class Rule(Protocol):
+    """The graph of an update: `outputs` are the new parameter and the new state, made of the inputs."""
+
+    parameter: Input[Any]
+    gradient: Input[Any]
+    state: dict[str, Input[Any]]
+    hyper: dict[str, Input[Any]]
+    outputs: list[Node[Any, Any]]
+
+
+class Optimizer(Protocol):
+    """What a program needs of an optimizer."""
+
+    parameters: list[Parameter[Any]]
+    steps: int
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate of the next step."""
+
+    @property
+    def flush_below(self) -> float:
+        """State nearer to zero than this many times the smallest normal number becomes zero."""
+
+    def rule(self, dtype: np.dtype[Any]) -> Any:
+        """The rule for parameters of one float type."""
+
+    def numbers(self, count: int) -> dict[str, NDArray[np.float64]]:
+        """The numbers of the rule for the next steps, `count` of each."""
+
+    def state_of(self, parameter: Parameter[Any]) -> Mapping[str, NDArray[Any]]:
+        """The arrays of a parameter's state."""
+
+    def advance(self, count: int) -> None:
+        """Count steps that have been done."""
+
+
+def update_text(name: str, rule: Rule, rows: bool, flush_below: float) -> str:
+    """The function that moves one parameter; with `rows` only those that `rows` and `count` name.
+
+    Its arguments are the parameter, the gradient, the arrays of the state and the numbers of the step, all in the order
+    of the rule; then, for rows, `rows` and `count`. Arrays are flat, or for rows of two axes.
+    """
+    schedule = Schedule(rule.outputs)
+    state, hyper = list(rule.state), list(rule.hyper)
+    arguments = ["parameter", "gradient", *state, *hyper, *(["rows", "count"] if rows else [])]
+    places = {rule.parameter: "parameter", rule.gradient: "gradient", **{rule.state[key]: key for key in state}}
+    names: dict[BaseNode[Any, Any], str] = {}
+    once: list[str] = []
+    each: list[str] = []
+    for key in hyper:
+        names[rule.hyper[key]] = f"{key}_"
+        once.append(f"{key}_ = {key}[()]")
+    for leaf, array in places.items():
+        names[leaf] = f"{array}_"
+        place = "k, j" if rows and leaf is rule.gradient else "row, j" if rows else "j"
+        each.append(f"{array}_ = {array}[{place}]")
+    used = iter(range(10**6))
+    for node in schedule.nodes:
+        if node in names:
+            continue
+        dtype = rule.parameter.dtype
+        if is_leaf(node):
+            names[node] = number(bound_array(node).item(), dtype)
+            continue
+        assert node.formula is not None
+        lines, text = formula_lines(
+            node.formula,
+            [names[parent] for parent in schedule.parents(node)],
+            _attributes(node, dtype),
+            dtype,
+            lambda: f"t{next(used)}",
+        )
+        names[node] = f"{node.op_name()}_{next(used)}"
+        (each if node.dims else once).extend([*lines, f"{names[node]} = {text}"])
+    targets = ["parameter", *state]
+    for target, output in zip(targets, schedule.outputs, strict=True):
+        result = names[output]
+        if flush_below and target != "parameter":
+            limit = number(float(np.finfo(rule.parameter.dtype).tiny) * flush_below, rule.parameter.dtype)
+            zero = number(0.0, rule.parameter.dtype)
+            result = f"{zero} if abs({result}) < {limit} else {result}"
+        each.append(f"{target}[{'row, j' if rows else 'j'}] = {result}")
+    return "\n".join([f"def {name}({', '.join(arguments)}):", *_indented(once, 1), *_loop(each, rows), ""])
+
+
+def _attributes(node: BaseNode[Any, Any], dtype: np.dtype[Any]) -> Any:
+    return lambda name: number(getattr(node, name), dtype)
+
+
+def _loop(lines: Sequence[str], rows: bool) -> list[str]:
+    if not rows:
+        return ["    for j in range(parameter.shape[0]):", *_indented(lines, 2)]
+    head = ["    for k in range(count[0]):", "        row = rows[k]", "        for j in range(gradient.shape[1]):"]
+    return [*head, *_indented(lines, 3), "    count[0] = 0"]
+
+
+def _indented(lines: Sequence[str], depth: int) -> list[str]:
+    return ["    " * depth + line for line in lines]

@@ -1,0 +1,53 @@
+"""Exponentials of float32 numbers in plain arithmetic, which a compiler turns into vector instructions.
+
+A loop that calls `math.exp` waits for one number after another; a loop that calls these works on eight or sixteen at
+once. The largest errors, in units of the last place (ulp) of the exact result, were measured on every 101st float32
+number, compiled so that sums may be reordered. float64 has no such functions: `np.exp` and `np.tanh` serve it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def float32_exp_negative(x: Any) -> Any:
+    """`exp(x)` of a float32 number of at most 0, within 1.1 ulp; below -87, where it is 1e-38, it stays so."""
+    # In float64 the multiple of log(2) leaves an exact remainder, in whatever order a compiler adds.
+    powers = max(np.float64(x), np.float64(-87.0)) * np.float64(1.4426950408889634)
+    whole = np.floor(powers + np.float64(0.5))
+    rest = np.float32(powers - whole)
+    # 2 ** rest for rest in [-1/2, 1/2], whose own error is 2e-8.
+    result = np.float32(1.53535962e-4)
+    result = result * rest + np.float32(1.33988517e-3)
+    result = result * rest + np.float32(9.61843599e-3)
+    result = result * rest + np.float32(5.55033237e-2)
+    result = result * rest + np.float32(2.40226477e-1)
+    result = result * rest + np.float32(6.93147182e-1)
+    result = result * rest + np.float32(1.0)
+    # 2 ** whole is a float32 number with nothing but an exponent.
+    return result * np.int32((np.int32(whole) + 127) << 23).view(np.float32)
+
+
+def float32_sigmoid(x: Any) -> Any:
+    """`1 / (1 + exp(-x))` of a float32 number, within 2.6 ulp above -87 and within 1e-38 below."""
+    power = float32_exp_negative(-abs(x))
+    upper = np.float32(1.0) / (np.float32(1.0) + power)
+    return upper if x >= np.float32(0.0) else power * upper
+
+
+def float32_tanh(x: Any) -> Any:
+    """The hyperbolic tangent of a float32 number, within 1.5 ulp."""
+    power = float32_exp_negative(np.float32(-2.0) * abs(x))
+    size = (np.float32(1.0) - power) / (np.float32(1.0) + power)
+    far = size if x >= np.float32(0.0) else -size
+    # Near 0 the difference above cancels; x plus a polynomial in its square does not.
+    square = x * x
+    near = np.float32(-6.1131998e-3)
+    near = near * square + np.float32(2.1010089e-2)
+    near = near * square + np.float32(-5.3854072e-2)
+    near = near * square + np.float32(1.3332795e-1)
+    near = near * square + np.float32(-3.3333329e-1)
+    near = near * square * x + x
+    return near if square < np.float32(0.390625) else far

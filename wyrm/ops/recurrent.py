@@ -1,0 +1,334 @@
+"""The long short-term memory over a whole sequence, fused: one product per step for all gates, and its gradient.
+
+The products of the inputs with their weights are left to ordinary nodes, one product for all steps. What is fused is
+what depends on the step before: `LSTMTape` runs the steps and keeps all that its gradient needs, `LSTM` is the part of
+it that a user sees, `LSTMGradient` runs the steps backwards. The formulas are written once, in `_forward` and
+`_backward`, for arrays and for nodes, and once more as loops, in the kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.node.base import ZERO, Undefined, format_dims, label
+from wyrm.node.loops import Index
+from wyrm.node.node import Node
+from wyrm.node.traversal import topological_order
+from wyrm.ops.comparison import where
+from wyrm.ops.elementwise import S, common_dtype
+from wyrm.ops.recurrent_kernels import backward_kernel, forward_kernel, states_kernel
+from wyrm.ops.slicing import stack
+from wyrm.types.dims import Dims, axis_size, product, unify
+
+# What a tape holds of each step after the gates, counted from its end.
+SQUASHED, PREVIOUS_HIDDEN, PREVIOUS_CELL, HIDDEN, CELL = -5, -4, -3, -2, -1
+_KEPT = 5
+
+
+# --- the formulas, for arrays and for nodes ---------------------------------------------------------------------------
+
+
+class _Functions(NamedTuple):
+    """What the formulas call besides operators: of an array namespace, or of nodes."""
+
+    sigmoid: Callable[[Any], Any]
+    tanh: Callable[[Any], Any]
+    where: Callable[[Any, Any, Any], Any]
+    stack: Callable[[list[Any], int], Any]
+
+
+_OF_NODES = _Functions(lambda x: x.sigmoid(), lambda x: x.tanh(), where, stack)
+
+
+def _of_arrays(xp: Any) -> _Functions:
+    def sigmoid(x: Any) -> Any:
+        power = xp.exp(-xp.abs(x))
+        return xp.where(x < 0.0, power, 1.0) / (1.0 + power)
+
+    return _Functions(sigmoid, xp.tanh, xp.where, xp.stack)
+
+
+def _forward(of: _Functions, steps: int, operands: Sequence[Any], axes: tuple[Any, ...]) -> Any:
+    """The tape; `axes` are those of the gates of one step: (batch, gates, hidden)."""
+    projected, weights, hidden, cell, *resets = operands
+    tape = []
+    for t in range(steps):
+        for mask in resets:
+            hidden, cell = (of.where(mask[:, t, None], 0.0, state) for state in (hidden, cell))
+        sums = (projected[:, t] + hidden @ weights).reshape(axes)
+        *opened, candidate, output = (sums[:, k] for k in range(axes[1]))
+        gates = [*map(of.sigmoid, opened), of.tanh(candidate), of.sigmoid(output)]
+        forget = 1.0 - gates[0] if len(gates) == 3 else gates[1]
+        new_cell = forget * cell + gates[0] * gates[-2]
+        squashed = of.tanh(new_cell)
+        new_hidden = gates[-1] * squashed
+        tape.append(of.stack([*gates, squashed, hidden, cell, new_hidden, new_cell], 1))
+        hidden, cell = new_hidden, new_cell
+    return of.stack(tape, 1)
+
+
+def _backward(of: _Functions, steps: int, operands: Sequence[Any], axes: tuple[Any, ...]) -> Any:
+    """The gradients by the sums that enter the gates, and by the cell before each step; `axes` as in `_forward`."""
+    tape, weights, by_states, *resets = operands
+    batch, gates, width = axes
+    result: list[Any] = []
+    by_hidden, by_cell = by_states[:, -1, 0], by_states[:, -1, 1]
+    for t in reversed(range(steps)):
+        *opened, candidate, output = (tape[:, t, k] for k in range(gates))
+        squashed, previous = tape[:, t, gates], tape[:, t, PREVIOUS_CELL]
+        by_cell = by_cell + by_hidden * output * (1.0 - squashed * squashed)
+        if len(opened) == 1:
+            forget, by_opened = 1.0 - opened[0], [candidate - previous]
+        else:
+            forget, by_opened = opened[1], [candidate, previous]
+        parts = [by_cell * by * gate * (1.0 - gate) for by, gate in zip(by_opened, opened, strict=True)]
+        parts += [
+            by_cell * opened[0] * (1.0 - candidate * candidate),
+            by_hidden * squashed * output * (1.0 - output),
+        ]
+        by_cell = by_cell * forget
+        by_hidden = of.stack(parts, 1).reshape((batch, product((gates, width)))) @ weights.T
+        for mask in resets:
+            by_hidden, by_cell = (of.where(mask[:, t, None], 0.0, by) for by in (by_hidden, by_cell))
+        result.append(of.stack([*parts, by_cell], 1))
+        if t > 0:
+            by_hidden, by_cell = by_hidden + by_states[:, t - 1, 0], by_cell + by_states[:, t - 1, 1]
+    return of.stack(result[::-1], 1)
+
+
+def _through(composed: Node[Any, Any], gradient: Any, parents: Sequence[Any]) -> tuple[Any, ...]:
+    """The gradients by `parents` of a node that is composed of them, each parent being a leaf to it."""
+    leading = set(parents)
+    order = topological_order([composed])
+    for node in order:
+        if not leading.isdisjoint(node.parents):
+            leading.add(node)
+    found = {composed: gradient}
+    for node in reversed(order):
+        if node in found and node not in parents:
+            for parent, part in zip(node.parents, node.vjp(found.pop(node)), strict=True):
+                if parent in leading and part is not ZERO:
+                    found[parent] = found[parent] + part if parent in found else part
+    # A parent in two places has the whole gradient in the first.
+    return tuple(found.pop(parent, ZERO) for parent in parents)
+
+
+# --- the ops ----------------------------------------------------------------------------------------------------------
+
+
+class _Recurrent(Node[Any, S], Generic[S], abstract=True):
+    __slots__ = ()
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        return common_dtype(self.parents)
+
+
+def _mask_rows(resets: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """The mask of resets for a kernel, empty where there is none."""
+    return resets[0] if resets else np.zeros((0, 0), np.bool_)
+
+
+class LSTMTape(_Recurrent[S], Generic[S]):
+    """All that a long short-term memory computes, of the axes (batch, time, what is kept, hidden).
+
+    Of each step the gates are kept, the squashed cell, the hidden state and the cell before the step (zeros where it
+    was reset), and those after it. See `LSTM`.
+    """
+
+    __slots__ = ("coupled",)
+    coupled: bool
+
+    def __init__(
+        self, projected: Any, weights: Any, hidden: Any, cell: Any, *resets: Any, coupled: bool = False
+    ) -> None:
+        self._construct((projected, weights, hidden, cell, *resets), coupled=coupled)
+
+    def _own(self) -> LSTMTape[S]:
+        return self
+
+    @property
+    def gates(self) -> int:
+        """The number of gates, the candidate for the cell among them."""
+        return 3 if self.coupled else 4
+
+    @classmethod
+    def op_name(cls) -> str:
+        return "lstm_tape"
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        for mask in self.parents[4:]:
+            if mask.dtype.kind != "b":
+                raise DTypeError(f"the resets are a mask, such as x > 0; {label(mask)} is {mask.dtype}")
+        for parent in self.parents[:4]:
+            if parent.dtype.kind == "b":
+                raise DTypeError(f"{label(parent)} is a mask; convert it with .astype(np.float32)")
+        return super().dtype_rule()
+
+    def shape_rule(self) -> Dims:
+        projected, weights, hidden, cell, *resets = self.parents
+        roles = (projected, 3), (weights, 2), (hidden, 2), (cell, 2), *((mask, 2) for mask in resets)
+        for parent, axes in roles:
+            if len(parent.dims) != axes:
+                raise ShapeError(f"{label(parent)} has {axes} axes here, not {format_dims(parent.dims)}")
+        batch, time, sums = projected.dims
+        width = weights.dims[0]
+        wanted = product((self.gates, width))
+        for what, axis in (("projected input", sums), ("recurrent weights", weights.dims[1])):
+            if axis_size(axis) != axis_size(wanted):
+                raise ShapeError(f"the last axis of the {what} is {self.gates} times {width!r}, not {axis!r}")
+        for state in (hidden, cell):
+            batch, width = unify(batch, state.dims[0]), unify(width, state.dims[1])
+        for mask in resets:
+            batch, time = unify(batch, mask.dims[0]), unify(time, mask.dims[1])
+        if axis_size(time) == 0:
+            raise ShapeError("there is no step to run: the time axis has size 0")
+        return batch, time, self.gates + _KEPT, width
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        if 0 in shape:
+            return xp.zeros(shape, self.dtype)
+        return _forward(_of_arrays(xp), shape[1], operands, (shape[0], self.gates, shape[3]))
+
+    kernel = staticmethod(forward_kernel)
+
+    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        batch, time, kept, width = out.shape
+        return (*operands[:4], _mask_rows(operands[4:]), out.reshape(batch, time, kept * width))
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        dims: Any = self.dims
+        batch, time, _, width = dims
+        steps = axis_size(time)
+        if steps is None:
+            return _open_time(self, time)
+        composed = _forward(_OF_NODES, steps, self.parents, (batch, self.gates, width))
+        return _through(composed, gradient, self.parents)
+
+
+def _open_time(node: Any, time: Any) -> tuple[Any, ...]:
+    """What `vjp` of an op answers whose gradient is composed of one node or more for each step."""
+    reason = (
+        f"a gradient of the gradient of an LSTM needs a time axis with a size, and {time!r} gets its size from the "
+        f"data of each run; give it one, as in {type(time).__name__}(20)"
+    )
+    return tuple(Undefined(reason) if parent.dtype.kind == "f" else ZERO for parent in node.parents)
+
+
+class LSTM(_Recurrent[S], Generic[S]):
+    """The states of a long short-term memory, of the axes (batch, time, 2, hidden): hidden at 0, cell at 1.
+
+    `projected`, of the axes (batch, time, gates * hidden), is what the inputs give to the gates, biases included;
+    `weights`, of the axes (hidden, gates * hidden), is what the hidden state gives; `hidden` and `cell`, of the axes
+    (batch, hidden), are the state before the first step. With input gate i, forget gate f, candidate g and output
+    gate o, in this order: `c = f * c + i * g`, `h = o * tanh(c)`, where i, f and o go through a sigmoid and g through
+    tanh (Hochreiter and Schmidhuber, "Long short-term memory", 1997; Gers et al., "Learning to forget", 2000).
+    `coupled` has three gates, i, g and o, and `f = 1 - i` (Greff et al., "LSTM: a search space odyssey", 2017). There
+    may be one mask more, `resets`, of the axes (batch, time): where it is true, the state is zero before that step.
+
+    The axes of batch and time may get their sizes from the data; for a second order gradient, time needs one.
+
+    Raises `ShapeError` for axes that do not fit or a time axis of size 0, `DTypeError` for masks in place of numbers,
+    for numbers in place of the mask, and for two float types.
+
+    >>> gates, weights = wy.Constant(np.zeros((2, 5, 12))), wy.Constant(np.zeros((3, 12)))
+    >>> start = wy.Constant(np.ones((2, 3)))
+    >>> wy.ops.recurrent.LSTM(gates, weights, start, start).forward()[0, :, 1, 0].tolist()
+    [0.5, 0.25, 0.125, 0.0625, 0.03125]
+    """
+
+    __slots__ = ()
+    derived = frozenset([0])
+
+    def __init__(
+        self, projected: Any, weights: Any, hidden: Any, cell: Any, *resets: Any, coupled: bool = False
+    ) -> None:
+        tape = LSTMTape(projected, weights, hidden, cell, *resets, coupled=coupled)
+        self._construct((tape, *tape.parents))
+
+    def _own(self) -> LSTM[S]:
+        return self
+
+    @classmethod
+    def op_name(cls) -> str:
+        return "lstm"
+
+    def shape_rule(self) -> Dims:
+        batch, time, _, width = self.parents[0].dims
+        return batch, time, 2, width
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return operands[0][:, :, HIDDEN:]
+
+    def reads(self, index: Index) -> Index:
+        batch, time, state, width = index
+        return batch, time, f"{self.parents[0].dims[2] + HIDDEN} + {state}", width
+
+    kernel = staticmethod(states_kernel)
+
+    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        return operands[0], out
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        tape, projected, weights, _, _, *resets = self.parents
+        batch, time, kept, width = tape.dims
+        by_gates = LSTMGradient(tape, weights, gradient, *resets)
+        by_sums = by_gates[:, :, : kept - _KEPT].reshape(projected.dims)
+        rows = product((batch, time))
+        previous = tape[:, :, PREVIOUS_HIDDEN].reshape((rows, width))
+        by_weights = previous.T @ by_sums.reshape((rows, projected.dims[-1]))
+        by_hidden, by_cell = by_sums[:, 0] @ weights.T, by_gates[:, 0, -1]
+        for mask in resets:
+            by_hidden = where(mask[:, 0, None], 0.0, by_hidden)
+        return ZERO, by_sums, by_weights, by_hidden, by_cell, *(ZERO for _ in resets)
+
+
+class LSTMGradient(_Recurrent[S], Generic[S]):
+    """The gradients of an LSTM, of the axes (batch, time, gates + 1, hidden), from those by its states.
+
+    They are by the sums that enter the gates, and, as the last entry, by the cell before the step.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, tape: Any, weights: Any, by_states: Any, *resets: Any) -> None:
+        self._construct((tape, weights, by_states, *resets))
+
+    def _own(self) -> LSTMGradient[S]:
+        return self
+
+    @classmethod
+    def op_name(cls) -> str:
+        return "lstm_gradient"
+
+    def shape_rule(self) -> Dims:
+        batch, time, kept, width = self.parents[0].dims
+        for axis, other in zip((batch, time, 2, width), self.parents[2].dims, strict=True):
+            unify(axis, other)
+        return batch, time, kept - _KEPT + 1, width
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        if 0 in shape:
+            return xp.zeros(shape, self.dtype)
+        return _backward(_of_arrays(xp), shape[1], operands, (shape[0], shape[2] - 1, shape[3]))
+
+    kernel = staticmethod(backward_kernel)
+
+    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        tape, weights, by_states, *resets = operands
+        batch, time, parts, width = out.shape
+        rows = tape.reshape(batch, time, tape.shape[2] * width), out.reshape(batch, time, parts * width)
+        return rows[0], weights, by_states, _mask_rows(resets), rows[1], np.empty(width, out.dtype)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        dims: Any = self.dims
+        batch, time, parts, width = dims
+        steps = axis_size(time)
+        if steps is None:
+            return _open_time(self, time)
+        composed = _backward(_OF_NODES, steps, self.parents, (batch, parts - 1, width))
+        return _through(composed, gradient, self.parents)
