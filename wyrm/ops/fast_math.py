@@ -12,22 +12,38 @@ from typing import Any
 import numpy as np
 
 
-def float32_exp_negative(x: Any) -> Any:
-    """`exp(x)` of a float32 number of at most 0, within 1.1 ulp; below -87, where it is 1e-38, it stays so."""
-    # In float64 the multiple of log(2) leaves an exact remainder, in whatever order a compiler adds.
-    powers = max(np.float64(x), np.float64(-87.0)) * np.float64(1.4426950408889634)
-    whole = np.floor(powers + np.float64(0.5))
-    rest = np.float32(powers - whole)
-    # 2 ** rest for rest in [-1/2, 1/2], whose own error is 2e-8.
+def float32_power_of_two(rest: Any) -> Any:
+    """`2 ** rest` for a float32 number from -1/2 to 1/2; the polynomial's own error is 2e-8."""
     result = np.float32(1.53535962e-4)
     result = result * rest + np.float32(1.33988517e-3)
     result = result * rest + np.float32(9.61843599e-3)
     result = result * rest + np.float32(5.55033237e-2)
     result = result * rest + np.float32(2.40226477e-1)
     result = result * rest + np.float32(6.93147182e-1)
-    result = result * rest + np.float32(1.0)
+    return result * rest + np.float32(1.0)
+
+
+def float32_exp_negative(x: Any) -> Any:
+    """`exp(x)` of a float32 number of at most 0, within 1.1 ulp; below -87, where it is 1e-38, it stays so."""
+    # In float64 the multiple of log(2) leaves an exact remainder, in whatever order a compiler adds.
+    powers = max(np.float64(x), np.float64(-87.0)) * np.float64(1.4426950408889634)
+    whole = np.floor(powers + np.float64(0.5))
+    result = float32_power_of_two(np.float32(powers - whole))
     # 2 ** whole is a float32 number with nothing but an exponent.
     return result * np.int32((np.int32(whole) + 127) << 23).view(np.float32)
+
+
+def float32_exp(x: Any) -> Any:
+    """`exp(x)` of any float32 number, within 1.2 ulp where the result is a normal number."""
+    bounded = np.float32(-104.0) if x < np.float32(-104.0) else np.float32(89.0) if x > np.float32(89.0) else x
+    powers = np.float64(bounded) * np.float64(1.4426950408889634)
+    whole = np.floor(powers + np.float64(0.5))
+    result = float32_power_of_two(np.float32(powers - whole))
+    # One half of the exponent goes into the bits, the other is a factor: 2 ** 128 is no number, nor is 2 ** -150.
+    half = np.int32(whole) >> 1
+    scaled = np.int32(np.float32(result).view(np.int32) + (half << 23)).view(np.float32)
+    scaled *= np.int32((np.int32(whole) - half + 127) << 23).view(np.float32)
+    return scaled if x == x else x
 
 
 def float32_sigmoid(x: Any) -> Any:

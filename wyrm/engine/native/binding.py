@@ -65,7 +65,10 @@ class Binding:
     def forget_rows(self) -> None:
         """Empty the sums of rows that a step left behind which was not finished."""
         for rows in self.source.lowering.rows:
-            self.array(rows.count)[0] = 0
+            self.array(rows.sums)[: self.array(rows.count)[0]] = 0
+        for count in {id(array): array for array in (self.array(r.count) for r in self.source.lowering.rows)}.values():
+            count[1] += count[0]
+            count[0] = 0
 
     def _value(self, argument: Argument) -> Any:
         if isinstance(argument, Slot):
@@ -130,6 +133,8 @@ class Binding:
         elif slot is rows.sums:
             shape = (most, *shape[1:])
         array = aligned(shape, slot.dtype)
+        if slot is rows.count:
+            array[1] = 1  # above what `slots` holds at first
         self.own_bytes += array.nbytes
         return array
 

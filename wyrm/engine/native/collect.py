@@ -27,7 +27,7 @@ class Collection:
         self._names: dict[Callable[..., Any], str] = {}
         self._taken: dict[str, object] = {}
 
-    def add(self, function: Callable[..., Any], wanted: str) -> str:
+    def add(self, function: Callable[..., Any], wanted: str, decorator: str = "kernel") -> str:
         """Take in a function, and what it uses, once; returns its name here.
 
         `RegistrationError` where its text cannot be read, or it uses what compiled code cannot.
@@ -48,18 +48,18 @@ class Collection:
         text = text[re.search(r"^def ", text, re.MULTILINE).start() :]  # type: ignore[union-attr]  # it is a function
         text = re.sub(rf"^def {function.__name__}\b", f"def {name}", text)
         for used in sorted(_globals_of(function)):
-            text = self._resolve(function, used, text, wanted)
-        self.texts.append(f"@kernel\n{text.rstrip()}\n")
+            text = self._resolve(function, used, text, wanted, decorator)
+        self.texts.append(f"@{decorator}\n{text.rstrip()}\n")
         return name
 
-    def _resolve(self, function: FunctionType, used: str, text: str, wanted: str) -> str:
+    def _resolve(self, function: FunctionType, used: str, text: str, wanted: str, decorator: str) -> str:
         if used not in function.__globals__:
             return text
         value = function.__globals__[used]
         if isinstance(value, ModuleType) and _MODULES.get(used) == value.__name__:
             return text
         if isinstance(value, FunctionType):
-            return re.sub(rf"\b{used}\b", self.add(value, value.__name__), text)
+            return re.sub(rf"\b{used}\b", self.add(value, value.__name__, decorator), text)
         if isinstance(value, bool | int | float | np.generic | tuple):
             if self._taken.get(used, value) is not value:
                 free = self._free(used, value)

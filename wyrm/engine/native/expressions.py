@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.node.base import BaseNode
+from wyrm.ops.fast_math import float32_exp, float32_tanh
 from wyrm.ops.formula import Attribute, Call, Operand, Result, parse
 
 _BINARY = {
@@ -17,6 +18,8 @@ _BINARY = {
 }  # fmt: skip
 _UNARY = {"negative": "-", "logical_not": "not "}
 _FUNCTIONS = {"erf": "math.erf"}
+# Functions of float32 numbers that loops over many of them can be vectorised with.
+FAST: dict[str, Callable[..., Any]] = {"exp": float32_exp, "tanh": float32_tanh}
 
 
 def number(value: float, dtype: np.dtype[Any]) -> str:
@@ -38,7 +41,9 @@ def float_type(node: BaseNode[Any, Any]) -> np.dtype[Any]:
     return next((parent.dtype for parent in node.parents if parent.dtype.kind == "f"), np.dtype(np.float32))
 
 
-def _call(function: str, arguments: list[str]) -> str:
+def _call(function: str, arguments: list[str], dtype: np.dtype[Any]) -> str:
+    if function in FAST and dtype == np.float32:
+        return f"{FAST[function].__name__}({', '.join(arguments)})"
     if function in _BINARY:
         return f"({arguments[0]} {_BINARY[function]} {arguments[1]})"
     if function in _UNARY:
@@ -68,7 +73,7 @@ def formula_lines(
     lines: list[str] = []
     results: list[str] = []
     for place, call in enumerate(calls):
-        text = _call(call.function, _arguments(call, operands, results, attribute, dtype))
+        text = _call(call.function, _arguments(call, operands, results, attribute, dtype), dtype)
         # A conditional evaluates one side; both are computed first, for loops without branches are vectorised.
         if uses[place] > 1 or (uses[place] == 1 and _chosen(calls, place)):
             name = temporary()

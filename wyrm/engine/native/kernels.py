@@ -85,7 +85,7 @@ class _Function:
         self.written: set[Slot] = set()
         self.before: dict[Item, list[str]] = {}
         self.lines_of: dict[Item, list[str]] = {}
-        self.loaded: dict[tuple[Item, str, bool], str] = {}
+        self.loaded: dict[tuple[Item | None, str], str] = {}
         # What the statement that is being written reads first.
         self.pending: list[str] = []
         self.totals: dict[Value, str] = {}
@@ -204,11 +204,20 @@ class _Function:
 
     def _load(self, text: str, slot: Slot, path: list[Block], depth: int) -> str:
         """A variable for an element, read where all that its index depends on is known."""
-        here = path[-1] if path else self.item
-        key = path[depth] if depth < len(path) else here, text, depth == len(path)
+        return self._once(text, slot.name, path, depth)
+
+    def _once(self, text: str, name: str, path: list[Block], depth: int) -> str:
+        """A variable for the value of an expression, computed once in the block where all that it depends on is known.
+
+        What that block reads it also has for the rest of it, for what is read does not change any more.
+        """
+        key = path[depth - 1] if depth else None, text
         if key not in self.loaded:
-            self.loaded[key] = f"{slot.name}_{len(self.loaded)}_"
-            lines = self.pending if path and depth == len(path) else self.before.setdefault(key[0], [])
+            self.loaded[key] = f"{name}_{len(self.loaded)}_"
+            if path and depth == len(path):
+                lines = self.pending
+            else:
+                lines = self.before.setdefault(path[depth] if path else self.item, [])
             lines.append(f"{self.loaded[key]} = {text}")
         return self.loaded[key]
 
@@ -266,19 +275,12 @@ class _Function:
     def _add_to_rows(self, statement: Statement, operands: list[str], path: list[Block]) -> list[str]:
         rows = statement.rows
         assert rows is not None
-        slots, table, sums, count = (self.use(s, True) for s in (rows.slots, rows.rows, rows.sums, rows.count))
+        slots, table, count, sums = (self.use(s, True) for s in (rows.slots, rows.rows, rows.count, rows.sums))
         depth = self._index(statement.place[0], path)[1]
-        claim = f"claim({operands[1]}, {slots}, {table}, {count}, {sums})"
-        lines: list[str] = []
-        block: Item = path[depth] if depth < len(path) else statement
-        key = block, claim, False
-        if key not in self.loaded:
-            self.loaded[key] = f"{table}_{len(self.loaded)}_"
-            before = lines if block is statement else self.before.setdefault(block, [])
-            before.append(f"{self.loaded[key]} = {claim}")
-        index = [self.loaded[key], *(self._index(entry, path)[0] for entry in statement.place[1:])]
+        place = self._once(f"claim({operands[1]}, {slots}, {table}, {count})", table, path, depth)
+        index = [place, *(self._index(entry, path)[0] for entry in statement.place[1:])]
         comment = _comment(f"into the gradient of {rows.parameter.name or 'a table'}")
-        return [*lines, f"{sums}[{', '.join(index)}] += {operands[0]}{comment}"]
+        return [f"{sums}[{', '.join(index)}] += {operands[0]}{comment}"]
 
     # --- second pass: text ----------------------------------------------------------------------------------------
 

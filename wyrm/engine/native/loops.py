@@ -134,14 +134,15 @@ class Call(Item):
 class RowSums:
     """The row-sparse gradient of one parameter: the rows touched in a step and the sum of what each was given.
 
-    `slots[row]` is where a row was put, true where `rows` there names it; `count` is how many there are.
+    `rows` names them, `slots[row]` says where; `count` is how many there are, and what the places in `slots` count
+    from. Tables that are indexed by the same nodes have these in common. `sums` is zero between steps.
     """
 
     parameter: BaseNode[Any, Any]
     slots: Slot
     rows: Slot
-    sums: Slot
     count: Slot
+    sums: Slot
     # The index nodes that name rows: what they can name together bounds the number of rows.
     indices: list[BaseNode[Any, Any]]
 

@@ -48,7 +48,7 @@ _KEEPS_LAYOUT = (Reshape, IndexReshape, WithSizes, StopGradient)
 _RESERVED = frozenset(
     [
         "first", "count", "batch", "step", "order", "totals", "hyper", "k", "run", "np", "math", "abs", "bool", "range",
-        "claim", "entry", "kept", "kept_kernel", "kernel", "load", "loops", "multiply_into",
+        "claim", "release", "entry", "kept", "kept_kernel", "kernel", "inlined", "load", "loops", "multiply_into",
     ]
 )  # fmt: skip
 
@@ -83,6 +83,8 @@ class Lowering:
         self.references: list[Reference] = []
         self._names: set[str] = set()
         self._views: dict[BaseNode[Any, Any], Slot] = {}
+        # Where the rows that index nodes name are found, for all tables of one size that the same nodes index.
+        self._touched: dict[tuple[Any, ...], tuple[Slot, Slot, Slot]] = {}
         self._copies: dict[BaseNode[Any, Any], Value] = {}
         for node in schedule.nodes:
             self._lower(node)
@@ -344,14 +346,15 @@ class Lowering:
         self, parameter: BaseNode[Any, Any], pairs: list[tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]
     ) -> RowSums:
         name, integers = label(parameter), np.dtype(np.int64)
-        rows = RowSums(
-            parameter,
-            slots=Slot(self.name(f"slot_of_{name}"), parameter.dims[:1], np.dtype(np.int32)),
-            rows=Slot(self.name(f"rows_of_{name}"), (), integers),
-            sums=Slot(self.name(f"sums_of_{name}"), parameter.dims, parameter.dtype),
-            count=Slot(self.name(f"count_of_{name}"), (1,), integers),
-            indices=[indices for _, indices in pairs],
-        )
+        named = (*(indices for _, indices in pairs), parameter.dims[0])
+        if named not in self._touched:
+            self._touched[named] = (
+                Slot(self.name(f"slots_of_{name}"), parameter.dims[:1], integers),
+                Slot(self.name(f"rows_of_{name}"), (), integers),
+                Slot(self.name(f"count_of_{name}"), (2,), integers),
+            )
+        sums = Slot(self.name(f"sums_of_{name}"), parameter.dims, parameter.dtype)
+        rows = RowSums(parameter, *self._touched[named], sums, [indices for _, indices in pairs])
         for gradient, indices in pairs:
             dims: Dims = gradient.dims
             index, rank = loop_index(dims), len(indices.dims)

@@ -49,7 +49,7 @@ def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None) ->
 
         first, second = keys[0], keys[-1]
         order, starts = np.empty(rows, np.int64), np.empty(threads * threads + 1, np.int64)
-        by_block(first, second, threads, starts, order)
+        by_block(first, second, threads, np.empty(rows, np.uint32), starts, order)
         single = len(keys) == 1  # then only the blocks on the diagonal have rows
         phases = [
             [

@@ -90,8 +90,8 @@ class Program:
         A column has an axis of rows first; inputs have the axis of the batch first, or take one row at a time
         (`batch_size=1`). A last, smaller batch is a step too. `shuffle` goes through the rows in an order made of
         `seed` and the number of epochs so far. `threads` share the parameters: in mode "hogwild" without locks, fast
-        and not reproducible; in mode "synchronized" with the same bits for the same seed and number of threads: where the
-        rows of tables can be divided among the threads they are, else each step's gradient is the mean over as many
+        and not reproducible; in mode "synchronized" with the same bits for the same seed and number of threads: where
+        the rows of tables can be divided among the threads they are, else each step's gradient is the mean over as many
         parts as there are threads. `progress` shows a bar.
 
         Raises, before any parameter moves, `ShapeError`, `DTypeError`, `NotFinite`, or `IndexOutOfRange` naming the

@@ -71,16 +71,26 @@ def helper(function: Function) -> Function:
 
 
 @inlined
-def claim(row: int, slots: Any, rows: Any, count: Any, sums: Any) -> Any:
-    """Where the sum of a row is; one that was not touched in this step yet gets a place, of zeros."""
-    place = np.int64(slots[row])
-    if place >= count[0] or rows[place] != row:
+def claim(row: int, slots: Any, rows: Any, count: Any) -> Any:
+    """Where the sum of a row is; one that was not touched in this step yet gets the next place.
+
+    `count` holds how many rows this step has touched, and the number that its places count from in `slots`: those of
+    earlier steps are below it.
+    """
+    place = slots[row] - count[1]
+    if place < 0:
         place = count[0]
-        slots[row] = place
+        slots[row] = count[1] + place
         rows[place] = row
-        sums[place] = 0
         count[0] = place + 1
     return place
+
+
+@inlined
+def release(count: Any) -> None:
+    """Forget which rows were touched, at the end of a step."""
+    count[1] += count[0]
+    count[0] = 0
 
 
 @inlined
@@ -111,24 +121,25 @@ def shuffle(order: Any, start: int, stop: int, seed: int) -> None:
 
 
 @helper
-def by_block(first: Any, second: Any, count: int, starts: Any, order: Any) -> None:
-    """The rows in the order of their blocks, and where each block starts.
+def by_block(first: Any, second: Any, count: int, blocks: Any, starts: Any, order: Any) -> None:
+    """The rows in the order of their blocks, and where each block starts; `blocks` is scratch.
 
     The block of a row is (stripe of `first`, stripe of `second`); a stripe is every count-th group of 16 numbers, which
     share no line of the processor's cache with another stripe.
     """
+    stripes = np.uint32(count)
     starts[:] = 0
     for i in range(len(first)):
-        starts[((first[i] >> 4) % count) * count + (second[i] >> 4) % count + 1] += 1
+        blocks[i] = (np.uint32(first[i] >> 4) % stripes) * stripes + np.uint32(second[i] >> 4) % stripes
+        starts[blocks[i] + 1] += 1
     for block in range(1, len(starts)):
         starts[block] += starts[block - 1]
-    for i in range(len(first) - 1, -1, -1):
-        block = ((first[i] >> 4) % count) * count + (second[i] >> 4) % count
-        starts[block + 1] -= 1
-        order[starts[block + 1]] = i
-    for block in range(len(starts) - 1):
-        starts[block] = starts[block + 1]
-    starts[-1] = len(first)
+    for i in range(len(first)):
+        order[starts[blocks[i]]] = i
+        starts[blocks[i]] += 1
+    for block in range(len(starts) - 1, 0, -1):
+        starts[block] = starts[block - 1]
+    starts[0] = 0
 
 
 # --- products by BLAS -----------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.engine.native.collect import Collection
+from wyrm.engine.native.expressions import FAST
 from wyrm.engine.native.kernels import Extent, Kernel, Writer
 from wyrm.engine.native.loops import Call, Loop, RowSums, Slot, Straight
 from wyrm.engine.native.lower import Lowering, identifier
@@ -25,7 +26,7 @@ import math
 
 import numpy as np
 
-from wyrm.engine.native.runtime import claim, entry, kept, kept_kernel, kernel, load, loops, multiply_into
+from wyrm.engine.native.runtime import claim, entry, inlined, kept, kept_kernel, kernel, load, loops, multiply_into, release
 '''
 
 
@@ -98,6 +99,10 @@ class Source:
                 self._update(optimizer, parameter, gradient, None)
             for rows in lowering.rows:
                 self._update(optimizer, rows.parameter, rows.sums, rows)
+        written = [*(kernel.text for kernel in self.kernels), *self.updates.values()]
+        for function in FAST.values():
+            if any(f"{function.__name__}(" in text for text in written):
+                self._collection.add(function, function.__name__, "inlined")
         self.size = len(self.invocations) + len(self._updates)
         self._run = self._run_text()
 
@@ -133,13 +138,14 @@ class Source:
 
     def _update(self, optimizer: Optimizer, parameter: Any, gradient: Slot, rows: RowSums | None) -> None:
         rule = optimizer.rule(parameter.dtype)
-        key = f"{parameter.dtype}{'_rows' if rows else ''}"
+        row_axes = 0 if rows is None else min(2, len(parameter.dims))
+        kind = ["all", "elements", "rows"][row_axes]
+        key = f"{parameter.dtype} {kind}"
         if key not in self.updates:
-            name = self.lowering.name(f"update_{'rows' if rows else 'all'}_{parameter.dtype}")
-            flush = 0.0 if rows else optimizer.flush_below
-            self.updates[key] = update_text(name, rule, rows is not None, flush)
+            name = self.lowering.name(f"update_{kind}_{parameter.dtype}")
+            self.updates[key] = update_text(name, rule, row_axes, 0.0 if rows else optimizer.flush_below)
         name = self.updates[key].split("(", 1)[0].removeprefix("def ")
-        axes, slot = (2 if rows else 1), self.lowering.leaf(parameter)
+        axes, slot = max(1, row_axes), self.lowering.leaf(parameter)
         arguments: list[Argument] = [
             Flat(self.lowering.name(f"flat_{slot.name}"), slot, axes),
             Flat(self.lowering.name(f"flat_{gradient.name}"), gradient, axes),
@@ -181,6 +187,8 @@ class Source:
             lines.append("            return k")
             lines.append(f"        totals[0] += {loss}[()]")
         lines += [self._line(invocation) for invocation in self._updates]
+        counts = {rows.count.name: rows.count for rows in self.lowering.rows}
+        lines += [f"        release({self._use(count)})" for count in counts.values()]
         lines.append("    return count")
         head = ["first", "count", "batch", "step", "order", "totals", "hyper", *self.arguments]
         return "\n".join([f"def run({', '.join(head)}):", *lines, ""])

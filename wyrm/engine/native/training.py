@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -31,6 +31,8 @@ _CHUNK = 0.05
 # A copy of the parameters is made when training has taken this many times as long as the last copy.
 _COPY_RARELY = 40.0
 _FIRST_CHUNK = 16
+# How large a data set may be for its division among threads to be kept for the next pass.
+_REMEMBERED_ROWS = 2**21
 
 
 def _check(batch_size: int, threads: int, mode: str) -> None:
@@ -115,6 +117,7 @@ class Training:
         self._snapshot: _Snapshot | None = None
         self._count_lock = threading.Lock()
         self._averager: Averager | None = None
+        self._known_division: tuple[int, list[NDArray[np.int64]], Division] | None = None
 
     # --- one pass -------------------------------------------------------------------------------------------------
 
@@ -137,7 +140,7 @@ class Training:
         threads = min(threads, max(1, rows // batch_size))
         self.runner.load()
         keys = key_columns(self.graph.lowering.rows, given)
-        division = divide(rows, threads, None if keys is None else [given[key] for key in keys])
+        division = self._division(rows, threads, None if keys is None else [given[key] for key in keys])
         columns = {leaf: as_column(array) for leaf, array in given.items()}
         if self._snapshot is None or not self._snapshot.is_current():
             self._snapshot = _Snapshot(self.graph)
@@ -164,6 +167,17 @@ class Training:
                 self._raise_diverged(work)
         self.epochs += 1
         return work.weighted_loss / rows
+
+    def _division(self, rows: int, threads: int, keys: list[NDArray[np.int64]] | None) -> Division:
+        """The parts of the threads, those of the last pass where the columns that decide are as they were then."""
+        if keys is None or threads == 1:
+            return divide(rows, threads, None)
+        known = self._known_division
+        if known is None or known[0] != threads or not all(map(np.array_equal, known[1], keys)):
+            division = divide(rows, threads, keys)
+            known = threads, [key.copy() for key in keys], division
+            self._known_division = known if rows <= _REMEMBERED_ROWS else None
+        return replace(known[2], order=known[2].order.copy())
 
     @property
     def _sparse(self) -> set[Leaf]:

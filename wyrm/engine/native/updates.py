@@ -53,12 +53,15 @@ class Optimizer(Protocol):
         """Count steps that have been done."""
 
 
-def update_text(name: str, rule: Rule, rows: bool, flush_below: float) -> str:
-    """The function that moves one parameter; with `rows` only those that `rows` and `count` name.
+def update_text(name: str, rule: Rule, row_axes: int, flush_below: float) -> str:
+    """The function that moves one parameter: all of it, or with `row_axes` the rows that `rows` and `count` name.
 
     Its arguments are the parameter, the gradient, the arrays of the state and the numbers of the step, all in the order
-    of the rule; then, for rows, `rows` and `count`. Arrays are flat, or for rows of two axes.
+    of the rule; then, for rows, `rows` and `count`. Arrays are flat, or with `row_axes` have that many axes, one or
+    two; the gradient of rows is set to zero for the next step.
     """
+    rows = row_axes > 0
+    element = ["j", "row", "row, j"][row_axes]
     schedule = Schedule(rule.outputs)
     state, hyper = list(rule.state), list(rule.hyper)
     arguments = ["parameter", "gradient", *state, *hyper, *(["rows", "count"] if rows else [])]
@@ -71,7 +74,7 @@ def update_text(name: str, rule: Rule, rows: bool, flush_below: float) -> str:
         once.append(f"{key}_ = {key}[()]")
     for leaf, array in places.items():
         names[leaf] = f"{array}_"
-        place = "k, j" if rows and leaf is rule.gradient else "row, j" if rows else "j"
+        place = element.replace("row", "k") if leaf is rule.gradient else element
         each.append(f"{array}_ = {array}[{place}]")
     used = iter(range(10**6))
     for node in schedule.nodes:
@@ -98,19 +101,23 @@ def update_text(name: str, rule: Rule, rows: bool, flush_below: float) -> str:
             limit = number(float(np.finfo(rule.parameter.dtype).tiny) * flush_below, rule.parameter.dtype)
             zero = number(0.0, rule.parameter.dtype)
             result = f"{zero} if abs({result}) < {limit} else {result}"
-        each.append(f"{target}[{'row, j' if rows else 'j'}] = {result}")
-    return "\n".join([f"def {name}({', '.join(arguments)}):", *_indented(once, 1), *_loop(each, rows), ""])
+        each.append(f"{target}[{element}] = {result}")
+    if rows:
+        each.append(f"gradient[{element.replace('row', 'k')}] = 0")
+    return "\n".join([f"def {name}({', '.join(arguments)}):", *_indented(once, 1), *_loop(each, row_axes), ""])
 
 
 def _attributes(node: BaseNode[Any, Any], dtype: np.dtype[Any]) -> Any:
     return lambda name: number(getattr(node, name), dtype)
 
 
-def _loop(lines: Sequence[str], rows: bool) -> list[str]:
-    if not rows:
+def _loop(lines: Sequence[str], row_axes: int) -> list[str]:
+    if row_axes == 0:
         return ["    for j in range(parameter.shape[0]):", *_indented(lines, 2)]
-    head = ["    for k in range(count[0]):", "        row = rows[k]", "        for j in range(gradient.shape[1]):"]
-    return [*head, *_indented(lines, 3), "    count[0] = 0"]
+    head = ["    for k in range(count[0]):", "        row = rows[k]"]
+    if row_axes == 1:
+        return [*head, *_indented(lines, 2)]
+    return [*head, "        for j in range(gradient.shape[1]):", *_indented(lines, 3)]
 
 
 def _indented(lines: Sequence[str], depth: int) -> list[str]:
