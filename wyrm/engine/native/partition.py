@@ -17,11 +17,16 @@ from wyrm.ops.sampling import RandomIndex
 Leaf = BaseNode[Any, Any]
 # Blocks may differ this much from their mean before the threads would wait for each other too long.
 _MOST_UNEVEN = 1.4
+# Stripes of a table are made about as small as the cache of a core, blocks not so small that steps on them cost less
+# than starting them, nor so many that sorting rows into them is slow.
+_NEAR_BYTES = 2**19
+_SMALLEST_BLOCK = 8192
+_MOST_STRIPES = 32
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of `order` for one thread in one phase, and the stripe of the tables that random indices draw from."""
+    """Rows of `order` that come one after another, and the stripe of the tables that random indices draw from."""
 
     start: int
     stop: int
@@ -30,41 +35,55 @@ class Part:
 
 @dataclass(frozen=True)
 class Division:
-    """An order of all rows, and for each phase the part of each thread; `apart` where threads share no row."""
+    """An order of all rows, and for each phase the parts of each thread; `apart` where threads share no row."""
 
     order: NDArray[np.int64]
-    phases: list[list[Part]]
+    phases: list[list[list[Part]]]
     stripes: int
     apart: bool
 
 
-def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None) -> Division:
-    """A part of the rows for each thread, by blocks of one or two key columns, or else simply cut.
+def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None = None, table_bytes: int = 0) -> Division:
+    """Parts of the rows for each thread, by blocks of one or two key columns, or else simply cut.
 
     A block is a stripe of the first key crossed with one of the second; in each of `threads` phases no two threads
-    have a stripe in common.
+    have a stripe in common. Of tables that take `table_bytes` there are so many stripes that one stays near a core.
     """
     if keys is not None and threads > 1:
         from wyrm.engine.native.runtime import by_block
 
-        first, second = keys[0], keys[-1]
-        order, starts = np.empty(rows, np.int64), np.empty(threads * threads + 1, np.int64)
-        by_block(first, second, threads, np.empty(rows, np.uint32), starts, order)
-        single = len(keys) == 1  # then only the blocks on the diagonal have rows
+        stripes = threads * _finer(rows, threads, table_bytes)
+        order, starts = np.empty(rows, np.int64), np.empty(stripes * stripes + 1, np.int64)
+        by_block(keys[0], keys[-1], stripes, np.empty(rows, np.uint32), starts, order)
         phases = [
-            [
-                Part(int(starts[block]), int(starts[block + 1]), (thread + phase) % threads)
-                for thread in range(threads)
-                for block in [thread * threads + (thread + phase) % threads]
-            ]
-            for phase in range(1 if single else threads)
+            [_blocks(starts, stripes, threads, thread, (thread + phase) % threads) for thread in range(threads)]
+            for phase in range(threads)
         ]
-        longest = sum(max(part.stop - part.start for part in phase) for phase in phases)
+        # Of one key only the blocks on the diagonal have rows.
+        phases = [phase for phase in phases if any(phase)]
+        longest = sum(max(sum(part.stop - part.start for part in parts) for parts in phase) for phase in phases)
         if longest * threads <= _MOST_UNEVEN * rows:
-            return Division(order, phases, threads, apart=True)
+            return Division(order, phases, stripes, apart=True)
     bounds = [rows * thread // threads for thread in range(threads + 1)]
-    parts = [Part(start, stop, 0) for start, stop in pairwise(bounds)]
+    parts = [[Part(start, stop, 0)] for start, stop in pairwise(bounds)]
     return Division(np.arange(rows, dtype=np.int64), [parts], 1, apart=False)
+
+
+def _finer(rows: int, threads: int, table_bytes: int) -> int:
+    """How many stripes a thread's share of the tables is cut into, for blocks that are not too small."""
+    wanted = -(-table_bytes // (threads * _NEAR_BYTES))
+    most = int((rows / _SMALLEST_BLOCK) ** 0.5) // threads
+    return max(1, min(wanted, most, _MOST_STRIPES // threads))
+
+
+def _blocks(starts: NDArray[np.int64], stripes: int, threads: int, first: int, second: int) -> list[Part]:
+    """The blocks that have rows, of the stripes that belong to two of the threads' shares."""
+    return [
+        Part(int(starts[i * stripes + j]), int(starts[i * stripes + j + 1]), j)
+        for i in range(first, stripes, threads)
+        for j in range(second, stripes, threads)
+        if starts[i * stripes + j] < starts[i * stripes + j + 1]
+    ]
 
 
 def key_columns(sums: Sequence[RowSums], columns: Mapping[Leaf, NDArray[Any]]) -> list[Leaf] | None:

@@ -117,6 +117,7 @@ class Training:
         self._snapshot: _Snapshot | None = None
         self._count_lock = threading.Lock()
         self._averager: Averager | None = None
+        self._shuffle_rows: Callable[..., Any]
         self._known_division: tuple[int, list[NDArray[np.int64]], Division] | None = None
 
     # --- one pass -------------------------------------------------------------------------------------------------
@@ -139,6 +140,9 @@ class Training:
         self._check_batches(given, rows, singly, batch_size)
         threads = min(threads, max(1, rows // batch_size))
         self.runner.load()
+        from wyrm.engine.native import runtime  # here, for it imports numba
+
+        self._shuffle_rows = runtime.shuffle
         keys = key_columns(self.graph.lowering.rows, given)
         division = self._division(rows, threads, None if keys is None else [given[key] for key in keys])
         columns = {leaf: as_column(array) for leaf, array in given.items()}
@@ -171,12 +175,14 @@ class Training:
     def _division(self, rows: int, threads: int, keys: list[NDArray[np.int64]] | None) -> Division:
         """The parts of the threads, those of the last pass where the columns that decide are as they were then."""
         if keys is None or threads == 1:
-            return divide(rows, threads, None)
+            return divide(rows, threads)
         known = self._known_division
         if known is None or known[0] != threads or not all(map(np.array_equal, known[1], keys)):
-            division = divide(rows, threads, keys)
-            known = threads, [key.copy() for key in keys], division
-            self._known_division = known if rows <= _REMEMBERED_ROWS else None
+            tables = [bound_array(sums.parameter) for sums in self.graph.lowering.rows]
+            division = divide(rows, threads, keys, 2 * max(table.nbytes for table in tables))
+            if rows > _REMEMBERED_ROWS:
+                return division
+            known = self._known_division = threads, [key.copy() for key in keys], division
         return replace(known[2], order=known[2].order.copy())
 
     @property
@@ -235,48 +241,54 @@ class Training:
             self._last(work, order[full * work.batch :])
 
     def _phase(
-        self, work: _Pass, division: Division, phase: Sequence[Part], seed: int | None
+        self, work: _Pass, division: Division, phase: Sequence[Sequence[Part]], seed: int | None
     ) -> list[NDArray[np.int64]]:
-        """All threads on one part each; returns the rows that fill no batch."""
-        threads, tails, jobs = len(phase), [], []
-        counts = [(part.stop - part.start) // work.batch for part in phase]
+        """All threads on their parts; returns the rows that fill no batch."""
+        threads, tails, jobs = len(phase), list[NDArray[np.int64]](), list[Callable[[], None]]()
+        counts = [sum((part.stop - part.start) // work.batch for part in parts) for parts in phase]
         hyper = self._hyper_after(work.steps, max(counts, default=0) * threads)
-        base = self.steps + work.steps
-        offset = 0
-        for thread, (part, count) in enumerate(zip(phase, counts, strict=True)):
-            order = division.order[part.start : part.stop]
-            tails.append(order[count * work.batch :])
+        step = self.steps + work.steps
+        for thread, (parts, count) in enumerate(zip(phase, counts, strict=True)):
+            for part in parts:
+                full = (part.stop - part.start) // work.batch * work.batch
+                tails.append(division.order[part.start + full : part.stop])  # a view, of what is shuffled later
             own = np.ascontiguousarray(hyper[thread::threads])
-            stripe = (part.stripe, division.stripes)
-            jobs.append((order, count, base + offset, thread, stripe, own, None if seed is None else seed + part.start))
-            offset += count
+            jobs.append(partial(self._parts, work, division, parts, step, thread, own, seed, threads == 1))
+            step += count
         if threads == 1:
-            self._shuffled_part(work, *jobs[0], in_main=True)
+            jobs[0]()
         else:
-            self._in_threads([partial(self._shuffled_part, work, *job, in_main=False) for job in jobs], work)
+            self._in_threads(jobs, work)
         return tails
 
     def _hyper_after(self, done: int, count: int) -> NDArray[np.float64]:
         """The numbers of the steps that come after the first `done` of this pass."""
         return self._hyper(done + count)[done:]
 
-    def _shuffled_part(
+    def _parts(
         self,
         work: _Pass,
-        order: NDArray[np.int64],
-        count: int,
+        division: Division,
+        parts: Sequence[Part],
         step: int,
         thread: int,
-        stripe: tuple[int, int],
         hyper: NDArray[np.float64],
         seed: int | None,
         in_main: bool,
     ) -> None:
+        """One thread's parts of a phase, one after another."""
+        parts = list(parts)
         if seed is not None:
-            from wyrm.engine.native.runtime import shuffle
-
-            shuffle(order, 0, len(order), seed % 2**63)
-        self._part(work, order, count, step, thread, stripe, hyper, in_main)
+            np.random.default_rng([seed, thread]).shuffle(parts)
+        done = 0
+        for part in parts:
+            order = division.order[part.start : part.stop]
+            if seed is not None:
+                self._shuffle_rows(order, 0, len(order), (seed + part.start) % 2**63)
+            count = len(order) // work.batch
+            stripe = (part.stripe, division.stripes)
+            self._part(work, order, count, step + done, thread, stripe, hyper[done:], in_main)
+            done += count
 
     def _part(
         self,
