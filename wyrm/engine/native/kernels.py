@@ -279,7 +279,7 @@ class _Function:
         depth = self._index(statement.place[0], path)[1]
         place = self._once(f"claim({operands[1]}, {slots}, {table}, {count})", table, path, depth)
         index = [place, *(self._index(entry, path)[0] for entry in statement.place[1:])]
-        comment = _comment(f"into the gradient of {rows.parameter.name or 'a table'}")
+        comment = _comment(f"into the gradient of {rows.sums.name.removeprefix('sums_of_')}")
         return [f"{sums}[{', '.join(index)}] += {operands[0]}{comment}"]
 
     # --- second pass: text ----------------------------------------------------------------------------------------

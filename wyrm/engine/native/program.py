@@ -32,6 +32,8 @@ class Program:
         loop: Literal["auto", "compiled", "python"] = "auto",
     ) -> None:
         self._single = isinstance(outputs, BaseNode)
+        if not isinstance(outputs, BaseNode | Sequence):
+            raise TypeError(f"wyrm.compile takes a node or a list of nodes, not {type(outputs).__name__}")
         wanted = [outputs] if isinstance(outputs, BaseNode) else list(outputs)
         for output in wanted:
             if not isinstance(output, BaseNode):

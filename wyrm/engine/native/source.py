@@ -15,7 +15,7 @@ from wyrm.engine.native.kernels import Extent, Kernel, Writer
 from wyrm.engine.native.loops import Call, Loop, RowSums, Slot, Straight
 from wyrm.engine.native.lower import Lowering, identifier
 from wyrm.engine.native.updates import Optimizer, update_text
-from wyrm.node.base import BaseNode, format_dims, label
+from wyrm.node.base import BaseNode, format_dims
 from wyrm.ops.philox import STEP
 
 _HEADER = '''"""{title}"""
@@ -26,7 +26,8 @@ import math
 
 import numpy as np
 
-from wyrm.engine.native.runtime import claim, entry, inlined, kept, kept_kernel, kernel, load, loops, multiply_into, release
+from wyrm.engine.native.runtime import claim, entry, inlined, kept, kept_kernel, kernel, load, loops
+from wyrm.engine.native.runtime import multiply_into, release
 '''
 
 
@@ -162,9 +163,7 @@ class Source:
             self.arguments[named] = arguments[-1]
         if rows is not None:
             arguments += [rows.rows, rows.count]
-        self._updates.append(
-            Invocation(name, arguments, {gradient}, f"{label(parameter)} {format_dims(parameter.dims)}")
-        )
+        self._updates.append(Invocation(name, arguments, {gradient}, f"{slot.name} {format_dims(parameter.dims)}"))
 
     # --- text -----------------------------------------------------------------------------------------------------
 
