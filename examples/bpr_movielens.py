@@ -6,16 +6,13 @@ of their ratings with the films fixed, and each of their other ratings is search
 open. The MRR is the mean of 1 / rank over those ratings, the AUC the mean over the users.
 
 Without --data the preferences are generated. With --data ml-100k.csv, --dimensions 32 and --epochs 50 reach an MRR of
-0.08 and an AUC of 0.93.
+0.08 and an AUC of 0.93, in two seconds after compiling.
 """
 
 from __future__ import annotations
 
-import argparse
-
 import numpy as np
-from command_line import Progress, parser, positive
-from numpy.typing import NDArray
+from command_line import parser, positive, train
 
 import wyrm as wy
 
@@ -48,38 +45,13 @@ class Ranking(wy.nn.Module):
         return self.users(users).vector_dot(self.items(items)) + self.biases.index(items)
 
 
-def train(
-    loss: wy.Tensor[()],
-    inputs: tuple[wy.IndexInput[tuple[Batch]], wy.IndexInput[tuple[Batch]], wy.IndexInput[tuple[Batch]]],
-    pairs: tuple[NDArray[np.int64], NDArray[np.int64]],
-    item_count: int,
-    options: argparse.Namespace,
-) -> None:
-    """Passes over the pairs of user and item, each with an item drawn at random beside it."""
-    users, positives, negatives = inputs
-    optimizer = wy.optim.Adagrad(loss.parameters(), learning_rate=options.learning_rate)
-    random = np.random.default_rng(options.seed)
-    loader = wy.data.Loader(wy.data.Dataset(users=pairs[0], items=pairs[1]), options.batch_size, seed=options.seed)
-    progress = Progress(options.epochs)
-    for _ in progress:
-        total = 0.0
-        for columns in loader:
-            users.set(columns["users"])
-            positives.set(columns["items"])
-            negatives.set(random.integers(0, item_count, len(columns["items"])))
-            total += float(loss.forward())
-            loss.backward()
-            optimizer.step()
-            loss.zero_gradient()
-        progress.show(loss=total / len(loader))
-
-
 def main() -> None:
     """Train on some users, fold the others in, and print how high their held-out items rank."""
     options_parser = parser(__doc__ or "", epochs=20, data="ml-100k.csv or u.data of MovieLens 100K")
     options_parser.add_argument("--dimensions", type=positive, default=16, help="length of the vectors")
     options_parser.add_argument("--batch-size", type=positive, default=10, help="interactions a step")
     options_parser.add_argument("--learning-rate", type=float, default=0.1, help="of Adagrad")
+    options_parser.add_argument("--threads", type=positive, default=1, help="that share the parameters")
     options = options_parser.parse_args()
     wy.nn.seed(options.seed)
 
@@ -94,10 +66,12 @@ def main() -> None:
     batch = Batch()
     users = wy.IndexInput(dims=(batch,), name="users")
     positives = wy.IndexInput(dims=(batch,), name="positives")
-    negatives = wy.IndexInput(dims=(batch,), name="negatives")
+    negatives = wy.random.index(items, (batch,), seed=options.seed)
     model = Ranking(Users(data.user_count), items, factors)
     loss = -(model(users, positives) - model(users, negatives)).sigmoid().mean()
-    train(loss, (users, positives, negatives), (known["users"], known["items"]), data.item_count, options)
+    optimizer = wy.optim.Adagrad(loss.parameters(), learning_rate=options.learning_rate)
+    columns = {users: known["users"], positives: known["items"]}
+    train(loss, optimizer, columns, options, options.batch_size, options.threads)
 
     # The films are constants now, so only the vectors of the new users move.
     films, biases = wy.Constant(model.items.table.value), wy.Constant(model.biases.value)
@@ -108,8 +82,10 @@ def main() -> None:
     difference = films.take(positives) - films.take(negatives)
     advantage = folding(new_users).vector_dot(difference) + biases.take(positives) - biases.take(negatives)
     rows = np.array([row_of[user] for user in folded_in["users"].tolist()])
-    inputs = (new_users, positives, negatives)
-    train(-advantage.sigmoid().mean(), inputs, (rows, folded_in["items"]), data.item_count, options)
+    folding_loss = -advantage.sigmoid().mean()
+    optimizer = wy.optim.Adagrad(folding_loss.parameters(), learning_rate=options.learning_rate)
+    columns = {new_users: rows, positives: folded_in["items"]}
+    train(folding_loss, optimizer, columns, options, options.batch_size, options.threads)
 
     scores = folding.table.value @ films.value.T + biases.value
     mask = np.zeros(scores.shape, np.bool_)

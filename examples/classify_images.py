@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from command_line import Progress, parser
+from command_line import parser, train
 from threadpoolctl import threadpool_limits
 
 import wyrm as wy
@@ -70,8 +70,8 @@ def main() -> None:
     options = parser(__doc__ or "", epochs=8, data="an IDX file of images, gzip or plain").parse_args()
     wy.nn.seed(options.seed)
     everything = bars(options.seed) if options.data is None else read(options.data)
-    train, held_out = wy.data.train_test_split(everything, test_fraction=0.2, seed=options.seed)
-    pixels, classes = Pixels(train["images"].shape[1]), Classes(int(everything["labels"].max()) + 1)
+    training, held_out = wy.data.train_test_split(everything, test_fraction=0.2, seed=options.seed)
+    pixels, classes = Pixels(training["images"].shape[1]), Classes(int(everything["labels"].max()) + 1)
 
     batch = Batch()
     images = wy.Input(dims=(batch, pixels), name="images")
@@ -81,19 +81,7 @@ def main() -> None:
     model.evaluate()  # from here on the model builds graphs without dropout
     answers = model(images).argmax()
     optimizer = wy.optim.Adam(loss.parameters(), learning_rate=1e-3)
-    loader = wy.data.Loader(train, batch_size=64, seed=options.seed)
-
-    progress = Progress(options.epochs)
-    for _ in progress:
-        total = 0.0
-        for columns in loader:
-            images.set(columns["images"])
-            labels.set(columns["labels"])
-            total += float(loss.forward()) * len(columns["labels"])
-            loss.backward()
-            optimizer.step()
-            loss.zero_gradient()
-        progress.show(loss=total / len(train))
+    train(loss, optimizer, {images: training["images"], labels: training["labels"]}, options, batch_size=64)
 
     images.set(held_out["images"])
     accuracy = wy.metrics.accuracy(held_out["labels"], answers.forward())

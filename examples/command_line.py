@@ -1,12 +1,19 @@
-"""What the examples share: their command line and their progress bar."""
+"""What the examples share: their command line, their progress bar, and the passes over the data."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from tqdm import tqdm
+
+import wyrm as wy
+
+Column = NDArray[Any]
 
 
 def parser(description: str, *, epochs: int, data: str | None) -> argparse.ArgumentParser:
@@ -14,6 +21,7 @@ def parser(description: str, *, epochs: int, data: str | None) -> argparse.Argum
     result = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     result.add_argument("--epochs", type=positive, default=epochs, help="passes over the training data")
     result.add_argument("--seed", type=int, default=0, help="of the initial weights and the order of the data")
+    result.add_argument("--engine", choices=["native", "reference"], default="native", help="what computes the steps")
     help_text = data if data is not None else "not used: this example generates its data"
     result.add_argument("--data", type=Path, default=None, help=help_text)
     return result
@@ -46,3 +54,44 @@ class Progress:
     def show(self, **figures: float) -> None:
         """Figures to stand beside the bar."""
         self._bar.set_postfix({name: f"{value:.4f}" for name, value in figures.items()}, refresh=False)
+
+
+def train(
+    loss: wy.Tensor[()],
+    optimizer: wy.optim.Optimizer,
+    columns: Mapping[Any, Column],
+    options: argparse.Namespace,
+    batch_size: int = 1,
+    threads: int = 1,
+) -> None:
+    """Go through the columns as often as --epochs says, in random order, with a bar that shows the mean loss."""
+    program = wy.compile(loss, optimizer) if options.engine == "native" else None
+    random = np.random.default_rng(options.seed)
+    progress = Progress(options.epochs)
+    for _ in progress:
+        if program is not None:
+            mean_loss = program.epoch(columns, batch_size=batch_size, shuffle=True, seed=options.seed, threads=threads)
+        else:
+            mean_loss = _eager_epoch(loss, optimizer, columns, batch_size, random)
+        progress.show(loss=mean_loss)
+
+
+def _eager_epoch(
+    loss: wy.Tensor[()],
+    optimizer: wy.optim.Optimizer,
+    columns: Mapping[Any, Column],
+    batch_size: int,
+    random: np.random.Generator,
+) -> float:
+    """The same pass, step by step in the reference engine."""
+    order = random.permutation(len(next(iter(columns.values()))))
+    total = 0.0
+    for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        for leaf, column in columns.items():
+            leaf.set(column[rows] if leaf.ndim == column.ndim else column[rows[0]])
+        total += float(loss.forward()) * len(rows)
+        loss.backward()
+        optimizer.step()
+        loss.zero_gradient()
+    return total / len(order)

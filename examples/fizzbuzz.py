@@ -6,7 +6,7 @@ Learns from 101 to 1023 and is asked for 1 to 100, which it never saw.
 from __future__ import annotations
 
 import numpy as np
-from command_line import Progress, parser
+from command_line import parser, train
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -26,6 +26,7 @@ class Words(wy.Dim): ...
 
 
 BITS, WORDS = Bits(10), Words(4)
+BATCH_SIZE = 32
 
 
 class FizzBuzz(wy.nn.Module):
@@ -59,7 +60,7 @@ def main() -> None:
     """Train, say 1 to 100, and print how many are right."""
     options = parser(__doc__ or "", epochs=300, data=None).parse_args()
     wy.nn.seed(options.seed)
-    train, test = np.arange(101, 1024), np.arange(1, 101)
+    numbers, test = np.arange(101, 1024), np.arange(1, 101)
 
     batch = Batch()
     bits = wy.Input(dims=(batch, BITS), name="bits")
@@ -67,23 +68,10 @@ def main() -> None:
     scores = FizzBuzz(Hidden(1024))(bits)
     loss = scores.cross_entropy(words)
     answers = scores.argmax()
-    loader = wy.data.Loader(
-        wy.data.Dataset(bits=encode(train), words=classify(train)), batch_size=32, seed=options.seed
-    )
-    learning_rate = wy.optim.Cosine(0.003, steps=options.epochs * len(loader))
+    steps = -(-len(numbers) // BATCH_SIZE)
+    learning_rate = wy.optim.Cosine(0.003, steps=options.epochs * steps)
     optimizer = wy.optim.AdamW(loss.parameters(), learning_rate, weight_decay=0.2)
-
-    progress = Progress(options.epochs)
-    for _ in progress:
-        total = 0.0
-        for columns in loader:
-            bits.set(columns["bits"])
-            words.set(columns["words"])
-            total += float(loss.forward()) * len(columns["words"])
-            loss.backward()
-            optimizer.step()
-            loss.zero_gradient()
-        progress.show(loss=total / len(train))
+    train(loss, optimizer, {bits: encode(numbers), words: classify(numbers)}, options, BATCH_SIZE)
 
     bits.set(encode(test))
     said = answers.forward()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from command_line import Progress, parser
+from command_line import parser, train
 
 import wyrm as wy
 
@@ -22,17 +22,7 @@ def main() -> None:
     loss = (y - (slope * x + intercept)).square()
     optimizer = wy.optim.SGD(loss.parameters(), learning_rate=0.1)
 
-    progress = Progress(options.epochs)
-    for _ in progress:
-        total = 0.0
-        for sample, target in zip(xs, ys, strict=True):
-            x.set(sample)
-            y.set(target)
-            total += float(loss.forward())
-            loss.backward()
-            optimizer.step()
-            loss.zero_gradient()
-        progress.show(loss=total / len(xs))
+    train(loss, optimizer, {x: xs, y: ys}, options)
     print(f"y = {float(slope):.3f} x + {float(intercept):.3f}, made with y = {SLOPE} x + {INTERCEPT}")
 
 

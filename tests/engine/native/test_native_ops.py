@@ -15,7 +15,7 @@ from tests.sampling import Sample
 GROUP = 24
 GROUPS = [SAMPLES[start : start + GROUP] for start in range(0, len(SAMPLES), GROUP)]
 # Own exponentials, sums in another order, and products fused with sums.
-TOLERANCE = {np.float32: 3e-5, np.float64: 1e-11}
+TOLERANCE: dict[Any, float] = {np.float32: 3e-5, np.float64: 1e-11}
 
 
 def _leaf(operand: Any, dtype: type) -> Any:

@@ -18,24 +18,20 @@ from wyrm.engine.native.partition import divide
 class Batch(wy.Dim): ...
 
 
-class Users(wy.Dim): ...
-
-
-class Items(wy.Dim): ...
-
-
 def recommender(seed: int = 0) -> tuple[Any, dict[Any, Any], list[Any]]:
     """Pairwise ranking with drawn negatives: a loss, its columns, its parameters."""
     data = wy.data.low_rank_preferences(200, 300, rank=4, interactions_per_user=40, seed=0)
     random = np.random.default_rng(seed)
-    users = wy.Parameter(random.normal(0, 0.1, (200, 8)).astype(np.float32), (Users(200), 8), name="users")
-    items = wy.Parameter(random.normal(0, 0.1, (300, 8)).astype(np.float32), (Items(300), 8), name="items")
+    users = wy.Parameter(random.normal(0, 0.1, (200, 8)).astype(np.float32), name="users")
+    items = wy.Parameter(random.normal(0, 0.1, (300, 8)).astype(np.float32), name="items")
     bias = wy.Parameter.zeros((300,), name="bias")
     batch = Batch()
     user, item = wy.IndexInput(dims=(batch,), name="user"), wy.IndexInput(dims=(batch,), name="item")
     other = wy.random.index(300, (batch,), seed=1, stream=1)
     difference: Any = items.index(item) - items.index(other)
-    score = users.index(user).vector_dot(difference) + bias.index(item) - bias.index(other)
+    advantage: Any = bias.index(item) - bias.index(other)
+    liked: Any = users.index(user)
+    score: Any = liked.vector_dot(difference) + advantage
     columns = {user: np.asarray(data.users), item: np.asarray(data.items)}
     return -score.sigmoid().mean(), columns, [users, items, bias]
 

@@ -96,7 +96,7 @@ def test_both_loops_agree() -> None:
     values = []
     for loop in ("compiled", "python"):
         loss, columns, parameters = model(np.float64)
-        program = wy.compile(loss, wy.optim.Adagrad(parameters, 0.1), loop=loop)  # type: ignore[arg-type]  # of both
+        program = wy.compile(loss, wy.optim.Adagrad(parameters, 0.1), loop=loop)
         program.epoch(columns, batch_size=5)
         values.append([parameter.value for parameter in parameters])
     for one, other in zip(*values, strict=True):

@@ -1,0 +1,113 @@
+"""Random graphs with shared nodes, tables and random nodes: native steps equal those of the reference engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import wyrm as wy
+from tests.programs import Program, draw, programs
+from tests.test_random_graphs import Graph, graphs
+
+# Compiling takes most of the time, so there are few examples, and none is run again only to be made smaller.
+FEW = settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+OPTIMIZERS: list[Callable[[Any], wy.optim.Optimizer]] = [
+    lambda p: wy.optim.SGD(p, learning_rate=0.01, momentum=0.5),
+    lambda p: wy.optim.Adagrad(p, learning_rate=0.01),
+    # Far above the rounding of gradients that are zero in exact arithmetic, which Adam else makes whole steps of.
+    lambda p: wy.optim.Adam(p, learning_rate=0.01, epsilon=1e-3),
+]
+STEPS = 4
+
+
+class Case:
+    """A random graph on looked-up rows of a table, on a table used as a whole too, and on dense parameters."""
+
+    def __init__(self, graph: Graph, twice: bool, dense: bool, drops: bool) -> None:
+        random = np.random.default_rng(graph.seed)
+        self.rows = wy.IndexInput(dims=(3,), name="rows")
+        self.x = wy.Input(dims=(3, 4), name="x", dtype=np.float64)
+        self.table = wy.Parameter(random.normal(size=(5, 4)), name="table")
+        others = [wy.Parameter(value) for value in graph.data(0)[1:]]
+        self.parameters = [self.table, *others]
+        looked_up: Any = self.table.index(self.rows)
+        if drops:
+            looked_up = looked_up.dropout(0.3, seed=5, stream=6)
+        self.loss: Any = graph.loss([looked_up, *others], ours=True) + (looked_up * self.x).sum()
+        if twice:
+            again: Any = self.table.index(self.rows[::-1])
+            self.loss = self.loss + (again * self.x.cos()).square().sum() * 0.1
+        if dense:
+            self.loss = self.loss + self.table.square().mean()
+        self.batches = [(random.integers(0, 5, 3), random.normal(size=(3, 4))) for _ in range(STEPS)]
+
+
+def eager(case: Case, optimizer: wy.optim.Optimizer) -> list[float]:
+    """The losses of the reference engine's steps."""
+    losses = []
+    wy.random.set_step(0)
+    for rows, x in case.batches:
+        case.rows.set(rows)
+        case.x.set(x)
+        losses.append(float(case.loss.forward()))
+        case.loss.backward()
+        optimizer.step()
+        case.loss.zero_gradient()
+    return losses
+
+
+@FEW
+@given(
+    graphs(most=8),
+    st.integers(0, len(OPTIMIZERS) - 1),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["compiled", "python"]),
+)
+def test_steps_equal_those_of_the_reference(
+    graph: Graph, kind: int, twice: bool, dense: bool, drops: bool, loop: Any
+) -> None:
+    one, other = (Case(graph, twice, dense, drops) for _ in range(2))
+    losses = eager(one, OPTIMIZERS[kind](one.parameters))
+    if not all(np.isfinite(losses)) or max(map(abs, losses)) > 1e4:
+        return  # rounding is not all that differs
+    program = wy.compile(other.loss, OPTIMIZERS[kind](other.parameters), loop=loop)
+    found = [float(program({other.rows: rows, other.x: x})) for rows, x in other.batches]
+    np.testing.assert_allclose(found, losses, rtol=1e-9, atol=1e-9)
+    for mine, reference in zip(other.parameters, one.parameters, strict=True):
+        # Rounding is scaled by what products of products reach on the way.
+        np.testing.assert_allclose(mine.value, reference.value, rtol=1e-8, atol=1e-8, err_msg=str(mine))
+
+
+@FEW
+@given(programs, st.lists(st.integers(1, 4), min_size=2, max_size=3), st.sampled_from(["compiled", "python"]))
+def test_several_outputs_for_any_size_equal_those_of_the_reference(
+    described: Program, sizes: list[int], loop: Any
+) -> None:
+    random = np.random.default_rng(0)
+    fixed = [random.normal(size=3), random.normal(size=(5, 3))]
+    leaves, _, roots = described.build([*draw(2, random), *fixed])
+    loss: Any = roots[0].sum()
+    gradients: list[Any] = wy.grad(loss, leaves[3:], allow_unused=True)
+    outputs = [*roots, *gradients]
+    program = wy.compile(outputs, loop=loop)
+    for size in sizes:
+        data = draw(size, random)
+        for leaf, value in zip(leaves[:3], data, strict=True):
+            leaf.set(value)
+        inputs = {leaf: value for leaf, value in zip(leaves[:3], data, strict=True) if leaf in program._graph.inputs}
+        expected = wy.run(outputs)
+        for have, want in zip(program(inputs), expected, strict=True):
+            want = np.asarray(want)
+            scale = max(1.0, float(np.abs(want).max(initial=0.0)))
+            np.testing.assert_allclose(have, want, rtol=1e-10, atol=1e-12 * scale)
