@@ -42,6 +42,11 @@ class Program:
             raise ShapeError("wyrm.compile takes one output or more")
         if loop not in ("auto", "compiled", "python"):
             raise ValueError(f"loop is 'auto', 'compiled' or 'python', not {loop!r}")
+        if optimizer is not None and not hasattr(optimizer, "parameters"):
+            raise TypeError(
+                f"wyrm.compile takes an optimizer, as in wy.optim.SGD(loss.parameters(), learning_rate=0.1), "
+                f"not {optimizer!r}"
+            )
         self._graph = Graph(wanted, optimizer)
         self._runner = Runner(self._graph, loop)
         self._training = Training(self._graph, self._runner)
