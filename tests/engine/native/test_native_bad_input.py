@@ -121,6 +121,19 @@ def test_divergence_returns_to_finite_parameters() -> None:
     assert np.isfinite(case.train.epoch(columns, batch_size=10))
 
 
+def test_a_computed_index_out_of_range() -> None:
+    rows = wy.IndexInput(dims=(Batch(), 2), name="rows")
+    table = wy.Parameter(np.ones((5, 2), np.float32), name="table")
+    train = wy.compile(table.index(rows[:, 0]).square().sum(), wy.optim.SGD([table], 0.1))
+    data = np.array([[1, 99], [2, 99]])  # what is not chosen by may be anything
+    train.epoch({rows: data}, batch_size=2)
+    before = table.value
+    with pytest.raises(IndexOutOfRange, match="out of range"):
+        train.epoch({rows: data[:, ::-1]}, batch_size=2)
+    assert (table.value == before).all()
+    assert np.isfinite(train.epoch({rows: data}, batch_size=2))
+
+
 def test_a_step_that_diverges_moves_nothing() -> None:
     case = Case()
     case.weights.set([1.0])

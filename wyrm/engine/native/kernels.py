@@ -276,8 +276,8 @@ class _Function:
         rows = statement.rows
         assert rows is not None
         slots, table, count, sums = (self.use(s, True) for s in (rows.slots, rows.rows, rows.count, rows.sums))
-        depth = self._index(statement.place[0], path)[1]
-        place = self._once(f"claim({operands[1]}, {slots}, {table}, {count})", table, path, depth)
+        row, depth = self._index(statement.place[0], path)
+        place = self._once(f"claim({row}, {slots}, {table}, {count})", table, path, depth)
         index = [place, *(self._index(entry, path)[0] for entry in statement.place[1:])]
         comment = _comment(f"into the gradient of {rows.sums.name.removeprefix('sums_of_')}")
         return [f"{sums}[{', '.join(index)}] += {operands[0]}{comment}"]

@@ -30,13 +30,15 @@ from wyrm.engine.native.loops import (
     loop_index,
 )
 from wyrm.node.base import BaseNode, label
-from wyrm.node.loops import At
+from wyrm.node.loops import At, Index
 from wyrm.node.storage import is_leaf
 from wyrm.ops.comparison import StopGradient
+from wyrm.ops.reduction import ArgMax
+from wyrm.ops.sampling import RandomIndex
 from wyrm.ops.shape import IndexReshape, Rearrangement, Reshape, WithSizes, aligned_index
 from wyrm.ops.slicing import IndexSlice
 from wyrm.schedule.schedule import Schedule
-from wyrm.types.dims import Dims, broadcast
+from wyrm.types.dims import Dims, axis_size, broadcast
 
 Dependency = tuple[Value, tuple[str, ...] | None]
 _TOKEN = re.compile(r"<(\d+)>")
@@ -48,7 +50,8 @@ _KEEPS_LAYOUT = (Reshape, IndexReshape, WithSizes, StopGradient)
 _RESERVED = frozenset(
     [
         "first", "count", "batch", "step", "order", "totals", "hyper", "k", "run", "np", "math", "abs", "bool", "range",
-        "claim", "release", "entry", "kept", "kept_kernel", "kernel", "inlined", "load", "loops", "multiply_into",
+        "claim", "release", "checked", "entry", "kept", "kept_kernel", "kernel", "inlined", "load", "loops",
+        "multiply_into",
     ]
 )  # fmt: skip
 
@@ -161,11 +164,21 @@ class Lowering:
             if entries is None:
                 slot = self.array(node, views=True)
                 return Reference(slot, at, tuple(casts), whole=self.producer(slot))
-            at = tuple(self._entry(node, entry) for entry in entries)
             parent = self._parent(node)
+            at = self._entries(node, entries, parent.dims)
             if parent.dtype != node.dtype:
                 casts.append(node.dtype)
             node = parent
+
+    def _entries(self, node: BaseNode[Any, Any], entries: Index, dims: Dims) -> tuple[str, ...]:
+        """An index of axes `dims` as text, with a check of integers that no one has checked."""
+        texts = []
+        for entry, axis in zip(entries, dims, strict=True):
+            text, size = self._entry(node, entry), axis_size(axis)
+            if isinstance(entry, At) and size is not None and not _is_below(self._parent(node, entry.parent), size):
+                text = f"checked({text}, {size})"
+            texts.append(text)
+        return tuple(texts)
 
     def _entry(self, node: BaseNode[Any, Any], entry: str | At) -> str:
         if isinstance(entry, str):
@@ -314,7 +327,7 @@ class Lowering:
             place = node.writes(position, index)
             if place is None:
                 continue
-            entries = tuple(self._entry(node, entry) for entry in place.position)
+            entries = self._entries(node, place.position, node.dims)
             operand = self.read(self.schedule.representative[parent], index)
             statement = Statement(
                 node=node, kind="write", operands=[operand], value=value, place=entries, adds=place.adds
@@ -360,16 +373,29 @@ class Lowering:
             index, rank = loop_index(dims), len(indices.dims)
             row = self.read(indices, index[:rank])
             self.references.append(row)
+            place, size = f"<{len(self.references) - 1}>", axis_size(parameter.dims[0])
+            if size is not None and not _is_below(indices, size):
+                place = f"checked({place}, {size})"
             statement = Statement(
                 node=gradient,
                 kind="rows",
                 operands=[self.read(gradient, index), row],
-                place=(f"<{len(self.references) - 1}>", *index[rank:]),
+                place=(place, *index[rank:]),
                 adds=True,
                 rows=rows,
             )
             self._put(dims, statement)
         return rows
+
+
+def _is_below(indices: BaseNode[Any, Any], size: int) -> bool:
+    """Whether integers are known to be in range: data is checked when it is given, other nodes may have a bound."""
+    while indices.same_elements:
+        indices = indices.parents[0]
+    if isinstance(indices, ArgMax):
+        most = axis_size(indices.parents[0].dims[indices.axis])
+        return most is not None and most <= size
+    return is_leaf(indices) or (isinstance(indices, RandomIndex) and indices.bound <= size)
 
 
 def _spread(kept: Sequence[str], dims: Dims, rest: str = "0") -> Iterable[str]:

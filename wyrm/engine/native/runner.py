@@ -16,7 +16,7 @@ from wyrm.engine.native.expansion import expand
 from wyrm.engine.native.lower import Lowering
 from wyrm.engine.native.source import Source
 from wyrm.engine.native.updates import Optimizer
-from wyrm.errors import NotDifferentiable, NotSet, UnusedParameter
+from wyrm.errors import IndexOutOfRange, NotDifferentiable, NotSet, UnusedParameter
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.index_leaves import IndexInput
@@ -190,17 +190,25 @@ class Runner:
         values = list(binding.values)
         for leaf, position in binding.columns.items():
             values[position] = columns[leaf]
-        if self.warm_calls:
-            done = run(first, count, batch, step, order, totals, hyper, *values)
-        else:
-            with self._compiling:  # by one thread, while others wait
-                with nullcontext() if self.warm_calls else cache.announced(self.name):
-                    done = run(first, count, batch, step, order, totals, hyper, *values)
-                self.warm_calls += 1
-        self.warm_calls += 1
+        try:
+            done = self._run(run, (first, count, batch, step, order, totals, hyper, *values))
+        except IndexError as error:
+            binding.forget_rows()
+            raise IndexOutOfRange(f"{self.name}: {error}; no parameter has moved in this step") from None
         if done < count:
             binding.forget_rows()
         return done
+
+    def _run(self, run: Callable[..., int], arguments: tuple[Any, ...]) -> int:
+        """Call a function that may have to be compiled yet."""
+        if not self.warm_calls:
+            with self._compiling:  # by one thread, while others wait
+                with nullcontext() if self.warm_calls else cache.announced(self.name):
+                    done = run(*arguments)
+                self.warm_calls += 1
+                return done
+        self.warm_calls += 1
+        return run(*arguments)
 
     def plan(self) -> Plan:
         """What is known of buffers: of the largest binding so far, else of one for the sizes that are known."""

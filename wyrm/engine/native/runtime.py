@@ -87,6 +87,14 @@ def claim(row: int, slots: Any, rows: Any, count: Any) -> Any:
 
 
 @inlined
+def checked(row: int, size: int) -> Any:
+    """An index that the graph has computed, or an `IndexError` where it is out of range."""
+    if row < 0 or row >= size:
+        raise IndexError("an index that the graph computes, or a part of one, is out of range of its table")
+    return row
+
+
+@inlined
 def release(count: Any) -> None:
     """Forget which rows were touched, at the end of a step."""
     count[1] += count[0]

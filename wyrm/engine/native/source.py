@@ -26,7 +26,7 @@ import math
 
 import numpy as np
 
-from wyrm.engine.native.runtime import claim, entry, inlined, kept, kept_kernel, kernel, load, loops
+from wyrm.engine.native.runtime import checked, claim, entry, inlined, kept, kept_kernel, kernel, load, loops
 from wyrm.engine.native.runtime import multiply_into, release
 '''
 
