@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.engine.native.loops import RowSums
+from wyrm.engine.native.ordering import compiled
 from wyrm.node.base import BaseNode
 from wyrm.ops.sampling import RandomIndex
 
@@ -50,11 +51,9 @@ def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None = N
     have a stripe in common. Of tables that take `table_bytes` there are so many stripes that one stays near a core.
     """
     if keys is not None and threads > 1:
-        from wyrm.engine.native.runtime import by_block
-
         stripes = threads * _finer(rows, threads, table_bytes)
         order, starts = np.empty(rows, np.int64), np.empty(stripes * stripes + 1, np.int64)
-        by_block(keys[0], keys[-1], stripes, np.empty(rows, np.uint32), starts, order)
+        compiled().by_block(keys[0], keys[-1], stripes, np.empty(rows, np.uint32), starts, order)
         phases = [
             [_blocks(starts, stripes, threads, thread, (thread + phase) % threads) for thread in range(threads)]
             for phase in range(threads)

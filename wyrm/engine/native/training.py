@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from wyrm.engine.native.averaging import Averager
 from wyrm.engine.native.binding import Binding
 from wyrm.engine.native.feeding import as_column
+from wyrm.engine.native.ordering import compiled
 from wyrm.engine.native.partition import Division, Part, divide, key_columns
 from wyrm.engine.native.runner import Graph, Runner
 from wyrm.errors import Diverged, ShapeError
@@ -140,9 +141,7 @@ class Training:
         self._check_batches(given, rows, singly, batch_size)
         threads = min(threads, max(1, rows // batch_size))
         self.runner.load()
-        from wyrm.engine.native import runtime  # here, for it imports numba
-
-        self._shuffle_rows = runtime.shuffle
+        self._shuffle_rows = compiled().shuffle
         keys = key_columns(self.graph.lowering.rows, given)
         division = self._division(rows, threads, None if keys is None else [given[key] for key in keys])
         columns = {leaf: as_column(array) for leaf, array in given.items()}
