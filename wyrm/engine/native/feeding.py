@@ -49,7 +49,8 @@ def _converted(leaf: Leaf, value: object) -> NDArray[Any]:
     if array.dtype.kind not in wanted:
         remedy = {"i": "integers", "b": "a mask", "f": "numbers"}[leaf.dtype.kind]
         raise DTypeError(f"{describe(leaf)} takes {remedy}, the data is {array.dtype}")
-    return np.ascontiguousarray(array, leaf.dtype).reshape(array.shape)
+    with np.errstate(over="ignore"):  # a number too large for the dtype becomes an infinity, which is refused as such
+        return np.ascontiguousarray(array, leaf.dtype).reshape(array.shape)
 
 
 def check_values(leaf: Leaf, array: NDArray[Any], row: str) -> None:

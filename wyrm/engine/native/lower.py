@@ -46,7 +46,8 @@ _VIEWS = (Rearrangement, IndexReshape, IndexSlice, StopGradient)
 _KEEPS_LAYOUT = (Reshape, IndexReshape, WithSizes, StopGradient)
 
 
-# What generated code calls its own; names of loop variables are kept free by their form.
+# What generated code calls its own. By their form the names of loop variables, of the kernels of ops, of the functions
+# in `fast_math` and of the numbers of an optimizer's rule are kept free.
 _RESERVED = frozenset(
     [
         "first", "count", "batch", "step", "order", "totals", "hyper", "k", "run", "np", "math", "abs", "bool", "range",
@@ -54,6 +55,7 @@ _RESERVED = frozenset(
         "multiply_into",
     ]
 )  # fmt: skip
+_RESERVED_FORMS = re.compile(r"[ij]\d+|\w+_kernel(_\d+)?|float32_\w+|(?!update_)\w+_float(32|64)")
 
 
 def identifier(name: str) -> str:
@@ -99,7 +101,7 @@ class Lowering:
     def name(self, text: str) -> str:
         """A name that nothing else in the program has."""
         base = identifier(text) or "value"
-        if base[0].isdigit() or keyword.iskeyword(base) or base in _RESERVED or re.fullmatch(r"[ij]\d+", base):
+        if base[0].isdigit() or keyword.iskeyword(base) or base in _RESERVED or _RESERVED_FORMS.fullmatch(base):
             base = f"the_{base}"
         name, count = base, 1
         while name in self._names:
