@@ -54,6 +54,13 @@ def test_bpr_learns_generated_preferences() -> None:
 
 
 @needs_data
+@pytest.mark.parametrize("loss", ["hinge", "bpr", "warp"])
+def test_the_next_film_is_told_better_than_by_popularity(loss: str) -> None:
+    text = run("sequence_movielens.py", "--data", DATA / "ml-100k.csv", "--loss", loss, "--epochs", 8)
+    assert figure(text, r"MRR (\S+),") > 1.25 * figure(text, r"popularity (\S+),")
+
+
+@needs_data
 def test_images_are_classified() -> None:
     text = run("classify_images.py", "--data", DATA / "mnist-t10k-images-idx3-ubyte.gz", "--epochs", 3)
     assert figure(text, r"accuracy (\S+)%") >= 92.0

@@ -12,7 +12,7 @@ import pytest
 import wyrm as wy
 from tests.recurrent_samples import lstm_states
 from wyrm.errors import DTypeError, NotDifferentiable, ShapeError
-from wyrm.ops import fast_math, recurrent_kernels
+from wyrm.ops import fast_math
 from wyrm.ops.recurrent import LSTM, LSTMGradient, LSTMTape
 from wyrm.testing import check_grads
 
@@ -26,17 +26,16 @@ class Time(wy.Dim): ...
 class Hidden(wy.Dim): ...
 
 
-FAST = {"reassoc", "contract", "nsz"}
+FAST = {"contract", "nsz"}
 
 
 def compiled() -> dict[str, Any]:
-    """The kernels and fast functions, compiled together as an engine compiles them."""
+    """The fast functions of float32 numbers, compiled together as an engine compiles them."""
     scope: dict[str, Any] = {"np": np}
-    for module in (fast_math, recurrent_kernels):
-        for name, function in vars(module).items():
-            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
-                copy = FunctionType(function.__code__, scope, name)
-                scope[name] = numba.njit(fastmath=FAST, error_model="numpy")(copy)
+    for name, function in vars(fast_math).items():
+        if isinstance(function, FunctionType) and name.startswith("float32"):
+            copy = FunctionType(function.__code__, scope, name)
+            scope[name] = numba.njit(fastmath=FAST, error_model="numpy")(copy)
     return scope
 
 
@@ -60,7 +59,7 @@ def leaves(arrays: tuple[Any, ...]) -> list[Any]:
 def run_kernel(node: Any) -> Any:
     arrays = [np.ascontiguousarray(parent.forward()) for parent in node.parents]
     out = np.full(node.shape, np.nan, node.dtype)
-    COMPILED[node.kernel.__name__](*node.kernel_arguments(arrays, out))
+    node.kernel(*node.kernel_arguments(arrays, out))
     return out
 
 
@@ -68,7 +67,7 @@ def run_kernel(node: Any) -> Any:
 @pytest.mark.parametrize("coupled", [False, True])
 @pytest.mark.parametrize("resets", [False, True])
 @pytest.mark.parametrize("hidden", [6, 16, 1])
-def test_compiled_kernels_equal_what_the_ops_mean(dtype: Any, coupled: bool, resets: bool, hidden: int) -> None:
+def test_kernels_equal_what_the_ops_mean(dtype: Any, coupled: bool, resets: bool, hidden: int) -> None:
     tape = LSTMTape(*leaves(operands(dtype, coupled, resets, hidden=hidden)), coupled=coupled)
     states = LSTM(*tape.parents, coupled=coupled)
     by_states = wy.Parameter(np.random.default_rng(2).normal(size=states.shape).astype(dtype))
@@ -78,7 +77,7 @@ def test_compiled_kernels_equal_what_the_ops_mean(dtype: Any, coupled: bool, res
         np.testing.assert_allclose(run_kernel(node), node.forward(), rtol=tolerance * 10, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", ["float32_exp_negative", "float32_sigmoid", "float32_tanh"])
+@pytest.mark.parametrize("name", ["float32_exp", "float32_exp_negative", "float32_sigmoid", "float32_tanh"])
 def test_fast_functions_are_within_three_units_of_the_last_place(name: str) -> None:
     apply = COMPILED[name]
 
@@ -89,7 +88,7 @@ def test_fast_functions_are_within_three_units_of_the_last_place(name: str) -> N
 
     sizes = np.arange(0, 2**31 - 2**23, 4999, dtype=np.int64).astype(np.uint32).view(np.float32)
     x = np.concatenate([-sizes, sizes])
-    x = x[x <= 0] if name == "float32_exp_negative" else x
+    x = x[x <= 0] if name.startswith("float32_exp") else x
     out = np.empty_like(x)
     fill(x, out)
     wide = x.astype(np.float64)
@@ -157,7 +156,7 @@ def test_a_reset_forgets_even_a_state_that_is_not_finite() -> None:
     arrays = [projected, weights, hidden, cell, resets]
     np.testing.assert_array_equal(tape.evaluate(np, *arrays, shape=tape.shape), expected)
     out = np.empty(tape.shape, np.float32)
-    COMPILED["forward_kernel"](*tape.kernel_arguments(arrays, out))
+    LSTMTape.kernel(*tape.kernel_arguments(arrays, out))
     np.testing.assert_allclose(out, expected, rtol=2e-5, atol=2e-6)
 
 
@@ -165,7 +164,8 @@ def test_large_sums_stay_finite() -> None:
     projected, weights, hidden, cell = operands(np.float32, False, False)
     tape = LSTMTape(*leaves((projected * 1e4, weights, hidden, cell)))
     assert np.isfinite(tape.forward()).all()
-    assert np.isfinite(run_kernel(tape)).all()
+    with np.errstate(over="ignore"):  # of a branch that is not taken
+        assert np.isfinite(run_kernel(tape)).all()
 
 
 @pytest.mark.parametrize(

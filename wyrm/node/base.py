@@ -116,6 +116,8 @@ class BaseNode(Generic[P_co, S]):
     # A loop that fills the result, for the native engine to compile: a static function that is called with what
     # `kernel_arguments` gives, calls only NumPy, `math` and functions like itself, and allocates nothing.
     kernel: ClassVar[Callable[..., None] | None] = None
+    # The same kernel, but adding to what `out` holds: what a sum of this node and another is computed with.
+    adding_kernel: ClassVar[Callable[..., None] | None] = None
     # Whether the kernel takes operands of any strides; others get arrays in row-major order.
     takes_views: ClassVar[bool] = False
 

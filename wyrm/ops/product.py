@@ -29,11 +29,11 @@ class _Product(Node[tuple[L, R], S], Generic[L, R, S], abstract=True):
         return dtype
 
 
-def multiply_into(x: Any, y: Any, out: Any) -> None:
-    """`out = x @ y` of two matrices: what the product means; an engine may put a call of BLAS in its place."""
+def multiply_into(x: Any, y: Any, out: Any, kept: Any) -> None:
+    """`out = kept * out + x @ y` of matrices, with `kept` 0 or 1: what the product means; an engine may call BLAS."""
     for i in range(out.shape[0]):
         for k in range(out.shape[1]):
-            out[i, k] = 0.0
+            out[i, k] = out[i, k] if kept else 0.0
         for j in range(x.shape[1]):
             weight = x[i, j]
             for k in range(out.shape[1]):
@@ -41,9 +41,21 @@ def multiply_into(x: Any, y: Any, out: Any) -> None:
 
 
 def products(x: Any, y: Any, out: Any) -> None:
-    """`out = x @ y` for stacks of matrices with the same leading axes."""
-    for index in np.ndindex(out.shape[:-2]):
-        multiply_into(x[index], y[index], out[index])
+    """`out = x @ y` for matrices, or for stacks of them with the same leading axes."""
+    if out.ndim == 2:
+        multiply_into(x, y, out, 0)
+    else:
+        for index in np.ndindex(out.shape[:-2]):
+            multiply_into(x[index], y[index], out[index], 0)
+
+
+def added_products(x: Any, y: Any, out: Any) -> None:
+    """`out += x @ y` for matrices, or for stacks of them with the same leading axes."""
+    if out.ndim == 2:
+        multiply_into(x, y, out, 1)
+    else:
+        for index in np.ndindex(out.shape[:-2]):
+            multiply_into(x[index], y[index], out[index], 1)
 
 
 class MatMul(_Product[L, R, S], Generic[L, R, S]):
@@ -75,14 +87,15 @@ class MatMul(_Product[L, R, S], Generic[L, R, S]):
 
     takes_views = True
     kernel = staticmethod(products)
+    adding_kernel = staticmethod(added_products)
 
     def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         x, y = operands
         x, y = x[None] if x.ndim == 1 else x, y[:, None] if y.ndim == 1 else y
         if y.ndim == 2 and x.flags.c_contiguous:  # one product over all leading axes
             rows = math.prod(x.shape[:-1])
-            return x.reshape(1, rows, x.shape[-1]), y[None], out.reshape(1, rows, y.shape[-1])
-        batch = np.broadcast_shapes((1,), x.shape[:-2], y.shape[:-2])
+            return x.reshape(rows, x.shape[-1]), y, out.reshape(rows, y.shape[-1])
+        batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
         stack = [m if m.shape[:-2] == batch else np.broadcast_to(m, (*batch, *m.shape[-2:])) for m in (x, y)]
         return *stack, out.reshape(*batch, x.shape[-2], y.shape[-1])
 

@@ -322,7 +322,7 @@ class LSTMGradient(_Recurrent[S], Generic[S]):
         tape, weights, by_states, *resets = operands
         batch, time, parts, width = out.shape
         rows = tape.reshape(batch, time, tape.shape[2] * width), out.reshape(batch, time, parts * width)
-        return rows[0], weights, by_states, _mask_rows(resets), rows[1], np.empty(width, out.dtype)
+        return rows[0], weights, by_states, _mask_rows(resets), rows[1], np.empty((batch, width), out.dtype)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         dims: Any = self.dims

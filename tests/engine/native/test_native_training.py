@@ -182,3 +182,29 @@ def test_nothing_from_users_is_code() -> None:
     assert "import os\n" not in program.source and '"""lambda' not in program.source
     program({x: 1.0})
     assert float(parameter) == pytest.approx(0.8)
+
+
+def test_a_product_is_added_to_the_other_term_where_that_is() -> None:
+    random = np.random.default_rng(0)
+    x, y = (wy.Input(random.normal(size=(5, 4)), name=name) for name in "xy")
+    first, second = (wy.Parameter(random.normal(size=(4, 3)), name=name) for name in ("first", "second"))
+    hidden: Any = x @ first + y @ second
+    shared: Any = x @ second
+    loss: Any = (hidden.tanh() + shared.square() + x @ first * 2.0).square().sum() + shared.sum()
+    gradients = wy.grad(loss, [first, second])
+    for loop in ("compiled", "python"):
+        program: Any = wy.compile([hidden, loss, *gradients], loop=loop)
+        for found, node in zip(program({}), [hidden, loss, *gradients], strict=True):
+            np.testing.assert_allclose(found, node.forward(), rtol=1e-12)
+        assert "matmul_added_kernel(" in program.source
+
+
+def test_the_plan_knows_its_bytes_before_a_run_where_the_inputs_hold_data() -> None:
+    x = wy.Input(np.ones((1000, 10), np.float32), name="x")
+    program = wy.compile((x @ np.ones((10, 4), np.float32)).exp().sum(axis=0))
+    assert 16_000 <= program.plan.peak_bytes < 100_000
+    batch = wy.Input(dims=(Batch(), 3), name="batch")
+    unknown = wy.compile((batch * 2.0).sum(axis=1))
+    assert unknown.plan.peak_bytes == 0 and "the data of a run" in str(unknown.plan)
+    unknown({batch: np.ones((100, 3))})
+    assert unknown.plan.peak_bytes >= 400

@@ -58,7 +58,8 @@ def _versions() -> bytes:
     import llvmlite.binding
     import numba
 
-    runtime = Path(__file__).with_name("runtime.py").read_bytes()
+    here = Path(__file__)
+    runtime = b"".join(here.with_name(f"{name}.py").read_bytes() for name in ("compilers", "products", "runtime"))
     host = f"{llvmlite.binding.get_host_cpu_name()} {sys.version} {numba.__version__}"
     return host.encode() + runtime
 
@@ -69,7 +70,7 @@ def key(text: str) -> str:
 
 
 _loaded: dict[str, ModuleType] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()  # a module may need another one
 
 
 def module(text: str) -> ModuleType:

@@ -5,37 +5,51 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from wyrm.errors import RegistrationError
+from wyrm.ops import fast_math
 from wyrm.ops.product import multiply_into
 
 # Functions of ops that the runtime has in a faster form.
 _SUBSTITUTES: dict[Callable[..., Any], str] = {multiply_into: "multiply_into"}
+# Functions of a number of either precision: what stands for them in float32, and in float64.
+_BY_PRECISION: dict[Callable[..., Any], tuple[Callable[..., Any], Callable[..., Any] | str]] = {
+    fast_math.exp: (fast_math.float32_exp, "np.exp"),
+    fast_math.tanh: (fast_math.float32_tanh, "np.tanh"),
+    fast_math.sigmoid: (fast_math.float32_sigmoid, fast_math.float64_sigmoid),
+}
 _MODULES = {"np": "numpy", "math": "math"}
 
 
 class Collection:
-    """Functions by the names that they have in one generated module."""
+    """Functions by the names that they have in one generated module; names that are `given` it has already."""
 
-    def __init__(self) -> None:
+    def __init__(self, given: Iterable[str] = ()) -> None:
+        self._given = frozenset(given)
         self.texts: list[str] = []
-        self._names: dict[Callable[..., Any], str] = {}
+        self._names: dict[tuple[Callable[..., Any], np.dtype[Any]], str] = {}
         self._taken: dict[str, object] = {}
 
-    def add(self, function: Callable[..., Any], wanted: str, decorator: str = "kernel") -> str:
-        """Take in a function, and what it uses, once; returns its name here.
+    def add(self, function: Callable[..., Any], wanted: str, dtype: np.dtype[Any], decorator: str = "kernel") -> str:
+        """Take in a function of numbers of a dtype, and what it uses, once; returns its name here.
 
         `RegistrationError` where its text cannot be read, or it uses what compiled code cannot.
         """
         if function in _SUBSTITUTES:
+            provision = f'provide_products("{dtype}")\n'
+            if provision not in self.texts:
+                self.texts.append(provision)
             return _SUBSTITUTES[function]
-        if function in self._names:
-            return self._names[function]
+        if function in _BY_PRECISION:
+            chosen = _BY_PRECISION[function][dtype == np.float64]
+            return chosen if isinstance(chosen, str) else self.add(chosen, chosen.__name__, dtype, decorator)
+        if (function, dtype) in self._names:
+            return self._names[function, dtype]
         assert isinstance(function, FunctionType)
         try:
             text = textwrap.dedent(inspect.getsource(function))
@@ -44,27 +58,33 @@ class Collection:
                 f"the kernel {wanted} cannot be compiled: its source is not in a file; define the op in a file or a "
                 f"notebook"
             ) from None
-        name = self._names[function] = self._free(wanted, function)
+        if function.__module__ == fast_math.__name__:
+            decorator = "precise"
+        name = self._names[function, dtype] = self._free(wanted, function)
         text = text[re.search(r"^def ", text, re.MULTILINE).start() :]  # type: ignore[union-attr]  # it is a function
         text = re.sub(rf"^def {function.__name__}\b", f"def {name}", text)
         for used in sorted(_globals_of(function)):
-            text = self._resolve(function, used, text, wanted, decorator)
+            text = self._resolve(function, used, text, wanted, dtype, decorator)
         self.texts.append(f"@{decorator}\n{text.rstrip()}\n")
         return name
 
-    def _resolve(self, function: FunctionType, used: str, text: str, wanted: str, decorator: str) -> str:
-        if used not in function.__globals__:
+    def _resolve(
+        self, function: FunctionType, used: str, text: str, wanted: str, dtype: np.dtype[Any], decorator: str
+    ) -> str:
+        # An attribute of the same name, as in `np.exp`, is not meant.
+        pattern = re.compile(rf"(?<![\w.]){used}\b")
+        if used not in function.__globals__ or used in self._given or not pattern.search(text):
             return text
         value = function.__globals__[used]
         if isinstance(value, ModuleType) and _MODULES.get(used) == value.__name__:
             return text
         if isinstance(value, FunctionType):
-            return re.sub(rf"\b{used}\b", self.add(value, value.__name__, decorator), text)
+            return pattern.sub(self.add(value, value.__name__, dtype, decorator), text)
         if isinstance(value, bool | int | float | np.generic | tuple):
             if self._taken.get(used, value) is not value:
                 free = self._free(used, value)
                 self.texts.append(f"{free} = {value!r}\n")
-                return re.sub(rf"\b{used}\b", free, text)
+                return pattern.sub(free, text)
             if used not in self._taken:
                 self._taken[used] = value
                 self.texts.append(f"{used} = {value!r}\n")

@@ -123,11 +123,12 @@ class Fold:
 
 @dataclass(eq=False)
 class Call(Item):
-    """A node computed by its own kernel, or, without one, by `evaluate`."""
+    """A node computed by its own kernel, or, without one, by `evaluate`; or added to what `out` holds."""
 
     node: BaseNode[Any, Any] = None  # type: ignore[assignment]  # always given; a default follows that of the base
     operands: list[Slot] = field(default_factory=list)
     out: Slot = None  # type: ignore[assignment]  # as above
+    adds: bool = False
 
 
 @dataclass(eq=False)

@@ -6,7 +6,6 @@ where a loop stands may be computed in that loop; what it reads elsewhere, or ne
 
 from __future__ import annotations
 
-import keyword
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -29,41 +28,19 @@ from wyrm.engine.native.loops import (
     loop_axes,
     loop_index,
 )
+from wyrm.engine.native.naming import Names
+from wyrm.engine.native.patterns import VIEWS, is_below, sums_in_place
 from wyrm.node.base import BaseNode, label
 from wyrm.node.loops import At, Index
 from wyrm.node.storage import is_leaf
 from wyrm.ops.comparison import StopGradient
-from wyrm.ops.reduction import ArgMax
-from wyrm.ops.sampling import RandomIndex
-from wyrm.ops.shape import IndexReshape, Rearrangement, Reshape, WithSizes, aligned_index
-from wyrm.ops.slicing import IndexSlice
+from wyrm.ops.shape import IndexReshape, Reshape, WithSizes, aligned_index
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import Dims, axis_size, broadcast
 
 Dependency = tuple[Value, tuple[str, ...] | None]
 _TOKEN = re.compile(r"<(\d+)>")
-_VIEWS = (Rearrangement, IndexReshape, IndexSlice, StopGradient)
 _KEEPS_LAYOUT = (Reshape, IndexReshape, WithSizes, StopGradient)
-
-
-# What generated code calls its own. By their form the names of loop variables, of the kernels of ops, of the functions
-# in `fast_math` and of the numbers of an optimizer's rule are kept free.
-_RESERVED = frozenset(
-    [
-        "first", "count", "batch", "step", "order", "totals", "hyper", "k", "run", "np", "math", "abs", "bool", "range",
-        "claim", "release", "checked", "entry", "kept", "kept_kernel", "kernel", "inlined", "load", "loops",
-        "multiply_into",
-    ]
-)  # fmt: skip
-_RESERVED_FORMS = re.compile(r"[ij]\d+|\w+_kernel(_\d+)?|float32_\w+|(?!update_)\w+_float(32|64)")
-
-
-def identifier(name: str) -> str:
-    """A part of a Python identifier made of any text, so that what users name is never code.
-
-    It does not end with an underscore, as the variables of generated code do.
-    """
-    return re.sub(r"\W", "_", name, flags=re.ASCII)[:24].rstrip("_")
 
 
 class Lowering:
@@ -86,29 +63,20 @@ class Lowering:
         self.values: dict[BaseNode[Any, Any], Value] = {}
         self.slots: dict[BaseNode[Any, Any], Slot] = {}
         self.references: list[Reference] = []
-        self._names: set[str] = set()
+        self.name = Names()
         self._views: dict[BaseNode[Any, Any], Slot] = {}
         # Where the rows that index nodes name are found, for all tables of one size that the same nodes index.
         self._touched: dict[tuple[Any, ...], tuple[Slot, Slot, Slot]] = {}
         self._copies: dict[BaseNode[Any, Any], Value] = {}
+        self._sums = sums_in_place(schedule)
+        self._sum_of: dict[Slot, Value] = {}
+        self._late = {term for term, _ in self._sums.values()}
         for node in schedule.nodes:
             self._lower(node)
         self.outputs = [self.array(schedule.representative[output], views=True) for output in outputs]
         self.rows = [self._sum_rows(parameter, pairs) for parameter, pairs in rows.items()]
 
     # --- names and arrays -----------------------------------------------------------------------------------------
-
-    def name(self, text: str) -> str:
-        """A name that nothing else in the program has."""
-        base = identifier(text) or "value"
-        if base[0].isdigit() or keyword.iskeyword(base) or base in _RESERVED or _RESERVED_FORMS.fullmatch(base):
-            base = f"the_{base}"
-        name, count = base, 1
-        while name in self._names:
-            count += 1
-            name = f"{base}_{count}"
-        self._names.add(name)
-        return name
 
     def _slot(self, node: BaseNode[Any, Any], **more: Any) -> Slot:
         return Slot(self.name(label(node)), node.dims, node.dtype, **more)
@@ -130,7 +98,7 @@ class Lowering:
             return value.slot
         parent = self._parent(node)
         same = node.dtype == parent.dtype
-        if same and isinstance(node, _VIEWS) and (views or isinstance(node, _KEEPS_LAYOUT)):
+        if same and isinstance(node, VIEWS) and (views or isinstance(node, _KEEPS_LAYOUT)):
             if node not in self._views:
                 base = self.array(parent, views=views and not isinstance(node, Reshape | IndexReshape))
                 self._views[node] = self._slot(node, base=base, view=node)
@@ -141,8 +109,10 @@ class Lowering:
         return self._copies[node].slot
 
     def producer(self, slot: Slot) -> Value | None:
-        """The value that is computed into the memory of a slot."""
+        """The value that is computed, last of all, into the memory of a slot."""
         root = slot.root
+        if root in self._sum_of:
+            return self._sum_of[root]
         for values in (self.values, self._copies):
             for value in values.values():
                 if value.slot is root:
@@ -177,7 +147,7 @@ class Lowering:
         texts = []
         for entry, axis in zip(entries, dims, strict=True):
             text, size = self._entry(node, entry), axis_size(axis)
-            if isinstance(entry, At) and size is not None and not _is_below(self._parent(node, entry.parent), size):
+            if isinstance(entry, At) and size is not None and not is_below(self._parent(node, entry.parent), size):
                 text = f"checked({text}, {size})"
             texts.append(text)
         return tuple(texts)
@@ -267,9 +237,11 @@ class Lowering:
     # --- nodes ----------------------------------------------------------------------------------------------------
 
     def _lower(self, node: BaseNode[Any, Any]) -> None:
-        if is_leaf(node) or node.shape_only:
+        if is_leaf(node) or node.shape_only or node in self._late:
             return
-        if node.formula is not None:
+        if node in self._sums:
+            self._lower_sum(node, *self._sums[node])
+        elif node.formula is not None:
             operands = [
                 self.read(self.schedule.representative[parent], aligned_index(parent.dims, loop_index(node.dims)))
                 for parent in node.parents
@@ -278,7 +250,7 @@ class Lowering:
         elif node.fold is not None:
             self._lower_fold(node)
         elif node.reads(loop_index(node.dims)) is not None or (
-            isinstance(node, _VIEWS) and node.writes(0, loop_index(node.parents[0].dims)) is None
+            isinstance(node, VIEWS) and node.writes(0, loop_index(node.parents[0].dims)) is None
         ):
             return  # a view: those who read it read through it
         elif any(node.writes(i, loop_index(parent.dims)) is not None for i, parent in enumerate(node.parents)):
@@ -349,13 +321,22 @@ class Lowering:
         self.values[node] = value
 
     def _lower_call(self, node: BaseNode[Any, Any]) -> None:
-        operands = [self.array(self.schedule.representative[p], views=node.takes_views) for p in node.parents]
-        call = Call(node=node, operands=operands, out=self._slot(node))
-        if any(self.producer(slot) is not None for slot in operands):
+        call = Call(node=node, operands=self._operands(node), out=self._slot(node))
+        if any(self.producer(slot) is not None for slot in call.operands):
             self.root.append(call)
         else:
             self.early.append(call)
         self.values[node] = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
+
+    def _lower_sum(self, node: BaseNode[Any, Any], term: BaseNode[Any, Any], other: BaseNode[Any, Any]) -> None:
+        """The kernel of one term of a sum adds to where the other is."""
+        call = Call(node=term, operands=self._operands(term), out=self.array(other), adds=True)
+        self.root.append(call)
+        value = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
+        self.values[node] = self._sum_of[call.out.root] = value
+
+    def _operands(self, node: BaseNode[Any, Any]) -> list[Slot]:
+        return [self.array(self.schedule.representative[parent], views=node.takes_views) for parent in node.parents]
 
     def _sum_rows(
         self, parameter: BaseNode[Any, Any], pairs: list[tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]
@@ -376,7 +357,7 @@ class Lowering:
             row = self.read(indices, index[:rank])
             self.references.append(row)
             place, size = f"<{len(self.references) - 1}>", axis_size(parameter.dims[0])
-            if size is not None and not _is_below(indices, size):
+            if size is not None and not is_below(indices, size):
                 place = f"checked({place}, {size})"
             statement = Statement(
                 node=gradient,
@@ -388,16 +369,6 @@ class Lowering:
             )
             self._put(dims, statement)
         return rows
-
-
-def _is_below(indices: BaseNode[Any, Any], size: int) -> bool:
-    """Whether integers are known to be in range: data is checked when it is given, other nodes may have a bound."""
-    while indices.same_elements:
-        indices = indices.parents[0]
-    if isinstance(indices, ArgMax):
-        most = axis_size(indices.parents[0].dims[indices.axis])
-        return most is not None and most <= size
-    return is_leaf(indices) or (isinstance(indices, RandomIndex) and indices.bound <= size)
 
 
 def _spread(kept: Sequence[str], dims: Dims, rest: str = "0") -> Iterable[str]:

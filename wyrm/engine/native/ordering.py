@@ -61,6 +61,6 @@ def by_block(first: Any, second: Any, count: int, blocks: Any, starts: Any, orde
 def compiled() -> ModuleType:
     """The module with `shuffle` and `by_block` as native code."""
     collection = Collection()
-    collection.add(shuffle, "shuffle", "entry")
-    collection.add(by_block, "by_block", "entry")
+    for function in (shuffle, by_block):
+        collection.add(function, function.__name__, np.dtype(np.int64), "entry")
     return cache.module("\n\n".join([_HEADER, *collection.texts]))

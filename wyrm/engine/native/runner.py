@@ -22,7 +22,7 @@ from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input
 from wyrm.node.node import Node
-from wyrm.node.storage import stored
+from wyrm.node.storage import bound_array, stored
 from wyrm.ops.index import JoinRows, RowGradient
 from wyrm.ops.philox import STEP
 from wyrm.schedule.schedule import Schedule
@@ -46,7 +46,8 @@ class Plan(NamedTuple):
 
     def __str__(self) -> str:
         lines = [
-            f"{self.calls} calls a step, {self.buffers} buffers in {self.peak_bytes} bytes",
+            f"{self.calls} calls a step, {self.buffers} buffers in "
+            + (f"{self.peak_bytes:,} bytes" if self.peak_bytes else "as many bytes as the data of a run asks for"),
             f"merged with an equal node: {', '.join(self.merged) or 'none'}",
             f"never stored: {', '.join(self.dropped) or 'none'}",
         ]
@@ -211,8 +212,10 @@ class Runner:
         return run(*arguments)
 
     def plan(self) -> Plan:
-        """What is known of buffers: of the largest binding so far, else of one for the sizes that are known."""
+        """What is known of buffers: of the largest run so far, else of one on what the inputs hold."""
         graph = self.graph
+        if not self._bindings and all(stored(leaf).array is not None for leaf in graph.inputs):
+            self.binding({leaf: bound_array(leaf).shape for leaf in graph.inputs})
         bindings = list(self._bindings.values())
         peak = max((binding.buffers + binding.own_bytes for binding in bindings), default=0)
         buffers = {slot.root for invocation in graph.source.invocations for slot in invocation.slots}

@@ -13,7 +13,8 @@ from wyrm.engine.native.collect import Collection
 from wyrm.engine.native.expressions import FAST
 from wyrm.engine.native.kernels import Extent, Kernel, Writer
 from wyrm.engine.native.loops import Call, Loop, RowSums, Slot, Straight
-from wyrm.engine.native.lower import Lowering, identifier
+from wyrm.engine.native.lower import Lowering
+from wyrm.engine.native.naming import identifier
 from wyrm.engine.native.updates import Optimizer, update_text
 from wyrm.node.base import BaseNode, format_dims
 from wyrm.ops.philox import STEP
@@ -26,8 +27,8 @@ import math
 
 import numpy as np
 
-from wyrm.engine.native.runtime import checked, claim, entry, inlined, kept, kept_kernel, kernel, load, loops
-from wyrm.engine.native.runtime import multiply_into, release
+from wyrm.engine.native.runtime import checked, claim, entry, inlined, kept, kernel, load, loops
+from wyrm.engine.native.runtime import multiply_into, precise, provide_products, release
 '''
 
 
@@ -103,7 +104,7 @@ class Source:
         written = [*(kernel.text for kernel in self.kernels), *self.updates.values()]
         for function in FAST.values():
             if any(f"{function.__name__}(" in text for text in written):
-                self._collection.add(function, function.__name__, "inlined")
+                self._collection.add(function, function.__name__, np.dtype(np.float32))
         self.size = len(self.invocations) + len(self._updates)
         self._run = self._run_text()
 
@@ -126,14 +127,15 @@ class Source:
         node = call.node
         slots = {call.out, *call.operands}
         comment = f"{node.op_name()} {format_dims(node.dims)}"
-        if node.kernel is None:
+        kernel, ending = (node.adding_kernel, "added_kernel") if call.adds else (node.kernel, "kernel")
+        if kernel is None:
             name = self.lowering.name(f"evaluate_{identifier(node.op_name())}")
             self.evaluated.append(call)
             self.invocations.append(Invocation(name, [], slots, comment))
             self.arguments[name] = KernelArgument(name, call, -1)
             return
-        name = self._collection.add(node.kernel, f"{identifier(node.op_name())}_kernel")
-        count = node.kernel.__code__.co_argcount
+        name = self._collection.add(kernel, f"{identifier(node.op_name())}_{ending}", node.dtype)
+        count = kernel.__code__.co_argcount
         arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
         self.invocations.append(Invocation(name, arguments, slots, comment))
 
@@ -209,4 +211,4 @@ class Source:
         parts += [f"@{decorator}\n{text}" for text in self.updates.values()]
         parts.append(f"{'@entry' if compiled else ''}\n{self._run}".lstrip())
         text = "\n\n".join(parts)
-        return text if compiled else text.replace("@kernel\n", "@kept_kernel\n")
+        return text if compiled else text.replace("@kernel\n", "@kept\n")

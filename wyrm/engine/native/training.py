@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +18,9 @@ from wyrm.engine.native.binding import Binding
 from wyrm.engine.native.feeding import as_column
 from wyrm.engine.native.ordering import compiled
 from wyrm.engine.native.partition import Division, Part, divide, key_columns
+from wyrm.engine.native.pool import Pool
 from wyrm.engine.native.runner import Graph, Runner
+from wyrm.engine.native.snapshot import Snapshot
 from wyrm.errors import Diverged, ShapeError
 from wyrm.node.base import BaseNode, label
 from wyrm.node.storage import bound_array, stored, tick
@@ -46,42 +47,13 @@ def _check(batch_size: int, threads: int, mode: str) -> None:
         raise ValueError(f"mode is 'hogwild' or 'synchronized', not {mode!r}")
 
 
-class _Snapshot:
-    """A copy of parameters and state to return to."""
+@dataclass(frozen=True)
+class _Share:
+    """What one thread does in a phase: its parts, its first step, and the numbers of its steps."""
 
-    def __init__(self, graph: Graph) -> None:
-        optimizer = graph.optimizer
-        assert optimizer is not None
-        self.arrays: list[NDArray[Any]] = []
-        for parameter in graph.parameters:
-            self.arrays += [bound_array(parameter), *optimizer.state_of(parameter).values()]
-        self._parameters = [(p, bound_array(p)) for p in graph.parameters]
-        self._copies = [np.empty_like(array) for array in self.arrays]
-        self.cost = 0.0
-        self.taken = 0.0
-
-    def take(self) -> None:
-        """Copy everything."""
-        start = time.perf_counter()
-        for array, copy in zip(self.arrays, self._copies, strict=True):
-            np.copyto(copy, array)
-        self.taken = time.perf_counter()
-        self.cost = self.taken - start
-
-    def is_finite(self) -> bool:
-        """Whether everything is finite now."""
-        return all(bool(np.isfinite(np.sum(array, dtype=np.float64))) for array in self.arrays) or all(
-            bool(np.isfinite(array).all()) for array in self.arrays
-        )
-
-    def is_current(self) -> bool:
-        """Whether these are still the arrays of the parameters."""
-        return all(bound_array(p) is array for p, array in self._parameters)
-
-    def restore(self) -> None:
-        """Return to the copy."""
-        for array, copy in zip(self.arrays, self._copies, strict=True):
-            np.copyto(array, copy)
+    parts: Sequence[Part]
+    step: int
+    hyper: NDArray[np.float64]
 
 
 @dataclass
@@ -112,10 +84,9 @@ class Training:
         self.epochs = 0
         self.steps = 0
         self._rate = 0.0  # steps a second of one thread
-        self._pool: ThreadPoolExecutor | None = None
-        self._pool_size = 0
+        self._pool = Pool()
         self._blas: Any = None
-        self._snapshot: _Snapshot | None = None
+        self._snapshot: Snapshot | None = None
         self._count_lock = threading.Lock()
         self._averager: Averager | None = None
         self._shuffle_rows: Callable[..., Any]
@@ -146,7 +117,7 @@ class Training:
         division = self._division(rows, threads, None if keys is None else [given[key] for key in keys])
         columns = {leaf: as_column(array) for leaf, array in given.items()}
         if self._snapshot is None or not self._snapshot.is_current():
-            self._snapshot = _Snapshot(self.graph)
+            self._snapshot = Snapshot(self.graph)
         self._snapshot.take()
         from tqdm import tqdm  # here, for it takes as long to import as half of this library
 
@@ -226,57 +197,63 @@ class Training:
     # --- threads over parts of the data ---------------------------------------------------------------------------
 
     def _divided(self, work: _Pass, division: Division, seed: int | None) -> None:
-        """Each thread steps through its parts; what does not fill a batch is left for the end."""
-        rest = []
-        for phase in division.phases:
-            tails = self._phase(work, division, phase, seed)
-            rest += tails
-            if work.failed_at is not None:
-                return
-        order = np.concatenate(rest) if rest else np.empty(0, np.int64)
-        full = len(order) // work.batch
-        self._part(work, order, full, work.steps, 0, (0, 1), self._hyper(full + 1), in_main=True)
-        if work.failed_at is None and len(order) > full * work.batch:
-            self._last(work, order[full * work.batch :])
+        """Each thread steps through its parts, phase after phase; what does not fill a batch is left for the end."""
+        batch, threads = work.batch, len(division.phases[0])
+        full = [[sum((p.stop - p.start) // batch for p in parts) for parts in phase] for phase in division.phases]
+        hyper = self._hyper(sum(max(counts) * threads for counts in full))
+        rest, step, used = list[NDArray[np.int64]](), self.steps, 0
+        shares = [list[_Share]() for _ in range(threads)]
+        for phase, counts in zip(division.phases, full, strict=True):
+            of_phase = hyper[used : used + max(counts) * threads]
+            used += len(of_phase)
+            for thread, parts in enumerate(phase):
+                shares[thread].append(_Share(parts, step, np.ascontiguousarray(of_phase[thread::threads])))
+                step += counts[thread]
+                # Views, of what is shuffled later.
+                rest += [division.order[part.stop - (part.stop - part.start) % batch : part.stop] for part in parts]
+        barrier = threading.Barrier(threads)
+        jobs = [partial(self._shares, work, division, own, i, seed, barrier) for i, own in enumerate(shares)]
+        self._pool.run(jobs, work.stop)
+        if work.failed_at is not None:
+            return
+        order = np.concatenate(rest)
+        whole = len(order) // batch * batch
+        self._part(
+            work, order, whole // batch, self.steps + work.steps, 0, (0, 1), self._hyper_after(work), in_main=True
+        )
+        if work.failed_at is None and len(order) > whole:
+            self._last(work, order[whole:])
 
-    def _phase(
-        self, work: _Pass, division: Division, phase: Sequence[Sequence[Part]], seed: int | None
-    ) -> list[NDArray[np.int64]]:
-        """All threads on their parts; returns the rows that fill no batch."""
-        threads, tails, jobs = len(phase), list[NDArray[np.int64]](), list[Callable[[], None]]()
-        counts = [sum((part.stop - part.start) // work.batch for part in parts) for parts in phase]
-        hyper = self._hyper_after(work.steps, max(counts, default=0) * threads)
-        step = self.steps + work.steps
-        for thread, (parts, count) in enumerate(zip(phase, counts, strict=True)):
-            for part in parts:
-                full = (part.stop - part.start) // work.batch * work.batch
-                tails.append(division.order[part.start + full : part.stop])  # a view, of what is shuffled later
-            own = np.ascontiguousarray(hyper[thread::threads])
-            jobs.append(partial(self._parts, work, division, parts, step, thread, own, seed, threads == 1))
-            step += count
-        if threads == 1:
-            jobs[0]()
-        else:
-            self._in_threads(jobs, work)
-        return tails
-
-    def _hyper_after(self, done: int, count: int) -> NDArray[np.float64]:
-        """The numbers of the steps that come after the first `done` of this pass."""
-        return self._hyper(done + count)[done:]
-
-    def _parts(
+    def _shares(
         self,
         work: _Pass,
         division: Division,
-        parts: Sequence[Part],
-        step: int,
+        shares: Sequence[_Share],
         thread: int,
-        hyper: NDArray[np.float64],
         seed: int | None,
-        in_main: bool,
+        barrier: threading.Barrier,
+    ) -> None:
+        """One thread's share of every phase; all threads begin a phase together."""
+        try:
+            for phase, share in enumerate(shares):
+                if phase:
+                    barrier.wait()
+                self._share(work, division, share, thread, seed, in_main=barrier.parties == 1)
+        except threading.BrokenBarrierError:
+            pass  # another thread has failed, and says why
+        except BaseException:
+            barrier.abort()
+            raise
+
+    def _hyper_after(self, work: _Pass) -> NDArray[np.float64]:
+        """The numbers of the steps that come after those that are done; at most one for each batch that is left."""
+        return self._hyper(-(-work.rows // work.batch) + 1)[work.steps :]
+
+    def _share(
+        self, work: _Pass, division: Division, share: _Share, thread: int, seed: int | None, in_main: bool
     ) -> None:
         """One thread's parts of a phase, one after another."""
-        parts = list(parts)
+        parts = list(share.parts)
         if seed is not None:
             np.random.default_rng([seed, thread]).shuffle(parts)
         done = 0
@@ -286,7 +263,7 @@ class Training:
                 self._shuffle_rows(order, 0, len(order), (seed + part.start) % 2**63)
             count = len(order) // work.batch
             stripe = (part.stripe, division.stripes)
-            self._part(work, order, count, step + done, thread, stripe, hyper[done:], in_main)
+            self._part(work, order, count, share.step + done, thread, stripe, share.hyper[done:], in_main)
             done += count
 
     def _part(
@@ -343,7 +320,7 @@ class Training:
         totals = np.zeros(1)
         made = self.runner.call(
             binding, work.columns, 0, 1, len(order), self.steps + work.steps, order, totals,
-            self._hyper_after(work.steps, 1),
+            self._hyper_after(work),
         )  # fmt: skip
         work.weighted_loss += totals[0] * len(order)
         work.bar.update(made * len(order))
@@ -368,19 +345,6 @@ class Training:
                 work.columns.setdefault(leaf, np.empty((0, 1), leaf.dtype))
         return binding
 
-    def _in_threads(self, jobs: Sequence[Callable[[], None]], work: _Pass) -> None:
-        """Run jobs side by side; an interrupt stops all of them at the end of their chunks."""
-        if self._pool is None or self._pool_size < len(jobs):
-            self._pool, self._pool_size = ThreadPoolExecutor(len(jobs), "wyrm"), len(jobs)
-        futures = [self._pool.submit(job) for job in jobs]
-        try:
-            for future in futures:
-                future.result()
-        except BaseException:
-            work.stop.set()
-            wait(futures)
-            raise
-
     # --- synchronized steps over parts of each batch --------------------------------------------------------------
 
     def _averaged(self, work: _Pass, threads: int, seed: int | None) -> None:
@@ -400,7 +364,7 @@ class Training:
             step = self.steps + work.steps
             try:
                 loss = self._averager.step(
-                    bindings, work.columns, parts, step, lambda jobs: self._in_threads(jobs, work)
+                    bindings, work.columns, parts, step, lambda jobs: self._pool.run(jobs, work.stop)
                 )
             except Diverged:
                 loss = float("nan")
