@@ -126,23 +126,28 @@ def multiply(
     """`out = kept * out + x @ y`: pointers, sizes, and the steps from row to row and column to column, in numbers."""
     by_rows = out_column == 1 and y_column == 1 and (x_column == 1 or x_row == 1)
     by_dots = out_column == 1 and y_row == 1 and x_column == 1
-    by_blas = out_column == 1 and (y_row == 1 or y_column == 1) and (x_row == 1 or x_column == 1)
+    # BLAS takes rows that do not overlap, as those of a broadcast operand do; of one row the step does not count.
+    x_plain = x_column == 1 and (x_row >= inner or rows == 1)
+    y_plain = y_column == 1 and (y_row >= columns or inner == 1)
+    x_turned = x_row == 1 and (x_column >= rows or inner == 1)
+    y_turned = y_row == 1 and (y_column >= inner or columns == 1)
+    by_blas = out_column == 1 and (x_plain or x_turned) and (y_plain or y_turned) and (out_row >= columns or rows == 1)
     small = rows * columns * inner < LOOPS_BELOW or inner <= LOOPS_INNER
     if by_blas and not (small and (by_rows or by_dots)):
         # BLAS works in column-major order, in which the transposed product has what is asked for.
         plain, transposed = 110, 116
         gemm(
             KIND,
-            plain if y_column == 1 else transposed,
-            plain if x_column == 1 else transposed,
+            plain if y_plain else transposed,
+            plain if x_plain else transposed,
             columns,
             rows,
             inner,
             FACTORS[1:].ctypes,
             y,
-            max(y_row, columns) if y_column == 1 else max(y_column, inner),
+            max(y_row, columns) if y_plain else max(y_column, inner),
             x,
-            max(x_row, inner) if x_column == 1 else max(x_column, rows),
+            max(x_row, inner) if x_plain else max(x_column, rows),
             FACTORS[1:].ctypes if kept else FACTORS.ctypes,
             out,
             max(out_row, columns),

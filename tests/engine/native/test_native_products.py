@@ -1,0 +1,54 @@
+"""The product that kernels call: of every layout, size and precision what NumPy says."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wyrm.engine.native.compilers import OPTIONS
+from wyrm.engine.native.products import multiply_into, provide_products
+
+
+def layouts(array: Any) -> list[Any]:
+    """The array, and others of its shape: in column order, with gaps, backwards, and with a row or column repeated."""
+    wide = np.zeros((array.shape[0] * 2, array.shape[1] * 3), array.dtype)
+    wide[::2, ::3] = array
+    found = [array, np.asfortranarray(array), wide[::2, ::3], np.ascontiguousarray(array[::-1])[::-1]]
+    found.append(np.ascontiguousarray(array.T)[::-1].T)
+    found += [np.broadcast_to(array[:1], array.shape), np.broadcast_to(array[:, :1], array.shape)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def multiply() -> Any:
+    numba = pytest.importorskip("numba")
+    for dtype in ("float32", "float64"):
+        provide_products(dtype)
+
+    def multiply_matrices(x: Any, y: Any, out: Any, kept: int) -> None:
+        multiply_into(x, y, out, kept)
+
+    return numba.njit(**OPTIONS)(multiply_matrices)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "sizes", [(1, 1, 1), (3, 5, 2), (4, 4, 3), (2, 1, 7), (1, 9, 6), (7, 1, 1), (5, 3, 0), (17, 19, 23), (33, 8, 64)]
+)
+def test_products_of_every_layout(multiply: Any, sizes: tuple[int, int, int], dtype: type) -> None:
+    rows, columns, inner = sizes
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(rows, inner)).astype(dtype), random.normal(size=(inner, columns)).astype(dtype)
+    before = random.normal(size=(rows, columns)).astype(dtype)
+    tolerance = 1e-4 if dtype is np.float32 else 1e-12
+    for left, right, kept in product(layouts(x), layouts(y), (0, 1)):
+        room = np.zeros((rows, columns + 3), dtype)
+        for out in (np.empty((rows, columns), dtype), room[:, 1:-2], np.empty((columns, rows), dtype).T):
+            out[:] = before if kept else np.nan
+            multiply(left, right, out, kept)
+            expected = left @ right + (before if kept else 0.0)
+            np.testing.assert_allclose(out, expected, rtol=tolerance, atol=tolerance)
+        assert (room[:, 0] == 0.0).all() and (room[:, -2:] == 0.0).all()
