@@ -12,6 +12,7 @@ import numpy as np
 from scipy import special
 
 import wyrm as wy
+from tests.attention_samples import attention_samples
 from tests.recurrent_samples import recurrent_samples
 from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, reducing, unary
 from wyrm.ops import activation, arithmetic, comparison, exponential, index, product, reduction, shape, slicing, softmax
@@ -434,4 +435,5 @@ SAMPLES: list[Sample] = [
         tags=frozenset(["random"]),
     ),
     *recurrent_samples(),
+    *attention_samples(),
 ]

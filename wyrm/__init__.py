@@ -23,6 +23,7 @@ from wyrm.node import (
     Undefined,
 )
 from wyrm.ops import random
+from wyrm.ops.attention import attention
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import Binary, Elementwise, Unary
 from wyrm.ops.product import einsum
@@ -72,6 +73,7 @@ __all__ = [
     "Undefined",
     "WyrmError",
     "any_dim",
+    "attention",
     "compile",
     "concatenate",
     "data",

@@ -14,35 +14,12 @@ from wyrm.node.leaves import Constant, Input, as_constant
 from wyrm.node.node import Node, Tensor
 from wyrm.node.storage import is_leaf
 from wyrm.node.traversal import topological_order
+from wyrm.ops.composition import unbroadcast
 from wyrm.ops.index import JoinRows
-from wyrm.ops.reduction import Sum
-from wyrm.ops.shape import BroadcastTo, Reshape, WithSizes
-from wyrm.types.dims import Dim, Dims, axis_size, open_axes, unify
+from wyrm.ops.shape import BroadcastTo, WithSizes
+from wyrm.types.dims import Dim, axis_size, open_axes
 
 S = TypeVar("S")
-
-
-def unbroadcast(gradient: Node[Any, Any], dims: Dims) -> Node[Any, Any]:
-    """The gradient summed over the axes along which an operand of axes `dims` was repeated."""
-    have: Dims = gradient.dims
-    if have == dims:
-        return gradient
-    extra = len(have) - len(dims)
-    if extra < 0:
-        raise ShapeError(f"{format_dims(have)} has fewer axes than {format_dims(dims)}")
-    repeated = []
-    for i, (axis, found) in enumerate(zip(dims, have[extra:], strict=True), extra):
-        size, size_found = axis_size(axis), axis_size(found)
-        if size == 1:
-            if size_found != 1:
-                repeated.append(i)
-        elif size != size_found or size is None:
-            unify(axis, found)
-    axes = (*range(extra), *repeated)
-    if not axes:
-        return gradient
-    total: Node[Any, Any] = Sum(gradient, axes)
-    return Reshape(total, dims) if repeated else total
 
 
 def _add(contributions: list[Node[Any, Any]]) -> Node[Any, Any]:

@@ -18,8 +18,8 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, Undefined, format_dims, label
 from wyrm.node.loops import Index
 from wyrm.node.node import Node
-from wyrm.node.traversal import topological_order
 from wyrm.ops.comparison import where
+from wyrm.ops.composition import through
 from wyrm.ops.elementwise import S, common_dtype
 from wyrm.ops.recurrent_kernels import backward_kernel, forward_kernel, states_kernel
 from wyrm.ops.slicing import stack
@@ -99,23 +99,6 @@ def _backward(of: _Functions, steps: int, operands: Sequence[Any], axes: tuple[A
         if t > 0:
             by_hidden, by_cell = by_hidden + by_states[:, t - 1, 0], by_cell + by_states[:, t - 1, 1]
     return of.stack(result[::-1], 1)
-
-
-def _through(composed: Node[Any, Any], gradient: Any, parents: Sequence[Any]) -> tuple[Any, ...]:
-    """The gradients by `parents` of a node that is composed of them, each parent being a leaf to it."""
-    leading = set(parents)
-    order = topological_order([composed])
-    for node in order:
-        if not leading.isdisjoint(node.parents):
-            leading.add(node)
-    found = {composed: gradient}
-    for node in reversed(order):
-        if node in found and node not in parents:
-            for parent, part in zip(node.parents, node.vjp(found.pop(node)), strict=True):
-                if parent in leading and part is not ZERO:
-                    found[parent] = found[parent] + part if parent in found else part
-    # A parent in two places has the whole gradient in the first.
-    return tuple(found.pop(parent, ZERO) for parent in parents)
 
 
 # --- the ops ----------------------------------------------------------------------------------------------------------
@@ -207,7 +190,7 @@ class LSTMTape(_Recurrent[S], Generic[S]):
         if steps is None:
             return _open_time(self, time)
         composed = _forward(_OF_NODES, steps, self.parents, (batch, self.gates, width))
-        return _through(composed, gradient, self.parents)
+        return through(composed, gradient, self.parents)
 
 
 def _open_time(node: Any, time: Any) -> tuple[Any, ...]:
@@ -331,4 +314,4 @@ class LSTMGradient(_Recurrent[S], Generic[S]):
         if steps is None:
             return _open_time(self, time)
         composed = _backward(_OF_NODES, steps, self.parents, (batch, parts - 1, width))
-        return _through(composed, gradient, self.parents)
+        return through(composed, gradient, self.parents)

@@ -41,12 +41,14 @@ def multiply() -> Any:
 def test_products_of_every_layout(multiply: Any, sizes: tuple[int, int, int], dtype: type) -> None:
     rows, columns, inner = sizes
     random = np.random.default_rng(0)
-    x, y = random.normal(size=(rows, inner)).astype(dtype), random.normal(size=(inner, columns)).astype(dtype)
-    before = random.normal(size=(rows, columns)).astype(dtype)
+    x: Any = random.normal(size=(rows, inner)).astype(dtype)
+    y: Any = random.normal(size=(inner, columns)).astype(dtype)
+    before: Any = random.normal(size=(rows, columns)).astype(dtype)
     tolerance = 1e-4 if dtype is np.float32 else 1e-12
     for left, right, kept in product(layouts(x), layouts(y), (0, 1)):
-        room = np.zeros((rows, columns + 3), dtype)
-        for out in (np.empty((rows, columns), dtype), room[:, 1:-2], np.empty((columns, rows), dtype).T):
+        room: Any = np.zeros((rows, columns + 3), dtype)
+        outs: list[Any] = [np.empty((rows, columns), dtype), room[:, 1:-2], np.empty((columns, rows), dtype).T]
+        for out in outs:
             out[:] = before if kept else np.nan
             multiply(left, right, out, kept)
             expected = left @ right + (before if kept else 0.0)

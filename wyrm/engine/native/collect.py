@@ -22,6 +22,7 @@ _BY_PRECISION: dict[Callable[..., Any], tuple[Callable[..., Any], Callable[..., 
     fast_math.exp: (fast_math.float32_exp, "np.exp"),
     fast_math.tanh: (fast_math.float32_tanh, "np.tanh"),
     fast_math.sigmoid: (fast_math.float32_sigmoid, fast_math.float64_sigmoid),
+    fast_math.largest: (fast_math.float32_largest, fast_math.float64_largest),
 }
 _MODULES = {"np": "numpy", "math": "math"}
 

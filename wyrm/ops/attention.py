@@ -1,0 +1,332 @@
+"""Scaled dot-product attention of a sequence to itself, fused: no matrix of shares outlives a few queries of one head.
+
+What is fused is the scores, masks, softmax, dropout and the sum of values. `AttentionGradient` computes the shares
+again from the operands, so nothing is stored between the passes. Gradients of higher order are composed of ordinary
+ops, with the masks as nodes: `AttentionMask`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.node.base import ZERO, format_dims, label
+from wyrm.node.node import Node
+from wyrm.ops.attention_kernels import attention_gradient_kernel, attention_kernel, attention_mask_kernel
+from wyrm.ops.composition import through
+from wyrm.ops.elementwise import S
+from wyrm.ops.keeping import WORD, drop_threshold, kept
+from wyrm.ops.philox import STEP, stream_or_next
+from wyrm.types.dims import Dims, axis_size, unify
+
+# How many queries of a head are worked on at a time: their scores stay in the cache.
+_QUERIES = 32
+# Where a key is not allowed, for a softmax of nodes: finite, so that gradients are.
+_FAR = -1e30
+
+
+class _Attention(Node[Any, S], Generic[S], abstract=True):
+    """What the ops of attention have in common; the parents are the packed operand, others, a mask, and the step."""
+
+    __slots__ = ("alibi", "causal", "masked", "rate", "seed", "stream")
+    alibi: bool
+    causal: bool
+    masked: bool
+    rate: float
+    seed: int
+    stream: int
+
+    def _options(self) -> dict[str, Any]:
+        names = ("alibi", "causal", "masked", "rate", "seed", "stream")
+        return {name: getattr(self, name) for name in names}
+
+    def _extra(self) -> tuple[Any, ...]:
+        """The mask and the step, of those that there are."""
+        return tuple(self.parents[len(self.parents) - self.masked - (self.rate > 0.0) :])
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        packed = self.parents[0]
+        if packed.dtype.kind != "f":
+            raise DTypeError(f"{label(packed)} is a mask; convert it with .astype(np.float32)")
+        if self.masked and self._extra()[0].dtype.kind != "b":
+            mask = self._extra()[0]
+            raise DTypeError(f"what is allowed is a mask, such as x > 0; {label(mask)} is {mask.dtype}")
+        dtype: np.dtype[Any] = packed.dtype
+        return dtype
+
+    def _axes(self) -> tuple[Any, Any, Any, Any]:
+        """Batch, time, heads and features."""
+        packed = self.parents[0]
+        if len(packed.dims) != 5 or axis_size(packed.dims[2]) != 3:
+            raise ShapeError(
+                f"{label(packed)} has the axes (batch, time, 3, heads, features) here, queries, keys and values in the "
+                f"third, not {format_dims(packed.dims)}"
+            )
+        batch, time, _, heads, features = packed.dims
+        if self.masked:
+            mask = self._extra()[0]
+            if len(mask.dims) != 3:
+                raise ShapeError(f"a mask has the axes (batch, queries, keys), not {format_dims(mask.dims)}")
+            if axis_size(mask.dims[0]) != 1:
+                batch = unify(batch, mask.dims[0])
+            for axis in mask.dims[1 + (axis_size(mask.dims[1]) == 1) :]:
+                time = unify(time, axis)
+        if not 0.0 <= self.rate < 1.0:
+            raise ShapeError(f"rate is at least 0 and below 1, not {self.rate}")
+        if axis_size(features) == 0:
+            raise ShapeError("there are no features to compare")
+        return batch, time, heads, features
+
+    def _slopes(self, heads: int) -> NDArray[Any]:
+        """How fast the scores of a head fall with the distance of the key (Press et al., 2021); zeros without."""
+        steps = np.arange(1, heads + 1) / heads
+        return (2.0 ** (-8.0 * steps) if self.alibi else np.zeros(heads)).astype(self.dtype)
+
+    def _split(self, operands: Sequence[Any]) -> tuple[Any, int]:
+        """Of the mask and the step, what there is, else an empty mask and step 0."""
+        extra = list(operands[len(operands) - self.masked - (self.rate > 0.0) :])
+        mask = extra.pop(0) if self.masked else None
+        return mask, int(extra[0]) if extra else 0
+
+    def _bias(self, xp: Any, mask: Any, time: int, heads: int) -> Any:
+        """What is added to the scaled scores, of axes that broadcast to (batch, heads, queries, keys)."""
+        places = xp.arange(time)
+        distance = xp.abs(places[:, None] - places)
+        bias = -xp.asarray(self._slopes(heads))[:, None, None] * xp.astype(distance, self.dtype)
+        return xp.where(self._allowed(xp, mask, time), bias, xp.asarray(_FAR, dtype=self.dtype))
+
+    def _allowed(self, xp: Any, mask: Any, time: int) -> Any:
+        places = xp.arange(time)
+        allowed = (places[:, None] >= places) if self.causal else xp.ones((time, time), dtype=bool)
+        return (allowed if mask is None else allowed & mask[:, None])[..., :, :]
+
+    def _factors(self, xp: Any, mask: Any, step: int, axes: tuple[int, int, int]) -> Any:
+        """What shares are multiplied with: 0 where a key is not allowed or dropped, of axes as above."""
+        batch, time, heads = axes
+        factors = xp.astype(self._allowed(xp, mask, time), self.dtype)
+        if self.rate > 0.0:
+            keep = kept(batch * heads * time, time, drop_threshold(self.rate), step, self.seed, self.stream)
+            scale = self.dtype.type(1.0 / (1.0 - self.rate))
+            factors = factors * xp.where(xp.reshape(keep, (batch, heads, time, time)), scale, 0 * scale)
+        return factors
+
+    def _shares(self, xp: Any, packed: Any, mask: Any) -> tuple[Any, list[Any]]:
+        """The shares before dropout, (batch, heads, queries, keys), and queries, keys and values, heads before time."""
+        parts = [xp.permute_dims(packed[:, :, i], (0, 2, 1, 3)) for i in range(3)]
+        _, time, _, heads, features = packed.shape
+        scores = parts[0] @ xp.permute_dims(parts[1], (0, 1, 3, 2)) * self.dtype.type(features**-0.5)
+        powers = scores + self._bias(xp, mask, time, heads)
+        powers = xp.exp(powers - xp.max(powers, axis=-1, keepdims=True))
+        powers = powers * xp.astype(self._allowed(xp, mask, time), self.dtype)
+        total = xp.sum(powers, axis=-1, keepdims=True)
+        return powers / xp.where(total > 0.0, total, 1.0 + 0.0 * total), parts
+
+    def _numbers(self, features: int, heads: int) -> tuple[Any, ...]:
+        """What both kernels take after the arrays."""
+        keep_scale = self.dtype.type(1.0 / (1.0 - self.rate))
+        threshold = drop_threshold(self.rate)
+        scale = self.dtype.type(features**-0.5)
+        return self.causal, scale, self._slopes(heads), threshold, keep_scale, self.seed & WORD, self.stream & WORD
+
+    def _scratch(self, time: int, features: int, copies: int, scores: tuple[int, ...]) -> tuple[NDArray[Any], ...]:
+        tile = min(_QUERIES, max(1, time))
+        half = (time + 1) // 2
+        return (
+            np.empty((copies, features, time), self.dtype), np.empty((*scores, tile, time), self.dtype),
+            np.empty((2, time), np.uint32), np.empty(half, np.uint32), np.empty(2 * half, self.dtype),
+        )  # fmt: skip
+
+    def _mask_and_step(self, operands: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """For a kernel: an empty mask where there is none, the step as an array of one number."""
+        extra = list(operands[len(operands) - self.masked - (self.rate > 0.0) :])
+        mask = extra.pop(0) if self.masked else np.zeros((0, 0, 0), np.bool_)
+        return mask, extra[0].reshape(-1) if extra else np.zeros(1, np.int64)
+
+
+class Attention(_Attention[S], Generic[S]):
+    """`softmax(queries @ keys.T / sqrt(features)) @ values` for each head, of the axes (batch, time, heads, features).
+
+    `packed` has the axes (batch, time, 3, heads, features). `causal` lets a query attend to keys up to its own place; a
+    mask, of the axes (batch, queries, keys), the first two of which may have size 1, to those where it is true; a query
+    that may attend to no key gets zeros. With `alibi`, scores fall linearly with the distance of the key, by a slope of
+    `2 ** (-8 h / heads)` in head h = 1, 2, ... (Press et al., "Train short, test long", 2021). Dropout, with the
+    probability `rate`, works on the shares. Vaswani et al., "Attention is all you need" (2017).
+
+    Raises `ShapeError` for other axes and for a rate outside [0, 1), `DTypeError` for a mask that is none.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, packed: Any, *extra: Any, **options: Any) -> None:
+        self._construct((packed, *extra), **options)
+
+    def _own(self) -> Attention[S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        return self._axes()
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        packed = operands[0]
+        if 0 in shape:
+            return xp.zeros(shape, dtype=self.dtype)
+        mask, step = self._split(operands)
+        shares, (_, _, values) = self._shares(xp, packed, mask)
+        batch, time, heads, _ = shape
+        dropped = shares * self._factors(xp, mask, step, (batch, time, heads))
+        return xp.permute_dims(dropped @ values, (0, 2, 1, 3))
+
+    takes_views = True
+    kernel = staticmethod(attention_kernel)
+
+    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        _, time, heads, features = out.shape
+        mask, step = self._mask_and_step(operands)
+        return operands[0], mask, step, out, *self._numbers(features, heads), *self._scratch(time, features, 2, ())
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        extra = self._extra()
+        by_packed = AttentionGradient(self.parents[0], gradient, *extra, **self._options())
+        return (by_packed, *(ZERO for _ in extra))
+
+    def composed_of_nodes(self, packed: Any) -> Node[Any, Any]:
+        """The same of ordinary nodes, for gradients of higher order."""
+        features = packed.dims[-1]
+        bias, factors = (
+            AttentionMask(packed, *self._extra(), part=part, **self._options()) for part in ("bias", "factors")
+        )
+        queries, keys, values = (packed[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
+        scores = (queries @ keys.matrix_transpose()) * features_scale(features, packed.dtype) + bias
+        composed: Node[Any, Any] = ((scores.softmax() * factors) @ values).transpose(0, 2, 1, 3)
+        return composed
+
+
+def features_scale(features: Any, dtype: np.dtype[Any]) -> Any:
+    """`1 / sqrt(features)`, of an axis with a size."""
+    size = axis_size(features)
+    assert size is not None
+    return dtype.type(size**-0.5)
+
+
+class AttentionGradient(_Attention[S], Generic[S]):
+    """The gradient of an attention by its packed operand, from that by its result; of the axes of the operand."""
+
+    __slots__ = ()
+
+    def __init__(self, packed: Any, gradient: Any, *extra: Any, **options: Any) -> None:
+        self._construct((packed, gradient, *extra), **options)
+
+    def _own(self) -> AttentionGradient[S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        for axis, other in zip(self._axes(), self.parents[1].dims, strict=True):
+            unify(axis, other)
+        dims: Dims = self.parents[0].dims
+        return dims
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        packed, gradient = operands[:2]
+        if 0 in shape:
+            return xp.zeros(shape, dtype=self.dtype)
+        mask, step = self._split(operands)
+        shares, (queries, keys, values) = self._shares(xp, packed, mask)
+        batch, time, _, heads, features = shape
+        factors = self._factors(xp, mask, step, (batch, time, heads))
+        given = xp.permute_dims(gradient, (0, 2, 1, 3))
+        by_shares = given @ xp.permute_dims(values, (0, 1, 3, 2)) * factors
+        mean = xp.sum(by_shares * shares, axis=-1, keepdims=True)
+        by_scores = (by_shares - mean) * shares * self.dtype.type(features**-0.5)
+        turned = xp.permute_dims(by_scores, (0, 1, 3, 2))
+        by_values = xp.permute_dims(shares * factors, (0, 1, 3, 2)) @ given
+        parts = [xp.permute_dims(part, (0, 2, 1, 3)) for part in (by_scores @ keys, turned @ queries, by_values)]
+        return xp.stack(parts, axis=2)
+
+    takes_views = True
+    kernel = staticmethod(attention_gradient_kernel)
+
+    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        _, time, _, heads, features = out.shape
+        mask, step = self._mask_and_step(operands)
+        scratch = self._scratch(time, features, 4, (2,))
+        return operands[0], operands[1], mask, step, out, *self._numbers(features, heads), *scratch
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        packed, given = self.parents[:2]
+        extra = self._extra()
+        attention: Attention[Any] = Attention(packed, *extra, **self._options())
+        (by_packed,) = through(attention.composed_of_nodes(packed), given, (packed,))
+        return (*through(by_packed, gradient, (packed, given)), *(ZERO for _ in extra))
+
+
+class AttentionMask(_Attention[S], Generic[S]):
+    """What an attention adds to its scores (`bias`) or multiplies its shares with (`factors`).
+
+    Of the axes (batch, heads, queries, keys); a function of the sizes, the mask and the step alone.
+    """
+
+    __slots__ = ("part",)
+    part: Literal["bias", "factors"]
+
+    def __init__(self, packed: Any, *extra: Any, part: Literal["bias", "factors"], **options: Any) -> None:
+        self._construct((packed, *extra), part=part, **options)
+
+    def _own(self) -> AttentionMask[S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        batch, time, heads, _ = self._axes()
+        return batch, heads, time, time
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        mask, step = self._split(operands)
+        batch, heads, time, _ = shape
+        part = (
+            self._bias(xp, mask, time, heads)
+            if self.part == "bias"
+            else self._factors(xp, mask, step, (batch, time, heads))
+        )
+        return xp.broadcast_to(part, shape)
+
+    kernel = staticmethod(attention_mask_kernel)
+
+    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        _, heads, time, _ = out.shape
+        mask, step = self._mask_and_step(operands)
+        _, _, *scratch = self._scratch(time, 1, 0, ())
+        return mask, step, out, *self._numbers(1, heads), self.part == "bias", _FAR, *scratch
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return tuple(ZERO for _ in self.parents)
+
+
+def attention(
+    packed: Any,
+    mask: Any = None,
+    *,
+    causal: bool = False,
+    alibi: bool = False,
+    rate: float = 0.0,
+    seed: int = 0,
+    stream: int | None = None,
+) -> Attention[Any]:
+    """Attention of a sequence to itself, all heads at once; see `Attention` for the axes, the mask and the errors.
+
+    >>> packed = wy.Constant(np.ones((1, 4, 3, 2, 5)))
+    >>> wy.attention(packed, causal=True).forward().shape
+    (1, 4, 2, 5)
+    """
+    if not 0.0 <= rate < 1.0:
+        raise ValueError(f"attention of {label(packed)}: rate is at least 0 and below 1, not {rate}")
+    extra = (() if mask is None else (mask,)) + ((STEP,) if rate > 0.0 else ())
+    return Attention(
+        packed, *extra, alibi=alibi, causal=causal, masked=mask is not None, rate=float(rate), seed=seed,
+        stream=stream_or_next(stream) if rate > 0.0 else 0,
+    )  # fmt: skip
+
+
+__all__ = ["Attention", "AttentionGradient", "AttentionMask", "attention"]
