@@ -13,8 +13,10 @@ from scipy import special
 
 import wyrm as wy
 from tests.attention_samples import attention_samples
+from tests.normalization_samples import normalization_samples
 from tests.recurrent_samples import recurrent_samples
 from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, reducing, unary
+from tests.vocabulary_samples import vocabulary_samples
 from wyrm.ops import activation, arithmetic, comparison, exponential, index, product, reduction, shape, slicing, softmax
 from wyrm.ops.random import STEP, Dropout, RandomIndex
 
@@ -436,4 +438,6 @@ SAMPLES: list[Sample] = [
     ),
     *recurrent_samples(),
     *attention_samples(),
+    *vocabulary_samples(),
+    *normalization_samples(),
 ]

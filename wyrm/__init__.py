@@ -28,6 +28,7 @@ from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import Binary, Elementwise, Unary
 from wyrm.ops.product import einsum
 from wyrm.ops.slicing import concatenate, stack
+from wyrm.ops.vocabulary import vocabulary_loss
 from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ __all__ = [
     "value_and_grad",
     "view",
     "vjp",
+    "vocabulary_loss",
     "watch_nan",
     "where",
 ]

@@ -171,6 +171,10 @@ class BaseNode(Generic[P_co, S]):
         """The same value made of simpler ops, for an engine that fuses them."""
         return None
 
+    def part_of(self) -> BaseNode[Any, Any] | None:
+        """This value as a part of one that its gradient needs: used where that is computed anyhow."""
+        return None
+
     def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         """What `kernel` is called with, each time: views of the operands and of `out`, numbers, and scratch arrays.
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from wyrm.ops.elementwise import L, R, S
     from wyrm.ops.exponential import Cos, Erf, Exp, Expm1, Log, Log1p, Sigmoid, Sin, Softplus, Tanh
     from wyrm.ops.index import Index, ScatterAdd, TakeAlongAxis
+    from wyrm.ops.normalization import LayerNorm, RMSNorm
     from wyrm.ops.product import VectorDot
     from wyrm.ops.random import Dropout
     from wyrm.ops.reduction import ArgMax, AxisLike, LogSumExp, Max, Mean, Min, Sum, Variance
@@ -388,6 +389,35 @@ class Node:
             self: Shaped[L, S], indices: _IndexNode[Any] | Indices, values: _Node[Any, Any] | Array
         ) -> ScatterAdd[L, _Node[Any, Any], S]:
             """This node with `values[i]` added to row `indices[i]`; a row named twice gets both."""
+
+        @overload
+        def layer_norm(
+            self: Shaped[L, AtLeast1D], weight: Shaped[Any, Any] | Array, bias: Any = None, epsilon: float = 1e-05
+        ) -> LayerNorm[L, Any]: ...
+
+        @overload
+        def layer_norm(
+            self: Shaped[L, tuple[*Bs, N]],
+            weight: Shaped[Any, tuple[N]] | Array,
+            bias: Shaped[Any, tuple[N]] | Array | None = None,
+            epsilon: float = 1e-05,
+        ) -> LayerNorm[L, tuple[*Bs, N]]: ...
+
+        def layer_norm(self, weight: Any, bias: Any = None, epsilon: float = 1e-05) -> Any:
+            """`(x - mean) / sqrt(variance + epsilon) * weight + bias` over the last axis, which `weight` and `bias` have."""
+
+        @overload
+        def rms_norm(
+            self: Shaped[L, AtLeast1D], weight: Shaped[Any, Any] | Array, epsilon: float = 1e-05
+        ) -> RMSNorm[L, Any]: ...
+
+        @overload
+        def rms_norm(
+            self: Shaped[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-05
+        ) -> RMSNorm[L, tuple[*Bs, N]]: ...
+
+        def rms_norm(self, weight: Any, epsilon: float = 1e-05) -> Any:
+            """`x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis, which `weight` has."""
 
         @overload
         def vector_dot(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R, Any]: ...

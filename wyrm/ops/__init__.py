@@ -16,6 +16,7 @@ from wyrm.ops import (
     shape,
     slicing,
     softmax,
+    vocabulary,
 )
 
 __all__ = [
@@ -34,4 +35,5 @@ __all__ = [
     "shape",
     "slicing",
     "softmax",
+    "vocabulary",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from wyrm.node.base import BaseNode, made_at
@@ -13,8 +13,20 @@ from wyrm.node.traversal import topological_order
 def expand(outputs: Sequence[BaseNode[Any, Any]]) -> dict[BaseNode[Any, Any], BaseNode[Any, Any]]:
     """For every node that the outputs need, the node that stands for it."""
     standing: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
+    order = topological_order(outputs)
+    present = {_key(node) for node in order if not is_leaf(node)}
+    for node in order:
+        part = node.part_of()
+        if part is not None and any(_key(other) in present for other in topological_order([part])):
+            _expand([part], standing)
+            standing[node] = standing[part]
     _expand(outputs, standing)
     return standing
+
+
+def _key(node: BaseNode[Any, Any]) -> Hashable:
+    """What two nodes have in common that compute the same of the same parents."""
+    return type(node), tuple(map(id, node.parents)), repr(node.attribute_values()) if node.parents else id(node)
 
 
 def _expand(outputs: Sequence[BaseNode[Any, Any]], standing: dict[BaseNode[Any, Any], BaseNode[Any, Any]]) -> None:

@@ -35,12 +35,13 @@ from wyrm.node.loops import At, Index
 from wyrm.node.storage import is_leaf
 from wyrm.ops.comparison import StopGradient
 from wyrm.ops.shape import IndexReshape, Reshape, WithSizes, aligned_index
+from wyrm.ops.vocabulary import TapePart
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import Dims, axis_size, broadcast
 
 Dependency = tuple[Value, tuple[str, ...] | None]
 _TOKEN = re.compile(r"<(\d+)>")
-_KEEPS_LAYOUT = (Reshape, IndexReshape, WithSizes, StopGradient)
+_KEEPS_LAYOUT = (Reshape, IndexReshape, WithSizes, StopGradient, TapePart)
 
 
 class Lowering:

@@ -15,11 +15,12 @@ from wyrm.ops.reduction import ArgMax
 from wyrm.ops.sampling import RandomIndex
 from wyrm.ops.shape import IndexReshape, Rearrangement
 from wyrm.ops.slicing import IndexSlice
+from wyrm.ops.vocabulary import TapePart
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import axis_size
 
 # Nodes whose array shows another one's memory.
-VIEWS = (Rearrangement, IndexReshape, IndexSlice, StopGradient)
+VIEWS = (Rearrangement, IndexReshape, IndexSlice, StopGradient, TapePart)
 
 
 def sums_in_place(

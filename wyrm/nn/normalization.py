@@ -1,0 +1,118 @@
+"""Normalization over the last axis as modules."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, overload
+
+import numpy as np
+from numpy.typing import DTypeLike
+from typing_extensions import TypeVar, TypeVarTuple
+
+from wyrm.errors import DTypeError
+from wyrm.nn.axes import sized_axis
+from wyrm.nn.layer import Layer
+from wyrm.node.leaves import Parameter
+from wyrm.node.node import Node
+
+Features = TypeVar("Features", default=Any)
+Bs = TypeVarTuple("Bs")
+
+
+def _epsilon(layer: str, epsilon: object) -> float:
+    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | np.integer | np.floating):
+        raise DTypeError(f"{layer}: epsilon is a number, not {epsilon!r}, a {type(epsilon).__name__}")
+    if not 0.0 <= epsilon < np.inf:
+        raise ValueError(f"{layer}: epsilon is a number of at least 0, not {epsilon}")
+    return float(epsilon)
+
+
+class LayerNorm(Layer[Features, Features], Generic[Features]):
+    """`(x - mean) / sqrt(variance + epsilon) * weight + bias`, mean and variance being those of the last axis of `x`.
+
+    `weight`, of ones at first, and `bias`, of zeros, have the axis `features`, a `Dim` with a size, which mypy then
+    checks, or a number, which it does not; `bias` is None where `bias=False`. `dtype` is float32 or float64. Ba, Kiros
+    and Hinton, "Layer normalization" (2016).
+
+    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for what is no axis, no number or no such
+    dtype, `ValueError` for an epsilon below 0.
+
+    >>> layer = LayerNorm(2)
+    >>> layer(wy.Constant([[1.0, 3.0], [0.0, 8.0]])).forward().round(3).tolist()
+    [[-1.0, 1.0], [-1.0, 1.0]]
+    """
+
+    weight: Parameter[tuple[Features]]
+    bias: Parameter[tuple[Features]] | None
+
+    @overload
+    def __init__(
+        self: LayerNorm[Any], features: int, epsilon: float = 1e-5, bias: bool = True, *, dtype: DTypeLike = np.float32
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, features: Features, epsilon: float = 1e-5, bias: bool = True, *, dtype: DTypeLike = np.float32
+    ) -> None: ...
+    def __init__(
+        self, features: Any, epsilon: float = 1e-5, bias: bool = True, *, dtype: DTypeLike = np.float32
+    ) -> None:
+        axis: Any = sized_axis("LayerNorm", "feature", features)
+        self.epsilon = _epsilon("LayerNorm", epsilon)
+        self.weight = Parameter(np.ones(int(axis)), (axis,), name="weight", dtype=dtype)
+        self.bias = Parameter(np.zeros(int(axis)), (axis,), name="bias", dtype=dtype) if bias else None
+
+    def __call__(self, x: Node[Any, tuple[*Bs, Features]]) -> Node[Any, tuple[*Bs, Features]]:
+        """`x` normalized, of the same axes.
+
+        `ShapeError` where the last axis of `x` is not the layer's or has size 0, `DTypeError` where its dtype is
+        another.
+        """
+        result: Node[Any, tuple[*Bs, Features]] = x.layer_norm(self.weight, self.bias, self.epsilon)
+        return result
+
+    def __repr__(self) -> str:
+        return f"LayerNorm({self.weight.dims[0]!r}{_shown(self.epsilon)}{', bias=False' if self.bias is None else ''})"
+
+
+class RMSNorm(Layer[Features, Features], Generic[Features]):
+    """`x / sqrt(mean(x ** 2) + epsilon) * weight`, the mean being that of the last axis of `x`.
+
+    `weight`, of ones at first, has the axis `features`, a `Dim` with a size, which mypy then checks, or a number, which
+    it does not. `dtype` is float32 or float64. Zhang and Sennrich, "Root mean square layer normalization" (2019).
+
+    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for what is no axis, no number or no such
+    dtype, `ValueError` for an epsilon below 0.
+
+    >>> layer = RMSNorm(2)
+    >>> layer(wy.Constant([[3.0, -3.0], [0.0, 0.0]])).forward().round(3).tolist()
+    [[1.0, -1.0], [0.0, 0.0]]
+    """
+
+    weight: Parameter[tuple[Features]]
+
+    @overload
+    def __init__(
+        self: RMSNorm[Any], features: int, epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32
+    ) -> None: ...
+    @overload
+    def __init__(self, features: Features, epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32) -> None: ...
+    def __init__(self, features: Any, epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32) -> None:
+        axis: Any = sized_axis("RMSNorm", "feature", features)
+        self.epsilon = _epsilon("RMSNorm", epsilon)
+        self.weight = Parameter(np.ones(int(axis)), (axis,), name="weight", dtype=dtype)
+
+    def __call__(self, x: Node[Any, tuple[*Bs, Features]]) -> Node[Any, tuple[*Bs, Features]]:
+        """`x` normalized, of the same axes.
+
+        `ShapeError` where the last axis of `x` is not the layer's or has size 0, `DTypeError` where its dtype is
+        another.
+        """
+        result: Node[Any, tuple[*Bs, Features]] = x.rms_norm(self.weight, self.epsilon)
+        return result
+
+    def __repr__(self) -> str:
+        return f"RMSNorm({self.weight.dims[0]!r}{_shown(self.epsilon)})"
+
+
+def _shown(epsilon: float) -> str:
+    """An epsilon that is not the usual one, for `repr`."""
+    return "" if epsilon == 1e-5 else f", epsilon={epsilon}"

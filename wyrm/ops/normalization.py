@@ -1,0 +1,335 @@
+"""Normalization over the last axis, fused: by mean and deviation (layer norm), or by the root mean square (RMS norm).
+
+Nothing but the result is kept: the gradients compute mean and deviation of a row again, which costs less than to read
+them. There are two of them, `NormalizationGradient` by the operand, and `NormalizationWeightGradient` by weight and
+bias in one pass. The formulas are written once for arrays and for nodes, of which gradients of higher order are
+composed, and once more as loops, in the kernels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.node.base import explain, format_dims, label
+from wyrm.node.node import Node
+from wyrm.ops.composition import through
+from wyrm.ops.elementwise import L, S, common_dtype, method, operand
+from wyrm.ops.normalization_kernels import (
+    normalization_gradient_kernel,
+    normalization_kernel,
+    weight_gradient_kernel,
+)
+from wyrm.ops.reduction import Sum
+from wyrm.ops.slicing import stack
+from wyrm.types.dims import Dims, axis_size, unify
+from wyrm.types.typing import Array, AtLeast1D, Bs, N, Shaped
+
+# --- the formulas, for arrays and for nodes ---------------------------------------------------------------------------
+
+
+class _Functions(NamedTuple):
+    """What the formulas call besides operators: of an array namespace, or of nodes."""
+
+    mean: Callable[[Any], Any]  # of the last axis, which stays with size 1
+    sqrt: Callable[[Any], Any]
+    total: Callable[[Any], Any]  # over all axes but the last
+    stack: Callable[[list[Any]], Any]
+
+
+def _total_of_nodes(x: Any) -> Any:
+    return Sum(x, tuple(range(x.ndim - 1))) if x.ndim > 1 else x
+
+
+_OF_NODES = _Functions(lambda x: x.mean(-1, keepdims=True), lambda x: x.sqrt(), _total_of_nodes, stack)
+
+
+def _of_arrays(xp: Any) -> _Functions:
+    def mean(x: Any) -> Any:
+        first = x[..., :1]  # the mean as a distance from it is exact where all numbers are the same
+        return first + xp.mean(x - first, axis=-1, keepdims=True)
+
+    return _Functions(mean, xp.sqrt, lambda x: xp.sum(x, axis=tuple(range(x.ndim - 1))), xp.stack)
+
+
+def _normalized(of: _Functions, x: Any, centred: bool, epsilon: float) -> tuple[Any, Any]:
+    """The normalized numbers, and what their distances from the mean were multiplied with."""
+    distance = x - of.mean(x) if centred else x
+    inverse = 1.0 / of.sqrt(of.mean(distance * distance) + epsilon)
+    return distance * inverse, inverse
+
+
+def _gradient(of: _Functions, operands: Sequence[Any], centred: bool, epsilon: float) -> Any:
+    """The gradient by the operand."""
+    x, weight, gradient = operands
+    normalized, inverse = _normalized(of, x, centred, epsilon)
+    part = gradient * weight
+    along = part - normalized * of.mean(part * normalized)
+    return (along - of.mean(part) if centred else along) * inverse
+
+
+def _weight_gradient(of: _Functions, operands: Sequence[Any], centred: bool, epsilon: float, biased: bool) -> Any:
+    """The gradients by weight and bias, one after the other."""
+    x, gradient = operands
+    products = of.total(gradient * _normalized(of, x, centred, epsilon)[0])
+    return of.stack([products, of.total(gradient)] if biased else [products])
+
+
+# --- the ops ----------------------------------------------------------------------------------------------------------
+
+
+class _Normalization(Node[Any, S], Generic[S], abstract=True):
+    """What the ops have in common: the operand first among the parents, and numbers of one float type."""
+
+    __slots__ = ("epsilon",)
+    epsilon: float
+    # Whether the distances from the mean are what is normalized, or the numbers themselves.
+    centred: bool
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        for parent in self.parents:
+            if parent.dtype.kind == "b":
+                raise DTypeError(f"{label(parent)} is a mask; convert it with .astype(np.float32)")
+        return common_dtype(self.parents)
+
+    def shape_rule(self) -> Dims:
+        x, *vectors = self.parents
+        if not 0.0 <= self.epsilon < math.inf:
+            raise ShapeError(f"epsilon is a number of at least 0, not {self.epsilon}")
+        if not x.dims:
+            raise ShapeError(f"normalizes over the last axis, and {label(x)} is a scalar")
+        features = x.dims[-1]
+        for vector in vectors:
+            if len(vector.dims) != 1:
+                raise ShapeError(
+                    f"{label(vector)} has one axis here, the last of {label(x)}, {features!r}, "
+                    f"not {format_dims(vector.dims)}"
+                )
+            features = unify(features, vector.dims[0])
+        if axis_size(features) == 0:
+            raise ShapeError("there is nothing to normalize over: the last axis has size 0")
+        return (*x.dims[:-1], features)
+
+    def _checked(self, x: Any) -> Any:
+        """`x`, or `ShapeError` where the data of this run leaves nothing to normalize over."""
+        if x.shape[-1] == 0:
+            raise ShapeError(explain(self, "the last axis has size 0, by the data of this run"))
+        return x
+
+    def _rows(self, array: NDArray[Any]) -> NDArray[Any]:
+        features = self._checked(array).shape[-1]
+        return array.reshape(math.prod(array.shape[:-1]), features)
+
+    def _numbers(self, x: NDArray[Any]) -> tuple[Any, ...]:
+        """What every kernel takes after the arrays."""
+        return self.centred, self.dtype.type(x.shape[-1]), self.dtype.type(self.epsilon)
+
+
+class _Forward(_Normalization[S], Generic[L, S], abstract=True):
+    """A normalization of the first parent with a weight and perhaps a bias."""
+
+    __slots__ = ()
+    parents: tuple[L, *tuple[Any, ...]]
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        x, weight, *bias = operands
+        result = _normalized(_of_arrays(xp), self._checked(x), self.centred, self.epsilon)[0] * weight
+        return result + bias[0] if bias else result
+
+    kernel = staticmethod(normalization_kernel)
+
+    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        x, weight, *biases = operands
+        bias = biases[0] if biases else np.zeros(0, out.dtype)
+        return self._rows(x), weight, bias, self._rows(out), *self._numbers(x)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        parents: tuple[Any, ...] = self.parents
+        x, weight, *bias = parents
+        by_vectors = NormalizationWeightGradient(
+            x, gradient, centred=self.centred, biased=bool(bias), epsilon=self.epsilon
+        )
+        by_x = NormalizationGradient(x, weight, gradient, centred=self.centred, epsilon=self.epsilon)
+        return by_x, *(by_vectors[position] for position in range(1 + len(bias)))
+
+
+class LayerNorm(_Forward[L, S], Generic[L, S]):
+    """`(x - mean) / sqrt(variance + epsilon) * weight + bias`, mean and variance being those of the last axis.
+
+    `x` has any number of leading axes, whose sizes may come from the data; `weight` and `bias`, which may be left out,
+    have the last axis of `x`, and the result has the axes of `x`. The variance is the mean square of the distances
+    from the mean; these must not be so large that their squares overflow (1e19 in float32). Ba, Kiros and Hinton,
+    "Layer normalization" (2016).
+
+    Raises `ShapeError` for axes that do not fit, a scalar, a last axis of size 0 and an epsilon below 0, `DTypeError`
+    for masks and for two float types.
+
+    >>> x, ones = wy.Constant([[1.0, 3.0], [0.0, 8.0]]), wy.Constant([1.0, 1.0])
+    >>> wy.ops.normalization.LayerNorm(x, ones, epsilon=0.0).forward().tolist()
+    [[-1.0, 1.0], [-1.0, 1.0]]
+    """
+
+    __slots__ = ()
+    centred = True
+
+    def __init__(self, x: Any, weight: Any, bias: Any = None, epsilon: float = 1e-5) -> None:
+        self._construct((x, weight) if bias is None else (x, weight, bias), epsilon=float(epsilon))
+
+    def _own(self) -> LayerNorm[Any, S]:
+        return self
+
+
+class RMSNorm(_Forward[L, S], Generic[L, S]):
+    """`x / sqrt(mean(x ** 2) + epsilon) * weight`, the mean being that of the last axis.
+
+    `x` has any number of leading axes, whose sizes may come from the data; `weight` has the last axis of `x`, and the
+    result has the axes of `x`. The squares must not overflow. Zhang and Sennrich, "Root mean square layer
+    normalization" (2019).
+
+    Raises `ShapeError` for axes that do not fit, a scalar, a last axis of size 0 and an epsilon below 0, `DTypeError`
+    for masks and for two float types.
+
+    >>> x, ones = wy.Constant([[3.0, -3.0], [0.0, 0.0]]), wy.Constant([1.0, 1.0])
+    >>> wy.ops.normalization.RMSNorm(x, ones, epsilon=1e-9).forward().tolist()
+    [[1.0, -1.0], [0.0, 0.0]]
+    """
+
+    __slots__ = ()
+    centred = False
+
+    def __init__(self, x: Any, weight: Any, epsilon: float = 1e-5) -> None:
+        self._construct((x, weight), epsilon=float(epsilon))
+
+    def _own(self) -> RMSNorm[Any, S]:
+        return self
+
+    @classmethod
+    def op_name(cls) -> str:
+        return "rms_norm"
+
+
+class NormalizationGradient(_Normalization[S], Generic[S]):
+    """The gradient of a normalization by its operand, of the axes of that, from the gradient by the result.
+
+    `centred` is true for layer norm and false for RMS norm.
+    """
+
+    __slots__ = ("centred",)
+    centred: bool
+
+    def __init__(self, x: Any, weight: Any, gradient: Any, *, centred: bool, epsilon: float) -> None:
+        self._construct((x, weight, gradient), centred=centred, epsilon=epsilon)
+
+    def _own(self) -> NormalizationGradient[S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        x, weight, gradient = self.parents
+        return _same(x.dims, gradient.dims, weight.dims)
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        self._checked(operands[0])
+        return _gradient(_of_arrays(xp), operands, self.centred, self.epsilon)
+
+    kernel = staticmethod(normalization_gradient_kernel)
+
+    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        x, weight, gradient = operands
+        return self._rows(x), weight, self._rows(gradient), self._rows(out), *self._numbers(x)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        composed = _gradient(_OF_NODES, self.parents, self.centred, self.epsilon)
+        return through(composed, gradient, self.parents)
+
+
+class NormalizationWeightGradient(_Normalization[S], Generic[S]):
+    """The gradients of a normalization by its weight and its bias, of the axes (2, features), in one pass over rows.
+
+    Those of a normalization without a bias (`biased` is false) have the axes (1, features). `centred` is true for
+    layer norm and false for RMS norm.
+    """
+
+    __slots__ = ("biased", "centred")
+    biased: bool
+    centred: bool
+
+    def __init__(self, x: Any, gradient: Any, *, centred: bool, biased: bool, epsilon: float) -> None:
+        self._construct((x, gradient), biased=biased, centred=centred, epsilon=epsilon)
+
+    def _own(self) -> NormalizationWeightGradient[S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        x, gradient = self.parents
+        return (1 + self.biased, _same(x.dims, gradient.dims)[-1])
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        self._checked(operands[0])
+        return _weight_gradient(_of_arrays(xp), operands, self.centred, self.epsilon, self.biased)
+
+    kernel = staticmethod(weight_gradient_kernel)
+
+    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        x, gradient = operands
+        return self._rows(x), self._rows(gradient), out, *self._numbers(x)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        composed = _weight_gradient(_OF_NODES, self.parents, self.centred, self.epsilon, self.biased)
+        return through(composed, gradient, self.parents)
+
+
+def _same(dims: Dims, others: Dims, last: Dims = ()) -> Dims:
+    """The axes that an operand and a gradient both have, the last one also being that of `last`."""
+    if len(dims) != len(others):
+        raise ShapeError(f"{format_dims(dims)} against {format_dims(others)}")
+    *leading, features = map(unify, dims, others)
+    return (*leading, unify(features, last[0]) if last else features)
+
+
+# --- the methods ------------------------------------------------------------------------------------------------------
+
+
+@overload
+def layer_norm(
+    x: Shaped[L, AtLeast1D], weight: Shaped[Any, Any] | Array, bias: Any = None, epsilon: float = 1e-5
+) -> LayerNorm[L, Any]: ...
+@overload
+def layer_norm(
+    x: Shaped[L, tuple[*Bs, N]],
+    weight: Shaped[Any, tuple[N]] | Array,
+    bias: Shaped[Any, tuple[N]] | Array | None = None,
+    epsilon: float = 1e-5,
+) -> LayerNorm[L, tuple[*Bs, N]]: ...
+@method("layer_norm")
+def layer_norm(x: Any, weight: Any, bias: Any = None, epsilon: float = 1e-5) -> Any:
+    """`(x - mean) / sqrt(variance + epsilon) * weight + bias` over the last axis, which `weight` and `bias` have.
+
+    The result has the axes of `x`; see `LayerNorm` for the errors.
+
+    >>> wy.Constant([1.0, 3.0]).layer_norm(np.array([1.0, 2.0]), np.array([5.0, 5.0]), epsilon=0.0).forward().tolist()
+    [4.0, 7.0]
+    """
+    return LayerNorm(x, operand(weight, x), None if bias is None else operand(bias, x), epsilon)
+
+
+@overload
+def rms_norm(x: Shaped[L, AtLeast1D], weight: Shaped[Any, Any] | Array, epsilon: float = 1e-5) -> RMSNorm[L, Any]: ...
+@overload
+def rms_norm(
+    x: Shaped[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-5
+) -> RMSNorm[L, tuple[*Bs, N]]: ...
+@method("rms_norm")
+def rms_norm(x: Any, weight: Any, epsilon: float = 1e-5) -> Any:
+    """`x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis, which `weight` has.
+
+    The result has the axes of `x`; see `RMSNorm` for the errors.
+
+    >>> wy.Constant([3.0, -3.0]).rms_norm(np.array([1.0, 2.0]), epsilon=1e-9).forward().tolist()
+    [1.0, -2.0]
+    """
+    return RMSNorm(x, operand(weight, x), epsilon)

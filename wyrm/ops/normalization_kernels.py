@@ -1,0 +1,95 @@
+"""The loops of normalization over the last axis, for an engine that compiles: one row after another.
+
+A row is read more than once while it is in the cache. Without `centred`, the mean counts as 0. `count` is the number of
+features, and like `epsilon` of the type of the rows, so that no loop converts numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def mean_of_row(x: Any, count: Any) -> Any:
+    """The mean, as the distance from the first number: that is exact where all numbers are the same."""
+    first, total = x[0], x.dtype.type(0)
+    for j in range(x.size):
+        total += x[j] - first
+    return first + total / count
+
+
+def inverse_deviation(x: Any, mean: Any, count: Any, epsilon: Any) -> Any:
+    """`1 / sqrt(mean square distance from the mean + epsilon)`."""
+    squares = x.dtype.type(0)
+    for j in range(x.size):
+        squares += (x[j] - mean) * (x[j] - mean)
+    return x.dtype.type(1) / np.sqrt(squares / count + epsilon)
+
+
+def normalize_row(x: Any, weight: Any, bias: Any, mean: Any, inverse: Any, out: Any) -> None:
+    """`out = (x - mean) * inverse * weight + bias`; there may be no numbers in `bias`."""
+    if bias.size > 0:
+        for j in range(x.size):
+            out[j] = (x[j] - mean) * inverse * weight[j] + bias[j]
+    else:
+        for j in range(x.size):
+            out[j] = (x[j] - mean) * inverse * weight[j]
+
+
+def normalization_kernel(x: Any, weight: Any, bias: Any, out: Any, centred: bool, count: Any, epsilon: Any) -> None:
+    """Fill `out`, of the axes (rows, features), as `x`; `bias` is empty where there is none."""
+    for i in range(out.shape[0]):
+        mean = mean_of_row(x[i], count) if centred else x.dtype.type(0)
+        inverse = inverse_deviation(x[i], mean, count, epsilon)
+        normalize_row(x[i], weight, bias, mean, inverse, out[i])
+
+
+def gradient_row(
+    x: Any, weight: Any, gradient: Any, mean: Any, inverse: Any, centred: bool, count: Any, out: Any
+) -> None:
+    """The gradient by one row."""
+    total, along = x.dtype.type(0), x.dtype.type(0)
+    for j in range(x.size):
+        part = gradient[j] * weight[j]
+        total += part
+        along += part * ((x[j] - mean) * inverse)
+    shift = total / count if centred else x.dtype.type(0)
+    slope = along / count
+    for j in range(x.size):
+        out[j] = (gradient[j] * weight[j] - shift - (x[j] - mean) * inverse * slope) * inverse
+
+
+def normalization_gradient_kernel(
+    x: Any, weight: Any, gradient: Any, out: Any, centred: bool, count: Any, epsilon: Any
+) -> None:
+    """Fill `out`, of the axes (rows, features), with the gradient by `x`."""
+    for i in range(out.shape[0]):
+        mean = mean_of_row(x[i], count) if centred else x.dtype.type(0)
+        inverse = inverse_deviation(x[i], mean, count, epsilon)
+        gradient_row(x[i], weight, gradient[i], mean, inverse, centred, count, out[i])
+
+
+def add_products(x: Any, gradient: Any, mean: Any, inverse: Any, out: Any) -> None:
+    """`out += gradient * (x - mean) * inverse`."""
+    for j in range(x.size):
+        out[j] += gradient[j] * ((x[j] - mean) * inverse)
+
+
+def add_row(x: Any, out: Any) -> None:
+    """`out += x`."""
+    for j in range(x.size):
+        out[j] += x[j]
+
+
+def weight_gradient_kernel(x: Any, gradient: Any, out: Any, centred: bool, count: Any, epsilon: Any) -> None:
+    """Fill `out`, of the axes (1 or 2, features), with the gradient by the weight, and where it has 2 by the bias."""
+    for k in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[k, j] = 0
+    for i in range(x.shape[0]):
+        mean = mean_of_row(x[i], count) if centred else x.dtype.type(0)
+        inverse = inverse_deviation(x[i], mean, count, epsilon)
+        add_products(x[i], gradient[i], mean, inverse, out[0])
+        if out.shape[0] > 1:
+            add_row(gradient[i], out[1])

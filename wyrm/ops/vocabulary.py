@@ -1,0 +1,348 @@
+"""A linear layer over many classes and its cross-entropy, fused: the logits of all rows are never there at once.
+
+`VocabularyTape` computes the loss and both gradients of a few rows at a time, while their logits are in the cache. The
+loss alone, `VocabularyLoss`, is what a graph without gradients runs; in one with gradients it is read from the tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
+from wyrm.node.base import ZERO, BaseNode, explain, format_dims, label
+from wyrm.node.leaves import Constant
+from wyrm.node.loops import Index
+from wyrm.node.node import Node
+from wyrm.node.storage import limit_indices
+from wyrm.ops.composition import through
+from wyrm.ops.elementwise import S, common_dtype
+from wyrm.ops.index import as_indices
+from wyrm.ops.slicing import concatenate
+from wyrm.ops.vocabulary_kernels import targets_kernel, vocabulary_loss_kernel, vocabulary_tape_kernel
+from wyrm.types.dims import Dims, Plus, axis_size, product, unify
+
+# So many bytes of logits are there at once, but the logits of this many rows at least, for products of fewer are slow.
+_LOGITS_BYTES = 2**22
+_FEWEST_ROWS = 64
+# A label that no class has: what `ignored` is where every label counts.
+NO_LABEL = -(2**62)
+
+
+class _Vocabulary(Node[Any, S], Generic[S], abstract=True):
+    """What the fused ops have in common; the parents are x, (rows, width), the weight, (classes, width), and labels."""
+
+    __slots__ = ("ignored", "smoothing")
+    ignored: int
+    smoothing: float
+
+    def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
+        super()._construct(parents, name, **attributes)
+        classes = axis_size(parents[1].dims[0])
+        if self.ignored == NO_LABEL and classes is not None:
+            limit_indices(parents[2], self, classes)
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        dtype = common_dtype(self.parents[:2])
+        if dtype.kind != "f":
+            raise DTypeError("a mask has no logits; convert it with mask.astype(np.float32)")
+        return dtype
+
+    def _axes(self) -> tuple[Any, Any, Any]:
+        """Rows, classes and width."""
+        x, weight, labels = self.parents[:3]
+        for node, count in ((x, 2), (weight, 2), (labels, 1)):
+            if len(node.dims) != count:
+                raise ShapeError(f"{label(node)} has {count} axes here, not {format_dims(node.dims)}")
+        if axis_size(weight.dims[0]) in (None, 0):
+            raise ShapeError(f"the classes, the first axis of {label(weight)}, need a size of at least 1")
+        if not 0.0 <= self.smoothing < 1.0:
+            raise ShapeError(f"smoothing is at least 0 and below 1, not {self.smoothing}")
+        return unify(x.dims[0], labels.dims[0]), weight.dims[0], unify(x.dims[1], weight.dims[1])
+
+    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        x, weight, labels = operands
+        at_once = max(_FEWEST_ROWS, _LOGITS_BYTES // (weight.shape[0] * weight.itemsize))
+        logits = np.empty((max(1, min(at_once, len(x))), weight.shape[0]), self.dtype)
+        result = out.reshape(1) if out.ndim == 0 else out
+        return x, weight, labels, result, self.dtype.type(self.smoothing), self.ignored, logits
+
+    def _checked(self, labels: Any, classes: int) -> Any:
+        """Which labels count; raises where one is no class."""
+        counts = labels != self.ignored
+        wrong = counts & ((labels < 0) | (labels >= classes))
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise IndexOutOfRange(
+                explain(self, f"label {labels[row]} in row {row}; the classes are 0 to {classes - 1}")
+            )
+        return counts
+
+    def _both(self, xp: Any, operands: Sequence[Any]) -> tuple[Any, Any]:
+        """The mean loss, and the gradient by the logits."""
+        x, weight, labels = operands
+        classes = weight.shape[0]
+        counts = self._checked(labels, classes)
+        kept = xp.astype(counts, self.dtype)[:, None]
+        spread = self.dtype.type(self.smoothing)
+        places = xp.where(counts, labels, 0)
+        targets = xp.astype(places[:, None] == xp.arange(classes), self.dtype) * (1 - spread) + spread / classes
+        logits = x @ weight.T
+        logits = logits - xp.max(logits, axis=1, keepdims=True)
+        powers = xp.exp(logits)
+        totals = xp.sum(powers, axis=1, keepdims=True)
+        count = self.dtype.type(max(int(counts.sum()), 1))
+        losses = (xp.log(totals) - xp.sum(targets * logits, axis=1, keepdims=True)) * kept
+        return xp.sum(losses) / count, (powers / totals - targets) * kept / count
+
+    def _options(self) -> dict[str, Any]:
+        return {"smoothing": self.smoothing, "ignored": self.ignored}
+
+    def _tape_of_nodes(self) -> tuple[Node[Any, Any], Node[Any, Any], Node[Any, Any]]:
+        """The loss and the gradients by weight and x, of ordinary nodes."""
+        labels: Any = self.parents[2]
+        x, weight = self.parents[0].erase(), self.parents[1].erase()
+        targets: Any = LabelTargets(labels, weight, **self._options())
+        kept = targets.sum(axis=1, keepdims=True)
+        count = kept.sum().maximum(1.0)
+        logits: Any = x @ weight.matrix_transpose()
+        loss = -(targets * logits.log_softmax()).sum() / count
+        by_logits: Any = (logits.softmax() * kept - targets) / count
+        return loss, by_logits.matrix_transpose() @ x, by_logits @ weight
+
+
+class VocabularyLoss(_Vocabulary[S], Generic[S]):
+    """The mean over rows of `-log softmax(x @ weight.T)[label]`, a scalar.
+
+    `x` has the axes (rows, width), `weight` (classes, width), `labels` (rows,). With `smoothing` s a label stands for
+    `1 - s` of itself and `s / classes` of every class (Szegedy et al., 2016). Rows whose label is `ignored` do not
+    count; where none counts, the loss is 0.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, x: Any, weight: Any, labels: Any, smoothing: float = 0.0, ignored: int = NO_LABEL) -> None:
+        self._construct((x, weight, as_indices(labels)), smoothing=smoothing, ignored=ignored)
+
+    def _own(self) -> VocabularyLoss[S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        self._axes()
+        return ()
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return xp.asarray(self._both(xp, operands)[0], dtype=self.dtype)
+
+    kernel = staticmethod(vocabulary_loss_kernel)
+
+    def part_of(self) -> BaseNode[Any, Any]:
+        """The loss as the tape has it, for a graph that has the tape anyhow."""
+        return TapePart(
+            VocabularyTape(*self.parents, **self._options()), self.parents[0], self.parents[1], "loss"
+        ).reshape(())
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        tape: VocabularyTape[Any] = VocabularyTape(*self.parents, **self._options())
+        parts: list[Any] = [TapePart(tape, self.parents[0], self.parents[1], part) for part in ("x", "weight")]
+        if not (isinstance(gradient, Constant) and float(gradient.value) == 1.0):
+            parts = [part * gradient for part in parts]
+        return (*parts, ZERO)
+
+
+class VocabularyTape(_Vocabulary[S], Generic[S]):
+    """A loss and its gradients in one array: that by the weight, a row that begins with the loss, that by x."""
+
+    __slots__ = ()
+
+    def __init__(self, x: Any, weight: Any, labels: Any, smoothing: float = 0.0, ignored: int = NO_LABEL) -> None:
+        self._construct((x, weight, as_indices(labels)), smoothing=smoothing, ignored=ignored)
+
+    def _own(self) -> VocabularyTape[S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        rows, classes, width = self._axes()
+        return Plus((classes, 1, rows)), width
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        x, weight, _ = operands
+        loss, by_logits = self._both(xp, operands)
+        row = xp.where(xp.arange(shape[1]) == 0, xp.astype(loss, self.dtype), self.dtype.type(0))
+        return xp.concat([by_logits.T @ x, row[None], by_logits @ weight])
+
+    kernel = staticmethod(vocabulary_tape_kernel)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        parts: tuple[Any, Any, Any] = self._tape_of_nodes()
+        loss, by_weight, by_x = parts
+        width: Any = self.parents[0].dims[1]
+        size = axis_size(width)
+        if axis_size(by_x.dims[0]) is None or size is None:
+            raise ShapeError(
+                explain(self, "a gradient of the gradient needs rows with a size; give the axis one, as in Rows(20)")
+            )
+        first: Any = Constant(np.eye(1, size, dtype=self.dtype))
+        composed: Any = concatenate([by_weight, loss * first, by_x])
+        return (*through(composed.reshape(self.dims), gradient, self.parents[:2]), ZERO)
+
+
+class _OfTape(Node[Any, S], Generic[S], abstract=True):
+    """An op on one part of a tape: the operands are the tape or the part, then x and the weight."""
+
+    __slots__ = ("part",)
+    part: Literal["loss", "weight", "x"]
+
+    def __init__(self, operand: Any, x: Any, weight: Any, part: Literal["loss", "weight", "x"]) -> None:
+        self._construct((operand, x, weight), part=part)
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        dtype: np.dtype[Any] = self.parents[0].dtype
+        return dtype
+
+    def _dims(self) -> tuple[Dims, Dims]:
+        """The axes of a tape, and those of the part."""
+        x, weight = self.parents[1:]
+        parts: dict[str, Dims] = {"loss": (1,), "weight": weight.dims, "x": x.dims}
+        return (Plus((weight.dims[0], 1, x.dims[0])), x.dims[1]), parts[self.part]
+
+    def _first(self) -> int:
+        """The row of a tape in which the part begins."""
+        classes = axis_size(self.parents[2].dims[0])
+        assert classes is not None
+        return {"weight": 0, "loss": classes, "x": classes + 1}[self.part]
+
+    def _fitting(self, wanted: Dims) -> None:
+        """`ShapeError` where the operand has not the axes that are wanted."""
+        found: Dims = self.parents[0].dims
+        if list(map(axis_size, found)) != list(map(axis_size, wanted)):
+            raise ShapeError(
+                f"{label(self.parents[0])} has the axes {format_dims(wanted)} here, not {format_dims(found)}"
+            )
+
+
+class TapePart(_OfTape[S], Generic[S]):
+    """The loss, (1,), or a gradient that a tape has: a view of it."""
+
+    __slots__ = ()
+
+    def _own(self) -> TapePart[S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        tape, part = self._dims()
+        self._fitting(tape)
+        return part
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        tape, first = operands[0], self._first()
+        return tape[first, :1] if self.part == "loss" else tape[first : first + shape[0]]
+
+    def reads(self, index: Index) -> Index:
+        first = self._first()
+        if self.part == "loss":
+            return str(first), index[0]
+        row, column = index
+        return f"{first} + {row}" if first else row, column
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return PlaceInTape(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
+
+
+class PlaceInTape(_OfTape[S], Generic[S]):
+    """Zeros of the axes of a tape with one part of it filled in: the transpose of `TapePart`."""
+
+    __slots__ = ()
+
+    def _own(self) -> PlaceInTape[S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        tape, part = self._dims()
+        self._fitting(part)
+        return tape
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        part, first = operands[0], self._first()
+        if self.part == "loss":
+            part = xp.where(xp.arange(shape[1]) == 0, part, part.dtype.type(0))[None]
+        before, after = (
+            xp.zeros((count, shape[1]), dtype=self.dtype) for count in (first, shape[0] - first - part.shape[0])
+        )
+        return xp.concat([before, part, after])
+
+    @staticmethod
+    def kernel(part: Any, out: Any, first: int) -> None:
+        for i in range(out.shape[0]):
+            for j in range(out.shape[1]):
+                inside = 0 <= i - first < part.shape[0] and j < part.shape[1]
+                out[i, j] = part[i - first, j] if inside else 0
+
+    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        part = operands[0]
+        return part.reshape(-1, part.shape[-1]), out, self._first()
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return TapePart(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
+
+
+class LabelTargets(Node[Any, S], Generic[S]):
+    """The share of each class that a label stands for, (rows, classes); zeros where it is ignored."""
+
+    __slots__ = ("ignored", "smoothing")
+    ignored: int
+    smoothing: float
+
+    def __init__(self, labels: Any, weight: Any, smoothing: float, ignored: int) -> None:
+        self._construct((labels, weight), smoothing=smoothing, ignored=ignored)
+
+    def _own(self) -> LabelTargets[S]:
+        return self
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        dtype: np.dtype[Any] = self.parents[1].dtype
+        return dtype
+
+    def shape_rule(self) -> Dims:
+        labels, weight = self.parents
+        if len(labels.dims) != 1:
+            raise ShapeError(f"{label(labels)} has one axis here, not {format_dims(labels.dims)}")
+        return labels.dims[0], weight.dims[0]
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        labels = operands[0]
+        chosen = xp.astype(labels[:, None] == xp.arange(shape[1]), self.dtype)
+        spread = self.dtype.type(self.smoothing)
+        targets = chosen * (1 - spread) + spread / self.dtype.type(max(shape[1], 1))
+        return targets * xp.astype(labels != self.ignored, self.dtype)[:, None]
+
+    kernel = staticmethod(targets_kernel)
+
+    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        return operands[0], out, self.dtype.type(self.smoothing), self.ignored
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return ZERO, ZERO
+
+
+def vocabulary_loss(
+    x: Any, weight: Any, labels: Any, *, smoothing: float = 0.0, ignored: int | None = None
+) -> VocabularyLoss[tuple[()]]:
+    """The mean cross-entropy of `x @ weight.T`, of any leading axes; see `VocabularyLoss`.
+
+    `IndexOutOfRange` for a label that is no class and not `ignored`; `ValueError` for smoothing outside [0, 1).
+
+    >>> x, weight = wy.Constant(np.zeros((2, 3))), wy.Constant(np.ones((4, 3)))
+    >>> wy.vocabulary_loss(x, weight, np.array([1, 3])).forward().round(4).item()
+    1.3863
+    """
+    if not 0.0 <= smoothing < 1.0:
+        raise ValueError(f"vocabulary_loss: smoothing is at least 0 and below 1, not {smoothing}")
+    labels = as_indices(labels)
+    if len(x.dims) != 2:
+        rows = product(x.dims[:-1])
+        x, labels = x.reshape((rows, x.dims[-1])), labels.reshape((rows,))
+    return VocabularyLoss(x, weight, labels, float(smoothing), NO_LABEL if ignored is None else int(ignored))

@@ -1,0 +1,117 @@
+"""The loops of a linear layer with cross-entropy, for an engine that compiles: the logits of a few rows at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wyrm.ops.fast_math import exp, largest
+from wyrm.ops.product import multiply_into
+
+
+def counted(labels: Any, ignored: int, classes: int) -> int:
+    """How many labels are not ignored."""
+    count = 0
+    for i in range(labels.size):
+        if labels[i] != ignored:
+            if labels[i] < 0 or labels[i] >= classes:
+                raise IndexError("a label is out of range of the classes")
+            count += 1
+    return count
+
+
+def exponentials(logits: Any, top: Any) -> Any:
+    """`exp(logits - top)` in place, and their sum."""
+    total = logits.dtype.type(0)
+    for j in range(logits.size):
+        logits[j] = exp(logits[j] - top)
+        total += logits[j]
+    return total
+
+
+def row_total(x: Any) -> Any:
+    """The sum of numbers."""
+    total = x.dtype.type(0)
+    for j in range(x.size):
+        total += x[j]
+    return total
+
+
+def scaled(x: Any, factor: Any, less: Any) -> None:
+    """`x * factor - less` in place."""
+    for j in range(x.size):
+        x[j] = x[j] * factor - less
+
+
+def loss_row(logits: Any, label: int, smoothing: Any) -> Any:
+    """The cross-entropy of one row; its logits become probabilities, not yet divided by their sum, which comes too."""
+    top = largest(logits)
+    # The logits of the classes that a label is spread over, as they were.
+    wanted = (1 - smoothing) * logits[label]
+    if smoothing > 0:
+        wanted += smoothing * row_total(logits) / logits.size
+    total = exponentials(logits, top)
+    return top + np.log(total) - wanted, total
+
+
+def vocabulary_loss_kernel(
+    x: Any, weight: Any, labels: Any, out: Any, smoothing: Any, ignored: int, logits: Any
+) -> None:
+    """Fill `out`, one number, with the mean loss of the rows of `x` that have a label; `logits` (rows, classes)."""
+    count, total = counted(labels, ignored, weight.shape[0]), 0.0
+    for first in range(0, x.shape[0], logits.shape[0]):
+        last = min(first + logits.shape[0], x.shape[0])
+        multiply_into(x[first:last], weight.T, logits[: last - first], 0)
+        for i in range(first, last):
+            if labels[i] != ignored:
+                loss, _ = loss_row(logits[i - first], labels[i], smoothing)
+                total += loss
+    out[0] = total / max(count, 1)
+
+
+def clear(x: Any) -> None:
+    """Zeros everywhere."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            x[i, j] = 0
+
+
+def vocabulary_tape_kernel(
+    x: Any, weight: Any, labels: Any, out: Any, smoothing: Any, ignored: int, logits: Any
+) -> None:
+    """Fill `out` with the gradient by the weight, a row that begins with the loss, and the gradient by `x`."""
+    classes, total = weight.shape[0], 0.0
+    count = counted(labels, ignored, classes)
+    by_weight, by_x = out[:classes], out[classes + 1 :]
+    each = logits.dtype.type(1.0 / max(count, 1))
+    if x.shape[0] == 0:
+        clear(by_weight)
+    for first in range(0, x.shape[0], logits.shape[0]):
+        last = min(first + logits.shape[0], x.shape[0])
+        part = logits[: last - first]
+        multiply_into(x[first:last], weight.T, part, 0)
+        for i in range(first, last):
+            row = logits[i - first]
+            if labels[i] == ignored:
+                scaled(row, row.dtype.type(0), row.dtype.type(0))
+            else:
+                loss, powers = loss_row(row, labels[i], smoothing)
+                total += loss
+                scaled(row, each / powers, each * smoothing / classes)
+                row[labels[i]] -= each * (1 - smoothing)
+        multiply_into(part, weight, by_x[first:last], 0)
+        multiply_into(part.T, x[first:last], by_weight, 0 if first == 0 else 1)
+    for j in range(out.shape[1]):
+        out[classes, j] = 0
+    out[classes, 0] = total / max(count, 1)
+
+
+def targets_kernel(labels: Any, out: Any, smoothing: Any, ignored: int) -> None:
+    """Fill `out`, (rows, classes), with the shares that the labels stand for; zeros where a label is ignored."""
+    for i in range(out.shape[0]):
+        is_counted = labels[i] != ignored
+        for j in range(out.shape[1]):
+            out[i, j] = smoothing / out.shape[1] if is_counted else 0
+        if is_counted:
+            out[i, labels[i]] += 1 - smoothing
