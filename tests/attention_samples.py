@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tests.sampling import Sample, mask, normal
 from wyrm.ops.attention import Attention, AttentionGradient, AttentionMask
+from wyrm.ops.cached_attention import CachedAttention
 from wyrm.ops.keeping import drop_threshold, kept
 from wyrm.ops.philox import STEP
 
@@ -74,6 +75,13 @@ def attention_mask(part: int, *operands: Any, **options: Any) -> NDArray[Any]:
     return result
 
 
+def cached_attention(packed: Any, cache: Any, allowed: Any) -> NDArray[Any]:
+    """What `CachedAttention` computes: the last row of a causal attention to what the cache holds."""
+    past = cache[..., allowed].transpose(0, 4, 1, 2, 3)
+    whole = np.concatenate([np.concatenate([past[:, :, :1], past], axis=2), packed[:, None]], axis=1)
+    return attention(whole, causal=True)[:, -1]
+
+
 def attention_samples() -> list[Sample]:
     """Samples of the three ops: plain, causal, masked, with slopes, with dropout."""
     packed, given = (BATCH, TIME, 3, HEADS, FEATURES), (BATCH, TIME, HEADS, FEATURES)
@@ -117,4 +125,13 @@ def attention_samples() -> list[Sample]:
                     name=f"AttentionMask-{name}-{part}", empty=False, tags=tags,
                 )
             )  # fmt: skip
+    cached = normal(BATCH, 3, HEADS, FEATURES), normal(BATCH, 2, HEADS, FEATURES, TIME)
+    for name, seen in (("begun", [True, True, False, False, False]), ("empty", [False] * TIME)):
+        samples.append(
+            Sample(
+                CachedAttention, CachedAttention, (*cached, np.array(seen)), cached_attention,
+                name=f"CachedAttention-{name}", empty=False,
+                misfit=(normal(BATCH, 3, HEADS, FEATURES + 1), cached[1], np.array(seen)),
+            )
+        )  # fmt: skip
     return samples

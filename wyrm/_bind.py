@@ -3,7 +3,11 @@
 import os
 from collections.abc import Mapping
 
+import numpy as np
+from numpy.typing import DTypeLike
+
 from wyrm.engine import reference
+from wyrm.nn.gpt2 import GPT2
 from wyrm.nn.module import Module
 from wyrm.node.node import IndexNode, Node
 
@@ -20,6 +24,18 @@ def _load(module: Module, path: str | os.PathLike[str]) -> None:
     load(module, path)
 
 
+def _save_pretrained(model: GPT2, directory: str | os.PathLike[str]) -> None:
+    from wyrm.io.hugging_face import save_pretrained
+
+    save_pretrained(model, directory)
+
+
+def _from_pretrained(directory: str | os.PathLike[str], *, dtype: DTypeLike = np.float32) -> GPT2:
+    from wyrm.io.hugging_face import from_pretrained
+
+    return from_pretrained(directory, dtype=dtype)
+
+
 for _cls in (Node, IndexNode):
     _cls.value = property(reference.value)  # type: ignore[assignment,method-assign]  # declared as read-only
     _cls.forward = reference.forward  # type: ignore[assignment,method-assign]  # declared for the type checker
@@ -29,3 +45,5 @@ Node.T = property(lambda self: self.transpose())  # type: ignore[assignment, mis
 Node.mT = property(lambda self: self.matrix_transpose())  # type: ignore[assignment, misc]  # declared with overloads
 Module.save = _save  # type: ignore[assignment,method-assign]  # declared for the type checker
 Module.load = _load  # type: ignore[assignment,method-assign]  # declared for the type checker
+GPT2.save_pretrained = _save_pretrained  # type: ignore[assignment,method-assign]  # declared for the type checker
+GPT2.from_pretrained = staticmethod(_from_pretrained)  # type: ignore[method-assign]  # declared for the type checker

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,16 +79,23 @@ def load_arrays(path: FilePath) -> Arrays:
     ...
     wyrm.errors.CheckpointError: no such file: 'missing.safetensors'
     """
+    with opened(path) as file:
+        # Copied, for what the reader gives may lie in a mapping of the file, which can shrink later.
+        arrays = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 - no mapping
+        return Arrays(arrays, dict(file.metadata() or {}))
+
+
+@contextmanager
+def opened(path: FilePath) -> Iterator[Any]:
+    """A safetensors file, to read one array after another; what goes wrong within is a `CheckpointError`."""
     from safetensors import SafetensorError, safe_open
 
     file = os.fspath(path)
     try:
         with Path(path).open("rb"):  # the reader of the format has its own words for a file that cannot be opened
             pass
-        with safe_open(file, framework="numpy") as opened:
-            # Copied, for what the reader gives may lie in a mapping of the file, which can shrink later.
-            arrays = {name: np.array(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118 - no mapping
-            return Arrays(arrays, dict(opened.metadata() or {}))
+        with safe_open(file, framework="numpy") as reader:
+            yield reader
     except FileNotFoundError as error:
         raise CheckpointError(f"no such file: {file!r}") from error
     except OSError as error:

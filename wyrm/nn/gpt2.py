@@ -5,8 +5,9 @@ Radford et al., "Language models are unsupervised multitask learners" (2019).
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -128,3 +129,12 @@ class GPT2(Module):
     ) -> Node[Any, tuple[()]]:
         """The mean cross-entropy of the tokens that follow, (batch, time); see `wyrm.vocabulary_loss`."""
         return vocabulary_loss(self(tokens), self.head_weight, following, smoothing=smoothing, ignored=ignored)
+
+    if TYPE_CHECKING:  # bound by wyrm._bind to the room that stands right of this one
+
+        def save_pretrained(self, directory: str | os.PathLike[str]) -> None:
+            """Write `config.json` and `model.safetensors` as the Hugging Face library reads them."""
+
+        @staticmethod
+        def from_pretrained(directory: str | os.PathLike[str], *, dtype: DTypeLike = np.float32) -> GPT2:
+            """The model in a folder of the Hugging Face library, or else a `CheckpointError`."""

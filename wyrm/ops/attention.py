@@ -16,7 +16,11 @@ from numpy.typing import NDArray
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, format_dims, label
 from wyrm.node.node import Node
-from wyrm.ops.attention_kernels import attention_gradient_kernel, attention_kernel, attention_mask_kernel
+from wyrm.ops.attention_kernels import (
+    attention_gradient_kernel,
+    attention_kernel,
+    attention_mask_kernel,
+)
 from wyrm.ops.composition import through
 from wyrm.ops.elementwise import S
 from wyrm.ops.keeping import WORD, drop_threshold, kept
@@ -26,7 +30,7 @@ from wyrm.types.dims import Dims, axis_size, unify
 # How many queries of a head are worked on at a time: their scores stay in the cache.
 _QUERIES = 32
 # Where a key is not allowed, for a softmax of nodes: finite, so that gradients are.
-_FAR = -1e30
+FAR = -1e30
 
 
 class _Attention(Node[Any, S], Generic[S], abstract=True):
@@ -97,7 +101,7 @@ class _Attention(Node[Any, S], Generic[S], abstract=True):
         places = xp.arange(time)
         distance = xp.abs(places[:, None] - places)
         bias = -xp.asarray(self._slopes(heads))[:, None, None] * xp.astype(distance, self.dtype)
-        return xp.where(self._allowed(xp, mask, time), bias, xp.asarray(_FAR, dtype=self.dtype))
+        return xp.where(self._allowed(xp, mask, time), bias, xp.asarray(FAR, dtype=self.dtype))
 
     def _allowed(self, xp: Any, mask: Any, time: int) -> Any:
         places = xp.arange(time)
@@ -200,12 +204,12 @@ class Attention(_Attention[S], Generic[S]):
             AttentionMask(packed, *self._extra(), part=part, **self._options()) for part in ("bias", "factors")
         )
         queries, keys, values = (packed[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
-        scores = (queries @ keys.matrix_transpose()) * features_scale(features, packed.dtype) + bias
+        scores = (queries @ keys.matrix_transpose()) * _scale(features, packed.dtype) + bias
         composed: Node[Any, Any] = ((scores.softmax() * factors) @ values).transpose(0, 2, 1, 3)
         return composed
 
 
-def features_scale(features: Any, dtype: np.dtype[Any]) -> Any:
+def _scale(features: Any, dtype: np.dtype[Any]) -> Any:
     """`1 / sqrt(features)`, of an axis with a size."""
     size = axis_size(features)
     assert size is not None
@@ -298,7 +302,7 @@ class AttentionMask(_Attention[S], Generic[S]):
         _, heads, time, _ = out.shape
         mask, step = self._mask_and_step(operands)
         _, _, *scratch = self._scratch(time, 1, 0, ())
-        return mask, step, out, *self._numbers(1, heads), self.part == "bias", _FAR, *scratch
+        return mask, step, out, *self._numbers(1, heads), self.part == "bias", FAR, *scratch
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return tuple(ZERO for _ in self.parents)

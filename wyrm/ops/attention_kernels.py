@@ -183,3 +183,44 @@ def attention_mask_kernel(
                         out[b, h, i, j] = -slopes[h] * abs(i - j) if sees else far
                     else:
                         out[b, h, i, j] = factors[j] if sees else 0
+
+
+def add_scaled(x: Any, factor: Any, out: Any) -> None:
+    """`out += factor * x`."""
+    for j in range(out.size):
+        out[j] += factor * x[j]
+
+
+def dot(x: Any, y: Any) -> Any:
+    """The sum of products."""
+    total = x.dtype.type(0)
+    for j in range(x.size):
+        total += x[j] * y[j]
+    return total
+
+
+def cached_attention_kernel(
+    packed: Any, cache: Any, allowed: Any, out: Any, scale: Any, scores: Any, nothing: Any
+) -> None:
+    """Fill `out`, (batch, heads, features); `nothing` is an empty mask.
+
+    Scratch: `scores`, one more than there are places in the cache.
+    """
+    batches, heads, features = cache.shape[0], cache.shape[2], cache.shape[3]
+    seen = 0
+    for j in range(allowed.size):
+        seen = j + 1 if allowed[j] else seen
+    for b in range(batches):
+        for h in range(heads):
+            query = packed[b, 0, h]
+            row = scores[: seen + 1]
+            for j in range(seen + 1):
+                row[j] = 0
+            for f in range(features):
+                add_scaled(cache[b, 0, h, f][:seen], query[f], row[:seen])
+            row[seen] = dot(query, packed[b, 1, h])
+            for j in range(seen):
+                row[j] = row[j] if allowed[j] else -np.inf
+            softmax_row(row, scale, scale * 0, nothing, 0)
+            for f in range(features):
+                out[b, h, f] = dot(row[:seen], cache[b, 1, h, f][:seen]) + row[seen] * packed[b, 2, h, f]

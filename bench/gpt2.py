@@ -1,0 +1,240 @@
+"""A step of GPT-2, forward, backward and AdamW, beside PyTorch and JAX on the same threads, each in its own process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.harness import Case
+from bench.models import THREADS
+from bench.workers import in_worker
+
+RATE, BETAS, EPSILON = 2e-3, (0.9, 0.95), 1e-8
+
+
+@dataclass(frozen=True)
+class Size:
+    """A configuration, and the batch of a step; the head is tied to the table of tokens."""
+
+    vocabulary: int
+    context: int
+    layers: int
+    heads: int
+    width: int
+    batch: int
+
+
+SIZES = {
+    "default": Size(vocabulary=8000, context=128, layers=8, heads=16, width=64, batch=64),
+    "124M": Size(vocabulary=50257, context=64, layers=12, heads=12, width=768, batch=4),
+}
+
+
+def tokens(size: Size) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A batch of sequences, and what follows each token."""
+    drawn = np.random.default_rng(0).integers(0, size.vocabulary, (size.batch, size.context + 1))
+    return drawn[:, :-1].copy(), drawn[:, 1:].copy()
+
+
+def wyrm_step(size: Size, dropout: float, threads: int = THREADS) -> Callable[[], object]:
+    """Both threads on halves of the batch where the model is small, BLAS with both where it is large."""
+    import wyrm as wy
+
+    class Batch(wy.Dim): ...
+
+    wy.nn.seed(0)
+    config = wy.nn.GPT2Config(
+        vocabulary=size.vocabulary, context=size.context, layers=size.layers, heads=size.heads, width=size.width,
+        dropout=dropout,
+    )  # fmt: skip
+    model, batch = wy.nn.GPT2(config), Batch()
+    inputs = [wy.IndexInput(dims=(batch, size.context), name=name) for name in ("tokens", "following")]
+    loss = model.loss(*inputs)
+    optimizer = wy.optim.AdamW(loss.parameters(), RATE, betas=BETAS, epsilon=EPSILON)
+    program = wy.compile(loss, optimizer)
+    columns = dict(zip(inputs, tokens(size), strict=True))
+    large = size.width > 256
+
+    def step() -> object:
+        if large:
+            return program(columns)
+        return program.epoch(columns, batch_size=size.batch, threads=threads, mode="synchronized")
+
+    return step
+
+
+def _torch_model(torch: Any, size: Size, dropout: float) -> Any:
+    nn = torch.nn
+
+    class Block(nn.Module):  # type: ignore[misc, name-defined]  # of a module that is Any
+        def __init__(self) -> None:
+            super().__init__()
+            width = size.width
+            self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.packed, self.mixed = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.inner, self.outer = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+            self.drop = nn.Dropout(dropout)
+
+        def forward(self, x: Any) -> Any:
+            batch, time, width = x.shape
+            packed = self.packed(self.first(x)).view(batch, time, 3, size.heads, -1)
+            q, k, v = packed.permute(2, 0, 3, 1, 4).unbind(0)
+            attended = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropout)
+            x = x + self.drop(self.mixed(attended.transpose(1, 2).reshape(batch, time, width)))
+            hidden = nn.functional.gelu(self.inner(self.second(x)), approximate="tanh")
+            return x + self.drop(self.outer(hidden))
+
+    class Model(nn.Module):  # type: ignore[misc, name-defined]  # as above
+        def __init__(self) -> None:
+            super().__init__()
+            self.tokens, self.positions = (nn.Embedding(count, size.width) for count in (size.vocabulary, size.context))
+            self.drop = nn.Dropout(dropout)
+            self.blocks = nn.ModuleList([Block() for _ in range(size.layers)])
+            self.norm = nn.LayerNorm(size.width)
+            for parameter in self.parameters():
+                if parameter.ndim > 1:
+                    nn.init.normal_(parameter, std=0.02)
+
+        def forward(self, read: Any, following: Any) -> Any:
+            x = self.drop(self.tokens(read) + self.positions.weight[: read.shape[1]])
+            for block in self.blocks:
+                x = block(x)
+            logits = self.norm(x) @ self.tokens.weight.T
+            return nn.functional.cross_entropy(logits.flatten(0, 1), following.flatten())
+
+    return Model()
+
+
+def torch_step(size: Size, dropout: float, compiled: bool = False) -> Callable[[], object]:
+    """Fused AdamW; compiled, the model and its gradients in one graph each."""
+    import torch
+
+    torch.set_num_threads(THREADS)
+    torch.manual_seed(0)
+    model = _torch_model(torch, size, dropout)
+    optimizer = torch.optim.AdamW(model.parameters(), RATE, betas=BETAS, eps=EPSILON, fused=True)
+    read, following = map(torch.from_numpy, tokens(size))
+    run = torch.compile(model) if compiled else model
+
+    def step() -> object:
+        optimizer.zero_grad(set_to_none=True)
+        loss = run(read, following)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def jax_step(size: Size, dropout: float) -> Callable[[], object]:
+    """One jitted function with donated state."""
+    import jax
+    import jax.numpy as jnp
+
+    keys = iter(jax.random.split(jax.random.key(0), 4 + 4 * size.layers))
+    width = size.width
+
+    def normal(*shape: int) -> Any:
+        return 0.02 * jax.random.normal(next(keys), shape)
+
+    def norm_parameters() -> Any:
+        return jnp.ones(width), jnp.zeros(width)
+
+    blocks = [
+        {
+            "first": norm_parameters(), "second": norm_parameters(),
+            "packed": (normal(width, 3 * width), jnp.zeros(3 * width)),
+            "mixed": (normal(width, width), jnp.zeros(width)),
+            "inner": (normal(width, 4 * width), jnp.zeros(4 * width)),
+            "outer": (normal(4 * width, width), jnp.zeros(width)),
+        }
+        for _ in range(size.layers)
+    ]  # fmt: skip
+    tables = normal(size.vocabulary, width), normal(size.context, width)
+    parameters = {"tables": tables, "blocks": blocks, "norm": norm_parameters()}
+
+    def norm(x: Any, weights: Any) -> Any:
+        centred = x - x.mean(-1, keepdims=True)
+        return centred * jax.lax.rsqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * weights[0] + weights[1]
+
+    def drop(x: Any, key: Any) -> Any:
+        if not dropout:
+            return x
+        return jnp.where(jax.random.bernoulli(key, 1.0 - dropout, x.shape), x / (1.0 - dropout), 0.0)
+
+    def linear(x: Any, weights: Any) -> Any:
+        return x @ weights[0] + weights[1]
+
+    causal = jnp.tril(jnp.ones((size.context, size.context), bool))
+
+    def loss(parameters: Any, read: Any, following: Any, key: Any) -> Any:
+        batch, time = read.shape
+        dropped = iter(jax.random.split(key, 1 + 3 * size.layers))
+        x = drop(parameters["tables"][0][read] + parameters["tables"][1][:time], next(dropped))
+        for block in parameters["blocks"]:
+            packed = linear(norm(x, block["first"]), block["packed"]).reshape(batch, time, 3, size.heads, -1)
+            q, k, v = jnp.moveaxis(packed, (2, 3), (0, 2))
+            scores = jnp.where(causal, q @ jnp.swapaxes(k, -1, -2) * q.shape[-1] ** -0.5, -jnp.inf)
+            shares = drop(jax.nn.softmax(scores), next(dropped))
+            attended = jnp.swapaxes(shares @ v, 1, 2).reshape(batch, time, width)
+            x = x + drop(linear(attended, block["mixed"]), next(dropped))
+            hidden = jax.nn.gelu(linear(norm(x, block["second"]), block["inner"]))
+            x = x + drop(linear(hidden, block["outer"]), next(dropped))
+        logits = norm(x, parameters["norm"]) @ parameters["tables"][0].T
+        chosen = jnp.take_along_axis(logits, following[..., None], -1)[..., 0]
+        return (jax.nn.logsumexp(logits, -1) - chosen).mean()
+
+    def step(state: Any, key: Any, read: Any, following: Any) -> Any:
+        parameters, first, second, count = state
+        value, slopes = jax.value_and_grad(loss)(parameters, read, following, key)
+        count = count + 1
+        first = jax.tree.map(lambda m, g: BETAS[0] * m + (1 - BETAS[0]) * g, first, slopes)
+        second = jax.tree.map(lambda v, g: BETAS[1] * v + (1 - BETAS[1]) * g * g, second, slopes)
+        scale = RATE / (1 - BETAS[0] ** count)
+        parameters = jax.tree.map(
+            lambda p, m, v: p * (1 - RATE * 0.01) - scale * m / (jnp.sqrt(v / (1 - BETAS[1] ** count)) + EPSILON),
+            parameters, first, second,
+        )  # fmt: skip
+        return (parameters, first, second, count), value
+
+    jitted = jax.jit(step, donate_argnums=0)
+    zeros = jax.tree.map(jnp.zeros_like, parameters)
+    state = (parameters, zeros, jax.tree.map(jnp.zeros_like, parameters), jnp.zeros(()))
+    key = jax.random.key(1)
+    read, following = map(jnp.asarray, tokens(size))
+
+    def once() -> object:
+        nonlocal state, key
+        key, now = jax.random.split(key)
+        state, value = jitted(state, now, read, following)
+        return float(value)
+
+    return once
+
+
+def _worker(call: str) -> Any:
+    return in_worker(f"from bench.gpt2 import *; from bench.workers import serve; serve(lambda: {call})")
+
+
+def cases() -> list[Case]:
+    """The small model without and with dropout, and the one with 124 million parameters."""
+    found = []
+    for name, dropout, goal in (
+        ("default", 0.0, "torch eager at least 2x, torch.compile 1x; peak at most 0.6 of torch's"),
+        ("default", 0.2, "all at least 5x"),
+        ("124M", 0.0, "torch eager at least 1.1x; peak at most 0.9 of torch's"),
+    ):
+        arguments = f"SIZES[{name!r}], {dropout}"
+        contenders = {
+            "wyrm": _worker(f"wyrm_step({arguments})"),
+            "torch eager": _worker(f"torch_step({arguments})"),
+        }
+        if name == "default":
+            contenders["torch.compile"] = _worker(f"torch_step({arguments}, True)")
+            contenders["jax"] = _worker(f"jax_step({arguments})")
+        found.append(Case("gpt2", f"step, {name}, dropout {dropout}", contenders, goal, rounds=5))
+    return found

@@ -1,0 +1,66 @@
+"""Contenders in processes of their own, which stay between rounds: for peak memory, and libraries that share none."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.harness import Contender, Measurement
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has held. Not getrusage: across a fork its maximum is the parent's too."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
+    assert found
+    return int(found[1]) * 1024
+
+
+def serve(prepare: Callable[[], Callable[[], object]]) -> None:
+    """In a worker: prepare, then do the work once for each line that comes, and print its seconds and peak memory."""
+    try:
+        work = prepare()
+        work()
+    except ImportError as error:
+        print(json.dumps({"absent": error.name}), flush=True)
+        return
+    print(json.dumps({}), flush=True)
+    for _ in sys.stdin:
+        start = time.perf_counter()
+        work()
+        print(json.dumps({"seconds": time.perf_counter() - start, "peak_bytes": peak_bytes()}), flush=True)
+
+
+def in_worker(code: str) -> Contender:
+    """A contender whose process runs `code`, which ends in a call of `serve`."""
+
+    def prepare() -> Callable[[], Measurement]:
+        worker = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        asked, answers = worker.stdin, worker.stdout
+        assert asked is not None and answers is not None
+
+        def answer() -> dict[str, float]:
+            for line in answers:
+                if line.startswith("{"):
+                    found: dict[str, float] = json.loads(line)
+                    return found
+            raise RuntimeError(f"a worker ended early: {code}")
+
+        ready = answer()
+        if "absent" in ready:
+            raise ImportError(f"no module {ready['absent']}", name=str(ready["absent"]))
+
+        def once() -> Measurement:
+            print("go", file=asked, flush=True)
+            found = answer()
+            return Measurement(found["seconds"], int(found["peak_bytes"]))
+
+        return once
+
+    return prepare

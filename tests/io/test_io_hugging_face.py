@@ -1,0 +1,118 @@
+"""GPT-2 in the layout of the Hugging Face library, read and written, against that library."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.errors import CheckpointError
+from wyrm.nn import GPT2, GPT2Config
+
+SIZES: dict[str, Any] = {"vocab_size": 61, "n_positions": 12, "n_layer": 2, "n_head": 4, "n_embd": 16}
+
+
+def theirs(tied: bool) -> Any:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(
+        **SIZES, attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0, tie_word_embeddings=tied, bos_token_id=60,
+        eos_token_id=60,
+    )  # fmt: skip
+    model = transformers.GPT2LMHeadModel(config)
+    for parameter in model.parameters():  # biases and norms too are other than their first values
+        parameter.data += 0.05 * torch.randn_like(parameter)
+    return model.eval()
+
+
+def compare(model: GPT2, other: Any) -> None:
+    """Logits within 1e-4, the loss and every gradient within 1e-3."""
+    import torch
+
+    random = np.random.default_rng(0)
+    read, following = random.integers(0, 61, (3, 10)), random.integers(0, 61, (3, 10))
+    tokens, wanted = wy.IndexInput(read), wy.IndexInput(following)
+    logits = other(torch.from_numpy(read)).logits
+    np.testing.assert_allclose(model.logits(tokens).forward(), logits.detach().numpy(), atol=1e-4)
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), torch.from_numpy(following).flatten())
+    loss.backward()
+    mine = model.loss(tokens, wanted)
+    assert float(mine.forward()) == pytest.approx(loss.item(), rel=1e-5)
+    mine.backward()
+    slopes = dict(other.named_parameters())
+    named = model.named_parameters()
+    from wyrm.io.hugging_face import _full, _names
+
+    for there, here in _names(model.config).items():
+        want, have = slopes[_full(there)].grad.numpy(), np.asarray(named[here].gradient)
+        assert np.abs(have - want).max() <= 1e-3 * np.abs(want).max() + 1e-7, there
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_model_of_theirs_gives_the_same_here(tmp_path: Path, tied: bool) -> None:
+    other = theirs(tied)
+    other.save_pretrained(tmp_path)
+    model = GPT2.from_pretrained(tmp_path)
+    assert model.config == GPT2Config(vocabulary=61, context=12, layers=2, heads=4, width=16, dropout=0.0, tied=tied)
+    compare(model, other)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_model_of_ours_gives_the_same_there(tmp_path: Path, tied: bool) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = GPT2Config(vocabulary=61, context=12, layers=2, heads=4, width=16, hidden=24, dropout=0.0, tied=tied)
+    wy.nn.seed(3)
+    model = GPT2(config)
+    model.save_pretrained(tmp_path)
+    compare(model, transformers.GPT2LMHeadModel.from_pretrained(tmp_path).eval())
+    again = GPT2.from_pretrained(tmp_path)
+    assert again.config == config
+    for name, parameter in again.named_parameters().items():
+        np.testing.assert_array_equal(parameter.value, model.named_parameters()[name].value)
+
+
+def small() -> GPT2:
+    return GPT2(GPT2Config(vocabulary=11, context=4, layers=1, heads=2, width=4, dropout=0.0))
+
+
+def test_a_model_without_biases_is_written_with_zeros(tmp_path: Path) -> None:
+    model = GPT2(GPT2Config(vocabulary=11, context=4, layers=1, heads=2, width=4, dropout=0.0, bias=False))
+    model.save_pretrained(tmp_path)
+    read = wy.IndexInput(np.array([[1, 2, 3]]))
+    expected = model.logits(read).forward()
+    np.testing.assert_allclose(GPT2.from_pretrained(tmp_path).logits(read).forward(), expected, atol=1e-6)
+
+
+def change(folder: Path, **options: Any) -> None:
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | options))
+
+
+def test_what_is_wrong_with_a_folder_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"no such file: '.*config.json'"):
+        GPT2.from_pretrained(tmp_path)
+    small().save_pretrained(tmp_path)
+    for options, reason in (
+        ({"model_type": "bert"}, r"a model of type 'bert', not 'gpt2'"),
+        ({"activation_function": "relu"}, r"activation_function = 'relu'; GPT2 has 'gelu_new' only"),
+        ({"attn_pdrop": 0.5}, r"different rates of dropout, \[0\.0, 0\.5\]"),
+        ({"n_head": 3}, r"3 heads do not divide the width, 4"),
+        ({"n_layer": 2}, r"missing: h\.1\.ln_1\.weight"),
+        ({"n_layer": 1, "vocab_size": 12}, r"wte\.weight: \(11, 4\) in the file, \(12, 4\) by the configuration"),
+    ):
+        small().save_pretrained(tmp_path)
+        change(tmp_path, **options)
+        with pytest.raises(CheckpointError, match=reason):
+            GPT2.from_pretrained(tmp_path)
+    small().save_pretrained(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-10])
+    with pytest.raises(CheckpointError, match=r"model\.safetensors' is no safetensors file, or truncated"):
+        GPT2.from_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(CheckpointError, match=r"cannot read '.*config\.json'"):
+        GPT2.from_pretrained(tmp_path)

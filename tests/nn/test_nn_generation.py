@@ -1,0 +1,104 @@
+"""Text token by token: the cached reader equals the model, and tokens are chosen as they should be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.errors import IndexOutOfRange, ShapeError
+from wyrm.nn.generation import Reader, choose, generate
+
+CONFIG = wy.nn.GPT2Config(vocabulary=11, context=8, layers=2, heads=2, width=8, dropout=0.1)
+
+
+def model(**options: Any) -> wy.nn.GPT2:
+    wy.nn.seed(1)
+    made = wy.nn.GPT2(CONFIG, **options)
+    for parameter in made.parameters():  # far from the small first values
+        parameter.set(parameter.value + np.random.default_rng(2).normal(size=parameter.shape) * 0.3)
+    return made
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_cached_reader_equals_the_model(dtype: Any) -> None:
+    made = model(dtype=dtype)
+    texts = np.random.default_rng(0).integers(0, 11, (3, 8))
+    made.evaluate()
+    whole = made.logits(wy.IndexInput(texts)).forward()
+    reader = Reader(made, batch=3)
+    for _ in range(2):
+        for place in range(8):
+            found = reader.read(texts[:, place])
+            np.testing.assert_allclose(found, whole[:, place], rtol=1e-5, atol=1e-5 if dtype is np.float32 else 1e-12)
+        with pytest.raises(ShapeError, match=r"the context of 8 tokens is full"):
+            reader.read(texts[:, 0])
+        reader.forget()
+
+
+def test_a_seed_gives_the_same_text_and_goes_beyond_the_context() -> None:
+    made = model()
+    texts = [list(generate(made, [1, 2, 3], 20, seed=seed, temperature=2.0)) for seed in (0, 0, 1)]
+    assert texts[0] == texts[1] != texts[2]
+    assert len(texts[0]) == 20 and set(texts[0]) <= set(range(11))
+
+
+def test_greedy_text_is_that_of_the_model() -> None:
+    made, text = model(), [3, 1]
+    for token in generate(made, [3, 1], 6, temperature=0.0):
+        made.evaluate()
+        assert token == made.logits(wy.IndexInput(np.array([text]))).forward()[0, -1].argmax()
+        text.append(token)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"temperature": -1.0}, r"temperature is a number of at least 0, not -1\.0"),
+        ({"temperature": float("nan")}, r"temperature is a number"),
+        ({"top_k": 0}, r"top_k is at least 1, not 0"),
+        ({"top_p": 0.0}, r"top_p is above 0 and at most 1, not 0\.0"),
+        ({"top_p": 1.5}, r"top_p is above 0"),
+    ],
+)
+def test_options_out_of_range(options: Any, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        choose(np.zeros((1, 3)), np.random.default_rng(0), **options)
+    with pytest.raises(ValueError, match=reason):
+        generate(model(), [1], 1, **options)
+
+
+def test_prompts_that_do_not_fit() -> None:
+    made = model()
+    with pytest.raises(ShapeError, match=r"1 to 8 tokens, the context of the model, not 0"):
+        generate(made, [], 1)
+    with pytest.raises(ShapeError, match=r"not 9"):
+        generate(made, [1] * 9, 1)
+    with pytest.raises(IndexOutOfRange, match=r"token 11 at place 1 of the prompt"):
+        generate(made, [1, 11], 1)
+
+
+def frequencies(**options: Any) -> Any:
+    logits = np.tile(np.log([0.5, 0.2, 0.2, 0.1]), (20_000, 1))
+    drawn = choose(logits, np.random.default_rng(0), **options)
+    return np.bincount(drawn, minlength=4) / len(drawn)
+
+
+def test_tokens_are_drawn_by_their_probabilities() -> None:
+    np.testing.assert_allclose(frequencies(), [0.5, 0.2, 0.2, 0.1], atol=0.015)
+    np.testing.assert_allclose(frequencies(top_k=1), [1.0, 0.0, 0.0, 0.0])
+    np.testing.assert_allclose(frequencies(top_k=9), [0.5, 0.2, 0.2, 0.1], atol=0.015)
+    # The one that reaches the sum is in: 0.5 + 0.2 reaches 0.6.
+    np.testing.assert_allclose(frequencies(top_p=0.6), [5 / 7, 2 / 7, 0.0, 0.0], atol=0.015)
+    np.testing.assert_allclose(frequencies(top_p=0.4), [1.0, 0.0, 0.0, 0.0])
+    np.testing.assert_allclose(frequencies(top_p=1.0), [0.5, 0.2, 0.2, 0.1], atol=0.015)
+    squared = np.array([0.25, 0.04, 0.04, 0.01])
+    np.testing.assert_allclose(frequencies(temperature=0.5), squared / squared.sum(), atol=0.015)
+
+
+def test_a_token_without_probability_is_never_drawn() -> None:
+    logits = np.tile([-np.inf, 0.0, -np.inf], (100, 1))
+    assert (choose(logits, np.random.default_rng(0)) == 1).all()
+    assert choose(np.array([[1.0, 3.0, 3.0]]), np.random.default_rng(0), temperature=0.0).tolist() == [1]

@@ -1,0 +1,167 @@
+"""Text token by token: what comes next, chosen from logits, and a model that remembers what it has read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.engine.native.program import compile
+from wyrm.errors import IndexOutOfRange, ShapeError
+from wyrm.nn.gpt2 import GPT2
+from wyrm.node.index_leaves import IndexInput
+from wyrm.node.leaves import Constant, Input, Parameter
+from wyrm.node.storage import bound_array
+from wyrm.ops.cached_attention import CachedAttention
+
+
+def choose(
+    logits: NDArray[Any],
+    random: np.random.Generator,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> NDArray[np.int64]:
+    """The next token for each row of logits, (rows, tokens), drawn with the probabilities of a softmax.
+
+    Logits are divided by `temperature`, at least 0; at 0 the largest is taken. `top_k`, at least 1, leaves that many
+    tokens; `top_p`, above 0 and at most 1, leaves the most probable ones whose probabilities together reach it, the one
+    that does included (Holtzman et al., "The curious case of neural text degeneration", 2019).
+
+    Raises `ValueError` for a number outside its range.
+
+    >>> choose(np.array([[0.0, 2.0, 1.0]]), np.random.default_rng(0), temperature=0.0).tolist()
+    [1]
+    """
+    if not 0.0 <= temperature < np.inf:
+        raise ValueError(f"temperature is a number of at least 0, not {temperature}")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k is at least 1, not {top_k}")
+    if top_p is not None and not 0.0 < top_p <= 1.0:
+        raise ValueError(f"top_p is above 0 and at most 1, not {top_p}")
+    if temperature == 0.0:
+        return np.asarray(np.argmax(logits, axis=-1), np.int64)
+    order = np.argsort(-logits, axis=-1, kind="stable")
+    scaled = np.take_along_axis(logits, order, axis=-1).astype(np.float64) / temperature
+    shares = np.exp(scaled - scaled[:, :1])
+    if top_k is not None:
+        shares[:, top_k:] = 0.0
+    shares /= shares.sum(axis=-1, keepdims=True)
+    if top_p is not None:
+        before = np.cumsum(shares, axis=-1) - shares
+        shares[before >= top_p] = 0.0
+    reached = np.cumsum(shares, axis=-1)
+    drawn = random.random(len(logits)) * reached[:, -1]
+    places = np.minimum((reached <= drawn[:, None]).sum(axis=-1), (shares > 0.0).sum(axis=-1) - 1)
+    result: NDArray[np.int64] = np.take_along_axis(order, places[:, None], axis=-1)[:, 0]
+    return result
+
+
+class Reader:
+    """A GPT-2 that reads one token at a time and keeps the keys and values of those before, for `batch` texts at once.
+
+    `reader.read(tokens)` takes the next token of each text, (batch,), and gives the logits of the one after it,
+    (batch, vocabulary). It computes what `model.logits` does, without dropout, on the parameters as they are then.
+
+    >>> model = wy.nn.GPT2(wy.nn.GPT2Config(vocabulary=7, context=5, layers=1, heads=2, width=4))
+    >>> Reader(model).read(np.array([3])).shape
+    (1, 7)
+    """
+
+    def __init__(self, model: GPT2, batch: int = 1) -> None:
+        config = model.config
+        self.model, self.batch = model, batch
+        dtype = model.head_weight.dtype
+        features = config.width // config.heads
+        self._tokens = IndexInput(dims=(batch,), name="tokens")
+        self._place = IndexInput(dims=(), name="place")
+        self._seen = Input(dims=(), name="seen", dtype=np.float64)
+        shape = (batch, 2, config.heads, features, config.context)
+        self._caches: list[Any] = [Parameter(np.zeros(shape), name="cache", dtype=dtype) for _ in range(config.layers)]
+        allowed: Any = Constant(np.arange(config.context, dtype=np.float64)) < self._seen
+        x: Any = model.tokens(self._tokens) + model.positions(self._place)
+        added = []
+        for block, cache in zip(model.blocks, self._caches, strict=True):
+            attention = block.attention
+            packed = attention.packed(block.attention_norm(x)).reshape((batch, 3, config.heads, features))
+            added.append(packed)
+            found: Any = CachedAttention(packed, cache, allowed)
+            x = x + attention.mixed(found.reshape((batch, config.width)))
+            x = x + block.feed_forward(block.feed_forward_norm(x))
+        logits: Any = model.norm(x) @ model.head_weight.matrix_transpose()
+        self._program = compile([logits, *added])
+        self.length = 0
+
+    def read(self, tokens: NDArray[np.int64]) -> NDArray[Any]:
+        """The logits after these tokens; `ShapeError` where the context is full."""
+        if self.length == self.model.config.context:
+            raise ShapeError(f"the context of {self.length} tokens is full; begin a new text with .forget()")
+        inputs: dict[Any, Any] = {self._tokens: tokens, self._place: self.length, self._seen: float(self.length)}
+        logits, *added = self._program(inputs)
+        for cache, packed in zip(self._caches, added, strict=True):
+            bound_array(cache)[..., self.length] = packed[:, 1:]
+        self.length += 1
+        result: NDArray[Any] = logits
+        return result
+
+    def forget(self) -> None:
+        """Begin new texts."""
+        self.length = 0
+
+
+def generate(
+    model: GPT2,
+    prompt: Sequence[int],
+    count: int,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int = 0,
+) -> Iterator[int]:
+    """The tokens that the model puts after a prompt, one by one, at most `count`; for the options see `choose`.
+
+    When the context is full, the later half of it is read again and becomes the beginning.
+
+    Raises `ShapeError` for an empty prompt, or one that the context cannot hold, and `IndexOutOfRange` for a token that
+    is not of the vocabulary.
+
+    >>> model = wy.nn.GPT2(wy.nn.GPT2Config(vocabulary=7, context=5, layers=1, heads=2, width=4))
+    >>> len(list(generate(model, [1, 2], 8, seed=3)))
+    8
+    """
+    config = model.config
+    if not 0 < len(prompt) <= config.context:
+        raise ShapeError(f"a prompt has 1 to {config.context} tokens, the context of the model, not {len(prompt)}")
+    for place, token in enumerate(prompt):
+        if not 0 <= token < config.vocabulary:
+            raise IndexOutOfRange(
+                f"token {token} at place {place} of the prompt; the vocabulary has {config.vocabulary}"
+            )
+    choose(np.zeros((1, 1)), np.random.default_rng(0), temperature=temperature, top_k=top_k, top_p=top_p)
+    return _generated(Reader(model), list(prompt), count, np.random.default_rng(seed), temperature, top_k, top_p)
+
+
+def _generated(
+    reader: Reader,
+    tokens: list[int],
+    count: int,
+    random: np.random.Generator,
+    temperature: float,
+    top_k: int | None,
+    top_p: float | None,
+) -> Iterator[int]:
+    unread = tokens[:]
+    for _ in range(count):
+        if reader.length + len(unread) > reader.model.config.context:
+            unread = tokens[-(reader.model.config.context // 2 or 1) :]
+            reader.forget()
+        for token in unread:
+            logits = reader.read(np.array([token]))
+        (chosen,) = choose(logits, random, temperature=temperature, top_k=top_k, top_p=top_p).tolist()
+        tokens.append(chosen)
+        unread = [chosen]
+        yield chosen
