@@ -2,5 +2,6 @@
 
 from wyrm.io.arrays import Arrays, load_arrays, save_arrays
 from wyrm.io.checkpoint import load, save
+from wyrm.io.training import Checkpoints
 
-__all__ = ["Arrays", "load", "load_arrays", "save", "save_arrays"]
+__all__ = ["Arrays", "Checkpoints", "load", "load_arrays", "save", "save_arrays"]

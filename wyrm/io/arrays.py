@@ -42,20 +42,24 @@ def save_arrays(path: FilePath, arrays: Mapping[str, NDArray[Any]], metadata: Ma
     ...     load_arrays(f"{directory}/state.safetensors")
     Arrays(arrays={'steps': array([3, 4])}, metadata={'epoch': '2'})
     """
+    with replacing(path) as temporary:
+        write_arrays(temporary, os.fspath(path), arrays, metadata or {})
+
+
+def write_arrays(temporary: Path, file: str, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
+    """Write to the path that `replacing` gave for `file`, which errors name."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    file = os.fspath(path)
-    text = dict(metadata or {})
+    text = dict(metadata)
     for name, value in text.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise DTypeError(f"saving {file!r}: metadata is text by name, not {name!r}: {value!r}")
     contents = {name: _writable(file, name, array) for name, array in arrays.items()}
-    with replacing(path) as temporary:
-        try:
-            save_file(contents, temporary, text or None)
-        except SafetensorError as error:
-            raise CheckpointError(f"cannot write {file!r}: {error}; a file that was there is unchanged") from error
+    try:
+        save_file(contents, temporary, text or None)
+    except SafetensorError as error:
+        raise CheckpointError(f"cannot write {file!r}: {error}; a file that was there is unchanged") from error
 
 
 def _writable(file: str, name: object, array: Any) -> NDArray[Any]:

@@ -18,7 +18,8 @@ from wyrm.node.leaves import Parameter
 Parameters = Module | Mapping[str, Parameter[Any]]
 
 
-def _by_name(parameters: Parameters) -> dict[str, Parameter[Any]]:
+def by_name(parameters: Parameters) -> dict[str, Parameter[Any]]:
+    """The parameters of a module or a mapping by name, at least one."""
     named = parameters.named_parameters() if isinstance(parameters, Module) else dict(parameters)
     for name, parameter in named.items():
         if not isinstance(parameter, Parameter):
@@ -51,7 +52,7 @@ def save(parameters: Parameters, path: FilePath, metadata: Mapping[str, str] | N
     >>> bool((twin.weight.value == model.weight.value).all())
     True
     """
-    arrays = {name: parameter.value for name, parameter in _by_name(parameters).items()}
+    arrays = {name: parameter.value for name, parameter in by_name(parameters).items()}
     for name, array in arrays.items():
         if not np.isfinite(array).all():
             raise NotFinite(
@@ -82,8 +83,18 @@ def load(parameters: Parameters, path: FilePath) -> None:
       extra in the file: bias
       weight: (2, 3) float32 in the file, (2, 4) float32 here
     """
-    named = _by_name(parameters)
+    named = by_name(parameters)
     arrays = load_arrays(path).arrays
+    problems = differences(named, arrays)
+    if problems:
+        what = f"{os.fspath(path)!r} was made for other parameters than those of {type(parameters).__name__}:"
+        raise CheckpointError("\n".join([what, *problems]))
+    for name, parameter in named.items():
+        parameter.set(arrays[name])
+
+
+def differences(named: Mapping[str, Parameter[Any]], arrays: Mapping[str, NDArray[Any]]) -> list[str]:
+    """Why the arrays of a file cannot be the values of the parameters, line by line; none where they can."""
     problems = [
         f"  {what}: {', '.join(names)}"
         for what, names in (
@@ -92,16 +103,11 @@ def load(parameters: Parameters, path: FilePath) -> None:
         )
         if names
     ]
-    problems += [
+    return problems + [
         f"  {name}: {problem}"
         for name, parameter in named.items()
         if name in arrays and (problem := _problem(parameter, arrays[name]))
     ]
-    if problems:
-        what = f"{os.fspath(path)!r} was made for other parameters than those of {type(parameters).__name__}:"
-        raise CheckpointError("\n".join([what, *problems]))
-    for name, parameter in named.items():
-        parameter.set(arrays[name])
 
 
 def _problem(parameter: Parameter[Any], array: NDArray[Any]) -> str | None:

@@ -110,11 +110,12 @@ class Training:
         """Go through all rows once; the mean loss."""
         _check(batch_size, threads, mode)
         self._check_batches(given, rows, singly, batch_size)
-        whole_batches = min(threads, max(1, rows // batch_size))
+        # No more than there are steps to do.
+        stepping = min(threads, max(1, rows // batch_size))
         self.runner.load()
         self._shuffle_rows = compiled().shuffle
         keys = key_columns(self.graph.lowering.rows, given)
-        division = self._division(rows, whole_batches, None if keys is None else [given[key] for key in keys])
+        division = self._division(rows, stepping, None if keys is None else [given[key] for key in keys])
         columns = {leaf: as_column(array) for leaf, array in given.items()}
         if self._snapshot is None or not self._snapshot.is_current():
             self._snapshot = Snapshot(self.graph)
