@@ -5,11 +5,13 @@ from wyrm.nn.activation import Activation, gelu, relu, sigmoid, silu, softplus, 
 from wyrm.nn.attention import MultiHeadAttention
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding
+from wyrm.nn.choosing import choose
 from wyrm.nn.gpt2 import GPT2, GPT2Config
 from wyrm.nn.layer import Layer, Pointwise
 from wyrm.nn.linear import Linear
 from wyrm.nn.module import Module
 from wyrm.nn.normalization import LayerNorm, RMSNorm
+from wyrm.nn.positions import LearnedPositions, SinusoidalPositions, rotated
 from wyrm.nn.recurrent import LSTM, LSTMCell, LSTMOutput, LSTMState
 from wyrm.nn.seeding import seed
 from wyrm.nn.transformer import FeedForward, TransformerBlock
@@ -27,15 +29,19 @@ __all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "LSTMState",
     "Layer",
     "LayerNorm",
+    "LearnedPositions",
     "Linear",
     "Module",
     "MultiHeadAttention",
     "Pointwise",
     "RMSNorm",
+    "SinusoidalPositions",
     "TransformerBlock",
+    "choose",
     "gelu",
     "initializers",
     "relu",
+    "rotated",
     "seed",
     "sigmoid",
     "silu",

@@ -14,6 +14,7 @@ from wyrm.nn.dropout import Dropout
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.linear import Linear
 from wyrm.nn.module import Module
+from wyrm.nn.positions import rotated
 from wyrm.node.node import Node
 from wyrm.ops.attention import attention
 
@@ -29,7 +30,8 @@ class MultiHeadAttention(Module, Generic[Width]):
 
     Maps (batch, time, width) to the same axes: one product gives the queries, keys and values of all heads, `mixed`
     joins what the heads found. `causal` lets a place attend to itself and what comes before it. `dropout` works on the
-    shares, while `training`. `alibi` lowers scores by the distance. See `wyrm.attention` for the formulas.
+    shares, while `training`. `alibi` lowers scores by the distance, `rotary` turns queries and keys by their places
+    (see `wyrm.nn.rotated`). See `wyrm.attention` for the formulas.
 
     Raises `ShapeError` where `heads` does not divide the width, `ValueError` for a rate outside [0, 1).
 
@@ -48,6 +50,7 @@ class MultiHeadAttention(Module, Generic[Width]):
         *,
         causal: bool = True,
         alibi: bool = False,
+        rotary: bool = False,
         dropout: float = 0.0,
         bias: bool = True,
         initializer: Initializer = _WEIGHT,
@@ -58,7 +61,7 @@ class MultiHeadAttention(Module, Generic[Width]):
         size = int(sized_axis("MultiHeadAttention", "width", width))
         if heads < 1 or size % heads:
             raise ShapeError(f"MultiHeadAttention: {heads} heads do not divide the width, {size}")
-        self.heads, self.causal, self.alibi = heads, causal, alibi
+        self.heads, self.causal, self.alibi, self.rotary = heads, causal, alibi, rotary
         self.dropout = Dropout(dropout, dropout_seed)
         out = output_initializer or initializer
         self.packed = Linear(width, 3 * size, bias=bias, initializer=initializer, dtype=dtype)
@@ -75,6 +78,8 @@ class MultiHeadAttention(Module, Generic[Width]):
         size = int(self.packed.weight.shape[0])
         packed: Any = self.packed(x)
         split = packed.reshape((batch, time, 3, self.heads, size // self.heads))
+        if self.rotary:
+            split = rotated(split)
         rate = self.dropout.rate if self.training else 0.0
         found = attention(split, mask, causal=self.causal, alibi=self.alibi, rate=rate, seed=self.dropout.seed)
         joined: Any = found.reshape((batch, time, size))

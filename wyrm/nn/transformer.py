@@ -78,6 +78,7 @@ class TransformerBlock(Module, Generic[Width, Hidden]):
         *,
         causal: bool = True,
         alibi: bool = False,
+        rotary: bool = False,
         dropout: float = 0.0,
         bias: bool = True,
         epsilon: float = 1e-5,
@@ -88,8 +89,8 @@ class TransformerBlock(Module, Generic[Width, Hidden]):
     ) -> None:
         self.attention_norm = LayerNorm(width, epsilon, bias, dtype=dtype)
         self.attention = MultiHeadAttention(
-            width, heads, causal=causal, alibi=alibi, dropout=dropout, bias=bias, initializer=initializer,
-            output_initializer=output_initializer, dropout_seed=dropout_seed, dtype=dtype,
+            width, heads, causal=causal, alibi=alibi, rotary=rotary, dropout=dropout, bias=bias,
+            dropout_seed=dropout_seed, initializer=initializer, output_initializer=output_initializer, dtype=dtype,
         )  # fmt: skip
         self.feed_forward_norm = LayerNorm(width, epsilon, bias, dtype=dtype)
         self.feed_forward = FeedForward(

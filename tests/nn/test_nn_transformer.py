@@ -1,0 +1,139 @@
+"""Positions, attention layers, feed-forward layers and blocks, against PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.errors import ShapeError
+
+
+class Batch(wy.Dim): ...
+
+
+class Time(wy.Dim): ...
+
+
+class Width(wy.Dim): ...
+
+
+def drawn(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).normal(size=shape)
+
+
+def test_a_block_is_that_of_torch() -> None:
+    import torch
+
+    block = wy.nn.TransformerBlock(8, 20, 2, dtype=np.float64)
+    for parameter in block.parameters():
+        parameter.set(drawn(*parameter.shape) * 0.5)
+    theirs = torch.nn.TransformerEncoderLayer(
+        8, 2, 20, dropout=0.0, activation=lambda x: torch.nn.functional.gelu(x, approximate="tanh"), batch_first=True,
+        norm_first=True, dtype=torch.float64,
+    )  # fmt: skip
+    pairs = {
+        "self_attn.in_proj_weight": block.attention.packed.weight.value.T,
+        "self_attn.in_proj_bias": block.attention.packed.bias.value,  # type: ignore[union-attr]  # there is one
+        "self_attn.out_proj.weight": block.attention.mixed.weight.value.T,
+        "self_attn.out_proj.bias": block.attention.mixed.bias.value,  # type: ignore[union-attr]  # as above
+        "linear1.weight": block.feed_forward.inner.weight.value.T,
+        "linear1.bias": block.feed_forward.inner.bias.value,  # type: ignore[union-attr]  # as above
+        "linear2.weight": block.feed_forward.outer.weight.value.T,
+        "linear2.bias": block.feed_forward.outer.bias.value,  # type: ignore[union-attr]  # as above
+        "norm1.weight": block.attention_norm.weight.value, "norm1.bias": block.attention_norm.bias.value,  # type: ignore[union-attr]  # as above
+        "norm2.weight": block.feed_forward_norm.weight.value, "norm2.bias": block.feed_forward_norm.bias.value,  # type: ignore[union-attr]  # as above
+    }  # fmt: skip
+    theirs.load_state_dict({name: torch.tensor(np.array(value)) for name, value in pairs.items()})
+    data = drawn(3, 5, 8)
+    x, leaf = wy.Parameter(data), torch.tensor(data).requires_grad_()
+    mask = torch.nn.Transformer.generate_square_subsequent_mask(5, dtype=torch.float64)
+    result = theirs(leaf, src_mask=mask, is_causal=True)
+    result.square().sum().backward()
+    mine: Any = block(x)
+    np.testing.assert_allclose(mine.forward(), result.detach().numpy(), rtol=1e-9, atol=1e-12)
+    (gradient,) = wy.grad(mine.square().sum(), [x])
+    assert leaf.grad is not None
+    np.testing.assert_allclose(gradient.forward(), leaf.grad.numpy(), rtol=1e-8, atol=1e-10)
+
+
+def test_axes_stay_and_a_wrong_one_is_an_error() -> None:
+    layer = wy.nn.MultiHeadAttention(Width(8), 2)
+    x = wy.Input(dims=(Batch(), Time(4), Width(8)))
+    assert layer(x).dims == x.dims
+    assert wy.nn.TransformerBlock(Width(8), 16, 2)(x).dims == x.dims
+    with pytest.raises(ShapeError, match="3 heads do not divide the width, 8"):
+        wy.nn.MultiHeadAttention(8, 3)
+    with pytest.raises(ShapeError, match=r"takes the axes \(batch, time, width\)"):
+        layer(wy.Input(dims=(4, Width(8))))  # type: ignore[arg-type]  # what the test is about
+    with pytest.raises(ValueError, match="rate is at least 0 and below 1"):
+        wy.nn.TransformerBlock(8, 16, 2, dropout=1.0)
+
+
+def test_dropout_is_there_in_training_alone() -> None:
+    block, x = wy.nn.TransformerBlock(8, 16, 2, dropout=0.5), wy.Input(drawn(1, 3, 8).astype(np.float32))
+    training = block(x)
+    assert not np.array_equal(training.forward(), training.forward())
+    block.evaluate()
+    still = block(x)
+    np.testing.assert_array_equal(still.forward(), still.forward())
+
+
+def test_a_rotation_makes_scores_depend_on_the_distance() -> None:
+    one = np.tile(drawn(1, 1, 3, 1, 6), (1, 9, 1, 1, 1))
+    turned = wy.nn.rotated(wy.Constant(one)).forward()
+    np.testing.assert_allclose(np.linalg.norm(turned, axis=-1), np.linalg.norm(one, axis=-1), rtol=1e-12)
+    np.testing.assert_array_equal(turned[:, :, 2], one[:, :, 2])
+    scores = turned[0, :, 0, 0] @ turned[0, :, 1, 0].T
+    for distance in range(9):
+        diagonal = np.diagonal(scores, -distance)
+        np.testing.assert_allclose(diagonal, diagonal[0], rtol=1e-10)
+    layer = wy.nn.MultiHeadAttention(8, 2, rotary=True)
+    assert layer(wy.Input(dims=(2, 3, 8))).shape == (2, 3, 8)
+    with pytest.raises(ShapeError, match="no even number"):
+        wy.nn.rotated(wy.Constant(drawn(1, 2, 3, 1, 5)))
+
+
+def test_positions_are_added() -> None:
+    x = wy.Constant(np.zeros((2, 3, 4), np.float32))
+    learned = wy.nn.LearnedPositions(5, 4)
+    np.testing.assert_array_equal(learned(x).forward()[1], learned.table.value[:3])
+    with pytest.raises(ShapeError, match="a sequence of 6 is longer than the context, 5"):
+        learned(wy.Input(dims=(2, 6, 4)))
+    with pytest.raises(ShapeError, match="needs a size"):
+        learned(wy.Input(dims=(2, Time(), 4)))
+    waves = wy.nn.SinusoidalPositions()(x).forward()
+    np.testing.assert_allclose(waves[0, 2], [np.sin(2), np.sin(0.02), np.cos(2), np.cos(0.02)], rtol=1e-6)
+    with pytest.raises(ShapeError, match="no even number"):
+        wy.nn.SinusoidalPositions()(wy.Constant(np.zeros((2, 3))))
+
+
+def test_gpt2_says_what_it_cannot_do() -> None:
+    config = wy.nn.GPT2Config(vocabulary=10, context=4, layers=1, heads=2, width=8)
+    model = wy.nn.GPT2(config)
+    with pytest.raises(ShapeError, match="a sequence of 5 tokens is longer than the context, 4"):
+        model(wy.IndexInput(dims=(2, 5)))
+    with pytest.raises(ShapeError, match="needs a size"):
+        model(wy.IndexInput(dims=(2, Time())))
+    with pytest.raises(wy.WyrmError, match="10"):
+        model.loss(wy.IndexInput(np.array([[1, 10]])), wy.IndexInput(np.array([[1, 2]])))
+    for name, value in {"heads": 3, "dropout": 1.0, "layers": 0, "width": 2.5}.items():
+        with pytest.raises(ValueError, match="GPT2Config"):
+            wy.nn.GPT2Config(**{"vocabulary": 10, "context": 4, "layers": 1, "heads": 2, "width": 8, name: value})  # type: ignore[arg-type]  # what the test is about
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_gpt2_learns_by_heart_with_and_without_threads(tied: bool) -> None:
+    wy.nn.seed(0)
+    config = wy.nn.GPT2Config(vocabulary=16, context=8, layers=2, heads=2, width=16, dropout=0.1, tied=tied)
+    model, batch = wy.nn.GPT2(config), Batch()
+    tokens, following = (wy.IndexInput(dims=(batch, 8), name=name) for name in ("tokens", "following"))
+    loss = model.loss(tokens, following)
+    program = wy.compile(loss, wy.optim.AdamW(model.parameters(), 0.01), loop="python")
+    text = np.random.default_rng(0).integers(0, 16, (8, 9))
+    columns = {tokens: text[:, :-1], following: text[:, 1:]}
+    losses = [program.epoch(columns, batch_size=8, threads=2, mode="synchronized") for _ in range(60)]
+    losses += [program.epoch(columns, batch_size=4, shuffle=True) for _ in range(20)]
+    assert losses[0] > 2.5 > 1.0 > losses[-1]

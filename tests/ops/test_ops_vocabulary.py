@@ -1,0 +1,89 @@
+"""The fused linear layer and cross-entropy: as the composition of both, in chunks, with labels that do not count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.errors import IndexOutOfRange, ShapeError
+from wyrm.ops import vocabulary
+
+
+def operands(rows: int, classes: int, width: int, dtype: Any = np.float64) -> tuple[Any, Any, Any]:
+    random = np.random.default_rng(rows)
+    x, weight = random.normal(size=(rows, width)).astype(dtype), random.normal(size=(classes, width)).astype(dtype)
+    return wy.Parameter(x, name="x"), wy.Parameter(weight, name="weight"), random.integers(0, classes, rows)
+
+
+def trained(loss: Any, parameters: list[Any], loop: Any) -> list[Any]:
+    """The loss and the parameters after a native step of descent."""
+    program = wy.compile(loss, wy.optim.SGD(parameters, 0.5), loop=loop)
+    value = program({})
+    return [value, *(parameter.value for parameter in parameters)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loop", ["compiled", "python"])
+def test_a_step_equals_that_of_the_composition(loop: Any, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vocabulary, "_FEWEST_ROWS", 4)  # several chunks
+    monkeypatch.setattr(vocabulary, "_LOGITS_BYTES", 0)
+    results = []
+    for fused in (True, False):
+        x, weight, labels = operands(11, 7, 5, dtype)
+        hidden: Any = x.tanh()
+        loss: Any = wy.vocabulary_loss(hidden, weight, labels) if fused else (hidden @ weight.mT).cross_entropy(labels)
+        results.append(trained(loss, [x, weight], loop))
+    tolerance = 1e-5 if dtype is np.float32 else 1e-12
+    for have, want in zip(*results, strict=True):
+        np.testing.assert_allclose(have, want, rtol=tolerance, atol=tolerance)
+
+
+def test_the_logits_are_computed_once_where_gradients_are_wanted() -> None:
+    x, weight, labels = operands(6, 7, 5)
+    loss = wy.vocabulary_loss(x, weight, labels)
+    alone = wy.compile(loss).source
+    trained_source = wy.compile(loss, wy.optim.SGD([x, weight], 0.1)).source
+    assert "vocabulary_loss_kernel(" in alone and "vocabulary_tape_kernel(" not in alone
+    assert "vocabulary_tape_kernel(" in trained_source and "vocabulary_loss_kernel(" not in trained_source
+
+
+def test_a_tied_table_has_both_gradients() -> None:
+    random = np.random.default_rng(0)
+    table = wy.Parameter(random.normal(size=(9, 4)), name="table")
+    tokens, following = random.integers(0, 9, (2, 3)), random.integers(0, 9, (2, 3))
+    fused = wy.vocabulary_loss(table.index(tokens), table, following)
+    composed: Any = table.index(tokens) @ table.mT
+    plain = composed.cross_entropy(following)
+    (have,), (want,) = wy.grad(fused, [table]), wy.grad(plain, [table])
+    np.testing.assert_allclose(have.forward(), want.forward(), rtol=1e-10, atol=1e-14)
+    assert float(fused.forward()) == pytest.approx(float(plain.forward()), rel=1e-12)
+
+
+def test_large_logits_are_finite_and_nothing_to_count_is_zero() -> None:
+    x, weight, labels = operands(3, 4, 2, np.float32)
+    x.set(x.value * 1e4)
+    loss = wy.vocabulary_loss(x, weight, labels)
+    assert np.isfinite(loss.forward()) and np.isfinite(wy.compile(loss)({}))
+    x, weight, _ = operands(3, 4, 2)
+    ignored = wy.vocabulary_loss(x, weight, np.full(3, -100), ignored=-100)
+    assert float(ignored.forward()) == 0.0
+    assert trained(ignored, [x, weight], "python")[0] == 0.0
+    np.testing.assert_array_equal(x.value, operands(3, 4, 2)[0].value)
+
+
+def test_what_does_not_fit_is_told() -> None:
+    x, weight, labels = operands(3, 4, 2)
+    with pytest.raises(IndexOutOfRange, match="4"):
+        wy.vocabulary_loss(x, weight, np.array([0, 1, 4]))
+    loss = wy.vocabulary_loss(x, weight, np.array([0, 9, -100]), ignored=-100)
+    with pytest.raises(IndexOutOfRange, match=r"label 9 in row 1; the classes are 0 to 3"):
+        loss.forward()
+    with pytest.raises(IndexOutOfRange, match="out of range"):
+        wy.compile(loss)({})
+    with pytest.raises(ValueError, match="smoothing is at least 0 and below 1"):
+        wy.vocabulary_loss(x, weight, labels, smoothing=1.0)
+    with pytest.raises(ShapeError, match="2 against 3"):
+        wy.vocabulary_loss(x, wy.Parameter(np.zeros((4, 3))), labels)
