@@ -12,7 +12,11 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("WYRM_DATA", ROOT / ".." / "shared" / "data"))
-EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py") if path.name != "command_line.py")
+EXAMPLES = sorted(
+    path.name
+    for path in (ROOT / "examples").glob("*.py")
+    if path.name not in ("command_line.py", "gpt2_tinystories.py")
+)
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the folder of real data, {DATA}, is absent: set WYRM_DATA")
 

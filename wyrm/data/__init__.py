@@ -8,11 +8,15 @@ from wyrm.data.loader import Loader
 from wyrm.data.movielens import read_movielens
 from wyrm.data.split import split_by_group, train_test_split
 from wyrm.data.text import load_text_dataset, read_text
+from wyrm.data.tokenizers import Tokenizer
+from wyrm.data.tokens import TokenBlocks
 
 __all__ = [
     "Dataset",
     "Interactions",
     "Loader",
+    "TokenBlocks",
+    "Tokenizer",
     "load_text_dataset",
     "low_rank_preferences",
     "read_idx",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from wyrm.errors import CheckpointError
@@ -26,36 +27,37 @@ def replacing(path: FilePath) -> Iterator[Path]:
     file has the permissions of the one it replaces.
     """
     target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".wyrm-{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    _being_written.add(temporary)
+    # A directory, for whoever writes the file may put temporary ones of its own beside it.
+    directory = target.with_name(f".wyrm-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    temporary = directory / "contents"
+    _being_written.add(directory)
     try:
         try:
             # Made here, to fail before any work where the directory is missing or locked.
+            directory.mkdir()
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
             mode = stat.S_IMODE((target if target.exists() else temporary).stat().st_mode)
             yield temporary
             flush(temporary)
             temporary.chmod(mode)  # whoever wrote it may have made it anew
             temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
         _flush_directory(target.parent)
     except OSError as error:
         raise CheckpointError(
             f"cannot write {os.fspath(path)!r}: {error.strerror or error}; a file that was there is unchanged"
         ) from error
     finally:
-        _being_written.discard(temporary)
+        _being_written.discard(directory)
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove the temporary files of processes that were ended while they wrote in the directory."""
-    for file in directory.iterdir():
-        found = _TEMPORARY.fullmatch(file.name)
-        if found and Path(os.path.realpath(file)) not in _being_written and not _runs_elsewhere(int(found[1])):
-            with suppress(OSError):  # of another user, say: it takes room, and does no other harm
-                file.unlink()
+    """Remove what processes have left that were ended while they wrote in the directory."""
+    for place in directory.iterdir():
+        found = _TEMPORARY.fullmatch(place.name)
+        if found and Path(os.path.realpath(place)) not in _being_written and not _runs_elsewhere(int(found[1])):
+            shutil.rmtree(place, ignore_errors=True)  # what is of another user takes room, and does no other harm
 
 
 def _runs_elsewhere(process: int) -> bool:

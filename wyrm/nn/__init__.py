@@ -3,9 +3,9 @@
 from wyrm.nn import initializers
 from wyrm.nn.activation import Activation, gelu, relu, sigmoid, silu, softplus, tanh
 from wyrm.nn.attention import MultiHeadAttention
+from wyrm.nn.choosing import choose
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding
-from wyrm.nn.choosing import choose
 from wyrm.nn.gpt2 import GPT2, GPT2Config
 from wyrm.nn.layer import Layer, Pointwise
 from wyrm.nn.linear import Linear

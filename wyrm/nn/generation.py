@@ -1,4 +1,4 @@
-"""Text token by token: what comes next, chosen from logits, and a model that remembers what it has read."""
+"""Text token by token: a model that remembers what it has read, and what it puts after a prompt."""
 
 from __future__ import annotations
 
@@ -10,54 +10,12 @@ from numpy.typing import NDArray
 
 from wyrm.engine.native.program import compile
 from wyrm.errors import IndexOutOfRange, ShapeError
+from wyrm.nn.choosing import choose
 from wyrm.nn.gpt2 import GPT2
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input, Parameter
 from wyrm.node.storage import bound_array
 from wyrm.ops.cached_attention import CachedAttention
-
-
-def choose(
-    logits: NDArray[Any],
-    random: np.random.Generator,
-    *,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-) -> NDArray[np.int64]:
-    """The next token for each row of logits, (rows, tokens), drawn with the probabilities of a softmax.
-
-    Logits are divided by `temperature`, at least 0; at 0 the largest is taken. `top_k`, at least 1, leaves that many
-    tokens; `top_p`, above 0 and at most 1, leaves the most probable ones whose probabilities together reach it, the one
-    that does included (Holtzman et al., "The curious case of neural text degeneration", 2019).
-
-    Raises `ValueError` for a number outside its range.
-
-    >>> choose(np.array([[0.0, 2.0, 1.0]]), np.random.default_rng(0), temperature=0.0).tolist()
-    [1]
-    """
-    if not 0.0 <= temperature < np.inf:
-        raise ValueError(f"temperature is a number of at least 0, not {temperature}")
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k is at least 1, not {top_k}")
-    if top_p is not None and not 0.0 < top_p <= 1.0:
-        raise ValueError(f"top_p is above 0 and at most 1, not {top_p}")
-    if temperature == 0.0:
-        return np.asarray(np.argmax(logits, axis=-1), np.int64)
-    order = np.argsort(-logits, axis=-1, kind="stable")
-    scaled = np.take_along_axis(logits, order, axis=-1).astype(np.float64) / temperature
-    shares = np.exp(scaled - scaled[:, :1])
-    if top_k is not None:
-        shares[:, top_k:] = 0.0
-    shares /= shares.sum(axis=-1, keepdims=True)
-    if top_p is not None:
-        before = np.cumsum(shares, axis=-1) - shares
-        shares[before >= top_p] = 0.0
-    reached = np.cumsum(shares, axis=-1)
-    drawn = random.random(len(logits)) * reached[:, -1]
-    places = np.minimum((reached <= drawn[:, None]).sum(axis=-1), (shares > 0.0).sum(axis=-1) - 1)
-    result: NDArray[np.int64] = np.take_along_axis(order, places[:, None], axis=-1)[:, 0]
-    return result
 
 
 class Reader:

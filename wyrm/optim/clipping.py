@@ -86,7 +86,8 @@ def _norm(values: FloatArray) -> float:
     with np.errstate(over="ignore"):
         for start in range(0, flat.size, BLOCK):
             block = flat[start : start + BLOCK].astype(np.float64)
-            total += float(block @ block)
+            # Not a product by BLAS: that rounds as its threads happen to share the work, and a run is to be repeatable.
+            total += float(np.add.reduce(np.square(block, out=block)))
     if math.isfinite(total):
         return math.sqrt(total)
     largest = float(max(flat.max(), -flat.min()))  # of float64 alone the squares can overflow

@@ -6,11 +6,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
+
 from wyrm.engine.native.feeding import check_values, columns, given_inputs
 from wyrm.engine.native.runner import Graph, Plan, Runner
 from wyrm.engine.native.training import Mode, Training
 from wyrm.engine.native.updates import Optimizer
-from wyrm.errors import ShapeError
+from wyrm.errors import CheckpointError, ShapeError
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.types.typing import Indices, Values
 
@@ -114,6 +116,53 @@ class Program:
                 given, rows, singly, batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode,
                 progress=progress,
             )  # fmt: skip
+
+    def backward(self, columns_of: Feed, *, threads: int = 1, weight: float = 1.0) -> float:
+        """Add `weight` times the gradients of the mean loss of a batch to those of the parameters; returns the loss.
+
+        What `loss.backward()` does, in native code, with the rows of the batch divided among `threads`. It is for steps
+        that need the gradients before the optimizer: to clip them, or to add up those of several batches.
+
+        Raises what `epoch` raises; `Diverged` for a loss that is not finite, no gradient having been added.
+
+        >>> class Batch(wy.Dim): ...
+        >>> x, slope = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)
+        >>> program = wy.compile((slope * x).mean(), wy.optim.SGD([slope], 0.1))
+        >>> program.backward({x: [1.0, 3.0]}), float(slope.gradient)
+        (2.0, 2.0)
+        """
+        with self._lock:
+            if self._graph.optimizer is None:
+                raise ShapeError("this program has no optimizer, so it has no gradients; call it for its outputs")
+            given, rows, singly = columns(columns_of, self._graph.inputs)
+            return self._training.backward(given, rows, singly, threads, weight)
+
+    def state_dict(self) -> dict[str, int]:
+        """What the program counts: the `steps` that its random nodes draw for, and the `epochs` that order the rows.
+
+        With the parameters and the optimizer's state, this is what it takes to go on elsewhere as if nothing had been.
+
+        >>> x = wy.Input(name="x")
+        >>> program = wy.compile(x * 2.0)
+        >>> float(program({x: 3.0})), program.state_dict()
+        (6.0, {'steps': 1, 'epochs': 0})
+        """
+        with self._lock:
+            return {"steps": self._training.steps, "epochs": self._training.epochs}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Go on counting from what `state_dict` gave.
+
+        Raises `CheckpointError` for other names, or numbers that are not whole and at least 0; nothing has changed
+        then.
+        """
+        if not isinstance(state, Mapping) or set(state) != {"steps", "epochs"}:
+            raise CheckpointError(f"the state of a program is {{'steps': ..., 'epochs': ...}}, not {state!r}")
+        for name, count in state.items():
+            if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
+                raise CheckpointError(f"{name} of a program is a whole number of at least 0, not {count!r}")
+        with self._lock:
+            self._training.steps, self._training.epochs = int(state["steps"]), int(state["epochs"])
 
     def __repr__(self) -> str:
         what = ", ".join(map(label, self._graph.outputs))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from wyrm.engine.native.partition import Division, Part, divide, key_columns
 from wyrm.engine.native.pool import Pool
 from wyrm.engine.native.runner import Graph, Runner
 from wyrm.engine.native.snapshot import Snapshot
+from wyrm.engine.reference import accumulate
 from wyrm.errors import Diverged, ShapeError
 from wyrm.node.base import BaseNode, label
 from wyrm.node.storage import bound_array, stored, tick
@@ -348,10 +349,33 @@ class Training:
 
     # --- synchronized steps over parts of each batch --------------------------------------------------------------
 
-    def _averaged(self, work: _Pass, threads: int, seed: int | None) -> None:
-        """Step after step, each on the mean gradient of as many parts of the batch as there are threads."""
+    def backward(self, given: dict[Leaf, NDArray[Any]], rows: int, singly: bool, threads: int, weight: float) -> float:
+        """Add the gradients of the mean loss of all rows, times `weight`, to what the parameters hold; the loss."""
+        _check(rows, threads, "synchronized")
+        self._check_batches(given, rows, singly, rows)
+        columns = {leaf: as_column(array) for leaf, array in given.items()}
+        work = _Pass(given, columns, rows, rows, singly, bar=None)
+        parts = [part for part in np.array_split(np.arange(rows), threads) if len(part)]
+        with self._one_blas_thread() if threads > 1 else nullcontext():
+            bindings = [self._binding(work, len(part), i, self._averaging.runner) for i, part in enumerate(parts)]
+            loss, gradients = self._averaging.gradients(
+                bindings, columns, parts, self.steps, lambda jobs: self._pool.run(jobs, work.stop), weight
+            )
+        if not np.isfinite(loss):
+            raise Diverged(f"the loss is {loss}; no gradient was added to those of the parameters")
+        self.steps += 1
+        for parameter, gradient in gradients.items():
+            accumulate(parameter, gradient)  # type: ignore[arg-type]  # the leaves of gradients are parameters
+        return loss
+
+    @property
+    def _averaging(self) -> Averager:
         if self._averager is None:
             self._averager = Averager(self.graph.outputs[0], self.graph.optimizer)
+        return self._averager
+
+    def _averaged(self, work: _Pass, threads: int, seed: int | None) -> None:
+        """Step after step, each on the mean gradient of as many parts of the batch as there are threads."""
         order = np.arange(work.rows, dtype=np.int64)
         if seed is not None:
             np.random.default_rng(seed).shuffle(order)
@@ -360,11 +384,11 @@ class Training:
             rows = order[start : start + work.batch]
             parts = [part for part in np.array_split(rows, threads) if len(part)]
             bindings = [
-                self._binding(work, len(part), thread, self._averager.runner) for thread, part in enumerate(parts)
+                self._binding(work, len(part), thread, self._averaging.runner) for thread, part in enumerate(parts)
             ]
             step = self.steps + work.steps
             try:
-                loss = self._averager.step(
+                loss = self._averaging.step(
                     bindings, work.columns, parts, step, lambda jobs: self._pool.run(jobs, work.stop)
                 )
             except Diverged:

@@ -1,0 +1,274 @@
+"""GPT-2 on TinyStories: train, go on after an interruption, and let the model tell a story.
+
+    python examples/gpt2_tinystories.py train --data tinystories.txt --run stories
+    python examples/gpt2_tinystories.py resume --run stories
+    python examples/gpt2_tinystories.py generate --run stories --prompt "Once upon a time"
+
+`train` learns a byte-pair encoding on the text, or takes GPT-2's own with --vocabulary and --merges, and keeps all that
+it makes in one folder: tokenizer, checkpoints, and a picture of the losses. Without --data the stories are loaded from
+the Hugging Face hub, which takes the package `datasets`. --preset gpt2 is the model with 124 million parameters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from command_line import positive
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+import wyrm as wy
+from wyrm.nn.generation import generate
+
+PRESETS = {
+    "small": wy.nn.GPT2Config(vocabulary=8000, context=128, layers=8, heads=16, width=64, dropout=0.2),
+    "gpt2": wy.nn.GPT2Config(dropout=0.1),
+}
+
+
+class Batch(wy.Dim): ...
+
+
+def read_stories(data: Path | None) -> str:
+    """The text of a file, or of the validation part of TinyStories on the hub."""
+    if data is not None:
+        return wy.data.read_text(data)
+    try:
+        import datasets  # type: ignore[import-not-found, unused-ignore]  # a package of the user's
+    except ImportError:
+        sys.exit("without --data the stories come from the Hugging Face hub: pip install datasets, or give --data FILE")
+    stories = datasets.load_dataset("roneneldan/TinyStories", split="validation")
+    return "<|endoftext|>".join(stories["text"])
+
+
+class Trainer:
+    """A model, its data and its optimizer; everything that a run needs to go on stands in the run's folder."""
+
+    def __init__(self, options: dict[str, Any], text: str, tokenizer: wy.data.Tokenizer) -> None:
+        self.options, self.folder, self.tokenizer = options, Path(options["run"]), tokenizer
+        self.config = wy.nn.GPT2Config(**options["config"])
+        wy.nn.seed(options["seed"])
+        self.model = wy.nn.GPT2(self.config, seed=options["seed"])
+        blocks = wy.data.TokenBlocks(
+            tokenizer.encode(text), self.config.context, vocabulary_size=self.config.vocabulary, seed=options["seed"]
+        )
+        self.training, self.validation = blocks.split(options["validation_fraction"])
+        batch = Batch()
+        self.tokens, self.following = (
+            wy.IndexInput(dims=(batch, self.config.context), name=name) for name in ("tokens", "following")
+        )
+        rate = wy.optim.schedules.WarmupCosine(
+            options["learning_rate"], options["warmup"], options["steps"], options["learning_rate"] / 10
+        )
+        loss = self.model.loss(self.tokens, self.following)
+        self.parameters = self.model.parameters()
+        self.optimizer = wy.optim.AdamW(
+            self.parameters, rate, betas=(0.9, 0.95), epsilon=1e-8, weight_decay=options["weight_decay"]
+        )
+        self.program = wy.compile(loss, self.optimizer)
+        self.model.evaluate()
+        self.validate_program = wy.compile(self.model.loss(self.tokens, self.following))
+        self.checkpoints = wy.io.Checkpoints(self.folder / "checkpoints", keep_last=options["keep"])
+        self.step, self.losses = 0, dict[str, list[list[float]]](training=[], validation=[])
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps beside the weights and the optimizer."""
+        return {"program": self.program.state_dict(), "losses": self.losses}
+
+    def resume(self) -> None:
+        """Go on from the latest checkpoint."""
+        path = self.checkpoints.latest()
+        if path is None:
+            sys.exit(f"there is no checkpoint in {self.checkpoints.directory}: begin with train")
+        state = self.checkpoints.load(path, self.model, self.optimizer)
+        self.program.load_state_dict(state["program"])
+        self.losses, self.step = state["losses"], self.optimizer.steps
+
+    def batches(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Batches from where the run stands, epoch after epoch."""
+        size = self.options["batch_size"]
+        done = self.step * self.options["accumulate"]
+        in_epoch = len(self.training) // size
+        epoch, start = divmod(done, max(in_epoch, 1))
+        while True:
+            yield from self.training.batches(size, epoch, start=start)
+            epoch, start = epoch + 1, 0
+
+    def validate(self) -> float:
+        """The mean loss of at most 50 batches of the validation part."""
+        size = min(self.options["batch_size"], len(self.validation))
+        batches = islice(self.validation.batches(size, shuffle=False), 50)
+        found = [self.validate_program({self.tokens: inputs, self.following: targets}) for inputs, targets in batches]
+        return float(np.mean(found))
+
+    def train(self) -> None:
+        """Step until the number of steps is reached; a sample, the validation loss and a checkpoint now and then."""
+        options, batches = self.options, self.batches()
+        accumulate, every = options["accumulate"], options["every"]
+        tokens = options["batch_size"] * self.config.context * accumulate
+        unit = {"unit": "token", "unit_scale": tokens, "initial": self.step, "total": options["steps"]}
+        with tqdm(**unit) as bar:
+            while self.step < options["steps"]:
+                losses = []
+                for _ in range(accumulate):
+                    inputs, targets = next(batches)
+                    columns = {self.tokens: inputs, self.following: targets}
+                    losses.append(self.program.backward(columns, threads=options["threads"], weight=1.0 / accumulate))
+                wy.optim.clip_by_global_norm(self.parameters, options["clip"])
+                self.optimizer.step()
+                self.optimizer.zero_gradient()
+                self.step += 1
+                self.losses["training"].append([self.step, float(np.mean(losses))])
+                bar.set_postfix(loss=f"{np.mean(losses):.3f}", refresh=False)
+                bar.update()
+                if self.step % every == 0 or self.step == options["steps"]:
+                    self.report(bar)
+
+    def report(self, bar: Any) -> None:
+        """Validate, show a sample, save."""
+        loss = self.validate()
+        self.losses["validation"].append([self.step, loss])
+        bar.write(f"step {self.step}: validation loss {loss:.4f}")
+        bar.write(f"  {tell(self.model, self.tokenizer, 'Once upon a time', 40, top_p=0.9)}")
+        self.checkpoints.save(self.step, self.model, self.optimizer, self.state(), score=loss)
+        draw(self.losses, self.folder / "losses.png")
+
+
+def draw(losses: dict[str, list[list[float]]], path: Path) -> None:
+    """A picture of both losses by step."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    for name, points in losses.items():
+        steps, values = np.array(points).T
+        axes.plot(steps, values, label=name, linewidth=0.8 if name == "training" else 2.0)
+    axes.set(xlabel="step", ylabel="cross-entropy, nats a token", title="GPT-2 on TinyStories")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def tell(model: wy.nn.GPT2, tokenizer: wy.data.Tokenizer, prompt: str, count: int, **options: Any) -> str:
+    """A prompt and what the model puts after it, in one line."""
+    ids = tokenizer.encode(prompt).tolist()
+    return tokenizer.decode([*ids, *generate(model, ids, count, **options)]).replace("\n", " ")
+
+
+def begin(options: argparse.Namespace) -> Trainer:
+    """A new run: the tokenizer, and the options in the run's folder."""
+    folder: Path = options.run
+    if (folder / "options.json").exists():
+        sys.exit(f"{folder} holds a run already: go on with resume, or give another --run")
+    text = read_stories(options.data)
+    config = asdict(PRESETS[options.preset])
+    for name in ("layers", "heads", "width", "context", "dropout", "vocabulary_size"):
+        given = getattr(options, name)
+        if given is not None:
+            config["vocabulary" if name == "vocabulary_size" else name] = given
+    if options.merges is not None:
+        tokenizer = wy.data.Tokenizer.gpt2(options.vocabulary, options.merges)
+    else:
+        tokenizer = wy.data.Tokenizer.train(text, config["vocabulary"])
+    config["vocabulary"] = tokenizer.vocabulary_size
+    kept: dict[str, Any] = {name: value for name, value in vars(options).items() if isinstance(value, int | float)}
+    kept |= {"config": config, "run": str(folder), "data": None if options.data is None else str(options.data)}
+    trainer = Trainer(kept, text, tokenizer)
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(folder / "tokenizer.json")
+    (folder / "options.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    return trainer
+
+
+def kept_options(folder: Path) -> dict[str, Any]:
+    """The options of a run; ends the program where there is none."""
+    file = folder / "options.json"
+    if not file.exists():
+        sys.exit(f"{folder} holds no run: begin one with train --run {folder}")
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found | {"run": str(folder)}
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    train = commands.add_parser("train", help="begin a run", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    train.add_argument("--data", type=Path, help="a text file, UTF-8; without it the stories come from the hub")
+    train.add_argument("--preset", choices=PRESETS, default="small", help="the sizes that are not given")
+    for name in ("layers", "heads", "width", "context", "vocabulary-size"):
+        train.add_argument(f"--{name}", type=positive, help="instead of the preset's")
+    train.add_argument("--dropout", type=float, help="instead of the preset's")
+    train.add_argument("--vocabulary", type=Path, help="GPT-2's vocab.json, with --merges")
+    train.add_argument("--merges", type=Path, help="GPT-2's merges.txt, with --vocabulary")
+    train.add_argument("--batch-size", type=positive, default=64, help="sequences a batch")
+    train.add_argument("--accumulate", type=positive, default=1, help="batches a step")
+    train.add_argument("--learning-rate", type=float, default=2e-3, help="at its peak")
+    train.add_argument("--warmup", type=positive, default=50, help="steps until the peak")
+    train.add_argument("--weight-decay", type=float, default=0.1, help="of AdamW")
+    train.add_argument("--clip", type=float, default=1.0, help="the largest norm of all gradients")
+    train.add_argument("--validation-fraction", type=float, default=0.1, help="of the text")
+    train.add_argument("--every", type=positive, default=100, help="steps between validations, samples, checkpoints")
+    train.add_argument("--keep", type=positive, default=3, help="how many of the last checkpoints")
+    train.add_argument("--steps", type=positive, default=1000, help="of the optimizer")
+    train.add_argument("--threads", type=positive, default=2, help="that share each batch")
+    train.add_argument("--seed", type=int, default=0, help="of weights, dropout and the order of the data")
+    resume = commands.add_parser("resume", help="go on with a run")
+    tell_parser = commands.add_parser("generate", help="tell a story")
+    for each in (train, resume, tell_parser):
+        each.add_argument("--run", type=Path, default=Path("gpt2-run"), help="the run's folder")
+    tell_parser.add_argument("--prompt", default="Once upon a time", help="how the story begins")
+    tell_parser.add_argument("--count", type=positive, default=200, help="tokens to add")
+    tell_parser.add_argument("--temperature", type=float, default=0.8, help="0 takes the likeliest token")
+    tell_parser.add_argument("--top-k", type=positive, help="only so many likeliest tokens")
+    tell_parser.add_argument("--top-p", type=float, help="only the likeliest tokens of this probability together")
+    tell_parser.add_argument("--seed", type=int, default=0, help="of the choices")
+    options = parser.parse_args()
+    if options.command == "train" and (options.vocabulary is None) != (options.merges is None):
+        parser.error("--vocabulary and --merges are one tokenizer: give both or neither")
+    return options
+
+
+def main() -> None:
+    """Train, resume or generate; what goes wrong with files and options is told in one line."""
+    options = parse()
+    try:
+        if options.command == "train":
+            begin(options).train()
+            return
+        kept = kept_options(options.run)
+        tokenizer = wy.data.Tokenizer.load(options.run / "tokenizer.json")
+        if options.command == "resume":
+            trainer = Trainer(kept, read_stories(None if kept["data"] is None else Path(kept["data"])), tokenizer)
+            trainer.resume()
+            trainer.train()
+            return
+        model = wy.nn.GPT2(wy.nn.GPT2Config(**kept["config"]))
+        optimizer = wy.optim.AdamW(model.parameters(), kept["learning_rate"])
+        checkpoints = wy.io.Checkpoints(options.run / "checkpoints")
+        best = checkpoints.best() or checkpoints.latest()
+        if best is None:
+            sys.exit(f"there is no checkpoint in {checkpoints.directory} yet")
+        checkpoints.load(best, model, optimizer)
+        text = tell(
+            model, tokenizer, options.prompt, options.count, temperature=options.temperature, top_k=options.top_k,
+            top_p=options.top_p, seed=options.seed,
+        )  # fmt: skip
+        print(text)
+    except (wy.WyrmError, ValueError) as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""The example of GPT-2 on TinyStories: train, resume bit for bit, generate, and what it says to bad input."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from tests.test_examples import DATA, ROOT, figure, needs_data
+
+pytest.importorskip("tokenizers")
+
+TINY = [
+    "--layers", 1, "--heads", 2, "--width", 16, "--context", 16, "--vocabulary-size", 300, "--batch-size", 8,
+    "--every", 5, "--warmup", 2, "--threads", 1,
+]  # fmt: skip
+
+
+def call(*arguments: object) -> tuple[int, str]:
+    command = [sys.executable, str(ROOT / "examples" / "gpt2_tinystories.py"), *map(str, arguments)]
+    finished = subprocess.run(command, capture_output=True, text=True)
+    return finished.returncode, finished.stdout + finished.stderr
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("text") / "story.txt"
+    file.write_text("Tom had a red ball. He ran to the park with his dog. " * 400, encoding="utf-8")
+    return file
+
+
+def test_a_run_learns_resumes_bit_for_bit_and_tells(story: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    status, text = call("train", "--data", story, "--run", run, "--steps", 10, *TINY)
+    assert status == 0, text
+    assert figure(text, r"step 10: validation loss (\S+)") < figure(text, r"step 5: validation loss (\S+)")
+    assert (run / "losses.png").stat().st_size > 10_000
+    last = run / "checkpoints" / "step-00000010.safetensors"
+    whole = wy.io.load_arrays(last).arrays
+    for file in run.glob("checkpoints/step-00000010.*"):
+        file.unlink()
+    status, text = call("resume", "--run", run)
+    assert status == 0, text
+    again = wy.io.load_arrays(last).arrays
+    assert whole.keys() == again.keys()
+    for name, array in whole.items():
+        np.testing.assert_array_equal(again[name], array, err_msg=name)
+    tell = ["generate", "--run", run, "--prompt", "Tom had", "--count", 20]
+    status, text = call(*tell)
+    assert status == 0 and text.startswith("Tom had")
+    assert call(*tell)[1] == text != call(*tell, "--seed", 1)[1]
+    status, text = call("train", "--data", story, "--run", run, *TINY)
+    assert status == 1 and "holds a run already: go on with resume" in text
+
+
+def test_bad_input_is_told_in_a_line(story: Path, tmp_path: Path) -> None:
+    empty, binary, short = (tmp_path / name for name in ("empty.txt", "binary.txt", "short.txt"))
+    empty.write_text("")
+    binary.write_bytes(b"Once upon\xff\xfe a time " * 100)
+    short.write_text("Once")
+    cases = [
+        (empty, [], "empty"),
+        (binary, [], "UTF-8"),
+        (short, [], "too few"),
+        (tmp_path / "missing.txt", [], "missing.txt"),
+        (story, ["--dropout", 1.0], "dropout is at least 0 and below 1"),
+        (story, ["--heads", 3], "3 heads do not divide the width, 16"),
+    ]
+    for file, options, reason in cases:
+        status, text = call("train", "--data", file, "--run", tmp_path / "run", *TINY, *options)
+        assert status == 1 and "Traceback" not in text, text
+        assert reason in text, text
+    for command in ("resume", "generate"):
+        status, text = call(command, "--run", tmp_path / "nothing")
+        assert status == 1 and "holds no run: begin one with train" in text
+
+
+@needs_data
+def test_the_losses_on_real_stories_fall(tmp_path: Path) -> None:
+    options = ["--layers", 2, "--heads", 4, "--width", 32, "--context", 64, "--vocabulary-size", 1000]
+    options += ["--batch-size", 16, "--steps", 60, "--every", 30, "--warmup", 10]
+    status, text = call("train", "--data", DATA / "tinystories.txt", "--run", tmp_path / "run", *options)
+    assert status == 0, text
+    assert figure(text, r"step 60: validation loss (\S+)") < 6.0 < np.log(1000.0)

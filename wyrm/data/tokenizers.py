@@ -1,0 +1,222 @@
+"""Byte-level tokenizers, trained on a text or GPT-2's own, by the package `tokenizers`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.data.checks import whole_number
+from wyrm.data.files import FilePath, open_data_file
+from wyrm.errors import DataError, DTypeError, IndexOutOfRange
+
+END_OF_TEXT = "<|endoftext|>"
+_BYTES = 256
+
+
+def _package() -> ModuleType:
+    """The package, imported when it is first needed: it is optional."""
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise DataError(
+            f"a tokenizer needs the package 'tokenizers', which cannot be imported ({error}). Install it with "
+            f"pip install 'wyrm-autodiff[examples]', or pip install tokenizers."
+        ) from error
+    module: ModuleType = tokenizers
+    return module
+
+
+class Tokenizer:
+    """Text as token ids and back: a byte-level byte-pair encoding, which takes any text without a loss.
+
+    Made by `Tokenizer.train`, `Tokenizer.gpt2` or `Tokenizer.load`.
+
+    >>> tokenizer = Tokenizer.train("low lower lowest low lower lowest", vocabulary_size=260)
+    >>> tokenizer
+    Tokenizer(260 tokens)
+    >>> ids = tokenizer.encode("lowest<|endoftext|>")
+    >>> tokenizer.decode(ids), int(ids[-1]) == tokenizer.id_of("<|endoftext|>")
+    ('lowest<|endoftext|>', True)
+    """
+
+    __slots__ = ("_inner",)
+
+    def __init__(self, inner: Any) -> None:
+        """Take over a `tokenizers.Tokenizer`; the class methods make one."""
+        self._inner = inner
+
+    @classmethod
+    def train(cls, text: str, vocabulary_size: int, special_tokens: Sequence[str] = (END_OF_TEXT,)) -> Tokenizer:
+        """Learn the byte pairs that are frequent in a text.
+
+        The vocabulary has the special tokens, all 256 bytes, and merged pairs up to `vocabulary_size`; fewer where the
+        text has no more pairs to merge. A special token is one token wherever it stands in a text.
+
+        Raises:
+            DTypeError: `text` is no string, `vocabulary_size` no whole number, or a special token no string.
+            DataError: the text is empty, `vocabulary_size` has no room for the bytes and the special tokens, or the
+                package `tokenizers` is missing.
+
+        >>> Tokenizer.train("banana bandana", vocabulary_size=300).vocabulary_size < 300
+        True
+        """
+        if not isinstance(text, str):
+            raise DTypeError(f"a tokenizer is trained on a string, not {type(text).__name__}.")
+        if isinstance(special_tokens, str) or not all(isinstance(token, str) for token in special_tokens):
+            raise DTypeError(f"special_tokens are a sequence of strings, not {special_tokens!r}.")
+        special = list(dict.fromkeys(special_tokens))
+        size = whole_number("vocabulary_size", vocabulary_size, minimum=_BYTES + len(special))
+        if not text:
+            raise DataError("the text to train a tokenizer on is empty; expected some.")
+        package = _package()
+        inner = _byte_level(package, package.models.BPE())
+        trainer = package.trainers.BpeTrainer(
+            vocab_size=size,
+            special_tokens=special,
+            initial_alphabet=package.pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        # By line, and with its end: the trainer keeps what it is given as a whole in memory several times.
+        inner.train_from_iterator(text.splitlines(keepends=True), trainer)
+        return cls(inner)
+
+    @classmethod
+    def gpt2(cls, vocabulary: FilePath, merges: FilePath) -> Tokenizer:
+        """GPT-2's own tokenizer, of the files `vocab.json` and `merges.txt`: 50,257 tokens.
+
+        Raises:
+            DataError: a file is missing, cannot be read or is of another kind, or the package `tokenizers` is missing.
+
+        >>> Tokenizer.gpt2("missing.json", "missing.txt")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        wyrm.errors.DataError: no such file: 'missing.json'. ...
+        """
+        for path in (vocabulary, merges):
+            with open_data_file(path):  # the package's own words for a file that is missing do not name it
+                pass
+        package = _package()
+        try:
+            model = package.models.BPE.from_file(os.fspath(vocabulary), os.fspath(merges))
+        except Exception as error:  # that is what the package raises
+            raise DataError(
+                f"{os.fspath(vocabulary)!r} and {os.fspath(merges)!r} are no vocabulary and merges of GPT-2's kind: "
+                f"{error}"
+            ) from error
+        inner = _byte_level(package, model)
+        inner.add_special_tokens([END_OF_TEXT])
+        return cls(inner)
+
+    @classmethod
+    def load(cls, path: FilePath) -> Tokenizer:
+        """The tokenizer of a JSON file that `save` wrote, or another program that uses the package `tokenizers`.
+
+        Raises:
+            DataError: the file is missing, cannot be read, or holds no tokenizer, or the package is missing.
+
+        >>> Tokenizer.load("missing.json")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        wyrm.errors.DataError: no such file: 'missing.json'. ...
+        """
+        with open_data_file(path) as file:
+            content = file.read()
+        package = _package()
+        try:
+            return cls(package.Tokenizer.from_buffer(content))
+        except Exception as error:  # that is what the package raises
+            raise DataError(f"{os.fspath(path)!r} holds no tokenizer: {error}") from error
+
+    def save(self, path: FilePath) -> None:
+        """Write everything to one JSON file, in a single step.
+
+        Raises:
+            DataError: the file cannot be written; one that was there is as it was.
+
+        >>> import tempfile
+        >>> tokenizer = Tokenizer.train("once upon a time", vocabulary_size=260)
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     tokenizer.save(f"{directory}/tokenizer.json")
+        ...     Tokenizer.load(f"{directory}/tokenizer.json")
+        Tokenizer(260 tokens)
+        """
+        target = Path(path)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            try:
+                temporary.write_text(self._inner.to_str(), encoding="utf-8")
+                temporary.replace(target)
+            finally:
+                temporary.unlink(missing_ok=True)
+        except OSError as error:
+            raise DataError(f"cannot write {os.fspath(path)!r}: {error.strerror or error}") from error
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many tokens there are, the special ones too."""
+        return int(self._inner.get_vocab_size())
+
+    def id_of(self, token: str) -> int:
+        """The id of a token, such as a special one.
+
+        Raises:
+            DataError: there is no such token.
+
+        >>> Tokenizer.train("once upon a time", vocabulary_size=260).id_of("<|endoftext|>")
+        0
+        """
+        found = self._inner.token_to_id(token)
+        if found is None:
+            raise DataError(f"no token {token!r} among the {self.vocabulary_size} of this tokenizer.")
+        return int(found)
+
+    def encode(self, text: str) -> NDArray[np.int64]:
+        """The ids of a text, (tokens,).
+
+        Raises:
+            DTypeError: `text` is no string.
+
+        >>> Tokenizer.train("aaaa", vocabulary_size=257).encode("").shape
+        (0,)
+        """
+        if not isinstance(text, str):
+            raise DTypeError(f"a tokenizer encodes a string, not {type(text).__name__}.")
+        return np.array(self._inner.encode(text).ids, np.int64)
+
+    def decode(self, ids: Sequence[int] | NDArray[np.integer[Any]]) -> str:
+        """The text of ids, special tokens included; bytes that are no UTF-8 become U+FFFD.
+
+        Raises:
+            DTypeError: the ids are no integers in one axis.
+            IndexOutOfRange: an id is not in the vocabulary; names the first such position and the id.
+
+        >>> tokenizer = Tokenizer.train("once upon a time", vocabulary_size=260)
+        >>> tokenizer.decode(tokenizer.encode("anything else: ø"))
+        'anything else: ø'
+        """
+        given = np.asarray(ids)
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            raise DTypeError(f"a tokenizer decodes integers in one axis, not {given.dtype} of shape {given.shape}.")
+        outside = (given < 0) | (given >= self.vocabulary_size)
+        if outside.any():
+            position = int(outside.argmax())
+            raise IndexOutOfRange(
+                f"the token at position {position:,} has the id {int(given[position])}; "
+                f"expected 0 to {self.vocabulary_size - 1}."
+            )
+        return str(self._inner.decode(given.tolist(), skip_special_tokens=False))
+
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.vocabulary_size} tokens)"
+
+
+def _byte_level(package: ModuleType, model: Any) -> Any:
+    """A tokenizer of GPT-2's kind: no space put before the text, and bytes for whatever it holds."""
+    inner = package.Tokenizer(model)
+    inner.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = package.decoders.ByteLevel()
+    return inner

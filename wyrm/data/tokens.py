@@ -1,0 +1,171 @@
+"""Token ids in blocks of context, each with the tokens that come next, to train language models on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.data.checks import fraction, whole_number
+from wyrm.errors import DataError, DTypeError, IndexOutOfRange, ShapeError
+
+
+class TokenBlocks:
+    """Blocks of `context` tokens after one another, and for every token the one that follows it.
+
+    `tokens` are integers of shape (tokens,), of any integer type, and may lie in a memory map: they are not copied.
+    Block `i` has the inputs `tokens[i * context : (i + 1) * context]` and the targets one place further, so there are
+    `(len(tokens) - 1) // context` blocks; tokens after the last whole one are left out. With a `vocabulary_size`, ids
+    are checked to be from 0 to `vocabulary_size - 1`.
+
+    Raises:
+        DTypeError: the tokens are no integers, or an option is no whole number.
+        ShapeError: the tokens have more than one axis, or none.
+        DataError: there are too few tokens for one block, `context + 1`, or an option is below 1, `seed` below 0.
+        IndexOutOfRange: an id is negative, or beyond the vocabulary; names the first such position and the id.
+
+    >>> blocks = TokenBlocks(np.arange(10), context=4)
+    >>> len(blocks)
+    2
+    >>> blocks.inputs.tolist(), blocks.targets.tolist()
+    ([[0, 1, 2, 3], [4, 5, 6, 7]], [[1, 2, 3, 4], [5, 6, 7, 8]])
+    """
+
+    __slots__ = ("_inputs", "_targets", "_tokens", "context", "seed", "vocabulary_size")
+
+    def __init__(
+        self, tokens: NDArray[np.integer[Any]], context: int, *, vocabulary_size: int | None = None, seed: int = 0
+    ) -> None:
+        self.context = whole_number("context", context, minimum=1)
+        self.seed = whole_number("seed", seed, minimum=0)
+        self.vocabulary_size = (
+            None if vocabulary_size is None else whole_number("vocabulary_size", vocabulary_size, minimum=1)
+        )
+        self._tokens = _checked(tokens, self.context, self.vocabulary_size)
+        count = (len(self._tokens) - 1) // self.context
+        whole = count * self.context
+        self._inputs = self._tokens[:whole].reshape(count, self.context)
+        self._targets = self._tokens[1 : whole + 1].reshape(count, self.context)
+
+    @property
+    def inputs(self) -> NDArray[np.integer[Any]]:
+        """The tokens of all blocks, (blocks, context): a view."""
+        return self._inputs
+
+    @property
+    def targets(self) -> NDArray[np.integer[Any]]:
+        """The tokens that follow those of `inputs`, (blocks, context): a view."""
+        return self._targets
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    def __repr__(self) -> str:
+        count = len(self)
+        return f"TokenBlocks({count} {'block' if count == 1 else 'blocks'} of {self.context} tokens)"
+
+    def order(self, epoch: int) -> NDArray[np.int64]:
+        """The numbers of the blocks in the order of an epoch, from 0, which depends on `seed` and `epoch` alone.
+
+        >>> sorted(TokenBlocks(np.arange(10), context=2).order(epoch=3).tolist())
+        [0, 1, 2, 3]
+        """
+        generator = np.random.default_rng([self.seed, whole_number("epoch", epoch, minimum=0)])
+        return generator.permutation(len(self))
+
+    def batches(
+        self, batch_size: int, epoch: int = 0, *, start: int = 0, shuffle: bool = True, drop_last: bool = True
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """The inputs and targets of an epoch in batches, each (batch_size, context), from batch number `start` on.
+
+        With `shuffle` in the order of the epoch, else in that of the tokens. A last batch with fewer blocks is left
+        out unless `drop_last` is False. To go on within an epoch, `start` is the number of batches that are done.
+
+        Raises:
+            DTypeError: `batch_size`, `epoch` or `start` is no whole number.
+            DataError: `batch_size` is below 1, the others below 0, or an epoch has no batch at all, or fewer than
+                `start`.
+
+        >>> blocks = TokenBlocks(np.arange(10), context=2)
+        >>> [inputs.tolist() for inputs, targets in blocks.batches(2, start=1, shuffle=False)]
+        [[[4, 5], [6, 7]]]
+        """
+        size = whole_number("batch_size", batch_size, minimum=1)
+        first = whole_number("start", start, minimum=0)
+        whole, rest = divmod(len(self), size)
+        count = whole + (1 if rest and not drop_last else 0)
+        if count == 0:
+            raise DataError(
+                f"batch_size={size} with drop_last=True leaves no batch of {len(self)} blocks. "
+                f"Use a batch_size of at most {len(self)}, or drop_last=False."
+            )
+        if first > count:
+            raise DataError(f"start is {first}, and an epoch has {count} batches; expected 0 to {count}.")
+        order = self.order(epoch) if shuffle else np.arange(len(self))
+        # A generator of its own, so that mistakes are found when batches are asked for, not at the first one.
+        return self._batches(order, size, range(first, count))
+
+    def _batches(
+        self, order: NDArray[np.int64], size: int, numbers: range
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        for number in numbers:
+            rows = order[number * size : (number + 1) * size]
+            yield self._inputs[rows].astype(np.int64), self._targets[rows].astype(np.int64)
+
+    def split(self, validation_fraction: float = 0.1) -> tuple[TokenBlocks, TokenBlocks]:
+        """The first blocks to train on and the last to validate with: no target is in both.
+
+        The second part has the whole number of blocks nearest to `validation_fraction`, above 0 and below 1, of all.
+        They are the end of the text, not chosen at random, for neighbouring blocks are of one story.
+
+        Raises:
+            DTypeError: `validation_fraction` is no number.
+            DataError: it is out of its range, or leaves one part without a block.
+
+        >>> training, validation = TokenBlocks(np.arange(101), context=10).split(0.2)
+        >>> len(training), len(validation), validation.inputs[0, 0]
+        (8, 2, np.int64(80))
+        """
+        share = fraction("validation_fraction", validation_fraction)
+        count = len(self)
+        validation = round(share * count)
+        if not 0 < validation < count:
+            side = "validation" if validation == 0 else "training"
+            raise DataError(
+                f"validation_fraction={share} of {count} blocks leaves none for the {side} part; "
+                f"use a fraction nearer to 0.5, more tokens, or a shorter context."
+            )
+        place = (count - validation) * self.context
+        first, second = self._tokens[: place + 1], self._tokens[place : count * self.context + 1]
+        return self._like(first), self._like(second)
+
+    def _like(self, tokens: NDArray[np.integer[Any]]) -> TokenBlocks:
+        return TokenBlocks(tokens, self.context, vocabulary_size=self.vocabulary_size, seed=self.seed)
+
+
+def _checked(tokens: object, context: int, vocabulary_size: int | None) -> NDArray[np.integer[Any]]:
+    given = np.asarray(tokens)
+    if given.dtype.kind not in "iu" and given.size:
+        raise DTypeError(f"tokens have dtype {given.dtype}; expected integers, the ids that a tokenizer gives.")
+    if given.ndim != 1:
+        raise ShapeError(f"tokens have shape {given.shape}; expected one axis, as np.concatenate makes of several.")
+    if len(given) <= context:
+        raise DataError(
+            f"{len(given)} tokens are too few for one block of context {context}, which takes {context + 1}: "
+            f"the context, and the token after it. Give more text or a shorter context."
+        )
+    low, high = int(given.min()), int(given.max())
+    if low < 0 or (vocabulary_size is not None and high >= vocabulary_size):
+        # Compared as Python's integers above, for the size of a vocabulary may be beyond the tokens' type.
+        outside = given < 0
+        if vocabulary_size is not None and high >= vocabulary_size:
+            outside |= given >= vocabulary_size
+        position = int(outside.argmax())
+        allowed = "at least 0" if vocabulary_size is None else f"0 to {vocabulary_size - 1}"
+        raise IndexOutOfRange(
+            f"the token at position {position:,} has the id {int(given[position])}; expected {allowed}. "
+            f"Were the tokens made by another tokenizer than the vocabulary is of?"
+        )
+    return given

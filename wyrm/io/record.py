@@ -1,0 +1,116 @@
+"""What a training checkpoint says of itself: a line of JSON in its file, with a digest of all the file holds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.errors import CheckpointError, DTypeError, NotFinite
+from wyrm.io.arrays import opened
+from wyrm.io.files import FilePath
+
+# The name of the record among the text of the file, and the version of what it holds.
+KEY = "wyrm_training"
+_VERSION = 1
+# More than any state needs, and less than the reader of JSON can take.
+_DEEPEST = 100
+
+
+class Record(NamedTuple):
+    """What stands beside the arrays: the step, the score, what the optimizer is, and the state that was given."""
+
+    step: int
+    score: float | None
+    optimizer: str
+    parameters: list[str]  # the names of those that the optimizer moves, in its order
+    state: dict[str, Any]
+
+    def text(self, arrays: Mapping[str, NDArray[Any]]) -> str:
+        """One line of JSON, with a digest of itself and the arrays."""
+        content = {"version": _VERSION, **self._asdict()}
+        return json.dumps(content | {"digest": _digest(content, sorted(arrays.items()))})
+
+
+def _digest(content: Mapping[str, Any], arrays: Iterable[tuple[str, NDArray[Any]]]) -> str:
+    """SHA-256 of a record without its digest and of the arrays, which come in the order of their names."""
+    digest = hashlib.sha256(json.dumps(content).encode())
+    for name, array in arrays:
+        digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def parsed(path: FilePath, metadata: Mapping[str, str], arrays: Iterable[tuple[str, NDArray[Any]]]) -> Record:
+    """The record in the text of a file whose arrays, in the order of their names, are these.
+
+    Raises `CheckpointError` where there is none, it has another version, or the digest is that of other contents.
+    """
+    file = os.fspath(path)
+    if KEY not in metadata:
+        raise CheckpointError(f"{file!r} is no training checkpoint, which Checkpoints.save writes")
+    try:
+        content = json.loads(metadata[KEY])
+        version, digest = content["version"], content.pop("digest")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{file!r} is corrupt: its record cannot be read ({error})") from error
+    if version != _VERSION:
+        raise CheckpointError(f"{file!r} has version {version!r} of the format; this library reads {_VERSION}")
+    if digest != _digest(content, arrays):
+        raise CheckpointError(f"{file!r} is corrupt: its contents have changed since it was written")
+    del content["version"]
+    return Record(**content)
+
+
+def examined(path: FilePath) -> Record:
+    """The record of a file that is whole; `CheckpointError` for any other. One array at a time is in memory."""
+    with opened(path) as file:
+        metadata = dict(file.metadata() or {})
+        # Read to the end here, so that an error of the record's own is not taken for one of the format.
+        arrays = ((name, file.get_tensor(name)) for name in sorted(file.keys()))
+        outcome = _outcome(path, metadata, arrays)
+    if isinstance(outcome, CheckpointError):
+        raise outcome
+    return outcome
+
+
+def _outcome(
+    path: FilePath, metadata: Mapping[str, str], arrays: Iterable[tuple[str, NDArray[Any]]]
+) -> Record | CheckpointError:
+    try:
+        return parsed(path, metadata, arrays)
+    except CheckpointError as error:
+        return error
+
+
+def checked_state(state: object) -> dict[str, Any]:
+    """The state, which JSON gives back as it is; `DTypeError` or `NotFinite` names the place of what it does not."""
+    if not isinstance(state, dict):
+        raise DTypeError(f"the state of a checkpoint is a dict, not {state!r}")
+    waiting: list[tuple[str, Any, int]] = [("state", state, 0)]
+    while waiting:
+        place, value, depth = waiting.pop()
+        if depth > _DEEPEST:
+            raise DTypeError(f"the state of a checkpoint is nested more than {_DEEPEST} deep, or holds itself")
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                if not isinstance(key, str):
+                    raise DTypeError(f"{place} has the key {key!r}; keys of JSON are text")
+                waiting.append((f"{place}[{key!r}]", inner, depth + 1))
+        elif isinstance(value, list):
+            waiting += [(f"{place}[{position}]", inner, depth + 1) for position, inner in enumerate(value)]
+        elif isinstance(value, float):
+            if not math.isfinite(value):
+                raise NotFinite(f"{place} is {value}; JSON has finite numbers only")
+        elif value is not None and not isinstance(value, bool | int | str):
+            raise DTypeError(
+                f"{place} is {value!r}, a {type(value).__name__}; JSON has None, bool, int, float, str, list and dict. "
+                f"Convert it, for example with int(...) or .tolist()"
+            )
+    return state

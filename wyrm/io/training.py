@@ -1,0 +1,326 @@
+"""Checkpoints of a training: weights, optimizer and state in one file, of which the last and the best are kept."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.errors import CheckpointError, DTypeError, NotFinite
+from wyrm.io.arrays import load_arrays, write_arrays
+from wyrm.io.checkpoint import Parameters, by_name, differences
+from wyrm.io.files import FilePath, flush, remove_leftovers, replacing
+from wyrm.io.record import KEY, Record, checked_state, examined, parsed
+from wyrm.node.leaves import Parameter
+from wyrm.optim.optimizer import Optimizer
+
+_NAME = re.compile(r"step-(\d{8,})\.safetensors")
+_WEIGHTS, _OPTIMIZER = "weights/", "optimizer/"
+# What tells one file from another at the same path without reading it.
+_Signature = tuple[int, int, int]
+
+
+class Checkpoints:
+    """The checkpoints of one training in a directory, which is made where it is missing.
+
+    Each is a safetensors file, `step-00001000.safetensors`, that holds the weights, the optimizer's state and, as JSON
+    among its text, the rest. It appears in a single step, whole and on the disk. The same JSON stands beside it in
+    `step-00001000.json`, to be read by people: nothing is loaded from there, and after a process was killed it may be
+    missing, but never be that of other contents. A file is read again to its last byte, and compared with the digest it
+    carries, before it counts.
+
+    After each save, the `keep_last` (1 or more) checkpoints of the highest steps stay, with `keep_best` also the one
+    of the best score, the lowest unless `higher_is_better`; the others are removed. Files that are damaged, or not of
+    this class, are left alone. One training at a time writes to a directory; any number may read. Gradients are not
+    saved: save between steps.
+
+    Raises `ValueError` for `keep_last` below 1, `DTypeError` where it is no whole number.
+
+    >>> import tempfile
+    >>> model = wy.nn.Linear(2, 3)
+    >>> optimizer = wy.optim.Adam(model.parameters())
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     checkpoints = Checkpoints(directory, keep_last=1)
+    ...     for step, loss in [(100, 0.5), (200, 0.3), (300, 0.4)]:
+    ...         path = checkpoints.save(step, model, optimizer, {"epoch": step // 100}, score=loss)
+    ...     latest, best = checkpoints.latest(), checkpoints.best()
+    ...     state = checkpoints.load(latest, model, optimizer)
+    >>> latest.name, best.name, state
+    ('step-00000300.safetensors', 'step-00000200.safetensors', {'epoch': 3})
+    """
+
+    def __init__(
+        self, directory: FilePath, keep_last: int = 3, keep_best: bool = True, *, higher_is_better: bool = False
+    ) -> None:
+        self.directory = Path(directory)
+        self.keep_last = _whole_number("keep_last", keep_last, 1)
+        self.keep_best = keep_best
+        self.higher_is_better = higher_is_better
+        # What was found in files, so that none is read twice.
+        self._known: dict[Path, tuple[_Signature, Record | CheckpointError]] = {}
+
+    def save(
+        self,
+        step: int,
+        parameters: Parameters,
+        optimizer: Optimizer,
+        state: dict[str, Any],
+        score: float | None = None,
+    ) -> Path:
+        """Write a checkpoint of a step, 0 or more, and give the path of its safetensors file.
+
+        `parameters` are a module, or a mapping of names to parameters. `state` is what else it takes to go on, as
+        values of JSON: the epoch, the position in the data, what `program.state_dict()` gives, for random nodes of
+        `forward()` the next step `int(wy.random.STEP.value) + 1`, the configuration. A checkpoint of the same step is
+        replaced. Older ones are removed after the new one stands, as the class describes.
+
+        Raises:
+            CheckpointError: the file cannot be written, as on a full disk; then the checkpoints are as they were, and
+                no temporary file is left. Or the optimizer moves a parameter that is not among the parameters, or the
+                directory has a checkpoint of a later step, which would stay the latest one.
+            NotFinite: a parameter, the optimizer's state, a number of the state or the score is not finite.
+            DTypeError: the step is no whole number, or the state holds what JSON has not, such as tuples and arrays.
+            ValueError: the step is below 0.
+
+        >>> import tempfile
+        >>> x = wy.Parameter([1.0, 2.0])
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     path = Checkpoints(directory).save(7, {"x": x}, wy.optim.SGD([x], 0.1), {"epoch": 0})
+        ...     sorted(wy.io.load_arrays(path).arrays)
+        ['optimizer/counts', 'optimizer/steps', 'weights/x']
+        """
+        number = _whole_number("step", step, 0)
+        named = by_name(parameters)
+        record = Record(number, _score(score), type(optimizer).__name__, _moved(optimizer, named), checked_state(state))
+        arrays = {f"{_WEIGHTS}{name}": np.array(parameter.value) for name, parameter in named.items()}
+        arrays |= {f"{_OPTIMIZER}{name}": array for name, array in optimizer.state_dict().items()}
+        for name, array in arrays.items():
+            if not np.isfinite(array).all():
+                raise NotFinite(f"saving step {number}: {name} holds a NaN or an infinity, so nothing was written")
+        path = self.directory / f"step-{number:08d}.safetensors"
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._refuse_later(number)
+            remove_leftovers(self.directory)
+            _write(path, arrays, record)
+        except OSError as error:
+            raise self._unwritten(number, f"cannot write {os.fspath(path)!r}: {error.strerror or error}") from error
+        except CheckpointError as error:
+            raise self._unwritten(number, str(error)) from error
+        self._known[path] = _signature(path), record
+        self._rotate()
+        return path
+
+    def _unwritten(self, step: int, reason: str) -> CheckpointError:
+        full = any(os.strerror(code) in reason for code in (errno.ENOSPC, errno.EDQUOT))
+        return CheckpointError(
+            f"no checkpoint of step {step} was written: {reason}. The earlier ones in {os.fspath(self.directory)!r} "
+            f"are as they were{'; the disk is full, so make room or lower keep_last' if full else ''}"
+        )
+
+    def _refuse_later(self, step: int) -> None:
+        for path in self._paths():
+            if _step(path) <= step:
+                return
+            if isinstance(self._record(path), Record):
+                raise CheckpointError(
+                    f"{os.fspath(path)!r} is of a later step and would stay the latest; "
+                    f"load it and go on from there, remove it, or give another directory"
+                )
+
+    def latest(self) -> Path | None:
+        """The checkpoint of the highest step, None where there is none.
+
+        A damaged file is skipped, with a `RuntimeWarning` that names it and says what is wrong.
+
+        >>> Checkpoints("missing").latest() is None
+        True
+        """
+        for path in self._paths():
+            if self._is_whole(path):
+                return path
+        return None
+
+    def best(self) -> Path | None:
+        """The checkpoint of the best score, the earliest of several; None where none has a score.
+
+        A damaged file is skipped, with a `RuntimeWarning` that names it and says what is wrong.
+
+        >>> Checkpoints("missing").best() is None
+        True
+        """
+        return self._best(list(filter(self._is_whole, self._paths())))
+
+    def load(self, path: FilePath, parameters: Parameters, optimizer: Optimizer) -> dict[str, Any]:
+        """Set the parameters and the optimizer's state and steps, bit for bit, and give the state that was saved.
+
+        The options of the optimizer, such as its learning rate, stay its own. Everything is checked before anything
+        changes.
+
+        Raises:
+            CheckpointError: there is no such file, it is truncated, corrupt or of another origin, or made for other
+                parameters or another optimizer; the message names the file and lists what differs.
+            DTypeError: the mapping holds something else than parameters.
+
+        >>> x = wy.Parameter([1.0, 2.0])
+        >>> Checkpoints(".").load("missing.safetensors", {"x": x}, wy.optim.SGD([x], 0.1))
+        Traceback (most recent call last):
+        ...
+        wyrm.errors.CheckpointError: no such file: 'missing.safetensors'
+        """
+        file = os.fspath(path)
+        named = by_name(parameters)
+        arrays, metadata = load_arrays(path)
+        record = parsed(path, metadata, sorted(arrays.items()))
+        weights, slots = _part(arrays, _WEIGHTS), _part(arrays, _OPTIMIZER)
+        if problems := differences(named, weights):
+            what = f"{file!r} was made for other parameters than those of {type(parameters).__name__}:"
+            raise CheckpointError("\n".join([what, *problems]))
+        if record.optimizer != type(optimizer).__name__:
+            raise CheckpointError(f"{file!r} was made for {record.optimizer}, not for {type(optimizer).__name__}")
+        moved = _moved(optimizer, named)
+        if record.parameters != moved:
+            raise CheckpointError(
+                f"{file!r} was made for an optimizer of other parameters, or in another order: "
+                f"{', '.join(record.parameters)} in the file, {', '.join(moved)} here"
+            )
+        try:
+            optimizer.load_state_dict(slots)
+        except CheckpointError as error:
+            raise CheckpointError(f"{file!r} was made for another optimizer: {error}") from error
+        for name, parameter in named.items():
+            parameter.set(weights[name])
+        return record.state
+
+    # --- the files ------------------------------------------------------------------------------------------------
+
+    def _paths(self) -> list[Path]:
+        """The files that have the name of a checkpoint, those of the highest steps first."""
+        try:
+            found = [path for path in self.directory.iterdir() if _NAME.fullmatch(path.name)]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise CheckpointError(f"cannot read {os.fspath(self.directory)!r}: {error.strerror or error}") from error
+        return sorted(found, key=_step, reverse=True)
+
+    def _record(self, path: Path) -> Record | CheckpointError | None:
+        """What the file says of itself, or what is wrong with it; None where it has just been removed."""
+        try:
+            signature = _signature(path)
+        except FileNotFoundError:
+            return None
+        known = self._known.get(path)
+        if known is not None and known[0] == signature:
+            return known[1]
+        record: Record | CheckpointError
+        try:
+            record = examined(path)
+            if record.step != _step(path):
+                record = CheckpointError(f"{os.fspath(path)!r} was renamed: it is of step {record.step}")
+        except CheckpointError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return None
+            record = error
+        self._known[path] = signature, record
+        return record
+
+    def _is_whole(self, path: Path) -> bool:
+        """Whether the file is a whole checkpoint; a warning says why not, on behalf of the caller's caller."""
+        record = self._record(path)
+        if isinstance(record, CheckpointError):
+            warnings.warn(f"a damaged checkpoint is skipped: {record}", RuntimeWarning, stacklevel=3)
+        return isinstance(record, Record)
+
+    def _best(self, paths: list[Path]) -> Path | None:
+        scored = [
+            (-record.score if self.higher_is_better else record.score, record.step, path)
+            for path in paths
+            if isinstance(record := self._record(path), Record) and record.score is not None
+        ]
+        return min(scored)[2] if scored else None
+
+    def _rotate(self) -> None:
+        """Remove the whole checkpoints that are neither among the last nor the best."""
+        whole = [path for path in self._paths() if isinstance(self._record(path), Record)]
+        best = self._best(whole) if self.keep_best else None
+        for path in whole[self.keep_last :]:
+            if path != best:
+                try:
+                    # In this order, so that no description is left without its file.
+                    path.with_suffix(".json").unlink(missing_ok=True)
+                    path.unlink(missing_ok=True)
+                except OSError as error:
+                    warnings.warn(
+                        f"cannot remove the old checkpoint {os.fspath(path)!r}: {error.strerror or error}",
+                        RuntimeWarning,
+                        stacklevel=3,
+                    )
+                self._known.pop(path, None)
+
+
+def _write(path: Path, arrays: Mapping[str, NDArray[Any]], record: Record) -> None:
+    """Both files, of which the description never tells of other contents than those beside it."""
+    text = record.text(arrays)
+    beside = path.with_suffix(".json")
+    with replacing(beside) as description:
+        description.write_text(json.dumps(json.loads(text), indent=2) + "\n", encoding="utf-8")
+        flush(description)
+        with replacing(path) as temporary:
+            write_arrays(temporary, os.fspath(path), arrays, {KEY: text})
+            flush(temporary)
+            # All is on the disk, so that little can fail from here on. An older description goes first: whenever the
+            # process ends, there is one that is true, or none.
+            beside.unlink(missing_ok=True)
+
+
+def _signature(path: Path) -> _Signature:
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _step(path: Path) -> int:
+    found = _NAME.fullmatch(path.name)
+    assert found is not None
+    return int(found[1])
+
+
+def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _moved(optimizer: Optimizer, named: Mapping[str, Parameter[Any]]) -> list[str]:
+    """The names of the optimizer's parameters in its order."""
+    names = {id(parameter): name for name, parameter in named.items()}
+    for parameter in optimizer.parameters:
+        if id(parameter) not in names:
+            raise CheckpointError(
+                f"{type(optimizer).__name__} moves {parameter!r}, which is not among the parameters of the checkpoint"
+            )
+    return [names[id(parameter)] for parameter in optimizer.parameters]
+
+
+def _score(score: object) -> float | None:
+    if score is None:
+        return None
+    if isinstance(score, bool) or not isinstance(score, int | float | np.integer | np.floating):
+        raise DTypeError(f"score is a number or None, not {score!r}")
+    if not np.isfinite(score):
+        raise NotFinite(f"score is {score}, so nothing was written; a score is finite")
+    return float(score)
+
+
+def _whole_number(name: str, value: object, minimum: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise DTypeError(f"{name} is a whole number, not {value!r}")
+    if value < minimum:
+        raise ValueError(f"{name} is at least {minimum}, not {value}")
+    return int(value)
