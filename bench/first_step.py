@@ -26,6 +26,14 @@ _PROGRAMS = {
     "bpr": _PROGRAM.format(
         step="from bench.models import Recommender\nRecommender(943, 1682, 16).epoch(np.arange(10), np.arange(10))"
     ),
+    "gpt2, 124M": _PROGRAM.format(step="from bench.gpt2 import SIZES, wyrm_step\nwyrm_step(SIZES['124M'], 0.0)()"),
+}
+_LAYERS = {
+    layers: _PROGRAM.format(
+        step="from dataclasses import replace\nfrom bench.gpt2 import SIZES, wyrm_step\n"
+        f"wyrm_step(replace(SIZES['default'], layers={layers}, batch=2), 0.0, threads=1)()"
+    )
+    for layers in (6, 24)
 }
 
 
@@ -48,10 +56,19 @@ def _warm(code: str) -> Callable[[], Measurement]:
 
 
 def cases() -> list[Case]:
-    """Two programs, twice each."""
-    kinds = {"empty": (_empty, "at most 8 s"), "warm": (_warm, "at most 1.5 s")}
-    return [
-        Case("first_step", f"{name}, {kind} cache", {"wyrm": partial(prepare, code)}, goal, rounds=3)
+    """Three programs, twice each, and one of them with four times the layers."""
+    kinds: dict[str, tuple[Callable[[str], Callable[[], Measurement]], str, str]] = {
+        "empty": (_empty, "at most 8 s", "at most 20 s"), "warm": (_warm, "at most 1.5 s", "at most 3 s")
+    }  # fmt: skip
+    found = [
+        Case(
+            "first_step", f"{name}, {kind} cache", {"wyrm": partial(prepare, code)},
+            large if name.startswith("gpt2") else small, rounds=3,
+        )
         for name, code in _PROGRAMS.items()
-        for kind, (prepare, goal) in kinds.items()
-    ]
+        for kind, (prepare, small, large) in kinds.items()
+    ]  # fmt: skip
+    layers = {
+        "wyrm" if count == 6 else f"wyrm, {count} layers": partial(_empty, code) for count, code in _LAYERS.items()
+    }
+    return [*found, Case("first_step", "gpt2, 6 layers, empty cache", layers, "24 layers at most 1.3x", rounds=3)]

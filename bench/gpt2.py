@@ -1,4 +1,4 @@
-"""A step of GPT-2, forward, backward and AdamW, beside PyTorch and JAX on the same threads, each in its own process."""
+"""GPT-2: a step, forward, backward and AdamW, and generation, beside PyTorch and JAX, each in its own process."""
 
 from __future__ import annotations
 
@@ -216,6 +216,61 @@ def jax_step(size: Size, dropout: float) -> Callable[[], object]:
     return once
 
 
+GENERATED = 128  # tokens
+
+
+def wyrm_generation(size: Size) -> Callable[[], object]:
+    """Token by token, each drawn from the softmax."""
+    import wyrm as wy
+    from wyrm.nn.choosing import choose
+    from wyrm.nn.generation import Reader
+
+    wy.nn.seed(0)
+    config = wy.nn.GPT2Config(
+        vocabulary=size.vocabulary, context=size.context, layers=size.layers, heads=size.heads, width=size.width
+    )
+    reader, random = Reader(wy.nn.GPT2(config)), np.random.default_rng(0)
+
+    def tell() -> object:
+        reader.forget()
+        token = np.zeros(1, np.int64)
+        for _ in range(GENERATED):
+            token = choose(reader.read(token), random)
+        return token
+
+    return tell
+
+
+def torch_generation(size: Size) -> Callable[[], object]:
+    """The same model with tensors for keys and values that are filled in place."""
+    import torch
+
+    torch.set_num_threads(THREADS)
+    torch.manual_seed(0)
+    model = _torch_model(torch, size, 0.0).eval()
+    features = size.width // size.heads
+    caches = [torch.zeros(2, 1, size.heads, size.context, features) for _ in range(size.layers)]
+    attend = torch.nn.functional.scaled_dot_product_attention
+
+    def tell() -> object:
+        token = torch.zeros(1, dtype=torch.int64)
+        with torch.inference_mode():
+            for place in range(GENERATED):
+                x = model.tokens(token) + model.positions.weight[place]
+                for block, cache in zip(model.blocks, caches, strict=True):
+                    packed = block.packed(block.first(x)).view(1, 3, size.heads, 1, features)
+                    cache[:, :, :, place] = packed[0, 1:, :, 0][:, None]
+                    found = attend(packed[:, 0], cache[0, :, :, : place + 1], cache[1, :, :, : place + 1])
+                    x = x + block.mixed(found.reshape(1, size.width))
+                    inner = torch.nn.functional.gelu(block.inner(block.second(x)), approximate="tanh")
+                    x = x + block.outer(inner)
+                shares = torch.softmax(model.norm(x) @ model.tokens.weight.T, -1)
+                token = torch.multinomial(shares, 1)[:, 0]
+        return token
+
+    return tell
+
+
 def _worker(call: str) -> Any:
     return in_worker(f"from bench.gpt2 import *; from bench.workers import serve; serve(lambda: {call})")
 
@@ -237,4 +292,9 @@ def cases() -> list[Case]:
             contenders["torch.compile"] = _worker(f"torch_step({arguments}, True)")
             contenders["jax"] = _worker(f"jax_step({arguments})")
         found.append(Case("gpt2", f"step, {name}, dropout {dropout}", contenders, goal, rounds=5))
+    contenders = {
+        "wyrm": _worker("wyrm_generation(SIZES['default'])"),
+        "torch eager": _worker("torch_generation(SIZES['default'])"),
+    }
+    found.append(Case("gpt2", f"{GENERATED} tokens, default, batch 1", contenders, "torch eager at least 3x"))
     return found
