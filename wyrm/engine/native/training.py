@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -17,15 +17,15 @@ from wyrm.engine.native.averaging import Averager
 from wyrm.engine.native.binding import Binding
 from wyrm.engine.native.feeding import as_column
 from wyrm.engine.native.ordering import compiled
-from wyrm.engine.native.partition import Division, Part, divide, key_columns
+from wyrm.engine.native.partition import Division, divide, key_columns
+from wyrm.engine.native.passes import Pass, Share, check_batches, check_options
 from wyrm.engine.native.pool import Pool
 from wyrm.engine.native.runner import Graph, Runner
 from wyrm.engine.native.snapshot import Snapshot
 from wyrm.engine.reference import accumulate
-from wyrm.errors import Diverged, ShapeError
-from wyrm.node.base import BaseNode, label
+from wyrm.errors import Diverged
+from wyrm.node.base import BaseNode
 from wyrm.node.storage import bound_array, stored, tick
-from wyrm.types.dims import axis_size
 
 Leaf = BaseNode[Any, Any]
 Mode = Literal["hogwild", "synchronized"]
@@ -36,45 +36,6 @@ _COPY_RARELY = 40.0
 _FIRST_CHUNK = 16
 # How large a data set may be for its division among threads to be kept for the next pass.
 _REMEMBERED_ROWS = 2**21
-
-
-def _check(batch_size: int, threads: int, mode: str) -> None:
-    for name, value in (("batch_size", batch_size), ("threads", threads)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise TypeError(f"{name} is a whole number, not {value!r}")
-        if value < 1:
-            raise ValueError(f"{name} is at least 1, not {value}")
-    if mode not in ("hogwild", "synchronized"):
-        raise ValueError(f"mode is 'hogwild' or 'synchronized', not {mode!r}")
-
-
-@dataclass(frozen=True)
-class _Share:
-    """What one thread does in a phase: its parts, its first step, and the numbers of its steps."""
-
-    parts: Sequence[Part]
-    step: int
-    hyper: NDArray[np.float64]
-
-
-@dataclass
-class _Pass:
-    """One pass over the data, and how far it is."""
-
-    given: dict[Leaf, NDArray[Any]]
-    columns: dict[Leaf, NDArray[Any]]
-    rows: int
-    batch: int
-    singly: bool
-    bar: Any
-    weighted_loss: float = 0.0
-    steps: int = 0
-    # Set where a thread is to stop at the end of its chunk.
-    stop: threading.Event = field(default_factory=threading.Event)
-    failed_at: int | None = None
-    kept_steps: int = 0
-    # Whether the optimizer has counted the steps itself.
-    counted: bool = False
 
 
 class Training:
@@ -109,8 +70,8 @@ class Training:
         progress: bool,
     ) -> float:
         """Go through all rows once; the mean loss."""
-        _check(batch_size, threads, mode)
-        self._check_batches(given, rows, singly, batch_size)
+        check_options(batch_size, threads, mode)
+        check_batches(given, rows, singly, batch_size)
         # No more than there are steps to do.
         stepping = min(threads, max(1, rows // batch_size))
         self.runner.load()
@@ -123,7 +84,7 @@ class Training:
         self._snapshot.take()
         from tqdm import tqdm  # here, for it takes as long to import as half of this library
 
-        work = _Pass(given, columns, rows, batch_size, singly, tqdm(total=rows, unit="row", disable=not progress))
+        work = Pass(given, columns, rows, batch_size, singly, tqdm(total=rows, unit="row", disable=not progress))
         mixed = int(np.random.SeedSequence([seed, self.epochs]).generate_state(1, np.uint64)[0])
         with ExitStack() as scope:
             scope.enter_context(work.bar)
@@ -161,21 +122,7 @@ class Training:
     def _sparse(self) -> set[Leaf]:
         return {sums.parameter for sums in self.graph.lowering.rows}
 
-    def _check_batches(self, given: Mapping[Leaf, NDArray[Any]], rows: int, singly: bool, batch: int) -> None:
-        if singly and batch != 1:
-            raise ShapeError(
-                f"the inputs take one row at a time, so batch_size is 1, not {batch}; for batches give them an axis, "
-                f"as in wy.Input(dims=(Batch(),))"
-            )
-        for leaf in given:
-            size = None if singly else axis_size(leaf.dims[0])
-            if size is not None and (size != batch or rows % batch):
-                raise ShapeError(
-                    f"{label(leaf)} has {size} rows in every batch, so batch_size is {size} and divides the number of "
-                    f"rows; it is {batch}, of {rows:,} rows. An axis without a size takes any batch"
-                )
-
-    def _raise_diverged(self, work: _Pass) -> None:
+    def _raise_diverged(self, work: Pass) -> None:
         optimizer = self.graph.optimizer
         assert optimizer is not None and work.failed_at is not None
         raise Diverged(
@@ -184,7 +131,7 @@ class Training:
             f"batch {work.kept_steps}. Lower the learning rate, or look for the cause with wy.watch_nan()"
         )
 
-    def _finish(self, work: _Pass) -> None:
+    def _finish(self, work: Pass) -> None:
         work.stop.set()
         self.steps += work.steps
         self._moved(0 if work.counted else work.steps)
@@ -198,18 +145,18 @@ class Training:
 
     # --- threads over parts of the data ---------------------------------------------------------------------------
 
-    def _divided(self, work: _Pass, division: Division, seed: int | None) -> None:
+    def _divided(self, work: Pass, division: Division, seed: int | None) -> None:
         """Each thread steps through its parts, phase after phase; what does not fill a batch is left for the end."""
         batch, threads = work.batch, len(division.phases[0])
         full = [[sum((p.stop - p.start) // batch for p in parts) for parts in phase] for phase in division.phases]
         hyper = self._hyper(sum(max(counts) * threads for counts in full))
         rest, step, used = list[NDArray[np.int64]](), self.steps, 0
-        shares = [list[_Share]() for _ in range(threads)]
+        shares = [list[Share]() for _ in range(threads)]
         for phase, counts in zip(division.phases, full, strict=True):
             of_phase = hyper[used : used + max(counts) * threads]
             used += len(of_phase)
             for thread, parts in enumerate(phase):
-                shares[thread].append(_Share(parts, step, np.ascontiguousarray(of_phase[thread::threads])))
+                shares[thread].append(Share(parts, step, np.ascontiguousarray(of_phase[thread::threads])))
                 step += counts[thread]
                 # Views, of what is shuffled later.
                 rest += [division.order[part.stop - (part.stop - part.start) % batch : part.stop] for part in parts]
@@ -228,9 +175,9 @@ class Training:
 
     def _shares(
         self,
-        work: _Pass,
+        work: Pass,
         division: Division,
-        shares: Sequence[_Share],
+        shares: Sequence[Share],
         thread: int,
         seed: int | None,
         barrier: threading.Barrier,
@@ -247,12 +194,12 @@ class Training:
             barrier.abort()
             raise
 
-    def _hyper_after(self, work: _Pass) -> NDArray[np.float64]:
+    def _hyper_after(self, work: Pass) -> NDArray[np.float64]:
         """The numbers of the steps that come after those that are done; at most one for each batch that is left."""
         return self._hyper(-(-work.rows // work.batch) + 1)[work.steps :]
 
     def _share(
-        self, work: _Pass, division: Division, share: _Share, thread: int, seed: int | None, in_main: bool
+        self, work: Pass, division: Division, share: Share, thread: int, seed: int | None, in_main: bool
     ) -> None:
         """One thread's parts of a phase, one after another."""
         parts = list(share.parts)
@@ -270,7 +217,7 @@ class Training:
 
     def _part(
         self,
-        work: _Pass,
+        work: Pass,
         order: NDArray[np.int64],
         count: int,
         step: int,
@@ -308,7 +255,7 @@ class Training:
             if in_main and work.failed_at is None:
                 self._keep(work)
 
-    def _keep(self, work: _Pass) -> None:
+    def _keep(self, work: Pass) -> None:
         """Copy the parameters where that is due, for `Diverged` to return to."""
         snapshot = self._snapshot
         assert snapshot is not None
@@ -316,7 +263,7 @@ class Training:
             snapshot.take()
             work.kept_steps = work.steps
 
-    def _last(self, work: _Pass, order: NDArray[np.int64]) -> None:
+    def _last(self, work: Pass, order: NDArray[np.int64]) -> None:
         """One step on the rows that are left, fewer than a batch."""
         binding = self._binding(work, len(order), 0)
         totals = np.zeros(1)
@@ -330,7 +277,7 @@ class Training:
         if made == 0:
             work.failed_at = work.steps
 
-    def _binding(self, work: _Pass, batch: int, thread: int, runner: Runner | None = None) -> Binding:
+    def _binding(self, work: Pass, batch: int, thread: int, runner: Runner | None = None) -> Binding:
         """The arrays for batches of this size, with what inputs hold that no column was given for."""
         shapes: dict[Leaf, tuple[int, ...]] = {}
         for leaf, _ in self.graph.source.fed:
@@ -351,10 +298,10 @@ class Training:
 
     def backward(self, given: dict[Leaf, NDArray[Any]], rows: int, singly: bool, threads: int, weight: float) -> float:
         """Add the gradients of the mean loss of all rows, times `weight`, to what the parameters hold; the loss."""
-        _check(rows, threads, "synchronized")
-        self._check_batches(given, rows, singly, rows)
+        check_options(rows, threads, "synchronized")
+        check_batches(given, rows, singly, rows)
         columns = {leaf: as_column(array) for leaf, array in given.items()}
-        work = _Pass(given, columns, rows, rows, singly, bar=None)
+        work = Pass(given, columns, rows, rows, singly, bar=None)
         parts = [part for part in np.array_split(np.arange(rows), threads) if len(part)]
         with self._one_blas_thread() if threads > 1 else nullcontext():
             bindings = [self._binding(work, len(part), i, self._averaging.runner) for i, part in enumerate(parts)]
@@ -374,7 +321,7 @@ class Training:
             self._averager = Averager(self.graph.outputs[0], self.graph.optimizer)
         return self._averager
 
-    def _averaged(self, work: _Pass, threads: int, seed: int | None) -> None:
+    def _averaged(self, work: Pass, threads: int, seed: int | None) -> None:
         """Step after step, each on the mean gradient of as many parts of the batch as there are threads."""
         order = np.arange(work.rows, dtype=np.int64)
         if seed is not None:
