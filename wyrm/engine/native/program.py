@@ -120,8 +120,9 @@ class Program:
     def backward(self, columns_of: Feed, *, threads: int = 1, weight: float = 1.0) -> float:
         """Add `weight` times the gradients of the mean loss of a batch to those of the parameters; returns the loss.
 
-        What `loss.backward()` does, in native code, with the rows of the batch divided among `threads`. It is for steps
-        that need the gradients before the optimizer: to clip them, or to add up those of several batches.
+        What `loss.backward()` does, in native code, with the rows of the batch divided among `threads`; with the same
+        number of them the bits are the same in every run, and BLAS has no threads of its own. It is for steps that
+        need the gradients before the optimizer: to clip them, or to add up those of several batches.
 
         Raises what `epoch` raises; `Diverged` for a loss that is not finite, no gradient having been added.
 

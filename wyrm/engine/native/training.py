@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -303,7 +303,7 @@ class Training:
         columns = {leaf: as_column(array) for leaf, array in given.items()}
         work = Pass(given, columns, rows, rows, singly, bar=None)
         parts = [part for part in np.array_split(np.arange(rows), threads) if len(part)]
-        with self._one_blas_thread() if threads > 1 else nullcontext():
+        with self._one_blas_thread():  # for one thread too: BLAS rounds as its own threads happen to share the work
             bindings = [self._binding(work, len(part), i, self._averaging.runner) for i, part in enumerate(parts)]
             loss, gradients = self._averaging.gradients(
                 bindings, columns, parts, self.steps, lambda jobs: self._pool.run(jobs, work.stop), weight
