@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -110,47 +107,3 @@ def test_programs_that_share_parameters_run_in_two_python_threads() -> None:
         thread.join()
     assert not errors
     assert all(np.isfinite(parameter.value).all() for parameter in parameters)
-
-
-PROGRAM = """
-import numpy as np, wyrm as wy
-x = wy.Input(dims=(3,), name="x"); w = wy.Parameter([1.0, 2.0, 3.0])
-train = wy.compile((w * x).tanh().sum(), wy.optim.SGD([w], 0.1))
-print(float(train({x: [0.5, 0.25, 0.125]})), w.value.tolist())
-"""
-
-
-def run_all(folder: Path, count: int) -> list[str]:
-    environment = {"WYRM_CACHE_DIR": str(folder), "PATH": "/usr/bin:/bin"}
-    running = [
-        subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True, env=environment)
-        for _ in range(count)
-    ]
-    answers = [process.communicate()[0] for process in running]
-    assert all(process.returncode == 0 for process in running)
-    return answers
-
-
-def test_four_processes_fill_one_cache(tmp_path: Path) -> None:
-    answers = run_all(tmp_path, 4)
-    assert len(set(answers)) == 1
-    sources = list(tmp_path.glob("wyrm_*.py"))
-    assert len(sources) == 1 and not list(tmp_path.glob("*.tmp"))
-    # A file that was cut off is written anew.
-    whole = sources[0].read_text()
-    sources[0].write_text(whole[: len(whole) // 2])
-    assert run_all(tmp_path, 1) == answers[:1]
-    assert sources[0].read_text() == whole
-
-
-def test_the_cache_command(tmp_path: Path) -> None:
-    def command(action: str) -> str:
-        environment = {"WYRM_CACHE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
-        arguments = [sys.executable, "-m", "wyrm", "cache", action]
-        return subprocess.run(arguments, capture_output=True, text=True, check=True, env=environment).stdout
-
-    assert "0 programs" in command("info")
-    run_all(tmp_path, 1)
-    assert "1 programs" in command("info")
-    assert "deleted 1 programs" in command("clear")
-    assert not list(tmp_path.rglob("wyrm_*"))

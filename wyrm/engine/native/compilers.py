@@ -6,9 +6,12 @@ Importing this imports numba.
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any, cast
 
+from llvmlite.binding import Linkage
 from numba import njit
+from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
 # Sums may be reordered and products fused with sums, which vector code needs; nothing assumes that there is no NaN.
@@ -20,39 +23,99 @@ OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "fastmath": FA
 Function = Callable[..., Any]
 
 
-class _Distinct(Compiler):
-    """A compiler for functions whose array arguments do not overlap, which lets their loops be vectorised."""
+class _Part(JITCodeLibrary):
+    """A function that only other functions call: they take it in, and it becomes no machine code of its own."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]  # numba's class
+        self._finalized = True
+
+
+class _Whole(JITCodeLibrary):
+    """The machine code of a function with its own copies of all that it calls.
+
+    numba makes those copies weak, so that they give way to code of the same name in the process; where a program is
+    loaded from the cache there is none. The two can round otherwise, and a run would not be repeatable.
+    """
+
+    def _optimize_final_module(self) -> None:
+        for each in self._final_module.functions:
+            if each.linkage == Linkage.linkonce_odr:
+                each.linkage = Linkage.internal
+        super()._optimize_final_module()  # type: ignore[no-untyped-call]  # numba's class
+
+
+class _Compiler(Compiler):
+    """A compiler that makes a library of its own kind, of a function whose array arguments may or may not overlap."""
+
+    library: type[JITCodeLibrary] = _Part
+    distinct = False
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)  # type: ignore[no-untyped-call]  # numba's class
-        self.state.flags.noalias = True
+        state = self.state
+        state.flags.noalias = self.distinct
+        state.flags.no_cfunc_wrapper = True
+        if state.library is None:
+            state.library = self.library(state.targetctx.codegen(), self.library.__name__)
+            state.library.enable_object_caching()
+
+
+class _Inner(_Compiler):
+    """The compiler of functions that only other functions call."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.state.flags.no_compile = self.state.flags.no_cpython_wrapper = True
+
+    def compile_extra(self, func: Any) -> Any:
+        found = super().compile_extra(func)  # type: ignore[no-untyped-call]  # numba's class
+        # numba knows a function by its entry, a builtin. There is none to call: this one stands for it, and raises.
+        found = found._replace(entry_point=BytesIO().fileno)
+        found.target_context.insert_user_function(found.entry_point, found.fndesc, [found.library])
+        return found
+
+
+class _DistinctInner(_Inner):
+    distinct = True
+
+
+class _Entry(_Compiler):
+    library = _Whole
+
+
+class _DistinctEntry(_Entry):
+    distinct = True
 
 
 def loops(function: Function) -> Function:
     """Compile a function of generated loops; no two of its arguments overlap."""
-    return cast(Function, njit(pipeline_class=_Distinct, forceinline=True, **OPTIONS)(function))
+    return cast(Function, njit(pipeline_class=_DistinctInner, forceinline=True, **OPTIONS)(function))
 
 
 def kernel(function: Function) -> Function:
     """Compile the kernel of an op, or a function that it calls; what it writes overlaps with no other argument."""
-    return cast(Function, njit(pipeline_class=_Distinct, **OPTIONS)(function))
+    return cast(Function, njit(pipeline_class=_DistinctInner, **OPTIONS)(function))
 
 
 def inlined(function: Function) -> Function:
     """Compile a function that becomes a part of those that call it."""
-    return cast(Function, njit(forceinline=True, **OPTIONS)(function))
+    return cast(Function, njit(pipeline_class=_Inner, forceinline=True, **OPTIONS)(function))
 
 
 def precise(function: Function) -> Function:
     """Compile a function whose sums keep their order, as a part of those that call it."""
-    return cast(Function, njit(forceinline=True, **{**OPTIONS, "fastmath": {"contract", "nsz"}})(function))
+    return cast(
+        Function,
+        njit(pipeline_class=_Inner, forceinline=True, **{**OPTIONS, "fastmath": {"contract", "nsz"}})(function),
+    )
 
 
 def entry(function: Function) -> Function:
     """Compile the function that a program calls, and keep it in the folder of its source."""
-    return cast(Function, njit(cache=True, **OPTIONS)(function))
+    return cast(Function, njit(cache=True, pipeline_class=_Entry, **OPTIONS)(function))
 
 
 def kept(function: Function) -> Function:
     """Compile generated loops or a kernel to be called from Python, and keep them in the folder of their source."""
-    return cast(Function, njit(cache=True, pipeline_class=_Distinct, **OPTIONS)(function))
+    return cast(Function, njit(cache=True, pipeline_class=_DistinctEntry, **OPTIONS)(function))

@@ -138,6 +138,7 @@ class Training:
 
     def _one_blas_thread(self) -> Any:
         if self._blas is None:
+            import scipy.linalg.cython_blas  # noqa: F401  # the BLAS of programs: one not yet loaded is not limited
             from threadpoolctl import ThreadpoolController
 
             self._blas = ThreadpoolController()
