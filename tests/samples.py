@@ -14,6 +14,7 @@ from scipy import special
 import wyrm as wy
 from tests.attention_samples import attention_samples
 from tests.normalization_samples import normalization_samples
+from tests.passing_samples import passing_samples
 from tests.recurrent_samples import recurrent_samples
 from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, reducing, unary
 from tests.vocabulary_samples import vocabulary_samples
@@ -440,4 +441,5 @@ SAMPLES: list[Sample] = [
     *attention_samples(),
     *vocabulary_samples(),
     *normalization_samples(),
+    *passing_samples(),
 ]

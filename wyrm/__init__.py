@@ -11,6 +11,7 @@ from wyrm.errors import WyrmError
 from wyrm.grad import grad, jvp, value_and_grad, vjp
 from wyrm.node import (
     ZERO,
+    Buffer,
     Constant,
     IndexConstant,
     IndexInput,
@@ -24,10 +25,12 @@ from wyrm.node import (
 )
 from wyrm.ops import random
 from wyrm.ops.attention import attention
+from wyrm.ops.checkpoint import checkpoint
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import Binary, Elementwise, Unary
 from wyrm.ops.product import einsum
 from wyrm.ops.slicing import concatenate, stack
+from wyrm.ops.updating import updating
 from wyrm.ops.vocabulary import vocabulary_loss
 from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
@@ -53,6 +56,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ZERO",
     "Binary",
+    "Buffer",
     "Constant",
     "Dim",
     "Elementwise",
@@ -75,6 +79,7 @@ __all__ = [
     "WyrmError",
     "any_dim",
     "attention",
+    "checkpoint",
     "compile",
     "concatenate",
     "data",
@@ -91,6 +96,7 @@ __all__ = [
     "stack",
     "testing",
     "time_ops",
+    "updating",
     "value_and_grad",
     "view",
     "vjp",

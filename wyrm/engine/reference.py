@@ -16,8 +16,9 @@ from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, describe, made_at
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
-from wyrm.node.storage import Storage, is_leaf, stored
+from wyrm.node.storage import Storage, is_leaf, store, stored
 from wyrm.ops.random import STEP, advance_step, at_step, step_is_announced
+from wyrm.ops.updating import updates_of
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import axis_size
 from wyrm.types.rows import RowSparse
@@ -101,7 +102,8 @@ class _Backward(_Forward):
         self.weight = Input(1.0, name="weight", dtype=loss.dtype, finite=False)
         found = pull_back([self.twin], [self.weight], self.parameters)
         self.gradients = [gradient for gradient in found if gradient is not None]
-        self.runner = Runner([self.twin], self.gradients)
+        self.updates = updates_of([self.twin])
+        self.runner = Runner([self.twin], [*self.gradients, *self.updates.values()])
         self.step: int | None = None
 
 
@@ -164,6 +166,9 @@ def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
         plan = held.run(loss, 1)
     for parameter, gradient in zip(held.parameters, held.gradients, strict=True):
         accumulate(parameter, plan.value(gradient))
+    becoming = [np.array(plan.value(becomes)) for becomes in held.updates.values()]
+    for buffer, array in zip(held.updates, becoming, strict=True):
+        store(stored(buffer), array)
 
 
 def accumulate(parameter: Parameter[Any], gradient: NDArray[Any] | RowSparse) -> None:

@@ -13,17 +13,22 @@ from wyrm.errors import CheckpointError, DTypeError, NotFinite
 from wyrm.io.arrays import load_arrays, save_arrays
 from wyrm.io.files import FilePath
 from wyrm.nn.module import Module
+from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 
+Kept = Parameter[Any] | Buffer[Any]
 Parameters = Module | Mapping[str, Parameter[Any]]
 
 
-def by_name(parameters: Parameters) -> dict[str, Parameter[Any]]:
-    """The parameters of a module or a mapping by name, at least one."""
-    named = parameters.named_parameters() if isinstance(parameters, Module) else dict(parameters)
-    for name, parameter in named.items():
-        if not isinstance(parameter, Parameter):
-            raise DTypeError(f"{name} is no parameter, but {parameter!r}; save_arrays takes arrays")
+def by_name(parameters: Parameters) -> dict[str, Kept]:
+    """The parameters and buffers of a module, or those of a mapping, by name, at least one."""
+    if isinstance(parameters, Module):
+        named: dict[str, Kept] = {**parameters.named_parameters(), **parameters.named_buffers()}
+    else:
+        named = dict(parameters)
+    for name, leaf in named.items():
+        if not isinstance(leaf, Parameter | Buffer):
+            raise DTypeError(f"{name} is no parameter, but {leaf!r}; save_arrays takes arrays")
     if not named:
         raise CheckpointError(
             f"{type(parameters).__name__} has no parameters; a module finds those in its attributes, and in lists, "
@@ -33,9 +38,9 @@ def by_name(parameters: Parameters) -> dict[str, Parameter[Any]]:
 
 
 def save(parameters: Parameters, path: FilePath, metadata: Mapping[str, str] | None = None) -> None:
-    """Write the parameters of a module, or a mapping of names to parameters, to a safetensors file.
+    """Write the parameters and buffers of a module, or a mapping of names to them, to a safetensors file.
 
-    A module's parameters have the names of `named_parameters()`. `metadata` is text by name to keep beside them, which
+    A module's have the names of `named_parameters()` and `named_buffers()`. `metadata` is text by name to keep beside them, which
     `load_arrays` gives back. A file that is there is replaced in a single step once the new one is whole and on the
     disk; whatever goes wrong before that, it stays as it was.
 
@@ -63,7 +68,7 @@ def save(parameters: Parameters, path: FilePath, metadata: Mapping[str, str] | N
 
 
 def load(parameters: Parameters, path: FilePath) -> None:
-    """Set the parameters of a module, or of a mapping of names, from a file that `save` wrote.
+    """Set the parameters and buffers of a module, or of a mapping of names, from a file that `save` wrote.
 
     The file holds exactly these names with these shapes and dtypes, and finite numbers; everything is checked before
     the first parameter is set.
@@ -93,7 +98,7 @@ def load(parameters: Parameters, path: FilePath) -> None:
         parameter.set(arrays[name])
 
 
-def differences(named: Mapping[str, Parameter[Any]], arrays: Mapping[str, NDArray[Any]]) -> list[str]:
+def differences(named: Mapping[str, Kept], arrays: Mapping[str, NDArray[Any]]) -> list[str]:
     """Why the arrays of a file cannot be the values of the parameters, line by line; none where they can."""
     problems = [
         f"  {what}: {', '.join(names)}"
@@ -110,7 +115,7 @@ def differences(named: Mapping[str, Parameter[Any]], arrays: Mapping[str, NDArra
     ]
 
 
-def _problem(parameter: Parameter[Any], array: NDArray[Any]) -> str | None:
+def _problem(parameter: Kept, array: NDArray[Any]) -> str | None:
     """Why the array cannot be the parameter's value, None where it can."""
     if array.shape != parameter.shape or array.dtype != parameter.dtype:
         return f"{array.shape} {array.dtype} in the file, {parameter.shape} {parameter.dtype} here"

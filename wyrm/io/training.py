@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
 from wyrm.io.arrays import load_arrays, write_arrays
-from wyrm.io.checkpoint import Parameters, by_name, differences
+from wyrm.io.checkpoint import Kept, Parameters, by_name, differences
 from wyrm.io.files import FilePath, flush, remove_leftovers, replacing
 from wyrm.io.record import KEY, Record, checked_state, examined, parsed
-from wyrm.node.leaves import Parameter
 from wyrm.optim.optimizer import Optimizer
 
 _NAME = re.compile(r"step-(\d{8,})\.safetensors")
@@ -297,7 +296,7 @@ def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def _moved(optimizer: Optimizer, named: Mapping[str, Parameter[Any]]) -> list[str]:
+def _moved(optimizer: Optimizer, named: Mapping[str, Kept]) -> list[str]:
     """The names of the optimizer's parameters in its order."""
     names = {id(parameter): name for name, parameter in named.items()}
     for parameter in optimizer.parameters:

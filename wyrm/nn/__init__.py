@@ -3,6 +3,7 @@
 from wyrm.nn import initializers
 from wyrm.nn.activation import Activation, gelu, relu, sigmoid, silu, softplus, tanh
 from wyrm.nn.attention import MultiHeadAttention
+from wyrm.nn.batch_normalization import BatchNorm
 from wyrm.nn.choosing import choose
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding
@@ -18,6 +19,7 @@ from wyrm.nn.transformer import FeedForward, TransformerBlock
 
 __all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "Activation",
+    "BatchNorm",
     "Dropout",
     "Embedding",
     "FeedForward",

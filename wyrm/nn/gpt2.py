@@ -21,6 +21,7 @@ from wyrm.nn.normalization import LayerNorm
 from wyrm.nn.transformer import TransformerBlock
 from wyrm.node.leaves import Parameter
 from wyrm.node.node import IndexNode, Node
+from wyrm.ops.checkpoint import checkpoint as recomputed
 from wyrm.ops.vocabulary import vocabulary_loss
 from wyrm.types.dims import axis_size
 
@@ -72,14 +73,17 @@ class GPT2(Module):
     `model(tokens)` is the state after the last norm, `model.logits(tokens)` has the axes (batch, time, vocabulary),
     `model.loss(tokens, following)` is the mean cross-entropy without ever holding all logits. Weights are normal with
     a standard deviation of 0.02, those that add to the residual stream smaller by the root of twice the layers.
+    `checkpoint` has the gradient compute each block again, which takes less memory and more time: see `wy.checkpoint`.
 
     >>> model = GPT2(GPT2Config(vocabulary=100, context=16, layers=2, heads=2, width=8))
     >>> model.logits(wy.IndexInput(dims=(3, 5))).shape
     (3, 5, 100)
     """
 
-    def __init__(self, config: GPT2Config, *, seed: int = 0, dtype: DTypeLike = np.float32) -> None:
-        self.config = config
+    def __init__(
+        self, config: GPT2Config, *, seed: int = 0, checkpoint: bool = False, dtype: DTypeLike = np.float32
+    ) -> None:
+        self.config, self.checkpoint = config, checkpoint
         weight, residual = Normal(0.02), Normal(0.02 / (2 * config.layers) ** 0.5)
         width, vocabulary = config.width, config.vocabulary
         self.tokens = Embedding(vocabulary, width, initializer=weight, dtype=dtype)
@@ -117,7 +121,7 @@ class GPT2(Module):
             places = places[:time]
         x: Any = self.dropout(self.tokens(tokens) + places)
         for block in self.blocks:
-            x = block(x)
+            x = recomputed(block, x) if self.checkpoint and self.training else block(x)
         return self.norm(x)
 
     def logits(self, tokens: IndexNode[Any]) -> Node[Any, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from wyrm.node.base import format_dims
+from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 
 
@@ -25,7 +26,7 @@ def _members(value: Any, path: str) -> Sequence[tuple[str, Any]]:
 
 
 def _walk(root: Any) -> Iterator[tuple[str, Any, str]]:
-    """The modules and parameters under `root` in the order of definition, each with its path and its first path.
+    """The modules, parameters and buffers under `root` in the order of definition, each with its path and its first path.
 
     One that is met again, under another path, is not entered again. The walk keeps its own stack, so that neither depth
     nor a cycle is a limit.
@@ -34,23 +35,23 @@ def _walk(root: Any) -> Iterator[tuple[str, Any, str]]:
     stack: list[tuple[str, Any]] = [("", root)]
     while stack:
         path, value = stack.pop()
-        if isinstance(value, Module | Parameter):
+        if isinstance(value, Module | Parameter | Buffer):
             yield path, value, first.get(id(value), path)
         members = () if id(value) in first else _members(value, path)
-        if members or isinstance(value, Module | Parameter):
+        if members or isinstance(value, Module | Parameter | Buffer):
             first.setdefault(id(value), path)
         stack.extend(reversed(members))
 
 
 def _each(root: Any) -> Iterator[tuple[str, Any]]:
-    """The modules and parameters under `root`, each once, by their first paths."""
+    """The modules, parameters and buffers under `root`, each once, by their first paths."""
     return ((path, value) for path, value, first in _walk(root) if path == first)
 
 
 def _shown(value: Any) -> str:
-    """One parameter or module of an outline; a module with a `__repr__` of its own is shown by that."""
-    if isinstance(value, Parameter):
-        return f"Parameter {format_dims(value.dims)} {value.dtype}"
+    """One parameter, buffer or module of an outline; a module with a `__repr__` of its own is shown by that."""
+    if isinstance(value, Parameter | Buffer):
+        return f"{type(value).__name__.split('[')[0]} {format_dims(value.dims)} {value.dtype}"
     return repr(value) if _shows_itself(value) else type(value).__name__
 
 
@@ -59,7 +60,7 @@ def _shows_itself(value: Any) -> bool:
 
 
 class Module:
-    """Part of a model: a class whose attributes hold parameters and other modules.
+    """Part of a model: a class whose attributes hold parameters, buffers and other modules.
 
     A subclass sets them in `__init__`, plainly, and builds its part of the graph in `__call__`; this class adds nothing
     to either. Attributes that are parameters, modules, or lists, tuples and dicts of them are found in the order in
@@ -75,7 +76,7 @@ class Module:
     >>> list(Model().named_parameters())
     ['blocks.0.scale', 'blocks.1.scale', 'bias']
 
-    `training` is read where a graph is built, by `Dropout`: a graph that exists already stays as it is.
+    `training` is read where a graph is built, by `Dropout` and `BatchNorm`: a graph that exists already stays as it is.
     """
 
     training: bool = True
@@ -86,12 +87,23 @@ class Module:
         One that is shared stands once, under its first path. `ValueError` where two have the same path, as the entries
         `1` and `"1"` of one dict have.
         """
-        found: dict[str, Parameter[Any]] = {}
+        return self._named(Parameter, "parameters")
+
+    def named_buffers(self) -> dict[str, Buffer[Any]]:
+        """The buffers by path, in the order of definition, as `named_parameters` has the parameters.
+
+        >>> list(wy.nn.BatchNorm(3).named_buffers())
+        ['mean', 'variance']
+        """
+        return self._named(Buffer, "buffers")
+
+    def _named(self, kind: type[Any], what: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
         for path, value in _each(self):
-            if isinstance(value, Parameter):
+            if isinstance(value, kind):
                 if path in found:
                     raise ValueError(
-                        f"{type(self).__name__} has two parameters of the path {path!r}; "
+                        f"{type(self).__name__} has two {what} of the path {path!r}; "
                         f"give the entries of its dicts keys that differ as text and have no dots"
                     )
                 found[path] = value
@@ -126,18 +138,18 @@ class Module:
     if TYPE_CHECKING:  # bound by wyrm._bind to the room that stands right of this one
 
         def save(self, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
-            """Write the parameters to a safetensors file, replacing one that is there in a single step."""
+            """Write parameters and buffers to a safetensors file, replacing one that is there in a single step."""
 
         def load(self, path: str | os.PathLike[str]) -> None:
-            """Set the parameters from a file that `save` wrote: all of them, or on a `CheckpointError` none."""
+            """Set parameters and buffers from a file that `save` wrote: all, or on a `CheckpointError` none."""
 
     def __repr__(self) -> str:
-        """The modules and parameters as an outline; a module with a `__repr__` of its own is shown by that."""
+        """The modules, parameters and buffers as an outline; a module with a `__repr__` of its own is shown by that."""
         lines = [type(self).__name__]
         skipped = None  # the path of a module that shows as much of its inside as it wants
         for path, value, first in _walk(self):
             if path and not (skipped is not None and path.startswith(skipped)):
                 skipped = f"{path}." if _shows_itself(value) else None
-                shared = path != first and any(isinstance(inner, Parameter) for _, inner in _each(value))
+                shared = path != first and any(isinstance(inner, Parameter | Buffer) for _, inner in _each(value))
                 lines.append(f"{path}: {_shown(value)}" + (f", the same as {first or 'the whole'}" if shared else ""))
         return "\n".join(lines).replace("\n", "\n  ")

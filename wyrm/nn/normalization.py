@@ -18,7 +18,7 @@ Features = TypeVar("Features", default=Any)
 Bs = TypeVarTuple("Bs")
 
 
-def _epsilon(layer: str, epsilon: object) -> float:
+def checked_epsilon(layer: str, epsilon: object) -> float:
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | np.integer | np.floating):
         raise DTypeError(f"{layer}: epsilon is a number, not {epsilon!r}, a {type(epsilon).__name__}")
     if not 0.0 <= epsilon < np.inf:
@@ -56,7 +56,7 @@ class LayerNorm(Layer[Features, Features], Generic[Features]):
         self, features: Any, epsilon: float = 1e-5, bias: bool = True, *, dtype: DTypeLike = np.float32
     ) -> None:
         axis: Any = sized_axis("LayerNorm", "feature", features)
-        self.epsilon = _epsilon("LayerNorm", epsilon)
+        self.epsilon = checked_epsilon("LayerNorm", epsilon)
         self.weight = Parameter(np.ones(int(axis)), (axis,), name="weight", dtype=dtype)
         self.bias = Parameter(np.zeros(int(axis)), (axis,), name="bias", dtype=dtype) if bias else None
 
@@ -70,7 +70,7 @@ class LayerNorm(Layer[Features, Features], Generic[Features]):
         return result
 
     def __repr__(self) -> str:
-        return f"LayerNorm({self.weight.dims[0]!r}{_shown(self.epsilon)}{', bias=False' if self.bias is None else ''})"
+        return f"LayerNorm({self.weight.dims[0]!r}{shown_epsilon(self.epsilon)}{', bias=False' if self.bias is None else ''})"
 
 
 class RMSNorm(Layer[Features, Features], Generic[Features]):
@@ -97,7 +97,7 @@ class RMSNorm(Layer[Features, Features], Generic[Features]):
     def __init__(self, features: Features, epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32) -> None: ...
     def __init__(self, features: Any, epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32) -> None:
         axis: Any = sized_axis("RMSNorm", "feature", features)
-        self.epsilon = _epsilon("RMSNorm", epsilon)
+        self.epsilon = checked_epsilon("RMSNorm", epsilon)
         self.weight = Parameter(np.ones(int(axis)), (axis,), name="weight", dtype=dtype)
 
     def __call__(self, x: Node[Any, tuple[*Bs, Features]]) -> Node[Any, tuple[*Bs, Features]]:
@@ -110,9 +110,9 @@ class RMSNorm(Layer[Features, Features], Generic[Features]):
         return result
 
     def __repr__(self) -> str:
-        return f"RMSNorm({self.weight.dims[0]!r}{_shown(self.epsilon)})"
+        return f"RMSNorm({self.weight.dims[0]!r}{shown_epsilon(self.epsilon)})"
 
 
-def _shown(epsilon: float) -> str:
+def shown_epsilon(epsilon: float) -> str:
     """An epsilon that is not the usual one, for `repr`."""
     return "" if epsilon == 1e-5 else f", epsilon={epsilon}"

@@ -28,3 +28,12 @@ def topological_order(outputs: Iterable[BaseNode[Any, Any]]) -> list[BaseNode[An
             done.add(node)
             order.append(node)
     return order
+
+
+def shallow_first(outputs: Iterable[BaseNode[Any, Any]]) -> list[BaseNode[Any, Any]]:
+    """The outputs in the order of how long the longest way to a leaf is."""
+    wanted = list(outputs)
+    depth: dict[BaseNode[Any, Any], int] = {}
+    for node in topological_order(wanted):
+        depth[node] = 1 + max((depth[parent] for parent in node.parents), default=0)
+    return sorted(wanted, key=depth.__getitem__)

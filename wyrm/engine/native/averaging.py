@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from wyrm.engine.native.binding import Binding
 from wyrm.engine.native.runner import Graph, Runner, gradients_of
 from wyrm.node.base import BaseNode
-from wyrm.node.storage import stored
+from wyrm.node.storage import store, stored
+from wyrm.ops.updating import updates_of
 from wyrm.types.rows import RowSparse
 
 Leaf = BaseNode[Any, Any]
@@ -37,7 +38,10 @@ class Averager:
         self._dense = list(dense)
         self._sparse = {parameter: len(pairs) for parameter, pairs in sparse.items()}
         pairs = [node for touched in sparse.values() for pair in touched for node in pair]
-        self.runner = Runner(Graph([loss, *dense.values(), *pairs], None), "auto")
+        moving = updates_of([loss])
+        self._buffers = list(moving)
+        self._moved: list[NDArray[Any]] = []
+        self.runner = Runner(Graph([loss, *dense.values(), *moving.values(), *pairs], None), "auto")
 
     def gradients(
         self,
@@ -59,7 +63,16 @@ class Averager:
         shares = [len(rows) / count for rows in parts]
         outputs = [[binding.array(slot) for slot in self.runner.graph.lowering.outputs] for binding in bindings]
         loss = float(sum(share * float(arrays[0]) for share, arrays in zip(shares, outputs, strict=True)))
-        return loss, self._brought_together(outputs, [share * weight for share in shares]) if np.isfinite(loss) else {}
+        if not np.isfinite(loss):
+            return loss, {}
+        first = 1 + len(self._dense)
+        self._moved = [_mean(outputs, first + i, shares) for i in range(len(self._buffers))]
+        return loss, self._brought_together(outputs, [share * weight for share in shares])
+
+    def move_buffers(self) -> None:
+        """Give the buffers what the last gradients came with, the mean over the parts of the batch."""
+        for buffer, array in zip(self._buffers, self._moved, strict=True):
+            store(stored(buffer), array)
 
     def step(
         self,
@@ -79,6 +92,7 @@ class Averager:
             for parameter, gradient in gradients.items():
                 storages[parameter].gradient = gradient
             self.optimizer.step()
+            self.move_buffers()
         finally:
             for storage, before in held.items():
                 storage.gradient = before
@@ -89,12 +103,8 @@ class Averager:
     ) -> dict[Leaf, Gradient]:
         found: dict[Leaf, Gradient] = {}
         for position, parameter in enumerate(self._dense, 1):
-            dtype = parameter.dtype.type
-            total = outputs[0][position] * dtype(shares[0])
-            for share, arrays in zip(shares[1:], outputs[1:], strict=True):
-                total += arrays[position] * dtype(share)
-            found[parameter] = total
-        position = 1 + len(self._dense)
+            found[parameter] = _mean(outputs, position, shares)
+        position = 1 + len(self._dense) + len(self._buffers)
         for parameter, count in self._sparse.items():
             shape, dtype = parameter.shape, parameter.dtype.type
             rows, values = [], []
@@ -105,3 +115,12 @@ class Averager:
             found[parameter] = RowSparse(np.concatenate(rows), np.concatenate(values), shape)
             position += 2 * count
         return found
+
+
+def _mean(outputs: Sequence[Sequence[NDArray[Any]]], position: int, shares: Sequence[float]) -> NDArray[Any]:
+    """The sum of one output of all parts, each times its share."""
+    dtype = outputs[0][position].dtype.type
+    total: NDArray[Any] = outputs[0][position] * dtype(shares[0])
+    for share, arrays in zip(shares[1:], outputs[1:], strict=True):
+        total += arrays[position] * dtype(share)
+    return total

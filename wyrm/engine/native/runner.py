@@ -23,8 +23,10 @@ from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input
 from wyrm.node.node import Node
 from wyrm.node.storage import bound_array, stored
+from wyrm.node.traversal import shallow_first
 from wyrm.ops.index import JoinRows, RowGradient
 from wyrm.ops.philox import STEP
+from wyrm.ops.updating import updates_of
 from wyrm.schedule.schedule import Schedule
 
 Feed = Mapping[Any, Any]
@@ -64,9 +66,11 @@ class Graph:
         if optimizer is not None:
             gradients, rows = gradients_of(self.outputs[0], optimizer)
         pairs = [node for touched in rows.values() for pair in touched for node in pair]
-        wanted = [*self.outputs, *gradients.values(), *pairs]
+        moving = updates_of(self.outputs) if optimizer is not None else {}
+        wanted = [*self.outputs, *gradients.values(), *pairs, *moving.values()]
         standing = expand(wanted)
-        self.schedule = schedule = Schedule([standing[node] for node in wanted])
+        # Each gradient as soon as it can be computed: what it is made of is then needed no more.
+        self.schedule = schedule = Schedule(shallow_first([standing[node] for node in wanted]))
 
         def final(node: BaseNode[Any, Any]) -> BaseNode[Any, Any]:
             return schedule.representative[standing[node]]
@@ -85,8 +89,14 @@ class Graph:
         self.draws = STEP in schedule.leaves
         loss = final(self.outputs[0]) if optimizer is not None else None
         self.source = Source(
-            self.lowering, self.inputs, loss, optimizer, {p: final(gradient) for p, gradient in gradients.items()}
+            self.lowering,
+            self.inputs,
+            loss,
+            optimizer,
+            {p: final(gradient) for p, gradient in gradients.items()},
+            {buffer: final(becomes) for buffer, becomes in moving.items()},
         )
+        self.buffers = list(moving)
         self.parameters = [p for p in (optimizer.parameters if optimizer else []) if p in gradients or p in rows]
 
     @property

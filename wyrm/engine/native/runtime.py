@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wyrm.engine.native.compilers import entry, inlined, kept, kernel, loops, precise
+from wyrm.engine.native.compilers import entry, inlined, kept, kernel, loops, precise, shared
 from wyrm.engine.native.products import multiply_into, provide_products
 
 __all__ = [
@@ -40,14 +40,14 @@ def checked(row: int, size: int) -> Any:
     return row
 
 
-@inlined
+@shared
 def release(count: Any) -> None:
     """Forget which rows were touched, at the end of a step."""
     count[1] += count[0]
     count[0] = 0
 
 
-@inlined
+@shared
 def load(column: Any, order: Any, start: int, out: Any) -> None:
     """The rows of a column, (rows, width), that a batch has: those that `order` names from `start` on.
 

@@ -21,7 +21,8 @@ class Snapshot:
         self.arrays: list[NDArray[Any]] = []
         for parameter in graph.parameters:
             self.arrays += [bound_array(parameter), *optimizer.state_of(parameter).values()]
-        self._parameters = [(p, bound_array(p)) for p in graph.parameters]
+        self.arrays += map(bound_array, graph.buffers)
+        self._leaves = [(leaf, bound_array(leaf)) for leaf in (*graph.parameters, *graph.buffers)]
         self._copies = [np.empty_like(array) for array in self.arrays]
         self.cost = 0.0
         self.taken = 0.0
@@ -41,8 +42,8 @@ class Snapshot:
         )
 
     def is_current(self) -> bool:
-        """Whether these are still the arrays of the parameters."""
-        return all(bound_array(p) is array for p, array in self._parameters)
+        """Whether these are still the arrays of the parameters and buffers."""
+        return all(bound_array(leaf) is array for leaf, array in self._leaves)
 
     def restore(self) -> None:
         """Return to the copy."""

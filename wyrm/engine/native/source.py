@@ -81,6 +81,7 @@ class Source:
         loss: BaseNode[Any, Any] | None,
         optimizer: Optimizer | None,
         gradients: Mapping[BaseNode[Any, Any], BaseNode[Any, Any]],
+        moving: Mapping[BaseNode[Any, Any], BaseNode[Any, Any]],
     ) -> None:
         self.lowering, self.loss = lowering, loss
         self._collection = Collection()
@@ -91,8 +92,9 @@ class Source:
         self.hyper: list[str] = []
         self.fed = [(leaf, lowering.leaf(leaf)) for leaf in fed if leaf in lowering.slots]
         dense = {parameter: lowering.array(node) for parameter, node in gradients.items()}
+        becoming = {buffer: lowering.array(node) for buffer, node in moving.items()}
         # What is read when all calls are done.
-        self.kept = [*dense.values(), *([] if loss is None else [lowering.array(loss)])]
+        self.kept = [*dense.values(), *becoming.values(), *([] if loss is None else [lowering.array(loss)])]
         self.kernels = self._loops()
         self.updates: dict[str, str] = {}
         self._updates: list[Invocation] = []
@@ -101,6 +103,8 @@ class Source:
                 self._update(optimizer, parameter, gradient, None)
             for rows in lowering.rows:
                 self._update(optimizer, rows.parameter, rows.sums, rows)
+        for buffer, becomes in becoming.items():
+            self._move(buffer, becomes)
         written = [*(kernel.text for kernel in self.kernels), *self.updates.values()]
         for function in FAST.values():
             if any(f"{function.__name__}(" in text for text in written):
@@ -166,6 +170,22 @@ class Source:
         if rows is not None:
             arguments += [rows.rows, rows.count]
         self._updates.append(Invocation(name, arguments, {gradient}, f"{slot.name} {format_dims(parameter.dims)}"))
+
+    def _move(self, buffer: BaseNode[Any, Any], becomes: Slot) -> None:
+        if "move" not in self.updates:
+            name = self.lowering.name("move")
+            self.updates["move"] = "\n".join(
+                [
+                    f"def {name}(target, value):",
+                    "    for i in range(target.shape[0]):",
+                    "        target[i] = value[i]",
+                    "",
+                ]
+            )
+        name = self.updates["move"].split("(", 1)[0].removeprefix("def ")
+        slot = self.lowering.leaf(buffer)
+        arguments = [Flat(self.lowering.name(f"flat_{each.name}"), each, 1) for each in (slot, becomes)]
+        self._updates.append(Invocation(name, arguments, {becomes}, f"{slot.name} {format_dims(buffer.dims)}"))
 
     # --- text -----------------------------------------------------------------------------------------------------
 

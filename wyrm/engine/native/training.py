@@ -314,6 +314,7 @@ class Training:
         self.steps += 1
         for parameter, gradient in gradients.items():
             accumulate(parameter, gradient)  # type: ignore[arg-type]  # the leaves of gradients are parameters
+        self._averaging.move_buffers()
         return loss
 
     @property
@@ -397,5 +398,5 @@ class Training:
         if optimizer is None:
             return
         optimizer.advance(count)
-        for parameter in self.graph.parameters:
-            stored(parameter).version = tick()
+        for leaf in (*self.graph.parameters, *self.graph.buffers):
+            stored(leaf).version = tick()

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, assert_type
+
+import numpy as np
+import pytest
+import torch
+
+import wyrm as wy
+from wyrm.errors import CheckpointError, DTypeError, ShapeError
+from wyrm.testing import check_grads
+
+
+class Batch(wy.Dim): ...
+
+
+class Features(wy.Dim): ...
+
+
+FEATURES = Features(5)
+RANDOM = np.random.default_rng(0)
+DATA = 2.0 * RANDOM.standard_normal((32, 5)) + 1.0
+
+
+def eager(loss: Any, x: Any, optimizer: Any) -> Callable[[], object]:
+    def step() -> None:
+        x.set(DATA)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_gradient()
+
+    return step
+
+
+def with_gradients(loss: Any, x: Any, optimizer: Any) -> Callable[[], object]:
+    program = wy.compile(loss, optimizer)
+
+    def step() -> None:
+        program.backward({x: DATA})
+        optimizer.step()
+        optimizer.zero_gradient()
+
+    return step
+
+
+WAYS: dict[str, Callable[[Any, Any, Any], Callable[[], object]]] = {
+    "eager": eager,
+    "gradients": with_gradients,
+    "step": lambda loss, x, optimizer: lambda program=wy.compile(loss, optimizer): program({x: DATA}),
+    "python": lambda loss, x, optimizer: lambda program=wy.compile(loss, optimizer, loop="python"): program({x: DATA}),
+    "epoch": lambda loss, x, optimizer: (
+        lambda program=wy.compile(loss, optimizer): program.epoch({x: DATA}, batch_size=32)
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_training_moves_weights_and_statistics_as_pytorch_does(way: str) -> None:
+    layer = wy.nn.BatchNorm(FEATURES, dtype=np.float64)
+    x = wy.Input(dims=(Batch(), FEATURES), name="x", dtype=np.float64)
+    normalized = layer(x)
+    assert_type(normalized, wy.Node[Any, tuple[Batch, Features]])
+    loss = normalized.tanh().square().mean()
+    step = WAYS[way](loss, x, wy.optim.SGD(layer.parameters(), 0.1))
+    twin = torch.nn.BatchNorm1d(5, dtype=torch.float64)
+    optimizer = torch.optim.SGD(twin.parameters(), 0.1)
+    for _ in range(3):
+        step()
+        optimizer.zero_grad()
+        torch.tanh(twin(torch.tensor(DATA))).square().mean().backward()
+        optimizer.step()
+    for leaf, tensor in (
+        (layer.mean, twin.running_mean),
+        (layer.variance, twin.running_var),
+        (layer.weight, twin.weight),
+        (layer.bias, twin.bias),
+    ):
+        assert tensor is not None
+        np.testing.assert_allclose(leaf.value, tensor.detach().numpy(), rtol=1e-12)
+    layer.evaluate()
+    twin.eval()
+    expected = twin(torch.tensor(DATA)).detach().numpy()
+    np.testing.assert_allclose(layer(wy.Constant(DATA)).forward(), expected, rtol=1e-12)
+
+
+def test_gradients_are_right_to_second_order() -> None:
+    layer = wy.nn.BatchNorm(5, dtype=np.float64)
+    x = wy.Parameter(RANDOM.standard_normal((2, 3, 5)))
+    check_grads(layer(x).tanh().square().sum(), order=2)
+
+
+def test_nothing_moves_where_nothing_trains() -> None:
+    layer = wy.nn.BatchNorm(5)
+    x = wy.Constant(DATA, dtype=np.float32)
+    loss = layer(x).square().sum()
+    loss.forward()
+    wy.grad(loss, [layer.weight])[0].forward()
+    wy.compile(loss)({})
+    assert (layer.mean.value == 0).all() and (layer.variance.value == 1).all()
+
+
+def test_threads_that_share_a_batch_move_to_the_mean_of_their_parts() -> None:
+    layer = wy.nn.BatchNorm(5, momentum=1.0, dtype=np.float64)
+    x = wy.Input(dims=(Batch(), 5), name="x", dtype=np.float64)
+    program = wy.compile(layer(x).square().mean(), wy.optim.SGD(layer.parameters(), 0.1))
+    program.epoch({x: DATA}, batch_size=32, threads=2, mode="synchronized")
+    np.testing.assert_allclose(layer.mean.value, DATA.mean(0), rtol=1e-12)
+    parts = [DATA[:16].var(0, ddof=1), DATA[16:].var(0, ddof=1)]
+    np.testing.assert_allclose(layer.variance.value, np.mean(parts, axis=0), rtol=1e-12)
+
+
+def test_statistics_are_as_they_were_where_training_diverges() -> None:
+    layer = wy.nn.BatchNorm(5)
+    x = wy.Input(dims=(Batch(), 5), name="x")
+    loss = (layer(x).square().mean() - 100.0).sqrt()
+    program = wy.compile(loss, wy.optim.SGD(layer.parameters(), 0.1))
+    with pytest.raises(wy.errors.Diverged):
+        program.epoch({x: DATA}, batch_size=8)
+    assert (layer.mean.value == 0).all() and (layer.variance.value == 1).all()
+
+
+def test_statistics_are_saved_with_the_parameters(tmp_path: Path) -> None:
+    layer, twin = wy.nn.BatchNorm(5), wy.nn.BatchNorm(5)
+    layer.mean.set([1.0, 2.0, 3.0, 4.0, 5.0])
+    layer.save(tmp_path / "layer.safetensors")
+    twin.load(tmp_path / "layer.safetensors")
+    assert (twin.mean.value == layer.mean.value).all()
+    assert list(layer.named_buffers()) == ["mean", "variance"] and list(layer.named_parameters()) == ["weight", "bias"]
+    checkpoints = wy.io.Checkpoints(tmp_path / "checkpoints")
+    optimizer = wy.optim.SGD(layer.parameters(), 0.1)
+    path = checkpoints.save(1, layer, optimizer, {})
+    layer.mean.set(np.zeros(5))
+    checkpoints.load(path, layer, optimizer)
+    assert (layer.mean.value == twin.mean.value).all()
+    with pytest.raises(CheckpointError, match="extra in the file: mean, variance"):
+        wy.nn.LayerNorm(5).load(tmp_path / "layer.safetensors")
+
+
+def test_bad_input() -> None:
+    layer = wy.nn.BatchNorm(5)
+    with pytest.raises(ShapeError, match="takes an axis of the batch"):
+        layer(wy.Constant(np.zeros(5, np.float32)))  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(ShapeError):
+        layer(wy.Constant(np.zeros((3, 4), np.float32)))
+    with pytest.raises(ShapeError, match="1 - 1"):
+        layer(wy.Constant(np.zeros((1, 5), np.float32)))
+    with pytest.raises(ValueError, match="momentum"):
+        wy.nn.BatchNorm(5, momentum=1.5)
+    with pytest.raises(ShapeError, match="cannot become an array of axes"):
+        wy.updating(layer.weight, {layer.mean: layer.weight.sum()})
+    with pytest.raises(DTypeError, match=r"no wy\.Buffer"):
+        wy.updating(layer.weight, {layer.bias: layer.weight})
+    twice = layer(wy.Constant(DATA, dtype=np.float32)) + layer(wy.Constant(-DATA, dtype=np.float32))
+    with pytest.raises(ShapeError, match="two things in one step"):
+        twice.sum().backward()
+    with pytest.raises(DTypeError, match="float32 or float64"):
+        wy.Buffer(np.zeros(2, bool))
+    with pytest.raises(wy.errors.NotFinite):
+        layer.mean.set([np.nan] * 5)

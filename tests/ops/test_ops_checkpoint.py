@@ -1,0 +1,86 @@
+"""Recomputation: the same gradients with less memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.errors import DTypeError
+from wyrm.testing import check_grads
+
+RANDOM = np.random.default_rng(0)
+
+
+class Batch(wy.Dim): ...
+
+
+def part(x: Any, weight: Any) -> Any:
+    return ((x @ weight).tanh().dropout(0.5, seed=3, stream=7) @ weight).tanh()
+
+
+def deep(x: Any, weight: Any, checkpoint: bool) -> Any:
+    for _ in range(3):
+        x = wy.checkpoint(lambda x: part(x, weight), x) if checkpoint else part(x, weight)
+    return x.square().sum()
+
+
+@pytest.mark.parametrize("loop", ["reference", "compiled", "python"])
+def test_the_gradients_are_those_without(loop: Any) -> None:
+    x, weight = (wy.Parameter(RANDOM.standard_normal(shape)) for shape in ((3, 4), (4, 4)))
+    found = []
+    for checkpoint in (False, True):
+        loss = deep(x, weight, checkpoint)
+        by_operands = wy.grad(loss, [x, weight])
+        with wy.random.at_step(5):
+            found.append(wy.run([loss, *by_operands]))
+        if loop != "reference":
+            program = wy.compile([loss, *by_operands], loop=loop)
+            program.load_state_dict({"steps": 5, "epochs": 0})
+            found[-1] = program({})
+    for first, second in zip(*found, strict=True):
+        np.testing.assert_allclose(second, first, rtol=1e-12)
+
+
+def test_second_order() -> None:
+    x, weight = (wy.Parameter(RANDOM.standard_normal(shape)) for shape in ((3, 4), (4, 4)))
+    check_grads(wy.checkpoint(lambda x: (x @ weight).tanh() * x, x).square().sum(), order=2)
+
+
+def test_a_part_with_nodes_of_outside_and_two_inputs() -> None:
+    x, y, scale = (wy.Parameter(RANDOM.standard_normal(4)) for _ in range(3))
+    double = 2.0 * scale
+    loss = wy.checkpoint(lambda x, y: (x * y * double).tanh() + y, x, y).sum()
+    plain = ((x * y * double).tanh() + y).sum()
+    for first, second in zip(wy.grad(loss, [x, y, scale]), wy.grad(plain, [x, y, scale]), strict=True):
+        np.testing.assert_allclose(first.forward(), second.forward(), rtol=1e-12)
+
+
+def test_gpt2_has_the_same_gradients_in_half_the_memory() -> None:
+    config = wy.nn.GPT2Config(vocabulary=50, context=32, layers=6, heads=2, width=16, dropout=0.0)
+    tokens, following = (wy.IndexInput(dims=(Batch(), 32), name=name) for name in ("tokens", "following"))
+    text = RANDOM.integers(0, 50, (16, 33))
+    feed = {tokens: text[:, :-1], following: text[:, 1:]}
+    model = wy.nn.GPT2(config, seed=3)
+    found, peaks = [], []
+    for checkpoint in (False, True):
+        model.checkpoint = checkpoint
+        loss = model.loss(tokens, following)
+        program = wy.compile([loss, *wy.grad(loss, model.parameters())], loop="python")
+        found.append(program(feed))
+        peaks.append(program.plan.peak_bytes)
+    for first, second in zip(*found, strict=True):
+        np.testing.assert_allclose(second, first, rtol=1e-4, atol=1e-7)
+    assert peaks[1] < peaks[0] / 2
+
+
+def test_bad_input() -> None:
+    x = wy.Parameter([1.0, 2.0])
+    with pytest.raises(DTypeError, match="float nodes"):
+        wy.checkpoint(lambda x: x, 1.0)
+    with pytest.raises(DTypeError, match="returns one float node"):
+        wy.checkpoint(lambda x: [x], x)
+    with pytest.raises(ValueError, match="depends on none of the inputs"):
+        wy.checkpoint(lambda x: wy.Constant(1.0) * 2.0, x)

@@ -1,0 +1,31 @@
+"""Samples of the ops whose value is that of an operand, and which differ in what happens around them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import wyrm as wy
+from tests.sampling import Sample, normal
+from wyrm.ops.checkpoint import Again, Checkpoint
+from wyrm.ops.updating import Updating
+
+
+def passing_samples() -> list[Sample]:
+    """One of each."""
+    return [
+        Sample(
+            Updating,
+            lambda x: wy.updating(x, {wy.Buffer(np.zeros(4), dtype=x.dtype): x.mean(0)}),
+            (normal(3, 4),),
+            lambda x: x,
+            empty=False,
+        ),
+        Sample(Again, Again, (normal(3, 4), normal(2)), lambda x, after: x, empty=False),
+        Sample(
+            Checkpoint,
+            lambda x, y: wy.checkpoint(lambda x: (x * y).tanh() * x, x),
+            (normal(3, 4), normal(4)),
+            lambda x, y: np.tanh(x * y) * x,
+            empty=False,
+        ),
+    ]

@@ -1,0 +1,59 @@
+"""`Buffer`: numbers of a model that move by a rule of their own and have no gradient."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, overload
+
+import numpy as np
+from numpy.typing import DTypeLike
+from typing_extensions import TypeVar, Unpack
+
+from wyrm.errors import DTypeError
+from wyrm.node.base import describe
+from wyrm.node.leaves import Options, _FloatLeaf
+from wyrm.node.storage import check_finite, check_shape, float_array, store
+from wyrm.types.typing import Values
+
+S = TypeVar("S", bound=tuple[Any, ...], default=Any)
+
+
+class Buffer(_FloatLeaf[S], Generic[S], abstract=True):
+    """A leaf that a model keeps and saves but no optimizer moves: statistics, a count of steps, an average of weights.
+
+    `wy.updating` says how it moves. `value` is copied: Python numbers become float32, NumPy arrays keep float32 or
+    float64. `dims` names the axes. Raises `ShapeError` where they disagree, `DTypeError` for other types, `NotFinite`
+    for a NaN or an infinity.
+
+    >>> Buffer([0.0, 1.0], name="mean").value.tolist()
+    [0.0, 1.0]
+    """
+
+    __slots__ = ()
+
+    def _own(self) -> Buffer[S]:
+        return self
+
+    @overload
+    def __init__(self: Buffer[Any], value: Values, dims: None = None, **options: Unpack[Options]) -> None: ...
+    @overload
+    def __init__(self, value: Values, dims: S, **options: Unpack[Options]) -> None: ...
+    def __init__(
+        self, value: Any, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
+    ) -> None:
+        with np.errstate(over="ignore"):
+            array = float_array(value, dtype)
+        if array.dtype.kind != "f":
+            raise DTypeError(f"a buffer holds float32 or float64, not {array.dtype}")
+        super().__init__(array, dims, name, array.dtype)
+        check_finite(self, array)
+
+    def set(self, value: Values) -> None:
+        """Replace the values, of the same shape; `ShapeError`, `DTypeError` or `NotFinite` before anything changes."""
+        given = np.asarray(value)
+        if given.dtype.kind not in "fiu":
+            raise DTypeError(f"{describe(self)} takes {self.dtype}, the data is {given.dtype}")
+        check_shape(self, given.shape)
+        with np.errstate(over="ignore"):
+            array = given.astype(self.dtype, order="C")
+        check_finite(self, array)
+        store(self._storage, array)

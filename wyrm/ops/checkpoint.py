@@ -1,0 +1,136 @@
+"""Parts of a graph whose values are computed again when their gradients are, instead of being kept until then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
+
+from wyrm.errors import DTypeError
+from wyrm.node.base import ZERO, BaseNode, describe, made_at
+from wyrm.node.leaves import Constant
+from wyrm.node.node import Node
+from wyrm.node.traversal import topological_order
+from wyrm.ops.composition import through
+from wyrm.types.dims import Dims
+
+S = TypeVar("S", bound=tuple[Any, ...], default=Any)
+
+
+def copy_kernel(x: Any, after: Any, out: Any) -> None:
+    """Fill `out` with `x`; `after` is there for the order alone."""
+    for i in range(x.size):
+        out[i] = x[i]
+
+
+class Again(Node[Any, S], Generic[S]):
+    """`x`, for computing with it again once `after` is there."""
+
+    __slots__ = ()
+    kernel = staticmethod(copy_kernel)
+
+    def __init__(self, x: Any, after: Any) -> None:
+        self._construct((x, after))
+
+    def _own(self) -> Again[S]:
+        return self
+
+    def dtype_rule(self) -> Any:
+        return self.parents[0].dtype
+
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        return dims
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return operands[0]
+
+    def kernel_arguments(self, operands: Sequence[Any], out: Any) -> tuple[Any, ...]:
+        x, after = operands
+        return x.reshape(-1), after.reshape(-1), out.reshape(-1)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return gradient, ZERO
+
+
+class Checkpoint(Node[Any, S], Generic[S]):
+    """A result whose gradient computes again what lies between it and the inputs, the first `inputs` other parents.
+
+    The parents after those are what else the part depends on: parameters, and what is made of them alone.
+    """
+
+    __slots__ = ("inputs",)
+    inputs: int
+
+    def __init__(self, result: Any, *used: Any, inputs: int) -> None:
+        self._construct((result, *used), inputs=inputs)
+
+    def _own(self) -> Checkpoint[S]:
+        return self
+
+    def dtype_rule(self) -> Any:
+        return self.parents[0].dtype
+
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        return dims
+
+    def composed(self) -> Any:
+        return self.parents[0]
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return operands[0]
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        result, *used = self.parents
+        inputs = used[: self.inputs]
+        again: dict[Any, Any] = {x: Again(x, gradient) for x in inputs}
+        for node in _between(result, inputs):
+            with made_at(node.site):
+                parents = tuple(again.get(parent, parent) for parent in node.parents)
+                again[node] = type(node).rebuild(parents, node.attribute_values(), node.name)
+        return (ZERO, *through(again[result], gradient, [again.get(node, node) for node in used]))
+
+
+def _between(result: BaseNode[Any, Any], inputs: Sequence[BaseNode[Any, Any]]) -> list[BaseNode[Any, Any]]:
+    """The nodes that depend on the inputs and that the result depends on, parents first."""
+    reached = set(inputs)
+    between = []
+    for node in topological_order([result]):
+        if node not in reached and not reached.isdisjoint(node.parents):
+            reached.add(node)
+            between.append(node)
+    return between
+
+
+def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
+    """`function(*inputs)`, the nodes of which are computed again for the gradient, instead of being kept until then.
+
+    It takes the memory of one part at a time instead of that of all, and the time of the forward pass once more. The
+    result and the gradients are the same: random nodes draw again what they drew. A node inside the part has no
+    gradient of its own, only the inputs and what the part uses of outside. Chen et al., "Training deep nets with
+    sublinear memory cost" (2016).
+
+    Raises `DTypeError` where an input is no float node, and `ValueError` where the result depends on no input.
+
+    >>> x = wy.Parameter([0.5, 1.0])
+    >>> y = wy.checkpoint(lambda x: (x * x).tanh(), x)
+    >>> y.sum().backward()
+    >>> bool((x.gradient == wy.grad((x * x).tanh().sum(), [x])[0].forward()).all())
+    True
+    """
+    for x in inputs:
+        if not isinstance(x, Node) or x.dtype.kind != "f":
+            what = describe(x) if isinstance(x, BaseNode) else repr(x)
+            raise DTypeError(f"checkpoint takes float nodes that the function is called with, not {what}")
+    result = function(*inputs)
+    if not isinstance(result, Node):
+        raise DTypeError(f"checkpoint takes a function that returns one float node, not {result!r}")
+    between = _between(result, inputs)
+    if result not in between:
+        raise ValueError(f"{describe(result)} depends on none of the inputs of checkpoint, so nothing is to be saved")
+    inside = {*between, *inputs}
+    outside = dict.fromkeys(parent for node in between for parent in node.parents if parent not in inside)
+    used = [node for node in outside if node.dtype.kind == "f" and not isinstance(node, Constant)]
+    return Checkpoint(result, *inputs, *used, inputs=len(inputs))

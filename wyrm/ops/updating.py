@@ -1,0 +1,93 @@
+"""Buffers that move while a model trains: what they become, said where it is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.node.base import ZERO, BaseNode, describe, explain, format_dims
+from wyrm.node.buffer import Buffer
+from wyrm.node.node import Node
+from wyrm.node.traversal import topological_order
+from wyrm.types.dims import Dims
+
+S = TypeVar("S", bound=tuple[Any, ...], default=Any)
+
+
+class Updating(Node[Any, S], Generic[S]):
+    """`x`; after it come pairs of a buffer and what it becomes."""
+
+    __slots__ = ()
+
+    def __init__(self, x: Any, *pairs: Any) -> None:
+        self._construct((x, *pairs))
+
+    def _own(self) -> Updating[S]:
+        return self
+
+    def dtype_rule(self) -> Any:
+        for buffer, becomes in self.pairs:
+            if not isinstance(buffer, Buffer):
+                raise DTypeError(explain(self, f"{describe(buffer)} is no wy.Buffer, so it cannot be updated"))
+            if becomes.dtype != buffer.dtype:
+                raise DTypeError(explain(self, f"{describe(buffer)} cannot become {becomes.dtype} numbers"))
+        return self.parents[0].dtype
+
+    def shape_rule(self) -> Dims:
+        for buffer, becomes in self.pairs:
+            if becomes.dims != buffer.dims:
+                raise ShapeError(
+                    explain(self, f"{describe(buffer)} cannot become an array of axes {format_dims(becomes.dims)}")
+                )
+        dims: Dims = self.parents[0].dims
+        return dims
+
+    @property
+    def pairs(self) -> list[tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]:
+        """The buffers, each with what it becomes."""
+        return list(zip(self.parents[1::2], self.parents[2::2], strict=True))
+
+    def composed(self) -> Any:
+        return self.parents[0]
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return operands[0]
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return gradient, *[ZERO] * (len(self.parents) - 1)
+
+
+def updating(x: Node[Any, S], updates: Mapping[Any, Node[Any, Any]]) -> Updating[S]:
+    """`x`, and what buffers become whenever a model trains on it: `{buffer: node}` of the same axes and dtype.
+
+    They move after each `backward()` of a loss that depends on it, and after each step of a compiled program that
+    trains one; where threads share a batch, to the mean of what the parts of the batch give. Nothing moves where values
+    or gradients are only computed, by `forward`, `wy.grad` or a program without an optimizer.
+
+    Raises `ShapeError` or `DTypeError` where a node does not fit its buffer.
+
+    >>> count, weight = wy.Buffer(0.0), wy.Parameter(2.0)
+    >>> loss = wy.updating(weight * weight, {count: count + 1.0})
+    >>> loss.backward()
+    >>> float(count.value)
+    1.0
+    """
+    return Updating(x, *(node for pair in updates.items() for node in pair))
+
+
+def updates_of(outputs: Iterable[BaseNode[Any, Any]]) -> dict[Buffer[Any], BaseNode[Any, Any]]:
+    """What the buffers that outputs depend on become; `ShapeError` where one would become two things."""
+    found: dict[Buffer[Any], BaseNode[Any, Any]] = {}
+    for node in topological_order(outputs):
+        if isinstance(node, Updating):
+            for buffer, becomes in node.pairs:
+                assert isinstance(buffer, Buffer)
+                if found.get(buffer, becomes) is not becomes:
+                    raise ShapeError(
+                        explain(node, f"{describe(buffer)} would become two things in one step; give each use its own")
+                    )
+                found[buffer] = becomes
+    return found
