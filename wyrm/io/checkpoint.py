@@ -40,9 +40,9 @@ def by_name(parameters: Parameters) -> dict[str, Kept]:
 def save(parameters: Parameters, path: FilePath, metadata: Mapping[str, str] | None = None) -> None:
     """Write the parameters and buffers of a module, or a mapping of names to them, to a safetensors file.
 
-    A module's have the names of `named_parameters()` and `named_buffers()`. `metadata` is text by name to keep beside them, which
-    `load_arrays` gives back. A file that is there is replaced in a single step once the new one is whole and on the
-    disk; whatever goes wrong before that, it stays as it was.
+    A module's have the names of `named_parameters()` and `named_buffers()`. `metadata` is text by name to keep beside
+    them, which `load_arrays` gives back. A file that is there is replaced in a single step once the new one is whole
+    and on the disk; whatever goes wrong before that, it stays as it was.
 
     Raises:
         CheckpointError: the file cannot be written, or there are no parameters.

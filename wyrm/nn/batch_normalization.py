@@ -83,20 +83,22 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
         if len(given.dims) < 2:
             raise ShapeError(f"BatchNorm takes an axis of the batch and one of features, not {describe(given)}")
         if not self.training:
-            return self._scaled(given - self.mean, self.variance)
+            kept: Node[Any, tuple[*Bs, Features]] = self._scaled(given - self.mean, self.variance)
+            return kept
         axes = tuple(range(len(given.dims) - 1))
         mean = given.mean(axes)
         centred = given - mean
         variance = centred.square().mean(axes)
         of_sample = given.var(axes, ddof=1)
         rate = self.momentum
-        return updating(
+        result: Node[Any, tuple[*Bs, Features]] = updating(
             self._scaled(centred, variance),
             {
                 self.mean: (1.0 - rate) * self.mean + rate * mean.stop_gradient(),
                 self.variance: (1.0 - rate) * self.variance + rate * of_sample.stop_gradient(),
             },
         )
+        return result
 
     def _scaled(self, centred: Any, variance: Any) -> Any:
         return centred * (self.weight / (variance + self.epsilon).sqrt()) + self.bias

@@ -26,7 +26,7 @@ def _members(value: Any, path: str) -> Sequence[tuple[str, Any]]:
 
 
 def _walk(root: Any) -> Iterator[tuple[str, Any, str]]:
-    """The modules, parameters and buffers under `root` in the order of definition, each with its path and its first path.
+    """The modules, parameters and buffers under `root` in the order of definition, each with its path and its first.
 
     One that is met again, under another path, is not entered again. The walk keeps its own stack, so that neither depth
     nor a cycle is a limit.

@@ -70,7 +70,8 @@ class LayerNorm(Layer[Features, Features], Generic[Features]):
         return result
 
     def __repr__(self) -> str:
-        return f"LayerNorm({self.weight.dims[0]!r}{shown_epsilon(self.epsilon)}{', bias=False' if self.bias is None else ''})"
+        bias = ", bias=False" if self.bias is None else ""
+        return f"LayerNorm({self.weight.dims[0]!r}{shown_epsilon(self.epsilon)}{bias})"
 
 
 class RMSNorm(Layer[Features, Features], Generic[Features]):

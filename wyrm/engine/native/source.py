@@ -174,14 +174,8 @@ class Source:
     def _move(self, buffer: BaseNode[Any, Any], becomes: Slot) -> None:
         if "move" not in self.updates:
             name = self.lowering.name("move")
-            self.updates["move"] = "\n".join(
-                [
-                    f"def {name}(target, value):",
-                    "    for i in range(target.shape[0]):",
-                    "        target[i] = value[i]",
-                    "",
-                ]
-            )
+            loop = "    for i in range(target.shape[0]):\n        target[i] = value[i]\n"
+            self.updates["move"] = f"def {name}(target, value):\n{loop}"
         name = self.updates["move"].split("(", 1)[0].removeprefix("def ")
         slot = self.lowering.leaf(buffer)
         arguments = [Flat(self.lowering.name(f"flat_{each.name}"), each, 1) for each in (slot, becomes)]
