@@ -53,6 +53,18 @@ def test_greedy_text_is_that_of_the_model() -> None:
         text.append(token)
 
 
+def test_texts_side_by_side_do_not_mix_and_new_parameters_count() -> None:
+    made = model()
+    alone = [list(generate(made, [prompt], 6, seed=prompt)) for prompt in (1, 2)]
+    first, second = (generate(made, [prompt], 6, seed=prompt) for prompt in (1, 2))
+    assert [list(pair) for pair in zip(*zip(first, second, strict=True), strict=True)] == alone
+    made.tokens.table.set(-made.tokens.table.value)
+    changed = list(generate(made, [1], 6, seed=1))
+    assert changed != alone[0]
+    made.tokens = wy.nn.Embedding(11, 8)
+    assert list(generate(made, [1], 6, seed=1)) != changed
+
+
 def test_prompts_that_do_not_fit() -> None:
     made = model()
     with pytest.raises(ShapeError, match=r"1 to 8 tokens, the context of the model, not 0"):

@@ -47,11 +47,25 @@ def choose(
         if count is None and mass is None:
             chosen = _by_weight(weights, random)
         else:
-            # By logits, for weights that differ may be rounded to the same number.
-            order = np.argsort(-rows, axis=-1, kind="stable")[:, :count]
+            order = _likeliest(rows, count)
             falling = _nucleus(np.take_along_axis(weights, order, axis=-1), mass)
             chosen = np.take_along_axis(order, _by_weight(falling, random)[:, None], axis=-1)[:, 0]
     return np.asarray(chosen, np.int64).reshape(given.shape[:-1])
+
+
+def _likeliest(rows: NDArray[np.float64], count: int | None) -> NDArray[np.intp]:
+    """The places of the `count` greatest of each row, or of all, falling; of equal ones the lower place first.
+
+    By logits, for weights that differ may be rounded to the same number.
+    """
+    if count is None or count >= rows.shape[-1]:
+        return np.argsort(-rows, axis=-1, kind="stable")
+    least = np.partition(rows, -count, axis=-1)[:, -count]
+    found = np.empty((len(rows), count), np.intp)
+    for i, row in enumerate(rows):
+        places = np.flatnonzero(row >= least[i])
+        found[i] = places[np.argsort(-row[places], kind="stable")][:count]
+    return found
 
 
 def _nucleus(falling: NDArray[np.float64], mass: float | None) -> NDArray[np.float64]:

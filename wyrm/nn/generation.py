@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ class Reader:
 
     def __init__(self, model: GPT2, batch: int = 1) -> None:
         config = model.config
-        self.model, self.batch = model, batch
+        self.config, self.batch = config, batch
         dtype = model.head_weight.dtype
         features = config.width // config.heads
         self._tokens = IndexInput(dims=(batch,), name="tokens")
@@ -51,11 +52,12 @@ class Reader:
             x = x + block.feed_forward(block.feed_forward_norm(x))
         logits: Any = model.norm(x) @ model.head_weight.matrix_transpose()
         self._program = compile([logits, *added])
+        self._parameters = [id(parameter) for parameter in model.parameters()]
         self.length = 0
 
     def read(self, tokens: NDArray[np.int64]) -> NDArray[Any]:
         """The logits after these tokens; `ShapeError` where the context is full."""
-        if self.length == self.model.config.context:
+        if self.length == self.config.context:
             raise ShapeError(f"the context of {self.length} tokens is full; begin a new text with .forget()")
         inputs: dict[Any, Any] = {self._tokens: tokens, self._place: self.length, self._seen: float(self.length)}
         logits, *added = self._program(inputs)
@@ -64,6 +66,10 @@ class Reader:
         self.length += 1
         result: NDArray[Any] = logits
         return result
+
+    def reads(self, model: GPT2) -> bool:
+        """Whether these are still the parameters of a model."""
+        return self._parameters == [id(parameter) for parameter in model.parameters()]
 
     def forget(self) -> None:
         """Begin new texts."""
@@ -100,11 +106,15 @@ def generate(
                 f"token {token} at place {place} of the prompt; the vocabulary has {config.vocabulary}"
             )
     choose(np.zeros((1, 1)), np.random.default_rng(0), temperature=temperature, top_k=top_k, top_p=top_p)
-    return _generated(Reader(model), list(prompt), count, np.random.default_rng(seed), temperature, top_k, top_p)
+    return _generated(model, list(prompt), count, np.random.default_rng(seed), temperature, top_k, top_p)
+
+
+# The readers of a model that no text is using, for making one takes as long as many tokens.
+_idle: WeakKeyDictionary[GPT2, list[Reader]] = WeakKeyDictionary()
 
 
 def _generated(
-    reader: Reader,
+    model: GPT2,
     tokens: list[int],
     count: int,
     random: np.random.Generator,
@@ -112,14 +122,19 @@ def _generated(
     top_k: int | None,
     top_p: float | None,
 ) -> Iterator[int]:
-    unread = tokens[:]
-    for _ in range(count):
-        if reader.length + len(unread) > reader.model.config.context:
-            unread = tokens[-(reader.model.config.context // 2 or 1) :]
-            reader.forget()
-        for token in unread:
-            logits = reader.read(np.array([token]))
-        (chosen,) = choose(logits, random, temperature=temperature, top_k=top_k, top_p=top_p).tolist()
-        tokens.append(chosen)
-        unread = [chosen]
-        yield chosen
+    unread, idle = tokens[:], _idle.setdefault(model, [])
+    reader = next((idle.pop(i) for i, each in enumerate(idle) if each.reads(model)), None) or Reader(model)
+    reader.forget()
+    try:
+        for _ in range(count):
+            if reader.length + len(unread) > model.config.context:
+                unread = tokens[-(model.config.context // 2 or 1) :]
+                reader.forget()
+            for token in unread:
+                logits = reader.read(np.array([token]))
+            (chosen,) = choose(logits, random, temperature=temperature, top_k=top_k, top_p=top_p).tolist()
+            tokens.append(chosen)
+            unread = [chosen]
+            yield chosen
+    finally:
+        idle.append(reader)

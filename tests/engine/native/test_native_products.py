@@ -36,7 +36,19 @@ def multiply() -> Any:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    "sizes", [(1, 1, 1), (3, 5, 2), (4, 4, 3), (2, 1, 7), (1, 9, 6), (7, 1, 1), (5, 3, 0), (17, 19, 23), (33, 8, 64)]
+    "sizes",
+    [
+        (1, 1, 1),
+        (3, 5, 2),
+        (4, 4, 3),
+        (2, 1, 7),
+        (1, 9, 6),
+        (7, 1, 1),
+        (5, 3, 0),
+        (17, 19, 23),
+        (33, 8, 64),
+        (1, 99, 33),
+    ],
 )
 def test_products_of_every_layout(multiply: Any, sizes: tuple[int, int, int], dtype: type) -> None:
     rows, columns, inner = sizes
