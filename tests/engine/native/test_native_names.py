@@ -57,6 +57,14 @@ def test_any_name_will_do() -> None:
         np.testing.assert_allclose(parameter.value, want.value, rtol=1e-5, err_msg=repr(parameter.name))
 
 
+def test_a_number_read_third_and_the_second_product_of_the_loop() -> None:
+    scale, x, y = wy.Parameter(np.float64(2.0)), wy.Parameter(np.arange(4.0)), wy.Parameter(np.arange(4.0) + 1.0)
+    square = scale * scale
+    product = x * y
+    total = (square * product * product).sum()
+    assert float(wy.compile(total)({})) == float(total.forward())
+
+
 @pytest.mark.parametrize("name", ["learning_rate_float32", "lambda", "float32_exp", "matmul_kernel", "scalars"])
 def test_a_name_of_the_engine_alone(name: str) -> None:
     slope = wy.Parameter(np.float32(5.0), name=name)

@@ -126,12 +126,14 @@ class _Function:
             self.written.add(slot)
         return slot.name
 
-    def temporary(self) -> str:
-        self._count += 1
-        return f"t{self._count}_"
+    # One underscore ends the variable of a value, two all others: a value may be named `multiply_3` or `t1`.
 
     def variable(self, value: Value) -> str:
         return f"{value.slot.name}_"
+
+    def temporary(self) -> str:
+        self._count += 1
+        return f"t{self._count}__"
 
     # --- first pass: expressions ----------------------------------------------------------------------------------
 
@@ -156,7 +158,7 @@ class _Function:
         if fold.kept is not None:
             target = f"{self.use(fold.value.slot, True)}[{', '.join(fold.kept)}]"
             return f"{target} = {number(node.fold.start, node.dtype)}"
-        self.totals[fold.value] = f"{fold.value.slot.name}_total_"
+        self.totals[fold.value] = f"{fold.value.slot.name}_total__"
         return f"{self.totals[fold.value]} = {number(node.fold.start, self._total_type(fold))}"
 
     def _total_type(self, fold: Fold) -> np.dtype[Any]:
@@ -213,7 +215,7 @@ class _Function:
         """
         key = path[depth - 1] if depth else None, text
         if key not in self.loaded:
-            self.loaded[key] = f"{name}_{len(self.loaded)}_"
+            self.loaded[key] = f"{name}_{len(self.loaded)}__"
             if path and depth == len(path):
                 lines = self.pending
             else:
