@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from wyrm.engine.native.binding import Binding
 from wyrm.engine.native.runner import Graph, Runner, gradients_of
 from wyrm.node.base import BaseNode
-from wyrm.node.storage import store, stored
+from wyrm.node.storage import bound_array, store, stored
 from wyrm.ops.updating import updates_of
 from wyrm.types.rows import RowSparse
 
@@ -42,6 +42,12 @@ class Averager:
         self._buffers = list(moving)
         self._moved: list[NDArray[Any]] = []
         self.runner = Runner(Graph([loss, *dense.values(), *moving.values(), *pairs], None), "auto")
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that its runs work with, and those of the gradients that they are brought together in."""
+        held = self.runner.held_bytes
+        return held + sum(bound_array(parameter).nbytes for parameter in self._dense) if held else 0
 
     def gradients(
         self,

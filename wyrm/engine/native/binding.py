@@ -180,8 +180,22 @@ class Binding:
         if argument.position < 0:
             return _evaluation(call.node, operands, out)
         if call not in self._calls:
-            self._calls[call] = call.node.kernel_arguments(operands, out)
+            self._calls[call] = found = call.node.kernel_arguments(operands, out)
+            given = set(map(id, map(_memory, (*operands, out))))
+            made = {id(memory): memory for memory in map(_memory, filter(_is_array, found))}
+            self.own_bytes += sum(memory.nbytes for key, memory in made.items() if key not in given)
         return self._calls[call][argument.position]
+
+
+def _is_array(argument: Any) -> bool:
+    return isinstance(argument, np.ndarray)
+
+
+def _memory(array: NDArray[Any]) -> NDArray[Any]:
+    """The array that holds the memory that an array shows."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 def _evaluation(node: BaseNode[Any, Any], operands: list[NDArray[Any]], out: NDArray[Any]) -> Callable[[], None]:

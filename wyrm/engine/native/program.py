@@ -61,11 +61,13 @@ class Program:
 
     @property
     def plan(self) -> Plan:
-        """The calls of a step, the buffers and their bytes as last bound, and the nodes that cost nothing.
+        """The calls of a step, the buffers and their bytes, and the nodes that cost nothing.
 
-        Before anything has run, with inputs of unknown sizes, the bytes are 0.
+        The bytes are those of all that was run so far, of every thread and size of batch, besides the parameters and
+        the optimizer's state; before anything has run, with inputs of unknown sizes, 0.
         """
-        return self._runner.plan()
+        plan = self._runner.plan()
+        return plan._replace(peak_bytes=plan.peak_bytes + self._training.averaged_bytes)
 
     def __call__(self, feed: Feed | None = None) -> Any:
         """The outputs for these inputs: one array for one output, else a list. With an optimizer, also one step.

@@ -222,15 +222,18 @@ class Runner:
         return run(*arguments)
 
     def plan(self) -> Plan:
-        """What is known of buffers: of the largest run so far, else of one on what the inputs hold."""
+        """What is known of buffers: of all runs so far, else of one on what the inputs hold."""
         graph = self.graph
         if not self._bindings and all(stored(leaf).array is not None for leaf in graph.inputs):
             self.binding({leaf: bound_array(leaf).shape for leaf in graph.inputs})
-        bindings = list(self._bindings.values())
-        peak = max((binding.buffers + binding.own_bytes for binding in bindings), default=0)
         buffers = {slot.root for invocation in graph.source.invocations for slot in invocation.slots}
         held = [slot for slot in buffers if slot.leaf is None and slot.fixed is None]
-        return Plan(graph.source.size, len(held), peak, sorted(graph.merged), sorted(graph.computed))
+        return Plan(graph.source.size, len(held), self.held_bytes, sorted(graph.merged), sorted(graph.computed))
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of all that was bound, for every thread and size of batch."""
+        return sum(binding.buffers + binding.own_bytes for binding in self._bindings.values())
 
     @property
     def name(self) -> str:

@@ -318,6 +318,11 @@ class Training:
         return loss
 
     @property
+    def averaged_bytes(self) -> int:
+        """The bytes that gradients of parts of batches take."""
+        return 0 if self._averager is None else self._averager.held_bytes
+
+    @property
     def _averaging(self) -> Averager:
         if self._averager is None:
             self._averager = Averager(self.graph.outputs[0], self.graph.optimizer)

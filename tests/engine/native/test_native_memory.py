@@ -1,0 +1,41 @@
+"""What a plan says of memory is what a run takes."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+
+
+class Batch(wy.Dim): ...
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+@pytest.mark.parametrize("threads", [0, 2])
+def test_the_measured_peak_is_near_the_planned_one(threads: int, checkpoint: bool) -> None:
+    config = wy.nn.GPT2Config(vocabulary=300, context=64, layers=3, heads=2, width=32, dropout=0.1)
+    model = wy.nn.GPT2(config, checkpoint=checkpoint)
+    tokens, following = (wy.IndexInput(dims=(Batch(), 64), name=name) for name in ("tokens", "following"))
+    program = wy.compile(model.loss(tokens, following), wy.optim.Adam(model.parameters()), loop="python")
+    text = np.random.default_rng(0).integers(0, 300, (32, 65))
+
+    def run(rows: int) -> None:
+        feed: dict[Any, Any] = {tokens: text[:rows, :-1], following: text[:rows, 1:]}
+        if threads:
+            program.backward(feed, threads=threads)
+        else:
+            program(feed)
+
+    run(2)  # compiles
+    before = program.plan.peak_bytes
+    tracemalloc.start()
+    try:
+        run(32)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak == pytest.approx(program.plan.peak_bytes - before, rel=0.15)
