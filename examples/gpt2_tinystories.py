@@ -56,7 +56,7 @@ class Trainer:
         self.options, self.folder, self.tokenizer = options, Path(options["run"]), tokenizer
         self.config = wy.nn.GPT2Config(**options["config"])
         wy.nn.seed(options["seed"])
-        self.model = wy.nn.GPT2(self.config, seed=options["seed"])
+        self.model = wy.nn.GPT2(self.config, seed=options["seed"], checkpoint=options["checkpoint"])
         blocks = wy.data.TokenBlocks(
             tokenizer.encode(text), self.config.context, vocabulary_size=self.config.vocabulary, seed=options["seed"]
         )
@@ -222,6 +222,7 @@ def parse() -> argparse.Namespace:
     train.add_argument("--every", type=positive, default=100, help="steps between validations, samples, checkpoints")
     train.add_argument("--keep", type=positive, default=3, help="how many of the last checkpoints")
     train.add_argument("--steps", type=positive, default=1000, help="of the optimizer")
+    train.add_argument("--checkpoint", action="store_true", help="less memory, more time: compute blocks again")
     train.add_argument("--threads", type=positive, default=2, help="that share each batch")
     train.add_argument("--seed", type=int, default=0, help="of weights, dropout and the order of the data")
     resume = commands.add_parser("resume", help="go on with a run")
