@@ -94,22 +94,22 @@ class Source:
         dense = {parameter: lowering.array(node) for parameter, node in gradients.items()}
         becoming = {buffer: lowering.array(node) for buffer, node in moving.items()}
         # What is read when all calls are done.
-        self.kept = [*dense.values(), *becoming.values(), *([] if loss is None else [lowering.array(loss)])]
+        self.kept = [*becoming.values(), *([] if loss is None else [lowering.array(loss)])]
         self.kernels = self._loops()
         self.updates: dict[str, str] = {}
-        self._updates: list[Invocation] = []
+        # After how many invocations the loss is there.
+        self._known = 0 if loss is None else self._first_with(lowering.array(loss))
+        self._last: list[Invocation] = []
         if optimizer is not None:
-            for parameter, gradient in dense.items():
-                self._update(optimizer, parameter, gradient, None)
+            self._update_early(optimizer, dense)
             for rows in lowering.rows:
-                self._update(optimizer, rows.parameter, rows.sums, rows)
-        for buffer, becomes in becoming.items():
-            self._move(buffer, becomes)
+                self._last.append(self._update(optimizer, rows.parameter, rows.sums, rows))
+        self._last += [self._move(buffer, becomes) for buffer, becomes in becoming.items()]
         written = [*(kernel.text for kernel in self.kernels), *self.updates.values()]
         for function in FAST.values():
             if any(f"{function.__name__}(" in text for text in written):
                 self._collection.add(function, function.__name__, np.dtype(np.float32))
-        self.size = len(self.invocations) + len(self._updates)
+        self.size = len(self.invocations) + len(self._last)
         self._run = self._run_text()
 
     # --- parts ----------------------------------------------------------------------------------------------------
@@ -143,7 +143,30 @@ class Source:
         arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
         self.invocations.append(Invocation(name, arguments, slots, comment))
 
-    def _update(self, optimizer: Optimizer, parameter: Any, gradient: Slot, rows: RowSums | None) -> None:
+    def _first_with(self, slot: Slot) -> int:
+        """After how many invocations an array is computed."""
+        using = (i for i, invocation in enumerate(self.invocations) if slot.root in map(_root, invocation.slots))
+        return next(using, -1) + 1
+
+    def _update_early(self, optimizer: Optimizer, dense: Mapping[BaseNode[Any, Any], Slot]) -> None:
+        """Put each update where its gradient is there and nothing reads the parameter any more.
+
+        The memory of the gradient is then free for others, and the gradient is still in the cache of the processor.
+        """
+        last: dict[Slot, int] = {}
+        for position, invocation in enumerate(self.invocations, 1):
+            last.update(dict.fromkeys(map(_root, invocation.slots), position))
+        after: dict[int, list[Invocation]] = {}
+        for parameter, gradient in dense.items():
+            slots = self.lowering.leaf(parameter), gradient.root
+            position = max(self._known, *(last.get(slot, 0) for slot in slots))
+            after.setdefault(position, []).append(self._update(optimizer, parameter, gradient, None))
+        ordered = after.pop(0, [])
+        for position, invocation in enumerate(self.invocations, 1):
+            ordered += [invocation, *after.get(position, [])]
+        self.invocations = ordered
+
+    def _update(self, optimizer: Optimizer, parameter: Any, gradient: Slot, rows: RowSums | None) -> Invocation:
         rule = optimizer.rule(parameter.dtype)
         row_axes = 0 if rows is None else min(2, len(parameter.dims))
         kind = ["all", "elements", "rows"][row_axes]
@@ -169,9 +192,9 @@ class Source:
             self.arguments[named] = arguments[-1]
         if rows is not None:
             arguments += [rows.rows, rows.count]
-        self._updates.append(Invocation(name, arguments, {gradient}, f"{slot.name} {format_dims(parameter.dims)}"))
+        return Invocation(name, arguments, {gradient}, f"{slot.name} {format_dims(parameter.dims)}")
 
-    def _move(self, buffer: BaseNode[Any, Any], becomes: Slot) -> None:
+    def _move(self, buffer: BaseNode[Any, Any], becomes: Slot) -> Invocation:
         if "move" not in self.updates:
             name = self.lowering.name("move")
             loop = "    for i in range(target.shape[0]):\n        target[i] = value[i]\n"
@@ -179,7 +202,7 @@ class Source:
         name = self.updates["move"].split("(", 1)[0].removeprefix("def ")
         slot = self.lowering.leaf(buffer)
         arguments = [Flat(self.lowering.name(f"flat_{each.name}"), each, 1) for each in (slot, becomes)]
-        self._updates.append(Invocation(name, arguments, {becomes}, f"{slot.name} {format_dims(buffer.dims)}"))
+        return Invocation(name, arguments, {becomes}, f"{slot.name} {format_dims(buffer.dims)}")
 
     # --- text -----------------------------------------------------------------------------------------------------
 
@@ -195,13 +218,14 @@ class Source:
             for name, flat in list(self.arguments.items()):
                 if isinstance(flat, Flat) and flat.number == number:
                     lines.append(f"        {name}[()] = hyper[k, {position}]")
-        lines += [self._line(invocation) for invocation in self.invocations]
-        if self.loss is not None:
-            loss = self._use(self.lowering.array(self.loss))
-            lines.append(f"        if not np.isfinite({loss}[()]):")
-            lines.append("            return k")
-            lines.append(f"        totals[0] += {loss}[()]")
-        lines += [self._line(invocation) for invocation in self._updates]
+        for position in range(len(self.invocations) + 1):
+            if position == self._known and self.loss is not None:
+                loss = self._use(self.lowering.array(self.loss))
+                lines.append(f"        if not np.isfinite({loss}[()]):")
+                lines.append("            return k")
+                lines.append(f"        totals[0] += {loss}[()]")
+            lines += [self._line(invocation) for invocation in self.invocations[position : position + 1]]
+        lines += [self._line(invocation) for invocation in self._last]
         counts = {rows.count.name: rows.count for rows in self.lowering.rows}
         lines += [f"        release({self._use(count)})" for count in counts.values()]
         lines.append("    return count")
@@ -226,3 +250,7 @@ class Source:
         parts.append(f"{'@entry' if compiled else ''}\n{self._run}".lstrip())
         text = "\n\n".join(parts)
         return text if compiled else text.replace("@kernel\n", "@kept\n")
+
+
+def _root(slot: Slot) -> Slot:
+    return slot.root

@@ -1,0 +1,47 @@
+"""Outputs for inputs of fixed shapes: what a call costs besides the work is kept small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.engine.native.feeding import as_column
+from wyrm.engine.native.runner import Graph, Runner
+from wyrm.node.base import BaseNode
+
+_NOTHING = np.zeros((1, 0))
+
+
+class Direct:
+    """A program that computes outputs, called with one array for each of its inputs, whose axes all have sizes."""
+
+    def __init__(
+        self,
+        outputs: Sequence[BaseNode[Any, Any]],
+        inputs: Sequence[BaseNode[Any, Any]],
+        loop: Literal["auto", "compiled", "python"] = "auto",
+    ) -> None:
+        self.runner = Runner(Graph(outputs, None), loop)
+        read = set(self.runner.graph.inputs)
+        self._read = [(position, leaf) for position, leaf in enumerate(inputs) if leaf in read]
+        self._shapes = {leaf: leaf.shape for _, leaf in self._read}
+        self._order = np.arange(max([1, *(shape[0] for shape in self._shapes.values() if shape)]))
+        self._totals = np.zeros(1)
+
+    @property
+    def source(self) -> str:
+        """The generated source."""
+        return self.runner.text
+
+    def __call__(self, arrays: Sequence[NDArray[Any]], step: int = 0) -> list[NDArray[Any]]:
+        """The outputs; the arrays have the shapes and dtypes of the inputs and are in row-major order."""
+        binding = self.runner.binding(self._shapes)
+        columns = {}
+        for position, leaf in self._read:
+            array = arrays[position]
+            columns[leaf] = as_column(array[None] if array.ndim == 0 else array)
+        self.runner.call(binding, columns, 0, 1, 0, step, self._order, self._totals, _NOTHING)
+        return [np.array(binding.array(slot)) for slot in self.runner.graph.lowering.outputs]
