@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -57,8 +57,8 @@ def main() -> None:
         return torch.nn.functional.cross_entropy(logits.flatten(0, 1), torch.from_numpy(targets).flatten())
 
     apart = 0.0
-    batches = islice(training.batches(arguments.batch_size, 0), arguments.steps)
-    for step, (inputs, targets) in enumerate(batches, 1):
+    batches = (batch for epoch in count() for batch in training.batches(arguments.batch_size, epoch))
+    for step, (inputs, targets) in enumerate(islice(batches, arguments.steps), 1):
         columns = {read: inputs, following: targets}
         mine = program.epoch(columns, batch_size=len(inputs), threads=THREADS, mode="synchronized")
         optimizer.zero_grad()

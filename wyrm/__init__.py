@@ -8,7 +8,8 @@ from wyrm import _bind as _bind  # binds the conveniences of nodes to the rooms 
 from wyrm.engine import Timing, run, time_ops, watch_nan
 from wyrm.engine.native.program import Program, compile
 from wyrm.errors import WyrmError
-from wyrm.grad import grad, jvp, value_and_grad, vjp
+from wyrm.functions import Function, function, hessian, hvp, jacobian, jvp, linearize, vjp
+from wyrm.grad import grad, value_and_grad
 from wyrm.node import (
     ZERO,
     Buffer,
@@ -60,6 +61,7 @@ __all__ = [
     "Constant",
     "Dim",
     "Elementwise",
+    "Function",
     "IndexConstant",
     "IndexInput",
     "IndexNode",
@@ -84,9 +86,14 @@ __all__ = [
     "concatenate",
     "data",
     "einsum",
+    "function",
     "grad",
+    "hessian",
+    "hvp",
     "io",
+    "jacobian",
     "jvp",
+    "linearize",
     "losses",
     "metrics",
     "nn",

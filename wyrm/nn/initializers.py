@@ -6,6 +6,7 @@ Numbers are drawn in float64 and then rounded, so that a float32 model starts wh
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -26,6 +27,10 @@ class Initializer(Protocol):
     """
 
     def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = ..., /) -> NDArray[Any]: ...
+
+
+# Numbers that one generator draws.
+_PART = 2**18
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -54,7 +59,22 @@ def _uniform(low: float, high: float, shape: tuple[int, ...], seed: Seed, dtype:
 
 
 def _normal(mean: float, deviation: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> NDArray[Any]:
-    return np.asarray(np.random.default_rng(seed).normal(mean, deviation, shape), dtype)
+    random, drawn = np.random.default_rng(seed), np.empty(shape, dtype)
+    flat = drawn.reshape(-1)
+    parts = [flat[start : start + _PART] for start in range(0, flat.size, _PART)]
+
+    def draw(random: np.random.Generator, part: NDArray[Any]) -> None:
+        part[:] = random.normal(mean, deviation, part.size)
+
+    if len(parts) <= 1:
+        draw(random, flat)
+        return drawn
+    # Large tables take seconds: each part has a generator of its own, whatever the number of threads.
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(draw, random.spawn(len(parts)), parts))
+    return drawn
 
 
 @dataclass(frozen=True)

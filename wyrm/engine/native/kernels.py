@@ -52,6 +52,11 @@ class Kernel:
     written: set[Slot] = field(default_factory=set)
 
 
+# A name, but not that of an attribute; and a variable where it is assigned.
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_ASSIGNED = re.compile(r"^ *(\w+) =", re.MULTILINE)
+
+
 class Writer:
     """Writes the functions of one program."""
 
@@ -72,7 +77,25 @@ class Writer:
         for function in functions:
             function.prepare()
         # Which values have to be kept in arrays is known only when all expressions are.
-        return [function.write() for function in functions]
+        written = [function.write() for function in functions]
+        # Layers that repeat differ in names alone: they are one function, with arguments of their own.
+        first: dict[str, Kernel] = {}
+        for kernel in written:
+            kernel.name = first.setdefault(_without_names(kernel), kernel).name
+        return written
+
+
+def _without_names(kernel: Kernel) -> str:
+    """The text of a function with its own names, its arguments and variables, numbered as they appear."""
+    own = {kernel.name, *(argument.name for argument in kernel.arguments), *_ASSIGNED.findall(kernel.text)}
+    numbers: dict[str, str] = {}
+
+    def number(match: re.Match[str]) -> str:
+        name = match[0]
+        return numbers.setdefault(name, f"<{len(numbers)}>") if name in own else name
+
+    lines = (line.partition("  # ") for line in kernel.text.split("\n"))
+    return "\n".join(_NAME.sub(number, code) + comment for code, _, comment in lines)
 
 
 class _Function:

@@ -125,7 +125,10 @@ class Source:
                 kernel = by_item[item]
                 slots = {argument for argument in kernel.arguments if isinstance(argument, Slot)}
                 self.invocations.append(Invocation(kernel.name, kernel.arguments, slots))
-        return kernels
+        first: dict[str, Kernel] = {}
+        for kernel in kernels:
+            first.setdefault(kernel.name, kernel)
+        return list(first.values())
 
     def _call(self, call: Call) -> None:
         node = call.node

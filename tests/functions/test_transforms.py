@@ -1,0 +1,124 @@
+"""Products with Jacobians, Jacobians and Hessians, beside JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.errors import NotDifferentiable, ShapeError
+
+RANDOM = np.random.default_rng(0)
+X, Y = RANDOM.standard_normal((2, 3)), RANDOM.standard_normal(3)
+DX, DY = RANDOM.standard_normal((2, 3)), RANDOM.standard_normal(3)
+
+
+def mine(x: Any, y: Any) -> Any:
+    return {"a": (x * y).tanh(), "b": [x.sum(axis=1), (y * y).sum()]}
+
+
+def theirs(x: Any, y: Any) -> Any:
+    return {"a": jnp.tanh(x * y), "b": [x.sum(axis=1), (y * y).sum()]}
+
+
+def same(found: Any, expected: Any) -> None:
+    found, expected = jax.tree.leaves(found), jax.tree.leaves(expected)
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.fixture(params=["plain", "reference", "native"])
+def made(request: pytest.FixtureRequest) -> Any:
+    if request.param == "plain":
+        return lambda function: function
+    return wy.function(engine=request.param)
+
+
+def test_vjp_pulls_back_and_jvp_pushes_forward(made: Any) -> None:
+    cotangent = {"a": DX, "b": [Y[:2], 2.0]}
+    with jax.enable_x64(True):
+        value, pullback = wy.vjp(made(mine), X, Y)
+        expected, pull = jax.vjp(theirs, X, Y)
+        same(value, expected)
+        same(pullback(cotangent), pull({"a": jnp.array(DX), "b": [jnp.array(Y[:2]), jnp.array(2.0)]}))
+        same(wy.jvp(made(mine), (X, Y), (DX, DY)), jax.jvp(theirs, (X, Y), (DX, DY)))
+        value, change = wy.linearize(made(mine), X, Y)
+        same(value, expected)
+        same(change(DX, DY), jax.linearize(theirs, X, Y)[1](DX, DY))
+
+
+def test_jacobian_by_rows_and_by_columns(made: Any) -> None:
+    wide = made(lambda x: (x * x).sum(axis=1))
+    tall = made(lambda y: (y.reshape(3, 1) * y).sin())
+    with jax.enable_x64(True):
+        same(wy.jacobian(wide)(X), jax.jacobian(lambda x: (x * x).sum(axis=1))(X))
+        same(wy.jacobian(tall)(Y), jax.jacobian(lambda y: jnp.sin(y.reshape(3, 1) * y))(Y))
+        same(wy.jacobian(made(lambda x, y: x * y), 1)(X, Y), jax.jacobian(lambda x, y: x * y, 1)(X, Y))
+
+
+def test_hessian_and_its_product(made: Any) -> None:
+    def energy(x: Any, y: Any) -> Any:
+        return ((x * y) ** 3.0).sum() + (x.exp() if isinstance(x, wy.Node) else jnp.exp(x)).sum() * y.sum()
+
+    with jax.enable_x64(True):
+        same(wy.hessian(made(energy))(X, Y), jax.hessian(energy)(X, Y))
+        same(wy.hessian(made(energy), 1)(X, Y), jax.hessian(energy, 1)(X, Y))
+        expected = jax.jvp(jax.grad(energy, (0, 1)), (X, Y), (DX, DY))[1]
+        same(wy.hvp(made(energy), (X, Y), (DX, DY)), expected)
+
+
+def test_transforms_nest() -> None:
+    def cube(x: Any) -> Any:
+        return x * x * x
+
+    trace = wy.function(lambda x: wy.jacobian(cube)(x).sum())
+    np.testing.assert_allclose(trace(Y), (3.0 * Y * Y).sum())
+    np.testing.assert_allclose(trace.grad()(Y), 6.0 * Y)
+    pushed = wy.function(lambda x: wy.jvp(cube, (x,), (x,))[1].sum())
+    np.testing.assert_allclose(pushed.grad()(Y), 9.0 * Y * Y)
+    pulled = wy.function(lambda x: wy.vjp(cube, x)[1](x)[0].sum())
+    np.testing.assert_allclose(pulled.grad()(Y), 9.0 * Y * Y)
+
+
+def test_forward_mode_takes_no_reverse_pass() -> None:
+    changed = wy.function(lambda x, along: wy.jvp(lambda x: x.tanh().sin(), (x,), (along,))[1])
+    names = [line.split("= ", 1)[1].split("(")[0].strip() for line in changed_graph(changed).splitlines()]
+    assert names.count("tanh") == names.count("cos") == 1 and not {"sum", "sin"} & set(names), names
+    assert "cotangent" not in changed_graph(changed)
+
+
+def changed_graph(function: Any) -> str:
+    function(Y, DY)
+    graph: str = function.graph
+    return graph
+
+
+def test_a_transform_runs_the_function_once_for_each_kind_of_arguments() -> None:
+    runs = []
+
+    def counted(x: Any) -> Any:
+        runs.append(1)
+        return (x * x).sum()
+
+    gradient = wy.function(counted).grad()
+    for i in range(5):
+        gradient(Y + i)
+    assert len(runs) == 1
+
+
+def test_mistakes_are_told() -> None:
+    with pytest.raises(ShapeError, match="tangent has another structure"):
+        wy.jvp(mine, (X, Y), (DX,))
+    with pytest.raises(ShapeError, match="cotangent"):
+        wy.vjp(lambda x: x * 2.0, X)[1](Y[:2])
+    with pytest.raises(NotDifferentiable, match="int64"):
+        wy.vjp(lambda x, i: x.take(i), X, np.array([0]))[1](X[:1])
+    with pytest.raises(ShapeError, match="one array"):
+        wy.jacobian(mine)(X, Y)
+    with pytest.raises(TypeError, match="a function is differentiated"):
+        wy.vjp(3.0, X)

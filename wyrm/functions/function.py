@@ -1,0 +1,268 @@
+"""`wyrm.function`: a Python function over arrays, traced once for each kind of argument, and its derivatives."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Generic, Literal, ParamSpec, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import TypeVar
+
+from wyrm.engine.reference import Runner
+from wyrm.errors import DTypeError, NotDifferentiable, NotSet, ShapeError, UnusedParameter
+from wyrm.functions.structure import Structure, flatten, places, unflatten
+from wyrm.functions.tracing import Kind, Trace, argument_names, kinds_of, name_of
+from wyrm.grad.reverse import grad as gradient_of
+from wyrm.node.base import BaseNode, describe
+from wyrm.node.leaves import Constant
+from wyrm.node.storage import store, stored
+from wyrm.ops.random import advance_step
+from wyrm.types.rows import RowSparse
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Engine = Literal["reference", "native"]
+Wrt = int | str | Sequence[int | str]
+
+
+class Function(Generic[P, R]):
+    """A function that `wyrm.function` has made differentiable; see there."""
+
+    __name__: str
+
+    def __init__(self, function: Callable[P, R], engine: Engine = "reference") -> None:
+        if engine not in ("reference", "native"):
+            raise ValueError(f"engine is 'reference' or 'native', not {engine!r}")
+        if not callable(function):
+            raise TypeError(f"wyrm.function takes a function, not {function!r}")
+        functools.update_wrapper(self, function)
+        self.function, self.engine = function, engine
+        self._calls: dict[Any, _Call] = {}
+        self._last: _Call | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The result for these arguments, its nodes as arrays; of nodes, the nodes that it is computed by."""
+        leaves, structure = self._leaves(args)
+        if any(isinstance(leaf, BaseNode) for leaf in leaves):
+            return self.function(*args, **kwargs)
+        with self._lock:
+            call = self._call(leaves, structure, kwargs)
+            result: R = unflatten(call.trace.structure, call(leaves))
+        return result
+
+    def trace(self, *args: P.args, **kwargs: P.kwargs) -> Trace:
+        """The graph of a call with such arguments: `inputs` and `outputs`, nodes in the order of the leaves."""
+        leaves, structure = self._leaves(args)
+        with self._lock:
+            return self._call(leaves, structure, kwargs).trace
+
+    def grad(self, wrt: Wrt = 0, *, allow_unused: bool = True) -> Function[P, Any]:
+        """The function of the same arguments that gives the gradient of the result, a scalar, by some of them.
+
+        `wrt` is a position or the name of an argument, or a tuple of those; the gradient has the structure of the
+        argument, or is a tuple of such. By an argument that the result does not depend on it is zeros, or with
+        `allow_unused=False` an `UnusedParameter`. Raises, when it is called, `ShapeError` for a result that is no
+        scalar, and `NotDifferentiable` for integers and masks.
+
+        >>> square = wy.function(lambda x: x * x)
+        >>> float(square.grad()(3.0)), float(square.grad().grad()(3.0))
+        (6.0, 2.0)
+        """
+        return self._derived("grad", wrt, allow_unused, lambda value, gradients: gradients)
+
+    def value_and_grad(self, wrt: Wrt = 0, *, allow_unused: bool = True) -> Function[P, tuple[R, Any]]:
+        """The function that gives the result and its gradient (see `grad`), computed together.
+
+        >>> value, gradient = wy.function(lambda x: x * x).value_and_grad()(3.0)
+        >>> float(value), float(gradient)
+        (9.0, 6.0)
+        """
+        return self._derived("value_and_grad", wrt, allow_unused, lambda value, gradients: (value, gradients))
+
+    def _derived(self, what: str, wrt: Wrt, allow_unused: bool, answer: Callable[[Any, Any], Any]) -> Function[P, Any]:
+        single = isinstance(wrt, int | str)
+        chosen: Sequence[int | str] = (wrt,) if isinstance(wrt, int | str) else tuple(wrt)
+
+        @functools.wraps(self.function)
+        def derived(*args: Any, **kwargs: Any) -> Any:
+            positions = [self._position(which, len(args)) for which in chosen]
+            parts = [flatten(args[position], f"argument {position}") for position in positions]
+            wanted = [leaf for leaves, _ in parts for leaf in leaves]
+            self._check_wanted(wanted)
+            value: Any = self.function(*args, **kwargs)
+            if not isinstance(value, BaseNode):
+                value = self._as_scalar(value, what)
+            if value.dims != ():
+                raise ShapeError(
+                    f"{what} of {name_of(self.function)} takes a result that is a scalar, not {describe(value)}: "
+                    f"reduce it with .sum() or .mean(), or ask wy.vjp or wy.jacobian"
+                )
+            gradients = self._gradients(value, wanted, allow_unused)
+            rest = iter(gradients)
+            found = tuple(unflatten(structure, [next(rest) for _ in leaves]) for leaves, structure in parts)
+            return answer(value, found[0] if single else found)
+
+        return Function(derived, self.engine)
+
+    def _as_scalar(self, value: Any, what: str) -> Any:
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+            raise ShapeError(
+                f"{what} of {name_of(self.function)} takes a result that is one scalar, not {type(value).__name__}"
+            )
+        return Constant(float(value))
+
+    @staticmethod
+    def _gradients(value: Any, wanted: Sequence[Any], allow_unused: bool) -> list[Any]:
+        try:
+            found: list[Any] = gradient_of(value, wanted, allow_unused=allow_unused)
+        except UnusedParameter as error:
+            raise UnusedParameter(str(error).replace("leave it out of wrt, or pass", "leave it out, or pass")) from None
+        return found
+
+    def _check_wanted(self, wanted: Sequence[Any]) -> None:
+        for leaf in wanted:
+            if not isinstance(leaf, BaseNode):
+                raise NotDifferentiable(f"{leaf!r} is static in this call, so there is no gradient by it")
+            if leaf.dtype.kind != "f":
+                raise NotDifferentiable(
+                    f"{describe(leaf)} is an argument of {name_of(self.function)} that holds {leaf.dtype}, which has "
+                    f"no gradient; choose the others with wrt="
+                )
+
+    def _position(self, which: int | str, count: int) -> int:
+        names = argument_names(self.function, count)
+        if isinstance(which, str):
+            if which not in names:
+                raise ValueError(f"{name_of(self.function)} has no argument {which!r}, but {', '.join(names)}")
+            return names.index(which)
+        if not -count <= which < count:
+            raise ValueError(f"{name_of(self.function)} was called with {count} arguments, so there is none {which}")
+        return which % count
+
+    # --- calls ----------------------------------------------------------------------------------------------------
+
+    def _leaves(self, args: Sequence[Any]) -> tuple[list[Any], Structure]:
+        leaves: list[Any] = []
+        parts: list[Structure] = []
+        for i, argument in enumerate(args):
+            found, structure = flatten(argument, f"argument {i} of {name_of(self.function)}")
+            leaves += found
+            parts.append(structure)
+        return leaves, Structure(tuple, (), tuple(parts))
+
+    def _call(self, leaves: Sequence[Any], structure: Structure, static: dict[str, Any]) -> _Call:
+        kinds = tuple(kinds_of(leaves, lambda: self._names(structure)))
+        key: Hashable = (structure, kinds, tuple(sorted(static.items())) if static else ())
+        try:
+            call = self._calls.get(key)
+        except TypeError:
+            raise DTypeError(
+                f"{name_of(self.function)} was called with {', '.join(static)} by keyword: such arguments are static "
+                f"and have to be hashable; give arrays by position"
+            ) from None
+        if call is None:
+            call = self._calls[key] = _Call(Trace(self.function, structure, kinds, static), kinds, self.engine)
+        self._last = call
+        return call
+
+    def _names(self, structure: Structure) -> list[str]:
+        names = argument_names(self.function, len(structure.inside))
+        return [place for part, name in zip(structure.inside, names, strict=True) for place in places(part, name)]
+
+    @property
+    def graph(self) -> str:
+        """The nodes of the last call, a line for each; `NotSet` before the first."""
+        from wyrm.view.text import to_text
+
+        return to_text(self._known().trace.outputs)
+
+    @property
+    def source(self) -> str:
+        """The source that is generated for the last call; `NotSet` before the first."""
+        source: str = self._known().native.source
+        return source
+
+    def _known(self) -> _Call:
+        if self._last is None:
+            raise NotSet(f"{name_of(self.function)} has not been called yet, so it is not known for what arguments")
+        return self._last
+
+    def __repr__(self) -> str:
+        return f"<wyrm.function {name_of(self.function)}>"
+
+
+class _Call:
+    """What runs a function for one kind of arguments."""
+
+    def __init__(self, trace: Trace, kinds: Sequence[Kind], engine: Engine) -> None:
+        self.trace, self.engine = trace, engine
+        self._dtypes = [dtype for _, dtype in kinds]
+        self._storages = [stored(leaf) for leaf in trace.inputs]
+        self._runner: Runner | None = None
+
+    @functools.cached_property
+    def native(self) -> Any:
+        """The compiled form."""
+        from wyrm.engine.native.direct import Direct
+
+        return Direct(self.trace.outputs, self.trace.inputs)
+
+    def __call__(self, leaves: Sequence[Any]) -> list[Any]:
+        if not self.trace.outputs:
+            return []
+        arrays = [np.asarray(leaf, dtype, order="C") for leaf, dtype in zip(leaves, self._dtypes, strict=True)]
+        for leaf, array in zip(self.trace.inputs, arrays, strict=True):
+            if array.dtype.kind == "i":
+                leaf.set(array)  # which checks them
+        if self.engine == "native":
+            found = self.native(arrays, advance_step() if self.native.runner.graph.draws else 0)
+        else:
+            found = self._by_reference(arrays)
+        return [array[()] if array.ndim == 0 else array for array in found]
+
+    def _by_reference(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        if self._runner is None:
+            self._runner = Runner(self.trace.outputs)
+        for storage, array in zip(self._storages, arrays, strict=True):
+            if array.dtype.kind != "i":
+                store(storage, array.copy() if storage.array is None else array)
+        if self._runner.random:
+            advance_step()
+        plan = self._runner.run()
+        values = [plan.value(node) for node in self.trace.outputs]
+        return [value.dense() if isinstance(value, RowSparse) else np.array(value) for value in values]
+
+
+@overload
+def function(function: Callable[P, R], /, *, engine: Engine = "reference") -> Function[P, R]: ...
+@overload
+def function(*, engine: Engine = "reference") -> Callable[[Callable[P, R]], Function[P, R]]: ...
+def function(function: Any = None, /, *, engine: Engine = "reference") -> Any:
+    """Make a Python function over nodes a function over arrays that can be differentiated; a decorator.
+
+    The function runs once for each combination of shapes, dtypes and static arguments, on nodes that stand for its
+    arguments, and is not run again for others of the same kind: what it does besides computing, such as printing,
+    happens once. Arguments by position are arrays, numbers, and tuples, lists, dicts and dataclasses of them; so is the
+    result. Arguments by keyword are static: they may be anything that is hashable, and another value is another trace.
+    A Python number takes the float type of the arrays beside it. Called with nodes it is the function itself.
+
+    `engine` is "reference", which needs no compiling, or "native", fast when called often.
+
+    Raises `DTypeError` for arguments of other types, `ShapeError` for a result that depends on the arguments of another
+    call, and what building the graph raises.
+
+    >>> @wy.function
+    ... def loss(weights, x):
+    ...     return ((x @ weights["w"]).tanh() * weights["scale"]).sum()
+    >>> weights = {"w": np.array([0.5, 0.25]), "scale": 2.0}
+    >>> gradient = loss.grad()(weights, np.array([[1.0, 2.0]]))
+    >>> sorted(gradient), gradient["w"].round(3).tolist()
+    (['scale', 'w'], [0.84, 1.68])
+    """
+    if function is None:
+        return functools.partial(Function, engine=engine)
+    return Function(function, engine)

@@ -1,0 +1,101 @@
+"""Nested containers taken apart into their leaves, and put together again of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wyrm.errors import DTypeError
+from wyrm.nn.module import Module
+from wyrm.node.base import BaseNode
+
+_LEAVES = (BaseNode, np.ndarray, np.generic, bool, int, float)
+
+
+class Structure(NamedTuple):
+    """What holds leaves: the kind of container, what it takes to make one, and what is in it; None for a leaf."""
+
+    kind: type[Any] | None
+    names: tuple[Hashable, ...] = ()
+    inside: tuple[Structure, ...] = ()
+
+    @property
+    def leaves(self) -> int:
+        """How many leaves there are."""
+        return 1 if self.kind is None else sum(part.leaves for part in self.inside)
+
+
+LEAF = Structure(None)
+
+
+def flatten(value: Any, where: str) -> tuple[list[Any], Structure]:
+    """The leaves of a value, left to right, and its structure.
+
+    Containers are tuples, named ones too, lists, dicts, dataclasses and None, which holds nothing. `DTypeError` for
+    anything else that is no array, number or node, named by `where` it is.
+    """
+    leaves: list[Any] = []
+    return leaves, _flatten(value, where, leaves)
+
+
+def _flatten(value: Any, where: str, leaves: list[Any]) -> Structure:
+    if isinstance(value, _LEAVES):
+        leaves.append(value)
+        return LEAF
+    if value is None:
+        return Structure(type(None))
+    names: tuple[Hashable, ...] = ()
+    if isinstance(value, dict):
+        names, inside = tuple(value), list(value.values())
+        places = [f"{where}[{name!r}]" for name in names]
+    elif isinstance(value, tuple | list):
+        inside = list(value)
+        places = [f"{where}[{i}]" for i in range(len(inside))]
+    elif is_dataclass(value) and not isinstance(value, type):
+        names = tuple(field.name for field in fields(value))
+        inside = [getattr(value, str(name)) for name in names]
+        places = [f"{where}.{name}" for name in names]
+    else:
+        remedy = "a module's parameters are found without it being an argument" if isinstance(value, Module) else ""
+        raise DTypeError(
+            f"{where} is {value!r}, a {type(value).__name__}, which is no array, number, node, or tuple, list, dict or "
+            f"dataclass of them; {remedy or 'what is static is given by keyword'}"
+        )
+    parts = tuple(_flatten(part, place, leaves) for part, place in zip(inside, places, strict=True))
+    return Structure(type(value), names, parts)
+
+
+def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
+    """The value of this structure with these leaves."""
+    rest = iter(leaves)
+    return _unflatten(structure, lambda: next(rest))
+
+
+def _unflatten(structure: Structure, leaf: Callable[[], Any]) -> Any:
+    kind = structure.kind
+    if kind is None:
+        return leaf()
+    if kind is type(None):
+        return None
+    inside = [_unflatten(part, leaf) for part in structure.inside]
+    if issubclass(kind, dict):
+        return kind(zip(structure.names, inside, strict=True))
+    if structure.names:
+        return kind(**dict(zip(map(str, structure.names), inside, strict=True)))
+    return kind(*inside) if hasattr(kind, "_fields") else kind(inside)
+
+
+def places(structure: Structure, where: str) -> list[str]:
+    """The names of the leaves, such as `weights['hidden'][0]`."""
+    if structure.kind is None:
+        return [where]
+    found = []
+    for i, part in enumerate(structure.inside):
+        if structure.names and not issubclass(structure.kind, dict):
+            found += places(part, f"{where}.{structure.names[i]}")
+        else:
+            found += places(part, f"{where}[{structure.names[i] if structure.names else i!r}]")
+    return found

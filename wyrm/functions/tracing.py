@@ -1,0 +1,116 @@
+"""A Python function run once on nodes that stand for its arguments."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from wyrm.errors import DTypeError, ShapeError, WyrmError
+from wyrm.functions.structure import Structure, flatten, places, unflatten
+from wyrm.node.base import BaseNode, describe
+from wyrm.node.index_leaves import IndexInput
+from wyrm.node.leaves import Input, as_constant
+from wyrm.node.traversal import topological_order
+
+Leaf = BaseNode[Any, Any]
+# What a leaf of the arguments is for a trace: its shape and dtype.
+Kind = tuple[tuple[int, ...], np.dtype[Any]]
+_NUMBER = np.dtype(np.float32)
+
+
+class Argument(Input[Any], abstract=True):
+    """An input that stands for an array among the arguments of one trace."""
+
+    __slots__ = ()
+
+
+class IndexArgument(IndexInput[Any], abstract=True):
+    """An index input that stands for integers among the arguments of one trace."""
+
+    __slots__ = ()
+
+
+class Trace:
+    """What a function computes, as a graph: its inputs, its outputs, and what holds them.
+
+    `inputs` are in the order of the leaves of the arguments, `outputs` in that of the result.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], structure: Structure, kinds: Sequence[Kind], static: Mapping[str, Any]
+    ) -> None:
+        name = name_of(function)
+        named = [place for part, where in zip(structure.inside, argument_names(function, len(structure.inside)),
+                                              strict=True) for place in places(part, where)]  # fmt: skip
+        self.name = name
+        self.inputs: list[Any] = [
+            _argument(shape, dtype, where) for (shape, dtype), where in zip(kinds, named, strict=True)
+        ]
+        result = function(*unflatten(structure, self.inputs), **static)
+        leaves, self.structure = flatten(result, f"the result of {name}")
+        kind = next((leaf.dtype for leaf in self.inputs if leaf.dtype.kind == "f"), _NUMBER)
+        self.outputs: list[Any] = [leaf if isinstance(leaf, BaseNode) else as_constant(leaf, kind) for leaf in leaves]
+        self._check()
+
+    def _check(self) -> None:
+        own = set(self.inputs)
+        for node in topological_order(self.outputs):
+            if isinstance(node, Argument | IndexArgument) and node not in own:
+                raise ShapeError(
+                    f"{describe(node)} is an argument of another call, which {self.name} has kept and cannot read any "
+                    f"more; hand it over as an argument"
+                )
+
+    @property
+    def unused(self) -> list[str]:
+        """The names of the arguments that the result does not depend on."""
+        reached = set(topological_order(self.outputs))
+        return [leaf.name or "" for leaf in self.inputs if leaf not in reached]
+
+
+def _argument(shape: Any, dtype: np.dtype[Any], name: str) -> Any:
+    if dtype.kind in "iu":
+        return IndexArgument(dims=shape, name=name)
+    return Argument(dims=shape, name=name, dtype=dtype, finite=False)
+
+
+def kinds_of(leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list[Kind]:
+    """What the leaves of the arguments are; a Python number has the float type of the arrays beside it."""
+    number = next((leaf.dtype for leaf in leaves if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f"), _NUMBER)
+    found: list[Kind] = []
+    for i, leaf in enumerate(leaves):
+        if not isinstance(leaf, np.ndarray | np.generic):
+            found.append(((), np.dtype(bool) if isinstance(leaf, bool) else number))
+        elif leaf.dtype.kind in "iu":
+            found.append((leaf.shape, np.dtype(np.int64)))
+        elif leaf.dtype.kind == "b" or leaf.dtype in (np.float32, np.float64):
+            found.append((leaf.shape, leaf.dtype))
+        else:
+            raise DTypeError(f"{names()[i]} holds {leaf.dtype}; an argument holds float32, float64, integers or bool")
+    return found
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """What a function is called in messages."""
+    return getattr(function, "__qualname__", None) or type(function).__name__
+
+
+def argument_names(function: Callable[..., Any], count: int) -> list[str]:
+    """The names of the first `count` positional arguments."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str] = []
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}[{i}]" for i in range(count - len(names))]
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            names.append(parameter.name)
+    return [*names, *(f"argument {i}" for i in range(len(names), count))][:count]
+
+
+__all__ = ["Argument", "IndexArgument", "Kind", "Trace", "WyrmError", "argument_names", "kinds_of", "name_of"]

@@ -1,0 +1,224 @@
+"""Products with Jacobians, Jacobians and Hessians of functions."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wyrm.errors import NotDifferentiable, ShapeError
+from wyrm.functions.function import Function
+from wyrm.functions.structure import Structure, flatten, unflatten
+from wyrm.functions.tracing import name_of
+from wyrm.grad import reverse
+from wyrm.node.base import BaseNode, describe
+from wyrm.node.leaves import as_constant
+from wyrm.node.node import Node
+from wyrm.node.traversal import topological_order
+
+
+def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function over nodes."""
+    if isinstance(function, Function):
+        return function.function
+    if not callable(function):
+        raise TypeError(f"a function is differentiated, not {function!r}")
+    return function
+
+
+def _evaluated(function: Callable[..., Any], like: Callable[..., Any]) -> Function[..., Any]:
+    """A function of the same kind as another: on the same engine, and run once for each kind of arguments."""
+    return Function(function, like.engine if isinstance(like, Function) else "reference")
+
+
+def _float_leaves(value: Any, what: str) -> tuple[list[Any], Structure]:
+    leaves, structure = flatten(value, what)
+    for leaf in leaves:
+        if isinstance(leaf, BaseNode) and leaf.dtype.kind != "f":
+            raise NotDifferentiable(f"{what}: {describe(leaf)} holds {leaf.dtype}, which has no gradient")
+    return leaves, structure
+
+
+def _matching(given: Any, structure: Structure, what: str) -> list[Any]:
+    leaves, found = flatten(given, what)
+    if found != structure:
+        raise ShapeError(f"the {what} has another structure than what it belongs to: {given!r}")
+    return leaves
+
+
+def _as_nodes(leaves: Sequence[Any]) -> list[Any]:
+    kind = next((leaf.dtype for leaf in leaves if isinstance(leaf, BaseNode)), np.dtype(np.float32))
+    return [leaf if isinstance(leaf, BaseNode) else as_constant(leaf, kind) for leaf in leaves]
+
+
+def _pulled(function: Callable[..., Any], args: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
+    """The gradients of the result of a function over nodes, weighted by the cotangent, by all of its arguments."""
+    wanted, structure = _float_leaves(args, f"the arguments of {name_of(function)}")
+    outputs, shape = _float_leaves(function(*args), f"the result of {name_of(function)}")
+    outputs = _as_nodes(outputs)
+    weights = _matching(cotangent, shape, "cotangent")
+    given = [reverse._weights(output, weight, "cotangent") for output, weight in zip(outputs, weights, strict=True)]
+    found = reverse.pull_back(outputs, given, wanted)
+    gradients = [reverse._zeros(leaf) if g is None else g for leaf, g in zip(wanted, found, strict=True)]
+    result: tuple[Any, ...] = unflatten(structure, gradients)
+    return result
+
+
+def _pushed(function: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    """The result of a function over nodes, and how it changes along the tangents."""
+    moved, structure = _float_leaves(args, f"the arguments of {name_of(function)}")
+    directions = _matching(tuple(tangents), structure, "tangent")
+    value = function(*args)
+    outputs, shape = _float_leaves(value, f"the result of {name_of(function)}")
+    changes = []
+    for output in _as_nodes(outputs):
+        reached = set(topological_order([output]))
+        pairs = [(x, t) for x, t in zip(moved, directions, strict=True) if x in reached]
+        if pairs and output not in moved:
+            changes.append(reverse.jvp(output, [x for x, _ in pairs], [t for _, t in pairs]))
+        else:
+            own = next((t for x, t in zip(moved, directions, strict=True) if x is output), None)
+            changes.append(reverse._zeros(output) if own is None else reverse._weights(output, own, "tangent"))
+    return value, unflatten(shape, changes)
+
+
+def vjp(function: Any, *args: Any, **options: Any) -> Any:
+    """The result of a function, and the function that pulls a cotangent of it back to its arguments.
+
+    `value, pullback = vjp(f, *args)`; `pullback(cotangent)`, the cotangent in the structure of the value, is the tuple
+    of `sum(f(*args) * cotangent)` differentiated by each argument. Of a node, `vjp(output, wrt, cotangent)` is the
+    gradient of `sum(output * cotangent)` by one node of the graph or several, see `wyrm.grad`.
+
+    Raises `ShapeError` for a cotangent of another shape, `NotDifferentiable` for arguments that are integers.
+
+    >>> value, pullback = vjp(lambda x, y: x * y, np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    >>> value.tolist(), [gradient.tolist() for gradient in pullback(np.array([1.0, 10.0]))]
+    ([3.0, 8.0], [[3.0, 40.0], [1.0, 20.0]])
+    """
+    if isinstance(function, Node):
+        return reverse.vjp(function, *args, **options)
+    plain = _plain(function)
+    value = _evaluated(plain, function)(*args, **options)
+
+    @functools.wraps(plain)
+    def pulled(arguments: Any, cotangent: Any) -> Any:
+        return _pulled(functools.partial(plain, **options), arguments, cotangent)
+
+    pull = _evaluated(pulled, function)
+    return value, lambda cotangent: pull(args, cotangent)
+
+
+def jvp(function: Any, args: Any, tangents: Any) -> Any:
+    """The result of a function, and how it changes as its arguments move along tangents: `(value, change)`.
+
+    `args` and `tangents` are tuples of the same structure. It takes no reverse pass: the graph is the transpose of the
+    reverse one by its cotangent, of which only what goes forward is left. Of a node, `jvp(output, wrt, tangent)` is the
+    change of the output as the nodes of `wrt` move.
+
+    Raises `ShapeError` for tangents of another structure or shape, `NotDifferentiable` for arguments that are integers.
+
+    >>> value, change = jvp(lambda x: x * x, (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
+    >>> change.tolist()
+    [2.0, 40.0]
+    """
+    if isinstance(function, Node):
+        return reverse.jvp(function, args, tangents)
+    plain = _plain(function)
+    pushed = _evaluated(lambda arguments, along: _pushed(plain, arguments, along), function)
+    return pushed(tuple(args), tuple(tangents))
+
+
+def linearize(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., Any]]:
+    """The result of a function, and the linear function of tangents that is nearest to it there.
+
+    >>> value, change = linearize(lambda x: x * x, np.array([1.0, 2.0]))
+    >>> change(np.array([1.0, 0.0])).tolist(), change(np.array([0.0, 1.0])).tolist()
+    ([2.0, 0.0], [0.0, 4.0])
+    """
+    plain = _plain(function)
+    value = _evaluated(plain, function)(*args)
+    pushed = _evaluated(lambda arguments, along: _pushed(plain, arguments, along)[1], function)
+    return value, lambda *tangents: pushed(args, tuple(tangents))
+
+
+def hvp(function: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
+    """The Hessian of a scalar function times a vector, without the Hessian: how its gradient moves along tangents.
+
+    `args` and `tangents` are tuples of the same structure, and so is the result.
+
+    >>> hvp(lambda x: (x * x * x).sum(), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))[0].tolist()
+    [6.0, 12.0]
+    """
+    plain = _plain(function)
+
+    def gradients(*arguments: Any) -> Any:
+        return _pulled(plain, arguments, 1.0)
+
+    pushed = _evaluated(lambda arguments, along: _pushed(gradients, arguments, along)[1], function)
+    return pushed(tuple(args), tuple(tangents))
+
+
+def jacobian(function: Callable[..., Any], wrt: int = 0) -> Callable[..., Any]:
+    """The function that gives the Jacobian of an array by one argument, an array: (*result axes, *argument axes).
+
+    Rows by products with cotangents, or columns by products with tangents, whichever are fewer.
+
+    >>> jacobian(lambda x: x * x)(np.array([1.0, 2.0])).tolist()
+    [[2.0, 0.0], [0.0, 4.0]]
+    """
+    plain = _plain(function)
+
+    def _by(args: tuple[Any, ...]) -> Callable[[Any], Any]:
+        return lambda x: plain(*args[:wrt], x, *args[wrt + 1 :])
+
+    rows = _evaluated(lambda args, cotangent: _pulled(_by(args), (args[wrt],), cotangent)[0], function)
+    columns = _evaluated(lambda args, tangent: _pushed(_by(args), (args[wrt],), (tangent,))[1], function)
+    value = _evaluated(plain, function)
+
+    @functools.wraps(plain)
+    def whole(*args: Any) -> Any:
+        x = args[wrt] if isinstance(args[wrt], BaseNode) else np.asarray(args[wrt])
+        inside = any(isinstance(leaf, BaseNode) for leaf in flatten(args, "the arguments")[0])
+        if inside:
+            result = plain(*args)
+        else:
+            trace = value.trace(*args)
+            result = unflatten(trace.structure, trace.outputs)
+        if not isinstance(result, BaseNode):
+            raise ShapeError(f"jacobian takes a function with one array as result, not {result!r}")
+        shape, of = tuple(result.shape), tuple(x.shape)
+        dtype = result.dtype
+        many, few = math.prod(shape), math.prod(of)
+        if many <= few:
+            found = [rows(args, unit) for unit in _units(shape, dtype)]
+        else:
+            found = [columns(args, unit) for unit in _units(of, dtype)]
+        if inside:
+            from wyrm.ops.slicing import stack
+
+            stacked = stack(found).reshape((*shape, *of) if many <= few else (few, many))
+            return stacked if many <= few else stacked.transpose(1, 0).reshape((*shape, *of))
+        if many <= few:
+            return np.reshape(found, (*shape, *of)).astype(dtype)
+        return np.moveaxis(np.reshape(found, (few, *shape)), 0, -1).reshape(*shape, *of).astype(dtype)
+
+    return whole
+
+
+def _units(shape: tuple[int, ...], dtype: Any) -> list[Any]:
+    """The arrays of zeros and a single one."""
+    size = math.prod(shape)
+    return list(np.eye(size, dtype=dtype).reshape(size, *shape))
+
+
+def hessian(function: Callable[..., Any], wrt: int = 0) -> Callable[..., Any]:
+    """The function that gives the second derivatives of a scalar by one argument, an array, twice.
+
+    >>> hessian(lambda x: (x * x * x).sum())(np.array([1.0, 2.0])).tolist()
+    [[6.0, 0.0], [0.0, 12.0]]
+    """
+    made = function if isinstance(function, Function) else Function(function)
+    return jacobian(made.grad(wrt), wrt)
