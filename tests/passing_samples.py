@@ -7,6 +7,7 @@ import numpy as np
 import wyrm as wy
 from tests.sampling import Sample, normal
 from wyrm.ops.checkpoint import Again, Checkpoint
+from wyrm.ops.custom import Custom
 from wyrm.ops.updating import Updating
 
 
@@ -18,6 +19,13 @@ def passing_samples() -> list[Sample]:
             lambda x: wy.updating(x, {wy.Buffer(np.zeros(4), dtype=x.dtype): x.mean(0)}),
             (normal(3, 4),),
             lambda x: x,
+            empty=False,
+        ),
+        Sample(
+            Custom,
+            lambda x: Custom(x * x, x, count=1, rule=lambda parents, gradient: (2.0 * parents[0] * gradient,)),
+            (normal(3, 4),),
+            lambda x: x * x,
             empty=False,
         ),
         Sample(Again, Again, (normal(3, 4), normal(2)), lambda x, after: x, empty=False),

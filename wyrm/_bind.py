@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.engine import reference
+from wyrm.functions import numpy_protocol
 from wyrm.nn.gpt2 import GPT2
 from wyrm.nn.module import Module
 from wyrm.node.node import IndexNode, Node
@@ -39,6 +40,8 @@ def _from_pretrained(directory: str | os.PathLike[str], *, dtype: DTypeLike = np
 for _cls in (Node, IndexNode):
     _cls.value = property(reference.value)  # type: ignore[assignment,method-assign]  # declared as read-only
     _cls.forward = reference.forward  # type: ignore[assignment,method-assign]  # declared for the type checker
+Node.__array_ufunc__ = numpy_protocol.ufunc  # type: ignore[assignment]  # for the type checker NumPy has no part in it
+Node.__array_function__ = numpy_protocol.array_function  # type: ignore[attr-defined]  # as above
 Node.backward = reference.backward  # type: ignore[assignment,method-assign]  # declared for the type checker
 Node.zero_gradient = reference.zero_gradient  # type: ignore[assignment,method-assign]  # declared for the type checker
 Node.T = property(lambda self: self.transpose())  # type: ignore[assignment, misc]  # declared with overloads

@@ -1,6 +1,20 @@
 """Functions over arrays: traced, differentiated, transformed."""
 
+from wyrm.functions.custom import CustomJvp, CustomVjp, custom_jvp, custom_vjp
 from wyrm.functions.function import Function, function
 from wyrm.functions.transforms import hessian, hvp, jacobian, jvp, linearize, vjp
 
-__all__ = ["Function", "function", "hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"]
+__all__ = [
+    "CustomJvp",
+    "CustomVjp",
+    "Function",
+    "custom_jvp",
+    "custom_vjp",
+    "function",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
+    "linearize",
+    "vjp",
+]

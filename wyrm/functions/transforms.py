@@ -60,9 +60,9 @@ def _pulled(function: Callable[..., Any], args: tuple[Any, ...], cotangent: Any)
     outputs, shape = _float_leaves(function(*args), f"the result of {name_of(function)}")
     outputs = _as_nodes(outputs)
     weights = _matching(cotangent, shape, "cotangent")
-    given = [reverse._weights(output, weight, "cotangent") for output, weight in zip(outputs, weights, strict=True)]
+    given = [reverse.weights_of(output, weight, "cotangent") for output, weight in zip(outputs, weights, strict=True)]
     found = reverse.pull_back(outputs, given, wanted)
-    gradients = [reverse._zeros(leaf) if g is None else g for leaf, g in zip(wanted, found, strict=True)]
+    gradients = [reverse.zeros_of(leaf) if g is None else g for leaf, g in zip(wanted, found, strict=True)]
     result: tuple[Any, ...] = unflatten(structure, gradients)
     return result
 
@@ -81,7 +81,7 @@ def _pushed(function: Callable[..., Any], args: tuple[Any, ...], tangents: tuple
             changes.append(reverse.jvp(output, [x for x, _ in pairs], [t for _, t in pairs]))
         else:
             own = next((t for x, t in zip(moved, directions, strict=True) if x is output), None)
-            changes.append(reverse._zeros(output) if own is None else reverse._weights(output, own, "tangent"))
+            changes.append(reverse.zeros_of(output) if own is None else reverse.weights_of(output, own, "tangent"))
     return value, unflatten(shape, changes)
 
 

@@ -105,10 +105,10 @@ def pull_back(
                     if part is not None:
                         contributions.setdefault(parent, []).append(part)
     reached = set(order)
-    return [found[node] if node in found else _zeros(node) if node in reached else None for node in wrt]
+    return [found[node] if node in found else zeros_of(node) if node in reached else None for node in wrt]
 
 
-def _zeros(node: BaseNode[Any, Any]) -> Node[Any, Any]:
+def zeros_of(node: BaseNode[Any, Any]) -> Node[Any, Any]:
     """The declared zero as a node of the axes of `node`."""
     return BroadcastTo(as_constant(0.0, node.dtype), node.dims)
 
@@ -186,7 +186,7 @@ def _answer(
             f"{describe(output)} does not depend on {', '.join(map(describe, unused))}; leave it out of wrt, "
             f"or pass allow_unused=True for zeros"
         )
-    result = [_zeros(node) if g is None else g for node, g in zip(nodes, gradients, strict=True)]
+    result = [zeros_of(node) if g is None else g for node, g in zip(nodes, gradients, strict=True)]
     result = with_sizes(result, [output])
     return result[0] if single else result
 
@@ -231,7 +231,7 @@ def value_and_grad(loss: Node[Any, Any], wrt: Any = None, *, allow_unused: bool 
     return loss, grad(loss, wrt, allow_unused=allow_unused)
 
 
-def _weights(output: Node[Any, Any], given: Any, what: str) -> Node[Any, Any]:
+def weights_of(output: Node[Any, Any], given: Any, what: str) -> Node[Any, Any]:
     if isinstance(given, Node):
         node = given
     else:
@@ -257,7 +257,7 @@ def vjp(output: Node[Any, Any], wrt: Any, cotangent: Any, *, allow_unused: bool 
     [2.0, 40.0]
     """
     _check_output(output)
-    return _answer(output, _weights(output, cotangent, "cotangent"), wrt, allow_unused)
+    return _answer(output, weights_of(output, cotangent, "cotangent"), wrt, allow_unused)
 
 
 def jvp(output: Node[Any, Any], wrt: Any, tangent: Any) -> Node[Any, Any]:
@@ -274,7 +274,7 @@ def jvp(output: Node[Any, Any], wrt: Any, tangent: Any) -> Node[Any, Any]:
     nodes, tangents = ([wrt], [tangent]) if isinstance(wrt, BaseNode) else (list(wrt), list(tangent))
     if len(nodes) != len(tangents):
         raise ShapeError(f"{len(tangents)} tangents for {len(nodes)} nodes")
-    directions = [_weights(node, t, "tangent") for node, t in zip(nodes, tangents, strict=True)]
+    directions = [weights_of(node, t, "tangent") for node, t in zip(nodes, tangents, strict=True)]
     cotangent: Tensor[Any] = Input(dims=output.dims, name="cotangent", dtype=output.dtype)
     pulled = vjp(output, nodes, cotangent)
     total = None
@@ -283,4 +283,4 @@ def jvp(output: Node[Any, Any], wrt: Any, tangent: Any) -> Node[Any, Any]:
         total = part if total is None else total + part
     assert total is not None
     (result,) = pull_back([total], [as_constant(1.0, output.dtype)], [cotangent])
-    return with_sizes([_zeros(output) if result is None else result], [output])[0]
+    return with_sizes([zeros_of(output) if result is None else result], [output])[0]

@@ -62,8 +62,9 @@ class Node(operators.Node, methods.Node, BaseNode[P_co, S], Generic[P_co, S], ab
     """
 
     __slots__ = ()
-    __array_ufunc__: None = None  # NumPy's operators leave `array + node` to the node
     dims: S
+    if TYPE_CHECKING:  # NumPy's operators leave `array + node` to the node; what else they do is bound by wyrm._bind
+        __array_ufunc__: None = None
 
     def _own(self) -> Node[Any, S]:
         return self
