@@ -103,11 +103,6 @@ def inlined(function: Function) -> Function:
     return cast(Function, njit(pipeline_class=_Inner, forceinline=True, **OPTIONS)(function))
 
 
-def shared(function: Function) -> Function:
-    """Compile a function that becomes a part of those that call it, and that Python calls, too."""
-    return cast(Function, njit(forceinline=True, **OPTIONS)(function))
-
-
 def precise(function: Function) -> Function:
     """Compile a function whose sums keep their order, as a part of those that call it."""
     return cast(

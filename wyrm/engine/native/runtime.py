@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from wyrm.engine.native.compilers import entry, inlined, kept, kernel, loops, precise, shared
+import numpy as np
+
+from wyrm.engine.native.compilers import entry, inlined, kept, kernel, loops, precise
 from wyrm.engine.native.products import multiply_into, provide_products
 
 __all__ = [
     "checked", "claim", "entry", "inlined", "kept", "kernel", "load", "loops", "multiply_into",
-    "precise", "provide_products", "release",
+    "precise", "provide_products", "release", "released", "rows_loaded",
 ]  # fmt: skip
 
 
@@ -40,14 +42,14 @@ def checked(row: int, size: int) -> Any:
     return row
 
 
-@shared
+@inlined
 def release(count: Any) -> None:
     """Forget which rows were touched, at the end of a step."""
     count[1] += count[0]
     count[0] = 0
 
 
-@shared
+@inlined
 def load(column: Any, order: Any, start: int, out: Any) -> None:
     """The rows of a column, (rows, width), that a batch has: those that `order` names from `start` on.
 
@@ -59,3 +61,18 @@ def load(column: Any, order: Any, start: int, out: Any) -> None:
         row = order[start + i]
         for j in range(out.shape[1]):
             out[i, j] = column[row, j]
+
+
+# --- the same for a loop over the data that is plain Python, which need not wait for a compiler -----------------------
+
+
+def released(count: Any) -> None:
+    """What `release` does."""
+    count[1] += count[0]
+    count[0] = 0
+
+
+def rows_loaded(column: Any, order: Any, start: int, out: Any) -> None:
+    """What `load` does."""
+    if column.shape[0]:
+        np.take(column, order[start : start + out.shape[0]], axis=0, out=out, mode="clip")  # which needs no other array

@@ -252,7 +252,12 @@ class Source:
         parts += [f"@{decorator}\n{text}" for text in self.updates.values()]
         parts.append(f"{'@entry' if compiled else ''}\n{self._run}".lstrip())
         text = "\n\n".join(parts)
-        return text if compiled else text.replace("@kernel\n", "@kept\n")
+        if compiled:
+            return text
+        text = text.replace("kernel, load, loops\n", "kernel, loops, released, rows_loaded\n", 1)
+        text = text.replace("provide_products, release\n", "provide_products\n", 1)
+        text = text.replace("        load(", "        rows_loaded(").replace("        release(", "        released(")
+        return text.replace("@kernel\n", "@kept\n")
 
 
 def _root(slot: Slot) -> Slot:

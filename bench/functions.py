@@ -1,0 +1,118 @@
+"""Functions: a call of `value_and_grad` beside JAX jit, autograd and MyGrad; tracing 1,000 operations."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import wyrm as wy
+from bench.harness import Case, Measurement, timed
+
+ROWS, FEATURES, DIMENSIONS, OPERATIONS = 569, 30, 100, 1000
+_random = np.random.default_rng(0)
+_X = _random.standard_normal((ROWS, FEATURES))
+_LABELS = np.where(_random.random(ROWS) < 0.6, 1.0, -1.0)
+_WEIGHTS = 0.1 * _random.standard_normal(FEATURES)
+_POINT = _random.uniform(-1.0, 1.0, DIMENSIONS)
+
+
+def logistic(weights: Any, x: Any, labels: Any, xp: Any) -> Any:
+    """The mean loss of a logistic regression with a penalty; labels are 1 and -1."""
+    return xp.mean(xp.logaddexp(0.0, -labels * (x @ weights))) + 0.01 * xp.sum(weights * weights)
+
+
+def rosenbrock(x: Any, xp: Any) -> Any:
+    """Rosenbrock's function in as many dimensions as `x` has."""
+    return xp.sum(100.0 * (x[1:] - x[:-1] ** 2.0) ** 2.0 + (1.0 - x[:-1]) ** 2.0)
+
+
+def _with_xp(function: Callable[..., Any], xp: Any) -> Callable[..., Any]:
+    return lambda *arguments: function(*arguments, xp)
+
+
+def _wyrm(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[[], Measurement]:
+    if function is logistic:
+        made: Any = wy.function(
+            lambda w, x, y: (-y * (x @ w)).softplus().mean() + 0.01 * (w * w).sum(), engine="native"
+        )
+    else:
+        made = wy.function(_with_xp(function, np), engine="native")
+    call = made.value_and_grad()
+    return timed(lambda: call(*arguments))
+
+
+def _jax(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[[], Measurement]:
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+    call = jax.jit(jax.value_and_grad(_with_xp(function, jnp)))
+    first, *data = arguments
+    held = tuple(map(jnp.asarray, data))  # data stays where it is; the weights come anew with each call
+
+    def work() -> None:
+        value, gradient = call(first, *held)
+        float(value), np.asarray(gradient)
+
+    return timed(work)
+
+
+def _autograd(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[[], Measurement]:
+    import autograd
+    import autograd.numpy as anp
+
+    call = autograd.value_and_grad(_with_xp(function, anp))
+    return timed(lambda: call(*arguments))
+
+
+def _mygrad(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[[], Measurement]:
+    mygrad: Any = importlib.import_module("mygrad")
+
+    def work() -> None:
+        first, *data = arguments
+        tensor = mygrad.tensor(first)
+        function(tensor, *data, mygrad).backward()
+
+    return timed(work)
+
+
+def _trace(xp: Any, gradient: Callable[[Any], Any]) -> Callable[[], Measurement]:
+    x = np.ones(16, np.float32)
+
+    def chain(h: Any) -> Any:
+        for _ in range(OPERATIONS // 2):
+            h = xp.tanh(h * x)
+        return h.sum()
+
+    return timed(lambda: gradient(lambda h: chain(h))(x))
+
+
+def _wyrm_trace() -> Callable[[], Measurement]:
+    return _trace(np, lambda function: wy.function(function).grad().trace)
+
+
+def _jax_trace() -> Callable[[], Measurement]:
+    import jax
+    import jax.numpy as jnp
+
+    return _trace(jnp, lambda function: jax.make_jaxpr(jax.grad(function)))
+
+
+def cases() -> list[Case]:
+    """Two functions, and the time until a long one is known with its gradient."""
+    peers = {"wyrm": _wyrm, "jax jit": _jax, "autograd": _autograd, "mygrad": _mygrad}
+    goal = "jax at least 1x, autograd and mygrad 5x"
+    work: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
+        (f"logistic regression, {ROWS} x {FEATURES}", logistic, (_WEIGHTS, _X, _LABELS)),
+        (f"Rosenbrock, {DIMENSIONS} dimensions", rosenbrock, (_POINT,)),
+    ]
+    found = [
+        Case("functions", name, {who: partial(make, function, arguments) for who, make in peers.items()}, goal)
+        for name, function, arguments in work
+    ]
+    traced = {"wyrm": _wyrm_trace, "jax": _jax_trace}
+    return [*found, Case("functions", f"trace and differentiate {OPERATIONS} ops", traced, "at most 50 ms")]

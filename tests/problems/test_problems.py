@@ -1,0 +1,56 @@
+"""Standard problems: values, gradients and products with the Hessian are those of JAX and autograd."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import wyrm as wy
+from tests.problems import dynamics, networks, statistics
+from tests.problems.problem import Problem
+
+PROBLEMS = {problem.name: problem for room in (statistics, dynamics, networks) for problem in room.PROBLEMS}
+assert len(PROBLEMS) >= 40
+
+
+def _all(problem: Problem) -> tuple[int, ...]:
+    return tuple(range(len(problem.arrays)))
+
+
+def _close(found: Any, expected: Any) -> None:
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        scale = max(1.0, float(np.abs(np.asarray(other)).max()))
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-9 * scale)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_to_second_order(name: str) -> None:
+    problem = PROBLEMS[name]
+    random = np.random.default_rng(3)
+    along = tuple(random.standard_normal(np.shape(array)) for array in problem.arrays)
+    mine = wy.function(partial(problem.function, np))
+    with jax.enable_x64(True):
+        theirs = partial(problem.function, jnp)
+        arrays = tuple(map(jnp.asarray, problem.arrays))
+        directions = tuple(map(jnp.asarray, along))
+        found = jax.value_and_grad(theirs, _all(problem))(*arrays)
+        second = jax.jvp(lambda *x: jax.grad(theirs, _all(problem))(*x), arrays, directions)[1]
+        (value, gradient), pushed = jax.tree.map(np.asarray, (found, second))
+    _close(mine.value_and_grad(_all(problem))(*problem.arrays), (value, gradient))
+    _close(wy.hvp(mine, problem.arrays, along), pushed)
+    _close(wy.jvp(mine, problem.arrays, along)[1], sum((g * t).sum() for g, t in zip(gradient, along, strict=True)))
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_autograd_agrees(name: str) -> None:
+    autograd = pytest.importorskip("autograd")
+    import autograd.numpy as anp
+
+    problem = PROBLEMS[name]
+    expected = autograd.grad(partial(problem.function, anp), _all(problem))(*problem.arrays)
+    _close(wy.function(partial(problem.function, np)).grad(_all(problem))(*problem.arrays), expected)
