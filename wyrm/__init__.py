@@ -8,7 +8,7 @@ from wyrm import _bind as _bind  # binds the conveniences of nodes to the rooms 
 from wyrm.engine import Timing, run, time_ops, watch_nan
 from wyrm.engine.native.program import Program, compile
 from wyrm.errors import WyrmError
-from wyrm.functions import Function, custom_jvp, custom_vjp, function, hessian, hvp, jacobian, jvp, linearize, vjp
+from wyrm.functions import Function, custom_jvp, custom_vjp, function, hessian, hvp, jacobian, jvp, linearize, show, vjp
 from wyrm.grad import grad, value_and_grad
 from wyrm.node import (
     ZERO,
@@ -102,6 +102,7 @@ __all__ = [
     "optim",
     "random",
     "run",
+    "show",
     "stack",
     "testing",
     "time_ops",

@@ -1,7 +1,7 @@
 """Functions over arrays: traced, differentiated, transformed."""
 
 from wyrm.functions.custom import CustomJvp, CustomVjp, custom_jvp, custom_vjp
-from wyrm.functions.function import Function, function
+from wyrm.functions.function import Function, function, show
 from wyrm.functions.transforms import hessian, hvp, jacobian, jvp, linearize, vjp
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "jacobian",
     "jvp",
     "linearize",
+    "show",
     "vjp",
 ]

@@ -266,3 +266,33 @@ def function(function: Any = None, /, *, engine: Engine = "reference") -> Any:
     if function is None:
         return functools.partial(Function, engine=engine)
     return Function(function, engine)
+
+
+def show(function: Function[..., Any]) -> None:
+    """Print what a function computes, as it was last called, and its gradient, side by side.
+
+    `dt` is the gradient of the result by `t`, and the gradients are computed from the last line to the first. Raises
+    `NotSet` before the first call, `ShapeError` for a result that is not one array, and `NotDifferentiable` where an op
+    has no gradient.
+
+    >>> @wy.function
+    ... def energy(x, y):
+    ...     return (x * y).sin() + y
+    >>> energy(1.0, 2.0).round(3)
+    np.float32(2.909)
+    >>> wy.show(energy)  # doctest: +ELLIPSIS
+    forward, top to bottom  backward, bottom to top
+    x             ()        dx = dt1 * y
+    y             ()        dy = dt3 + dt1 * x
+    t1 = x * y    ()        dt1 = dt3 * cos(t1)...
+    t2 = sin(t1)  ()        dt2 = dt3...
+    t3 = t2 + y   ()        dt3 = 1.0...
+    """
+    from wyrm.view.derivation import to_derivation
+
+    if not isinstance(function, Function):
+        raise TypeError(f"wyrm.show takes a function made by wyrm.function, not {function!r}")
+    outputs = function._known().trace.outputs
+    if len(outputs) != 1:
+        raise ShapeError(f"show takes a function with one array as result, {name_of(function)} has {len(outputs)}")
+    print(to_derivation(outputs[0]))  # noqa: T201  # what it is for

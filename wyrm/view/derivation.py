@@ -1,0 +1,131 @@
+"""A computation and its derivative side by side, each line of the one beside that of the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wyrm.grad.reverse import pull_back
+from wyrm.node.base import BaseNode, format_dims
+from wyrm.node.leaves import Constant, Input
+from wyrm.node.node import Node
+from wyrm.node.storage import is_leaf, stored
+from wyrm.schedule.schedule import Schedule
+
+# How an operator is written, and how tightly it binds.
+_INFIX = {
+    "add": ("+", 1), "subtract": ("-", 1), "multiply": ("*", 2), "divide": ("/", 2), "matmul": ("@", 2),
+    "power": ("**", 4),
+}  # fmt: skip
+_NEGATIVE, _WORD = 3, 5
+# Where a longer line begins to move what stands right of it.
+_WIDEST = 60
+Text = tuple[str, int]
+_TITLES = ("forward, top to bottom", "backward, bottom to top", "")
+
+
+def to_derivation(output: Node[Any, Any]) -> str:
+    """A line for each value: what it is, what the gradient by it is, and the user's line.
+
+    `dt` is the gradient of the output by `t`; the gradients are computed from the last line to the first. Raises
+    `NotDifferentiable` where an op has no gradient.
+
+    >>> x = wy.Input(name="x")
+    >>> print(to_derivation(x.sin() * x))  # doctest: +ELLIPSIS
+    forward, top to bottom  backward, bottom to top
+    x            ()         dx = dt2 * t1 + dt1 * cos(x)
+    t1 = sin(x)  ()         dt1 = dt2 * x...
+    t2 = t1 * x  ()         dt2 = 1.0...
+    """
+    shown = [node for node in Schedule([output]).nodes if not _is_number(node)]
+    differentiable = [node for node in shown if isinstance(node, Node) and node.dtype.kind == "f"]
+    start: Any = Input(dims=output.dims, dtype=output.dtype, name="1.0")
+    found = pull_back([output], [start], differentiable)
+    gradients = {node: g for node, g in zip(differentiable, found, strict=True) if g is not None}
+    whole = Schedule([output, *gradients.values()])
+    same = whole.representative
+    numbers = iter(range(1, len(shown) + 1))
+    names: dict[Any, str] = {}
+    taken: set[str] = set()
+    for node in shown:
+        own = node.name if node.name is not None and node.name not in taken else f"t{next(numbers)}"
+        taken.add(own)
+        names[same[node]] = own
+    texts: dict[Any, str] = {}
+    for node in reversed(shown):
+        if node in gradients:
+            gradient = same[gradients[node]]
+            texts[node] = names[gradient] if gradient in names else _written(gradient, names, same)
+            names.setdefault(gradient, f"d{names[same[node]]}")
+    rows = [_TITLES]
+    width = max((len(_left(node, names, same)) for node in shown), default=0)
+    for node in shown:
+        left = f"{_left(node, names, same):<{width}}  {format_dims(node.dims)}"
+        right = f"d{names[same[node]]} = {texts[node]}" if node in texts else ""
+        rows.append((left, right, "" if is_leaf(node) else f"# {node.site} {node.site.source}".rstrip()))
+    columns = [min(max(len(row[i]) for row in rows), _WIDEST) for i in range(2)]
+    return "\n".join(f"{a:<{columns[0]}}  {b:<{columns[1]}}  {c}".rstrip() for a, b, c in rows)
+
+
+def _left(node: BaseNode[Any, Any], names: dict[Any, str], same: Any) -> str:
+    return names[same[node]] + ("" if is_leaf(node) else f" = {_written(node, names, same)}")
+
+
+def _is_number(node: BaseNode[Any, Any]) -> bool:
+    return isinstance(node, Constant) and node.name is None and node.dims == ()
+
+
+def _written(given: BaseNode[Any, Any], names: dict[Any, str], same: Any) -> str:
+    """An op and its operands, as one writes them; those without a name are written out."""
+    node = same[given]
+    # Without recursion, for gradients may be deep: each node once its operands are.
+    done: dict[Any, Text] = {}
+    stack = [(node, False)]
+    while stack:
+        current, ready = stack.pop()
+        known = None if current is node else names.get(current)
+        if current in done:
+            continue
+        if known is not None or is_leaf(current):
+            done[current] = known or _number(current), _WORD
+        elif ready:
+            done[current] = _op(current, [done[parent] for parent in _operands(current, names, same)])
+        else:
+            stack.append((current, True))
+            stack += [(parent, False) for parent in _operands(current, names, same)]
+    return done[node][0]
+
+
+def _operands(node: BaseNode[Any, Any], names: dict[Any, str], same: Any) -> list[BaseNode[Any, Any]]:
+    """The operands; what is only reshaped to be repeated counts as it was."""
+    operands = [same[parent] for parent in node.parents]
+    if node.op_name() == "broadcast_to" and operands[0].op_name() == "reshape" and operands[0] not in names:
+        return [same[operands[0].parents[0]]]
+    return operands
+
+
+def _op(node: BaseNode[Any, Any], operands: list[Text]) -> Text:
+    kind = node.op_name()
+    if kind in _INFIX and len(operands) == 2:
+        sign, tight = _INFIX[kind]
+        left, right = operands
+        # `a - (b - c)` keeps its parentheses, `(a - b) - c` needs none; powers are the other way round.
+        after = tight if kind in ("add", "multiply", "power") else tight + 1
+        before = tight + 1 if kind == "power" else tight
+        return f"{_within(left, before)} {sign} {_within(right, after)}", tight
+    if kind == "broadcast_to":  # as one writes it
+        return operands[0]
+    if kind == "negative":
+        return f"-{_within(operands[0], _NEGATIVE)}", _NEGATIVE
+    given = [(key, value) for key, value in node.attribute_values().items() if value is not None and value is not False]
+    attributes = [f"{key}={value!r}" for key, value in given]
+    return f"{kind}({', '.join([*(text for text, _ in operands), *attributes])})", _WORD
+
+
+def _within(text: Text, tight: int) -> str:
+    return text[0] if text[1] >= tight else f"({text[0]})"
+
+
+def _number(leaf: BaseNode[Any, Any]) -> str:
+    array = stored(leaf).array
+    small = array is not None and array.size <= 4
+    return leaf.name or (repr(array.tolist()) if array is not None and small else type(leaf).__name__.lower())
