@@ -15,7 +15,7 @@ DATA = Path(os.environ.get("WYRM_DATA", ROOT / ".." / "shared" / "data"))
 EXAMPLES = sorted(
     path.name
     for path in (ROOT / "examples").glob("*.py")
-    if path.name not in ("command_line.py", "gpt2_tinystories.py")
+    if path.name not in ("command_line.py", "gpt2_tinystories.py", "minimize.py")
 )
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the folder of real data, {DATA}, is absent: set WYRM_DATA")
