@@ -102,7 +102,7 @@ def test_in_place_operators_make_a_new_node() -> None:
     np.testing.assert_allclose(h.forward(), (VALUES + 1.0) * 2.0)
     np.testing.assert_allclose(p.value, VALUES)
     array: Any = VALUES.copy()
-    with pytest.raises(TypeError, match="does not support ufuncs"):
+    with pytest.raises(TypeError, match=r"numpy\.add with out takes arrays.*write array = array \+ node"):
         array += p
 
 
@@ -180,19 +180,14 @@ def test_a_node_is_no_array(convert: Callable[[Any], Any]) -> None:
 
 @pytest.mark.parametrize(
     ("function", "instead"),
-    [(np.sum, r"node\.sum"), (np.mean, r"node\.mean"), (np.transpose, r"node\.transpose"), (np.linalg.norm, "method")],
+    [(np.reshape, r"node\.reshape"), (np.sum, "method"), (np.linalg.norm, "method")],
 )
-def test_numpys_functions_say_what_to_use(function: Callable[[Any], Any], instead: str) -> None:
+def test_numpys_functions_of_indices_say_what_to_use(function: Callable[..., Any], instead: str) -> None:
+    indices: Any = wy.IndexInput(np.array([1, 2]))
     with pytest.raises(TypeError, match=rf"numpy\.{function.__name__} takes arrays, not nodes.*{instead}"):
-        function(wy.Parameter(VALUES))
-
-
-def test_numpys_functions_of_several_nodes_say_what_to_use() -> None:
-    nodes: Any = [wy.Parameter(VALUES)]
-    with pytest.raises(TypeError, match=r"use wyrm\.concatenate"):
-        np.concatenate(nodes)
+        function(indices, 1)
     with pytest.raises(TypeError, match="does not support ufuncs"):
-        np.exp(nodes[0])
+        np.exp(indices)
 
 
 def test_a_repr_is_one_line_with_name_axes_type_and_place() -> None:

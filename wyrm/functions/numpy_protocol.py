@@ -82,7 +82,10 @@ def ufunc(node: Any, function: Any, method: str, *operands: Any, **options: Any)
     name = function.__name__
     if method != "__call__" or any(value is not None for value in options.values()):
         used = f".{method}" if method != "__call__" else f" with {', '.join(options)}"
-        raise TypeError(f"numpy.{name}{used} takes arrays, not nodes")
+        raise TypeError(
+            f"numpy.{name}{used} takes arrays, not nodes: a node is a new value, so instead of `array += node` write "
+            f"array = array + node"
+        )
     if name not in UFUNCS:
         raise _unknown(name)
     return UFUNCS[name](*_nodes(operands))
