@@ -112,6 +112,9 @@ class Trainer:
     def train(self) -> None:
         """Step until the number of steps is reached; a sample, the validation loss and a checkpoint now and then."""
         options, batches = self.options, self.batches()
+        # Measured on two cores: a wide model gains more where each product is divided than where the batch is.
+        wide = self.config.width > 256
+        threads = {"blas_threads" if wide else "threads": options["threads"]}
         accumulate, every = options["accumulate"], options["every"]
         tokens = options["batch_size"] * self.config.context * accumulate
         unit = {"unit": "token", "unit_scale": tokens, "initial": self.step, "total": options["steps"]}
@@ -121,7 +124,7 @@ class Trainer:
                 for _ in range(accumulate):
                     inputs, targets = next(batches)
                     columns = {self.tokens: inputs, self.following: targets}
-                    losses.append(self.program.backward(columns, threads=options["threads"], weight=1.0 / accumulate))
+                    losses.append(self.program.backward(columns, weight=1.0 / accumulate, **threads))
                 wy.optim.clip_by_global_norm(self.parameters, options["clip"])
                 self.optimizer.step()
                 self.optimizer.zero_gradient()
@@ -223,7 +226,9 @@ def parse() -> argparse.Namespace:
     train.add_argument("--keep", type=positive, default=3, help="how many of the last checkpoints")
     train.add_argument("--steps", type=positive, default=1000, help="of the optimizer")
     train.add_argument("--checkpoint", action="store_true", help="less memory, more time: compute blocks again")
-    train.add_argument("--threads", type=positive, default=2, help="that share each batch")
+    train.add_argument(
+        "--threads", type=positive, default=2, help="that share each batch, or the products of a wide model"
+    )
     train.add_argument("--seed", type=int, default=0, help="of weights, dropout and the order of the data")
     resume = commands.add_parser("resume", help="go on with a run")
     tell_parser = commands.add_parser("generate", help="tell a story")

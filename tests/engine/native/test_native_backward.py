@@ -26,6 +26,15 @@ def model() -> tuple[Any, Any, list[Any], dict[Any, Any]]:
     return loss, wy.compile(loss, wy.optim.SGD([table, weight], 0.1)), [table, weight], columns
 
 
+def test_products_may_be_divided_instead_of_batches() -> None:
+    _, program, parameters, columns = model()
+    losses = [program.backward(columns, blas_threads=count) for count in (1, 2)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-12)
+    assert all(np.asarray(parameter.gradient).any() for parameter in parameters)
+    with pytest.raises(ValueError, match="blas_threads is a whole number of at least 1, not 0"):
+        program.backward(columns, blas_threads=0)
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3, 20])
 def test_gradients_are_added_to_those_that_are_held(threads: int) -> None:
     loss, program, parameters, columns = model()

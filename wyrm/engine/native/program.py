@@ -119,14 +119,15 @@ class Program:
                 progress=progress,
             )  # fmt: skip
 
-    def backward(self, columns_of: Feed, *, threads: int = 1, weight: float = 1.0) -> float:
+    def backward(self, columns_of: Feed, *, threads: int = 1, weight: float = 1.0, blas_threads: int = 1) -> float:
         """Add `weight` times the gradients of the mean loss of a batch to those of the parameters; returns the loss.
 
         What `loss.backward()` does, in native code, with the rows of the batch divided among `threads`; with the same
-        number of them the bits are the same in every run, and BLAS has no threads of its own. It is for steps that
-        need the gradients before the optimizer: to clip them, or to add up those of several batches.
+        number of them the bits are the same in every run. It is for steps that need the gradients before the optimizer:
+        to clip them, or to add up those of several batches. `blas_threads`, above 1, has products divided instead,
+        which is faster where they are large and takes less memory, and may round otherwise from run to run.
 
-        Raises what `epoch` raises; `Diverged` for a loss that is not finite, no gradient having been added.
+        Raises what `epoch` raises, `ValueError` for less than one thread; `Diverged` for a loss that is not finite, no gradient having been added.
 
         >>> class Batch(wy.Dim): ...
         >>> x, slope = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)
@@ -137,8 +138,10 @@ class Program:
         with self._lock:
             if self._graph.optimizer is None:
                 raise ShapeError("this program has no optimizer, so it has no gradients; call it for its outputs")
+            if blas_threads < 1:
+                raise ValueError(f"blas_threads is a whole number of at least 1, not {blas_threads}")
             given, rows, singly = columns(columns_of, self._graph.inputs)
-            return self._training.backward(given, rows, singly, threads, weight)
+            return self._training.backward(given, rows, singly, threads, weight, blas_threads)
 
     def state_dict(self) -> dict[str, int]:
         """What the program counts: the `steps` that its random nodes draw for, and the `epochs` that order the rows.

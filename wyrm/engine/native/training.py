@@ -89,7 +89,7 @@ class Training:
         with ExitStack() as scope:
             scope.enter_context(work.bar)
             if self.runner.compiled or threads > 1:
-                scope.enter_context(self._one_blas_thread())
+                scope.enter_context(self._limited_blas(1))
             scope.callback(self._finish, work)
             separate = division.apart and all(parameter in self._sparse for parameter in self.graph.parameters)
             if threads > 1 and mode == "synchronized" and not separate:
@@ -136,13 +136,13 @@ class Training:
         self.steps += work.steps
         self._moved(0 if work.counted else work.steps)
 
-    def _one_blas_thread(self) -> Any:
+    def _limited_blas(self, threads: int) -> Any:
         if self._blas is None:
             import scipy.linalg.cython_blas  # noqa: F401  # the BLAS of programs: one not yet loaded is not limited
             from threadpoolctl import ThreadpoolController
 
             self._blas = ThreadpoolController()
-        return self._blas.limit(limits=1)
+        return self._blas.limit(limits=threads)
 
     # --- threads over parts of the data ---------------------------------------------------------------------------
 
@@ -297,14 +297,16 @@ class Training:
 
     # --- synchronized steps over parts of each batch --------------------------------------------------------------
 
-    def backward(self, given: dict[Leaf, NDArray[Any]], rows: int, singly: bool, threads: int, weight: float) -> float:
+    def backward(
+        self, given: dict[Leaf, NDArray[Any]], rows: int, singly: bool, threads: int, weight: float, blas_threads: int
+    ) -> float:
         """Add the gradients of the mean loss of all rows, times `weight`, to what the parameters hold; the loss."""
         check_options(rows, threads, "synchronized")
         check_batches(given, rows, singly, rows)
         columns = {leaf: as_column(array) for leaf, array in given.items()}
         work = Pass(given, columns, rows, rows, singly, bar=None)
         parts = [part for part in np.array_split(np.arange(rows), threads) if len(part)]
-        with self._one_blas_thread():  # for one thread too: BLAS rounds as its own threads happen to share the work
+        with self._limited_blas(blas_threads):
             bindings = [self._binding(work, len(part), i, self._averaging.runner) for i, part in enumerate(parts)]
             loss, gradients = self._averaging.gradients(
                 bindings, columns, parts, self.steps, lambda jobs: self._pool.run(jobs, work.stop), weight
