@@ -127,7 +127,8 @@ class Program:
         to clip them, or to add up those of several batches. `blas_threads`, above 1, has products divided instead,
         which is faster where they are large and takes less memory, and may round otherwise from run to run.
 
-        Raises what `epoch` raises, `ValueError` for less than one thread; `Diverged` for a loss that is not finite, no gradient having been added.
+        Raises what `epoch` raises, `ValueError` for less than one thread; `Diverged` for a loss that is not finite, no
+        gradient having been added.
 
         >>> class Batch(wy.Dim): ...
         >>> x, slope = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)
