@@ -28,3 +28,13 @@ def fraction(name: str, value: object) -> float:
             f"{name} is {value}; expected a fraction above 0 and below 1, such as 0.2 for one part in five."
         )
     return float(value)
+
+
+def part_size(name: str, value: object, count: int, what: str, remedy: str) -> int:
+    """How many of `count` things make the part that is named, as in `test_fraction`; both parts get some."""
+    share, part = fraction(name, value), name.removesuffix("_fraction")
+    size = round(share * count)
+    if not 0 < size < count:
+        side = part if size == 0 else "training"
+        raise DataError(f"{name}={share} of {count} {what} leaves none for the {side} part; {remedy}.")
+    return size

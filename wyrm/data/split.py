@@ -5,22 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.data.checks import fraction, whole_number
+from wyrm.data.checks import part_size, whole_number
 from wyrm.data.dataset import Dataset
-from wyrm.errors import DataError, ShapeError
+from wyrm.errors import ShapeError
 
 
 def _chosen_for_test(count: int, test_fraction: float, seed: int, what: str) -> NDArray[np.bool_]:
     """A mask over `count` things with a random `test_fraction` of them, both sides non-empty."""
-    share = fraction("test_fraction", test_fraction)
+    test_count = part_size("test_fraction", test_fraction, count, what, f"use a fraction nearer to 0.5, or more {what}")
     generator = np.random.default_rng(whole_number("seed", seed, minimum=0))
-    test_count = round(share * count)
-    if not 0 < test_count < count:
-        side = "test" if test_count == 0 else "training"
-        raise DataError(
-            f"test_fraction={share} of {count} {what} leaves none for the {side} part; "
-            f"use a fraction nearer to 0.5, or more {what}."
-        )
     chosen = np.zeros(count, dtype=np.bool_)
     chosen[generator.permutation(count)[:test_count]] = True
     return chosen

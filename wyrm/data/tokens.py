@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.data.checks import fraction, whole_number
+from wyrm.data.checks import part_size, whole_number
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, ShapeError
 
 
@@ -128,15 +128,11 @@ class TokenBlocks:
         >>> len(training), len(validation), validation.inputs[0, 0]
         (8, 2, np.int64(80))
         """
-        share = fraction("validation_fraction", validation_fraction)
         count = len(self)
-        validation = round(share * count)
-        if not 0 < validation < count:
-            side = "validation" if validation == 0 else "training"
-            raise DataError(
-                f"validation_fraction={share} of {count} blocks leaves none for the {side} part; "
-                f"use a fraction nearer to 0.5, more tokens, or a shorter context."
-            )
+        validation = part_size(
+            "validation_fraction", validation_fraction, count, "blocks",
+            "use a fraction nearer to 0.5, more tokens, or a shorter context",
+        )  # fmt: skip
         place = (count - validation) * self.context
         first, second = self._tokens[: place + 1], self._tokens[place : count * self.context + 1]
         return self._like(first), self._like(second)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from wyrm.engine.reference import Runner
-from wyrm.errors import DTypeError, NotDifferentiable, NotSet, ShapeError, UnusedParameter
+from wyrm.errors import DTypeError, NotDifferentiable, NotSet, ShapeError
 from wyrm.functions.structure import Structure, flatten, places, unflatten
 from wyrm.functions.tracing import Kind, Trace, argument_names, kinds_of, name_of
 from wyrm.grad.reverse import grad as gradient_of
@@ -101,8 +101,7 @@ class Function(Generic[P, R]):
                     f"{what} of {name_of(self.function)} takes a result that is a scalar, not {describe(value)}: "
                     f"reduce it with .sum() or .mean(), or ask wy.vjp or wy.jacobian"
                 )
-            gradients = self._gradients(value, wanted, allow_unused)
-            rest = iter(gradients)
+            rest = iter(gradient_of(value, wanted, allow_unused=allow_unused))
             found = tuple(unflatten(structure, [next(rest) for _ in leaves]) for leaves, structure in parts)
             return answer(value, found[0] if single else found)
 
@@ -114,14 +113,6 @@ class Function(Generic[P, R]):
                 f"{what} of {name_of(self.function)} takes a result that is one scalar, not {type(value).__name__}"
             )
         return Constant(float(value))
-
-    @staticmethod
-    def _gradients(value: Any, wanted: Sequence[Any], allow_unused: bool) -> list[Any]:
-        try:
-            found: list[Any] = gradient_of(value, wanted, allow_unused=allow_unused)
-        except UnusedParameter as error:
-            raise UnusedParameter(str(error).replace("leave it out of wrt, or pass", "leave it out, or pass")) from None
-        return found
 
     def _check_wanted(self, wanted: Sequence[Any]) -> None:
         for leaf in wanted:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.errors import DTypeError
 from wyrm.node.base import BaseNode
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import Node
@@ -114,8 +113,6 @@ def _nodes(operands: Any) -> list[Any]:
             found.append(Constant(operand))
         elif isinstance(operand, np.ndarray | np.generic | float | int) and not isinstance(operand, bool):
             found.append(as_constant(operand, kind))
-        elif isinstance(operand, np.ndarray):
-            raise DTypeError(f"{operand.dtype} values beside nodes")
         else:
             found.append(operand)
     return found

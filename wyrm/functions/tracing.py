@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.errors import DTypeError, ShapeError, WyrmError
+from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.structure import Structure, flatten, places, unflatten
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.index_leaves import IndexInput
@@ -111,6 +111,3 @@ def argument_names(function: Callable[..., Any], count: int) -> list[str]:
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             names.append(parameter.name)
     return [*names, *(f"argument {i}" for i in range(len(names), count))][:count]
-
-
-__all__ = ["Argument", "IndexArgument", "Kind", "Trace", "WyrmError", "argument_names", "kinds_of", "name_of"]

@@ -10,8 +10,7 @@ from typing_extensions import TypeVar, Unpack
 
 from wyrm.errors import DTypeError
 from wyrm.node.base import describe
-from wyrm.node.leaves import Options, _FloatLeaf
-from wyrm.node.storage import check_finite, check_shape, float_array, store
+from wyrm.node.leaves import Options, _FloatLeaf, assign
 from wyrm.types.typing import Values
 
 S = TypeVar("S", bound=tuple[Any, ...], default=Any)
@@ -40,20 +39,11 @@ class Buffer(_FloatLeaf[S], Generic[S], abstract=True):
     def __init__(
         self, value: Any, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
-        with np.errstate(over="ignore"):
-            array = float_array(value, dtype)
-        if array.dtype.kind != "f":
-            raise DTypeError(f"a buffer holds float32 or float64, not {array.dtype}")
-        super().__init__(array, dims, name, array.dtype)
-        check_finite(self, array)
+        self._hold(value, dims, name, dtype, "buffer")
 
     def set(self, value: Values) -> None:
         """Replace the values, of the same shape; `ShapeError`, `DTypeError` or `NotFinite` before anything changes."""
         given = np.asarray(value)
-        if given.dtype.kind not in "fiu":
+        if given.dtype.kind == "b":
             raise DTypeError(f"{describe(self)} takes {self.dtype}, the data is {given.dtype}")
-        check_shape(self, given.shape)
-        with np.errstate(over="ignore"):
-            array = given.astype(self.dtype, order="C")
-        check_finite(self, array)
-        store(self._storage, array)
+        assign(self, given, finite=True)

@@ -40,6 +40,15 @@ class _FloatLeaf(Node[tuple[()], S], Leaf, Generic[S], abstract=True):
         _set(self, "dims", declared_dims(array, dims, isinstance(self, Input), name or type(self).__name__))
         self._construct((), name)
 
+    def _hold(self, value: Any, dims: Any, name: str | None, dtype: DTypeLike | None, what: str) -> None:
+        """Begin with finite numbers."""
+        with np.errstate(over="ignore"):
+            array = float_array(value, dtype)
+        if array.dtype.kind != "f":
+            raise DTypeError(f"a {what} holds float32 or float64, not {array.dtype}")
+        _FloatLeaf.__init__(self, array, dims, name, array.dtype)
+        check_finite(self, array)
+
     def dtype_rule(self) -> np.dtype[Any]:
         return self.dtype
 
@@ -108,12 +117,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
     def __init__(
         self, value: Any, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
-        with np.errstate(over="ignore"):
-            array = float_array(value, dtype)
-        if array.dtype.kind != "f":
-            raise DTypeError(f"a parameter holds float32 or float64, not {array.dtype}")
-        super().__init__(array, dims, name, array.dtype)
-        check_finite(self, array)
+        self._hold(value, dims, name, dtype, "parameter")
 
     @overload
     @classmethod
@@ -165,14 +169,14 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
 
     def set(self, value: Values) -> None:
         """Replace the values, of the same shape; `ShapeError` or `NotFinite` before anything changes."""
-        _assign(self, value, finite=True)
+        assign(self, value, finite=True)
 
     def clear_gradient(self) -> None:
         """Set the gradient to zero."""
         self._storage.gradient = None
 
 
-def _assign(leaf: Parameter[Any] | Input[Any], value: Any, finite: bool) -> None:
+def assign(leaf: _FloatLeaf[Any], value: Any, finite: bool) -> None:
     given = np.asarray(value)
     if given.dtype.kind not in "fiub" or (leaf.dtype.kind == "b" and given.dtype.kind != "b"):
         raise DTypeError(f"{describe(leaf)} takes {leaf.dtype}, the data is {given.dtype}")
@@ -265,7 +269,7 @@ class Input(_FloatLeaf[S], abstract=True):
 
     def set(self, value: Values) -> None:
         """Bind data; `ShapeError`, `DTypeError` or `NotFinite` before anything changes."""
-        _assign(self, value, self._finite)
+        assign(self, value, self._finite)
 
 
 def as_constant(value: Any, dtype: DTypeLike | None) -> Constant[Any]:

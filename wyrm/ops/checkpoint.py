@@ -13,7 +13,7 @@ from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
 from wyrm.node.traversal import topological_order
 from wyrm.ops.composition import through
-from wyrm.types.dims import Dims
+from wyrm.ops.passing import Passing, Transparent
 
 S = TypeVar("S", bound=tuple[Any, ...], default=Any)
 
@@ -24,7 +24,7 @@ def copy_kernel(x: Any, after: Any, out: Any) -> None:
         out[i] = x[i]
 
 
-class Again(Node[Any, S], Generic[S]):
+class Again(Passing[S], Generic[S]):
     """`x`, for computing with it again once `after` is there."""
 
     __slots__ = ()
@@ -36,16 +36,6 @@ class Again(Node[Any, S], Generic[S]):
     def _own(self) -> Again[S]:
         return self
 
-    def dtype_rule(self) -> Any:
-        return self.parents[0].dtype
-
-    def shape_rule(self) -> Dims:
-        dims: Dims = self.parents[0].dims
-        return dims
-
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        return operands[0]
-
     def kernel_arguments(self, operands: Sequence[Any], out: Any) -> tuple[Any, ...]:
         x, after = operands
         return x.reshape(-1), after.reshape(-1), out.reshape(-1)
@@ -54,7 +44,7 @@ class Again(Node[Any, S], Generic[S]):
         return gradient, ZERO
 
 
-class Checkpoint(Node[Any, S], Generic[S]):
+class Checkpoint(Transparent[S], Generic[S]):
     """A result whose gradient computes again what lies between it and the inputs, the first `inputs` other parents.
 
     The parents after those are what else the part depends on: parameters, and what is made of them alone.
@@ -68,19 +58,6 @@ class Checkpoint(Node[Any, S], Generic[S]):
 
     def _own(self) -> Checkpoint[S]:
         return self
-
-    def dtype_rule(self) -> Any:
-        return self.parents[0].dtype
-
-    def shape_rule(self) -> Dims:
-        dims: Dims = self.parents[0].dims
-        return dims
-
-    def composed(self) -> Any:
-        return self.parents[0]
-
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        return operands[0]
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         result, *used = self.parents

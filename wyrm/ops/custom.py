@@ -9,13 +9,12 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import NotDifferentiable
 from wyrm.node.base import ZERO, explain
-from wyrm.node.node import Node
-from wyrm.types.dims import Dims
+from wyrm.ops.passing import Transparent
 
 S = TypeVar("S", bound=tuple[Any, ...], default=Any)
 
 
-class Custom(Node[Any, S], Generic[S]):
+class Custom(Transparent[S], Generic[S]):
     """The first parent, whose gradient by the `count` parents after it is `rule(parents, gradient)`.
 
     Parents after those are what the rule keeps of the forward pass; nothing flows to them.
@@ -30,19 +29,6 @@ class Custom(Node[Any, S], Generic[S]):
 
     def _own(self) -> Custom[S]:
         return self
-
-    def dtype_rule(self) -> Any:
-        return self.parents[0].dtype
-
-    def shape_rule(self) -> Dims:
-        dims: Dims = self.parents[0].dims
-        return dims
-
-    def composed(self) -> Any:
-        return self.parents[0]
-
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        return operands[0]
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         found = self.rule(self.parents[1:], gradient)

@@ -12,12 +12,13 @@ from wyrm.node.base import ZERO, BaseNode, describe, explain, format_dims
 from wyrm.node.buffer import Buffer
 from wyrm.node.node import Node
 from wyrm.node.traversal import topological_order
+from wyrm.ops.passing import Transparent
 from wyrm.types.dims import Dims
 
 S = TypeVar("S", bound=tuple[Any, ...], default=Any)
 
 
-class Updating(Node[Any, S], Generic[S]):
+class Updating(Transparent[S], Generic[S]):
     """`x`; after it come pairs of a buffer and what it becomes."""
 
     __slots__ = ()
@@ -34,7 +35,7 @@ class Updating(Node[Any, S], Generic[S]):
                 raise DTypeError(explain(self, f"{describe(buffer)} is no wy.Buffer, so it cannot be updated"))
             if becomes.dtype != buffer.dtype:
                 raise DTypeError(explain(self, f"{describe(buffer)} cannot become {becomes.dtype} numbers"))
-        return self.parents[0].dtype
+        return super().dtype_rule()
 
     def shape_rule(self) -> Dims:
         for buffer, becomes in self.pairs:
@@ -42,19 +43,12 @@ class Updating(Node[Any, S], Generic[S]):
                 raise ShapeError(
                     explain(self, f"{describe(buffer)} cannot become an array of axes {format_dims(becomes.dims)}")
                 )
-        dims: Dims = self.parents[0].dims
-        return dims
+        return super().shape_rule()
 
     @property
     def pairs(self) -> list[tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]:
         """The buffers, each with what it becomes."""
         return list(zip(self.parents[1::2], self.parents[2::2], strict=True))
-
-    def composed(self) -> Any:
-        return self.parents[0]
-
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        return operands[0]
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return gradient, *[ZERO] * (len(self.parents) - 1)

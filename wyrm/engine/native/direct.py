@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,8 @@ class Direct:
         self,
         outputs: Sequence[BaseNode[Any, Any]],
         inputs: Sequence[BaseNode[Any, Any]],
-        loop: Literal["auto", "compiled", "python"] = "auto",
     ) -> None:
-        self.runner = Runner(Graph(outputs, None), loop)
+        self.runner = Runner(Graph(outputs, None), "auto")
         read = set(self.runner.graph.inputs)
         self._read = [(position, leaf) for position, leaf in enumerate(inputs) if leaf in read]
         self._shapes = {leaf: leaf.shape for _, leaf in self._read}

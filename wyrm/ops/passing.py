@@ -1,0 +1,37 @@
+"""Ops whose value is that of their first parent, and which differ in what happens around it."""
+
+from __future__ import annotations
+
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
+
+from wyrm.node.node import Node
+from wyrm.types.dims import Dims
+
+S = TypeVar("S", bound=tuple[Any, ...], default=Any)
+
+
+class Passing(Node[Any, S], Generic[S], abstract=True):
+    """The first parent."""
+
+    __slots__ = ()
+
+    def dtype_rule(self) -> Any:
+        return self.parents[0].dtype
+
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        return dims
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return operands[0]
+
+
+class Transparent(Passing[S], Generic[S], abstract=True):
+    """The first parent, which an engine that fuses ops takes in its place."""
+
+    __slots__ = ()
+
+    def composed(self) -> Any:
+        return self.parents[0]
