@@ -13,6 +13,7 @@ from scipy import special
 
 import wyrm as wy
 from tests.attention_samples import attention_samples
+from tests.fused_samples import fused_samples
 from tests.normalization_samples import normalization_samples
 from tests.passing_samples import passing_samples
 from tests.recurrent_samples import recurrent_samples
@@ -441,5 +442,6 @@ SAMPLES: list[Sample] = [
     *attention_samples(),
     *vocabulary_samples(),
     *normalization_samples(),
+    *fused_samples(),
     *passing_samples(),
 ]

@@ -68,6 +68,11 @@ def bound_of(fill: Any, *arguments: Any, **keywords: Any) -> float:
     return float(weight.abs().max() if "uniform" in fill.__name__ else weight.std())
 
 
+def _name(value: Any) -> str:
+    """A name that is the same in every process."""
+    return str(value) if isinstance(value, init.Initializer) else getattr(value, "__name__", type(value).__name__)
+
+
 @pytest.mark.parametrize(
     ("initializer", "distribution"),
     [
@@ -82,7 +87,7 @@ def bound_of(fill: Any, *arguments: Any, **keywords: Any) -> float:
         (init.KaimingNormal(), stats.norm(0.0, np.sqrt(2 / 120))),
         (init.KaimingNormal(gain=1.0), stats.norm(0.0, np.sqrt(1 / 120))),
     ],
-    ids=str,
+    ids=_name,
 )
 def test_numbers_are_drawn_from_the_distribution(initializer: Any, distribution: Any) -> None:
     assert stats.kstest(drawn(initializer).ravel(), distribution.cdf).pvalue > 0.01
@@ -97,7 +102,7 @@ def test_numbers_are_drawn_from_the_distribution(initializer: Any, distribution:
         (init.KaimingNormal(), torch.nn.init.kaiming_normal_, {"nonlinearity": "relu"}),
         (init.KaimingNormal(gain=1.0), torch.nn.init.kaiming_normal_, {"nonlinearity": "linear"}),
     ],
-    ids=str,
+    ids=_name,
 )
 def test_the_spread_is_pytorchs(initializer: Any, fill: Any, options: dict[str, Any]) -> None:
     values = drawn(initializer)

@@ -53,5 +53,12 @@ class Dropout(Pointwise):
         """`x` with dropout while `training`, else `x` itself."""
         return x.dropout(self.rate, self.seed) if self.training and self.rate > 0.0 else x
 
+    def add(self, residual: Node[Any, S], x: Node[Any, S]) -> Node[Any, S]:
+        """`residual + dropout(x)` as one node, of the axes that both have."""
+        dropping = self.training and self.rate > 0.0
+        result: Any = residual.add_dropout(x, self.rate, self.seed) if dropping else residual + x
+        total: Node[Any, S] = result
+        return total
+
     def __repr__(self) -> str:
         return f"Dropout({self.rate}{f', seed={self.seed}' if self.seed else ''})"

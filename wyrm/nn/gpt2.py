@@ -116,10 +116,7 @@ class GPT2(Module):
             raise ShapeError(f"GPT2: the time axis, {tokens.dims[1]!r}, needs a size; give it one, as in Time(128)")
         if time > self.config.context:
             raise ShapeError(f"GPT2: a sequence of {time} tokens is longer than the context, {self.config.context}")
-        places: Any = self.positions.table
-        if time < self.config.context:
-            places = places[:time]
-        x: Any = self.dropout(self.tokens(tokens) + places)
+        x: Any = self.dropout(self.tokens.table.embed(tokens, self.positions.table))
         for block in self.blocks:
             x = recomputed(block, x) if self.checkpoint and self.training else block(x)
         return self.norm(x)

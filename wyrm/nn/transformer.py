@@ -58,7 +58,11 @@ class FeedForward(Layer[Width, Width], Generic[Width, Hidden]):
 
     def __call__(self, x: Node[Any, tuple[*Bs, Width]]) -> Node[Any, tuple[*Bs, Width]]:
         """`outer(activation(inner(x)))`, of the axes of `x`."""
-        return self.outer(self.activation(self.inner(x)))
+        activation, inner = self.activation, self.inner
+        if isinstance(activation, Activation) and activation.method == "gelu" and type(inner) is Linear:
+            hidden: Node[Any, tuple[*Bs, Hidden]] = x.linear_gelu(inner.weight, inner.bias, **activation.options)
+            return self.outer(hidden)
+        return self.outer(activation(inner(x)))
 
 
 class TransformerBlock(Module, Generic[Width, Hidden]):
@@ -101,6 +105,5 @@ class TransformerBlock(Module, Generic[Width, Hidden]):
     def __call__(self, x: Node[Any, tuple[B, T, Width]], mask: Any = None) -> Node[Any, tuple[B, T, Width]]:
         """The block's result, of the axes of `x`; for `mask` see `MultiHeadAttention`."""
         attended: Any = self.attention(self.attention_norm(x), mask)
-        middle: Any = x + self.dropout(attended)
-        result: Node[Any, tuple[B, T, Width]] = middle + self.dropout(self.feed_forward(self.feed_forward_norm(middle)))
-        return result
+        middle: Any = self.dropout.add(x, attended)
+        return self.dropout.add(middle, self.feed_forward(self.feed_forward_norm(middle)))

@@ -113,6 +113,9 @@ class BaseNode(Generic[P_co, S]):
     starts_from_zero: ClassVar[bool] = True
     # Whether the value depends on nothing but the operands' shapes.
     shape_only: ClassVar[bool] = False
+    # One element by its place, counted in row-major order: a function of that, of the numbers in the only parent and of
+    # the attributes' `place_arguments`, as simple as a `kernel`. It is computed wherever it is read, and never stored.
+    by_place: ClassVar[Callable[..., Any] | None] = None
     # A loop that fills the result, for the native engine to compile: a static function that is called with what
     # `kernel_arguments` gives, calls only NumPy, `math` and functions like itself, and allocates nothing.
     kernel: ClassVar[Callable[..., None] | None] = None
@@ -166,6 +169,10 @@ class BaseNode(Generic[P_co, S]):
     def folds(self) -> tuple[int, ...]:
         """The axes of the operands, broadcast, that `fold` takes to one."""
         raise NotImplementedError
+
+    def place_arguments(self) -> tuple[int | float, ...]:
+        """What `by_place` is called with after the place and the numbers in the parent."""
+        return ()
 
     def composed(self) -> BaseNode[Any, Any] | None:
         """The same value made of simpler ops, for an engine that fuses them."""

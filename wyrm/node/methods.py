@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from wyrm.ops.activation import Elu, Gelu, GeluTanh, LeakyRelu, Relu, Silu
     from wyrm.ops.arithmetic import Absolute, Clip, Maximum, Minimum, Sign, Sqrt, Square
     from wyrm.ops.comparison import Cast, Equal, NotEqual, StopGradient
+    from wyrm.ops.dropout import AddDropout, Dropout
     from wyrm.ops.elementwise import L, R, S
     from wyrm.ops.exponential import Cos, Erf, Exp, Expm1, Log, Log1p, Sigmoid, Sin, Softplus, Tanh
+    from wyrm.ops.fused import Embed, LinearGelu
     from wyrm.ops.index import Index, ScatterAdd, TakeAlongAxis
     from wyrm.ops.normalization import LayerNorm, RMSNorm
     from wyrm.ops.product import VectorDot
-    from wyrm.ops.random import Dropout
     from wyrm.ops.reduction import ArgMax, AxisLike, LogSumExp, Max, Mean, Min, Sum, Variance
     from wyrm.ops.shape import BroadcastTo, IndexReshape, Reshape, Transpose
     from wyrm.ops.slicing import All, Concatenate, IndexSlice, Key_, Slice
@@ -298,6 +299,14 @@ class Node:
         def stop_gradient(self: Shaped[L, S]) -> StopGradient[L, S]:
             """`x`, taken as a constant by every gradient."""
 
+        def dropout(self: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
+            """Elements set to zero with probability `rate` (0 <= rate < 1), the rest divided by `1 - rate`."""
+
+        def add_dropout(
+            self: Shaped[L, S], addition: Shaped[R, S] | Array, rate: float, seed: int = 0, stream: int | None = None
+        ) -> AddDropout[L, R, S]:
+            """This node plus `addition.dropout(rate, seed, stream)`, as at the end of a residual block, in one pass."""
+
         def exp(self: Shaped[L, S]) -> Exp[L, S]:
             """`e ** x`."""
 
@@ -327,6 +336,35 @@ class Node:
 
         def erf(self: Shaped[L, S]) -> Erf[L, S]:
             """The error function (Abramowitz and Stegun 7.1.1)."""
+
+        @overload
+        def linear_gelu(
+            self: Shaped[L, AtLeast1D], weight: Shaped[Any, Any] | Array, bias: Any = None, approximate: bool = False
+        ) -> LinearGelu[L, Any]: ...
+
+        @overload
+        def linear_gelu(
+            self: Shaped[L, tuple[*Bs, M]],
+            weight: Shaped[Any, tuple[M, N]],
+            bias: Shaped[Any, tuple[N]] | Array | None = None,
+            approximate: bool = False,
+        ) -> LinearGelu[L, tuple[*Bs, N]]: ...
+
+        def linear_gelu(self, weight: Any, bias: Any = None, approximate: bool = False) -> Any:
+            """`(x @ weight + bias).gelu(approximate)` as one node; see `LinearGelu` for the axes and the errors."""
+
+        @overload
+        def embed(
+            self: Shaped[L, AtLeast1D], indices: _IndexNode[Any] | Indices, positions: Shaped[Any, Any] | Array
+        ) -> Embed[L, Any]: ...
+
+        @overload
+        def embed(
+            self: Shaped[L, tuple[M, N]], indices: _IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
+        ) -> Embed[L, tuple[*Bs, N]]: ...
+
+        def embed(self, indices: Any, positions: Any) -> Any:
+            """The rows that `indices`, (..., time), name, plus the first rows of `positions`, (context, width); see `Embed`."""
 
         @overload
         def take(self: Shaped[L, AtLeast1D], indices: _IndexNode[Any] | Indices, axis: int = 0) -> _Node[Any, Any]: ...
@@ -441,9 +479,6 @@ class Node:
 
         def vector_dot(self, other: Any) -> Any:
             """The dot products of corresponding rows: `sum(x * other, axis=-1)`."""
-
-        def dropout(self: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
-            """Elements set to zero with probability `rate` (0 <= rate < 1), the rest divided by `1 - rate`."""
 
         @overload
         def sum(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Sum[L, tuple[()]]: ...

@@ -31,6 +31,11 @@ def mixed(place: Any, first: Any, second: Any) -> Any:
     return np.uint32(word ^ (word >> np.uint32(15)))
 
 
+def keeps(place: Any, first: Any, second: Any, threshold: int) -> Any:
+    """Whether the element at a place is kept, by its word and this key: those that are as large as `threshold`."""
+    return mixed(np.uint32(place), first, second) >= np.uint32(threshold)
+
+
 def row_keys(row: int, step: int, seed: int, stream: int, keys: Any) -> None:
     """The keys of rows from `row` on, into an array with the axes (2, rows)."""
     for i in range(keys.shape[1]):
@@ -69,4 +74,4 @@ def kept(rows: int, columns: int, threshold: int, step: int, seed: int, stream: 
     return result
 
 
-__all__ = ["HALVES", "WORD", "drop_threshold", "keep_row", "kept", "mixed", "row_keys"]
+__all__ = ["HALVES", "WORD", "drop_threshold", "keep_row", "keeps", "kept", "mixed", "row_keys"]

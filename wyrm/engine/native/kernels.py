@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.engine.native.collect import Collection
 from wyrm.engine.native.expressions import float_type, formula_lines, number, scalar_type
 from wyrm.engine.native.loops import (
     Block,
     Fold,
     Item,
     Loop,
+    Placed,
     Reference,
     Slot,
     Statement,
@@ -58,10 +60,10 @@ _ASSIGNED = re.compile(r"^ *(\w+) =", re.MULTILINE)
 
 
 class Writer:
-    """Writes the functions of one program."""
+    """Writes the functions of one program; what they call goes into the collection."""
 
-    def __init__(self, lowering: Lowering) -> None:
-        self.lowering = lowering
+    def __init__(self, lowering: Lowering, collection: Collection) -> None:
+        self.lowering, self.collection = lowering, collection
         self._extents: dict[Any, Extent] = {}
 
     def extent(self, axis: Axis) -> Extent:
@@ -194,6 +196,8 @@ class _Function:
         depth_here = len(path)
         if isinstance(target, Value) and target.register and self._in_scope(target, path):
             text, depth = self.variable(target), depth_here
+        elif isinstance(target, Placed):
+            text, depth = self._by_place(target, reference.index, path)
         else:
             slot = target.slot if isinstance(target, Value) else target
             if isinstance(target, Value):
@@ -209,6 +213,25 @@ class _Function:
             text = f"{self.use(slot)}[{', '.join(entries) or '()'}]"
             text = self._load(text, slot, path, depth)
         return self._cast(text, reference), depth
+
+    def _by_place(self, target: Placed, index: Sequence[str], path: list[Block]) -> tuple[str, int]:
+        """The text of an element that is computed from its place."""
+        node, place, depth = target.node, "", 0
+        assert node.by_place is not None
+        for entry, axis in zip(index, node.dims, strict=True):
+            text, deep = self._index(entry, path)
+            before = f"({place})" if " " in place else place
+            place = f"{before} * {self.use(self.writer.extent(axis))} + {text}" if place else text
+            depth = max(depth, deep)
+        arguments = [place or "0"]
+        for operand in target.operands:
+            text, deep = self.render(operand, path)
+            arguments.append(text)
+            depth = max(depth, deep)
+        arguments += map(repr, node.place_arguments())
+        function = self.writer.collection.add(node.by_place, node.by_place.__name__, float_type(node))
+        call = f"{function}({', '.join(arguments)})"
+        return self._once(call, target.name, path, depth), depth
 
     @staticmethod
     def _cast(text: str, reference: Reference) -> str:

@@ -50,13 +50,22 @@ class Value:
 
 
 @dataclass(eq=False)
+class Placed:
+    """A node whose elements are computed from their places, where they are read, and the numbers in its parent."""
+
+    node: BaseNode[Any, Any]
+    name: str
+    operands: list[Reference]
+
+
+@dataclass(eq=False)
 class Reference:
-    """An element that an expression reads: of an array or of a computed value.
+    """An element that an expression reads: of an array or of a computed value, or computed from its place.
 
     An index is text in which `<k>` stands for the integer that reference k reads. `casts` are applied to the element.
     """
 
-    target: Slot | Value
+    target: Slot | Value | Placed
     index: tuple[str, ...]
     casts: tuple[np.dtype[Any], ...] = ()
     # The value that a view of its array stands for, which has to be complete.

@@ -18,6 +18,7 @@ from wyrm.engine.native.loops import (
     Fold,
     Item,
     Loop,
+    Placed,
     Reference,
     RowSums,
     Slot,
@@ -69,6 +70,7 @@ class Lowering:
         # Where the rows that index nodes name are found, for all tables of one size that the same nodes index.
         self._touched: dict[tuple[Any, ...], tuple[Slot, Slot, Slot]] = {}
         self._copies: dict[BaseNode[Any, Any], Value] = {}
+        self._placements: dict[BaseNode[Any, Any], Placed] = {}
         self._sums = sums_in_place(schedule)
         self._sum_of: dict[Slot, Value] = {}
         self._late = {term for term, _ in self._sums.values()}
@@ -133,6 +135,8 @@ class Lowering:
                 return Reference(self.leaf(node), at, tuple(casts))
             if node in self.values:
                 return Reference(self.values[node], at, tuple(casts))
+            if node.by_place is not None:
+                return Reference(self._placed(node), at, tuple(casts))
             entries = node.reads(at)
             if entries is None:
                 slot = self.array(node, views=True)
@@ -142,6 +146,13 @@ class Lowering:
             if parent.dtype != node.dtype:
                 casts.append(node.dtype)
             node = parent
+
+    def _placed(self, node: BaseNode[Any, Any]) -> Placed:
+        if node not in self._placements:
+            parent = self._parent(node)
+            operands = [self.read(parent, (str(number),)) for number in range(parent.size)]
+            self._placements[node] = Placed(node, self.name(label(node)), operands)
+        return self._placements[node]
 
     def _entries(self, node: BaseNode[Any, Any], entries: Index, dims: Dims) -> tuple[str, ...]:
         """An index of axes `dims` as text, with a check of integers that no one has checked."""
@@ -168,6 +179,8 @@ class Lowering:
             reference = stack.pop()
             if isinstance(reference.target, Value):
                 found.append((reference.target, reference.index))
+            elif isinstance(reference.target, Placed):
+                stack += reference.target.operands
             elif reference.whole is not None:
                 found.append((reference.whole, None))
             for entry in reference.index:
@@ -238,7 +251,7 @@ class Lowering:
     # --- nodes ----------------------------------------------------------------------------------------------------
 
     def _lower(self, node: BaseNode[Any, Any]) -> None:
-        if is_leaf(node) or node.shape_only or node in self._late:
+        if is_leaf(node) or node.shape_only or node.by_place is not None or node in self._late:
             return
         if node in self._sums:
             self._lower_sum(node, *self._sums[node])

@@ -46,7 +46,7 @@ def sums_in_place(
 def _has_memory(node: BaseNode[Any, Any]) -> bool:
     """Whether the array of a node is its own."""
     view = isinstance(node, VIEWS) or (node.formula is None and node.reads(loop_index(node.dims)) is not None)
-    return not (is_leaf(node) or node.shape_only or view)
+    return not (is_leaf(node) or node.shape_only or node.by_place is not None or view)
 
 
 def is_below(indices: BaseNode[Any, Any], size: int) -> bool:

@@ -85,7 +85,7 @@ class Source:
     ) -> None:
         self.lowering, self.loss = lowering, loss
         self._collection = Collection()
-        self._writer = Writer(lowering)
+        self._writer = Writer(lowering, self._collection)
         self.invocations: list[Invocation] = []
         self.arguments: dict[str, Argument] = {}
         self.evaluated: list[Call] = []

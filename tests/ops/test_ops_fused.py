@@ -1,0 +1,211 @@
+"""Ops that stand for a few in a row: PyTorch and JAX as oracles, in every engine, with mistakes."""
+
+from __future__ import annotations
+
+from typing import Any, assert_type
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import wyrm as wy
+from tests.fused_samples import linear_gelu, linear_gelu_gradient
+from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
+from wyrm.ops.dropout import AddDropout
+from wyrm.ops.fused import Embed, LinearGelu
+from wyrm.testing import check_grads
+
+TOLERANCE: dict[Any, float] = {np.float32: 2e-5, np.float64: 1e-9}
+
+
+class Batch(wy.Dim): ...
+
+
+class Time(wy.Dim): ...
+
+
+class Width(wy.Dim): ...
+
+
+class Hidden(wy.Dim): ...
+
+
+def arrays(*shapes: tuple[int, ...], dtype: Any = np.float64) -> list[Any]:
+    random = np.random.default_rng(1)
+    return [random.normal(size=shape).astype(dtype) for shape in shapes]
+
+
+def both_engines(loss: Any, leaves: list[Any]) -> list[tuple[Any, list[Any]]]:
+    """The value and the gradients by `leaves`, of the reference and of the native engine."""
+    for leaf in leaves:
+        leaf.clear_gradient()
+    wy.random.set_step(0)
+    value = loss.forward()
+    loss.backward()
+    compiled, *gradients = wy.compile([loss, *wy.grad(loss, leaves)])()
+    return [(value, [leaf.gradient for leaf in leaves]), (compiled, gradients)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("approximate", [True, False])
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("shape", [(3,), (7, 3), (2, 5, 3), (0, 3)])
+def test_linear_gelu_is_that_of_pytorch_and_jax(
+    shape: tuple[int, ...], biased: bool, approximate: bool, dtype: Any
+) -> None:
+    operands = arrays(shape, (3, 6), (6,), dtype=dtype)[: 2 + biased]
+    (by_result,) = arrays((*shape[:-1], 6), dtype=dtype)
+    leaves = [wy.Parameter(array) for array in operands]
+    loss = (LinearGelu(*leaves, approximate=approximate) * by_result).sum()
+    wide = [array.astype(np.float64) for array in operands]
+
+    def in_jax(x: Any, weight: Any, bias: Any = 0.0) -> Any:
+        return (jax.nn.gelu(x @ weight + bias, approximate=approximate) * by_result.astype(np.float64)).sum()
+
+    with jax.enable_x64(True):
+        expected, gradients = jax.value_and_grad(in_jax, argnums=tuple(range(len(wide))))(*map(jnp.asarray, wide))
+    by_inner = linear_gelu_gradient(*wide, by_result.astype(np.float64), approximate=approximate)
+    by_weight = wide[0].reshape(-1, 3).T @ by_inner.reshape(-1, 6)
+    torch_value = (linear_gelu(*wide, approximate=approximate) * by_result).sum()
+    tolerance = TOLERANCE[dtype]
+    for value, found in both_engines(loss, leaves):
+        np.testing.assert_allclose(value, expected, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(value, torch_value, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(found[1], by_weight, rtol=tolerance, atol=tolerance)
+        for ours, theirs in zip(found, gradients, strict=True):
+            assert ours.dtype == dtype
+            np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("approximate", [True, False])
+def test_linear_gelu_to_third_order(approximate: bool) -> None:
+    leaves = [wy.Parameter(0.5 * array) for array in arrays((2, 3), (3, 2), (2,))]
+    check_grads(LinearGelu(*leaves, approximate=approximate), order=3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("context", [4, 6])
+def test_embedding_with_positions_is_that_of_pytorch(context: int, dtype: Any) -> None:
+    import torch
+
+    table, positions = arrays((7, 3), (context, 3), dtype=dtype)
+    tokens = np.array([[0, 3, 3, 6], [3, 1, 0, 0]])
+    (by_result,) = arrays((2, 4, 3), dtype=dtype)
+    leaves = [wy.Parameter(table), wy.Parameter(positions)]
+    loss = (leaves[0].embed(tokens, leaves[1]) * by_result).sum()
+    tensors = [torch.tensor(array, requires_grad=True) for array in (table, positions)]
+    embedded = torch.nn.functional.embedding(torch.tensor(tokens), tensors[0]) + tensors[1][:4]
+    expected = (embedded * torch.tensor(by_result)).sum()
+    gradients = torch.autograd.grad(expected, tensors)
+    tolerance = TOLERANCE[dtype]
+    for value, found in both_engines(loss, leaves):
+        np.testing.assert_allclose(value, expected.item(), rtol=tolerance)
+        for ours, theirs in zip(found, gradients, strict=True):
+            np.testing.assert_allclose(ours, theirs.numpy(), rtol=tolerance, atol=tolerance)
+
+
+def test_the_gradient_of_a_table_with_positions_holds_the_rows_used() -> None:
+    table, positions = (wy.Parameter(array) for array in arrays((100, 3), (4, 3)))
+    Embed(table, positions, np.array([[2, 5, 2, 2]])).sum().backward()
+    assert np.flatnonzero(table.gradient.any(axis=1)).tolist() == [2, 5]
+    assert type(wy.grad(Embed(table, positions, np.array([[2]])).sum(), table)).gives_rows
+    assert positions.gradient.tolist() == [[1.0] * 3] * 4
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rate", [0.0, 0.5, 0.9])
+def test_a_residual_with_dropout_is_the_sum_of_both(rate: float, dtype: Any) -> None:
+    residual, x = (wy.Parameter(array) for array in arrays((40, 50), (40, 50), dtype=dtype))
+    fused, apart = residual.add_dropout(x, rate, 3, 5), residual + x.dropout(rate, 3, 5)
+    both = [both_engines((node * node).sum(), [residual, x]) for node in (fused, apart)]
+    values = [value for engine in both for value, _ in engine]
+    np.testing.assert_allclose(values, values[0], rtol=TOLERANCE[dtype])
+    for ours, theirs in zip(*both, strict=True):
+        for a, b in zip(ours[1], theirs[1], strict=True):
+            np.testing.assert_allclose(a, b, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+    kept = (fused.forward() != residual.forward()).mean()
+    assert abs(kept - (1.0 - rate)) < 0.05
+
+
+def test_what_is_dropped_is_drawn_evenly_in_every_place_and_step() -> None:
+    """Means over steps and over places are as far from the rate as chance has them, and neighbours are independent."""
+    node = wy.Constant(np.ones((64, 64))).dropout(0.3, seed=1, stream=2)
+    kept = []
+    for step in range(400):
+        wy.random.set_step(step)
+        kept.append(node.forward() > 0.0)
+    drawn = np.stack(kept).astype(np.float64) - 0.7
+    deviation = np.sqrt(0.3 * 0.7)
+    for axes in ((0,), (1, 2), (0, 1), (0, 2)):
+        means = drawn.mean(axes) * np.sqrt(np.prod([drawn.shape[a] for a in axes])) / deviation
+        assert abs((means**2).mean() - 1.0) < 0.5
+    for axis in range(3):
+        pairs = drawn.take(range(1, drawn.shape[axis]), axis) * drawn.take(range(drawn.shape[axis] - 1), axis)
+        assert abs(pairs.mean()) * np.sqrt(pairs.size) / deviation**2 < 4.0
+
+
+def test_dropping_does_not_spread_infinities() -> None:
+    x = wy.Constant(np.full(1000, np.inf))
+    value = x.dropout(0.5).forward()
+    assert set(value.tolist()) == {0.0, np.inf}
+
+
+def test_axes_are_those_that_mypy_sees() -> None:
+    x = wy.Input(dims=(Batch(), Time(4), Width(3)), dtype=np.float64)
+    weight = wy.Parameter(np.zeros((3, 6)), (Width, Hidden))
+    bias = wy.Parameter(np.zeros(6), (Hidden,))
+    assert_type(x.linear_gelu(weight, bias).dims, tuple[Batch, Time, Hidden])
+    tokens = wy.IndexInput(dims=(Batch(), Time(4)))
+    table, positions = wy.Parameter(np.zeros((9, 3)), (Hidden, Width)), wy.Parameter(np.zeros((5, 3)), (Batch, Width))
+    assert_type(table.embed(tokens, positions).dims, tuple[Batch, Time, Width])
+    assert_type(x.add_dropout(x, 0.5).dims, tuple[Batch, Time, Width])
+    assert x.linear_gelu(weight, bias).dims == (Batch(), Time(4), Hidden(6))
+    assert table.embed(tokens, positions).dims == (Batch(), Time(4), Width(3))
+
+
+def test_sizes_may_come_from_the_data() -> None:
+    batch, time = Batch(), Time()
+    tokens = wy.IndexInput(dims=(batch, time))
+    positions = wy.Input(dims=(time, Width(3)), dtype=np.float64)
+    table, places = arrays((9, 3), (2, 3))
+    node = wy.Constant(table).embed(tokens, positions)
+    rows = np.array([[1, 8]])
+    np.testing.assert_array_equal(wy.compile(node)({tokens: rows, positions: places}), table[rows] + places)
+
+
+def two_tables(positions: tuple[int, int], indices: Any) -> Any:
+    """Indices into 4 tokens of width 2, with positions of these axes."""
+    return Embed(wy.Constant(np.ones((4, 2))), wy.Constant(np.ones(positions)), indices)
+
+
+X, Y = wy.Input(dims=(2, 3), name="x", dtype=np.float64), wy.Input(dims=(2, 3), dtype=np.float64)
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "text"),
+    [
+        (lambda: LinearGelu(X, wy.Constant(np.ones((4, 5)))), ShapeError, "last axis of x"),
+        (lambda: LinearGelu(X, wy.Constant(np.ones(3))), ShapeError, r"\(inputs, outputs\)"),
+        (lambda: LinearGelu(X, wy.Constant(np.ones((3, 2))), X), ShapeError, "one axis here, the outputs"),
+        (lambda: LinearGelu(X > 0.0, wy.Constant(np.ones((3, 5)) > 0.0)), DTypeError, "mask"),
+        (lambda: AddDropout(X, wy.Constant(np.ones(3)), 0.5, 0, 0), ShapeError, "neither is repeated"),
+        (lambda: X.add_dropout(Y, 1.0), ValueError, "add_dropout of x"),
+        (lambda: two_tables((3, 2), [[0] * 5]), ShapeError, "longer than"),
+        (lambda: two_tables((3, 3), [[0] * 3]), ShapeError, "2.*3"),
+        (lambda: two_tables((3, 2), [[4]]), IndexOutOfRange, "4"),
+        (lambda: two_tables((3, 2), wy.IndexInput(dims=(Batch(), Time()))), ShapeError, "needs a size"),
+    ],
+)  # fmt: skip
+def test_mistakes(build: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        build()
+
+
+def test_residuals_of_other_sizes_by_the_data_are_an_error() -> None:
+    x, residual = wy.Input(dims=(Batch(), 3), name="x"), wy.Input(dims=(Batch(), 3), name="residual")
+    node = residual.add_dropout(x, 0.5)
+    x.set(np.ones((2, 3)))
+    with pytest.raises(ShapeError, match="Batch"):
+        residual.set(np.ones((1, 3)))
+        node.forward()

@@ -1,0 +1,229 @@
+"""Dropout: elements set to zero at random, drawn again by whoever needs the mask, in every engine and both passes.
+
+A step has a key of two words from Philox for each stream; the word of an element is a hash of the key and its place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Generic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.node.base import ZERO, explain, label
+from wyrm.node.node import Node
+from wyrm.ops.comparison import Where
+from wyrm.ops.elementwise import L, R, S, common_dtype, constant_like, method, operand
+from wyrm.ops.keeping import keeps
+from wyrm.ops.philox import STEP, WORD, philox_block, stream_or_next
+from wyrm.types.dims import Dims, unify
+from wyrm.types.typing import Array, Shaped
+
+
+def random_key_kernel(step: Any, out: Any, seed: int, stream: int) -> None:
+    """Fill `out` with the two words of a key."""
+    first, second, _, _ = philox_block(0, step[0], seed, stream)
+    out[0] = first
+    out[1] = second
+
+
+class RandomKey(Node[Any, S], Generic[S]):
+    """Two 32-bit words for each (seed, step, stream), as unlike each other as random ones."""
+
+    __slots__ = ("seed", "stream")
+    kernel = staticmethod(random_key_kernel)
+    seed: int
+    stream: int
+
+    def __init__(self, step: Any, seed: int, stream: int) -> None:
+        self._construct((step,), seed=seed, stream=stream)
+
+    def _own(self) -> RandomKey[S]:
+        return self
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        return np.dtype(np.uint32)
+
+    def shape_rule(self) -> Dims:
+        (step,) = self.parents
+        if step.dims:
+            raise ShapeError(f"the number of a step is a scalar, not {label(step)}")
+        return (2,)
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return xp.stack(philox_block(0, int(operands[0]) & WORD, self.seed & WORD, self.stream & WORD)[:2])
+
+    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        return operands[0].reshape(-1), out, self.seed & WORD, self.stream & WORD
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (ZERO,)
+
+
+class Kept(Node[Any, S], Generic[S]):
+    """A mask of the axes `to` that is true where an element of a dropout at `rate` is kept, from a `RandomKey`."""
+
+    __slots__ = ("rate", "to")
+    by_place = staticmethod(keeps)
+    rate: float
+    to: Dims
+
+    def __init__(self, key: Any, rate: float, to: Dims) -> None:
+        self._construct((key,), rate=rate, to=to)
+
+    def _own(self) -> Kept[S]:
+        return self
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        return np.dtype(np.bool_)
+
+    def shape_rule(self) -> Dims:
+        (key,) = self.parents
+        if key.dims != (2,) or key.dtype != np.uint32:
+            raise ShapeError(f"a key has two words, as RandomKey has, not {label(key)}")
+        return self.to
+
+    def place_arguments(self) -> tuple[int]:
+        return (min(round(self.rate * 2**32), WORD),)
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        (key,) = operands
+        places = xp.arange(math.prod(shape), dtype=xp.uint32)
+        return keeps(places, key[:1], key[1:], *self.place_arguments()).reshape(shape)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (ZERO,)
+
+
+class _Dropout(Node[Any, S], Generic[S], abstract=True):
+    """What dropout has in common with or without a sum: the operand first among the parents, the step last."""
+
+    __slots__ = ("rate", "seed", "stream")
+    rate: float
+    seed: int
+    stream: int
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        dtype = common_dtype(self.parents[:-1])
+        if dtype.kind != "f":
+            raise DTypeError("a mask is not scaled; convert it with mask.astype(np.float32)")
+        return dtype
+
+    def _checked(self) -> Dims:
+        """The axes of the operand that is dropped from."""
+        if not 0.0 <= self.rate < 1.0:
+            raise ShapeError(f"rate is at least 0 and below 1, not {self.rate}")
+        dims: Dims = self.parents[0].dims
+        return dims
+
+    def _dropped(self, xp: Any, x: Any, step: Any, shape: tuple[int, ...]) -> Any:
+        dims: Any = self.dims
+        key = RandomKey(STEP, self.seed, self.stream)
+        kept = Kept(key, self.rate, dims)
+        mask = kept.evaluate(xp, key.evaluate(xp, step, shape=(2,)), shape=shape)
+        return xp.where(mask, x * x.dtype.type(1.0 / (1.0 - self.rate)), x.dtype.type(0.0))
+
+    def composed(self) -> Node[Any, Any]:
+        x, *_, step = self.parents
+        kept: Any = Kept(RandomKey(step, self.seed, self.stream), self.rate, x.dims)
+        result: Node[Any, Any] = Where(kept, x * (1.0 / (1.0 - self.rate)), constant_like(0.0, x))
+        return result
+
+
+class Dropout(_Dropout[S], Generic[L, S]):
+    """Elements set to zero with probability `rate`, the rest divided by `1 - rate`.
+
+    Linear in its operand, and so its own transpose: the gradient draws the same mask again, nothing is stored.
+    """
+
+    __slots__ = ()
+    parents: tuple[L, Any]
+
+    def __init__(self, x: Any, rate: float, seed: int, stream: int) -> None:
+        self._construct((x, STEP), rate=float(rate), seed=seed, stream=stream)
+
+    def _own(self) -> Dropout[Any, S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        return self._checked()
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        x, step = operands
+        return self._dropped(xp, x, step, shape)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return Dropout(gradient, self.rate, self.seed, self.stream), ZERO
+
+
+class AddDropout(_Dropout[S], Generic[L, R, S]):
+    """`residual + dropout(x)` of two operands of the same axes, in one pass; the parents are `x` and the residual."""
+
+    __slots__ = ()
+    parents: tuple[R, L, Any]
+
+    def __init__(self, x: Any, residual: Any, rate: float, seed: int, stream: int) -> None:
+        self._construct((x, residual, STEP), rate=float(rate), seed=seed, stream=stream)
+
+    def _own(self) -> AddDropout[Any, Any, S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        x, residual = self._checked(), self.parents[1].dims
+        if len(x) != len(residual):
+            raise ShapeError("what is added has the axes of what it is added to, for neither is repeated")
+        return tuple(map(unify, residual, x))
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        x, residual, step = operands
+        if x.shape != residual.shape:
+            raise ShapeError(explain(self, f"{x.shape} is added to {residual.shape}, by the data of this run"))
+        return residual + self._dropped(xp, x, step, shape)
+
+    def composed(self) -> Node[Any, Any]:
+        result: Node[Any, Any] = self.parents[1] + super().composed()
+        return result
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return Dropout(gradient, self.rate, self.seed, self.stream), gradient, ZERO
+
+
+def _check_rate(op: str, x: Any, rate: float) -> None:
+    if not 0.0 <= rate < 1.0:
+        raise ValueError(f"{op} of {label(x)}: rate is at least 0 and below 1, not {rate}")
+
+
+@method("dropout")
+def dropout(x: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
+    """Elements set to zero with probability `rate` (0 <= rate < 1), the rest divided by `1 - rate`.
+
+    Each `forward()` draws a new mask, the same one for the same `seed`, step (see `wy.random.set_step`) and `stream`;
+    every dropout of a graph has a stream of its own unless one is given. `ValueError` for a rate outside [0, 1).
+
+    >>> wy.random.set_step(0)
+    >>> sorted(set(wy.Constant(np.ones(100)).dropout(0.5).forward().tolist()))
+    [0.0, 2.0]
+    """
+    _check_rate("dropout", x, rate)
+    return Dropout(x, rate, seed, stream_or_next(stream))
+
+
+@method("add_dropout")
+def add_dropout(
+    x: Shaped[L, S], addition: Shaped[R, S] | Array, rate: float, seed: int = 0, stream: int | None = None
+) -> AddDropout[L, R, S]:
+    """This node plus `addition.dropout(rate, seed, stream)`, as at the end of a residual block, in one pass.
+
+    Both have the same axes, or else a `ShapeError`. `ValueError` for a rate outside [0, 1).
+
+    >>> wy.random.set_step(0)
+    >>> ones = wy.Constant(np.ones(100))
+    >>> sorted(set(ones.add_dropout(ones, 0.5).forward().tolist()))
+    [1.0, 3.0]
+    """
+    _check_rate("add_dropout", x, rate)
+    beside: Any = x
+    return AddDropout(operand(addition, beside), beside, rate, seed, stream_or_next(stream))
