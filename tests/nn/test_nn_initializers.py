@@ -70,7 +70,8 @@ def bound_of(fill: Any, *arguments: Any, **keywords: Any) -> float:
 
 def _name(value: Any) -> str:
     """A name that is the same in every process."""
-    return str(value) if isinstance(value, init.Initializer) else getattr(value, "__name__", type(value).__name__)
+    kind = type(value)
+    return str(value) if kind.__module__ == init.__name__ else getattr(value, "__name__", kind.__name__)
 
 
 @pytest.mark.parametrize(
