@@ -99,19 +99,23 @@ def module(text: str) -> ModuleType:
 
 @contextmanager
 def announced(what: str) -> Iterator[None]:
-    """Within it, a line on stderr appears after a second, and one more when it is done."""
+    """Within it, a line on stderr appears where compiling takes over a second, and one more when it is done."""
+    from wyrm.engine.native.compilers import watch_compiling
 
-    def speak() -> None:
-        print(f"wyrm: compiling {what} ...", file=sys.stderr, flush=True)  # noqa: T201  # for the user, as documented
+    with watch_compiling() as compiling:
 
-    timer = threading.Timer(SPEAK_AFTER, speak)
-    timer.daemon = True
-    start = time.perf_counter()
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        took = time.perf_counter() - start
-        if took > SPEAK_AFTER:
-            print(f"wyrm: compiled {what} in {took:.1f} s", file=sys.stderr, flush=True)  # noqa: T201  # as above
+        def speak() -> None:
+            if compiling.seen:
+                print(f"wyrm: compiling {what} ...", file=sys.stderr, flush=True)  # noqa: T201  # for the user
+
+        timer = threading.Timer(SPEAK_AFTER, speak)
+        timer.daemon = True
+        start = time.perf_counter()
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            took = time.perf_counter() - start
+            if took > SPEAK_AFTER and compiling.seen:
+                print(f"wyrm: compiled {what} in {took:.1f} s", file=sys.stderr, flush=True)  # noqa: T201  # as above

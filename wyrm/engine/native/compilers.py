@@ -6,6 +6,7 @@ Importing this imports numba.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from io import BytesIO
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from llvmlite.binding import Linkage
 from numba import njit
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.event import Event, Listener, install_listener
 
 # Sums may be reordered and products fused with sums, which vector code needs; nothing assumes that there is no NaN.
 FAST_MATH = {"reassoc", "contract", "nsz"}
@@ -119,3 +121,22 @@ def entry(function: Function) -> Function:
 def kept(function: Function) -> Function:
     """Compile generated loops or a kernel to be called from Python, and keep them in the folder of their source."""
     return cast(Function, njit(cache=True, pipeline_class=_DistinctEntry, **OPTIONS)(function))
+
+
+class Compiling(Listener):
+    """Whether anything has been compiled, and not only loaded or run."""
+
+    def __init__(self) -> None:
+        self.seen = False
+
+    def on_start(self, event: Event) -> None:
+        self.seen = True
+
+    def on_end(self, event: Event) -> None:
+        pass
+
+
+def watch_compiling() -> AbstractContextManager[Compiling]:
+    """Within it, what it gives knows whether anything has been compiled."""
+    watched: AbstractContextManager[Compiling] = install_listener("numba:compile", Compiling())
+    return watched
