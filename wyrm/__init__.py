@@ -8,7 +8,22 @@ from wyrm import _bind as _bind  # binds the conveniences of nodes to the rooms 
 from wyrm.engine import Timing, run, time_ops, watch_nan
 from wyrm.engine.native.program import Program, compile
 from wyrm.errors import WyrmError
-from wyrm.functions import Function, custom_jvp, custom_vjp, function, hessian, hvp, jacobian, jvp, linearize, show, vjp
+from wyrm.functions import (
+    Function,
+    cond,
+    custom_jvp,
+    custom_vjp,
+    function,
+    hessian,
+    hvp,
+    jacobian,
+    jvp,
+    linearize,
+    scan,
+    show,
+    vjp,
+    while_loop,
+)
 from wyrm.grad import grad, value_and_grad
 from wyrm.node import (
     ZERO,
@@ -84,6 +99,7 @@ __all__ = [
     "checkpoint",
     "compile",
     "concatenate",
+    "cond",
     "custom_jvp",
     "custom_vjp",
     "data",
@@ -102,6 +118,7 @@ __all__ = [
     "optim",
     "random",
     "run",
+    "scan",
     "show",
     "stack",
     "testing",
@@ -113,4 +130,5 @@ __all__ = [
     "vocabulary_loss",
     "watch_nan",
     "where",
+    "while_loop",
 ]

@@ -1,5 +1,6 @@
 """Functions over arrays: traced, differentiated, transformed."""
 
+from wyrm.functions.control import cond, scan, while_loop
 from wyrm.functions.custom import CustomJvp, CustomVjp, custom_jvp, custom_vjp
 from wyrm.functions.function import Function, function, show
 from wyrm.functions.transforms import hessian, hvp, jacobian, jvp, linearize, vjp
@@ -8,6 +9,7 @@ __all__ = [
     "CustomJvp",
     "CustomVjp",
     "Function",
+    "cond",
     "custom_jvp",
     "custom_vjp",
     "function",
@@ -16,6 +18,8 @@ __all__ = [
     "jacobian",
     "jvp",
     "linearize",
+    "scan",
     "show",
     "vjp",
+    "while_loop",
 ]

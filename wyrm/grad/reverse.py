@@ -87,7 +87,7 @@ def pull_back(
                 found[node] = gradient
             if leading.isdisjoint(node.parents):
                 continue
-            parts = node.vjp(gradient)
+            parts = node.vjp_by(gradient, [parent in leading for parent in node.parents])
             if not isinstance(parts, tuple):
                 raise NotDifferentiable(explain(node, f"vjp returned {parts!r}; return a tuple, one for each parent"))
             if len(parts) != len(node.parents):

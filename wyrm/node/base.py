@@ -67,6 +67,23 @@ def made_at(site: Site) -> Iterator[None]:
         _site_override.reset(token)
 
 
+_built: ContextVar[list[BaseNode[Any, Any]] | None] = ContextVar("_built", default=None)
+
+
+@contextmanager
+def building() -> Iterator[list[BaseNode[Any, Any]]]:
+    """Within it, the list that it gives gets every node that is built."""
+    nodes: list[BaseNode[Any, Any]] = []
+    around = _built.get()
+    token = _built.set(nodes)
+    try:
+        yield nodes
+    finally:
+        _built.reset(token)
+        if around is not None:
+            around += nodes
+
+
 class Zero:
     """The declared zero: what `vjp` returns for a parent on which the result does not depend smoothly."""
 
@@ -111,6 +128,8 @@ class BaseNode(Generic[P_co, S]):
     fold: ClassVar[Fold | None] = None
     # Whether the result starts from zeros before `writes` puts elements in their places.
     starts_from_zero: ClassVar[bool] = True
+    # Whether, for a view, its elements lie in row-major order in memory where those of its operand do.
+    keeps_layout: ClassVar[bool] = False
     # Whether the value depends on nothing but the operands' shapes.
     shape_only: ClassVar[bool] = False
     # One element by its place, counted in row-major order: a function of that, of the numbers in the only parent and of
@@ -193,6 +212,10 @@ class BaseNode(Generic[P_co, S]):
         """For each parent a node with the gradient, `ZERO`, or `Undefined(reason)`."""
         raise NotImplementedError
 
+    def vjp_by(self, gradient: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+        """As `vjp`, but what is given for a parent that is not `wanted` is of no account; for ops where it costs."""
+        return self.vjp(gradient)
+
     # --- construction ---------------------------------------------------------------------------------------------
 
     def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
@@ -208,6 +231,9 @@ class BaseNode(Generic[P_co, S]):
         _set(self, "site", user_site())
         _set(self, "_cell", None)
         _set(self, "_plan", None)
+        built = _built.get()
+        if built is not None:
+            built.append(self)
         try:
             _set(self, "dtype", self.dtype_rule())
             _set(self, "dims", self.shape_rule())

@@ -281,6 +281,7 @@ class StopGradient(Unary[L, S], Generic[L, S]):
     """`x`, taken as a constant by every gradient."""
 
     __slots__ = ()
+    keeps_layout = True
     method = "stop_gradient"
 
     def _own(self) -> StopGradient[Any, S]:

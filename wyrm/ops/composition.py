@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wyrm.errors import ShapeError
-from wyrm.node.base import ZERO, format_dims
+from wyrm.errors import NotDifferentiable, ShapeError
+from wyrm.node.base import ZERO, Undefined, explain, format_dims, label
 from wyrm.node.node import Node
 from wyrm.node.traversal import topological_order
 from wyrm.ops.reduction import Sum
@@ -39,17 +39,31 @@ def unbroadcast(gradient: Node[Any, Any], dims: Dims) -> Node[Any, Any]:
 
 def through(composed: Node[Any, Any], gradient: Any, parents: Sequence[Any]) -> tuple[Any, ...]:
     """The gradients by `parents` of a node that is composed of them, each parent being a leaf to it."""
+    return pulled([composed], [gradient], parents)
+
+
+def pulled(composed: Sequence[Any], gradients: Sequence[Any], parents: Sequence[Any]) -> tuple[Any, ...]:
+    """As `through`, of several nodes and the gradients by them; a node may be one of the parents."""
     leading = set(parents)
-    order = topological_order([composed])
+    order = topological_order(composed)
     for node in order:
         if not leading.isdisjoint(node.parents):
             leading.add(node)
-    found = {composed: gradient}
+    found: dict[Any, Any] = {}
+
+    def add(node: Any, part: Any) -> None:
+        whole = unbroadcast(part, node.dims)
+        found[node] = found[node] + whole if node in found else whole
+
+    for node, gradient in zip(composed, gradients, strict=True):
+        add(node, gradient)
     for node in reversed(order):
-        if node in found and node not in parents:
-            for position, (parent, part) in enumerate(zip(node.parents, node.vjp(found.pop(node)), strict=True)):
+        if node in found and node in leading and node not in parents:
+            parts = node.vjp_by(found.pop(node), [parent in leading for parent in node.parents])
+            for position, (parent, part) in enumerate(zip(node.parents, parts, strict=True)):
                 if parent in leading and part is not ZERO and position not in node.derived:
-                    whole = unbroadcast(part, parent.dims)
-                    found[parent] = found[parent] + whole if parent in found else whole
+                    if isinstance(part, Undefined):
+                        raise NotDifferentiable(explain(node, f"no gradient by {label(parent)}: {part.reason}"))
+                    add(parent, part)
     # A parent in two places has the whole gradient in the first.
     return tuple(found.pop(parent, ZERO) for parent in parents)

@@ -94,6 +94,7 @@ class Reshape(Rearrangement[L, S], Generic[L, S]):
     """The same elements in row-major order under other axes."""
 
     __slots__ = ("to",)
+    keeps_layout = True
     to: tuple[Any, ...]
 
     def __init__(self, x: Any, to: tuple[Any, ...]) -> None:
@@ -163,6 +164,7 @@ class IndexReshape(IndexNode[S], Generic[S]):
     """Integers under other axes."""
 
     __slots__ = ("to",)
+    keeps_layout = True
     same_elements = True
     to: tuple[Any, ...]
 
@@ -388,6 +390,7 @@ class WithSizes(Rearrangement[L, S], Generic[L, S]):
     """The operand, in a graph that has the `leaves` which bind its axes to the data of a run."""
 
     __slots__ = ()
+    keeps_layout = True
 
     def __init__(self, x: Any, leaves: Iterable[Any]) -> None:
         self._construct((x, *leaves))

@@ -228,6 +228,7 @@ class TapePart(_OfTape[S], Generic[S]):
     """The loss, (1,), or a gradient that a tape has: a view of it."""
 
     __slots__ = ()
+    keeps_layout = True
 
     def _own(self) -> TapePart[S]:
         return self

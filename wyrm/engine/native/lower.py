@@ -34,15 +34,12 @@ from wyrm.engine.native.patterns import VIEWS, is_below, sums_in_place
 from wyrm.node.base import BaseNode, label
 from wyrm.node.loops import At, Index
 from wyrm.node.storage import is_leaf
-from wyrm.ops.comparison import StopGradient
-from wyrm.ops.shape import IndexReshape, Reshape, WithSizes, aligned_index
-from wyrm.ops.vocabulary import TapePart
+from wyrm.ops.shape import IndexReshape, Reshape, aligned_index
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import Dims, axis_size, broadcast
 
 Dependency = tuple[Value, tuple[str, ...] | None]
 _TOKEN = re.compile(r"<(\d+)>")
-_KEEPS_LAYOUT = (Reshape, IndexReshape, WithSizes, StopGradient, TapePart)
 
 
 class Lowering:
@@ -101,7 +98,7 @@ class Lowering:
             return value.slot
         parent = self._parent(node)
         same = node.dtype == parent.dtype
-        if same and isinstance(node, VIEWS) and (views or isinstance(node, _KEEPS_LAYOUT)):
+        if same and isinstance(node, VIEWS) and (views or node.keeps_layout):
             if node not in self._views:
                 base = self.array(parent, views=views and not isinstance(node, Reshape | IndexReshape))
                 self._views[node] = self._slot(node, base=base, view=node)

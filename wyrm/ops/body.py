@@ -1,0 +1,127 @@
+"""The graph of one step of a loop: what it is given, what it makes, and how NumPy or JAX computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from wyrm.node.base import BaseNode, made_at
+from wyrm.node.index_leaves import IndexInput
+from wyrm.node.leaves import Constant, Input
+from wyrm.node.storage import bound_array, is_leaf
+from wyrm.node.traversal import topological_order
+from wyrm.ops.formula import parse
+from wyrm.types.rows import RowSparse
+
+
+class Given(Input[Any], abstract=True):
+    """An input that stands for what each step of a loop is given."""
+
+    __slots__ = ()
+
+
+class GivenIndex(IndexInput[Any], abstract=True):
+    """As `Given`, for integers."""
+
+    __slots__ = ()
+
+
+def given_like(node: BaseNode[Any, Any], dims: Any, name: str) -> Any:
+    """An input for values like those of a node, of these axes."""
+    if node.dtype.kind == "i":
+        return GivenIndex(dims=dims, name=name)
+    return Given(dims=dims, name=name, dtype=node.dtype, finite=False)
+
+
+class Body:
+    """A graph from `inputs`, which are leaves, to `outputs`. It holds no data, and is equal to itself alone."""
+
+    def __init__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+
+    def __repr__(self) -> str:
+        return f"<Body {id(self):x}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Body, (self.inputs, self.outputs)
+
+    @cached_property
+    def _order(self) -> list[BaseNode[Any, Any]]:
+        return topological_order(self.outputs)
+
+    def __call__(self, xp: Any, *values: Any) -> list[Any]:
+        """The outputs for these inputs, by the functions of an array namespace."""
+        found: dict[BaseNode[Any, Any], Any] = dict(zip(self.inputs, values, strict=True))
+        for node in self._order:
+            if node not in found:
+                found[node] = xp.asarray(bound_array(node)) if is_leaf(node) else _value(xp, node, found)
+        return [_dense(found[output]) for output in self.outputs]
+
+
+def _dense(value: Any) -> Any:
+    return value.dense() if isinstance(value, RowSparse) else value
+
+
+def _value(xp: Any, node: BaseNode[Any, Any], found: dict[BaseNode[Any, Any], Any]) -> Any:
+    operands = [found[parent] for parent in node.parents]
+    if not node.takes_rows:
+        operands = [_dense(operand) for operand in operands]
+    if node.formula is not None:
+        return _formula_value(xp, node, operands)
+    return node.evaluate(xp, *operands, shape=node.shape)
+
+
+_NAMES = {"abs": "absolute"}
+
+
+def _formula_value(xp: Any, node: BaseNode[Any, Any], operands: list[Any]) -> Any:
+    assert node.formula is not None
+    dtype = next((x.dtype for x in operands if x.dtype.kind == "f"), np.dtype(np.float32))
+    results: list[Any] = []
+    for call in parse(node.formula):
+        function: Callable[..., Any]
+        if call.function == "erf":
+            from scipy.special import erf
+
+            function = erf
+        else:
+            function = getattr(xp, _NAMES.get(call.function, call.function))
+        results.append(function(*call.resolve(node, operands, results, lambda value: xp.asarray(value, dtype=dtype))))
+    return xp.broadcast_to(results[-1], node.shape)
+
+
+def captured(
+    outputs: Sequence[Any], inputs: Sequence[Any], inner: Collection[Any] = ()
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """What outputs need besides `inputs`: those nodes, inputs that stand for them, and the outputs made of these.
+
+    Nodes that depend on no input are computed outside, once for all steps, unless they are `inner`; numbers stay.
+    """
+    order = topological_order(outputs)
+    inside = {*inputs, *(node for node in inner if not is_leaf(node))}
+    for node in order:
+        if not inside.isdisjoint(node.parents):
+            inside.add(node)
+    standing: dict[BaseNode[Any, Any], Any] = {node: node for node in inputs}
+    outside: list[Any] = []
+
+    def stands(node: Any) -> Any:
+        if node not in standing:
+            if isinstance(node, Constant) and not node.dims:
+                standing[node] = node
+            else:
+                outside.append(node)
+                standing[node] = given_like(node, node.dims, node.name or node.op_name())
+        return standing[node]
+
+    for node in order:
+        if node in inside and node not in standing:
+            parents = tuple(stands(parent) for parent in node.parents)
+            with made_at(node.site):
+                same = parents == node.parents
+                standing[node] = node if same else type(node).rebuild(parents, node.attribute_values(), node.name)
+    made = [stands(output) for output in outputs]
+    return outside, [standing[node] for node in outside], made

@@ -1,0 +1,375 @@
+"""Loops inside the graph: steps that hand on what they carry, with a reverse mode that is such a loop again.
+
+One node computes a whole loop. Its value is a tape, one row of numbers: what each step was given by the one before,
+what all steps made, and sums over steps, one after the other; `ScanPart` is a view of one of them. What lies within a
+step is computed again by the gradient, so that nothing else is kept. A body is compiled once, for any number of steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, Generic
+
+import numpy as np
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.node.base import ZERO, Undefined, describe, format_dims
+from wyrm.node.loops import Index, Place
+from wyrm.node.node import Node
+from wyrm.node.traversal import topological_order
+from wyrm.ops.arithmetic import Add
+from wyrm.ops.body import Body, captured, given_like
+from wyrm.ops.composition import pulled
+from wyrm.ops.elementwise import L, S, constant_like
+from wyrm.ops.shape import BroadcastTo, Rearrangement
+from wyrm.types.dims import Axis, Dims, axis_size
+
+# The steps of a loop that may go on for ever, in which nothing is kept.
+ENDLESS = 2**62
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """What a loop does.
+
+    The inputs of `body` are the carried values, a row of each sequence, and what is the same in all steps; its outputs
+    are what is carried on, what is made, what is summed, and where the loop `stops` a mask: whether it goes on.
+    """
+
+    body: Body
+    time: Axis
+    carried: int
+    sequences: int
+    summed: int = 0
+    reverse: bool = False
+    # Whether the first parent is the number of steps to do, at most the length.
+    limited: bool = False
+    stops: bool = False
+
+    @property
+    def length(self) -> int:
+        """The number of steps, or the most there can be."""
+        return axis_size(self.time) or 0
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the tape has what each step was given, and not what the last one left alone."""
+        return self.length < ENDLESS
+
+    @property
+    def outputs(self) -> tuple[Any, ...]:
+        """The outputs of the body that are numbers."""
+        return self.body.outputs[: -1 if self.stops else None]
+
+    @cached_property
+    def axes(self) -> list[Dims]:
+        """The axes of the parts of the tape, in their order: two for each carried value, then all others."""
+        found: list[Dims] = []
+        for position, output in enumerate(self.outputs):
+            if position < self.carried:
+                found += [(self.time if self.keeps else 0, *output.dims), output.dims]
+            elif position < len(self.outputs) - self.summed:
+                found.append((self.time, *output.dims))
+            else:
+                found.append(output.dims)
+        return [*found, ()] if self.stops else found
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where each part begins, and where the tape ends."""
+        return [0, *accumulate(_size(axes) for axes in self.axes)]
+
+
+def _size(dims: Dims) -> int:
+    return math.prod(axis_size(axis) or 0 for axis in dims)
+
+
+class Scan(Node[Any, S], Generic[S]):
+    """A loop of `steps.length` steps, as a tape.
+
+    The parents are the number of steps where it is limited, the carried values at the start, the sequences, whose first
+    axis is that of the steps, and what is the same in all steps. All numbers are of one float type.
+
+    Raises `ShapeError` for axes that do not fit the body, `DTypeError` for two float types.
+    """
+
+    __slots__ = ("steps",)
+    steps: Steps
+
+    def __init__(self, steps: Steps, *parents: Any) -> None:
+        self._construct(parents, steps=steps)
+
+    def _own(self) -> Scan[S]:
+        return self
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        outputs = self.steps.outputs
+        for output in outputs:
+            if output.dtype.kind != "f":
+                raise DTypeError(f"what a step makes is float numbers, not {describe(output)}; cast it with .astype")
+            if output.dtype != outputs[0].dtype:
+                raise DTypeError(f"{describe(outputs[0])} and {describe(output)} do not mix; convert one of them")
+        dtype: np.dtype[Any] = outputs[0].dtype
+        return dtype
+
+    def shape_rule(self) -> Dims:
+        steps, parents = self.steps, self.parents[self.steps.limited :]
+        if len(parents) != len(steps.body.inputs):
+            raise ShapeError(f"the body has {len(steps.body.inputs)} inputs, {len(parents)} are given")
+        for position, (parent, given) in enumerate(zip(parents, steps.body.inputs, strict=True)):
+            each = steps.carried <= position < steps.carried + steps.sequences
+            shape = (steps.length, *given.shape) if each else given.shape
+            if parent.shape != shape or parent.dtype != given.dtype:
+                raise ShapeError(f"{describe(parent)} is given for {given.name}, which is {shape} {given.dtype}")
+        for given, output in zip(steps.body.inputs, steps.outputs[: steps.carried], strict=False):
+            if given.shape != output.shape:
+                raise ShapeError(f"{given.name} is {given.shape} and becomes {describe(output)}; it keeps its axes")
+        return (steps.starts[-1],)
+
+    # --- the parts ------------------------------------------------------------------------------------------------
+
+    def part(self, position: int) -> Any:
+        """A part of the tape, by its number."""
+        return ScanPart(self, self.steps.starts[position], self.steps.axes[position])
+
+    def before(self, carry: int) -> Any:
+        """A carried value as each step was given it."""
+        return self.part(2 * carry)
+
+    def last(self, carry: int) -> Any:
+        """A carried value after the last step."""
+        return self.part(2 * carry + 1)
+
+    def made(self, number: int) -> Any:
+        """What the steps made, (steps, ...), or a sum over them."""
+        return self.part(2 * self.steps.carried + number)
+
+    @property
+    def done(self) -> Any:
+        """How many steps were done, of a loop that stops."""
+        return self.part(len(self.steps.axes) - 1)
+
+    # --- the value ------------------------------------------------------------------------------------------------
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        steps = self.steps
+        count = steps.length
+        if steps.limited:
+            limit, *operands = operands  # type: ignore[assignment]  # a list serves
+            count = min(count, int(limit))
+        carried = [xp.asarray(x) for x in operands[: steps.carried]]
+        sequences = operands[steps.carried : steps.carried + steps.sequences]
+        same = operands[steps.carried + steps.sequences :]
+        made = len(steps.outputs) - steps.carried - steps.summed
+        kept: list[dict[int, Any]] = [{} for _ in range(steps.carried + made)]
+        sums: list[Any] = [xp.zeros(x.shape, dtype=self.dtype) for x in steps.outputs[steps.carried + made :]]
+        done = 0
+        while done < count:
+            t = count - 1 - done if steps.reverse else done
+            if steps.keeps:
+                for history, value in zip(kept, carried, strict=False):
+                    history[t] = value
+            found = steps.body(xp, *carried, *(x[t] for x in sequences), *same)
+            goes_on = not steps.stops or bool(found.pop())
+            carried = found[: steps.carried]
+            for history, value in zip(kept[steps.carried :], found[steps.carried :], strict=False):
+                history[t] = value
+            sums = [x + y for x, y in zip(sums, found[steps.carried + made :], strict=True)]
+            done += 1
+            if not goes_on:
+                break
+        parts: list[Any] = []
+        for position, history in enumerate(kept):
+            size = steps.outputs[position].shape
+            rows = [history.get(t, xp.zeros(size, dtype=self.dtype)) for t in range(steps.length if steps.keeps else 0)]
+            parts += [xp.reshape(row, (-1,)) for row in rows]
+            if position < steps.carried:
+                parts.append(xp.reshape(carried[position], (-1,)))
+        parts += [xp.reshape(x, (-1,)) for x in sums]
+        if steps.stops:
+            parts.append(xp.asarray([done], dtype=self.dtype))
+        return xp.concat([xp.zeros(0, dtype=self.dtype), *parts])
+
+    # --- the gradient ---------------------------------------------------------------------------------------------
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return self.vjp_by(gradient, [True] * len(self.parents))
+
+    def vjp_by(self, gradient: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+        steps = self.steps
+        if not steps.keeps:
+            reason = "a loop without a bound keeps nothing of its steps; give while_loop max_steps="
+            return tuple(Undefined(reason) for _ in self.parents)
+        weights = [weight_of(gradient, start, dims) for start, dims in zip(steps.starts, steps.axes, strict=False)]
+        chosen = [x for x, by in zip(steps.body.inputs, wanted[steps.limited :], strict=True) if by]
+        return (*(ZERO for _ in range(steps.limited)), *_reversed(self, weights, chosen))
+
+
+def _reversed(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
+    """The gradients by the parents but the limit, of those that the `wanted` inputs of the body stand for.
+
+    `weights` are the gradients by the parts of the tape, None for what has none. The loop goes through the steps the
+    other way: it carries the gradients by what was carried, and is given what the steps were given.
+    """
+    steps, inputs, count = scan.steps, scan.steps.body.inputs, scan.steps.carried
+    carried, sequences, same = (
+        inputs[:count],
+        inputs[count : count + steps.sequences],
+        inputs[count + steps.sequences :],
+    )
+    made = len(steps.outputs) - count - steps.summed
+    parent = dict(zip(inputs, scan.parents[steps.limited :], strict=True))
+    parent |= {x: scan.before(i) for i, x in enumerate(carried)}
+    coming = [given_like(x, x.dims, f"gradient of {x.name}") for x in carried]
+    rows: dict[Any, Any] = {}  # inputs for the rows of gradients, and what they are rows of
+
+    def row_of(weight: Any, x: Any) -> Any:
+        row = given_like(x, x.dims, "gradient of what is made")
+        rows[row] = weight
+        return row
+
+    by_made = [None if w is None else row_of(w, x) for x, w in zip(steps.outputs[count:], weights[2 * count :][:made],
+                                                                   strict=False)]  # fmt: skip
+    # A sum has one gradient in all steps.
+    by_outputs = [*coming, *by_made, *weights[2 * count + made :][: steps.summed]]
+    pairs = [(x, w) for x, w in zip(steps.outputs, by_outputs, strict=True) if w is not None]
+    numbers = [x for x in inputs if x in carried or (x in wanted and x.dtype.kind == "f")]
+    found = dict(zip(numbers, pulled([x for x, _ in pairs], [w for _, w in pairs], numbers), strict=True))
+    going = []
+    for x, kept in zip(carried, weights[: 2 * count : 2], strict=True):
+        terms = [found[x]] if found[x] is not ZERO else []
+        if kept is not None:  # what a step was given is a part of the tape as well
+            terms.append(row_of(kept, x))
+        going.append(sum(terms[1:], terms[0]) if terms else zeros_like(x))
+    each, sums = ([x for x in some if found.get(x, ZERO) is not ZERO] for some in (sequences, same))
+    outputs = [*going, *(found[x] for x in each), *(found[x] for x in sums)]
+    outside, stand, outputs = captured(outputs, [*coming, *rows, *inputs])
+    used = set(topological_order(outputs))
+    along = {x: y for x, y in [*rows.items(), *((x, parent[x]) for x in (*carried, *sequences))] if x in used}
+    fixed = {x: parent[x] for x in same if x in used}
+    back = Steps(
+        Body([*coming, *along, *fixed, *stand], outputs),
+        steps.time,
+        count,
+        len(along),
+        summed=len(sums),
+        reverse=not steps.reverse,
+        limited=steps.limited or steps.stops,
+    )
+    limit = [scan.done] if steps.stops else list(scan.parents[: steps.limited])
+    last = [zeros_like(x) if w is None else w for x, w in zip(carried, weights[1 : 2 * count : 2], strict=True)]
+    result = Scan(back, *limit, *last, *along.values(), *fixed.values(), *outside)
+    gradients: dict[Any, Any] = {x: result.last(i) for i, x in enumerate(carried)}
+    gradients |= {x: result.made(number) for number, x in enumerate([*each, *sums])}
+    return [gradients.get(x, ZERO) for x in inputs]
+
+
+def zeros_like(node: Any) -> Any:
+    """Zeros of the axes and the dtype of a node."""
+    return BroadcastTo(constant_like(0.0, node), node.dims)
+
+
+def _flat(dims: Dims, index: Index, start: int) -> str:
+    """The place in a tape of an element of a part of these axes."""
+    place = ""
+    for axis, entry in zip(dims, index, strict=True):
+        before = f"({place})" if " " in place else place
+        place = f"{before} * {axis_size(axis)} + {entry}" if place else str(entry)
+    return f"{start} + {place}" if place else str(start)
+
+
+class ScanPart(Rearrangement[L, S], Generic[L, S]):
+    """A part of a tape from `start` on, as an array of the axes `to`: a view."""
+
+    __slots__ = ("start", "to")
+    keeps_layout = True
+    start: int
+    to: Dims
+
+    def __init__(self, tape: Any, start: int, to: Dims) -> None:
+        self._construct((tape,), start=start, to=to)
+
+    def _own(self) -> ScanPart[Any, S]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        (tape,) = self.parents
+        size = axis_size(tape.dims[0]) if len(tape.dims) == 1 else None
+        if size is None or self.start + _size(self.to) > size:
+            raise ShapeError(f"a part {self.to} from {self.start} on is not in {format_dims(tape.dims)}")
+        return self.to
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return xp.reshape(operands[0][self.start : self.start + math.prod(shape)], shape)
+
+    def reads(self, index: Index) -> Index:
+        return (_flat(self.to, index, self.start),)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (PlacePart(gradient, self.start, axis_size(self.parents[0].dims[0]) or 0),)
+
+
+class PlacePart(Node[tuple[L], S], Generic[L, S]):
+    """A tape of `size` zeros with a part from `start` on filled in: the transpose of `ScanPart`."""
+
+    __slots__ = ("size_of_tape", "start")
+    start: int
+    size_of_tape: int
+
+    def __init__(self, part: Any, start: int, size_of_tape: int) -> None:
+        self._construct((part,), start=start, size_of_tape=size_of_tape)
+
+    def _own(self) -> PlacePart[Any, S]:
+        return self
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        return self.parents[0].dtype
+
+    def shape_rule(self) -> Dims:
+        (part,) = self.parents
+        if self.start + part.size > self.size_of_tape:
+            raise ShapeError(f"{part.size} numbers from {self.start} on are not in a tape of {self.size_of_tape}")
+        return (self.size_of_tape,)
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        flat = xp.reshape(operands[0], (-1,))
+        before, after = (
+            xp.zeros(count, dtype=self.dtype) for count in (self.start, shape[0] - self.start - flat.shape[0])
+        )
+        return xp.concat([before, flat, after])
+
+    def writes(self, parent: int, index: Index) -> Place | None:
+        return Place((_flat(self.parents[0].dims, index, self.start),))
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (ScanPart(gradient, self.start, self.parents[0].dims),)
+
+
+def weight_of(gradient: Any, start: int, dims: Dims) -> Any:
+    """The part of a gradient by a tape, None where it is known to be zero.
+
+    The gradient is a sum of parts, one for each use, which are found again without making a tape of them.
+    """
+    terms, stack = [], [gradient]
+    size = _size(dims)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Add):
+            stack += reversed(node.parents)
+        elif not isinstance(node, PlacePart):
+            return ScanPart(gradient, start, dims)
+        elif (node.start, node.parents[0].dims) == (start, dims):
+            terms.append(node.parents[0])
+        elif node.start < start + size and start < node.start + node.parents[0].size:
+            return ScanPart(gradient, start, dims)
+    total = None
+    for term in terms:
+        total = term if total is None else total + term
+    return total
+
+
+__all__ = ["ENDLESS", "PlacePart", "Scan", "ScanPart", "Steps", "weight_of", "zeros_like"]
