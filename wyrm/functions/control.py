@@ -188,9 +188,9 @@ def while_loop(
 def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *operands: Any) -> Any:
     """`true(*operands)` where the condition, a mask without axes, is true, else `false(*operands)`.
 
-    Only one is computed. Both give float nodes of the same structure and axes. The gradient goes through the branch that was taken. For a
-    condition that is known while the graph is built, a Python bool, it is that branch alone. To choose by element take
-    `wy.where`, which computes both.
+    Only one is computed. Both give float nodes of the same structure and axes. The gradient goes through the branch
+    that was taken. For a condition that is known while the graph is built, a Python bool, it is that branch alone. To
+    choose by element take `wy.where`, which computes both.
 
     Raises `DTypeError` for a condition that is no mask, `ShapeError` for branches whose results differ in structure or
     axes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,14 @@ from wyrm.ops.philox import STEP
 from wyrm.ops.sampling import RandomIndex
 from wyrm.types.dims import Dim, resolve, resolve_axis
 
+_NOTHING: Mapping[BaseNode[Any, Any], NDArray[Any]] = MappingProxyType({})
+
 
 class Binding:
     """Arrays for every argument of a program's `run`.
 
-    `sizes` are those of the named axes; the inputs in `fed` get an array of the thread's own, other leaves have theirs.
+    `sizes` are those of the named axes; the inputs in `fed` get an array of the thread's own, those in `given` have
+    that, and other leaves have their own.
     """
 
     def __init__(
@@ -32,9 +36,10 @@ class Binding:
         sizes: dict[type[Dim], int],
         fed: Mapping[BaseNode[Any, Any], tuple[int, ...]],
         optimizer: Optimizer | None,
+        given: Mapping[BaseNode[Any, Any], NDArray[Any]] = _NOTHING,
     ) -> None:
         self.source, self.sizes, self.optimizer = source, sizes, optimizer
-        self._fed = fed
+        self._fed, self._given = fed, given
         self._arrays: dict[Slot, NDArray[Any]] = {}
         self._calls: dict[Call, tuple[Any, ...]] = {}
         self.functions: dict[str, Callable[[], None]] = {}
@@ -55,7 +60,7 @@ class Binding:
         self.leaves = [
             (slot.leaf, array)
             for slot, array in self._arrays.items()
-            if slot.leaf is not None and slot.leaf not in fed and slot.leaf is not STEP
+            if slot.leaf is not None and slot.leaf not in fed and slot.leaf not in given and slot.leaf is not STEP
         ]
 
     def is_current(self) -> bool:
@@ -109,7 +114,7 @@ class Binding:
             if slot.leaf in self._fed:
                 self.own_bytes += int(np.prod(shape)) * slot.dtype.itemsize
                 return aligned(shape, slot.dtype)
-            return bound_array(slot.leaf)
+            return self._given[slot.leaf] if slot.leaf in self._given else bound_array(slot.leaf)
         if slot.fixed is not None:
             return self._fixed(slot.fixed)
         if slot.base is not None:
@@ -180,7 +185,7 @@ class Binding:
         if argument.position < 0:
             return _evaluation(call.node, operands, out)
         if call not in self._calls:
-            self._calls[call] = found = call.node.kernel_arguments(operands, out)
+            self._calls[call] = found = (call.arguments or call.node.kernel_arguments)(operands, out)
             given = set(map(id, map(_memory, (*operands, out))))
             made = {id(memory): memory for memory in map(_memory, filter(_is_array, found))}
             self.own_bytes += sum(memory.nbytes for key, memory in made.items() if key not in given)

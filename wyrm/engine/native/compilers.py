@@ -113,6 +113,11 @@ def precise(function: Function) -> Function:
     )
 
 
+def steps(function: Function) -> Function:
+    """Compile a loop inside a graph, some arguments of which are views of others."""
+    return cast(Function, njit(pipeline_class=_Inner, **OPTIONS)(function))
+
+
 def entry(function: Function) -> Function:
     """Compile the function that a program calls, and keep it in the folder of its source."""
     return cast(Function, njit(cache=True, pipeline_class=_Entry, **OPTIONS)(function))

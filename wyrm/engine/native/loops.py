@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -138,6 +138,8 @@ class Call(Item):
     operands: list[Slot] = field(default_factory=list)
     out: Slot = None  # type: ignore[assignment]  # as above
     adds: bool = False
+    # What the kernel is called with, where that is not for the node to say.
+    arguments: Callable[..., tuple[Any, ...]] | None = None
 
 
 @dataclass(eq=False)

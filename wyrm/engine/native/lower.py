@@ -53,6 +53,7 @@ class Lowering:
         schedule: Schedule,
         outputs: Sequence[BaseNode[Any, Any]],
         rows: dict[BaseNode[Any, Any], list[tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]],
+        names: Names | None = None,
     ) -> None:
         self.schedule = schedule
         self.root = Block()
@@ -62,7 +63,7 @@ class Lowering:
         self.values: dict[BaseNode[Any, Any], Value] = {}
         self.slots: dict[BaseNode[Any, Any], Slot] = {}
         self.references: list[Reference] = []
-        self.name = Names()
+        self.name = names or Names()
         self._views: dict[BaseNode[Any, Any], Slot] = {}
         # Where the rows that index nodes name are found, for all tables of one size that the same nodes index.
         self._touched: dict[tuple[Any, ...], tuple[Slot, Slot, Slot]] = {}
@@ -103,6 +104,14 @@ class Lowering:
                 base = self.array(parent, views=views and not isinstance(node, Reshape | IndexReshape))
                 self._views[node] = self._slot(node, base=base, view=node)
             return self._views[node]
+        return self._copy(node)
+
+    def own_array(self, node: BaseNode[Any, Any]) -> Slot:
+        """An array in row-major order that is computed, and shows no leaf's memory."""
+        slot = self.array(node)
+        return slot if slot.root.leaf is None and slot.root.fixed is None else self._copy(node)
+
+    def _copy(self, node: BaseNode[Any, Any]) -> Slot:
         if node not in self._copies:
             self._copies[node] = self._element(node, [self.read(node, loop_index(node.dims))], "copy")
         self._copies[node].stored = True

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.engine.native.compilers import entry, inlined, kept, kernel, loops, precise
+from wyrm.engine.native.compilers import entry, inlined, kept, kernel, loops, precise, steps
 from wyrm.engine.native.products import multiply_into, provide_products
 
 __all__ = [
-    "checked", "claim", "entry", "inlined", "kept", "kernel", "load", "loops", "multiply_into",
-    "precise", "provide_products", "release", "released", "rows_loaded",
+    "added", "checked", "claim", "copied", "entry", "inlined", "kept", "kernel", "load", "loops", "multiply_into",
+    "precise", "provide_products", "put", "release", "released", "rows_loaded", "steps", "taken",
 ]  # fmt: skip
 
 
@@ -61,6 +61,37 @@ def load(column: Any, order: Any, start: int, out: Any) -> None:
         row = order[start + i]
         for j in range(out.shape[1]):
             out[i, j] = column[row, j]
+
+
+# --- what a loop inside a graph does around its body, on arrays with one axis, or with a row for each step ------------
+
+
+@inlined
+def copied(x: Any, out: Any) -> None:
+    """`out = x`."""
+    for i in range(out.shape[0]):
+        out[i] = x[i]
+
+
+@inlined
+def added(x: Any, total: Any) -> None:
+    """`total += x`."""
+    for i in range(total.shape[0]):
+        total[i] += x[i]
+
+
+@inlined
+def taken(rows: Any, step: int, out: Any) -> None:
+    """`out = rows[step]`."""
+    for i in range(out.shape[0]):
+        out[i] = rows[step, i]
+
+
+@inlined
+def put(x: Any, rows: Any, step: int) -> None:
+    """`rows[step] = x`."""
+    for i in range(rows.shape[1]):
+        rows[step, i] = x[i]
 
 
 # --- the same for a loop over the data that is plain Python, which need not wait for a compiler -----------------------

@@ -18,6 +18,7 @@ from wyrm.engine.native.naming import identifier
 from wyrm.engine.native.updates import Optimizer, update_text
 from wyrm.node.base import BaseNode, format_dims
 from wyrm.ops.philox import STEP
+from wyrm.ops.scan import Scan
 
 _HEADER = '''"""{title}"""
 
@@ -27,8 +28,8 @@ import math
 
 import numpy as np
 
-from wyrm.engine.native.runtime import checked, claim, entry, inlined, kept, kernel, load, loops
-from wyrm.engine.native.runtime import multiply_into, precise, provide_products, release
+from wyrm.engine.native.runtime import added, checked, claim, copied, entry, inlined, kept, kernel, load, loops
+from wyrm.engine.native.runtime import multiply_into, precise, provide_products, put, release, steps, taken
 '''
 
 
@@ -82,9 +83,12 @@ class Source:
         optimizer: Optimizer | None,
         gradients: Mapping[BaseNode[Any, Any], BaseNode[Any, Any]],
         moving: Mapping[BaseNode[Any, Any], BaseNode[Any, Any]],
+        collection: Collection | None = None,
     ) -> None:
         self.lowering, self.loss = lowering, loss
-        self._collection = Collection()
+        self._collection = collection or Collection()
+        # The sources of the loops in the graph.
+        self.scans: list[Any] = []
         self._writer = Writer(lowering, self._collection)
         self.invocations: list[Invocation] = []
         self.arguments: dict[str, Argument] = {}
@@ -109,7 +113,7 @@ class Source:
         for function in FAST.values():
             if any(f"{function.__name__}(" in text for text in written):
                 self._collection.add(function, function.__name__, np.dtype(np.float32))
-        self.size = len(self.invocations) + len(self._last)
+        self.size = len(self.invocations) + len(self._last) + sum(scan.size for scan in self.scans)
         self._run = self._run_text()
 
     # --- parts ----------------------------------------------------------------------------------------------------
@@ -134,6 +138,8 @@ class Source:
         node = call.node
         slots = {call.out, *call.operands}
         comment = f"{node.op_name()} {format_dims(node.dims)}"
+        if isinstance(node, Scan) and self._scan(call, node, slots, comment):
+            return
         kernel, ending = (node.adding_kernel, "added_kernel") if call.adds else (node.kernel, "kernel")
         if kernel is None:
             name = self.lowering.name(f"evaluate_{identifier(node.op_name())}")
@@ -145,6 +151,19 @@ class Source:
         count = kernel.__code__.co_argcount
         arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
         self.invocations.append(Invocation(name, arguments, slots, comment))
+
+    def _scan(self, call: Call, node: Scan[Any], slots: set[Slot], comment: str) -> bool:
+        """Make a function of a loop; False where its body has an op without a native form."""
+        from wyrm.engine.native.scans import ScanSource
+
+        source = ScanSource(node, self.lowering.name, self._collection)
+        if source.evaluated:
+            return False
+        self.scans.append(source)
+        call.arguments = source.arguments_of(call)
+        arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(source.count)]
+        self.invocations.append(Invocation(source.function, arguments, slots, comment))
+        return True
 
     def _first_with(self, slot: Slot) -> int:
         """After how many invocations an array is computed."""
@@ -248,16 +267,23 @@ class Source:
         title = "A program that wyrm generated; `run` goes through the data."
         decorator = "loops" if compiled else "kept"
         parts = [_HEADER.format(title=title).rstrip() + "\n", *self._collection.texts]
-        parts += [f"@{decorator}\n{kernel.text}" for kernel in self.kernels]
-        parts += [f"@{decorator}\n{text}" for text in self.updates.values()]
+        parts += self._parts(decorator, "steps" if compiled else "entry")
         parts.append(f"{'@entry' if compiled else ''}\n{self._run}".lstrip())
         text = "\n\n".join(parts)
         if compiled:
             return text
         text = text.replace("kernel, load, loops\n", "kernel, loops, released, rows_loaded\n", 1)
-        text = text.replace("provide_products, release\n", "provide_products\n", 1)
+        text = text.replace("put, release, steps", "put, steps", 1)
         text = text.replace("        load(", "        rows_loaded(").replace("        release(", "        released(")
         return text.replace("@kernel\n", "@kept\n")
+
+    def _parts(self, decorator: str, around: str) -> list[str]:
+        """The functions of this source and of the loops in it."""
+        parts = [f"@{decorator}\n{kernel.text}" for kernel in self.kernels]
+        parts += [f"@{decorator}\n{text}" for text in self.updates.values()]
+        for scan in self.scans:
+            parts += [*scan._parts(decorator, around), f"@{around}\n{scan._run}"]
+        return parts
 
 
 def _root(slot: Slot) -> Slot:
