@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from wyrm.node.base import BaseNode
 
 
-def topological_order(outputs: Iterable[BaseNode[Any, Any]]) -> list[BaseNode[Any, Any]]:
-    """Every node that `outputs` depend on, themselves included, parents before children, each once."""
+def topological_order(
+    outputs: Iterable[BaseNode[Any, Any]], known: Collection[BaseNode[Any, Any]] = ()
+) -> list[BaseNode[Any, Any]]:
+    """Every node that `outputs` depend on, themselves included, parents before children, each once.
+
+    Those that are `known` are left out, and what only they depend on.
+    """
     order: list[BaseNode[Any, Any]] = []
-    done: set[BaseNode[Any, Any]] = set()
+    done: set[BaseNode[Any, Any]] = set(known)
     stack = list(outputs)
     stack.reverse()
     while stack:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from wyrm.node.storage import bound_array, is_leaf
 from wyrm.node.traversal import topological_order
 from wyrm.ops.formula import parse
 from wyrm.types.rows import RowSparse
+
+_NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Given(Input[Any], abstract=True):
@@ -94,18 +97,19 @@ def _formula_value(xp: Any, node: BaseNode[Any, Any], operands: list[Any]) -> An
 
 
 def captured(
-    outputs: Sequence[Any], inputs: Sequence[Any], inner: Collection[Any] = ()
+    outputs: Sequence[Any], inputs: Sequence[Any], inner: Collection[Any] = (), known: Mapping[Any, Any] = _NONE
 ) -> tuple[list[Any], list[Any], list[Any]]:
     """What outputs need besides `inputs`: those nodes, inputs that stand for them, and the outputs made of these.
 
-    Nodes that depend on no input are computed outside, once for all steps, unless they are `inner`; numbers stay.
+    Nodes that depend on no input are computed outside, once for all steps, unless they are `inner`; numbers stay. Of
+    what is `known` an input has the value, which then takes its place.
     """
-    order = topological_order(outputs)
-    inside = {*inputs, *(node for node in inner if not is_leaf(node))}
+    order = [node for node in topological_order(outputs, known) if node not in known]
+    inside = {*inputs, *known, *(node for node in inner if not is_leaf(node))}
     for node in order:
         if not inside.isdisjoint(node.parents):
             inside.add(node)
-    standing: dict[BaseNode[Any, Any], Any] = {node: node for node in inputs}
+    standing: dict[BaseNode[Any, Any], Any] = {node: node for node in inputs} | dict(known)
     outside: list[Any] = []
 
     def stands(node: Any) -> Any:

@@ -20,10 +20,8 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, Undefined, describe, format_dims
 from wyrm.node.loops import Index, Place
 from wyrm.node.node import Node
-from wyrm.node.traversal import topological_order
 from wyrm.ops.arithmetic import Add
-from wyrm.ops.body import Body, captured, given_like
-from wyrm.ops.composition import pulled
+from wyrm.ops.body import Body
 from wyrm.ops.elementwise import L, S, constant_like
 from wyrm.ops.shape import BroadcastTo, Rearrangement
 from wyrm.types.dims import Axis, Dims, axis_size
@@ -67,16 +65,28 @@ class Steps:
 
     @cached_property
     def axes(self) -> list[Dims]:
-        """The axes of the parts of the tape, in their order: two for each carried value, then all others."""
+        """The axes of the parts of the tape, in their order: two for each carried value, then all others.
+
+        A carried value as the steps were given it and after the last one lie side by side, in the order of the steps.
+        """
         found: list[Dims] = []
         for position, output in enumerate(self.outputs):
             if position < self.carried:
-                found += [(self.time if self.keeps else 0, *output.dims), output.dims]
+                before: Dims = (self.time if self.keeps else 0, *output.dims)
+                found += [output.dims, before] if self.reverse else [before, output.dims]
             elif position < len(self.outputs) - self.summed:
                 found.append((self.time, *output.dims))
             else:
                 found.append(output.dims)
         return [*found, ()] if self.stops else found
+
+    def history_of(self, carry: int) -> int:
+        """The number of the part that has a carried value as the steps were given it."""
+        return 2 * carry + self.reverse
+
+    def last_of(self, carry: int) -> int:
+        """The number of the part that has a carried value after the last step."""
+        return 2 * carry + 1 - self.reverse
 
     @cached_property
     def starts(self) -> list[int]:
@@ -138,11 +148,17 @@ class Scan(Node[Any, S], Generic[S]):
 
     def before(self, carry: int) -> Any:
         """A carried value as each step was given it."""
-        return self.part(2 * carry)
+        return self.part(self.steps.history_of(carry))
+
+    def after(self, carry: int) -> Any:
+        """A carried value as each step left it."""
+        steps = self.steps
+        size = 0 if steps.reverse else _size(steps.outputs[carry].dims)
+        return ScanPart(self, steps.starts[2 * carry] + size, steps.axes[steps.history_of(carry)])
 
     def last(self, carry: int) -> Any:
         """A carried value after the last step."""
-        return self.part(2 * carry + 1)
+        return self.part(self.steps.last_of(carry))
 
     def made(self, number: int) -> Any:
         """What the steps made, (steps, ...), or a sum over them."""
@@ -185,10 +201,14 @@ class Scan(Node[Any, S], Generic[S]):
         parts: list[Any] = []
         for position, history in enumerate(kept):
             size = steps.outputs[position].shape
-            rows = [history.get(t, xp.zeros(size, dtype=self.dtype)) for t in range(steps.length if steps.keeps else 0)]
-            parts += [xp.reshape(row, (-1,)) for row in rows]
-            if position < steps.carried:
-                parts.append(xp.reshape(carried[position], (-1,)))
+            if position < steps.carried:  # what the last step left stands beside what it was given
+                history[-1 if steps.reverse else done] = carried[position]
+            rows = range(-steps.reverse, steps.length + 1 - steps.reverse) if steps.keeps else [done]
+            if position >= steps.carried:
+                rows = range(steps.length)
+            parts += [xp.reshape(history.get(t, xp.zeros(size, dtype=self.dtype)), (-1,)) for t in rows]
+            if position < steps.carried and steps.keeps and not steps.reverse:
+                parts[-1] = xp.reshape(carried[position], (-1,))
         parts += [xp.reshape(x, (-1,)) for x in sums]
         if steps.stops:
             parts.append(xp.asarray([done], dtype=self.dtype))
@@ -206,66 +226,9 @@ class Scan(Node[Any, S], Generic[S]):
             return tuple(Undefined(reason) for _ in self.parents)
         weights = [weight_of(gradient, start, dims) for start, dims in zip(steps.starts, steps.axes, strict=False)]
         chosen = [x for x, by in zip(steps.body.inputs, wanted[steps.limited :], strict=True) if by]
-        return (*(ZERO for _ in range(steps.limited)), *_reversed(self, weights, chosen))
+        from wyrm.ops.scan_gradient import reversed_loop
 
-
-def _reversed(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
-    """The gradients by the parents but the limit, of those that the `wanted` inputs of the body stand for.
-
-    `weights` are the gradients by the parts of the tape, None for what has none. The loop goes through the steps the
-    other way: it carries the gradients by what was carried, and is given what the steps were given.
-    """
-    steps, inputs, count = scan.steps, scan.steps.body.inputs, scan.steps.carried
-    carried, sequences, same = (
-        inputs[:count],
-        inputs[count : count + steps.sequences],
-        inputs[count + steps.sequences :],
-    )
-    made = len(steps.outputs) - count - steps.summed
-    parent = dict(zip(inputs, scan.parents[steps.limited :], strict=True))
-    parent |= {x: scan.before(i) for i, x in enumerate(carried)}
-    coming = [given_like(x, x.dims, f"gradient of {x.name}") for x in carried]
-    rows: dict[Any, Any] = {}  # inputs for the rows of gradients, and what they are rows of
-
-    def row_of(weight: Any, x: Any) -> Any:
-        row = given_like(x, x.dims, "gradient of what is made")
-        rows[row] = weight
-        return row
-
-    by_made = [None if w is None else row_of(w, x) for x, w in zip(steps.outputs[count:], weights[2 * count :][:made],
-                                                                   strict=False)]  # fmt: skip
-    # A sum has one gradient in all steps.
-    by_outputs = [*coming, *by_made, *weights[2 * count + made :][: steps.summed]]
-    pairs = [(x, w) for x, w in zip(steps.outputs, by_outputs, strict=True) if w is not None]
-    numbers = [x for x in inputs if x in carried or (x in wanted and x.dtype.kind == "f")]
-    found = dict(zip(numbers, pulled([x for x, _ in pairs], [w for _, w in pairs], numbers), strict=True))
-    going = []
-    for x, kept in zip(carried, weights[: 2 * count : 2], strict=True):
-        terms = [found[x]] if found[x] is not ZERO else []
-        if kept is not None:  # what a step was given is a part of the tape as well
-            terms.append(row_of(kept, x))
-        going.append(sum(terms[1:], terms[0]) if terms else zeros_like(x))
-    each, sums = ([x for x in some if found.get(x, ZERO) is not ZERO] for some in (sequences, same))
-    outputs = [*going, *(found[x] for x in each), *(found[x] for x in sums)]
-    outside, stand, outputs = captured(outputs, [*coming, *rows, *inputs])
-    used = set(topological_order(outputs))
-    along = {x: y for x, y in [*rows.items(), *((x, parent[x]) for x in (*carried, *sequences))] if x in used}
-    fixed = {x: parent[x] for x in same if x in used}
-    back = Steps(
-        Body([*coming, *along, *fixed, *stand], outputs),
-        steps.time,
-        count,
-        len(along),
-        summed=len(sums),
-        reverse=not steps.reverse,
-        limited=steps.limited or steps.stops,
-    )
-    limit = [scan.done] if steps.stops else list(scan.parents[: steps.limited])
-    last = [zeros_like(x) if w is None else w for x, w in zip(carried, weights[1 : 2 * count : 2], strict=True)]
-    result = Scan(back, *limit, *last, *along.values(), *fixed.values(), *outside)
-    gradients: dict[Any, Any] = {x: result.last(i) for i, x in enumerate(carried)}
-    gradients |= {x: result.made(number) for number, x in enumerate([*each, *sums])}
-    return [gradients.get(x, ZERO) for x in inputs]
+        return (*(ZERO for _ in range(steps.limited)), *reversed_loop(self, weights, chosen))
 
 
 def zeros_like(node: Any) -> Any:

@@ -11,7 +11,7 @@ _RESERVED = frozenset(
     [
         "first", "count", "batch", "step", "order", "totals", "hyper", "k", "run", "np", "math", "abs", "bool", "range",
         "claim", "release", "checked", "entry", "kept", "kernel", "inlined", "load", "loops",
-        "multiply_into", "precise", "provide_products", "released", "rows_loaded", "added", "copied",
+        "multiply_into", "precise", "provide_products", "released", "rows_loaded", "added", "copied", "done",
         "put", "steps", "t", "taken",
     ]
 )  # fmt: skip

@@ -42,6 +42,8 @@ class ScanSource(Source):
         if steps.summed:
             rows, sums = rows[: -steps.summed], rows[-steps.summed :]
         before, each, after = list[str](), list[str](), list[str]()
+        if steps.limited:
+            before.append("done = 0")
         limit = self._outer("limit") if steps.limited else None
         starts = [self._outer("start") for _ in carried]
         sequences = [self._outer("sequence") for _ in range(steps.sequences)]
@@ -49,12 +51,15 @@ class ScanSource(Source):
         before.append(f"count = {length}" + (f" if {limit}[0] > {length} else int({limit}[0])" if limit else ""))
         histories = []
         for start, given in zip(starts, carried, strict=True):
-            history, last = self._outer("history"), self._outer("last")
+            names = [self._outer("last"), self._outer("history")]
+            last, history = names if steps.reverse else reversed(names)
             histories.append(history)
             before.append(f"copied({start}, {given})")
             after.append(f"copied({given}, {last})")
             if steps.keeps:
                 each.append(f"put({given}, {history}, t)")
+                if steps.limited and not steps.reverse:  # what the last step left stands beside what it was given
+                    after += [f"if done < {length}:", f"    put({given}, {history}, done)"]
         for sequence, given in zip(sequences, inputs[count : count + steps.sequences], strict=True):
             if given in lowering.slots:
                 each.append(f"taken({sequence}, t, {self._flat(lowering.leaf(given))})")
@@ -71,10 +76,11 @@ class ScanSource(Source):
             each.append(f"copied({self._flat(slot)}, {given})")
         if steps.limited and steps.keeps:
             before += [f"{history}[...] = 0" for history in histories]
+        if steps.limited:
+            each.append("done = k + 1")
         if going_on is not None:
-            done = self._outer("done")
-            before.append(f"{done}[0] = 0")
-            each += [f"{done}[0] = k + 1", f"if not {self._use(going_on)}[()]:", "    break"]
+            after.append(f"{self._outer('steps_done')}[0] = done")
+            each += [f"if not {self._use(going_on)}[()]:", "    break"]
         t = "count - 1 - k" if steps.reverse else "k"
         lines = [*before, "for k in range(count):", f"    t = {t}", *(f"    {line}" for line in each), *after]
         head = f"def {self.function}({', '.join([*self.outer, *self.arguments])}):"
@@ -123,6 +129,6 @@ def _parts(steps: Steps, tape: NDArray[Any]) -> list[NDArray[Any]]:
     stacked = len(shapes) - steps.summed - steps.stops
     for position, (start, stop, shape) in enumerate(zip(steps.starts, steps.starts[1:], shapes, strict=False)):
         part = tape[start:stop]
-        single = position >= stacked or (position < 2 * steps.carried and position % 2)
+        single = position >= stacked or (position < 2 * steps.carried and position % 2 != steps.reverse)
         found.append(part if single else part.reshape(shape[0], int(np.prod(shape[1:]))))
     return found

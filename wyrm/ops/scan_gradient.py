@@ -1,0 +1,132 @@
+"""The reverse mode of a loop: a loop through the steps the other way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wyrm.node.base import ZERO
+from wyrm.node.traversal import topological_order
+from wyrm.ops.arithmetic import Add
+from wyrm.ops.body import Body, captured, given_like
+from wyrm.ops.composition import pulled
+from wyrm.ops.product import MatMul
+from wyrm.ops.scan import Scan, Steps, zeros_like
+from wyrm.ops.shape import Reshape, Transpose
+
+
+def reversed_loop(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
+    """The gradients by the parents but the limit, of those that the `wanted` inputs of the body stand for.
+
+    `weights` are the gradients by the parts of the tape, None for what has none. The loop carries the gradients by what
+    was carried, and is given what the steps were given and what they made: that need not be computed again.
+    """
+    steps, inputs, count = scan.steps, scan.steps.body.inputs, scan.steps.carried
+    carried, rest = inputs[:count], inputs[count:]
+    sequences, same = rest[: steps.sequences], rest[steps.sequences :]
+    made = steps.outputs[count : len(steps.outputs) - steps.summed]
+    parent = dict(zip(inputs, scan.parents[steps.limited :], strict=True))
+    coming = [given_like(x, x.dims, f"gradient of {x.name}") for x in carried]
+    rows: dict[Any, Any] = {x: scan.before(i) for i, x in enumerate(carried)} | {x: parent[x] for x in sequences}
+
+    def row_of(whole: Any, x: Any, name: str) -> Any:
+        row = given_like(x, x.dims, name)
+        rows[row] = whole
+        return row
+
+    by_made = [
+        None if weight is None else row_of(weight, x, "gradient of what is made")
+        for x, weight in zip(made, weights[2 * count :], strict=False)
+    ]
+    # A sum has one gradient in all steps.
+    by_sums = weights[2 * count + len(made) :][: steps.summed]
+    pairs = zip(steps.outputs, [*coming, *by_made, *by_sums], strict=True)
+    outputs, by_outputs = zip(*((x, weight) for x, weight in pairs if weight is not None), strict=True)
+    numbers = [x for x in inputs if x in carried or (x in wanted and x.dtype.kind == "f")]
+    found = dict(zip(numbers, pulled(outputs, by_outputs, numbers), strict=True))
+    going = []
+    for i, x in enumerate(carried):
+        kept = weights[steps.history_of(i)]
+        if kept is not None:  # what a step was given is a part of the tape as well
+            row = row_of(kept, x, f"gradient of what {x.name} was")
+            found[x] = row if found[x] is ZERO else found[x] + row
+        going.append(zeros_like(x) if found[x] is ZERO else found[x])
+    each = {x: found[x] for x in sequences if found.get(x, ZERO) is not ZERO}
+    known = {x: row_of(scan.after(i), x, "result") for i, x in enumerate(steps.outputs[:count]) if x not in inputs}
+    known |= {x: row_of(scan.made(i), x, "result") for i, x in enumerate(made) if x not in inputs and x not in known}
+    products: dict[
+        Any, list[list[Any]]
+    ] = {}  # for what is the same in all steps: the factors whose products are summed
+    sums: dict[Any, Any] = {}
+    for x in same:
+        if found.get(x, ZERO) is not ZERO:
+            terms = _products(found[x])
+            if terms:
+                products[x] = terms
+            else:
+                sums[x] = found[x]
+    factors = list(
+        dict.fromkeys(f for terms in products.values() for pair in terms for f in pair if _row(f, rows) is None)
+    )
+    wholes = [*going, *each.values(), *factors, *sums.values()]
+    own = [*coming, *rows, *same]
+    outside, stand, computed = captured(wholes, own, known=known)
+    used = set(topological_order(computed))
+    along = {x: whole for x, whole in rows.items() if x in used}
+    fixed = {x: parent[x] for x in same if x in used} | {x: y for x, y in zip(stand, outside, strict=True) if x in used}
+    back = Steps(
+        Body([*coming, *along, *fixed], computed),
+        steps.time,
+        count,
+        len(along),
+        summed=len(sums),
+        reverse=not steps.reverse,
+        limited=steps.limited or steps.stops,
+    )
+    limit = [scan.done] if steps.stops else list(scan.parents[: steps.limited])
+    last = [zeros_like(x) if weights[steps.last_of(i)] is None else weights[steps.last_of(i)]
+            for i, x in enumerate(carried)]  # fmt: skip
+    result = Scan(back, *limit, *last, *along.values(), *fixed.values())
+    gradients: dict[Any, Any] = {x: result.last(i) for i, x in enumerate(carried)}
+    stacked = {x: result.made(number) for number, x in enumerate([*each, *factors, *sums])}
+    gradients |= {x: stacked[x] for x in (*each, *sums)}
+    for x, terms in products.items():
+        gradients[x] = _summed_products(terms, stacked, rows)
+    return [gradients.get(x, ZERO) for x in inputs]
+
+
+def _products(total: Any) -> list[list[Any]]:
+    """The factors of a sum of products of matrices, each with the axis that is summed over first; none for others."""
+    terms, stack = [], [total]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Add):
+            stack += node.parents
+        elif isinstance(node, MatMul) and node.parents[0].ndim == node.parents[1].ndim == 2:
+            left, right = node.parents
+            turned = left.parents[0] if isinstance(left, Transpose) else Transpose(left, (1, 0))
+            terms.append([turned, right])
+        else:
+            return []
+    return terms
+
+
+def _row(node: Any, rows: Mapping[Any, Any]) -> Any:
+    """What a factor is a row of, in other axes; None where it has to be computed."""
+    while isinstance(node, Reshape) and node not in rows:
+        node = node.parents[0]
+    return rows.get(node)
+
+
+def _summed_products(terms: Sequence[Sequence[Any]], stacked: Mapping[Any, Any], rows: Mapping[Any, Any]) -> Any:
+    """The sum over steps of products of matrices, as one product of what they are made of."""
+    total: Any = None
+    for term in terms:
+        flat = []
+        for factor in term:
+            whole = stacked[factor] if factor in stacked else _row(factor, rows)
+            flat.append(Reshape(whole, (whole.size // factor.shape[1], factor.dims[1])))
+        left, right = flat
+        product = MatMul(Transpose(left, (1, 0)), right)
+        total = product if total is None else total + product
+    return total
