@@ -18,6 +18,7 @@ from tests.normalization_samples import normalization_samples
 from tests.passing_samples import passing_samples
 from tests.recurrent_samples import recurrent_samples
 from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, reducing, unary
+from tests.scan_samples import scan_samples
 from tests.vocabulary_samples import vocabulary_samples
 from wyrm.ops import activation, arithmetic, comparison, exponential, index, product, reduction, shape, slicing, softmax
 from wyrm.ops.random import STEP, Dropout, RandomIndex
@@ -443,5 +444,6 @@ SAMPLES: list[Sample] = [
     *vocabulary_samples(),
     *normalization_samples(),
     *fused_samples(),
+    *scan_samples(),
     *passing_samples(),
 ]

@@ -105,7 +105,8 @@ class Node(operators.Node, methods.Node, BaseNode[P_co, S], Generic[P_co, S], ab
 
     def __bool__(self) -> bool:  # `NoReturn` would make mypy skip what follows `if node:`
         raise TypeError(
-            f"{describe(self)} has no truth value while the graph is built: choose with wy.where(condition, a, b), "
+            f"{describe(self)} has no truth value while the graph is built: choose by element with "
+            f"wy.where(condition, a, b), compute one of two branches with wy.cond(condition, true, false), "
             f"or read the computed number with bool(node.value)"
         )
 

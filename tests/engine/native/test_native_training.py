@@ -208,3 +208,13 @@ def test_the_plan_knows_its_bytes_before_a_run_where_the_inputs_hold_data() -> N
     assert unknown.plan.peak_bytes == 0 and "the data of a run" in str(unknown.plan)
     unknown({batch: np.ones((100, 3))})
     assert unknown.plan.peak_bytes >= 400
+
+
+@pytest.mark.parametrize("loop", ["compiled", "python"])
+@pytest.mark.parametrize("shape", [(), (6,), (6, 3)])
+def test_rows_with_axes_of_their_own_are_taken_one_at_a_time(shape: Any, loop: Any) -> None:
+    x, weight = wy.Input(dims=shape, name="x"), wy.Parameter(np.ones(shape, np.float32))
+    rows = np.random.default_rng(0).normal(size=(8, *shape)).astype(np.float32)
+    program = wy.compile((x * weight).sum().square(), wy.optim.SGD([weight], 0.0), loop=loop)
+    expected = (rows.reshape(8, -1).sum(axis=1) ** 2).mean()
+    np.testing.assert_allclose(program.epoch({x: rows}), expected, rtol=1e-5)

@@ -27,7 +27,7 @@ class Direct:
         read = set(self.runner.graph.inputs)
         self._read = [(position, leaf) for position, leaf in enumerate(inputs) if leaf in read]
         self._shapes = {leaf: leaf.shape for _, leaf in self._read}
-        self._order = np.arange(max([1, *(shape[0] for shape in self._shapes.values() if shape)]))
+        self._order = np.zeros(1, np.int64)
         self._totals = np.zeros(1)
 
     @property
@@ -38,9 +38,7 @@ class Direct:
     def __call__(self, arrays: Sequence[NDArray[Any]], step: int = 0) -> list[NDArray[Any]]:
         """The outputs; the arrays have the shapes and dtypes of the inputs and are in row-major order."""
         binding = self.runner.binding(self._shapes)
-        columns = {}
-        for position, leaf in self._read:
-            array = arrays[position]
-            columns[leaf] = as_column(array[None] if array.ndim == 0 else array)
+        # An array as a whole is a column of one row.
+        columns = {leaf: as_column(arrays[position][None]) for position, leaf in self._read}
         self.runner.call(binding, columns, 0, 1, 0, step, self._order, self._totals, _NOTHING)
         return [np.array(binding.array(slot)) for slot in self.runner.graph.lowering.outputs]

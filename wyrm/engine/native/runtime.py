@@ -51,16 +51,18 @@ def release(count: Any) -> None:
 
 @inlined
 def load(column: Any, order: Any, start: int, out: Any) -> None:
-    """The rows of a column, (rows, width), that a batch has: those that `order` names from `start` on.
+    """The rows of a column, (rows, width), one after the other: those that `order` names from `start` on.
 
-    A column without rows stands for an input that keeps what it holds.
+    There are as many as `out`, which has one axis, has room for. A column without rows stands for an input that keeps
+    what it holds.
     """
-    if column.shape[0] == 0:
+    width = column.shape[1]
+    if column.shape[0] == 0 or width == 0:
         return
-    for i in range(out.shape[0]):
-        row = order[start + i]
-        for j in range(out.shape[1]):
-            out[i, j] = column[row, j]
+    for i in range(out.shape[0] // width):
+        row, first = order[start + i], i * width
+        for j in range(width):
+            out[first + j] = column[row, j]
 
 
 # --- what a loop inside a graph does around its body, on arrays with one axis, or with a row for each step ------------
@@ -105,5 +107,7 @@ def released(count: Any) -> None:
 
 def rows_loaded(column: Any, order: Any, start: int, out: Any) -> None:
     """What `load` does."""
-    if column.shape[0]:
-        np.take(column, order[start : start + out.shape[0]], axis=0, out=out, mode="clip")  # which needs no other array
+    rows, width = column.shape
+    if rows and width:
+        chosen = order[start : start + out.size // width]
+        np.take(column, chosen, axis=0, out=out.reshape(-1, width), mode="clip")  # which needs no other array

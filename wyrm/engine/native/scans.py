@@ -51,8 +51,10 @@ class ScanSource(Source):
         before.append(f"count = {length}" + (f" if {limit}[0] > {length} else int({limit}[0])" if limit else ""))
         histories = []
         for start, given in zip(starts, carried, strict=True):
-            names = [self._outer("last"), self._outer("history")]
-            last, history = names if steps.reverse else reversed(names)
+            named = {
+                name: self._outer(name) for name in (("last", "history") if steps.reverse else ("history", "last"))
+            }
+            last, history = named["last"], named["history"]
             histories.append(history)
             before.append(f"copied({start}, {given})")
             after.append(f"copied({given}, {last})")

@@ -232,7 +232,7 @@ class Source:
         lines = ["    for k in range(count):"]
         for leaf, slot in self.fed:
             column = Flat(self.lowering.name(f"column_of_{slot.name}"), None, 2, column=leaf)
-            batch = Flat(self.lowering.name(f"batch_of_{slot.name}"), slot, 2)
+            batch = Flat(self.lowering.name(f"batch_of_{slot.name}"), slot, 1)
             lines.append(f"        load({self._use(column)}, order, (first + k) * batch, {self._use(batch)})")
         if STEP in self.lowering.slots:
             lines.append(f"        {self._use(self.lowering.slots[STEP])}[()] = step + first + k")

@@ -364,16 +364,12 @@ class Training:
         graph, optimizer = self.graph, self.graph.optimizer
         shapes = self._shapes(given)
         binding = self.runner.binding(shapes)
-        # An input as a whole is a column of one row: the array with an axis put before it, loaded as it is.
-        columns = {
-            leaf: as_column(array[None]) if array.ndim == 0 else as_column(array)
-            for leaf, array in self._complete(given).items()
-        }
-        rows = max((len(column) for column in columns.values()), default=0)
+        # An input as a whole is a column of one row.
+        columns = {leaf: as_column(array[None]) for leaf, array in self._complete(given).items()}
         hyper = self._hyper(1)
         totals = np.zeros(1)
         step = self.steps
-        done = self.runner.call(binding, columns, 0, 1, 0, step, np.arange(rows), totals, hyper)
+        done = self.runner.call(binding, columns, 0, 1, 0, step, np.zeros(1, np.int64), totals, hyper)
         if optimizer is not None and done == 0:
             loss = float(binding.array(graph.lowering.outputs[0]))
             raise Diverged(

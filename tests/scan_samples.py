@@ -1,0 +1,88 @@
+"""Samples of loops inside the graph, with loops of NumPy as what they should compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import wyrm as wy
+from tests.sampling import Sample, normal
+from wyrm.ops.scan import PlacePart, Scan, ScanPart
+
+
+def _recurrent(where: str, **options: Any) -> Callable[..., Any]:
+    def build(start: Any, xs: Any, weight: Any) -> Any:
+        def step(h: Any, x: Any) -> tuple[Any, Any]:
+            h = (h @ weight + x).tanh()
+            return h, h * x
+
+        last, made = wy.scan(step, start, xs, **options)
+        return last if where == "last" else made
+
+    return build
+
+
+def _in_numpy(where: str, reverse: bool = False) -> Callable[..., Any]:
+    def expected(start: Any, xs: Any, weight: Any) -> NDArray[Any]:
+        h, made = start, np.zeros_like(xs)
+        for t in range(len(xs))[:: -1 if reverse else 1]:
+            h = np.tanh(h @ weight + xs[t])
+            made[t] = h * xs[t]
+        result: NDArray[Any] = h if where == "last" else made
+        return result
+
+    return expected
+
+
+def _doubled(x: Any) -> Any:
+    while (x * x).sum() < 50.0:
+        x = x * 1.5
+    return x
+
+
+def scan_samples() -> list[Sample]:
+    """Of loops with a fixed number of steps, and of those that stop; and of the parts of their tapes."""
+    operands = (normal(3), normal(5, 3), 0.5 * normal(3, 3))
+    loops = [
+        Sample(
+            Scan,
+            _recurrent(where, reverse=reverse),
+            operands,
+            _in_numpy(where, reverse),
+            name=f"Scan-{where}{'-reverse' if reverse else ''}",
+            empty=False,
+            misfit=(normal(4), *operands[1:]),
+        )
+        for where in ("last", "made")
+        for reverse in (False, True)
+    ]
+    return [
+        *loops,
+        Sample(
+            Scan,
+            lambda x: wy.while_loop(lambda x: (x * x).sum() < 50.0, lambda x: x * 1.5, x, max_steps=9),
+            (normal(3),),
+            _doubled,
+            name="Scan-stops",
+            empty=False,
+        ),
+        Sample(
+            ScanPart,
+            lambda tape: ScanPart(tape, 2, (3, 2)),
+            (normal(10),),
+            lambda tape: tape[2:8].reshape(3, 2),
+            empty=False,
+            misfit=(normal(7),),
+        ),
+        Sample(
+            PlacePart,
+            lambda part: PlacePart(part, 2, 10),
+            (normal(3, 2),),
+            lambda part: np.concatenate([np.zeros(2), part.reshape(-1), np.zeros(2)]),
+            empty=False,
+            misfit=(normal(3, 3),),
+        ),
+    ]
