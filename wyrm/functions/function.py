@@ -46,12 +46,17 @@ class Function(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The result for these arguments, its nodes as arrays; of nodes, the nodes that it is computed by."""
+        last = self._last
+        if last is not None and not kwargs and last.fits(args):
+            with self._lock:
+                again: R = last.answer(last(args))
+            return again
         leaves, structure = self._leaves(args)
         if any(isinstance(leaf, BaseNode) for leaf in leaves):
             return self.function(*args, **kwargs)
         with self._lock:
             call = self._call(leaves, structure, kwargs)
-            result: R = unflatten(call.trace.structure, call(leaves))
+            result: R = call.answer(call(leaves))
         return result
 
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Trace:
@@ -156,7 +161,8 @@ class Function(Generic[P, R]):
                 f"and have to be hashable; give arrays by position"
             ) from None
         if call is None:
-            call = self._calls[key] = _Call(Trace(self.function, structure, kinds, static), kinds, self.engine)
+            trace = Trace(self.function, structure, kinds, static)
+            call = self._calls[key] = _Call(trace, kinds, self.engine, plain=structure.is_flat and not static)
         self._last = call
         return call
 
@@ -189,9 +195,12 @@ class Function(Generic[P, R]):
 class _Call:
     """What runs a function for one kind of arguments."""
 
-    def __init__(self, trace: Trace, kinds: Sequence[Kind], engine: Engine) -> None:
+    def __init__(self, trace: Trace, kinds: Sequence[Kind], engine: Engine, plain: bool) -> None:
         self.trace, self.engine = trace, engine
+        # The shapes and dtypes where all arguments are arrays, as they are in the calls that have to be quick.
+        self._arrays = kinds if plain else None
         self._dtypes = [dtype for _, dtype in kinds]
+        self._integers = [position for position, dtype in enumerate(self._dtypes) if dtype.kind == "i"]
         self._storages = [stored(leaf) for leaf in trace.inputs]
         self._runner: Runner | None = None
 
@@ -202,15 +211,30 @@ class _Call:
 
         return Direct(self.trace.outputs, self.trace.inputs)
 
+    def fits(self, args: Sequence[Any]) -> bool:
+        """Whether these arguments are arrays like those that this was made for, as far as that is quick to tell."""
+        kinds = self._arrays
+        if kinds is None or len(args) != len(kinds):
+            return False
+        for argument, (shape, dtype) in zip(args, kinds, strict=True):
+            if type(argument) is not np.ndarray or argument.shape != shape or argument.dtype is not dtype:
+                return False
+        return True
+
+    def answer(self, found: list[Any]) -> Any:
+        """The result of the function with these leaves."""
+        structure = self.trace.structure
+        return found[0] if structure.kind is None else unflatten(structure, found)
+
     def __call__(self, leaves: Sequence[Any]) -> list[Any]:
         if not self.trace.outputs:
             return []
         arrays = [np.asarray(leaf, dtype, order="C") for leaf, dtype in zip(leaves, self._dtypes, strict=True)]
-        for leaf, array in zip(self.trace.inputs, arrays, strict=True):
-            if array.dtype.kind == "i":
-                leaf.set(array)  # which checks them
+        for position in self._integers:
+            self.trace.inputs[position].set(arrays[position])  # which checks them
         if self.engine == "native":
-            found = self.native(arrays, advance_step() if self.native.runner.graph.draws else 0)
+            native = self.native
+            found = native(arrays, advance_step() if native.draws else 0)
         else:
             found = self._by_reference(arrays)
         return [array[()] if array.ndim == 0 else array for array in found]

@@ -27,6 +27,11 @@ class Structure(NamedTuple):
         """How many leaves there are."""
         return 1 if self.kind is None else sum(part.leaves for part in self.inside)
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether this holds leaves and nothing else."""
+        return all(part.kind is None for part in self.inside)
+
 
 LEAF = Structure(None)
 
@@ -80,7 +85,9 @@ def _unflatten(structure: Structure, leaf: Callable[[], Any]) -> Any:
         return leaf()
     if kind is type(None):
         return None
-    inside = [_unflatten(part, leaf) for part in structure.inside]
+    inside = [leaf() if part.kind is None else _unflatten(part, leaf) for part in structure.inside]
+    if kind is tuple:
+        return tuple(inside)
     if issubclass(kind, dict):
         return kind(zip(structure.names, inside, strict=True))
     if structure.names:

@@ -114,7 +114,7 @@ class Sigmoid(Unary[L, S], Generic[L, S]):
     """`1 / (1 + e ** -x)`, finite everywhere."""
 
     __slots__ = ()
-    formula = "1.0 / (1.0 + exp(-x))"
+    formula = "where(x >= 0.0, 1.0, exp(-abs(x))) / (1.0 + exp(-abs(x)))"
     method = "sigmoid"
 
     def _own(self) -> Sigmoid[Any, S]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.engine.native.binding import Binding
 from wyrm.engine.native.feeding import as_column
 from wyrm.engine.native.runner import Graph, Runner
 from wyrm.node.base import BaseNode
@@ -29,6 +30,9 @@ class Direct:
         self._shapes = {leaf: leaf.shape for _, leaf in self._read}
         self._order = np.zeros(1, np.int64)
         self._totals = np.zeros(1)
+        self._binding: Binding | None = None
+        # Whether there are random nodes, which draw for a step.
+        self.draws = self.runner.graph.draws
 
     @property
     def source(self) -> str:
@@ -37,7 +41,9 @@ class Direct:
 
     def __call__(self, arrays: Sequence[NDArray[Any]], step: int = 0) -> list[NDArray[Any]]:
         """The outputs; the arrays have the shapes and dtypes of the inputs and are in row-major order."""
-        binding = self.runner.binding(self._shapes)
+        binding = self._binding
+        if binding is None or not binding.is_current():
+            binding = self._binding = self.runner.binding(self._shapes)
         # An array as a whole is a column of one row.
         columns = {leaf: as_column(arrays[position][None]) for position, leaf in self._read}
         self.runner.call(binding, columns, 0, 1, 0, step, self._order, self._totals, _NOTHING)

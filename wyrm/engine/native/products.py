@@ -132,8 +132,10 @@ def multiply(
     x_turned = x_row == 1 and (x_column >= rows or inner == 1)
     y_turned = y_row == 1 and (y_column >= inner or columns == 1)
     by_blas = out_column == 1 and (x_plain or x_turned) and (y_plain or y_turned) and (out_row >= columns or rows == 1)
-    # BLAS copies all of y into another order first, which one row does not pay for: 180 us for 8000 x 64, loops 27.
-    small = rows * columns * inner < LOOPS_BELOW or inner <= LOOPS_INNER or (rows == 1 and by_dots)
+    # BLAS copies all of y into another order first, which one row does not pay for: 180 us for 8000 x 64, loops 27; and
+    # with one column, all of x: 90 us for 8000 x 64, loops 31.
+    one = (rows == 1 or (columns == 1 and out_row == 1)) and by_dots
+    small = rows * columns * inner < LOOPS_BELOW or inner <= LOOPS_INNER or one
     if by_blas and not (small and (by_rows or by_dots)):
         # BLAS works in column-major order, in which the transposed product has what is asked for.
         plain, transposed = 110, 116
@@ -156,7 +158,10 @@ def multiply(
         return
     if inner > 0 and (by_rows or by_dots):
         result = carray(out, (rows, out_row))
-        if by_dots:
+        if by_dots and columns == 1 and out_row == 1:  # the transposed product, of four rows of x at a time
+            column = carray(y, (1, inner))
+            by_four_dots(column, carray(x, (rows, x_row)), carray(out, (1, rows)), 1, rows, inner, kept)
+        elif by_dots:
             by_four_dots(carray(x, (rows, x_row)), carray(y, (columns, y_column)), result, rows, columns, inner, kept)
         elif x_column == 1:
             by_two_rows(carray(x, (rows, x_row)), carray(y, (inner, y_row)), result, rows, columns, inner, kept)
