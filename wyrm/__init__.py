@@ -22,6 +22,7 @@ from wyrm.functions import (
     scan,
     show,
     vjp,
+    vmap,
     while_loop,
 )
 from wyrm.grad import grad, value_and_grad
@@ -127,6 +128,7 @@ __all__ = [
     "value_and_grad",
     "view",
     "vjp",
+    "vmap",
     "vocabulary_loss",
     "watch_nan",
     "where",

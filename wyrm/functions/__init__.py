@@ -3,6 +3,7 @@
 from wyrm.functions.control import cond, scan, while_loop
 from wyrm.functions.custom import CustomJvp, CustomVjp, custom_jvp, custom_vjp
 from wyrm.functions.function import Function, function, show
+from wyrm.functions.mapping import vmap
 from wyrm.functions.transforms import hessian, hvp, jacobian, jvp, linearize, vjp
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "scan",
     "show",
     "vjp",
+    "vmap",
     "while_loop",
 ]

@@ -216,6 +216,13 @@ class BaseNode(Generic[P_co, S]):
         """As `vjp`, but what is given for a parent that is not `wanted` is of no account; for ops where it costs."""
         return self.vjp(gradient)
 
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        """This op on many operands at once: those that are `mapped` have a new first axis, and so has the result.
+
+        None, for an op that has no such form for these: it is then computed for one after the other.
+        """
+        return None
+
     # --- construction ---------------------------------------------------------------------------------------------
 
     def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic
 
 from typing_extensions import TypeVar
@@ -29,6 +29,9 @@ class Custom(Transparent[S], Generic[S]):
 
     def _own(self) -> Custom[S]:
         return self
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return None  # the derivative is that of one row
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         found = self.rule(self.parents[1:], gradient)

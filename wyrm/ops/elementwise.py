@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Generic
 
 import numpy as np
@@ -13,6 +13,7 @@ from wyrm.errors import DTypeError, RegistrationError, ShapeError
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
+from wyrm.ops.batching import aligned
 from wyrm.ops.formula import OPERANDS, Attribute, Operand, parse
 from wyrm.types.dims import Dims, broadcast
 from wyrm.types.typing import Shaped
@@ -134,6 +135,10 @@ class Elementwise(Node[P_co, S], Generic[P_co, S], abstract=True):
         for parent in parents[1:]:
             dims = broadcast(dims, parent.dims)
         return dims
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        parents = tuple(aligned(x, many, self.ndim) for x, many in zip(operands, mapped, strict=True))
+        return self.rebuild(parents, self.attribute_values())
 
     def dtype_rule(self) -> np.dtype[Any]:
         dtype = common_dtype(self.parents)

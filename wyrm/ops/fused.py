@@ -7,6 +7,7 @@ the gradient of higher order.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Generic, overload
 
 import numpy as np
@@ -15,6 +16,7 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, format_dims, label
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.activation import Gelu, GeluTanh
+from wyrm.ops.batching import spread
 from wyrm.ops.composition import through, unbroadcast
 from wyrm.ops.elementwise import L, S, common_dtype, method, operand
 from wyrm.ops.index import Index, RowGradient, as_indices, check_range, limit_choice
@@ -112,6 +114,9 @@ class LinearGelu(_Linear[S], Generic[L, S]):
     def composed(self) -> Any:
         return _gelu(self._inner(), self.approximate)
 
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return None if any(mapped[1:]) else self.rebuild(tuple(operands), self.attribute_values())
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         x, weight, *bias = self.parents
         by_inner: Any = LinearGeluGradient(x, weight, *bias, gradient, approximate=self.approximate, biased=self.biased)
@@ -152,6 +157,12 @@ class LinearGeluGradient(_Linear[S], Generic[S]):
         inner = self._inner()
         (by_inner,) = _gelu(inner, self.approximate).vjp(self.parents[-1])
         return by_inner
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        if any(mapped[1:-1]):
+            return None
+        x, gradient = spread((operands[0], operands[-1]), (mapped[0], mapped[-1]))
+        return self.rebuild((x, *operands[1:-1], gradient), self.attribute_values())
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return through(self.composed(), gradient, self.parents)
@@ -239,6 +250,9 @@ class Embed(Node[Any, S], Generic[L, S]):
         table, _positions, indices = self.parents
         rows: Any = Index(table, indices)
         return rows + self._places()
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return None if any(mapped[:2]) else Embed(*operands)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         table, positions, indices = self.parents

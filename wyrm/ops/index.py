@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, Literal, overload
 
 import numpy as np
@@ -15,6 +16,7 @@ from wyrm.node.loops import At, Place
 from wyrm.node.loops import Index as LoopIndex
 from wyrm.node.node import IndexNode, Node
 from wyrm.node.storage import check_indices, is_leaf, limit_indices
+from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import L, R, S, common_dtype, method, operand
 from wyrm.types.dims import Axis, Dims, axis_size, normalize_axis, unify
 from wyrm.types.rows import RowSparse
@@ -104,6 +106,9 @@ class Index(_Indexing[L, I, S], Generic[L, I, S]):
     def reads(self, index: LoopIndex) -> LoopIndex:
         rank = self.parents[1].ndim
         return (At(1, index[:rank]), *index[rank:])
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return None if mapped[0] else Index(*operands)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         table, indices = self.parents
@@ -277,6 +282,9 @@ class TakeAlongAxis(_Indexing[L, I, S], Generic[L, I, S]):
     def reads(self, index: LoopIndex) -> LoopIndex:
         return (*index[: self.axis], At(1, index), *index[self.axis + 1 :])
 
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return self.rebuild(tuple(spread(operands, mapped)), {"axis": self.axis + 1}) if mapped[1] else None
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         x, indices = self.parents
         return PlaceAlongAxis(gradient, indices, self.axis, x.dims), ZERO
@@ -313,6 +321,12 @@ class PlaceAlongAxis(Node[tuple[L, I], S], Generic[L, I, S]):
     def writes(self, parent: int, index: LoopIndex) -> Place | None:
         place = (*index[: self.axis], At(1, index), *index[self.axis + 1 :])
         return Place(place, adds=True) if parent == 0 else None
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        if not mapped[1]:
+            return None
+        values, indices = spread(operands, mapped)
+        return PlaceAlongAxis(values, indices, self.axis + 1, (indices.dims[0], *self.to))
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return TakeAlongAxis(gradient, self.parents[1], self.axis), ZERO

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import explain, format_dims, label
 from wyrm.node.node import Node
+from wyrm.ops.batching import spread
 from wyrm.ops.composition import through
 from wyrm.ops.elementwise import L, S, common_dtype, method, operand
 from wyrm.ops.normalization_kernels import (
@@ -148,6 +149,9 @@ class _Forward(_Normalization[S], Generic[L, S], abstract=True):
         bias = biases[0] if biases else np.zeros(0, out.dtype)
         return self._rows(x), weight, bias, self._rows(out), *self._numbers(x)
 
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return None if any(mapped[1:]) else self.rebuild(tuple(operands), self.attribute_values())
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         parents: tuple[Any, ...] = self.parents
         x, weight, *bias = parents
@@ -241,6 +245,13 @@ class NormalizationGradient(_Normalization[S], Generic[S]):
     def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         x, weight, gradient = operands
         return self._rows(x), weight, self._rows(gradient), self._rows(out), *self._numbers(x)
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        x, weight, gradient = operands
+        if mapped[1]:
+            return None
+        x, gradient = spread((x, gradient), (mapped[0], mapped[2]))
+        return self.rebuild((x, weight, gradient), self.attribute_values())
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         composed = _gradient(_OF_NODES, self.parents, self.centred, self.epsilon)

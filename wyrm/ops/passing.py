@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Generic
 
 from typing_extensions import TypeVar
@@ -35,3 +36,6 @@ class Transparent(Passing[S], Generic[S], abstract=True):
 
     def composed(self) -> Any:
         return self.parents[0]
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return operands[0] if mapped[0] else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from string import ascii_letters
 from typing import Any, Generic, overload
 
 import numpy as np
@@ -13,6 +14,7 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.leaves import Constant
 from wyrm.node.loops import Fold
 from wyrm.node.node import Node
+from wyrm.ops.batching import aligned, batch_axis
 from wyrm.ops.elementwise import L, R, S, as_operand, common_dtype, method, operand
 from wyrm.ops.reduction import Sum
 from wyrm.types.dims import Axis, Dims, broadcast, product, unify
@@ -98,6 +100,17 @@ class MatMul(_Product[L, R, S], Generic[L, R, S]):
         batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
         stack = [m if m.shape[:-2] == batch else np.broadcast_to(m, (*batch, *m.shape[-2:])) for m in (x, y)]
         return *stack, out.reshape(*batch, x.shape[-2], y.shape[-1])
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        (x, y), (many_x, many_y) = operands, mapped
+        if not many_y and y.ndim <= 2:
+            return MatMul(x, y)
+        left = x.expand_dims(-2) if x.ndim - many_x == 1 else x
+        right = y.expand_dims(-1) if y.ndim - many_y == 1 else y
+        rank = max(left.ndim - many_x, right.ndim - many_y)
+        result: Any = MatMul(aligned(left, many_x, rank), aligned(right, many_y, rank))
+        dims: Any = self.dims
+        return result.reshape((batch_axis(operands, mapped), *dims))
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         x, y = (parent.erase() for parent in self.parents)
@@ -190,6 +203,10 @@ class VectorDot(_Product[L, R, S], Generic[L, R, S]):
     def folds(self) -> tuple[int, ...]:
         return (self.ndim,)
 
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        rank = max(parent.ndim for parent in self.parents)
+        return VectorDot(*(aligned(x, many, rank) for x, many in zip(operands, mapped, strict=True)))
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         x, y = self.parents
         spread = gradient.expand_dims(-1)
@@ -281,6 +298,12 @@ class Einsum(_Product[L, R, S], Generic[L, R, S]):
         spread: Any = products.reshape(tuple(axes[letter] for letter in order))
         answer: Node[Any, Any] = spread.transpose(*(order.index(letter) for letter in result)) if result else spread
         return answer
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        free = next(letter for letter in ascii_letters if letter not in self.subscripts)
+        x, y, result = self.terms()
+        terms = (free * many + term for term, many in zip((x, y), mapped, strict=True))
+        return self.rebuild(tuple(operands), {"subscripts": f"{','.join(terms)}->{free}{result}"})
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         x_term, y_term, result = self.terms()

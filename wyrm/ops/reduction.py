@@ -80,6 +80,10 @@ def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: 
             raise ShapeError("has no value over an axis of size 0")
         return reduced_dims(x.dims, self.axis, self.keepdims)
 
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        axes = tuple(axis + 1 for axis in self.axis)
+        return self.rebuild(tuple(operands), self.attribute_values() | {"axis": axes})
+
     def dtype_rule(self) -> np.dtype[Any]:
         (x,) = self.parents
         if x.dtype.kind != "f":
@@ -125,6 +129,9 @@ class Count(Reduction[L, S], Generic[L, S]):
     def shape_rule(self) -> Dims:
         super().shape_rule()
         return ()
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return super().batched(operands, mapped).broadcast_to((operands[0].dims[0],))
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.asarray(math.prod(operands[0].shape[a] for a in self.axis), dtype=self.dtype)
@@ -329,6 +336,9 @@ class ArgMax(IndexNode[S], Generic[S]):
         if axis_size(x.dims[self.axis]) == 0:
             raise ShapeError("has no value over an axis of size 0")
         return reduced_dims(x.dims, (self.axis,), self.keepdims)
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return self.rebuild(tuple(operands), self.attribute_values() | {"axis": self.axis + 1})
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         if operands[0].shape[self.axis] == 0:

@@ -272,6 +272,11 @@ class ScanPart(Rearrangement[L, S], Generic[L, S]):
     def reads(self, index: Index) -> Index:
         return (_flat(self.to, index, self.start),)
 
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        (tape,) = operands
+        part: Any = tape[:, self.start : self.start + _size(self.to)]
+        return part.reshape((tape.dims[0], *self.to))
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (PlacePart(gradient, self.start, axis_size(self.parents[0].dims[0]) or 0),)
 

@@ -14,6 +14,7 @@ from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, format_dims
 from wyrm.node.loops import Entry, Index
 from wyrm.node.node import IndexNode, Node
+from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise import L, S, method
 from wyrm.ops.reduction import AxisLike, all_axes
 from wyrm.types.dims import Axis, Dim, Dims, One, Times, axis_size, broadcast, normalize_axis, product
@@ -112,6 +113,11 @@ class Reshape(Rearrangement[L, S], Generic[L, S]):
     def reads(self, index: Index) -> Index | None:
         return _reshaped_index(self.parents[0].dims, self.dims, index)
 
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        (x,) = operands
+        dims: Any = self.dims
+        return Reshape(x, (x.dims[0], *dims))
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (Reshape(gradient, self.parents[0].dims),)
 
@@ -180,6 +186,11 @@ class IndexReshape(IndexNode[S], Generic[S]):
     def reads(self, index: Index) -> Index | None:
         return _reshaped_index(self.parents[0].dims, self.dims, index)
 
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        (x,) = operands
+        dims: Any = self.dims
+        return IndexReshape(x, (x.dims[0], *dims))
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (ZERO,)
 
@@ -233,6 +244,9 @@ class Transpose(Rearrangement[L, S], Generic[L, S]):
 
     def reads(self, index: Index) -> Index:
         return tuple(index[self.axes.index(axis)] for axis in range(len(index)))
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return Transpose(operands[0], (0, *(axis + 1 for axis in self.axes)))
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         inverse = tuple(int(i) for i in np.argsort(self.axes))
@@ -355,6 +369,10 @@ class BroadcastTo(Rearrangement[L, S], Generic[L, S]):
 
     def reads(self, index: Index) -> Index:
         return aligned_index(self.parents[0].dims, index)
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        (x,) = operands
+        return BroadcastTo(aligned(x, True, self.ndim), (x.dims[0], *self.to))
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (gradient,)

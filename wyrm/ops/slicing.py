@@ -14,6 +14,7 @@ from wyrm.errors import IndexOutOfRange, ShapeError
 from wyrm.node.base import ZERO, BaseNode, describe, explain, label
 from wyrm.node.loops import Entry, Index, Place
 from wyrm.node.node import IndexNode, Node
+from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import L, P_co, R, S, common_dtype, method, operand
 from wyrm.ops.shape import Rearrangement
 from wyrm.types.dims import Axis, Dim, Dims, Plus, axis_size, normalize_axis, unify
@@ -146,6 +147,9 @@ class Slice(Rearrangement[L, S], Generic[L, S]):
     def reads(self, index: Index) -> Index:
         return sliced_index(self.key, self.parents[0].dims, index)
 
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return operands[0][(slice(None), *numpy_key(self.key))]
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (PlaceSlice(gradient, self.key, self.parents[0].dims),)
 
@@ -176,6 +180,12 @@ class PlaceSlice(Rearrangement[L, S], Generic[L, S]):
     def writes(self, parent: int, index: Index) -> Place:
         return Place(sliced_index(self.key, self.to, index))
 
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        (x,) = operands
+        to = (x.dims[0], *self.to)
+        whole: Any = x.sum().broadcast_to(to)
+        return PlaceSlice(x, whole[(slice(None), *numpy_key(self.key))].key, to)
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (Slice(gradient, self.key),)
 
@@ -198,6 +208,9 @@ class IndexSlice(IndexNode[S], Generic[S]):
 
     def reads(self, index: Index) -> Index:
         return sliced_index(self.key, self.parents[0].dims, index)
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return operands[0][(slice(None), *numpy_key(self.key))]
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (ZERO,)
@@ -281,6 +294,9 @@ class Concatenate(Node[P_co, S], Generic[P_co, S]):
         before = sum(operator.index(part.dims[self.axis]) for part in self.parents[:parent])
         moved = f"{before} + {index[self.axis]}" if before else index[self.axis]
         return Place((*index[: self.axis], moved, *index[self.axis + 1 :]))
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return Concatenate(spread(operands, mapped), self.axis + 1)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         sizes = [operator.index(parent.dims[self.axis]) for parent in self.parents]
@@ -382,6 +398,9 @@ class Stack(Node[P_co, S], Generic[P_co, S]):
 
     def writes(self, parent: int, index: Index) -> Place:
         return Place((*index[: self.axis], str(parent), *index[self.axis :]))
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return Stack(spread(operands, mapped), self.axis + 1)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         before: Key = (ALL,) * self.axis

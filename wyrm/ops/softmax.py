@@ -40,6 +40,9 @@ class _Normalized(Node[tuple[L], S], Generic[L, S], abstract=True):
         object.__setattr__(self, "axis", normalize_axis(self.axis, len(dims)))
         return dims
 
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return self.rebuild(tuple(operands), {"axis": self.axis + 1})
+
     def dtype_rule(self) -> np.dtype[Any]:
         (x,) = self.parents
         if x.dtype.kind != "f":
@@ -174,6 +177,15 @@ class CrossEntropy(Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
             result = losses.mean() if self.reduction == "mean" else losses.sum()
         return result
 
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        if not all(mapped):
+            return None
+        losses: Any = self.rebuild(tuple(operands), {"reduction": "none"})
+        if self.reduction == "none":
+            return losses
+        axes = tuple(range(1, losses.ndim))
+        return losses.mean(axes) if self.reduction == "mean" else losses.sum(axes)
+
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         _logits, labels, probabilities = self.parents
         if self.reduction == "mean":
@@ -245,6 +257,9 @@ class CrossEntropyGradient(Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]
         probabilities, labels, weights = operands
         rows = (labels.size, out.shape[-1])
         return probabilities.reshape(rows), labels.reshape(-1), weights.reshape(-1), out.reshape(rows)
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return CrossEntropyGradient(*operands) if all(mapped) else None
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         probabilities, labels, weights = self.parents

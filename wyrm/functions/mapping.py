@@ -1,0 +1,135 @@
+"""A function of one thing made a function of many, along a new axis."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.functions.function import Function
+from wyrm.functions.structure import flatten, unflatten
+from wyrm.functions.tracing import argument_names, name_of
+from wyrm.node.base import BaseNode, describe, made_at
+from wyrm.node.leaves import as_constant
+from wyrm.node.traversal import topological_order
+from wyrm.ops.body import Body, captured, given_like
+from wyrm.ops.scan import Scan, Steps
+from wyrm.ops.updating import Updating
+from wyrm.types.dims import axis_size, normalize_axis
+
+Axes = int | None | Sequence[int | None]
+
+
+def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: int = 0) -> Callable[..., Any]:
+    """The function of many arguments at once: each result is what `function` gives for one place along the new axis.
+
+    `in_axes` says which axis of an argument is the new one, None for an argument that is the same for all; a number is
+    for all arguments, a tuple has one for each. In an argument with structure it holds for every array. `out_axes` is
+    where the results have the new axis. The function is run once, on one row, and each op then works on all rows: by
+    the op itself where it can, else one row after the other, in a loop inside the graph. Random nodes draw the same for
+    every row.
+
+    What it gives is a `wyrm.function` on the engine of `function`, or over nodes where it is called with nodes. Raises
+    `ShapeError` for axes that are not there, that differ in size, or where none is given.
+
+    >>> rows = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> wy.vmap(lambda x, y: (x * y).sum(), in_axes=(0, None))(rows, np.array([1.0, 10.0])).tolist()
+    [21.0, 43.0]
+    """
+    plain = function.function if isinstance(function, Function) else function
+    if not callable(plain):
+        raise TypeError(f"vmap takes a function, not {function!r}")
+
+    @functools.wraps(plain)
+    def mapped(*args: Any, **static: Any) -> Any:
+        what = f"vmap of {name_of(plain)}"
+        names = argument_names(plain, len(args))
+        along = _axes_of(in_axes, len(args), what)
+        rows: dict[Any, Any] = {}
+        given = []
+        for argument, axis, name in zip(args, along, names, strict=True):
+            leaves, structure = flatten(argument, f"{name} of {what}")
+            if axis is not None:
+                leaves = [_row(leaf, axis, name, what, rows) for leaf in leaves]
+            given.append(unflatten(structure, leaves))
+        sizes = {axis_size(whole.dims[0]) for whole in rows.values()}
+        if not rows:
+            raise ShapeError(f"{what}: no argument has the new axis; in_axes is {in_axes}")
+        if len(sizes) > 1:
+            found = ", ".join(describe(whole) for whole in rows.values())
+            raise ShapeError(f"{what}: the new axis has the sizes {sorted(map(str, sizes))}, in {found}")
+        leaves, structure = flatten(plain(*given, **static), f"the result of {what}")
+        dtype = next((row.dtype for row in rows if row.dtype.kind == "f"), np.dtype(np.float32))
+        outputs = [leaf if isinstance(leaf, BaseNode) else as_constant(leaf, dtype) for leaf in leaves]
+        return unflatten(structure, [_moved(whole, out_axes, what) for whole in batched(outputs, rows)])
+
+    return Function(mapped, function.engine if isinstance(function, Function) else "reference")
+
+
+def _axes_of(in_axes: Axes, count: int, what: str) -> list[int | None]:
+    if in_axes is None or isinstance(in_axes, int):
+        return [in_axes] * count
+    if len(in_axes) != count:
+        raise ShapeError(f"{what}: in_axes has {len(in_axes)} entries for {count} arguments")
+    return list(in_axes)
+
+
+def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[Any, Any]) -> Any:
+    """An input that stands for one row of an argument, which `rows` gets with the new axis first."""
+    if not isinstance(leaf, BaseNode):
+        leaf = as_constant(leaf, np.dtype(np.float32))
+    if not leaf.dims:
+        raise ShapeError(f"{what}: {name} is {describe(leaf)} and has no axis to go along; in_axes of it is None then")
+    first = normalize_axis(axis, leaf.ndim)
+    if first:
+        whole: Any = leaf
+        leaf = whole.transpose(first, *(i for i in range(leaf.ndim) if i != first))
+    row = given_like(leaf, leaf.dims[1:], name)
+    rows[row] = leaf
+    return row
+
+
+def _moved(whole: Any, axis: int, what: str) -> Any:
+    """The result with its first axis moved to where it is wanted."""
+    place = normalize_axis(axis, whole.ndim)
+    if place == 0:
+        return whole
+    order = list(range(1, whole.ndim))
+    order.insert(place, 0)
+    return whole.transpose(*order)
+
+
+def batched(outputs: Sequence[Any], rows: dict[Any, Any]) -> list[Any]:
+    """The outputs for all rows at once, of inputs each of which stands for one row."""
+    many: dict[Any, Any] = dict(rows)
+    axis = next(iter(rows.values())).dims[0]
+    for node in topological_order(outputs):
+        if node in many or many.keys().isdisjoint(node.parents):
+            continue
+        if isinstance(node, Updating):
+            raise ShapeError(f"{describe(node)} moves a buffer, which vmap has one of and many values for")
+        operands = [many.get(parent, parent) for parent in node.parents]
+        mapped = [parent in many for parent in node.parents]
+        with made_at(node.site):
+            found = node.batched(operands, mapped)
+            many[node] = _one_by_one(node, operands, mapped) if found is None else found
+    return [many[output] if output in many else output.broadcast_to((axis, *output.dims)) for output in outputs]
+
+
+def _one_by_one(node: Any, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    """What a node is for each row, by a loop inside the graph."""
+    rows = [x for x, many in zip(operands, mapped, strict=True) if many]
+    givens = [given_like(x, x.dims[1:], x.name or x.op_name()) for x in rows]
+    each = iter(givens)
+    parents = tuple(next(each) if many else x for x, many in zip(operands, mapped, strict=True))
+    one = type(node).rebuild(parents, node.attribute_values(), node.name)
+    if one.dtype.kind not in "fb":
+        raise DTypeError(f"{describe(node)} gives {one.dtype} and has no form for many rows at once")
+    mask = one.dtype.kind == "b"
+    outside, stand, outputs = captured([one.astype(np.float32) if mask else one], givens)
+    steps = Steps(Body([*givens, *stand], outputs), rows[0].dims[0], 0, len(rows))
+    made = Scan(steps, *rows, *outside).made(0)
+    return made > 0.5 if mask else made
