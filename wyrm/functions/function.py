@@ -261,8 +261,9 @@ def function(function: Any = None, /, *, engine: Engine = "reference") -> Any:
 
     The function runs once for each combination of shapes, dtypes and static arguments, on nodes that stand for its
     arguments, and is not run again for others of the same kind: what it does besides computing, such as printing,
-    happens once. Arguments by position are arrays, numbers, and tuples, lists, dicts and dataclasses of them; so is the
-    result. Arguments by keyword are static: they may be anything that is hashable, and another value is another trace.
+    happens once. Arguments by position are arrays, numbers, tuples, lists, dicts and dataclasses of them, and modules,
+    of which the parameters count; so is the result, and the gradient by a module is a module. Arguments by keyword are
+    static: they may be anything that is hashable, and another value is another trace.
     A Python number takes the float type of the arrays beside it. Called with nodes it is the function itself.
 
     `engine` is "reference", which needs no compiling, or "native", fast when called often.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
@@ -9,8 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.errors import DTypeError
-from wyrm.nn.module import Module
+from wyrm.nn.module import Module, members
 from wyrm.node.base import BaseNode
+from wyrm.node.buffer import Buffer
+from wyrm.node.leaves import Constant, Parameter
+from wyrm.node.node import Node
+from wyrm.node.storage import bound_array
 
 _LEAVES = (BaseNode, np.ndarray, np.generic, bool, int, float)
 
@@ -39,8 +44,9 @@ LEAF = Structure(None)
 def flatten(value: Any, where: str) -> tuple[list[Any], Structure]:
     """The leaves of a value, left to right, and its structure.
 
-    Containers are tuples, named ones too, lists, dicts, dataclasses and None, which holds nothing. `DTypeError` for
-    anything else that is no array, number or node, named by `where` it is.
+    Containers are tuples, named ones too, lists, dicts, dataclasses, modules, whose leaves are what their parameters
+    hold, and None, which holds nothing. `DTypeError` for anything else that is no array, number or node, named by
+    `where` it is.
     """
     leaves: list[Any] = []
     return leaves, _flatten(value, where, leaves)
@@ -59,15 +65,19 @@ def _flatten(value: Any, where: str, leaves: list[Any]) -> Structure:
     elif isinstance(value, tuple | list):
         inside = list(value)
         places = [f"{where}[{i}]" for i in range(len(inside))]
+    elif isinstance(value, Module):
+        found = _nodes_of(value)
+        names = (value, *(module.training for module in value.modules()), *(path for path, _ in found))
+        inside = [bound_array(node) if isinstance(node, Parameter) else node for _, node in found]
+        places = [f"{where}.{path}" for path, _ in found]
     elif is_dataclass(value) and not isinstance(value, type):
         names = tuple(field.name for field in fields(value))
         inside = [getattr(value, str(name)) for name in names]
         places = [f"{where}.{name}" for name in names]
     else:
-        remedy = "a module's parameters are found without it being an argument" if isinstance(value, Module) else ""
         raise DTypeError(
             f"{where} is {value!r}, a {type(value).__name__}, which is no array, number, node, or tuple, list, dict or "
-            f"dataclass of them; {remedy or 'what is static is given by keyword'}"
+            f"dataclass or module of them; what is static is given by keyword"
         )
     parts = tuple(_flatten(part, place, leaves) for part, place in zip(inside, places, strict=True))
     return Structure(type(value), names, parts)
@@ -90,9 +100,36 @@ def _unflatten(structure: Structure, leaf: Callable[[], Any]) -> Any:
         return tuple(inside)
     if issubclass(kind, dict):
         return kind(zip(structure.names, inside, strict=True))
+    if issubclass(kind, Module):
+        return _with_leaves(structure.names[0], inside)
     if structure.names:
         return kind(**dict(zip(map(str, structure.names), inside, strict=True)))
     return kind(*inside) if hasattr(kind, "_fields") else kind(inside)
+
+
+def _nodes_of(module: Module) -> list[tuple[str, Any]]:
+    """The parameters of a module by path, or the nodes that stand for them, each once."""
+    found: dict[int, tuple[str, Any]] = {}
+    entered: set[int] = set()
+    stack: list[tuple[str, Any]] = [("", module)]
+    while stack:
+        path, value = stack.pop()
+        if isinstance(value, Node) and not isinstance(value, Constant | Buffer):
+            found.setdefault(id(value), (path, value))
+        elif id(value) not in entered:
+            inside = members(value, path)
+            if inside:
+                entered.add(id(value))
+            stack.extend(reversed(inside))
+    return list(found.values())
+
+
+def _with_leaves(module: Any, leaves: Sequence[Any]) -> Any:
+    """A copy of a module with these as its parameters: nodes as they are, arrays as parameters."""
+    memo: dict[int, Any] = {id(buffer): buffer for buffer in module.named_buffers().values()}
+    for (_, node), leaf in zip(_nodes_of(module), leaves, strict=True):
+        memo[id(node)] = leaf if isinstance(leaf, BaseNode) else Parameter(leaf, node.dims, name=node.name)
+    return copy.deepcopy(module, memo)
 
 
 def places(structure: Structure, where: str) -> list[str]:
@@ -101,7 +138,9 @@ def places(structure: Structure, where: str) -> list[str]:
         return [where]
     found = []
     for i, part in enumerate(structure.inside):
-        if structure.names and not issubclass(structure.kind, dict):
+        if issubclass(structure.kind, Module):
+            found.append(f"{where}.{structure.names[i - len(structure.inside)]}")
+        elif structure.names and not issubclass(structure.kind, dict):
             found += places(part, f"{where}.{structure.names[i]}")
         else:
             found += places(part, f"{where}[{structure.names[i] if structure.names else i!r}]")

@@ -11,7 +11,7 @@ from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 
 
-def _members(value: Any, path: str) -> Sequence[tuple[str, Any]]:
+def members(value: Any, path: str) -> Sequence[tuple[str, Any]]:
     """What a module or container holds directly, each with its path."""
     prefix = f"{path}." if path else ""
     if isinstance(value, Module):
@@ -37,10 +37,10 @@ def _walk(root: Any) -> Iterator[tuple[str, Any, str]]:
         path, value = stack.pop()
         if isinstance(value, Module | Parameter | Buffer):
             yield path, value, first.get(id(value), path)
-        members = () if id(value) in first else _members(value, path)
-        if members or isinstance(value, Module | Parameter | Buffer):
+        inside = () if id(value) in first else members(value, path)
+        if inside or isinstance(value, Module | Parameter | Buffer):
             first.setdefault(id(value), path)
-        stack.extend(reversed(members))
+        stack.extend(reversed(inside))
 
 
 def _each(root: Any) -> Iterator[tuple[str, Any]]:
