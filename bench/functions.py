@@ -1,4 +1,4 @@
-"""Functions: a call of `value_and_grad` beside JAX jit, autograd and MyGrad; tracing 1,000 operations."""
+"""Functions: a call of `value_and_grad` beside JAX jit, autograd and MyGrad; a long loop; tracing 1,000 operations."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import wyrm as wy
 from bench.harness import Case, Measurement, timed
 
 ROWS, FEATURES, DIMENSIONS, OPERATIONS = 569, 30, 100, 1000
+STEPS, WIDTH = 1000, 32
 _random = np.random.default_rng(0)
 _X = _random.standard_normal((ROWS, FEATURES))
 _LABELS = np.where(_random.random(ROWS) < 0.6, 1.0, -1.0)
@@ -91,6 +92,39 @@ def _trace(xp: Any, gradient: Callable[[Any], Any]) -> Callable[[], Measurement]
     return timed(lambda: gradient(lambda h: chain(h))(x))
 
 
+def _recurrent(weights: tuple[Any, ...], xs: Any, scan: Callable[..., Any], tanh: Callable[[Any], Any]) -> Any:
+    """The squares of the states of a recurrent cell, summed."""
+    recurrent, inward, bias = weights
+
+    def step(state: Any, x: Any) -> tuple[Any, Any]:
+        state = tanh(state @ recurrent + x @ inward + bias)
+        return state, state
+
+    _, states = scan(step, np.zeros(WIDTH, np.float32), xs)
+    return (states * states).sum()
+
+
+_CELL = tuple(
+    (0.1 * _random.standard_normal(shape)).astype(np.float32) for shape in ((WIDTH, WIDTH), (WIDTH, WIDTH), (WIDTH,))
+)
+_SEQUENCE = _random.standard_normal((STEPS, WIDTH)).astype(np.float32)
+
+
+def _wyrm_scan() -> Callable[[], Measurement]:
+    call = wy.function(lambda *given: _recurrent(given[:-1], given[-1], wy.scan, np.tanh), engine="native")
+    made = call.value_and_grad(wrt=(0, 1, 2))
+    return timed(lambda: made(*_CELL, _SEQUENCE))
+
+
+def _jax_scan() -> Callable[[], Measurement]:
+    import jax
+    import jax.numpy as jnp
+
+    call = jax.jit(jax.value_and_grad(lambda weights, xs: _recurrent(weights, xs, jax.lax.scan, jnp.tanh)))
+    weights, xs = tuple(map(jnp.asarray, _CELL)), jnp.asarray(_SEQUENCE)
+    return timed(lambda: jax.block_until_ready(call(weights, xs)))
+
+
 def _wyrm_trace() -> Callable[[], Measurement]:
     return _trace(np, lambda function: wy.function(function).grad().trace)
 
@@ -103,7 +137,7 @@ def _jax_trace() -> Callable[[], Measurement]:
 
 
 def cases() -> list[Case]:
-    """Two functions, and the time until a long one is known with its gradient."""
+    """Two functions, a recurrent cell over many steps, and the time until a long one is known with its gradient."""
     peers = {"wyrm": _wyrm, "jax jit": _jax, "autograd": _autograd, "mygrad": _mygrad}
     goal = "jax at least 1x, autograd and mygrad 5x"
     work: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
@@ -115,4 +149,9 @@ def cases() -> list[Case]:
         for name, function, arguments in work
     ]
     traced = {"wyrm": _wyrm_trace, "jax": _jax_trace}
-    return [*found, Case("functions", f"trace and differentiate {OPERATIONS} ops", traced, "at most 50 ms")]
+    loops = {"wyrm": _wyrm_scan, "jax lax.scan": _jax_scan}
+    return [
+        *found,
+        Case("functions", f"scan of a recurrent cell, {STEPS} steps, width {WIDTH}", loops, "jax at least 2x"),
+        Case("functions", f"trace and differentiate {OPERATIONS} ops", traced, "at most 50 ms"),
+    ]
