@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.errors import DTypeError, NotDifferentiable, ShapeError
+from wyrm.errors import DTypeError, NotDifferentiable, NotSet, ShapeError
 
 RANDOM = np.random.default_rng(0)
 W, U, B = 0.5 * RANDOM.normal(size=(4, 4)), 0.5 * RANDOM.normal(size=(3, 4)), 0.1 * RANDOM.normal(size=4)
@@ -304,6 +304,19 @@ def test_an_if_on_what_is_traced_says_what_to_do() -> None:
 
     with pytest.raises(TypeError, match=r"wy\.cond.*wy\.where|wy\.where.*wy\.cond"):
         branching(1.0)
+
+
+def test_a_node_that_is_kept_from_a_step_says_what_it_is() -> None:
+    kept = []
+
+    def step(carry: Any, x: Any) -> Any:
+        kept.append(carry * x)
+        return carry + x, None
+
+    wy.scan(step, wy.Constant(0.0), np.arange(3.0, dtype=np.float32))
+    for use in (kept[0].forward, wy.compile(kept[0])):
+        with pytest.raises(NotSet, match=r"carry .* stands for what a step of a loop"):
+            use()
 
 
 def _in_other_axes(c: Any, x: Any) -> Any:

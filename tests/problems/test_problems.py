@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.problems import dynamics, networks, statistics
+from tests.problems import dynamics, loops, networks, statistics
 from tests.problems.problem import Problem
 
-PROBLEMS = {problem.name: problem for room in (statistics, dynamics, networks) for problem in room.PROBLEMS}
+PROBLEMS = {problem.name: problem for room in (statistics, dynamics, networks, loops) for problem in room.PROBLEMS}
 assert len(PROBLEMS) >= 40
 
 

@@ -16,7 +16,7 @@ from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, describe, made_at
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
-from wyrm.node.storage import Storage, is_leaf, store, stored
+from wyrm.node.storage import Storage, is_leaf, not_set, store, stored
 from wyrm.ops.random import STEP, advance_step, at_step, step_is_announced
 from wyrm.ops.updating import updates_of
 from wyrm.schedule.schedule import Schedule
@@ -119,7 +119,7 @@ def value(node: BaseNode[Any, Any]) -> NDArray[Any]:
     if is_leaf(node):
         array = stored(node).array
         if array is None:
-            raise NotSet(f"{describe(node)} has no data: bind some with .set(value)")
+            raise not_set(node, "bind some with .set(value)")
         return _frozen(array)
     if node._cell is None or node._cell.value is None:
         raise NotSet(f"{describe(node)} has no value yet: call .forward() on it, or on a node that depends on it")

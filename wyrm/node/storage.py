@@ -6,7 +6,7 @@ import itertools
 import operator
 import weakref
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -46,6 +46,8 @@ class Leaf(BaseNode[tuple[()], Any], abstract=True):
 
     __slots__ = ("_storage",)
     _storage: Storage
+    # What a leaf that never holds data stands for, to be said where it is asked for some.
+    stands_for: ClassVar[str] = ""
 
     def shape_rule(self) -> Dims:
         dims: Dims = self.dims
@@ -163,8 +165,14 @@ def bound_array(leaf: BaseNode[Any, Any]) -> NDArray[Any]:
     """The array of a leaf; `NotSet` where no data is bound."""
     array = stored(leaf).array
     if array is None:
-        raise NotSet(f"{describe(leaf)} has no data: bind some with {leaf.name or 'input'}.set(value)")
+        raise not_set(leaf, f"bind some with {leaf.name or 'input'}.set(value)")
     return array
+
+
+def not_set(leaf: BaseNode[Any, Any], remedy: str) -> NotSet:
+    """What to raise for a leaf without data."""
+    stands_for: str = getattr(leaf, "stands_for", "")
+    return NotSet(f"{describe(leaf)} " + (f"stands for {stands_for}" if stands_for else f"has no data: {remedy}"))
 
 
 def store(storage: Storage, array: NDArray[Any]) -> None:

@@ -17,6 +17,10 @@ from wyrm.node.traversal import topological_order
 from wyrm.ops.formula import parse
 from wyrm.types.rows import RowSparse
 
+_STANDS_FOR = (
+    "what a step of a loop, a branch or a row of vmap is given, and has no value outside: return what is needed from "
+    "the function, instead of keeping it"
+)
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
@@ -24,12 +28,14 @@ class Given(Input[Any], abstract=True):
     """An input that stands for what each step of a loop is given."""
 
     __slots__ = ()
+    stands_for = _STANDS_FOR
 
 
 class GivenIndex(IndexInput[Any], abstract=True):
     """As `Given`, for integers."""
 
     __slots__ = ()
+    stands_for = _STANDS_FOR
 
 
 def given_like(node: BaseNode[Any, Any], dims: Any, name: str) -> Any:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.leaves import Input
-from wyrm.node.storage import stored
+from wyrm.node.storage import not_set, stored
 from wyrm.types.dims import axis_size
 
 Leaf = BaseNode[Any, Any]
@@ -37,6 +37,8 @@ def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, NDArray[Any
             raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}")
     for leaf in inputs:
         if leaf not in feed and stored(leaf).array is None:
+            if getattr(leaf, "stands_for", ""):
+                raise not_set(leaf, "")
             raise ShapeError(f"{describe(leaf)} is missing: give it an array, as in {{{label(leaf)}: array}}")
     return {leaf: _converted(leaf, feed[leaf]) for leaf in inputs if leaf in feed}
 

@@ -16,13 +16,13 @@ from wyrm.engine.native.expansion import expand
 from wyrm.engine.native.lower import Lowering
 from wyrm.engine.native.source import Source
 from wyrm.engine.native.updates import Optimizer
-from wyrm.errors import IndexOutOfRange, NotDifferentiable, NotSet, UnusedParameter
+from wyrm.errors import IndexOutOfRange, NotDifferentiable, UnusedParameter
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input
 from wyrm.node.node import Node
-from wyrm.node.storage import bound_array, stored
+from wyrm.node.storage import bound_array, not_set, stored
 from wyrm.node.traversal import shallow_first
 from wyrm.ops.index import JoinRows, RowGradient
 from wyrm.ops.philox import STEP
@@ -169,7 +169,7 @@ class Runner:
         if binding is None or not binding.is_current():
             missing = [leaf for leaf in self.graph.schedule.leaves if leaf not in shapes and stored(leaf).array is None]
             if missing:
-                raise NotSet(f"{describe(missing[0])} has no data: give it to the program, or bind some with .set")
+                raise not_set(missing[0], "give it to the program, or bind some with .set")
             sizes = self.graph.schedule.bind(shapes)
             binding = Binding(self.graph.source, sizes, shapes, self.graph.optimizer)
             if len(self._bindings) >= _KEPT_BINDINGS:
