@@ -23,7 +23,7 @@ from wyrm.types.dims import axis_size, normalize_axis
 Axes = int | None | Sequence[int | None]
 
 
-def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: int = 0) -> Callable[..., Any]:
+def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: int = 0) -> Function[..., Any]:
     """The function of many arguments at once: each result is what `function` gives for one place along the new axis.
 
     `in_axes` says which axis of an argument is the new one, None for an argument that is the same for all; a number is

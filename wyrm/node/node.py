@@ -110,6 +110,14 @@ class Node(operators.Node, methods.Node, BaseNode[P_co, S], Generic[P_co, S], ab
             f"or read the computed number with bool(node.value)"
         )
 
+    if not TYPE_CHECKING:  # for a type checker a node is no integer
+
+        def __index__(self) -> int:
+            raise TypeError(
+                f"{describe(self)} is no integer while the graph is built: a number that is known then is given by "
+                f"keyword; a loop that ends by what is computed is wy.while_loop"
+            )
+
     def __float__(self) -> float:
         return float(self.value)
 

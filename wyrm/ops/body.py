@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -45,14 +46,18 @@ def given_like(node: BaseNode[Any, Any], dims: Any, name: str) -> Any:
     return Given(dims=dims, name=name, dtype=node.dtype, finite=False)
 
 
+_numbers = itertools.count(1)
+
+
 class Body:
     """A graph from `inputs`, which are leaves, to `outputs`. It holds no data, and is equal to itself alone."""
 
     def __init__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self._number = next(_numbers)
 
     def __repr__(self) -> str:
-        return f"<Body {id(self):x}>"
+        return f"body {self._number}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Body, (self.inputs, self.outputs)

@@ -30,7 +30,7 @@ from wyrm.types.dims import Axis, Dims, axis_size
 ENDLESS = 2**62
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Steps:
     """What a loop does.
 
@@ -47,6 +47,10 @@ class Steps:
     # Whether the first parent is the number of steps to do, at most the length.
     limited: bool = False
     stops: bool = False
+
+    def __repr__(self) -> str:
+        count = f"{self.length:,} steps" if self.keeps else "steps"
+        return f"<{count}{' backwards' if self.reverse else ''} of {self.body}>"
 
     @property
     def length(self) -> int:
