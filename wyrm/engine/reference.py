@@ -13,9 +13,10 @@ from wyrm.engine.observe import observer
 from wyrm.engine.plan import Plan
 from wyrm.errors import NotDifferentiable, NotSet, ShapeError, UnusedParameter
 from wyrm.grad.reverse import pull_back
-from wyrm.node.base import BaseNode, describe, made_at
+from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
+from wyrm.node.site import made_at
 from wyrm.node.storage import Storage, is_leaf, not_set, store, stored
 from wyrm.ops.random import STEP, advance_step, at_step, step_is_announced
 from wyrm.ops.updating import updates_of

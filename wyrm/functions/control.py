@@ -11,10 +11,11 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.function import Function
 from wyrm.functions.structure import Structure, flatten, places, unflatten
 from wyrm.functions.tracing import name_of
-from wyrm.node.base import BaseNode, building, describe, format_dims
+from wyrm.node.base import BaseNode, describe, format_dims
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import Node
+from wyrm.node.site import building
 from wyrm.ops.body import Body, captured, given_like
 from wyrm.ops.scan import ENDLESS, Scan, Steps, zeros_like
 from wyrm.types.dims import Axis, axis_size

@@ -12,8 +12,9 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.function import Function
 from wyrm.functions.structure import flatten, unflatten
 from wyrm.functions.tracing import argument_names, name_of
-from wyrm.node.base import BaseNode, describe, made_at
+from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import as_constant
+from wyrm.node.site import made_at
 from wyrm.node.traversal import topological_order
 from wyrm.ops.body import Body, captured, given_like
 from wyrm.ops.scan import Scan, Steps

@@ -9,9 +9,10 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, NotDifferentiable, ShapeError, UnusedParameter
-from wyrm.node.base import ZERO, BaseNode, Undefined, describe, explain, format_dims, label, made_at
+from wyrm.node.base import ZERO, BaseNode, Undefined, describe, explain, format_dims, label
 from wyrm.node.leaves import Constant, Input, as_constant
 from wyrm.node.node import Node, Tensor
+from wyrm.node.site import made_at
 from wyrm.node.storage import is_leaf
 from wyrm.node.traversal import topological_order
 from wyrm.ops.composition import unbroadcast

@@ -7,9 +7,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import BaseNode, describe, format_dims, user_site
+from wyrm.node.base import BaseNode, describe, format_dims
 from wyrm.node.leaves import Constant
 from wyrm.node.node import IndexNode, Node
+from wyrm.node.site import user_site
 from wyrm.node.storage import stored
 from wyrm.ops.elementwise import as_operand
 from wyrm.ops.index import as_indices

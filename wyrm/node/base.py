@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import linecache
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, NoReturn
 
 import numpy as np
@@ -16,6 +11,7 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
 from wyrm.node.loops import Fold, Index, Place
+from wyrm.node.site import Site, built_nodes, user_site
 from wyrm.types.dims import Dims, axis_size
 
 if TYPE_CHECKING:
@@ -26,62 +22,6 @@ P_co = TypeVar("P_co", bound="tuple[BaseNode[Any, Any], ...]", covariant=True, d
 S = TypeVar("S", default=Any)
 
 _set = object.__setattr__
-
-
-class Site(NamedTuple):
-    """The user's file and line that made a node."""
-
-    filename: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{Path(self.filename).name}:{self.line}"
-
-    @property
-    def source(self) -> str:
-        """The text of the line, empty where the file cannot be read."""
-        return linecache.getline(self.filename, self.line).strip()
-
-
-_site_override: ContextVar[Site | None] = ContextVar("_site_override", default=None)
-
-
-def user_site() -> Site:
-    """The innermost line outside wyrm that is running now."""
-    override = _site_override.get()
-    if override is not None:
-        return override
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "wyrm":
-        frame = frame.f_back
-    return Site(frame.f_code.co_filename, frame.f_lineno)
-
-
-@contextmanager
-def made_at(site: Site) -> Iterator[None]:
-    """Within it, new nodes carry `site`: a gradient's nodes carry the line of the node they differentiate."""
-    token = _site_override.set(site)
-    try:
-        yield
-    finally:
-        _site_override.reset(token)
-
-
-_built: ContextVar[list[BaseNode[Any, Any]] | None] = ContextVar("_built", default=None)
-
-
-@contextmanager
-def building() -> Iterator[list[BaseNode[Any, Any]]]:
-    """Within it, the list that it gives gets every node that is built."""
-    nodes: list[BaseNode[Any, Any]] = []
-    around = _built.get()
-    token = _built.set(nodes)
-    try:
-        yield nodes
-    finally:
-        _built.reset(token)
-        if around is not None:
-            around += nodes
 
 
 class Zero:
@@ -238,7 +178,7 @@ class BaseNode(Generic[P_co, S]):
         _set(self, "site", user_site())
         _set(self, "_cell", None)
         _set(self, "_plan", None)
-        built = _built.get()
+        built = built_nodes()
         if built is not None:
             built.append(self)
         try:

@@ -10,8 +10,9 @@ from typing_extensions import Unpack
 
 from wyrm.errors import DTypeError
 from wyrm.node import methods
-from wyrm.node.base import _BASES, BaseNode, S, Site, _set, describe, made_at
+from wyrm.node.base import _BASES, BaseNode, S, _set, describe
 from wyrm.node.node import Node
+from wyrm.node.site import Site, made_at
 from wyrm.node.storage import FLOATS, Leaf, Storage, check_finite, check_shape, declared_dims, float_array, store
 from wyrm.types.dims import Dims
 from wyrm.types.rows import RowSparse

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wyrm.node.base import BaseNode, Site, made_at
+from wyrm.node.base import BaseNode
+from wyrm.node.site import Site, made_at
 from wyrm.node.storage import is_leaf
 from wyrm.node.traversal import topological_order
 

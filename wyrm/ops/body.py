@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.node.base import BaseNode, made_at
+from wyrm.node.base import BaseNode
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input
+from wyrm.node.site import made_at
 from wyrm.node.storage import bound_array, is_leaf
 from wyrm.node.traversal import topological_order
 from wyrm.ops.formula import parse

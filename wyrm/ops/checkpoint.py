@@ -8,9 +8,10 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError
-from wyrm.node.base import ZERO, BaseNode, describe, made_at
+from wyrm.node.base import ZERO, BaseNode, describe
 from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
+from wyrm.node.site import made_at
 from wyrm.node.traversal import topological_order
 from wyrm.ops.composition import through
 from wyrm.ops.passing import Passing, Transparent

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.node.base import Site, made_at
 from wyrm.node.index_leaves import IndexInput
+from wyrm.node.site import Site, made_at
 from wyrm.node.storage import bound_array, stored
 
 WORD = 0xFFFFFFFF  # the largest word; a seed or a stream counts by its lowest 32 bits
