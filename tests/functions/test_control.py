@@ -220,6 +220,11 @@ def test_a_branch_in_a_branch_in_a_loop(engine: Any) -> None:
     to_second_order(mine, theirs, (np.float64(1.3),), engine)
 
 
+def test_branches_that_are_numbers_have_the_float_type_of_the_condition() -> None:
+    x = wy.Constant(np.float64(2.0))
+    assert wy.cond(x > 0.0, lambda: 1.0, lambda: 2.0).dtype == np.float64
+
+
 def test_a_condition_that_is_known_chooses_while_the_graph_is_built() -> None:
     x = wy.Parameter(2.0)
     assert wy.cond(True, lambda x: x, lambda x: 1 / 0, x) is x

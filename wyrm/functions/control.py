@@ -213,7 +213,8 @@ def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *o
     with building() as not_taken:
         other = second(*unflatten(structure, nodes))
     leaves, shape = flatten(value, f"the result of {name_of(first)}")
-    dtype = _dtype_of([*leaves, *flatten(other, f"the result of {name_of(second)}")[0]])
+    other_leaves = flatten(other, f"the result of {name_of(second)}")[0]
+    dtype = _dtype_of([*leaves, *other_leaves, *given, *condition.parents])
     results = _as_nodes(leaves, dtype)
     others = _carried_on(other, _givens(results, shape, f"the result of {name_of(first)}"), shape, what, dtype)
     carry = [zeros_like(x) for x in results]

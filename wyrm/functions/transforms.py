@@ -17,7 +17,6 @@ from wyrm.grad import reverse
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import as_constant
 from wyrm.node.node import Node
-from wyrm.node.traversal import topological_order
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,15 +72,9 @@ def _pushed(function: Callable[..., Any], args: tuple[Any, ...], tangents: tuple
     directions = _matching(tuple(tangents), structure, "tangent")
     value = function(*args)
     outputs, shape = _float_leaves(value, f"the result of {name_of(function)}")
-    changes = []
-    for output in _as_nodes(outputs):
-        reached = set(topological_order([output]))
-        pairs = [(x, t) for x, t in zip(moved, directions, strict=True) if x in reached]
-        if pairs and output not in moved:
-            changes.append(reverse.jvp(output, [x for x, _ in pairs], [t for _, t in pairs]))
-        else:
-            own = next((t for x, t in zip(moved, directions, strict=True) if x is output), None)
-            changes.append(reverse.zeros_of(output) if own is None else reverse.weights_of(output, own, "tangent"))
+    nodes = _as_nodes(outputs)
+    given = [reverse.weights_of(x, t, "tangent") for x, t in zip(moved, directions, strict=True)]
+    changes = reverse.with_sizes(reverse.push_forward(nodes, moved, given), [*nodes, *moved])
     return value, unflatten(shape, changes)
 
 

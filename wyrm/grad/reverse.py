@@ -272,16 +272,24 @@ def jvp(output: Node[Any, Any], wrt: Any, tangent: Any) -> Node[Any, Any]:
     [2.0, 40.0]
     """
     _check_output(output)
-    nodes, tangents = ([wrt], [tangent]) if isinstance(wrt, BaseNode) else (list(wrt), list(tangent))
+    nodes: list[Any] = [wrt] if isinstance(wrt, BaseNode) else list(wrt)
+    tangents = [tangent] if isinstance(wrt, BaseNode) else list(tangent)
     if len(nodes) != len(tangents):
         raise ShapeError(f"{len(tangents)} tangents for {len(nodes)} nodes")
-    directions = [weights_of(node, t, "tangent") for node, t in zip(nodes, tangents, strict=True)]
-    cotangent: Tensor[Any] = Input(dims=output.dims, name="cotangent", dtype=output.dtype)
-    pulled = vjp(output, nodes, cotangent)
-    total = None
-    for gradient, direction in zip(pulled, directions, strict=True):
-        part = (gradient * direction).sum()
-        total = part if total is None else total + part
-    assert total is not None
-    (result,) = pull_back([total], [as_constant(1.0, output.dtype)], [cotangent])
-    return with_sizes([zeros_of(output) if result is None else result], [output])[0]
+    directions = [weights_of(node, t, "tangent") for node, t in zip(_check_wrt(nodes), tangents, strict=True)]
+    reached = set(topological_order([output]))
+    unused = [node for node in nodes if node not in reached]
+    if unused:
+        raise UnusedParameter(f"{describe(output)} does not depend on {', '.join(map(describe, unused))}; leave it out")
+    return with_sizes(push_forward([output], nodes, directions), [output])[0]
+
+
+def push_forward(
+    outputs: Sequence[Node[Any, Any]], wrt: Sequence[Node[Any, Any]], directions: Sequence[Node[Any, Any]]
+) -> list[Node[Any, Any]]:
+    """How the outputs change as the nodes of `wrt` move along the directions; see `jvp`."""
+    cotangents: list[Tensor[Any]] = [Input(dims=x.dims, name="cotangent", dtype=x.dtype) for x in outputs]
+    pulled = pull_back(outputs, cotangents, wrt)
+    products = [(g * d).sum() for g, d in zip(pulled, directions, strict=True) if g is not None]
+    found = pull_back(products, [as_constant(1.0, product.dtype) for product in products], cotangents)
+    return [zeros_of(x) if change is None else change for x, change in zip(outputs, found, strict=True)]
