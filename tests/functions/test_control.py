@@ -184,6 +184,60 @@ def test_the_most_steps_are_the_most(engine: Any) -> None:
     assert float(bounded.grad()(1.0)) == 8.0
 
 
+def test_the_gradient_by_a_factor_that_goes_along_too(engine: Any) -> None:
+    """The rows that are multiplied with a matrix have a gradient of their own."""
+    rows, h, w = RANDOM.normal(size=(4, 2, 3)), RANDOM.normal(size=(2, 2)), RANDOM.normal(size=(3, 2))
+
+    def mine(h: Any, rows: Any, w: Any) -> Any:
+        return (wy.scan(lambda c, r: (c + r @ w, None), h, rows)[0] ** 3.0).sum()
+
+    def theirs(h: Any, rows: Any, w: Any) -> Any:
+        return (jax.lax.scan(lambda c, r: (c + r @ w, None), h, rows)[0] ** 3.0).sum()
+
+    to_second_order(mine, theirs, (h, rows, w), engine)
+
+
+def test_products_of_what_is_computed_inside(engine: Any) -> None:
+    start = RANDOM.normal(size=(2, 4))
+
+    def mine(h: Any, w: Any) -> Any:
+        return (wy.scan(lambda c, _: (((c @ w).tanh() @ w.T).sin(), None), h, length=3)[0] ** 2.0).sum()
+
+    def theirs(h: Any, w: Any) -> Any:
+        return (jax.lax.scan(lambda c, _: (jnp.sin(jnp.tanh(c @ w) @ w.T), None), h, length=3)[0] ** 2.0).sum()
+
+    to_second_order(mine, theirs, (start, W), engine)
+
+
+def test_a_weight_without_columns(engine: Any) -> None:
+    loss = wy.function(
+        lambda c, w: wy.scan(lambda c, _: (c @ w @ w.T + 1.0, None), c, length=2)[0].sum(), engine=engine
+    )
+    assert loss.grad(wrt=1)(np.ones((2, 4)), np.ones((4, 0))).shape == (4, 0)
+
+
+def test_the_last_of_what_was_made(engine: Any) -> None:
+    """A negative number is one of the part, wherever the part is in the tape."""
+    sums = wy.function(lambda x: wy.scan(lambda c, r: (c + r, c), 0.0, x)[1][-1] * 1.0, engine=engine)
+    assert float(sums(np.arange(1.0, 6.0))) == 10.0
+    assert sums.grad()(np.arange(1.0, 6.0)).tolist() == [1.0, 1.0, 1.0, 1.0, 0.0]
+
+
+def test_the_third_derivative_of_a_loop_that_stops() -> None:
+    loop: Any = wy.function(lambda x: wy.while_loop(lambda c: c > 0.5, lambda c: c.tanh(), x, max_steps=9))
+
+    def unrolled(x: Any) -> Any:
+        for _ in range(6):
+            x = jnp.tanh(x)
+        return x
+
+    with jax.enable_x64(True):
+        theirs: Any = unrolled
+        for _ in range(4):
+            np.testing.assert_allclose(loop(np.float64(2.0)), theirs(2.0), rtol=1e-9)
+            loop, theirs = loop.grad(), jax.grad(theirs)
+
+
 @pytest.mark.parametrize("value", [2.0, -2.0])
 def test_a_branch_and_its_gradient(engine: Any, value: float) -> None:
     def mine(x: Any, y: Any) -> Any:
@@ -329,6 +383,9 @@ def test_counting_to_what_is_traced_says_what_to_do() -> None:
         wy.function(lambda x: [x for _ in range(x)])(3)
 
 
+MASK = wy.Constant(np.zeros(2)) > 0.0
+
+
 def _in_other_axes(c: Any, x: Any) -> Any:
     return c.reshape(1, 2), None
 
@@ -340,6 +397,9 @@ def _in_other_axes(c: Any, x: Any) -> Any:
         (lambda: wy.scan(lambda c, x: c, np.zeros(2), length=3), ShapeError, "a step returns a pair"),
         (lambda: wy.scan(lambda c, x: ((c, c), x), np.zeros(2), length=3), ShapeError, "another structure"),
         (lambda: wy.scan(lambda c, x: (c, x), 0.0, (np.zeros(3), np.zeros(4))), ShapeError, "lengths 3, 4"),
+        (lambda: wy.scan(lambda c, x: (c, x), 0.0, length=2.5), DTypeError, "a whole number"),  # type: ignore[arg-type]  # the mistake
+        (lambda: wy.scan(lambda c, x: (c, x), wy.nn.Linear(2, 2), length=2), DTypeError, "a module is no carry"),
+        (lambda: wy.cond(MASK[0], lambda: MASK, lambda: MASK), DTypeError, "a branch gives, and not"),
         (lambda: wy.scan(lambda c, x: (c, x), 0.0), ShapeError, "give the number of steps as length="),
         (lambda: wy.scan(lambda c, x: (c, x), 0.0, 1.0), ShapeError, "has no axis to go along"),
         (lambda: wy.scan(lambda c, x: (c, x), (), np.zeros(3)), ShapeError, "nothing in init"),

@@ -130,6 +130,17 @@ def test_a_scan_over_many_starts(engine: Any) -> None:
         )
 
 
+def test_arrays_beside_nodes_keep_their_types() -> None:
+    numbers, mask = np.array([1.5, 2.5, 3.5]), np.array([True, False, True])
+    x = wy.Parameter(np.arange(3.0))
+    both = wy.vmap(lambda x, y, m: wy.where(m, x * y, y))(x, numbers, mask)
+    assert both.dtype == np.float64
+    assert both.forward().tolist() == [0.0, 2.5, 7.0]
+    table = wy.Parameter(np.arange(4.0))
+    rows = wy.vmap(lambda i, t: t.take(i) * 2.0, in_axes=(0, None))(np.array([3, 1]), table)
+    assert rows.forward().tolist() == [6.0, 2.0]
+
+
 def test_a_result_that_depends_on_no_row_is_the_same_for_all() -> None:
     both = wy.vmap(lambda x, y: (x, y * 2.0), in_axes=(0, None))(np.zeros(3), np.ones(2))
     assert both[1].tolist() == [[2.0, 2.0]] * 3
@@ -143,6 +154,9 @@ def test_a_result_that_depends_on_no_row_is_the_same_for_all() -> None:
         (lambda: wy.vmap(lambda x: x, in_axes=None)(np.zeros(2)), ShapeError, "no argument has the new axis"),
         (lambda: wy.vmap(lambda x: x, in_axes=(0, 0))(np.zeros(2)), ShapeError, "2 entries for 1 arguments"),
         (lambda: wy.vmap(lambda x: x, in_axes=2)(np.zeros(2)), ShapeError, "axis"),
+        (lambda: wy.vmap(lambda i: i, in_axes=1)(np.zeros((2, 3), int)), ShapeError, "whose axes stay"),
+        (lambda: wy.vmap(lambda x: x.argmax(0), out_axes=1)(np.zeros((2, 3, 4))), ShapeError, "whose axes stay"),
+        (lambda: wy.vmap(lambda x, i: i, (0, None))(np.zeros(2), np.array([1])), ShapeError, "not repeated by vmap"),
         (lambda: wy.vmap(3.0), TypeError, "takes a function"),  # type: ignore[arg-type]  # the mistake
     ],
 )

@@ -283,3 +283,18 @@ def test_a_mismatch_of_named_axes_names_both() -> None:
         _ = x + w
     with pytest.raises(ShapeError, match=r"Hidden\(3\) against Hidden\(5\)"):
         _ = x + w[0]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda x: x[1:][-1], lambda x: x[:3][-1], lambda x: x[1::2][::-1], lambda x: x[::2][1:][::-1],
+        lambda x: x[::-1][::2][-1], lambda x: x.reshape(2, 3)[-1][-2],
+    ],
+)  # fmt: skip
+def test_parts_of_parts_are_the_same_in_generated_loops(part: Any) -> None:
+    array = np.arange(6.0)
+    np.testing.assert_array_equal(wy.compile(part(wy.Constant(array)) * 1.0)(), part(array))
+    x = wy.Parameter(array)
+    gradient = wy.grad((part(x) * part(x)).sum(), x)
+    np.testing.assert_array_equal(wy.compile(gradient)(), gradient.forward())

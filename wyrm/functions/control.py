@@ -11,6 +11,7 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.function import Function
 from wyrm.functions.structure import Structure, flatten, places, unflatten
 from wyrm.functions.tracing import name_of
+from wyrm.nn.module import Module
 from wyrm.node.base import BaseNode, describe, format_dims
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
@@ -29,8 +30,8 @@ def _over_nodes(function: Any, what: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]  # it is callable
 
 
-def _dtype_of(leaves: Sequence[Any]) -> np.dtype[Any]:
-    """The float type of what is there: that of the nodes, else of the arrays."""
+def dtype_of(leaves: Sequence[Any]) -> np.dtype[Any]:
+    """The float type of what is there: that of the nodes, else of the arrays, else float32."""
     for kind in (BaseNode, np.ndarray):
         for leaf in leaves:
             if isinstance(leaf, kind) and leaf.dtype.kind == "f":
@@ -38,7 +39,7 @@ def _dtype_of(leaves: Sequence[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32)
 
 
-def _as_nodes(leaves: Sequence[Any], dtype: np.dtype[Any]) -> list[Any]:
+def as_nodes(leaves: Sequence[Any], dtype: np.dtype[Any]) -> list[Any]:
     """Leaves as nodes: integers of arrays choose rows, all other numbers are of the float type."""
     found: list[Any] = []
     for leaf in leaves:
@@ -65,7 +66,7 @@ def _carried_on(value: Any, givens: Sequence[Any], structure: Structure, what: s
     leaves, found = flatten(value, what)
     if found != structure:
         raise ShapeError(f"{what} has another structure than what it was given: {value!r}")
-    nodes = _as_nodes(leaves, dtype)
+    nodes = as_nodes(leaves, dtype)
     for given, node in zip(givens, nodes, strict=True):
         if given.shape != node.shape:
             raise ShapeError(
@@ -84,12 +85,19 @@ def _carry(init: Any, beside: Sequence[Any], what: str) -> tuple[list[Any], Stru
     leaves, structure = flatten(init, f"init of {what}")
     if not leaves:
         raise ShapeError(f"{what}: there is nothing in init to carry from step to step")
-    dtype = _dtype_of([*leaves, *beside])
+    dtype = dtype_of([*leaves, *beside])
+    if any(isinstance(part, Module) for part in _parts(init)):
+        raise DTypeError(f"{what}: a module is no carry; hand on what its parameters hold, and use it from outside")
     nodes = [as_constant(leaf, dtype) if not isinstance(leaf, BaseNode) else leaf for leaf in leaves]
     for node in nodes:
         if node.dtype.kind != "f":
             raise DTypeError(f"{what}: {describe(node)} is carried and not float; cast it with .astype(np.float32)")
     return nodes, structure, nodes[0].dtype
+
+
+def _parts(value: Any) -> list[Any]:
+    """A value and, of tuples, lists and dicts, what is directly in it."""
+    return [value, *(value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else ())]
 
 
 def scan(
@@ -116,7 +124,7 @@ def scan(
     what = f"scan of {name_of(plain)}"
     rows, rows_structure = flatten(xs, f"xs of {what}")
     carry, structure, dtype = _carry(init, rows, what)
-    rows = _as_nodes(rows, dtype)
+    rows = as_nodes(rows, dtype)
     time = _time(rows, length, what)
     givens, given_rows = _givens(carry, structure, "carry"), _givens(rows, rows_structure, "x", axes=1)
     result = plain(unflatten(structure, givens), unflatten(rows_structure, given_rows))
@@ -124,7 +132,7 @@ def scan(
         raise ShapeError(f"{what}: a step returns a pair, the next carry and what it makes or None, not {result!r}")
     following = _carried_on(result[0], givens, structure, what, dtype)
     made, made_structure = flatten(result[1], f"the result of {what}")
-    made = _as_nodes(made, dtype)
+    made = as_nodes(made, dtype)
     outside, stand, outputs = captured([*following, *made], [*givens, *given_rows])
     steps = Steps(Body([*givens, *given_rows, *stand], outputs), time, len(carry), len(rows), reverse=reverse)
     loop = Scan(steps, *carry, *rows, *outside)
@@ -138,6 +146,8 @@ def _time(rows: Sequence[Any], length: int | None, what: str) -> Axis:
             raise ShapeError(f"{what}: {describe(row)} is in xs and has no axis to go along")
     if not rows and length is None:
         raise ShapeError(f"{what}: with no xs to go along, give the number of steps as length=")
+    if length is not None and (isinstance(length, bool) or not isinstance(length, int | np.integer)):
+        raise DTypeError(f"{what}: length is a whole number, not {length!r}")
     time: Axis = rows[0].dims[0] if rows else int(length or 0)
     sizes = {axis_size(row.dims[0]) for row in rows} | ({length} if length is not None else set())
     if None in sizes:
@@ -207,15 +217,20 @@ def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *o
     what = f"cond of {name_of(first)} and {name_of(second)}"
     _condition(condition, what)
     given, structure = flatten(operands, f"the operands of {what}")
-    nodes = _as_nodes(given, _dtype_of(given))
+    nodes = as_nodes(given, dtype_of(given))
     with building() as taken:
         value = first(*unflatten(structure, nodes))
     with building() as not_taken:
         other = second(*unflatten(structure, nodes))
     leaves, shape = flatten(value, f"the result of {name_of(first)}")
+    if not leaves:
+        return value
     other_leaves = flatten(other, f"the result of {name_of(second)}")[0]
-    dtype = _dtype_of([*leaves, *other_leaves, *given, *condition.parents])
-    results = _as_nodes(leaves, dtype)
+    dtype = dtype_of([*leaves, *other_leaves, *given, *condition.parents])
+    results = as_nodes(leaves, dtype)
+    for result in results:
+        if result.dtype.kind != "f":
+            raise DTypeError(f"{what}: {describe(result)} is what a branch gives, and not float; cast it with .astype")
     others = _carried_on(other, _givens(results, shape, f"the result of {name_of(first)}"), shape, what, dtype)
     carry = [zeros_like(x) for x in results]
     chosen = condition.astype(dtype)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
+from wyrm.functions.control import as_nodes, dtype_of
 from wyrm.functions.function import Function
 from wyrm.functions.structure import flatten, unflatten
 from wyrm.functions.tracing import argument_names, name_of
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import as_constant
+from wyrm.node.base import describe
+from wyrm.node.node import IndexNode
 from wyrm.node.site import made_at
 from wyrm.node.traversal import topological_order
 from wyrm.ops.body import Body, captured, given_like
@@ -50,11 +51,12 @@ def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: int = 0) -> 
         names = argument_names(plain, len(args))
         along = _axes_of(in_axes, len(args), what)
         rows: dict[Any, Any] = {}
+        parts = [flatten(argument, f"{name} of {what}") for argument, name in zip(args, names, strict=True)]
+        kind = dtype_of([leaf for leaves, _ in parts for leaf in leaves])
         given = []
-        for argument, axis, name in zip(args, along, names, strict=True):
-            leaves, structure = flatten(argument, f"{name} of {what}")
+        for (leaves, structure), axis, name in zip(parts, along, names, strict=True):
             if axis is not None:
-                leaves = [_row(leaf, axis, name, what, rows) for leaf in leaves]
+                leaves = [_row(leaf, axis, name, what, rows) for leaf in as_nodes(leaves, kind)]
             given.append(unflatten(structure, leaves))
         sizes = {axis_size(whole.dims[0]) for whole in rows.values()}
         if not rows:
@@ -63,8 +65,7 @@ def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: int = 0) -> 
             found = ", ".join(describe(whole) for whole in rows.values())
             raise ShapeError(f"{what}: the new axis has the sizes {sorted(map(str, sizes))}, in {found}")
         leaves, structure = flatten(plain(*given, **static), f"the result of {what}")
-        dtype = next((row.dtype for row in rows if row.dtype.kind == "f"), np.dtype(np.float32))
-        outputs = [leaf if isinstance(leaf, BaseNode) else as_constant(leaf, dtype) for leaf in leaves]
+        outputs = as_nodes(leaves, kind)
         return unflatten(structure, [_moved(whole, out_axes, what) for whole in batched(outputs, rows)])
 
     return Function(mapped, function.engine if isinstance(function, Function) else "reference")
@@ -80,12 +81,11 @@ def _axes_of(in_axes: Axes, count: int, what: str) -> list[int | None]:
 
 def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[Any, Any]) -> Any:
     """An input that stands for one row of an argument, which `rows` gets with the new axis first."""
-    if not isinstance(leaf, BaseNode):
-        leaf = as_constant(leaf, np.dtype(np.float32))
     if not leaf.dims:
         raise ShapeError(f"{what}: {name} is {describe(leaf)} and has no axis to go along; in_axes of it is None then")
     first = normalize_axis(axis, leaf.ndim)
     if first:
+        _check_moves(leaf, what)
         whole: Any = leaf
         leaf = whole.transpose(first, *(i for i in range(leaf.ndim) if i != first))
     row = given_like(leaf, leaf.dims[1:], name)
@@ -93,11 +93,17 @@ def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[Any, Any]) -> An
     return row
 
 
+def _check_moves(node: Any, what: str) -> None:
+    if isinstance(node, IndexNode):
+        raise ShapeError(f"{what}: {describe(node)} holds integers, whose axes stay as they are: the new one is first")
+
+
 def _moved(whole: Any, axis: int, what: str) -> Any:
     """The result with its first axis moved to where it is wanted."""
     place = normalize_axis(axis, whole.ndim)
     if place == 0:
         return whole
+    _check_moves(whole, what)
     order = list(range(1, whole.ndim))
     order.insert(place, 0)
     return whole.transpose(*order)
@@ -117,7 +123,12 @@ def batched(outputs: Sequence[Any], rows: dict[Any, Any]) -> list[Any]:
         with made_at(node.site):
             found = node.batched(operands, mapped)
             many[node] = _one_by_one(node, operands, mapped) if found is None else found
-    return [many[output] if output in many else output.broadcast_to((axis, *output.dims)) for output in outputs]
+    for output in outputs:
+        if output not in many:
+            if isinstance(output, IndexNode):
+                raise ShapeError(f"{describe(output)} is the same for all rows, and integers are not repeated by vmap")
+            many[output] = output.broadcast_to((axis, *output.dims))
+    return [many[output] for output in outputs]
 
 
 def _one_by_one(node: Any, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:

@@ -10,8 +10,8 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, NotDifferentiable, ShapeError, UnusedParameter
 from wyrm.node.base import ZERO, BaseNode, Undefined, describe, explain, format_dims, label
-from wyrm.node.leaves import Constant, Input, as_constant
-from wyrm.node.node import Node, Tensor
+from wyrm.node.leaves import Constant, as_constant
+from wyrm.node.node import Node
 from wyrm.node.site import made_at
 from wyrm.node.storage import is_leaf
 from wyrm.node.traversal import topological_order
@@ -288,7 +288,8 @@ def push_forward(
     outputs: Sequence[Node[Any, Any]], wrt: Sequence[Node[Any, Any]], directions: Sequence[Node[Any, Any]]
 ) -> list[Node[Any, Any]]:
     """How the outputs change as the nodes of `wrt` move along the directions; see `jvp`."""
-    cotangents: list[Tensor[Any]] = [Input(dims=x.dims, name="cotangent", dtype=x.dtype) for x in outputs]
+    # What follows is linear in these, and its gradient by them depends on no number of theirs: zeros will do.
+    cotangents = [zeros_of(x) for x in outputs]
     pulled = pull_back(outputs, cotangents, wrt)
     products = [(g * d).sum() for g, d in zip(pulled, directions, strict=True) if g is not None]
     found = pull_back(products, [as_constant(1.0, product.dtype) for product in products], cotangents)

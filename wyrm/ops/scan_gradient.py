@@ -52,22 +52,13 @@ def reversed_loop(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]
             found[x] = row if found[x] is ZERO else found[x] + row
         going.append(zeros_like(x) if found[x] is ZERO else found[x])
     each = {x: found[x] for x in sequences if found.get(x, ZERO) is not ZERO}
-    known = {x: row_of(scan.after(i), x, "result") for i, x in enumerate(steps.outputs[:count]) if x not in inputs}
-    known |= {x: row_of(scan.made(i), x, "result") for i, x in enumerate(made) if x not in inputs and x not in known}
-    products: dict[
-        Any, list[list[Any]]
-    ] = {}  # for what is the same in all steps: the factors whose products are summed
-    sums: dict[Any, Any] = {}
-    for x in same:
-        if found.get(x, ZERO) is not ZERO:
-            terms = _products(found[x])
-            if terms:
-                products[x] = terms
-            else:
-                sums[x] = found[x]
-    factors = list(
-        dict.fromkeys(f for terms in products.values() for pair in terms for f in pair if _row(f, rows) is None)
-    )
+    known = {x: row_of(whole, x, "result") for x, whole in _results(scan, numbers).items()}
+    # By what is the same in all steps the gradients are summed: of products of matrices by one product outside.
+    totals = {x: found[x] for x in same if found.get(x, ZERO) is not ZERO}
+    products = {x: terms for x, total in totals.items() if (terms := _products(total))}
+    sums = {x: total for x, total in totals.items() if x not in products}
+    needed = [factor for terms in products.values() for pair in terms for factor in pair]
+    factors = list(dict.fromkeys(factor for factor in needed if _row(factor, rows) is None))
     wholes = [*going, *each.values(), *factors, *sums.values()]
     own = [*coming, *rows, *same]
     outside, stand, computed = captured(wholes, own, known=known)
@@ -88,11 +79,34 @@ def reversed_loop(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]
             for i, x in enumerate(carried)]  # fmt: skip
     result = Scan(back, *limit, *last, *along.values(), *fixed.values())
     gradients: dict[Any, Any] = {x: result.last(i) for i, x in enumerate(carried)}
-    stacked = {x: result.made(number) for number, x in enumerate([*each, *factors, *sums])}
-    gradients |= {x: stacked[x] for x in (*each, *sums)}
+    parts = (result.made(number) for number in range(len(each) + len(factors) + len(sums)))
+    gradients |= {x: next(parts) for x in each}
+    stacked = {factor: next(parts) for factor in factors}
+    gradients |= {x: next(parts) for x in sums}
     for x, terms in products.items():
         gradients[x] = _summed_products(terms, stacked, rows)
     return [gradients.get(x, ZERO) for x in inputs]
+
+
+def _results(scan: Scan[Any], numbers: Sequence[Any]) -> dict[Any, Any]:
+    """What the steps made of the inputs that are differentiated by, as the tape has it for each of the steps.
+
+    After the last of a limited number of steps the tape has what is carried where no gradient by it would be read.
+    """
+    steps, inputs = scan.steps, scan.steps.body.inputs
+    made: set[Any] = set(numbers)
+    for node in topological_order(steps.outputs):
+        if not made.isdisjoint(node.parents):
+            made.add(node)
+    found: dict[Any, Any] = {}
+    for position, x in enumerate(steps.outputs[: len(steps.outputs) - steps.summed]):
+        if x in inputs or x not in made or x in found:
+            continue
+        if position >= steps.carried:
+            found[x] = scan.made(position - steps.carried)
+        elif steps.reverse or not steps.limited:
+            found[x] = scan.after(position)
+    return found
 
 
 def _products(total: Any) -> list[list[Any]]:
@@ -125,7 +139,7 @@ def _summed_products(terms: Sequence[Sequence[Any]], stacked: Mapping[Any, Any],
         flat = []
         for factor in term:
             whole = stacked[factor] if factor in stacked else _row(factor, rows)
-            flat.append(Reshape(whole, (whole.size // factor.shape[1], factor.dims[1])))
+            flat.append(Reshape(whole, (whole.shape[0] * factor.shape[0], factor.dims[1])))
         left, right = flat
         product = MatMul(Transpose(left, (1, 0)), right)
         total = product if total is None else total + product

@@ -115,12 +115,14 @@ def sliced_index(key: Key, dims: Dims, index: Index) -> Index:
             continue
         axis = next(axes)
         if isinstance(entry, int):
-            result.append(str(entry))
+            size = axis_size(axis)  # what is read may itself be a part, beyond which a negative number would reach
+            result.append(str(entry if size is None else entry % size))
         elif entry == ALL:
             result.append(next(entries))
         else:
             start, _, step = slice(*entry).indices(operator.index(axis))
-            text = next(entries) if step == 1 else f"{step} * {next(entries)}"
+            inner = next(entries)
+            text = inner if step == 1 else f"{step} * ({inner})" if " " in str(inner) else f"{step} * {inner}"
             result.append(f"{start} + {text}" if start else text)
     return tuple(result)
 
