@@ -10,20 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.node.base import BaseNode
-from wyrm.ops.formula import MASKS, parse
+from wyrm.ops.formula import MASKS, array_function, parse
 
-_NAMES = {"abs": "absolute"}
 # The positional place for the result is faster, but NumPy is giving it up for these two.
 _KEYWORD_OUT = frozenset(["maximum", "minimum"])
-
-
-def numpy_function(name: str) -> Callable[..., Any]:
-    """The NumPy function that a formula calls by this name."""
-    if name == "erf":
-        from scipy.special import erf
-
-        return erf
-    return getattr(np, _NAMES.get(name, name))  # type: ignore[no-any-return]  # the ufunc of that name
 
 
 class Scratch:
@@ -62,7 +52,7 @@ def formula_steps(
             condition, chosen, other = arguments
             steps += [partial(np.copyto, result, other), partial(np.copyto, result, chosen, where=condition)]
         else:
-            function = numpy_function(call.function)
+            function = array_function(np, call.function)
             if call.function in _KEYWORD_OUT:
                 steps.append(partial(function, *arguments, out=result))
             else:

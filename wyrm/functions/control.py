@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.functions.function import Function
+from wyrm.functions.function import over_nodes
 from wyrm.functions.structure import Structure, flatten, places, unflatten
 from wyrm.functions.tracing import name_of
 from wyrm.nn.module import Module
@@ -20,14 +20,6 @@ from wyrm.node.site import building
 from wyrm.ops.body import Body, captured, given_like
 from wyrm.ops.scan import ENDLESS, Scan, Steps, zeros_like
 from wyrm.types.dims import Axis, axis_size
-
-
-def _over_nodes(function: Any, what: str) -> Callable[..., Any]:
-    if isinstance(function, Function):
-        return function.function
-    if not callable(function):
-        raise TypeError(f"{what} takes a function, not {function!r}")
-    return function  # type: ignore[no-any-return]  # it is callable
 
 
 def dtype_of(leaves: Sequence[Any]) -> np.dtype[Any]:
@@ -86,7 +78,7 @@ def _carry(init: Any, beside: Sequence[Any], what: str) -> tuple[list[Any], Stru
     if not leaves:
         raise ShapeError(f"{what}: there is nothing in init to carry from step to step")
     dtype = dtype_of([*leaves, *beside])
-    if any(isinstance(part, Module) for part in _parts(init)):
+    if _holds_module(structure):
         raise DTypeError(f"{what}: a module is no carry; hand on what its parameters hold, and use it from outside")
     nodes = [as_constant(leaf, dtype) if not isinstance(leaf, BaseNode) else leaf for leaf in leaves]
     for node in nodes:
@@ -95,9 +87,10 @@ def _carry(init: Any, beside: Sequence[Any], what: str) -> tuple[list[Any], Stru
     return nodes, structure, nodes[0].dtype
 
 
-def _parts(value: Any) -> list[Any]:
-    """A value and, of tuples, lists and dicts, what is directly in it."""
-    return [value, *(value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else ())]
+def _holds_module(structure: Structure) -> bool:
+    return (structure.kind is not None and issubclass(structure.kind, Module)) or any(
+        _holds_module(part) for part in structure.inside
+    )
 
 
 def scan(
@@ -120,7 +113,7 @@ def scan(
     >>> total.forward().item(), sums.forward().tolist()
     (6.0, [0.0, 10.0, 30.0])
     """
-    plain = _over_nodes(function, "scan")
+    plain = over_nodes(function, "scan takes a function")
     what = f"scan of {name_of(plain)}"
     rows, rows_structure = flatten(xs, f"xs of {what}")
     carry, structure, dtype = _carry(init, rows, what)
@@ -180,7 +173,7 @@ def while_loop(
     >>> wy.while_loop(lambda x: x < 100.0, lambda x: x * 2.0, wy.Constant(3.0)).forward().item()
     192.0
     """
-    step, goes_on = _over_nodes(function, "while_loop"), _over_nodes(condition, "while_loop")
+    step, goes_on = (over_nodes(given, "while_loop takes a function") for given in (function, condition))
     what = f"while_loop of {name_of(step)}"
     if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1):
         raise ValueError(f"{what}: max_steps is a whole number of at least 1, not {max_steps!r}")
@@ -211,7 +204,7 @@ def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *o
     >>> root.forward().item(), wy.grad(root, x).forward().item()
     (2.0, 0.25)
     """
-    first, second = _over_nodes(true, "cond"), _over_nodes(false, "cond")
+    first, second = (over_nodes(branch, "cond takes a function") for branch in (true, false))
     if isinstance(condition, bool | np.bool_):
         return first(*operands) if condition else second(*operands)
     what = f"cond of {name_of(first)} and {name_of(second)}"

@@ -192,6 +192,19 @@ class Function(Generic[P, R]):
         return f"<wyrm.function {name_of(self.function)}>"
 
 
+def over_nodes(function: Any, refusal: str) -> Callable[..., Any]:
+    """A function over nodes, which one of `wyrm.function` holds; `TypeError` for what is none."""
+    plain = function.function if isinstance(function, Function) else function
+    if not callable(plain):
+        raise TypeError(f"{refusal}, not {function!r}")
+    return plain
+
+
+def evaluated(function: Callable[..., Any], like: Callable[..., Any]) -> Function[..., Any]:
+    """A function of the same kind as another: on the same engine, and run once for each kind of arguments."""
+    return Function(function, like.engine if isinstance(like, Function) else "reference")
+
+
 class _Call:
     """What runs a function for one kind of arguments."""
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.control import as_nodes, dtype_of
-from wyrm.functions.function import Function
+from wyrm.functions.function import Function, evaluated, over_nodes
 from wyrm.functions.structure import flatten, unflatten
 from wyrm.functions.tracing import argument_names, name_of
 from wyrm.node.base import describe
@@ -41,9 +41,7 @@ def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: int = 0) -> 
     >>> wy.vmap(lambda x, y: (x * y).sum(), in_axes=(0, None))(rows, np.array([1.0, 10.0])).tolist()
     [21.0, 43.0]
     """
-    plain = function.function if isinstance(function, Function) else function
-    if not callable(plain):
-        raise TypeError(f"vmap takes a function, not {function!r}")
+    plain = over_nodes(function, "vmap takes a function")
 
     @functools.wraps(plain)
     def mapped(*args: Any, **static: Any) -> Any:
@@ -68,7 +66,7 @@ def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: int = 0) -> 
         outputs = as_nodes(leaves, kind)
         return unflatten(structure, [_moved(whole, out_axes, what) for whole in batched(outputs, rows)])
 
-    return Function(mapped, function.engine if isinstance(function, Function) else "reference")
+    return evaluated(mapped, function)
 
 
 def _axes_of(in_axes: Axes, count: int, what: str) -> list[int | None]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import NotDifferentiable, ShapeError
-from wyrm.functions.function import Function
+from wyrm.functions.function import Function, evaluated, over_nodes
 from wyrm.functions.structure import Structure, flatten, unflatten
 from wyrm.functions.tracing import name_of
 from wyrm.grad import reverse
@@ -21,16 +21,7 @@ from wyrm.node.node import Node
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function over nodes."""
-    if isinstance(function, Function):
-        return function.function
-    if not callable(function):
-        raise TypeError(f"a function is differentiated, not {function!r}")
-    return function
-
-
-def _evaluated(function: Callable[..., Any], like: Callable[..., Any]) -> Function[..., Any]:
-    """A function of the same kind as another: on the same engine, and run once for each kind of arguments."""
-    return Function(function, like.engine if isinstance(like, Function) else "reference")
+    return over_nodes(function, "a function is differentiated")
 
 
 def _float_leaves(value: Any, what: str) -> tuple[list[Any], Structure]:
@@ -94,13 +85,13 @@ def vjp(function: Any, *args: Any, **options: Any) -> Any:
     if isinstance(function, Node):
         return reverse.vjp(function, *args, **options)
     plain = _plain(function)
-    value = _evaluated(plain, function)(*args, **options)
+    value = evaluated(plain, function)(*args, **options)
 
     @functools.wraps(plain)
     def pulled(arguments: Any, cotangent: Any) -> Any:
         return _pulled(functools.partial(plain, **options), arguments, cotangent)
 
-    pull = _evaluated(pulled, function)
+    pull = evaluated(pulled, function)
     return value, lambda cotangent: pull(args, cotangent)
 
 
@@ -120,7 +111,7 @@ def jvp(function: Any, args: Any, tangents: Any) -> Any:
     if isinstance(function, Node):
         return reverse.jvp(function, args, tangents)
     plain = _plain(function)
-    pushed = _evaluated(lambda arguments, along: _pushed(plain, arguments, along), function)
+    pushed = evaluated(lambda arguments, along: _pushed(plain, arguments, along), function)
     return pushed(tuple(args), tuple(tangents))
 
 
@@ -132,8 +123,8 @@ def linearize(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[.
     ([2.0, 0.0], [0.0, 4.0])
     """
     plain = _plain(function)
-    value = _evaluated(plain, function)(*args)
-    pushed = _evaluated(lambda arguments, along: _pushed(plain, arguments, along)[1], function)
+    value = evaluated(plain, function)(*args)
+    pushed = evaluated(lambda arguments, along: _pushed(plain, arguments, along)[1], function)
     return value, lambda *tangents: pushed(args, tuple(tangents))
 
 
@@ -150,7 +141,7 @@ def hvp(function: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[Any
     def gradients(*arguments: Any) -> Any:
         return _pulled(plain, arguments, 1.0)
 
-    pushed = _evaluated(lambda arguments, along: _pushed(gradients, arguments, along)[1], function)
+    pushed = evaluated(lambda arguments, along: _pushed(gradients, arguments, along)[1], function)
     return pushed(tuple(args), tuple(tangents))
 
 
@@ -167,9 +158,9 @@ def jacobian(function: Callable[..., Any], wrt: int = 0) -> Callable[..., Any]:
     def _by(args: tuple[Any, ...]) -> Callable[[Any], Any]:
         return lambda x: plain(*args[:wrt], x, *args[wrt + 1 :])
 
-    rows = _evaluated(lambda args, cotangent: _pulled(_by(args), (args[wrt],), cotangent)[0], function)
-    columns = _evaluated(lambda args, tangent: _pushed(_by(args), (args[wrt],), (tangent,))[1], function)
-    value = _evaluated(plain, function)
+    rows = evaluated(lambda args, cotangent: _pulled(_by(args), (args[wrt],), cotangent)[0], function)
+    columns = evaluated(lambda args, tangent: _pushed(_by(args), (args[wrt],), (tangent,))[1], function)
+    value = evaluated(plain, function)
 
     @functools.wraps(plain)
     def whole(*args: Any) -> Any:

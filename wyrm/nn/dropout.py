@@ -55,9 +55,9 @@ class Dropout(Pointwise):
 
     def add(self, residual: Node[Any, S], x: Node[Any, S]) -> Node[Any, S]:
         """`residual + dropout(x)` as one node, of the axes that both have."""
-        dropping = self.training and self.rate > 0.0
-        result: Any = residual.add_dropout(x, self.rate, self.seed) if dropping else residual + x
-        total: Node[Any, S] = result
+        if self.training and self.rate > 0.0:
+            return residual.add_dropout(x, self.rate, self.seed)
+        total: Node[Any, S] = residual + x
         return total
 
     def __repr__(self) -> str:

@@ -23,7 +23,7 @@ from wyrm.ops.attention_kernels import (
 )
 from wyrm.ops.composition import through
 from wyrm.ops.elementwise import S
-from wyrm.ops.keeping import WORD, drop_threshold, kept
+from wyrm.ops.keeping import WORD, check_rate, drop_threshold, kept
 from wyrm.ops.philox import STEP, stream_or_next
 from wyrm.types.dims import Dims, axis_size, unify
 
@@ -324,8 +324,7 @@ def attention(
     >>> wy.attention(packed, causal=True).forward().shape
     (1, 4, 2, 5)
     """
-    if not 0.0 <= rate < 1.0:
-        raise ValueError(f"attention of {label(packed)}: rate is at least 0 and below 1, not {rate}")
+    check_rate("attention", packed, rate)
     extra = (() if mask is None else (mask,)) + ((STEP,) if rate > 0.0 else ())
     return Attention(
         packed, *extra, alibi=alibi, causal=causal, masked=mask is not None, rate=float(rate), seed=seed,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +16,7 @@ from wyrm.node.leaves import Constant, Input
 from wyrm.node.site import made_at
 from wyrm.node.storage import bound_array, is_leaf
 from wyrm.node.traversal import topological_order
-from wyrm.ops.formula import parse
+from wyrm.ops.formula import array_function, parse
 from wyrm.types.rows import RowSparse
 
 _STANDS_FOR = (
@@ -89,21 +89,12 @@ def _value(xp: Any, node: BaseNode[Any, Any], found: dict[BaseNode[Any, Any], An
     return node.evaluate(xp, *operands, shape=node.shape)
 
 
-_NAMES = {"abs": "absolute"}
-
-
 def _formula_value(xp: Any, node: BaseNode[Any, Any], operands: list[Any]) -> Any:
     assert node.formula is not None
     dtype = next((x.dtype for x in operands if x.dtype.kind == "f"), np.dtype(np.float32))
     results: list[Any] = []
     for call in parse(node.formula):
-        function: Callable[..., Any]
-        if call.function == "erf":
-            from scipy.special import erf
-
-            function = erf
-        else:
-            function = getattr(xp, _NAMES.get(call.function, call.function))
+        function = array_function(xp, call.function)
         results.append(function(*call.resolve(node, operands, results, lambda value: xp.asarray(value, dtype=dtype))))
     return xp.broadcast_to(results[-1], node.shape)
 
@@ -116,7 +107,7 @@ def captured(
     Nodes that depend on no input are computed outside, once for all steps, unless they are `inner`; numbers stay. Of
     what is `known` an input has the value, which then takes its place.
     """
-    order = [node for node in topological_order(outputs, known) if node not in known]
+    order = topological_order(outputs, known)
     inside = {*inputs, *known, *(node for node in inner if not is_leaf(node))}
     for node in order:
         if not inside.isdisjoint(node.parents):

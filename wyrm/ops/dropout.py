@@ -17,10 +17,21 @@ from wyrm.node.base import ZERO, explain, label
 from wyrm.node.node import Node
 from wyrm.ops.comparison import Where
 from wyrm.ops.elementwise import L, R, S, common_dtype, constant_like, method, operand
-from wyrm.ops.keeping import keeps
+from wyrm.ops.keeping import check_rate, drop_threshold, keeps
 from wyrm.ops.philox import STEP, WORD, philox_block, stream_or_next
 from wyrm.types.dims import Dims, unify
 from wyrm.types.typing import Array, Shaped
+
+
+def _key(xp: Any, step: Any, seed: int, stream: int) -> Any:
+    """The two words of a key."""
+    return xp.stack(philox_block(0, int(step) & WORD, seed & WORD, stream & WORD)[:2])
+
+
+def _kept(xp: Any, key: Any, rate: float, shape: tuple[int, ...]) -> Any:
+    """Which elements of an array of this shape are kept."""
+    places = xp.arange(math.prod(shape), dtype=xp.uint32)
+    return keeps(places, key[:1], key[1:], drop_threshold(rate, 2**32)).reshape(shape)
 
 
 def random_key_kernel(step: Any, out: Any, seed: int, stream: int) -> None:
@@ -54,7 +65,7 @@ class RandomKey(Node[Any, S], Generic[S]):
         return (2,)
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        return xp.stack(philox_block(0, int(operands[0]) & WORD, self.seed & WORD, self.stream & WORD)[:2])
+        return _key(xp, operands[0], self.seed, self.stream)
 
     def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         return operands[0].reshape(-1), out, self.seed & WORD, self.stream & WORD
@@ -87,12 +98,10 @@ class Kept(Node[Any, S], Generic[S]):
         return self.to
 
     def place_arguments(self) -> tuple[int]:
-        return (min(round(self.rate * 2**32), WORD),)
+        return (drop_threshold(self.rate, 2**32),)
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        (key,) = operands
-        places = xp.arange(math.prod(shape), dtype=xp.uint32)
-        return keeps(places, key[:1], key[1:], *self.place_arguments()).reshape(shape)
+        return _kept(xp, operands[0], self.rate, shape)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (ZERO,)
@@ -120,10 +129,7 @@ class _Dropout(Node[Any, S], Generic[S], abstract=True):
         return dims
 
     def _dropped(self, xp: Any, x: Any, step: Any, shape: tuple[int, ...]) -> Any:
-        dims: Any = self.dims
-        key = RandomKey(STEP, self.seed, self.stream)
-        kept = Kept(key, self.rate, dims)
-        mask = kept.evaluate(xp, key.evaluate(xp, step, shape=(2,)), shape=shape)
+        mask = _kept(xp, _key(xp, step, self.seed, self.stream), self.rate, shape)
         return xp.where(mask, x * x.dtype.type(1.0 / (1.0 - self.rate)), x.dtype.type(0.0))
 
     def composed(self) -> Node[Any, Any]:
@@ -191,11 +197,6 @@ class AddDropout(_Dropout[S], Generic[L, R, S]):
         return Dropout(gradient, self.rate, self.seed, self.stream), gradient, ZERO
 
 
-def _check_rate(op: str, x: Any, rate: float) -> None:
-    if not 0.0 <= rate < 1.0:
-        raise ValueError(f"{op} of {label(x)}: rate is at least 0 and below 1, not {rate}")
-
-
 @method("dropout")
 def dropout(x: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
     """Elements set to zero with probability `rate` (0 <= rate < 1), the rest divided by `1 - rate`.
@@ -207,7 +208,7 @@ def dropout(x: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = No
     >>> sorted(set(wy.Constant(np.ones(100)).dropout(0.5).forward().tolist()))
     [0.0, 2.0]
     """
-    _check_rate("dropout", x, rate)
+    check_rate("dropout", x, rate)
     return Dropout(x, rate, seed, stream_or_next(stream))
 
 
@@ -224,6 +225,6 @@ def add_dropout(
     >>> sorted(set(ones.add_dropout(ones, 0.5).forward().tolist()))
     [1.0, 3.0]
     """
-    _check_rate("add_dropout", x, rate)
+    check_rate("add_dropout", x, rate)
     beside: Any = x
     return AddDropout(operand(addition, beside), beside, rate, seed, stream_or_next(stream))

@@ -10,11 +10,23 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from wyrm.errors import RegistrationError
 
 T = TypeVar("T")
+
+_ARRAY_NAMES = {"abs": "absolute"}
+
+
+def array_function(xp: Any, name: str) -> Callable[..., Any]:
+    """The function of an array namespace that a formula calls by this name."""
+    if name == "erf" and not hasattr(xp, "erf"):
+        from scipy.special import erf
+
+        return erf
+    return getattr(xp, _ARRAY_NAMES.get(name, name))  # type: ignore[no-any-return]  # the ufunc of that name
+
 
 OPERANDS = ("x", "y", "z")
 

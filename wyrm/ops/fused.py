@@ -19,6 +19,7 @@ from wyrm.ops.activation import Gelu, GeluTanh
 from wyrm.ops.batching import spread
 from wyrm.ops.composition import through, unbroadcast
 from wyrm.ops.elementwise import L, S, common_dtype, method, operand
+from wyrm.ops.formula import array_function
 from wyrm.ops.index import Index, RowGradient, as_indices, check_range, limit_choice
 from wyrm.ops.product import MatMul
 from wyrm.types.dims import Dims, axis_size, unify
@@ -29,9 +30,7 @@ from wyrm.types.typing import Array, AtLeast1D, Bs, Indices, K, M, N, Shaped
 
 def _normal_distribution(xp: Any, x: Any) -> Any:
     """The distribution function, without the factor 1/2."""
-    from scipy.special import erf
-
-    return 1.0 + (xp.erf if hasattr(xp, "erf") else erf)(x * x.dtype.type(math.sqrt(0.5)))
+    return 1.0 + array_function(xp, "erf")(x * x.dtype.type(math.sqrt(0.5)))
 
 
 def _bend(xp: Any, x: Any) -> Any:

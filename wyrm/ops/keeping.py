@@ -12,15 +12,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.node.base import label
 from wyrm.ops.philox import WORD, philox, philox_block
 
 # Of half a word: how many different ones there are.
 HALVES = 65536
 
 
-def drop_threshold(rate: float) -> int:
-    """An element is kept whose half of a word is this or more, for a rate at least 0 and below 1."""
-    return min(round(rate * HALVES), HALVES - 1)
+def drop_threshold(rate: float, different: int = HALVES) -> int:
+    """An element is kept whose half of a word, or what else there are so many of, is this or more.
+
+    The rate is at least 0 and below 1.
+    """
+    return min(round(rate * different), different - 1)
+
+
+def check_rate(op: str, x: Any, rate: float) -> None:
+    """`ValueError` for a rate of dropout outside of [0, 1)."""
+    if not 0.0 <= rate < 1.0:
+        raise ValueError(f"{op} of {label(x)}: rate is at least 0 and below 1, not {rate}")
 
 
 def mixed(place: Any, first: Any, second: Any) -> Any:
@@ -74,4 +84,4 @@ def kept(rows: int, columns: int, threshold: int, step: int, seed: int, stream: 
     return result
 
 
-__all__ = ["HALVES", "WORD", "drop_threshold", "keep_row", "keeps", "kept", "mixed", "row_keys"]
+__all__ = ["HALVES", "WORD", "check_rate", "drop_threshold", "keep_row", "keeps", "kept", "mixed", "row_keys"]

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engine.numpy_functions import numpy_function
 from wyrm.errors import RegistrationError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, Input
 from wyrm.node.node import Node
 from wyrm.node.storage import bound_array, is_leaf
-from wyrm.ops.formula import MASKS, parse
+from wyrm.ops.formula import MASKS, array_function, parse
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import Dim
 
@@ -107,7 +106,7 @@ class Rule:
             scalar = not node.dims
             result = self._constant(np.zeros((), np.bool_ if mask else number)) if scalar else self._block(mask)
             results.append(result)
-            function = _where if call.function == "where" else numpy_function(call.function)
+            function = _where if call.function == "where" else array_function(np, call.function)
             (self._scalar_calls if scalar else self._calls).append((function, tuple(arguments), result))
         return results[-1]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from wyrm.engine.native.collect import Collection
 from wyrm.engine.native.expansion import expand
-from wyrm.engine.native.loops import Call, Slot
+from wyrm.engine.native.loops import Slot
 from wyrm.engine.native.lower import Lowering
 from wyrm.engine.native.naming import Names
 from wyrm.engine.native.source import Flat, Source
@@ -101,23 +100,19 @@ class ScanSource(Source):
         """How many arguments the function has."""
         return len(self.outer) + len(self.arguments)
 
-    def arguments_of(self, call: Call) -> Callable[..., tuple[Any, ...]]:
-        """What gives the arguments of the function, for operands and a tape."""
+    def bound(self, operands: list[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        """The arguments of the function, for operands and a tape."""
+        from wyrm.engine.native.binding import Binding
 
-        def arguments(operands: list[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-            from wyrm.engine.native.binding import Binding
-
-            steps, inputs = self.steps, self.steps.body.inputs
-            own = inputs[: steps.carried + steps.sequences]
-            same = dict(zip(inputs[len(own) :], operands[steps.limited + len(own) :], strict=True))
-            bound = Binding(self, {}, {given: given.shape for given in own}, None, same)
-            given = operands[steps.limited :]
-            outer: list[Any] = [operands[0].reshape(-1)] if steps.limited else []
-            outer += [array.reshape(-1) for array in given[: steps.carried]]
-            outer += [_rows(array) for array in given[steps.carried : len(own)]]
-            return (*outer, steps.length, *_parts(steps, out), *bound.values)
-
-        return arguments
+        steps, inputs = self.steps, self.steps.body.inputs
+        own = inputs[: steps.carried + steps.sequences]
+        given = operands[steps.limited :]
+        same = dict(zip(inputs[len(own) :], given[len(own) :], strict=True))
+        binding = Binding(self, {}, {each: each.shape for each in own}, None, same)
+        outer: list[Any] = [operands[0].reshape(-1)] if steps.limited else []
+        outer += [array.reshape(-1) for array in given[: steps.carried]]
+        outer += [_rows(array) for array in given[steps.carried : len(own)]]
+        return (*outer, steps.length, *_parts(steps, out), *binding.values)
 
 
 def _rows(array: NDArray[Any]) -> NDArray[Any]:

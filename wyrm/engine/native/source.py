@@ -160,7 +160,7 @@ class Source:
         if source.evaluated:
             return False
         self.scans.append(source)
-        call.arguments = source.arguments_of(call)
+        call.arguments = source.bound
         arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(source.count)]
         self.invocations.append(Invocation(source.function, arguments, slots, comment))
         return True
