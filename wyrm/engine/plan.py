@@ -15,11 +15,13 @@ from wyrm.engine.numpy_functions import Scratch, formula_steps
 from wyrm.engine.observe import Observer
 from wyrm.errors import ShapeError, WyrmError
 from wyrm.node.base import BaseNode, explain
+from wyrm.node.choices import Choosing, check_choices, is_checked_when_set
 from wyrm.node.storage import Storage, bound_array, is_leaf, stored, tick
 from wyrm.ops.comparison import StopGradient
 from wyrm.ops.shape import IndexReshape, Rearrangement
 from wyrm.ops.slicing import IndexSlice
 from wyrm.schedule.schedule import Schedule
+from wyrm.types.dims import Dim
 
 _Call = Callable[[], Any]
 _VIEWS = (Rearrangement, IndexReshape, IndexSlice, StopGradient)
@@ -174,6 +176,8 @@ class Plan:
             if np.may_share_memory(view, operands[0].value):
                 return self._adopt(node, shape, view) or Cell(view, self._alone)
         cell = self._adopt(node, shape) or Cell(None, self._alone)
+        if isinstance(node, Choosing) and not all(is_checked_when_set(node, choice) for choice in node.choices()):
+            calls.append(_CheckChoices(node, operands, self.sizes))
         if node.gives_rows:
             calls.append(_Evaluate(node, operands, shape, cell))
             return cell
@@ -278,6 +282,18 @@ class Plan:
     def value(self, node: BaseNode[Any, Any]) -> Any:
         """The value of a node of the schedule."""
         return self.cells[self.position[self.schedule.representative[node]]].value
+
+
+class _CheckChoices:
+    """A call that checks the integers that an op chooses by."""
+
+    __slots__ = ("node", "operands", "sizes")
+
+    def __init__(self, node: Choosing, operands: list[Cell], sizes: dict[type[Dim], int]) -> None:
+        self.node, self.operands, self.sizes = node, operands, sizes
+
+    def __call__(self) -> None:
+        check_choices(self.node, [operand.value for operand in self.operands], self.sizes)
 
 
 class _Evaluate:

@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 from wyrm.node.base import _BASES, S, _set
 from wyrm.node.leaves import restore_leaf
 from wyrm.node.node import IndexNode
-from wyrm.node.storage import Leaf, Storage, check_indices, check_shape, declared_dims, index_array, store
+from wyrm.node.storage import Leaf, Storage, check_limits, check_shape, declared_dims, index_array, store
 from wyrm.types.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims, Sizes
 
 
@@ -97,8 +97,7 @@ class IndexInput(_IndexLeaf[S], abstract=True):
         """Bind data; `ShapeError`, `DTypeError` or `IndexOutOfRange` before anything changes."""
         array = index_array(value, self)
         check_shape(self, array.shape)
-        for user, size in list((self._storage.limits or {}).items()):
-            check_indices(self, user, array, size)
+        check_limits(self, array)
         store(self._storage, array)
 
 

@@ -6,7 +6,7 @@ import itertools
 import operator
 import weakref
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -28,6 +28,14 @@ def tick() -> int:
     return next(_clock)
 
 
+class IndexLimit(NamedTuple):
+    """An op that chooses from `size`, as long as it lives; the number `ignored` chooses nothing."""
+
+    user: weakref.ref[BaseNode[Any, Any]]
+    size: int
+    ignored: int | None
+
+
 class Storage:
     """What a leaf holds: the array, the instant of its last change, and a parameter's gradient."""
 
@@ -37,8 +45,8 @@ class Storage:
         self.array = array
         self.version = tick()
         self.gradient: FloatArray | RowSparse | None = None
-        # For an index: the ops that use it, each with the number of rows that it may choose from.
-        self.limits: weakref.WeakKeyDictionary[BaseNode[Any, Any], int] | None = None
+        # For integers: the limits of the ops that choose by them, by the op's identity and its operand.
+        self.limits: dict[tuple[int, int], IndexLimit] = {}
 
 
 class Leaf(BaseNode[tuple[()], Any], abstract=True):
@@ -134,31 +142,47 @@ def check_shape(node: BaseNode[Any, Any], shape: tuple[int, ...]) -> None:
             raise ShapeError(f"{describe(node)}: axis {position} is {axis!r}, the data has {size} there, shape {shape}")
 
 
+def first_beyond(array: NDArray[np.integer[Any]], size: int, ignored: int | None = None) -> tuple[int, ...] | None:
+    """The position of the first integer outside 0..size-1 that is not `ignored`; None where there is none."""
+    if not array.size or (int(array.min()) >= 0 and int(array.max()) < size):
+        return None
+    beyond = (array < 0) | (array >= size)
+    if ignored is not None:
+        beyond &= array != ignored
+    return next((tuple(map(int, place)) for place in np.argwhere(beyond)[:1]), None)
+
+
 def check_indices(
-    node: BaseNode[Any, Any], user: BaseNode[Any, Any], array: NDArray[np.integer[Any]], size: int
+    node: BaseNode[Any, Any],
+    user: BaseNode[Any, Any],
+    array: NDArray[np.integer[Any]],
+    size: int,
+    ignored: int | None = None,
 ) -> None:
     """`IndexOutOfRange`, naming the position, the value and the op that uses it, for a value outside 0..size-1."""
-    if array.size and not (int(array.min()) >= 0 and int(array.max()) < size):
-        position = tuple(int(i) for i in np.argwhere((array < 0) | (array >= size))[0])
+    position = first_beyond(array, size, ignored)
+    if position is not None:
         where = f" at position {position}" if position else ""
-        chosen = f" of {user.parents[0].name}" if user.parents and user.parents[0].name else ""
-        raise IndexOutOfRange(
-            f"{describe(node)} holds {int(array[position])}{where}, but {user.op_name()}{chosen} at {user.site} "
-            f"takes 0 to {size - 1}"
-        )
+        raise IndexOutOfRange(f"{describe(node)} holds {int(array[position])}{where}, but {taken_by(user, size)}")
 
 
-def limit_indices(indices: BaseNode[Any, Any], user: BaseNode[Any, Any], size: int) -> None:
-    """Record that `user` chooses with `indices` from `size` rows, and check what they hold now."""
-    while indices.same_elements:
-        indices = indices.parents[0]
-    if isinstance(indices, Leaf):
-        storage = indices._storage
-        if storage.array is not None:
-            check_indices(indices, user, storage.array, size)
-        if storage.limits is None:
-            storage.limits = weakref.WeakKeyDictionary()
-        storage.limits[user] = min(size, storage.limits.get(user, size))
+def taken_by(user: BaseNode[Any, Any], size: int) -> str:
+    """What an op takes, for a message about an index that is out of range."""
+    chosen = f" of {user.parents[0].name}" if user.parents and is_leaf(user.parents[0]) and user.parents[0].name else ""
+    takes = f"takes 0 to {size - 1}" if size else "chooses from an axis of size 0"
+    return f"{user.op_name()}{chosen} at {user.site} {takes}"
+
+
+def check_limits(leaf: BaseNode[Any, Any], array: NDArray[np.integer[Any]]) -> None:
+    """`IndexOutOfRange` where data for a leaf is out of range of an op that chooses by it."""
+    limits = list(stored(leaf).limits.values())
+    if not limits or not array.size:
+        return
+    low, high = int(array.min()), int(array.max())
+    for limit in limits:
+        user = limit.user()
+        if user is not None and (low < 0 or high >= limit.size):
+            check_indices(leaf, user, array, limit.size, limit.ignored)
 
 
 def bound_array(leaf: BaseNode[Any, Any]) -> NDArray[Any]:

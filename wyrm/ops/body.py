@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from wyrm.node.base import BaseNode
+from wyrm.node.choices import Choosing, check_choices
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input
 from wyrm.node.site import made_at
 from wyrm.node.storage import bound_array, is_leaf
 from wyrm.node.traversal import topological_order
 from wyrm.ops.formula import array_function, parse
+from wyrm.types.dims import Dim, resolve
 from wyrm.types.rows import RowSparse
 
 _STANDS_FOR = (
@@ -72,7 +74,7 @@ class Body:
         found: dict[BaseNode[Any, Any], Any] = dict(zip(self.inputs, values, strict=True))
         for node in self._order:
             if node not in found:
-                found[node] = xp.asarray(bound_array(node)) if is_leaf(node) else _value(xp, node, found)
+                found[node] = xp.asarray(bound_array(node)) if is_leaf(node) else value_of(xp, node, found)
         return [_dense(found[output]) for output in self.outputs]
 
 
@@ -80,23 +82,32 @@ def _dense(value: Any) -> Any:
     return value.dense() if isinstance(value, RowSparse) else value
 
 
-def _value(xp: Any, node: BaseNode[Any, Any], found: dict[BaseNode[Any, Any], Any]) -> Any:
+def value_of(
+    xp: Any, node: BaseNode[Any, Any], found: Mapping[BaseNode[Any, Any], Any], sizes: Mapping[type[Dim], int] = _NONE
+) -> Any:
+    """The value of one node by those that were `found` for its parents; `sizes` are of axes that have none.
+
+    Raises `IndexOutOfRange` for integers that NumPy holds and that are out of range of what they choose from.
+    """
     operands = [found[parent] for parent in node.parents]
     if not node.takes_rows:
         operands = [_dense(operand) for operand in operands]
+    if isinstance(node, Choosing) and xp is np:
+        check_choices(node, operands, sizes)
+    shape = resolve(node.dims, sizes)
     if node.formula is not None:
-        return _formula_value(xp, node, operands)
-    return node.evaluate(xp, *operands, shape=node.shape)
+        return _formula_value(xp, node, operands, shape)
+    return node.evaluate(xp, *operands, shape=shape)
 
 
-def _formula_value(xp: Any, node: BaseNode[Any, Any], operands: list[Any]) -> Any:
+def _formula_value(xp: Any, node: BaseNode[Any, Any], operands: list[Any], shape: tuple[int, ...]) -> Any:
     assert node.formula is not None
     dtype = next((x.dtype for x in operands if x.dtype.kind == "f"), np.dtype(np.float32))
     results: list[Any] = []
     for call in parse(node.formula):
         function = array_function(xp, call.function)
         results.append(function(*call.resolve(node, operands, results, lambda value: xp.asarray(value, dtype=dtype))))
-    return xp.broadcast_to(results[-1], node.shape)
+    return xp.broadcast_to(results[-1], shape)
 
 
 def captured(

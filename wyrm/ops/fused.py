@@ -14,13 +14,14 @@ import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, format_dims, label
+from wyrm.node.choices import Choice, Choosing
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.activation import Gelu, GeluTanh
 from wyrm.ops.batching import spread
 from wyrm.ops.composition import through, unbroadcast
 from wyrm.ops.elementwise import L, S, common_dtype, method, operand
 from wyrm.ops.formula import array_function
-from wyrm.ops.index import Index, RowGradient, as_indices, check_range, limit_choice
+from wyrm.ops.index import Index, RowGradient, as_indices
 from wyrm.ops.product import MatMul
 from wyrm.types.dims import Dims, axis_size, unify
 from wyrm.types.typing import Array, AtLeast1D, Bs, Indices, K, M, N, Shaped
@@ -191,7 +192,7 @@ def linear_gelu(x: Any, weight: Any, bias: Any = None, approximate: bool = False
 # --- tokens with positions --------------------------------------------------------------------------------------------
 
 
-class Embed(Node[Any, S], Generic[L, S]):
+class Embed(Choosing, Node[Any, S], Generic[L, S]):
     """`table[indices] + positions[:time]`: the vectors of tokens and of their places along the last axis, time.
 
     `table` has the axes (tokens, width), `positions` the axes (context, width) with a context of at least the time,
@@ -207,11 +208,8 @@ class Embed(Node[Any, S], Generic[L, S]):
     def __init__(self, table: Any, positions: Any, indices: Any) -> None:
         self._construct((table, positions, as_indices(indices)))
 
-    def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
-        super()._construct(parents, name, **attributes)
-        size = axis_size(parents[0].dims[0])
-        if size is not None:
-            limit_choice(self, parents[2], size)
+    def choices(self) -> tuple[Choice, ...]:
+        return (Choice(2, self.parents[0].dims[0]),)
 
     def _own(self) -> Embed[Any, S]:
         return self
@@ -237,7 +235,6 @@ class Embed(Node[Any, S], Generic[L, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         table, positions, indices = operands
-        check_range(self, self.parents[2], indices, self.parents[0].dims[0], table.shape[0])
         return xp.take(table, indices, axis=0) + positions[: shape[-2]]
 
     def _places(self) -> Any:

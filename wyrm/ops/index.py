@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, Literal, overload
+from typing import Any, Generic, Literal, overload
 
 import numpy as np
 from typing_extensions import TypeVar
 
-from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
-from wyrm.node.base import ZERO, BaseNode, describe, label
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.node.base import ZERO, label
+from wyrm.node.choices import Choice, Choosing
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Parameter
 from wyrm.node.loops import At, Place
 from wyrm.node.loops import Index as LoopIndex
 from wyrm.node.node import IndexNode, Node
-from wyrm.node.storage import check_indices, is_leaf, limit_indices
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import L, R, S, common_dtype, method, operand
-from wyrm.types.dims import Axis, Dims, axis_size, normalize_axis, unify
+from wyrm.types.dims import Dims, normalize_axis, unify
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import AnyShape, Array, AtLeast1D, Bs, Indices, K, M, N, Shaped
 
@@ -36,42 +36,10 @@ def as_indices(indices: Any) -> IndexNode[Any]:
     return IndexConstant(indices)
 
 
-def check_range(node: BaseNode[Any, Any], indices: BaseNode[Any, Any], array: Any, axis: Axis, size: int) -> None:
-    """`IndexOutOfRange` where a value that NumPy holds lies outside 0..size-1; other engines check before they run.
-
-    A leaf's data is checked as it is set where the size of the `axis` is known by then, and needs no check here.
-    """
-    if isinstance(array, np.ndarray) and not (is_leaf(indices) and axis_size(axis) is not None):
-        check_indices(indices, node, array, size)
-
-
-def limit_choice(user: BaseNode[Any, Any], indices: BaseNode[Any, Any], size: int) -> None:
-    """As `limit_indices`; `IndexOutOfRange` too for a node that knows that its values go beyond `size`."""
-    limit_indices(indices, user, size)
-    while indices.same_elements:
-        indices = indices.parents[0]
-    bound: int | None = getattr(indices, "bound", None)
-    if bound is not None and bound > size:
-        raise IndexOutOfRange(
-            f"{describe(indices)} holds values of 0 to {bound - 1}, but {user.op_name()} at {user.site} takes "
-            f"0 to {size - 1}"
-        )
-
-
-class _Indexing(Node[tuple[L, I], S], Generic[L, I, S], abstract=True):
+class _Indexing(Choosing, Node[tuple[L, I], S], Generic[L, I, S], abstract=True):
     """An op whose second parent holds integers that choose along an axis of the first."""
 
     __slots__ = ()
-
-    # The axis of the first parent along which the indices choose: a number, or the attribute that holds it.
-    chosen: ClassVar[int | str] = 0
-
-    def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
-        super()._construct(parents, name, **attributes)
-        axis = self.chosen if isinstance(self.chosen, int) else getattr(self, self.chosen)
-        size = axis_size(parents[0].dims[axis])
-        if size is not None:
-            limit_choice(self, parents[1], size)
 
     def dtype_rule(self) -> np.dtype[Any]:
         x, indices = self.parents
@@ -100,8 +68,10 @@ class Index(_Indexing[L, I, S], Generic[L, I, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         table, indices = operands
-        check_range(self, self.parents[1], indices, self.parents[0].dims[0], table.shape[0])
         return xp.take(table, indices, axis=0)
+
+    def choices(self) -> tuple[Choice, ...]:
+        return (Choice(1, self.parents[0].dims[0]),)
 
     def reads(self, index: LoopIndex) -> LoopIndex:
         rank = self.parents[1].ndim
@@ -175,7 +145,7 @@ def take(x: Any, indices: Any, axis: int = 0) -> Any:
     return result
 
 
-class RowGradient(Node[tuple[L, I], S], Generic[L, I, S]):
+class RowGradient(Choosing, Node[tuple[L, I], S], Generic[L, I, S]):
     """The gradient of `Index` by its table: a row-sparse value, the transpose of choosing rows."""
 
     __slots__ = ("to",)
@@ -200,6 +170,9 @@ class RowGradient(Node[tuple[L, I], S], Generic[L, I, S]):
         if xp is np:
             return RowSparse(rows, values, shape)
         return xp.zeros(shape, self.dtype).at[rows].add(values)
+
+    def choices(self) -> tuple[Choice, ...]:
+        return (Choice(1, self.to[0]),)
 
     def writes(self, parent: int, index: LoopIndex) -> Place | None:
         rank = self.parents[1].ndim
@@ -254,7 +227,6 @@ class TakeAlongAxis(_Indexing[L, I, S], Generic[L, I, S]):
     """One element per index along `axis`, the other axes in step."""
 
     __slots__ = ("axis",)
-    chosen = "axis"
     axis: int
 
     def __init__(self, x: Any, indices: Any, axis: int) -> None:
@@ -276,8 +248,10 @@ class TakeAlongAxis(_Indexing[L, I, S], Generic[L, I, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         x, indices = operands
-        check_range(self, self.parents[1], indices, self.parents[0].dims[self.axis], x.shape[self.axis])
         return x[_columns(xp, indices, self.axis)]
+
+    def choices(self) -> tuple[Choice, ...]:
+        return (Choice(1, self.parents[0].dims[self.axis]),)
 
     def reads(self, index: LoopIndex) -> LoopIndex:
         return (*index[: self.axis], At(1, index), *index[self.axis + 1 :])
@@ -290,7 +264,7 @@ class TakeAlongAxis(_Indexing[L, I, S], Generic[L, I, S]):
         return PlaceAlongAxis(gradient, indices, self.axis, x.dims), ZERO
 
 
-class PlaceAlongAxis(Node[tuple[L, I], S], Generic[L, I, S]):
+class PlaceAlongAxis(Choosing, Node[tuple[L, I], S], Generic[L, I, S]):
     """Zeros with the operand added where the indices name: the transpose of `TakeAlongAxis`."""
 
     __slots__ = ("axis", "to")
@@ -317,6 +291,9 @@ class PlaceAlongAxis(Node[tuple[L, I], S], Generic[L, I, S]):
             return result.at[where].add(x)
         np.add.at(result, where, x)
         return result
+
+    def choices(self) -> tuple[Choice, ...]:
+        return (Choice(1, self.to[self.axis]),)
 
     def writes(self, parent: int, index: LoopIndex) -> Place | None:
         place = (*index[: self.axis], At(1, index), *index[self.axis + 1 :])
@@ -362,7 +339,7 @@ def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
     return TakeAlongAxis(x, indices, axis)
 
 
-class ScatterAdd(Node[tuple[L, Any, R], S], Generic[L, R, S]):
+class ScatterAdd(Choosing, Node[tuple[L, Any, R], S], Generic[L, R, S]):
     """The first operand with rows added to it; a row named twice gets both."""
 
     __slots__ = ()
@@ -371,11 +348,8 @@ class ScatterAdd(Node[tuple[L, Any, R], S], Generic[L, R, S]):
     def __init__(self, x: Any, indices: Any, values: Any) -> None:
         self._construct((x, as_indices(indices), operand(values, x)))
 
-    def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
-        super()._construct(parents, name, **attributes)
-        size = axis_size(parents[0].dims[0])
-        if size is not None:
-            limit_choice(self, parents[1], size)
+    def choices(self) -> tuple[Choice, ...]:
+        return (Choice(1, self.parents[0].dims[0]),)
 
     def _own(self) -> ScatterAdd[Any, Any, S]:
         return self
@@ -397,7 +371,6 @@ class ScatterAdd(Node[tuple[L, Any, R], S], Generic[L, R, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         x, indices, values = operands
-        check_range(self, self.parents[1], indices, self.parents[0].dims[0], shape[0])
         if hasattr(x, "at"):
             return x.at[indices].add(values)
         result = np.array(x)

@@ -15,7 +15,7 @@ from wyrm.node.loops import Fold
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import L, S, bind_class, constant_like, method
-from wyrm.types.dims import Dims, One, axis_size, normalize_axis
+from wyrm.types.dims import Axis, Dims, One, axis_size, normalize_axis
 from wyrm.types.typing import AtLeast1D, Bs, N, Shaped
 
 AxisLike = int | Sequence[int] | None
@@ -329,6 +329,12 @@ class ArgMax(IndexNode[S], Generic[S]):
 
     def __init__(self, x: Any, axis: int = -1, keepdims: bool = False) -> None:
         self._construct((x,), axis=axis, keepdims=bool(keepdims))
+
+    @property
+    def within(self) -> Axis:
+        """The axis that all values are positions along."""
+        axis: Axis = self.parents[0].dims[self.axis]
+        return axis
 
     def shape_rule(self) -> Dims:
         (x,) = self.parents

@@ -12,12 +12,12 @@ from typing_extensions import Unpack
 
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.node.base import ZERO
+from wyrm.node.choices import Choice, Choosing
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant
 from wyrm.node.node import IndexNode
-from wyrm.node.storage import check_indices, declared_dims, index_array, is_leaf
+from wyrm.node.storage import declared_dims, index_array
 from wyrm.ops.elementwise import S
-from wyrm.ops.index import limit_choice
 from wyrm.ops.philox import STEP, WORD, philox, philox_block, random_bits, stream_or_next
 from wyrm.types.dims import Dim, Dims, axis_size, unify
 from wyrm.types.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims, Size, Sizes, Values
@@ -139,7 +139,7 @@ def sampling_kernel(
             out[i] = row
 
 
-class RandomIndex(IndexNode[S], Generic[S]):
+class RandomIndex(Choosing, IndexNode[S], Generic[S]):
     """Rows from 0 to `table_size - 1`, drawn anew in each step; integers have no gradient.
 
     The parents are the step; where rows have shares, what those add up to; and where rows are rejected, the offsets
@@ -168,15 +168,15 @@ class RandomIndex(IndexNode[S], Generic[S]):
         weighted = cumulative is not None
         self._construct(parents, table_size=table_size, to=to, weighted=weighted, seed=seed, stream=stream)
 
-    def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
-        super()._construct(parents, name, **attributes)
-        if self._rejects:
-            limit_choice(self, self.parents[-1], self._known_rows)
+    def choices(self) -> tuple[Choice, ...]:
+        return (Choice(len(self.parents) - 1, self._known_rows),) if self._rejects else ()
 
     @property
-    def bound(self) -> int:
-        """All values are below it."""
+    def draws_below(self) -> int:
+        """All values are below it, and each of those is drawn in time."""
         return self.table_size
+
+    within = draws_below
 
     @property
     def _rejects(self) -> bool:
@@ -205,8 +205,6 @@ class RandomIndex(IndexNode[S], Generic[S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         step, cumulative, offsets, columns, rows = self._parts([np.asarray(operand) for operand in operands])
-        if self._rejects and not is_leaf(self.parents[-1]):
-            check_indices(self.parents[-1], self, rows, self._known_rows)
 
         def rows_of(words: NDArray[np.uint32]) -> NDArray[np.int64]:
             if self.weighted:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, explain, format_dims, label
+from wyrm.node.choices import Choice, Choosing
 from wyrm.node.node import IndexNode, Node
-from wyrm.node.storage import limit_indices
 from wyrm.ops.elementwise import L, S, bind_class, method
-from wyrm.ops.index import as_indices, check_range
+from wyrm.ops.index import as_indices
 from wyrm.types.dims import Dims, axis_size, normalize_axis, unify
 from wyrm.types.typing import S2, Bs, IntegerArray, N, Shaped
 
@@ -111,7 +111,7 @@ class LogSoftmax(_Normalized[L, S], Generic[L, S]):
         return (gradient - self.erase().exp() * gradient.sum(axis=self.axis, keepdims=True),)
 
 
-class CrossEntropy(Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
+class CrossEntropy(Choosing, Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
     """`-log softmax(logits)[label]` over the last axis.
 
     The third parent is the softmax of the logits, computed once for the loss, its gradient and `predictions()`.
@@ -124,11 +124,8 @@ class CrossEntropy(Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
     def __init__(self, logits: Any, labels: Any, reduction: Reduction = "mean") -> None:
         self._construct((logits, as_indices(labels), Softmax(logits)), reduction=reduction)
 
-    def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
-        super()._construct(parents, name, **attributes)
-        classes = axis_size(parents[0].dims[-1])
-        if classes is not None:
-            limit_indices(parents[1], self, classes)
+    def choices(self) -> tuple[Choice, ...]:
+        return (Choice(1, self.parents[0].dims[-1]),)
 
     def _own(self) -> CrossEntropy[Any, S]:
         return self
@@ -157,7 +154,6 @@ class CrossEntropy(Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         logits, labels, probabilities = operands
-        check_range(self, self.parents[1], labels, self.parents[0].dims[-1], logits.shape[-1])
         if self.reduction == "mean" and 0 in labels.shape:
             raise ShapeError(explain(self, "has no mean over an axis of size 0, which the data of this run has"))
         # The largest probability is at least 1 / classes, so its logarithm is exact where the label's may underflow.
@@ -221,13 +217,16 @@ class CrossEntropyCount(Node[tuple[L], S], Generic[L, S]):
         return (ZERO,)
 
 
-class CrossEntropyGradient(Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
+class CrossEntropyGradient(Choosing, Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
     """`(probabilities - one_hot(labels)) * weight` row by row: the gradient of `CrossEntropy` by the logits."""
 
     __slots__ = ()
 
     def __init__(self, probabilities: Any, labels: Any, weights: Any) -> None:
         self._construct((probabilities, labels, weights))
+
+    def choices(self) -> tuple[Choice, ...]:
+        return (Choice(1, self.parents[0].dims[-1]),)
 
     def _own(self) -> CrossEntropyGradient[Any, S]:
         return self

@@ -12,12 +12,12 @@ from typing import Any, Generic, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
+from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, BaseNode, explain, format_dims, label
+from wyrm.node.choices import Choice, Choosing
 from wyrm.node.leaves import Constant
 from wyrm.node.loops import Index
 from wyrm.node.node import Node
-from wyrm.node.storage import limit_indices
 from wyrm.ops.composition import through
 from wyrm.ops.elementwise import S, common_dtype
 from wyrm.ops.index import as_indices
@@ -32,18 +32,15 @@ _FEWEST_ROWS = 64
 NO_LABEL = -(2**62)
 
 
-class _Vocabulary(Node[Any, S], Generic[S], abstract=True):
+class _Vocabulary(Choosing, Node[Any, S], Generic[S], abstract=True):
     """What the fused ops have in common; the parents are x, (rows, width), the weight, (classes, width), and labels."""
 
     __slots__ = ("ignored", "smoothing")
     ignored: int
     smoothing: float
 
-    def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
-        super()._construct(parents, name, **attributes)
-        classes = axis_size(parents[1].dims[0])
-        if self.ignored == NO_LABEL and classes is not None:
-            limit_indices(parents[2], self, classes)
+    def choices(self) -> tuple[Choice, ...]:
+        return (Choice(2, self.parents[1].dims[0], self.ignored),)
 
     def dtype_rule(self) -> np.dtype[Any]:
         dtype = common_dtype(self.parents[:2])
@@ -70,22 +67,11 @@ class _Vocabulary(Node[Any, S], Generic[S], abstract=True):
         result = out.reshape(1) if out.ndim == 0 else out
         return x, weight, labels, result, self.dtype.type(self.smoothing), self.ignored, logits
 
-    def _checked(self, labels: Any, classes: int) -> Any:
-        """Which labels count; raises where one is no class."""
-        counts = labels != self.ignored
-        wrong = counts & ((labels < 0) | (labels >= classes))
-        if wrong.any():
-            row = int(wrong.argmax())
-            raise IndexOutOfRange(
-                explain(self, f"label {labels[row]} in row {row}; the classes are 0 to {classes - 1}")
-            )
-        return counts
-
     def _both(self, xp: Any, operands: Sequence[Any]) -> tuple[Any, Any]:
         """The mean loss, and the gradient by the logits."""
         x, weight, labels = operands
         classes = weight.shape[0]
-        counts = self._checked(labels, classes)
+        counts = labels != self.ignored
         kept = xp.astype(counts, self.dtype)[:, None]
         spread = self.dtype.type(self.smoothing)
         places = xp.where(counts, labels, 0)
@@ -290,7 +276,7 @@ class PlaceInTape(_OfTape[S], Generic[S]):
         return TapePart(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
 
 
-class LabelTargets(Node[Any, S], Generic[S]):
+class LabelTargets(Choosing, Node[Any, S], Generic[S]):
     """The share of each class that a label stands for, (rows, classes); zeros where it is ignored."""
 
     __slots__ = ("ignored", "smoothing")
@@ -299,6 +285,9 @@ class LabelTargets(Node[Any, S], Generic[S]):
 
     def __init__(self, labels: Any, weight: Any, smoothing: float, ignored: int) -> None:
         self._construct((labels, weight), smoothing=smoothing, ignored=ignored)
+
+    def choices(self) -> tuple[Choice, ...]:
+        return (Choice(0, self.parents[1].dims[0], self.ignored),)
 
     def _own(self) -> LabelTargets[S]:
         return self

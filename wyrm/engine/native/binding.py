@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from wyrm.engine.native.buffers import Interval, aligned, aligned_bytes, assign
 from wyrm.engine.native.kernels import Extent
 from wyrm.engine.native.loops import Call, RowSums, Slot
-from wyrm.engine.native.source import Argument, Flat, KernelArgument, Source
+from wyrm.engine.native.source import Argument, Flat, KernelArgument, Number, Source
 from wyrm.engine.native.updates import Optimizer
 from wyrm.node.base import BaseNode
+from wyrm.node.choices import Choosing, check_choices
 from wyrm.node.storage import bound_array
 from wyrm.ops.philox import STEP
 from wyrm.ops.sampling import RandomIndex
@@ -80,6 +81,8 @@ class Binding:
             return self.array(argument)
         if isinstance(argument, Extent):
             return resolve_axis(argument.axis, self.sizes)
+        if isinstance(argument, Number):
+            return argument.value
         if isinstance(argument, KernelArgument):
             return self._kernel_argument(argument)
         if argument.column is not None:
@@ -183,7 +186,7 @@ class Binding:
         call = argument.call
         operands, out = [self.array(slot) for slot in call.operands], self.array(call.out)
         if argument.position < 0:
-            return _evaluation(call.node, operands, out)
+            return _evaluation(call.node, operands, out, self.sizes)
         if call not in self._calls:
             self._calls[call] = found = (call.arguments or call.node.kernel_arguments)(operands, out)
             given = set(map(id, map(_memory, (*operands, out))))
@@ -203,10 +206,14 @@ def _memory(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def _evaluation(node: BaseNode[Any, Any], operands: list[NDArray[Any]], out: NDArray[Any]) -> Callable[[], None]:
+def _evaluation(
+    node: BaseNode[Any, Any], operands: list[NDArray[Any]], out: NDArray[Any], sizes: Mapping[type[Dim], int]
+) -> Callable[[], None]:
     """A call that computes a node without a kernel."""
 
     def evaluate() -> None:
+        if isinstance(node, Choosing):
+            check_choices(node, operands, sizes)
         out[...] = np.asarray(node.evaluate(np, *operands, shape=out.shape))
 
     return evaluate

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.engine.native.binding import Binding
-from wyrm.engine.native.feeding import as_column
+from wyrm.engine.native.feeding import as_column, check_ranges
 from wyrm.engine.native.runner import Graph, Runner
 from wyrm.node.base import BaseNode
 
@@ -44,6 +44,8 @@ class Direct:
         binding = self._binding
         if binding is None or not binding.is_current():
             binding = self._binding = self.runner.binding(self._shapes)
+        if self.runner.graph.ranges.limits:
+            check_ranges(self.runner.graph.ranges.limits, {leaf: arrays[position] for position, leaf in self._read}, {})
         # An array as a whole is a column of one row.
         columns = {leaf: as_column(arrays[position][None]) for position, leaf in self._read}
         self.runner.call(binding, columns, 0, 1, 0, step, self._order, self._totals, _NOTHING)

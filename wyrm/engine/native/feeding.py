@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.leaves import Input
-from wyrm.node.storage import not_set, stored
-from wyrm.types.dims import axis_size
+from wyrm.node.storage import first_beyond, not_set, stored, taken_by
+from wyrm.schedule.ranges import Limit
+from wyrm.types.dims import Dim, axis_size, open_axes, resolve_axis
 
 Leaf = BaseNode[Any, Any]
 
@@ -56,21 +57,33 @@ def _converted(leaf: Leaf, value: object) -> NDArray[Any]:
 
 
 def check_values(leaf: Leaf, array: NDArray[Any], row: str) -> None:
-    """`IndexOutOfRange` or `NotFinite`, naming the column and the row, for a value that the leaf does not take."""
-    if leaf.dtype.kind == "i":
-        for user, size in list((stored(leaf).limits or {}).items()):
-            if array.size and not (int(array.min()) >= 0 and int(array.max()) < size):
-                where = tuple(int(i) for i in np.argwhere((array < 0) | (array >= size))[0])
-                raise IndexOutOfRange(
-                    f"column {label(leaf)} holds {int(array[where])} in {row} {_position(where)}, but {user.op_name()} "
-                    f"at {user.site} takes 0 to {size - 1}; no parameter has moved"
-                )
-    elif leaf.dtype.kind == "f" and isinstance(leaf, Input) and leaf._finite and not np.isfinite(array).all():
+    """`NotFinite`, naming the column and the row, for a value that the leaf does not take."""
+    if leaf.dtype.kind == "f" and isinstance(leaf, Input) and leaf._finite and not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise NotFinite(
             f"column {label(leaf)} holds {array[where]} in {row} {_position(where)}; clean the data, or declare the "
             f"input with finite=False; no parameter has moved"
         )
+
+
+def check_ranges(limits: Sequence[Limit], given: Mapping[Leaf, NDArray[Any]], sizes: Mapping[type[Dim], int]) -> None:
+    """`IndexOutOfRange`, naming the column and the row, for an integer that is out of range of what it chooses from.
+
+    `sizes` are those that the data of a run gives axes; where one is not known, native code checks as it runs. Integers
+    that a leaf holds were checked when they were set, unless the size was not known then.
+    """
+    for leaf, user, axis, ignored in limits:
+        sized = axis_size(axis) is not None
+        array = given[leaf] if leaf in given else None if sized else stored(leaf).array
+        if array is None or not (sized or set(open_axes((axis,))) <= sizes.keys()):
+            continue
+        size = resolve_axis(axis, sizes)
+        where = first_beyond(array, size, ignored)
+        if where is not None:
+            raise IndexOutOfRange(
+                f"column {label(leaf)} holds {int(array[where])} in row {_position(where)}, but "
+                f"{taken_by(user, size)}; no parameter has moved"
+            )
 
 
 def _position(where: tuple[int, ...]) -> str:
@@ -79,7 +92,9 @@ def _position(where: tuple[int, ...]) -> str:
     return f"{where[0]:,}" + (f", position {where[1:]}" if len(where) > 1 else "")
 
 
-def columns(feed: object, inputs: Sequence[Leaf]) -> tuple[dict[Leaf, NDArray[Any]], int, bool]:
+def columns(
+    feed: object, inputs: Sequence[Leaf], limits: Sequence[Limit]
+) -> tuple[dict[Leaf, NDArray[Any]], int, bool]:
     """The columns of a data set, checked; how many rows they have; whether the inputs take one row at a time.
 
     A column has a leading axis of rows. An input either has the axis of the batch first, or none: then it takes a row.
@@ -105,6 +120,7 @@ def columns(feed: object, inputs: Sequence[Leaf]) -> tuple[dict[Leaf, NDArray[An
         raise ShapeError(f"some inputs have an axis for the batch and some do not ({names}); give all of them one")
     for leaf, array in given.items():
         check_values(leaf, array, "row")
+    check_ranges(limits, given, {})
     count = next(iter(lengths.values()))
     if count == 0:
         raise ShapeError("the columns have no rows, so there is nothing to train on")

@@ -32,6 +32,7 @@ from wyrm.node.storage import bound_array
 from wyrm.types.dims import Axis, Dim
 
 _TOKEN = re.compile(r"<(\d+)>")
+_SIZE = re.compile(r"<n(\d+)>")
 _VARIABLE = re.compile(r"\bi(\d+)\b")
 FLOAT64 = np.dtype(np.float64)
 
@@ -248,6 +249,7 @@ class _Function:
             depth = max(depth, deep)
             return text
 
+        entry = _SIZE.sub(lambda match: self.use(self.writer.extent(self.lowering.axes[int(match[1])])), entry)
         return _TOKEN.sub(integer, entry), depth
 
     def _load(self, text: str, slot: Slot, path: list[Block], depth: int) -> str:

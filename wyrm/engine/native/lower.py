@@ -30,13 +30,14 @@ from wyrm.engine.native.loops import (
     loop_index,
 )
 from wyrm.engine.native.naming import Names
-from wyrm.engine.native.patterns import VIEWS, is_below, sums_in_place
+from wyrm.engine.native.patterns import VIEWS, sums_in_place
 from wyrm.node.base import BaseNode, label
 from wyrm.node.loops import At, Index
 from wyrm.node.storage import is_leaf
 from wyrm.ops.shape import IndexReshape, Reshape, aligned_index
+from wyrm.schedule.ranges import Ranges
 from wyrm.schedule.schedule import Schedule
-from wyrm.types.dims import Dims, axis_size, broadcast
+from wyrm.types.dims import Axis, Dims, axis_size, broadcast
 
 Dependency = tuple[Value, tuple[str, ...] | None]
 _TOKEN = re.compile(r"<(\d+)>")
@@ -53,9 +54,12 @@ class Lowering:
         schedule: Schedule,
         outputs: Sequence[BaseNode[Any, Any]],
         rows: dict[BaseNode[Any, Any], list[tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]],
+        ranges: Ranges,
         names: Names | None = None,
     ) -> None:
-        self.schedule = schedule
+        self.schedule, self.ranges = schedule, ranges
+        # The axes whose sizes checks of indices need: `<nk>` in an index is the size of axis k.
+        self.axes: list[Axis] = []
         self.root = Block()
         # What depends on leaves alone: calls before anything else, and scalars.
         self.early: list[Call] = []
@@ -161,21 +165,26 @@ class Lowering:
         return self._placements[node]
 
     def _entries(self, node: BaseNode[Any, Any], entries: Index, dims: Dims) -> tuple[str, ...]:
-        """An index of axes `dims` as text, with a check of integers that no one has checked."""
-        texts = []
-        for entry, axis in zip(entries, dims, strict=True):
-            text, size = self._entry(node, entry), axis_size(axis)
-            if isinstance(entry, At) and size is not None and not is_below(self._parent(node, entry.parent), size):
-                text = f"checked({text}, {size})"
-            texts.append(text)
-        return tuple(texts)
+        """An index of axes `dims` as text, with a check of integers that are not known to be in range."""
+        return tuple(self._entry(node, entry, axis) for entry, axis in zip(entries, dims, strict=True))
 
-    def _entry(self, node: BaseNode[Any, Any], entry: str | At) -> str:
+    def _entry(self, node: BaseNode[Any, Any], entry: str | At, axis: Axis) -> str:
         if isinstance(entry, str):
             return entry
-        index = tuple(self._entry(node, part) for part in entry.position)
-        self.references.append(self.read(self._parent(node, entry.parent), index))
-        return f"<{len(self.references) - 1}>"
+        indices = self._parent(node, entry.parent)
+        return self._integer(indices, self._entries(node, entry.position, indices.dims), axis)
+
+    def _integer(self, indices: BaseNode[Any, Any], index: Sequence[str], axis: Axis) -> str:
+        """The text of an integer that chooses along an axis."""
+        self.references.append(self.read(indices, index))
+        text = f"<{len(self.references) - 1}>"
+        if self.ranges.is_known(indices, axis):
+            return text
+        size = axis_size(axis)
+        if size is not None:
+            return f"checked({text}, {size})"
+        self.axes.append(axis)
+        return f"checked({text}, <n{len(self.axes) - 1}>)"
 
     def dependencies(self, references: Iterable[Reference]) -> list[Dependency]:
         """The computed values that references read, those in their indices too, and where; None for all of one."""
@@ -374,15 +383,11 @@ class Lowering:
         for gradient, indices in pairs:
             dims: Dims = gradient.dims
             index, rank = loop_index(dims), len(indices.dims)
-            row = self.read(indices, index[:rank])
-            self.references.append(row)
-            place, size = f"<{len(self.references) - 1}>", axis_size(parameter.dims[0])
-            if size is not None and not is_below(indices, size):
-                place = f"checked({place}, {size})"
+            place = self._integer(indices, index[:rank], parameter.dims[0])
             statement = Statement(
                 node=gradient,
                 kind="rows",
-                operands=[self.read(gradient, index), row],
+                operands=[self.read(gradient, index), self.references[-1]],
                 place=(place, *index[rank:]),
                 adds=True,
                 rows=rows,

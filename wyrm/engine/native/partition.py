@@ -96,7 +96,7 @@ def key_columns(sums: Sequence[RowSums], columns: Mapping[Leaf, NDArray[Any]]) -
         size = rows.parameter.dims[0]
         found = {node for node in rows.indices if not isinstance(node, RandomIndex)}
         drawn = [node for node in rows.indices if isinstance(node, RandomIndex)]
-        if len(found) != 1 or not found <= columns.keys() or any(node.bound != int(size) for node in drawn):
+        if len(found) != 1 or not found <= columns.keys() or any(node.draws_below != int(size) for node in drawn):
             return None
         (key,) = found
         if columns[key].ndim != 1:

@@ -11,13 +11,10 @@ from wyrm.node.base import BaseNode
 from wyrm.node.storage import is_leaf
 from wyrm.ops.arithmetic import Add
 from wyrm.ops.comparison import StopGradient
-from wyrm.ops.reduction import ArgMax
-from wyrm.ops.sampling import RandomIndex
 from wyrm.ops.shape import IndexReshape, Rearrangement
 from wyrm.ops.slicing import IndexSlice
 from wyrm.ops.vocabulary import TapePart
 from wyrm.schedule.schedule import Schedule
-from wyrm.types.dims import axis_size
 
 # Nodes whose array shows another one's memory.
 VIEWS = (Rearrangement, IndexReshape, IndexSlice, StopGradient, TapePart)
@@ -47,13 +44,3 @@ def _has_memory(node: BaseNode[Any, Any]) -> bool:
     """Whether the array of a node is its own."""
     view = isinstance(node, VIEWS) or (node.formula is None and node.reads(loop_index(node.dims)) is not None)
     return not (is_leaf(node) or node.shape_only or node.by_place is not None or view)
-
-
-def is_below(indices: BaseNode[Any, Any], size: int) -> bool:
-    """Whether integers are known to be in range: data is checked when it is given, other nodes may have a bound."""
-    while indices.same_elements:
-        indices = indices.parents[0]
-    if isinstance(indices, ArgMax):
-        most = axis_size(indices.parents[0].dims[indices.axis])
-        return most is not None and most <= size
-    return is_leaf(indices) or (isinstance(indices, RandomIndex) and indices.bound <= size)

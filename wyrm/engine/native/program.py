@@ -113,7 +113,7 @@ class Program:
                 raise ShapeError(
                     "this program has no optimizer, so there is no epoch to train; call it for its outputs"
                 )
-            given, rows, singly = columns(columns_of, self._graph.inputs)
+            given, rows, singly = columns(columns_of, self._graph.inputs, self._graph.ranges.limits)
             return self._training.epoch(
                 given, rows, singly, batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode,
                 progress=progress,
@@ -141,7 +141,7 @@ class Program:
                 raise ShapeError("this program has no optimizer, so it has no gradients; call it for its outputs")
             if blas_threads < 1:
                 raise ValueError(f"blas_threads is a whole number of at least 1, not {blas_threads}")
-            given, rows, singly = columns(columns_of, self._graph.inputs)
+            given, rows, singly = columns(columns_of, self._graph.inputs, self._graph.ranges.limits)
             return self._training.backward(given, rows, singly, threads, weight, blas_threads)
 
     def state_dict(self) -> dict[str, int]:

@@ -22,11 +22,12 @@ from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input
 from wyrm.node.node import Node
-from wyrm.node.storage import bound_array, not_set, stored
+from wyrm.node.storage import bound_array, check_shape, not_set, stored
 from wyrm.node.traversal import shallow_first
 from wyrm.ops.index import JoinRows, RowGradient
 from wyrm.ops.philox import STEP
 from wyrm.ops.updating import updates_of
+from wyrm.schedule.ranges import Ranges
 from wyrm.schedule.schedule import Schedule
 
 Feed = Mapping[Any, Any]
@@ -78,11 +79,10 @@ class Graph:
         self.merged = [
             label(node) for node, first in schedule.representative.items() if node is not first and node.parents
         ]
-        self.lowering = Lowering(
-            schedule,
-            [final(output) for output in self.outputs],
-            {p: [(final(g), final(i)) for g, i in touched] for p, touched in rows.items()},
-        )
+        sparse = {p: [(final(g), final(i)) for g, i in touched] for p, touched in rows.items()}
+        # What of data lies out of range is known by this, and told before anything runs.
+        self.ranges = Ranges([*schedule.nodes, *(RowGradient(g, i, p.dims) for p in sparse for g, i in sparse[p])])
+        self.lowering = Lowering(schedule, [final(output) for output in self.outputs], sparse, self.ranges)
         self.inputs: list[Leaf] = [
             leaf for leaf in schedule.leaves if isinstance(leaf, Input | IndexInput) and leaf is not STEP
         ]
@@ -170,6 +170,8 @@ class Runner:
             missing = [leaf for leaf in self.graph.schedule.leaves if leaf not in shapes and stored(leaf).array is None]
             if missing:
                 raise not_set(missing[0], "give it to the program, or bind some with .set")
+            for leaf, shape in shapes.items():
+                check_shape(leaf, shape)
             sizes = self.graph.schedule.bind(shapes)
             binding = Binding(self.graph.source, sizes, shapes, self.graph.optimizer)
             if len(self._bindings) >= _KEPT_BINDINGS:

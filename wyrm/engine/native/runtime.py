@@ -11,11 +11,16 @@ import numpy as np
 
 from wyrm.engine.native.compilers import entry, inlined, kept, kernel, loops, precise, steps
 from wyrm.engine.native.products import multiply_into, provide_products
+from wyrm.node.storage import first_beyond
 
 __all__ = [
-    "added", "checked", "claim", "copied", "entry", "inlined", "kept", "kernel", "load", "loops", "multiply_into",
+    "added", "all_checked", "check_all", "check_counted", "checked", "claim", "copied", "counted_checked", "entry",
+    "inlined", "kept", "kernel", "load", "loops", "multiply_into",
     "precise", "provide_products", "put", "release", "released", "rows_loaded", "steps", "taken",
 ]  # fmt: skip
+
+# What is raised where an index is out of range, for Python to find out which.
+OUT_OF_RANGE = "an index is out of range of what it chooses from"
 
 
 @inlined
@@ -36,10 +41,26 @@ def claim(row: int, slots: Any, rows: Any, count: Any) -> Any:
 
 @inlined
 def checked(row: int, size: int) -> Any:
-    """An index that the graph has computed, or an `IndexError` where it is out of range."""
+    """An index into `size` elements, or an `IndexError` where it is out of range."""
     if row < 0 or row >= size:
-        raise IndexError("an index that the graph computes, or a part of one, is out of range of its table")
+        raise IndexError(OUT_OF_RANGE)
     return row
+
+
+@inlined
+def check_all(indices: Any, size: int) -> None:
+    """An `IndexError` where an index into `size` elements is out of range."""
+    for row in indices.flat:
+        if row < 0 or row >= size:
+            raise IndexError(OUT_OF_RANGE)
+
+
+@inlined
+def check_counted(indices: Any, size: int, ignored: int) -> None:
+    """The same, but for indices that are `ignored`."""
+    for row in indices.flat:
+        if row != ignored and (row < 0 or row >= size):
+            raise IndexError(OUT_OF_RANGE)
 
 
 @inlined
@@ -111,3 +132,15 @@ def rows_loaded(column: Any, order: Any, start: int, out: Any) -> None:
     if rows and width:
         chosen = order[start : start + out.size // width]
         np.take(column, chosen, axis=0, out=out.reshape(-1, width), mode="clip")  # which needs no other array
+
+
+def all_checked(indices: Any, size: int) -> None:
+    """What `check_all` does."""
+    if first_beyond(indices, size) is not None:
+        raise IndexError(OUT_OF_RANGE)
+
+
+def counted_checked(indices: Any, size: int, ignored: int) -> None:
+    """What `check_counted` does."""
+    if first_beyond(indices, size, ignored) is not None:
+        raise IndexError(OUT_OF_RANGE)

@@ -14,18 +14,19 @@ from wyrm.engine.native.lower import Lowering
 from wyrm.engine.native.naming import Names
 from wyrm.engine.native.source import Flat, Source
 from wyrm.ops.scan import Scan, Steps
+from wyrm.schedule.ranges import Ranges
 from wyrm.schedule.schedule import Schedule
 
 
 class ScanSource(Source):
     """The function of a loop: it goes through the steps, each of which is what a program does for a row of data."""
 
-    def __init__(self, node: Scan[Any], names: Names, collection: Collection) -> None:
+    def __init__(self, node: Scan[Any], names: Names, collection: Collection, ranges: Ranges) -> None:
         self.steps = steps = node.steps
         standing = expand(steps.body.outputs)
         schedule = Schedule([standing[output] for output in steps.body.outputs])
         made = [schedule.representative[standing[output]] for output in steps.body.outputs]
-        lowering = Lowering(schedule, [], {}, names)
+        lowering = Lowering(schedule, [], {}, ranges.inside(node), names)
         self.made = [lowering.own_array(node) for node in made]
         lowering.outputs = self.made
         self.outer: list[str] = []

@@ -17,6 +17,7 @@ from wyrm.engine.native.lower import Lowering
 from wyrm.engine.native.naming import identifier
 from wyrm.engine.native.updates import Optimizer, update_text
 from wyrm.node.base import BaseNode, format_dims
+from wyrm.node.choices import Choosing
 from wyrm.ops.philox import STEP
 from wyrm.ops.scan import Scan
 
@@ -28,7 +29,8 @@ import math
 
 import numpy as np
 
-from wyrm.engine.native.runtime import added, checked, claim, copied, entry, inlined, kept, kernel, load, loops
+from wyrm.engine.native.runtime import added, check_all, check_counted, checked, claim, copied, entry, inlined, kept
+from wyrm.engine.native.runtime import kernel, load, loops
 from wyrm.engine.native.runtime import multiply_into, precise, provide_products, put, release, steps, taken
 '''
 
@@ -56,7 +58,15 @@ class Flat:
     dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float32))
 
 
-Argument = Slot | Extent | KernelArgument | Flat
+@dataclass(eq=False)
+class Number:
+    """A whole number."""
+
+    name: str
+    value: int
+
+
+Argument = Slot | Extent | KernelArgument | Flat | Number
 
 
 @dataclass
@@ -147,16 +157,32 @@ class Source:
             self.invocations.append(Invocation(name, [], slots, comment))
             self.arguments[name] = KernelArgument(name, call, -1)
             return
+        if isinstance(node, Choosing):
+            self._check(call, node, comment)
         name = self._collection.add(kernel, f"{identifier(node.op_name())}_{ending}", node.dtype)
         count = kernel.__code__.co_argcount
         arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
         self.invocations.append(Invocation(name, arguments, slots, comment))
 
+    def _check(self, call: Call, node: Choosing, comment: str) -> None:
+        """Check the integers that a kernel chooses by and that are not known to be in range."""
+        for choice in node.choices():
+            indices = self.lowering.schedule.representative[node.parents[choice.operand]]
+            if self.lowering.ranges.is_known(indices, choice.axis, choice.ignored):
+                continue
+            slot = call.operands[choice.operand]
+            arguments: list[Argument]
+            function, arguments = "check_all", [slot, self._writer.extent(choice.axis)]
+            if choice.ignored is not None:
+                function = "check_counted"
+                arguments.append(Number(self.lowering.name(f"ignored_of_{slot.name}"), choice.ignored))
+            self.invocations.append(Invocation(function, arguments, {slot}, f"the indices of {comment}"))
+
     def _scan(self, call: Call, node: Scan[Any], slots: set[Slot], comment: str) -> bool:
         """Make a function of a loop; False where its body has an op without a native form."""
         from wyrm.engine.native.scans import ScanSource
 
-        source = ScanSource(node, self.lowering.name, self._collection)
+        source = ScanSource(node, self.lowering.name, self._collection, self.lowering.ranges)
         if source.evaluated:
             return False
         self.scans.append(source)
@@ -272,9 +298,11 @@ class Source:
         text = "\n\n".join(parts)
         if compiled:
             return text
-        text = text.replace("kernel, load, loops\n", "kernel, loops, released, rows_loaded\n", 1)
-        text = text.replace("put, release, steps", "put, steps", 1)
+        text = text.replace("kernel, load, loops\n", "kernel, loops, released, rows_loaded, all_checked, counted_checked\n", 1)
+        text = text.replace("added, check_all, check_counted, ", "added, ", 1).replace("put, release, steps", "put, steps", 1)
         text = text.replace("        load(", "        rows_loaded(").replace("        release(", "        released(")
+        text = text.replace("        check_all(", "        all_checked(")
+        text = text.replace("        check_counted(", "        counted_checked(")
         return text.replace("@kernel\n", "@kept\n")
 
     def _parts(self, decorator: str, around: str) -> list[str]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wyrm.engine.native.averaging import Averager
 from wyrm.engine.native.binding import Binding
-from wyrm.engine.native.feeding import as_column
+from wyrm.engine.native.feeding import as_column, check_ranges
 from wyrm.engine.native.ordering import compiled
 from wyrm.engine.native.partition import Division, divide, key_columns
 from wyrm.engine.native.passes import Pass, Share, check_batches, check_options
@@ -26,6 +26,7 @@ from wyrm.engine.reference import accumulate
 from wyrm.errors import Diverged
 from wyrm.node.base import BaseNode
 from wyrm.node.storage import bound_array, stored, tick
+from wyrm.types.dims import axis_size
 
 Leaf = BaseNode[Any, Any]
 Mode = Literal["hogwild", "synchronized"]
@@ -72,6 +73,7 @@ class Training:
         """Go through all rows once; the mean loss."""
         check_options(batch_size, threads, mode)
         check_batches(given, rows, singly, batch_size)
+        self._check_open_ranges(given, min(rows, batch_size), singly)
         # No more than there are steps to do.
         stepping = min(threads, max(1, rows // batch_size))
         self.runner.load()
@@ -278,17 +280,28 @@ class Training:
         if made == 0:
             work.failed_at = work.steps
 
-    def _binding(self, work: Pass, batch: int, thread: int, runner: Runner | None = None) -> Binding:
-        """The arrays for batches of this size, with what inputs hold that no column was given for."""
+    def _batch_shapes(self, given: dict[Leaf, NDArray[Any]], batch: int, singly: bool) -> dict[Leaf, tuple[int, ...]]:
+        """The shapes of the inputs for batches of this size: of the columns, or of what inputs hold without one."""
         shapes: dict[Leaf, tuple[int, ...]] = {}
         for leaf, _ in self.graph.source.fed:
-            column = work.given.get(leaf)
+            column = given.get(leaf)
             if column is None:
                 shapes[leaf] = bound_array(leaf).shape
             else:
-                shapes[leaf] = column.shape[1:] if work.singly else (batch, *column.shape[1:])
+                shapes[leaf] = column.shape[1:] if singly else (batch, *column.shape[1:])
+        return shapes
+
+    def _check_open_ranges(self, given: dict[Leaf, NDArray[Any]], batch: int, singly: bool) -> None:
+        """`IndexOutOfRange` for an index that is beyond an axis which has its size from the data."""
+        limits = [limit for limit in self.graph.ranges.limits if axis_size(limit.axis) is None]
+        if limits:
+            sizes = self.graph.schedule.bind(self._batch_shapes(given, batch, singly))
+            check_ranges(limits, given, sizes)
+
+    def _binding(self, work: Pass, batch: int, thread: int, runner: Runner | None = None) -> Binding:
+        """The arrays for batches of this size, with what inputs hold that no column was given for."""
         runner = runner or self.runner
-        binding = runner.binding(shapes, thread)
+        binding = runner.binding(self._batch_shapes(work.given, batch, work.singly), thread)
         for leaf, slot in runner.graph.source.fed:
             if leaf not in work.given:
                 np.copyto(binding.array(slot), bound_array(leaf))
@@ -303,6 +316,7 @@ class Training:
         """Add the gradients of the mean loss of all rows, times `weight`, to what the parameters hold; the loss."""
         check_options(rows, threads, "synchronized")
         check_batches(given, rows, singly, rows)
+        self._check_open_ranges(given, rows, singly)
         columns = {leaf: as_column(array) for leaf, array in given.items()}
         work = Pass(given, columns, rows, rows, singly, bar=None)
         parts = [part for part in np.array_split(np.arange(rows), threads) if len(part)]
@@ -364,6 +378,7 @@ class Training:
         graph, optimizer = self.graph, self.graph.optimizer
         shapes = self._shapes(given)
         binding = self.runner.binding(shapes)
+        check_ranges(graph.ranges.limits, given, binding.sizes)
         # An input as a whole is a column of one row.
         columns = {leaf: as_column(array[None]) for leaf, array in self._complete(given).items()}
         hyper = self._hyper(1)
