@@ -117,6 +117,12 @@ class BaseNode(Generic[P_co, S]):
         """The value, by the functions of the array namespace `xp`; `shape` is the result's shape in this run."""
         raise NotImplementedError
 
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        """Raise where sizes that only the data of a run gives do not fit: the parents' `shapes`, or that of the result.
+
+        Every engine calls it when it binds data of these sizes, before anything is computed.
+        """
+
     def reads(self, index: Index) -> Index | None:
         """Where the first parent has the element that the result has at `index`; None where it is not so simple."""
         return None

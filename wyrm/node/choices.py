@@ -24,7 +24,7 @@ class Choice(NamedTuple):
 
 
 class Choosing(BaseNode[Any, Any], abstract=True):
-    """An op with operands whose integers choose along an axis: `choices` says which, and nothing else has to check them.
+    """An op with operands whose integers choose along an axis; `choices` says which.
 
     Data of a leaf is checked when it is set, where the axis has a size by then. Every engine checks all other integers
     before the op runs, so that neither `evaluate` nor `kernel` meets one that is out of range.
@@ -85,9 +85,7 @@ def _limit(user: Choosing, choice: Choice, size: int) -> None:
 def is_checked_when_set(user: Choosing, choice: Choice) -> bool:
     """Whether the reference engine need not check these integers in each run."""
     indices = user.parents[choice.operand]
-    return is_within(indices, choice.axis) or (
-        holds_data(source_of(indices)) and axis_size(choice.axis) is not None
-    )
+    return is_within(indices, choice.axis) or (holds_data(source_of(indices)) and axis_size(choice.axis) is not None)
 
 
 def check_choices(user: Choosing, operands: Sequence[NDArray[Any]], sizes: Mapping[type[Dim], int]) -> None:

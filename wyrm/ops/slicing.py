@@ -12,7 +12,7 @@ import numpy as np
 
 from wyrm.errors import IndexOutOfRange, ShapeError
 from wyrm.node.base import ZERO, BaseNode, describe, explain, label
-from wyrm.node.loops import Entry, Index, Place
+from wyrm.node.loops import Entry, FromEnd, Index, Place
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import L, P_co, R, S, common_dtype, method, operand
@@ -106,7 +106,7 @@ def numpy_key(key: Key) -> tuple[Any, ...]:
 
 
 def sliced_index(key: Key, dims: Dims, index: Index) -> Index:
-    """Where an operand of axes `dims` has what slicing it by `key` has at `index`; the entries are text."""
+    """Where an operand of axes `dims` has what slicing it by `key` has at `index`."""
     entries, axes = iter(index), iter(dims)
     result: list[Entry] = []
     for entry in key:
@@ -116,7 +116,7 @@ def sliced_index(key: Key, dims: Dims, index: Index) -> Index:
         axis = next(axes)
         if isinstance(entry, int):
             size = axis_size(axis)  # what is read may itself be a part, beyond which a negative number would reach
-            result.append(str(entry if size is None else entry % size))
+            result.append(FromEnd(axis, -entry) if size is None and entry < 0 else str(entry % size if size else entry))
         elif entry == ALL:
             result.append(next(entries))
         else:
@@ -142,8 +142,10 @@ class Slice(Rearrangement[L, S], Generic[L, S]):
     def shape_rule(self) -> Dims:
         return sliced_dims(self.parents[0].dims, self.key)
 
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        check_key(self, shapes[0])
+
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        check_key(self, operands[0].shape)
         return operands[0][numpy_key(self.key)]
 
     def reads(self, index: Index) -> Index:
@@ -179,6 +181,9 @@ class PlaceSlice(Rearrangement[L, S], Generic[L, S]):
         result[numpy_key(self.key)] = operands[0]
         return result
 
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        check_key(self, shape)
+
     def writes(self, parent: int, index: Index) -> Place:
         return Place(sliced_index(self.key, self.to, index))
 
@@ -204,8 +209,10 @@ class IndexSlice(IndexNode[S], Generic[S]):
     def shape_rule(self) -> Dims:
         return sliced_dims(self.parents[0].dims, self.key)
 
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        check_key(self, shapes[0])
+
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        check_key(self, operands[0].shape)
         return operands[0][numpy_key(self.key)]
 
     def reads(self, index: Index) -> Index:

@@ -11,7 +11,7 @@ from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant
 from wyrm.node.storage import is_leaf, stored
 from wyrm.node.traversal import topological_order
-from wyrm.types.dims import Dim, One, axis_size, resolve
+from wyrm.types.dims import Dim, One, axis_size, open_axes, resolve
 
 _NO_SHAPES: Mapping[BaseNode[Any, Any], tuple[int, ...]] = MappingProxyType({})
 
@@ -23,7 +23,7 @@ class Schedule:
     `last_use` gives for each position the last position that reads it (its own for an output's).
     """
 
-    __slots__ = ("_source", "last_use", "leaves", "nodes", "outputs", "representative", "sizes")
+    __slots__ = ("_checking", "_source", "last_use", "leaves", "nodes", "outputs", "representative", "sizes")
 
     def __init__(self, outputs: Sequence[BaseNode[Any, Any]]) -> None:
         order = topological_order(outputs)
@@ -42,6 +42,7 @@ class Schedule:
         self.leaves = [node for node in self.nodes if is_leaf(node)]
         self.outputs = [self.representative[output] for output in outputs]
         self.last_use = self._last_uses()
+        self._checking = [node for node in self.nodes if type(node).check_sizes is not BaseNode.check_sizes]
 
     def parents(self, node: BaseNode[Any, Any]) -> list[BaseNode[Any, Any]]:
         """The nodes that compute the parents of `node`."""
@@ -84,6 +85,9 @@ class Schedule:
                 shape = resolve(leaf.dims, sizes)
                 if shape != given:
                     raise ShapeError(f"{describe(leaf)} is {shape} with the other data of this run, not {given}")
+        for node in self._checking:
+            if set(open_axes(axis for each in (node, *node.parents) for axis in each.dims)) <= sizes.keys():
+                node.check_sizes([resolve(parent.dims, sizes) for parent in node.parents], resolve(node.dims, sizes))
         return sizes
 
     def shape(self, node: BaseNode[Any, Any], sizes: dict[type[Dim], int]) -> tuple[int, ...]:

@@ -170,7 +170,7 @@ def axis_size(axis: Axis) -> int | None:
     return axis.size if isinstance(axis, Dim) else axis
 
 
-def open_axes(dims: Dims) -> Iterator[type[Dim]]:
+def open_axes(dims: Iterable[Axis]) -> Iterator[type[Dim]]:
     """The names of the axes that the data of a run gives a size, those that others are made of among them."""
     for axis in dims:
         if isinstance(axis, _Derived):

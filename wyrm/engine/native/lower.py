@@ -32,7 +32,7 @@ from wyrm.engine.native.loops import (
 from wyrm.engine.native.naming import Names
 from wyrm.engine.native.patterns import VIEWS, sums_in_place
 from wyrm.node.base import BaseNode, label
-from wyrm.node.loops import At, Index
+from wyrm.node.loops import Entry, FromEnd, Index
 from wyrm.node.storage import is_leaf
 from wyrm.ops.shape import IndexReshape, Reshape, aligned_index
 from wyrm.schedule.ranges import Ranges
@@ -168,9 +168,11 @@ class Lowering:
         """An index of axes `dims` as text, with a check of integers that are not known to be in range."""
         return tuple(self._entry(node, entry, axis) for entry, axis in zip(entries, dims, strict=True))
 
-    def _entry(self, node: BaseNode[Any, Any], entry: str | At, axis: Axis) -> str:
+    def _entry(self, node: BaseNode[Any, Any], entry: Entry, axis: Axis) -> str:
         if isinstance(entry, str):
             return entry
+        if isinstance(entry, FromEnd):
+            return f"{self._size(entry.axis)} - {entry.distance}"
         indices = self._parent(node, entry.parent)
         return self._integer(indices, self._entries(node, entry.position, indices.dims), axis)
 
@@ -180,11 +182,15 @@ class Lowering:
         text = f"<{len(self.references) - 1}>"
         if self.ranges.is_known(indices, axis):
             return text
+        return f"checked({text}, {self._size(axis)})"
+
+    def _size(self, axis: Axis) -> str:
+        """The text of the size of an axis."""
         size = axis_size(axis)
         if size is not None:
-            return f"checked({text}, {size})"
+            return str(size)
         self.axes.append(axis)
-        return f"checked({text}, <n{len(self.axes) - 1}>)"
+        return f"<n{len(self.axes) - 1}>"
 
     def dependencies(self, references: Iterable[Reference]) -> list[Dependency]:
         """The computed values that references read, those in their indices too, and where; None for all of one."""

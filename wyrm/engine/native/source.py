@@ -34,6 +34,11 @@ from wyrm.engine.native.runtime import kernel, load, loops
 from wyrm.engine.native.runtime import multiply_into, precise, provide_products, put, release, steps, taken
 '''
 
+# What `run` calls where it is plain Python, instead of compiled functions.
+_IN_PYTHON = {
+    "load": "rows_loaded", "release": "released", "check_all": "all_checked", "check_counted": "counted_checked",
+}  # fmt: skip
+
 
 @dataclass(eq=False)
 class KernelArgument:
@@ -298,11 +303,11 @@ class Source:
         text = "\n\n".join(parts)
         if compiled:
             return text
-        text = text.replace("kernel, load, loops\n", "kernel, loops, released, rows_loaded, all_checked, counted_checked\n", 1)
-        text = text.replace("added, check_all, check_counted, ", "added, ", 1).replace("put, release, steps", "put, steps", 1)
-        text = text.replace("        load(", "        rows_loaded(").replace("        release(", "        released(")
-        text = text.replace("        check_all(", "        all_checked(")
-        text = text.replace("        check_counted(", "        counted_checked(")
+        text = text.replace("kernel, load, loops\n", f"kernel, loops, {', '.join(_IN_PYTHON.values())}\n", 1)
+        text = text.replace("added, check_all, check_counted, ", "added, ", 1)
+        text = text.replace("put, release, steps", "put, steps", 1)
+        for name, in_python in _IN_PYTHON.items():
+            text = text.replace(f"        {name}(", f"        {in_python}(")
         return text.replace("@kernel\n", "@kept\n")
 
     def _parts(self, decorator: str, around: str) -> list[str]:

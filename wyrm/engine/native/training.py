@@ -283,7 +283,7 @@ class Training:
     def _batch_shapes(self, given: dict[Leaf, NDArray[Any]], batch: int, singly: bool) -> dict[Leaf, tuple[int, ...]]:
         """The shapes of the inputs for batches of this size: of the columns, or of what inputs hold without one."""
         shapes: dict[Leaf, tuple[int, ...]] = {}
-        for leaf, _ in self.graph.source.fed:
+        for leaf in self.graph.inputs:
             column = given.get(leaf)
             if column is None:
                 shapes[leaf] = bound_array(leaf).shape
@@ -397,7 +397,7 @@ class Training:
 
     def _complete(self, given: dict[Leaf, NDArray[Any]]) -> dict[Leaf, NDArray[Any]]:
         """The data of all inputs, that which they hold where none was given."""
-        return {leaf: given.get(leaf, stored(leaf).array) for leaf, _ in self.graph.source.fed}  # type: ignore[misc]  # checked before
+        return {leaf: given.get(leaf, stored(leaf).array) for leaf in self.graph.inputs}  # type: ignore[misc]  # checked before
 
     def _shapes(self, given: dict[Leaf, NDArray[Any]]) -> dict[Leaf, tuple[int, ...]]:
         return {leaf: array.shape for leaf, array in self._complete(given).items()}
