@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +134,15 @@ class BaseNode(Generic[P_co, S]):
     def folds(self) -> tuple[int, ...]:
         """The axes of the operands, broadcast, that `fold` takes to one."""
         raise NotImplementedError
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        """How the value depends on rows of data, where its loop forms do not tell.
+
+        `rows` are the axes of the parents that have an element for each row, None for a parent that is the same for
+        all. It is "rows" where each row of the result depends on that row of the parents alone, "mean" for the mean of
+        what depends on rows one by one, and None where rows depend on each other, or it is not known.
+        """
+        return None
 
     def place_arguments(self) -> tuple[int | float, ...]:
         """What `by_place` is called with after the place and the numbers in the parent."""

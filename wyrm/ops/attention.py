@@ -184,6 +184,9 @@ class Attention(_Attention[S], Generic[S]):
         dropped = shares * self._factors(xp, mask, step, (batch, time, heads))
         return xp.permute_dims(dropped @ values, (0, 2, 1, 3))
 
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if all(row in (0, None) for row in rows) else None
+
     takes_views = True
     kernel = staticmethod(attention_kernel)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, overload
+from typing import Any, Generic, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,6 +141,9 @@ class _Forward(_Normalization[S], Generic[L, S], abstract=True):
         x, weight, *bias = operands
         result = _normalized(_of_arrays(xp), self._checked(x), self.centred, self.epsilon)[0] * weight
         return result + bias[0] if bias else result
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if rows[0] != len(self.parents[0].dims) - 1 and all(row is None for row in rows[1:]) else None
 
     kernel = staticmethod(normalization_kernel)
 

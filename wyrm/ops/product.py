@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from string import ascii_letters
-from typing import Any, Generic, overload
+from typing import Any, Generic, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +88,12 @@ class MatMul(_Product[L, R, S], Generic[L, R, S]):
         return xp.matmul(*operands)
 
     takes_views = True
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        x, y = self.parents
+        summed = rows[0] == len(x.dims) - 1 or rows[1] == max(len(y.dims) - 2, 0)
+        return None if summed else "rows"
+
     kernel = staticmethod(products)
     adding_kernel = staticmethod(added_products)
 

@@ -9,7 +9,7 @@ it that a user sees, `LSTMGradient` runs the steps backwards. The formulas are w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,6 +171,9 @@ class LSTMTape(_Recurrent[S], Generic[S]):
         if axis_size(time) == 0:
             raise ShapeError("there is no step to run: the time axis has size 0")
         return batch, time, self.gates + _KEPT, width
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if rows[1] is None and all(row in (0, None) for row in rows) else None
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         if 0 in shape:

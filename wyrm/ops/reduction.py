@@ -351,6 +351,9 @@ class ArgMax(IndexNode[S], Generic[S]):
             raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
         return xp.argmax(operands[0], axis=self.axis).reshape(shape)
 
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if rows[0] != self.axis else None
+
     @staticmethod
     def kernel(x: Any, out: Any) -> None:
         for i in range(x.shape[0]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, Generic, Protocol, TypeAlias, TypedDict, overload
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypedDict, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -220,6 +220,9 @@ class RandomIndex(Choosing, IndexNode[S], Generic[S]):
             words = philox(counter, int(step), self.seed, self.stream)
             found[places] = rows_of(words[np.arange(places.size), places & 3])
         return xp.asarray(found.reshape(shape))
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if all(row is None for row in rows[:-1]) else None
 
     def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         step, cumulative, offsets, columns, rows = self._parts(operands)

@@ -125,6 +125,10 @@ class VocabularyLoss(_Vocabulary[S], Generic[S]):
 
     kernel = staticmethod(vocabulary_loss_kernel)
 
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        # Where some labels do not count, the parts of a batch do not count alike.
+        return "mean" if list(rows) == [0, None, 0] and self.ignored == NO_LABEL else None
+
     def part_of(self) -> BaseNode[Any, Any]:
         """The loss as the tape has it, for a graph that has the tape anyhow."""
         return TapePart(

@@ -1,8 +1,8 @@
-"""Steps whose gradient is the mean over the parts of a batch, one thread each: the same bits in every run."""
+"""Steps whose gradient is put together from those of parts of a batch, one thread each: the same bits in every run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.engine.native.binding import Binding
+from wyrm.engine.native.expansion import expand
 from wyrm.engine.native.runner import Graph, Runner, gradients_of
 from wyrm.node.base import BaseNode
 from wyrm.node.storage import bound_array, store, stored
 from wyrm.ops.updating import updates_of
+from wyrm.schedule.parts import Whole, whole_of
 from wyrm.types.rows import RowSparse
 
 Leaf = BaseNode[Any, Any]
@@ -34,6 +36,8 @@ class Averager:
 
     def __init__(self, loss: BaseNode[Any, Any], optimizer: Any) -> None:
         self.optimizer: Stepper = optimizer
+        self._loss = loss
+        self._wholes: dict[frozenset[Leaf], Whole] = {}
         dense, sparse = gradients_of(loss, optimizer)
         self._dense = list(dense)
         self._sparse = {parameter: len(pairs) for parameter, pairs in sparse.items()}
@@ -49,6 +53,18 @@ class Averager:
         held = self.runner.held_bytes
         return held + sum(bound_array(parameter).nbytes for parameter in self._dense) if held else 0
 
+    def whole(self, columns: Iterable[Leaf]) -> Whole:
+        """How the loss of a batch, and its gradients, are put together from those of parts of these columns.
+
+        They are not where a buffer does not become the mean of what it becomes by the parts.
+        """
+        key = frozenset(columns)
+        if key not in self._wholes:
+            loss, *moving = whole_of([self._loss, *updates_of([self._loss]).values()], key, expand)
+            moves = all(each in (Whole.SAME, Whole.MEAN) for each in moving)
+            self._wholes[key] = loss if moves else Whole.MIXED
+        return self._wholes[key]
+
     def gradients(
         self,
         bindings: Sequence[Binding],
@@ -56,9 +72,10 @@ class Averager:
         parts: Sequence[NDArray[np.int64]],
         step: int,
         together: Together,
+        whole: Whole,
         weight: float = 1.0,
     ) -> tuple[float, dict[Leaf, Gradient]]:
-        """The mean loss of the rows of all parts, and its gradients times `weight`: none where it is not finite."""
+        """The loss of the rows of all parts, and its gradients times `weight`: none where it is not finite."""
 
         def work(thread: int) -> None:
             totals, rows = np.zeros(1), parts[thread]
@@ -66,13 +83,14 @@ class Averager:
 
         together([partial(work, thread) for thread in range(len(parts))])
         count = sum(map(len, parts))
-        shares = [len(rows) / count for rows in parts]
+        means = [len(rows) / count for rows in parts]
+        shares = [1.0] * len(parts) if whole is Whole.SUM else means
         outputs = [[binding.array(slot) for slot in self.runner.graph.lowering.outputs] for binding in bindings]
         loss = float(sum(share * float(arrays[0]) for share, arrays in zip(shares, outputs, strict=True)))
         if not np.isfinite(loss):
             return loss, {}
         first = 1 + len(self._dense)
-        self._moved = [_mean(outputs, first + i, shares) for i in range(len(self._buffers))]
+        self._moved = [_weighted(outputs, first + i, means) for i in range(len(self._buffers))]
         return loss, self._brought_together(outputs, [share * weight for share in shares])
 
     def move_buffers(self) -> None:
@@ -87,9 +105,10 @@ class Averager:
         parts: Sequence[NDArray[np.int64]],
         step: int,
         together: Together,
+        whole: Whole,
     ) -> float:
-        """One step on the rows of all parts; the mean loss. The parameters do not move where it is not finite."""
-        loss, gradients = self.gradients(bindings, columns, parts, step, together)
+        """One step on the rows of all parts; the loss. The parameters do not move where it is not finite."""
+        loss, gradients = self.gradients(bindings, columns, parts, step, together, whole)
         if not gradients:
             return loss
         storages = {parameter: stored(parameter) for parameter in gradients}
@@ -109,7 +128,7 @@ class Averager:
     ) -> dict[Leaf, Gradient]:
         found: dict[Leaf, Gradient] = {}
         for position, parameter in enumerate(self._dense, 1):
-            found[parameter] = _mean(outputs, position, shares)
+            found[parameter] = _weighted(outputs, position, shares)
         position = 1 + len(self._dense) + len(self._buffers)
         for parameter, count in self._sparse.items():
             shape, dtype = parameter.shape, parameter.dtype.type
@@ -123,7 +142,13 @@ class Averager:
         return found
 
 
-def _mean(outputs: Sequence[Sequence[NDArray[Any]]], position: int, shares: Sequence[float]) -> NDArray[Any]:
+def parts_of(rows: NDArray[np.int64], threads: int, whole: Whole) -> list[NDArray[np.int64]]:
+    """The rows of a batch in a part for each thread, or all in one where the loss is not put together from parts."""
+    count = 1 if whole is Whole.MIXED else threads
+    return [part for part in np.array_split(rows, count) if len(part)]
+
+
+def _weighted(outputs: Sequence[Sequence[NDArray[Any]]], position: int, shares: Sequence[float]) -> NDArray[Any]:
     """The sum of one output of all parts, each times its share."""
     dtype = outputs[0][position].dtype.type
     total: NDArray[Any] = outputs[0][position] * dtype(shares[0])

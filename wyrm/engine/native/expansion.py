@@ -15,10 +15,10 @@ def expand(outputs: Sequence[BaseNode[Any, Any]]) -> dict[BaseNode[Any, Any], Ba
     """For every node that the outputs need, the node that stands for it."""
     standing: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
     order = topological_order(outputs)
-    present = {_key(node) for node in order if not is_leaf(node)}
+    nodes, present = set(order), {_key(node) for node in order if not is_leaf(node)}
     for node in order:
         part = node.part_of()
-        if part is not None and any(_key(other) in present for other in topological_order([part])):
+        if part is not None and any(_key(other) in present for other in topological_order([part], nodes)):
             _expand([part], standing)
             standing[node] = standing[part]
     _expand(outputs, standing)

@@ -102,8 +102,9 @@ class Program:
         (`batch_size=1`). A last, smaller batch is a step too. `shuffle` goes through the rows in an order made of
         `seed` and the number of epochs so far. `threads` share the parameters: in mode "hogwild" without locks, fast
         and not reproducible; in mode "synchronized" with the same bits for the same seed and number of threads: where
-        the rows of tables can be divided among the threads they are, else each step's gradient is the mean over as many
-        parts as there are threads. `progress` shows a bar.
+        the rows of tables can be divided among the threads they are, else the rows of each batch. A batch whose axis
+        has a fixed size, or whose rows depend on each other, as in batch normalization, is computed by one thread.
+        `progress` shows a bar.
 
         Raises, before any parameter moves, `ShapeError`, `DTypeError`, `NotFinite`, or `IndexOutOfRange` naming the
         column and row; and `Diverged` for a loss that is not finite, parameters being as they last were when all was.
@@ -120,12 +121,14 @@ class Program:
             )  # fmt: skip
 
     def backward(self, columns_of: Feed, *, threads: int = 1, weight: float = 1.0, blas_threads: int = 1) -> float:
-        """Add `weight` times the gradients of the mean loss of a batch to those of the parameters; returns the loss.
+        """Add `weight` times the gradients of the loss of a batch to those of the parameters; returns the loss.
 
         What `loss.backward()` does, in native code, with the rows of the batch divided among `threads`; with the same
-        number of them the bits are the same in every run. It is for steps that need the gradients before the optimizer:
-        to clip them, or to add up those of several batches. `blas_threads`, above 1, has products divided instead,
-        which is faster where they are large and takes less memory, and may round otherwise from run to run.
+        number of them the bits are the same in every run. A batch whose axis has a fixed size, or whose rows depend on
+        each other, as in batch normalization, is computed by one thread. It is for steps that need the gradients before
+        the optimizer: to clip them, or to add up those of several batches. `blas_threads`, above 1, has products
+        divided instead, which is faster where they are large and takes less memory, and may round otherwise from run to
+        run.
 
         Raises what `epoch` raises, `ValueError` for less than one thread; `Diverged` for a loss that is not finite, no
         gradient having been added.

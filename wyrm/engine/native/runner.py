@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from wyrm.engine.native import cache
 from wyrm.engine.native.binding import Binding
+from wyrm.engine.native.diagnosis import wrong_index
 from wyrm.engine.native.expansion import expand
 from wyrm.engine.native.lower import Lowering
 from wyrm.engine.native.source import Source
@@ -207,7 +208,8 @@ class Runner:
             done = self._run(run, (first, count, batch, step, order, totals, hyper, *values))
         except IndexError as error:
             binding.forget_rows()
-            raise IndexOutOfRange(f"{self.name}: {error}; no parameter has moved in this step") from None
+            reason = wrong_index(self.graph.schedule, binding) or error
+            raise IndexOutOfRange(f"{self.name}: {reason}; no parameter has moved in this step") from None
         if done < count:
             binding.forget_rows()
         return done

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engine.native.averaging import Averager
+from wyrm.engine.native.averaging import Averager, parts_of
 from wyrm.engine.native.binding import Binding
 from wyrm.engine.native.feeding import as_column, check_ranges
 from wyrm.engine.native.ordering import compiled
@@ -313,17 +313,18 @@ class Training:
     def backward(
         self, given: dict[Leaf, NDArray[Any]], rows: int, singly: bool, threads: int, weight: float, blas_threads: int
     ) -> float:
-        """Add the gradients of the mean loss of all rows, times `weight`, to what the parameters hold; the loss."""
+        """Add the gradients of the loss of all rows, times `weight`, to what the parameters hold; the loss."""
         check_options(rows, threads, "synchronized")
         check_batches(given, rows, singly, rows)
         self._check_open_ranges(given, rows, singly)
         columns = {leaf: as_column(array) for leaf, array in given.items()}
         work = Pass(given, columns, rows, rows, singly, bar=None)
-        parts = [part for part in np.array_split(np.arange(rows), threads) if len(part)]
+        whole = self._averaging.whole(given)
+        parts = parts_of(np.arange(rows), threads, whole)
         with self._limited_blas(blas_threads):
             bindings = [self._binding(work, len(part), i, self._averaging.runner) for i, part in enumerate(parts)]
             loss, gradients = self._averaging.gradients(
-                bindings, columns, parts, self.steps, lambda jobs: self._pool.run(jobs, work.stop), weight
+                bindings, columns, parts, self.steps, lambda jobs: self._pool.run(jobs, work.stop), whole, weight
             )
         if not np.isfinite(loss):
             raise Diverged(f"the loss is {loss}; no gradient was added to those of the parameters")
@@ -345,21 +346,22 @@ class Training:
         return self._averager
 
     def _averaged(self, work: Pass, threads: int, seed: int | None) -> None:
-        """Step after step, each on the mean gradient of as many parts of the batch as there are threads."""
+        """Step after step, each on the gradient of a batch by as many parts of it as there are threads."""
         order = np.arange(work.rows, dtype=np.int64)
         if seed is not None:
             np.random.default_rng(seed).shuffle(order)
         work.counted = True
+        whole = self._averaging.whole(work.given)
         for start in range(0, work.rows, work.batch):
             rows = order[start : start + work.batch]
-            parts = [part for part in np.array_split(rows, threads) if len(part)]
+            parts = parts_of(rows, threads, whole)
             bindings = [
                 self._binding(work, len(part), thread, self._averaging.runner) for thread, part in enumerate(parts)
             ]
             step = self.steps + work.steps
             try:
                 loss = self._averaging.step(
-                    bindings, work.columns, parts, step, lambda jobs: self._pool.run(jobs, work.stop)
+                    bindings, work.columns, parts, step, lambda jobs: self._pool.run(jobs, work.stop), whole
                 )
             except Diverged:
                 loss = float("nan")
