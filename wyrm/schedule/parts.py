@@ -1,0 +1,157 @@
+"""How the loss of a batch is put together from those of its parts, for threads that share its rows.
+
+The loss of a batch is the mean over the parts, each by its share of the rows, where every row counts alike in means; it
+is the sum where rows are summed up; and it is neither where rows depend on each other, as in a softmax over the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from enum import Enum
+from typing import Any
+
+from wyrm.node.base import BaseNode
+from wyrm.node.loops import At, Entry
+from wyrm.node.storage import is_leaf
+from wyrm.node.traversal import topological_order
+from wyrm.ops.shape import IndexReshape, Reshape
+from wyrm.types.dims import Dim, Dims, axis_size, open_axes
+
+Node = BaseNode[Any, Any]
+
+
+class Whole(Enum):
+    """What the value of a whole batch is, by those of its parts."""
+
+    SAME = "the same in all parts"
+    MEAN = "the mean, each part by its share of the rows"
+    SUM = "the sum"
+    MIXED = "neither: rows depend on each other"
+
+
+# How a node depends on the rows: the axis along which it has its own element for each, or what its value is.
+Place = int | Whole
+
+_SUMS = ("x + y", "x - y")
+_LINEAR_IN_X = {"x * y": True, "x / y": False}  # and whether in y too
+
+
+def whole_of(
+    outputs: Iterable[Node], columns: Collection[Node], simplified: Callable[[list[Node]], dict[Node, Node]]
+) -> list[Whole]:
+    """What each output is for a whole batch, by its values for parts of the rows of the `columns`.
+
+    `simplified` gives for every node one that is made of simpler ops.
+    """
+    wanted = list(outputs)
+    if any(not leaf.dims or axis_size(leaf.dims[0]) is not None for leaf in columns):
+        return [Whole.MIXED] * len(wanted)  # a batch of fixed size has no parts
+    batch = {type(leaf.dims[0]) for leaf in columns if isinstance(leaf.dims[0], Dim)}
+    standing = simplified(wanted)
+    places: dict[Node, Place] = {}
+    for node in topological_order([standing[output] for output in wanted]):
+        if is_leaf(node):
+            places[node] = 0 if node in columns else Whole.SAME
+        else:
+            places[node] = _place(node, [places[parent] for parent in node.parents], batch)
+    found = [places[standing[output]] for output in wanted]
+    return [place if isinstance(place, Whole) else Whole.MIXED for place in found]
+
+
+def _row_axes(dims: Dims, batch: set[type[Dim]]) -> list[int]:
+    """The axes that have a size from the number of rows."""
+    return [position for position, axis in enumerate(dims) if not batch.isdisjoint(open_axes((axis,)))]
+
+
+def _place(node: Node, parents: list[Place], batch: set[type[Dim]]) -> Place:
+    axes = _row_axes(node.dims, batch)
+    if len(axes) > 1 or Whole.MIXED in parents:
+        return Whole.MIXED
+    if all(parent is Whole.SAME for parent in parents):
+        if node.shape_only and any(_row_axes(parent.dims, batch) for parent in node.parents):
+            return Whole.MIXED  # such as the number of rows
+        return axes[0] if axes else Whole.SAME
+    if any(isinstance(parent, int) for parent in parents):
+        return _of_rows(node, parents, axes)
+    return _of_totals(node, parents) if not axes else Whole.MIXED
+
+
+def _of_totals(node: Node, parents: list[Place]) -> Place:
+    """What is computed from means and sums over rows: it is one where the op is linear in them."""
+    kinds = {parent for parent in parents if parent is not Whole.SAME}
+    if len(kinds) != 1:
+        return Whole.MIXED
+    (kind,) = kinds
+    if node.formula in _SUMS:
+        return kind if kind is Whole.MEAN or Whole.SAME not in parents else Whole.MIXED
+    if node.formula in _LINEAR_IN_X and len(parents) == 2:
+        by_number = parents[1] is Whole.SAME or (_LINEAR_IN_X[node.formula] and parents[0] is Whole.SAME)
+        return kind if by_number else Whole.MIXED
+    index = tuple(f"i{position}" for position in range(len(node.dims)))
+    passes = len(parents) == 1 and (node.formula == "-x" or node.reads(index) is not None)
+    return kind if passes or isinstance(node, Reshape) else Whole.MIXED
+
+
+def _of_rows(node: Node, parents: list[Place], axes: list[int]) -> Place:
+    """What is computed from something that has elements for each row."""
+    if any(parent in (Whole.MEAN, Whole.SUM) for parent in parents):
+        return Whole.MIXED
+    rows = [parent if isinstance(parent, int) else None for parent in parents]
+    told = node.by_rows(rows)
+    if told is not None:
+        return Whole.MEAN if told == "mean" else axes[0] if axes else Whole.MIXED
+    if node.fold is not None:
+        return _folded(node, rows, axes)
+    if not axes:
+        return Whole.MIXED
+    if node.formula is not None:
+        return axes[0]
+    if isinstance(node, Reshape | IndexReshape):
+        # Rows stay in order where theirs is the outermost axis, alone or with others after it.
+        return 0 if rows[0] == 0 and axes[0] == 0 else _read(node, rows, axes[0])
+    return _read(node, rows, axes[0]) if _reads(node) is not None else _written(node, rows, axes[0])
+
+
+def _folded(node: Node, rows: list[int | None], axes: list[int]) -> Place:
+    assert node.fold is not None
+    rank = max(len(parent.dims) for parent in node.parents)
+    places = {
+        place + rank - len(parent.dims) for place, parent in zip(rows, node.parents, strict=True) if place is not None
+    }
+    if len(places) != 1:
+        return Whole.MIXED
+    if not places <= set(node.folds()):
+        return axes[0] if axes else Whole.MIXED
+    if axes or node.fold.start != 0.0 or not node.fold.step.startswith("total + "):
+        return Whole.MIXED
+    return {"": Whole.SUM, "total / count": Whole.MEAN}.get(node.fold.finish, Whole.MIXED)
+
+
+def _reads(node: Node) -> tuple[Entry, ...] | None:
+    return node.reads(tuple(f"i{position}" for position in range(len(node.dims))))
+
+
+def _read(node: Node, rows: list[int | None], axis: int) -> Place:
+    """What reads elements of its parents: each row of the result those of the same row alone."""
+    entries, row = _reads(node), f"i{axis}"
+    if entries is None:
+        return Whole.MIXED
+    if rows[0] is not None and entries[rows[0]] != row:
+        return Whole.MIXED
+    for entry in entries:
+        if isinstance(entry, At):
+            place = rows[entry.parent]
+            if place is not None and entry.position[place] != row:
+                return Whole.MIXED
+    return axis
+
+
+def _written(node: Node, rows: list[int | None], axis: int) -> Place:
+    """What puts elements of its parents in their places: each row those of the same row alone."""
+    for position, (parent, place) in enumerate(zip(node.parents, rows, strict=True)):
+        if place is None:
+            continue
+        to = node.writes(position, tuple(f"i{each}" for each in range(len(parent.dims))))
+        if to is None or to.position[axis] != f"i{place}":
+            return Whole.MIXED
+    return axis
