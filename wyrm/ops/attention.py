@@ -25,6 +25,7 @@ from wyrm.ops.composition import through
 from wyrm.ops.elementwise import S
 from wyrm.ops.keeping import WORD, check_rate, drop_threshold, kept
 from wyrm.ops.philox import STEP, stream_or_next
+from wyrm.ops.scratch import scratch
 from wyrm.types.dims import Dims, axis_size, unify
 
 # How many queries of a head are worked on at a time: their scores stay in the cache.
@@ -140,8 +141,8 @@ class _Attention(Node[Any, S], Generic[S], abstract=True):
         tile = min(_QUERIES, max(1, time))
         half = (time + 1) // 2
         return (
-            np.empty((copies, features, time), self.dtype), np.empty((*scores, tile, time), self.dtype),
-            np.empty((2, time), np.uint32), np.empty(half, np.uint32), np.empty(2 * half, self.dtype),
+            scratch((copies, features, time), self.dtype), scratch((*scores, tile, time), self.dtype),
+            scratch((2, time), np.uint32), scratch(half, np.uint32), scratch(2 * half, self.dtype),
         )  # fmt: skip
 
     def _mask_and_step(self, operands: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:

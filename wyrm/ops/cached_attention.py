@@ -16,6 +16,7 @@ from wyrm.ops.attention_kernels import cached_attention_kernel
 from wyrm.ops.comparison import where
 from wyrm.ops.composition import through
 from wyrm.ops.elementwise import S, common_dtype
+from wyrm.ops.scratch import scratch
 from wyrm.ops.slicing import concatenate
 from wyrm.types.dims import Dims, axis_size, unify
 
@@ -68,7 +69,7 @@ class CachedAttention(Node[Any, S], Generic[S]):
 
     def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         packed, cache, allowed = operands
-        scores = np.empty(allowed.size + 1, self.dtype)
+        scores = scratch(allowed.size + 1, self.dtype)
         return packed, cache, allowed, out, self.dtype.type(out.shape[2] ** -0.5), scores, np.zeros(0, np.bool_)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:

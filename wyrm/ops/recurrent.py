@@ -22,6 +22,7 @@ from wyrm.ops.comparison import where
 from wyrm.ops.composition import through
 from wyrm.ops.elementwise import S, common_dtype
 from wyrm.ops.recurrent_kernels import backward_kernel, forward_kernel, states_kernel
+from wyrm.ops.scratch import scratch
 from wyrm.ops.slicing import stack
 from wyrm.types.dims import Dims, axis_size, product, unify
 
@@ -308,7 +309,7 @@ class LSTMGradient(_Recurrent[S], Generic[S]):
         tape, weights, by_states, *resets = operands
         batch, time, parts, width = out.shape
         rows = tape.reshape(batch, time, tape.shape[2] * width), out.reshape(batch, time, parts * width)
-        return rows[0], weights, by_states, _mask_rows(resets), rows[1], np.empty((batch, width), out.dtype)
+        return rows[0], weights, by_states, _mask_rows(resets), rows[1], scratch((batch, width), out.dtype)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         dims: Any = self.dims

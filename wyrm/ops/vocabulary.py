@@ -21,6 +21,7 @@ from wyrm.node.node import Node
 from wyrm.ops.composition import through
 from wyrm.ops.elementwise import S, common_dtype
 from wyrm.ops.index import as_indices
+from wyrm.ops.scratch import scratch
 from wyrm.ops.slicing import concatenate
 from wyrm.ops.vocabulary_kernels import targets_kernel, vocabulary_loss_kernel, vocabulary_tape_kernel
 from wyrm.types.dims import Dims, Plus, axis_size, product, unify
@@ -63,7 +64,7 @@ class _Vocabulary(Choosing, Node[Any, S], Generic[S], abstract=True):
     def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         x, weight, labels = operands
         at_once = max(_FEWEST_ROWS, _LOGITS_BYTES // (weight.shape[0] * weight.itemsize))
-        logits = np.empty((max(1, min(at_once, len(x))), weight.shape[0]), self.dtype)
+        logits = scratch((max(1, min(at_once, len(x))), weight.shape[0]), self.dtype)
         result = out.reshape(1) if out.ndim == 0 else out
         return x, weight, labels, result, self.dtype.type(self.smoothing), self.ignored, logits
 

@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from wyrm.ops.scratch import DEBUG
+
 # A line on stderr says so where compiling takes longer than this many seconds.
 SPEAK_AFTER = 1.0
 
@@ -60,7 +62,7 @@ def _versions() -> bytes:
 
     here = Path(__file__)
     runtime = b"".join(here.with_name(f"{name}.py").read_bytes() for name in ("compilers", "products", "runtime"))
-    host = f"{llvmlite.binding.get_host_cpu_name()} {sys.version} {numba.__version__}"
+    host = f"{llvmlite.binding.get_host_cpu_name()} {sys.version} {numba.__version__} {DEBUG}"
     return host.encode() + runtime
 
 

@@ -16,11 +16,15 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.event import Event, Listener, install_listener
 
+from wyrm.ops.scratch import DEBUG
+
 # Sums may be reordered and products fused with sums, which vector code needs; nothing assumes that there is no NaN.
 FAST_MATH = {"reassoc", "contract", "nsz"}
 # Generated code and kernels make no arrays, so they need not count who holds those that they are given: that costs
 # more than the work where a function with a few array arguments is called for every row.
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "fastmath": FAST_MATH, "_nrt": False}
+if DEBUG:
+    OPTIONS["boundscheck"] = True
 
 Function = Callable[..., Any]
 

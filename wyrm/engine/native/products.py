@@ -233,6 +233,8 @@ def _multiply_into(x: Any, y: Any, out: Any, kept: Any) -> Callable[..., None]:
     call: Any = types.ExternalFunction(f"wyrm_multiply_{out.dtype}", _signature(out.dtype))
 
     def multiply_matrices(x: Any, y: Any, out: Any, kept: Any) -> None:
+        if x.shape[0] != out.shape[0] or x.shape[1] != y.shape[0] or y.shape[1] != out.shape[1]:
+            raise IndexError("the shapes of a product of matrices do not fit")
         size = out.itemsize
         call(
             x.ctypes,

@@ -12,11 +12,14 @@ import numpy as np
 from wyrm.engine.native.compilers import entry, inlined, kept, kernel, loops, precise, steps
 from wyrm.engine.native.products import multiply_into, provide_products
 from wyrm.node.storage import first_beyond
+from wyrm.ops.scratch import NO_INTEGER
+from wyrm.ops.scratch import spoil as spoiled
 
 __all__ = [
     "added", "all_checked", "check_all", "check_counted", "checked", "claim", "copied", "counted_checked", "entry",
     "inlined", "kept", "kernel", "load", "loops", "multiply_into",
-    "precise", "provide_products", "put", "release", "released", "rows_loaded", "steps", "taken",
+    "precise", "provide_products", "put", "release", "released", "rows_loaded", "spoil_indices", "spoil_numbers",
+    "spoiled", "steps", "taken",
 ]  # fmt: skip
 
 # What is raised where an index is out of range, for Python to find out which.
@@ -115,6 +118,23 @@ def put(x: Any, rows: Any, step: int) -> None:
     """`rows[step] = x`."""
     for i in range(rows.shape[1]):
         rows[step, i] = x[i]
+
+
+# --- in debug mode ----------------------------------------------------------------------------------------------------
+
+
+@inlined
+def spoil_numbers(x: Any) -> None:
+    """Fill an array of one axis with NaN."""
+    for i in range(x.shape[0]):
+        x[i] = np.nan
+
+
+@inlined
+def spoil_indices(x: Any) -> None:
+    """Fill an array of one axis with integers that are out of range."""
+    for i in range(x.shape[0]):
+        x[i] = NO_INTEGER
 
 
 # --- the same for a loop over the data that is plain Python, which need not wait for a compiler -----------------------

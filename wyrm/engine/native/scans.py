@@ -65,7 +65,9 @@ class ScanSource(Source):
         for sequence, given in zip(sequences, inputs[count : count + steps.sequences], strict=True):
             if given in lowering.slots:
                 each.append(f"taken({sequence}, t, {self._flat(lowering.leaf(given))})")
-        each += [self._line(invocation).strip() for invocation in self.invocations]
+        spoiling = self._spoiling()
+        for invocation in self.invocations:
+            each += [*spoiling.get(id(invocation), []), self._line(invocation)]
         for slot in rows:
             kept = self._outer("made")
             histories.append(kept)

@@ -20,6 +20,7 @@ from wyrm.node.base import BaseNode, format_dims
 from wyrm.node.choices import Choosing
 from wyrm.ops.philox import STEP
 from wyrm.ops.scan import Scan
+from wyrm.ops.scratch import DEBUG
 
 _HEADER = '''"""{title}"""
 
@@ -34,9 +35,11 @@ from wyrm.engine.native.runtime import kernel, load, loops
 from wyrm.engine.native.runtime import multiply_into, precise, provide_products, put, release, steps, taken
 '''
 
+_DEBUG_HEADER = "from wyrm.engine.native.runtime import spoil_indices, spoil_numbers, spoiled\n"
 # What `run` calls where it is plain Python, instead of compiled functions.
 _IN_PYTHON = {
     "load": "rows_loaded", "release": "released", "check_all": "all_checked", "check_counted": "counted_checked",
+    "spoil_numbers": "spoiled", "spoil_indices": "spoiled",
 }  # fmt: skip
 
 
@@ -260,7 +263,9 @@ class Source:
     # --- text -----------------------------------------------------------------------------------------------------
 
     def _run_text(self) -> str:
-        lines = ["    for k in range(count):"]
+        lines, spoiling = ["    for k in range(count):"], self._spoiling()
+        if DEBUG:
+            lines += [f"        {self._spoil(slot)}" for _, slot in self.fed]
         for leaf, slot in self.fed:
             column = Flat(self.lowering.name(f"column_of_{slot.name}"), None, 2, column=leaf)
             batch = Flat(self.lowering.name(f"batch_of_{slot.name}"), slot, 1)
@@ -277,8 +282,9 @@ class Source:
                 lines.append(f"        if not np.isfinite({loss}[()]):")
                 lines.append("            return k")
                 lines.append(f"        totals[0] += {loss}[()]")
-            lines += [self._line(invocation) for invocation in self.invocations[position : position + 1]]
-        lines += [self._line(invocation) for invocation in self._last]
+            for invocation in self.invocations[position : position + 1]:
+                lines += [f"        {line}" for line in [*spoiling.get(id(invocation), []), self._line(invocation)]]
+        lines += [f"        {self._line(invocation)}" for invocation in self._last]
         counts = {rows.count.name: rows.count for rows in self.lowering.rows}
         lines += [f"        release({self._use(count)})" for count in counts.values()]
         lines.append("    return count")
@@ -287,7 +293,26 @@ class Source:
 
     def _line(self, invocation: Invocation) -> str:
         comment = f"  # {re.sub(r'[^ -~]', ' ', invocation.comment)}" if invocation.comment else ""
-        return f"        {invocation.function}({', '.join(map(self._use, invocation.arguments))}){comment}"
+        return f"{invocation.function}({', '.join(map(self._use, invocation.arguments))}){comment}"
+
+    def _spoiling(self) -> dict[int, list[str]]:
+        """In debug mode, the lines before each invocation that fill what it is the first to use."""
+        found: dict[int, list[str]] = {}
+        if DEBUG:
+            held = {slot for rows in self.lowering.rows for slot in (rows.slots, rows.rows, rows.count, rows.sums)}
+            held |= set(self.lowering.slots.values())
+            for invocation in self.invocations:
+                for slot in dict.fromkeys(map(_root, invocation.slots)):
+                    if slot not in held and slot.leaf is None and slot.fixed is None:
+                        held.add(slot)
+                        found.setdefault(id(invocation), []).append(self._spoil(slot))
+        return found
+
+    def _spoil(self, slot: Slot) -> str:
+        if slot.dtype.kind != "f" and slot.dtype != np.int64:
+            return "pass"
+        function = "spoil_numbers" if slot.dtype.kind == "f" else "spoil_indices"
+        return f"{function}({self._use(Flat(self.lowering.name(f'spoiled_{slot.name}'), slot, 1))})"
 
     def _use(self, argument: Argument) -> str:
         self.arguments.setdefault(argument.name, argument)
@@ -297,13 +322,16 @@ class Source:
         """The source of a module; where the loop over the data is not `compiled`, it is plain Python."""
         title = "A program that wyrm generated; `run` goes through the data."
         decorator = "loops" if compiled else "kept"
-        parts = [_HEADER.format(title=title).rstrip() + "\n", *self._collection.texts]
+        header = _HEADER.format(title=title).rstrip() + "\n" + (_DEBUG_HEADER if DEBUG else "")
+        parts = [header, *self._collection.texts]
         parts += self._parts(decorator, "steps" if compiled else "entry")
         parts.append(f"{'@entry' if compiled else ''}\n{self._run}".lstrip())
         text = "\n\n".join(parts)
         if compiled:
             return text
-        text = text.replace("kernel, load, loops\n", f"kernel, loops, {', '.join(_IN_PYTHON.values())}\n", 1)
+        text = text.replace(
+            "kernel, load, loops\n", f"kernel, loops, {', '.join(dict.fromkeys(_IN_PYTHON.values()))}\n", 1
+        )
         text = text.replace("added, check_all, check_counted, ", "added, ", 1)
         text = text.replace("put, release, steps", "put, steps", 1)
         for name, in_python in _IN_PYTHON.items():

@@ -1,0 +1,30 @@
+"""Memory that a kernel writes before it reads it, and the debug mode that shows where it does not."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+# With WYRM_DEBUG=1 native code checks every access to an array, and all memory is filled with NaN before it is written.
+DEBUG = os.environ.get("WYRM_DEBUG", "") not in ("", "0")
+# What integers are filled with: out of range of everything.
+NO_INTEGER = -(2**62)
+
+
+def scratch(shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """An array that holds nothing of meaning."""
+    array = np.empty(shape, dtype)
+    if DEBUG:
+        spoil(array)
+    return array
+
+
+def spoil(array: NDArray[Any]) -> None:
+    """Fill an array with what shows wherever it is read: NaN, or integers that are out of range."""
+    if array.dtype.kind == "f":
+        array.fill(np.nan)
+    elif array.dtype == np.int64:
+        array.fill(NO_INTEGER)
