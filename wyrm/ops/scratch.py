@@ -10,6 +10,8 @@ from numpy.typing import DTypeLike, NDArray
 
 # With WYRM_DEBUG=1 native code checks every access to an array, and all memory is filled with NaN before it is written.
 DEBUG = os.environ.get("WYRM_DEBUG", "") not in ("", "0")
+# What native code raises with where an index is out of range, for Python to find out which.
+OUT_OF_RANGE = "an index is out of range of what it chooses from"
 # What integers are filled with: out of range of everything.
 NO_INTEGER = -(2**62)
 

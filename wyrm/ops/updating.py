@@ -58,8 +58,8 @@ def updating(x: Node[Any, S], updates: Mapping[Any, Node[Any, Any]]) -> Updating
     """`x`, and what buffers become whenever a model trains on it: `{buffer: node}` of the same axes and dtype.
 
     They move after each `backward()` of a loss that depends on it, and after each step of a compiled program that
-    trains one; where threads share a batch, to the mean of what the parts of the batch give. Nothing moves where values
-    or gradients are only computed, by `forward`, `wy.grad` or a program without an optimizer.
+    trains one. Threads share the rows of a batch only where a buffer becomes the mean of something over rows. Nothing
+    moves where values or gradients are only computed, by `forward`, `wy.grad` or a program without an optimizer.
 
     Raises `ShapeError` or `DTypeError` where a node does not fit its buffer.
 

@@ -12,10 +12,22 @@ from wyrm.errors import IndexOutOfRange, WyrmError
 from wyrm.node.base import BaseNode
 from wyrm.node.storage import bound_array, is_leaf
 from wyrm.ops.body import value_of
+from wyrm.ops.scratch import DEBUG, OUT_OF_RANGE
 from wyrm.schedule.schedule import Schedule
 
 
-def wrong_index(schedule: Schedule, binding: Binding) -> str | None:
+def index_error(name: str, schedule: Schedule, binding: Binding, error: IndexError) -> Exception:
+    """What to raise for an `IndexError` of native code.
+
+    One that no check of an index has raised comes from the debug mode, where every access to an array is checked.
+    """
+    if DEBUG and str(error) != OUT_OF_RANGE:
+        return AssertionError(f"{name}: native code reads or writes outside of an array: {error}")
+    reason = _wrong_index(schedule, binding) or str(error)
+    return IndexOutOfRange(f"{name}: {reason}; no parameter has moved in this step")
+
+
+def _wrong_index(schedule: Schedule, binding: Binding) -> str | None:
     """The node, the value, its position and the op that chooses by it, of the step whose data a binding has."""
     slots = binding.source.lowering.slots
     found: dict[BaseNode[Any, Any], Any] = {}

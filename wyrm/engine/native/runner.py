@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from wyrm.engine.native import cache
 from wyrm.engine.native.binding import Binding
-from wyrm.engine.native.diagnosis import wrong_index
+from wyrm.engine.native.diagnosis import index_error
 from wyrm.engine.native.expansion import expand
 from wyrm.engine.native.lower import Lowering
 from wyrm.engine.native.source import Source
 from wyrm.engine.native.updates import Optimizer
-from wyrm.errors import IndexOutOfRange, NotDifferentiable, UnusedParameter
+from wyrm.errors import NotDifferentiable, UnusedParameter
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.index_leaves import IndexInput
@@ -208,8 +208,7 @@ class Runner:
             done = self._run(run, (first, count, batch, step, order, totals, hyper, *values))
         except IndexError as error:
             binding.forget_rows()
-            reason = wrong_index(self.graph.schedule, binding) or error
-            raise IndexOutOfRange(f"{self.name}: {reason}; no parameter has moved in this step") from None
+            raise index_error(self.name, self.graph.schedule, binding, error) from None
         if done < count:
             binding.forget_rows()
         return done

@@ -12,7 +12,7 @@ import numpy as np
 from wyrm.engine.native.compilers import entry, inlined, kept, kernel, loops, precise, steps
 from wyrm.engine.native.products import multiply_into, provide_products
 from wyrm.node.storage import first_beyond
-from wyrm.ops.scratch import NO_INTEGER
+from wyrm.ops.scratch import NO_INTEGER, OUT_OF_RANGE
 from wyrm.ops.scratch import spoil as spoiled
 
 __all__ = [
@@ -21,9 +21,6 @@ __all__ = [
     "precise", "provide_products", "put", "release", "released", "rows_loaded", "spoil_indices", "spoil_numbers",
     "spoiled", "steps", "taken",
 ]  # fmt: skip
-
-# What is raised where an index is out of range, for Python to find out which.
-OUT_OF_RANGE = "an index is out of range of what it chooses from"
 
 
 @inlined
