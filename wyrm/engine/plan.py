@@ -289,7 +289,7 @@ class _CheckChoices:
 
     __slots__ = ("node", "operands", "sizes")
 
-    def __init__(self, node: Choosing, operands: list[Cell], sizes: dict[type[Dim], int]) -> None:
+    def __init__(self, node: Choosing[Any, Any], operands: list[Cell], sizes: dict[type[Dim], int]) -> None:
         self.node, self.operands, self.sizes = node, operands, sizes
 
     def __call__(self) -> None:

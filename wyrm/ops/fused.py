@@ -192,7 +192,7 @@ def linear_gelu(x: Any, weight: Any, bias: Any = None, approximate: bool = False
 # --- tokens with positions --------------------------------------------------------------------------------------------
 
 
-class Embed(Choosing, Node[Any, S], Generic[L, S]):
+class Embed(Choosing[Any, S], Node[Any, S], Generic[L, S]):
     """`table[indices] + positions[:time]`: the vectors of tokens and of their places along the last axis, time.
 
     `table` has the axes (tokens, width), `positions` the axes (context, width) with a context of at least the time,

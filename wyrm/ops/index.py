@@ -36,7 +36,7 @@ def as_indices(indices: Any) -> IndexNode[Any]:
     return IndexConstant(indices)
 
 
-class _Indexing(Choosing, Node[tuple[L, I], S], Generic[L, I, S], abstract=True):
+class _Indexing(Choosing[tuple[L, I], S], Node[tuple[L, I], S], Generic[L, I, S], abstract=True):
     """An op whose second parent holds integers that choose along an axis of the first."""
 
     __slots__ = ()
@@ -145,7 +145,7 @@ def take(x: Any, indices: Any, axis: int = 0) -> Any:
     return result
 
 
-class RowGradient(Choosing, Node[tuple[L, I], S], Generic[L, I, S]):
+class RowGradient(Choosing[tuple[L, I], S], Node[tuple[L, I], S], Generic[L, I, S]):
     """The gradient of `Index` by its table: a row-sparse value, the transpose of choosing rows."""
 
     __slots__ = ("to",)
@@ -264,7 +264,7 @@ class TakeAlongAxis(_Indexing[L, I, S], Generic[L, I, S]):
         return PlaceAlongAxis(gradient, indices, self.axis, x.dims), ZERO
 
 
-class PlaceAlongAxis(Choosing, Node[tuple[L, I], S], Generic[L, I, S]):
+class PlaceAlongAxis(Choosing[tuple[L, I], S], Node[tuple[L, I], S], Generic[L, I, S]):
     """Zeros with the operand added where the indices name: the transpose of `TakeAlongAxis`."""
 
     __slots__ = ("axis", "to")
@@ -339,7 +339,7 @@ def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
     return TakeAlongAxis(x, indices, axis)
 
 
-class ScatterAdd(Choosing, Node[tuple[L, Any, R], S], Generic[L, R, S]):
+class ScatterAdd(Choosing[tuple[L, Any, R], S], Node[tuple[L, Any, R], S], Generic[L, R, S]):
     """The first operand with rows added to it; a row named twice gets both."""
 
     __slots__ = ()

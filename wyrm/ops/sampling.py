@@ -139,7 +139,7 @@ def sampling_kernel(
             out[i] = row
 
 
-class RandomIndex(Choosing, IndexNode[S], Generic[S]):
+class RandomIndex(Choosing[Any, S], IndexNode[S], Generic[S]):
     """Rows from 0 to `table_size - 1`, drawn anew in each step; integers have no gradient.
 
     The parents are the step; where rows have shares, what those add up to; and where rows are rejected, the offsets

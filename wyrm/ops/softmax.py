@@ -111,7 +111,7 @@ class LogSoftmax(_Normalized[L, S], Generic[L, S]):
         return (gradient - self.erase().exp() * gradient.sum(axis=self.axis, keepdims=True),)
 
 
-class CrossEntropy(Choosing, Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
+class CrossEntropy(Choosing[tuple[L, IndexNode[Any], Any], S], Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
     """`-log softmax(logits)[label]` over the last axis.
 
     The third parent is the softmax of the logits, computed once for the loss, its gradient and `predictions()`.
@@ -217,7 +217,9 @@ class CrossEntropyCount(Node[tuple[L], S], Generic[L, S]):
         return (ZERO,)
 
 
-class CrossEntropyGradient(Choosing, Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
+class CrossEntropyGradient(
+    Choosing[tuple[L, IndexNode[Any], Any], S], Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]
+):
     """`(probabilities - one_hot(labels)) * weight` row by row: the gradient of `CrossEntropy` by the logits."""
 
     __slots__ = ()

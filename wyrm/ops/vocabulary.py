@@ -33,7 +33,7 @@ _FEWEST_ROWS = 64
 NO_LABEL = -(2**62)
 
 
-class _Vocabulary(Choosing, Node[Any, S], Generic[S], abstract=True):
+class _Vocabulary(Choosing[Any, S], Node[Any, S], Generic[S], abstract=True):
     """What the fused ops have in common; the parents are x, (rows, width), the weight, (classes, width), and labels."""
 
     __slots__ = ("ignored", "smoothing")
@@ -281,7 +281,7 @@ class PlaceInTape(_OfTape[S], Generic[S]):
         return TapePart(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
 
 
-class LabelTargets(Choosing, Node[Any, S], Generic[S]):
+class LabelTargets(Choosing[Any, S], Node[Any, S], Generic[S]):
     """The share of each class that a label stands for, (rows, classes); zeros where it is ignored."""
 
     __slots__ = ("ignored", "smoothing")

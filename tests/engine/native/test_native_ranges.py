@@ -140,7 +140,8 @@ def test_integers_that_only_a_branch_chooses_by(name: str) -> None:
     value = wy.cond(taken > 0.0, lambda: IN_LOOPS[name](u, row), lambda: u.sum())
     outputs = [value, wy.grad(value, u)]
     program = wy.compile(outputs)
-    for fine in ({row: 3, taken: 1.0}, {row: 10**9, taken: -1.0}):
+    feeds: list[dict[Any, Any]] = [{row: 3, taken: 1.0}, {row: 10**9, taken: -1.0}]
+    for fine in feeds:
         for leaf, data in fine.items():
             leaf.set(data)
         for found, node in zip(program(fine), outputs, strict=True):

@@ -172,7 +172,7 @@ class Source:
         arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
         self.invocations.append(Invocation(name, arguments, slots, comment))
 
-    def _check(self, call: Call, node: Choosing, comment: str) -> None:
+    def _check(self, call: Call, node: Choosing[Any, Any], comment: str) -> None:
         """Check the integers that a kernel chooses by and that are not known to be in range."""
         for choice in node.choices():
             indices = self.lowering.schedule.representative[node.parents[choice.operand]]
