@@ -25,7 +25,7 @@ _BLOCK = {
     "ln_2": "feed_forward_norm", "mlp.c_fc": "feed_forward.inner", "mlp.c_proj": "feed_forward.outer",
 }  # fmt: skip
 # Masks that older files keep beside the weights.
-_IGNORED = re.compile(r"h\.\d+\.attn\.(bias|masked_bias)")
+_IGNORED = re.compile(r"h\.[0-9]+\.attn\.(bias|masked_bias)")
 
 
 def _names(config: GPT2Config) -> dict[str, str]:

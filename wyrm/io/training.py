@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm._files import flush, remove_leftovers
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
 from wyrm.io.arrays import load_arrays, write_arrays
 from wyrm.io.checkpoint import Kept, Parameters, by_name, differences
-from wyrm.io.files import FilePath, flush, remove_leftovers, replacing
+from wyrm.io.files import FilePath, replacing
 from wyrm.io.record import KEY, Record, checked_state, examined, parsed
 from wyrm.optim.optimizer import Optimizer
 
-_NAME = re.compile(r"step-(\d{8,})\.safetensors")
+_NAME = re.compile(r"step-([0-9]{8}|[1-9][0-9]{8,})\.safetensors")
 _WEIGHTS, _OPTIMIZER = "weights/", "optimizer/"
 # What tells one file from another at the same path without reading it.
 _Signature = tuple[int, int, int]
