@@ -173,7 +173,8 @@ def tell(model: wy.nn.GPT2, tokenizer: wy.data.Tokenizer, prompt: str, count: in
 def begin(options: argparse.Namespace) -> Trainer:
     """A new run: the tokenizer, and the options in the run's folder."""
     folder: Path = options.run
-    if kept_options(folder) is not None:
+    # Without a checkpoint there is nothing to lose, as where a first try had wrong options.
+    if kept_options(folder) is not None and wy.io.Checkpoints(folder / "checkpoints").latest() is not None:
         sys.exit(f"{folder} holds a run already: go on with resume, or give another --run")
     text = read_stories(options.data)
     config = asdict(PRESETS[options.preset])

@@ -73,8 +73,9 @@ def test_a_run_that_was_ended_before_it_was_whole_is_begun_anew(story: Path, tmp
     (tmp_path / "options.json").write_text('{"steps": 10, "conf')
     status, text = call("resume", "--run", tmp_path)
     assert status == 1 and "holds no run: begin one with train" in text
-    status, text = call("train", "--data", story, "--run", tmp_path, *TINY, "--heads", 3)
-    assert status == 1 and "3 heads do not divide the width" in text
+    for options, reason in ((["--batch-size", 10**6], "leaves no batch"), (["--clip", 0], "maximum_norm is above 0")):
+        status, text = call("train", "--data", story, "--run", tmp_path, *TINY, "--steps", 10, *options)
+        assert status == 1 and reason in text, text
 
 
 def test_bad_input_is_told_in_a_line(story: Path, tmp_path: Path) -> None:

@@ -170,21 +170,22 @@ def test_a_configuration_of_wrong_types_is_refused(tmp_path: Path) -> None:
             with pytest.raises(CheckpointError):
                 GPT2.from_pretrained(tmp_path)
             (tmp_path / "config.json").write_text(whole)
-    rates = dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop"))
-    for name, wrongs in {
+    wrongs: dict[str, list[Any]] = {
         "rates": ["0.1", [0.1], {}, True, None, -0.1, 1.0, float("nan"), float("inf"), 10**400],
         "layer_norm_epsilon": ["1e-5", [1e-5], True, None, -1e-5, float("nan"), float("inf"), 10**400],
         "tie_word_embeddings": ["yes", 1, 0, None, []],
         "activation_function": [["gelu_new"], 3, {}], "model_type": [["gpt2"], 3], "scale_attn_weights": ["yes", []],
-    }.items():  # fmt: skip
-        for wrong in wrongs:
+    }  # fmt: skip
+    rates = ("attn_pdrop", "embd_pdrop", "resid_pdrop")
+    for name, values in wrongs.items():
+        for wrong in values:
             change(tmp_path, **(dict.fromkeys(rates, wrong) if name == "rates" else {name: wrong}))
-            with pytest.raises(CheckpointError, match="config.json'"):
+            with pytest.raises(CheckpointError, match=r"config\.json'"):
                 GPT2.from_pretrained(tmp_path)
             (tmp_path / "config.json").write_text(whole)
     for text in ("[" * 10**5, "1" * 5000, "[]", '"gpt2"', "\ud800".encode("utf-16", "surrogatepass").decode("latin-1")):
         (tmp_path / "config.json").write_text(text, encoding="latin-1")
-        with pytest.raises(CheckpointError, match="config.json'"):
+        with pytest.raises(CheckpointError, match=r"config\.json'"):
             GPT2.from_pretrained(tmp_path)
 
 

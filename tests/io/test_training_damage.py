@@ -111,7 +111,7 @@ def test_a_state_that_no_step_can_go_on_from_is_refused(two: Path, name: str, nu
     array = io.load_arrays(two).arrays[f"optimizer/{name}"].copy()
     array[(0,) * array.ndim] = number
     rewritten(two, {f"optimizer/{name}": array})
-    refused(two.parent, two, rf"cannot be loaded into this optimizer: no Adam can go on from this state: {reason}", False)
+    refused(two.parent, two, rf"into this optimizer: no Adam can go on from this state: {reason}", False)
 
 
 @pytest.mark.parametrize("name", ["steps", "counts"])
@@ -243,5 +243,5 @@ def test_another_optimizer_is_refused(two: Path) -> None:
 def test_another_kind_of_the_same_optimizer_is_refused(tmp_path: Path) -> None:
     x = wy.Parameter([1.0, 2.0])
     path = Checkpoints(tmp_path).save(1, {"x": x}, wy.optim.SGD([x], 0.1, momentum=0.9), {})
-    with pytest.raises(CheckpointError, match=r"cannot be loaded into this optimizer: the state is not that of this SGD"):
+    with pytest.raises(CheckpointError, match=r"into this optimizer: the state is not that of this SGD"):
         Checkpoints(tmp_path).load(path, {"x": x}, wy.optim.SGD([x], 0.1))

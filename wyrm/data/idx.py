@@ -7,7 +7,8 @@ import math
 import os
 import stat
 import zlib
-from typing import IO, Any, Final
+from io import BufferedIOBase
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +59,7 @@ def read_idx(path: FilePath) -> NDArray[Any]:
             raise DataError(f"{name} is a truncated or corrupt gzip file: {error}. Download it again.") from error
 
 
-def _read(name: str, file: IO[bytes], size: int | None, most: int | None) -> NDArray[Any]:
+def _read(name: str, file: BufferedIOBase, size: int | None, most: int | None) -> NDArray[Any]:
     """The array of a file of `size` bytes where that is known, and of at most `most` where there is a limit.
 
     The header is checked before anything is read that it tells of, and no more is read than it says.

@@ -101,7 +101,7 @@ def load(parameters: Parameters, path: FilePath) -> None:
 
 
 def differences(named: Mapping[str, Kept], found: Mapping[str, Outline | NDArray[Any]]) -> list[str]:
-    """Why arrays of these shapes and dtypes cannot be the values of the parameters, line by line; none where they can."""
+    """Why arrays of these shapes and dtypes cannot be the parameters' values, line by line; none where they can."""
     problems = [
         f"  {what}: {', '.join(names)}"
         for what, names in (

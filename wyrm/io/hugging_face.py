@@ -160,8 +160,9 @@ def from_pretrained(directory: FilePath, *, dtype: DTypeLike = np.float32) -> GP
         read = load_some(file, [full[name] for name in shapes])
         arrays = {name: read[full[name]] for name in shapes}
         problems = not_finite(arrays)
-        if config.tied and not np.array_equal(arrays.get("lm_head.weight", arrays["wte.weight"]), arrays["wte.weight"]):
-            problems.append("  lm_head.weight: other numbers than those of wte.weight, though tie_word_embeddings is true")
+        table = arrays["wte.weight"]
+        if config.tied and not np.array_equal(arrays.get("lm_head.weight", table), table):
+            problems.append("  lm_head.weight: other numbers than those of wte.weight, to which it is tied")
     if problems:
         raise CheckpointError("\n".join([f"{file!r} does not fit the configuration beside it:", *problems]))
     model = GPT2(config, dtype=dtype)

@@ -51,10 +51,9 @@ def _versions() -> bytes:
     here = Path(__file__)
     runtime = b"".join(here.with_name(f"{name}.py").read_bytes() for name in ("compilers", "products", "runtime"))
     options = sorted(f"{name}={sorted(value) if isinstance(value, set) else value}" for name, value in OPTIONS.items())
-    host = (
-        llvmlite.binding.get_host_cpu_name(), sys.version, numba.__version__, llvmlite.__version__,
-        numba.config.BOUNDSCHECK, numba.config.OPT, options,
-    )  # fmt: skip
+    settings = [vars(numba.config)[name] for name in ("BOUNDSCHECK", "OPT")]
+    versions = sys.version, numba.__version__, llvmlite.__version__
+    host = llvmlite.binding.get_host_cpu_name(), versions, settings, options
     return repr(host).encode() + runtime
 
 

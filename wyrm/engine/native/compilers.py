@@ -124,7 +124,7 @@ class _MachineCode(NullCache):
     def save_overload(self, sig: Any, cres: Any) -> None:
         if cres.library.has_dynamic_globals or not all(each.can_cache for each in cres.lifted):
             return
-        cache.store().write(self._name(sig, cres.codegen), dumps(cres._reduce()))
+        cache.store().write(self._name(sig, cres.codegen), dumps(cres._reduce()))  # type: ignore[no-untyped-call]  # numba's
 
 
 def _kept(dispatcher: Any, function: Function) -> Function:
