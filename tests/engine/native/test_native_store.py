@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import marshal
 import os
 import resource
 import stat
+import subprocess
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -109,6 +112,42 @@ def test_a_folder_behind_a_link_is_used_but_not_behind_one_of_another_user(
     assert Store(link).read(NAME) == CONTENT
     give_away(link, monkeypatch)
     refused(Store(link), "it belongs to the user")
+
+
+AS_ANOTHER_USER = """
+import os, runpy, sys, warnings
+from pathlib import Path
+Store = runpy.run_path(sys.argv[1])["Store"]
+os.setuid(12345)
+store = Store(Path(sys.argv[2]))
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    print(store.read(sys.argv[3]), store.entries(), store.read(sys.argv[3]))
+    store.write(sys.argv[3], b"new")
+    print(len(said), said and said[0].message)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only the administrator can become another user")
+def test_a_folder_of_the_administrator_is_used_where_it_can_be_read() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)  # which those of pytest are not
+        folder = Path(directory) / "cache"
+        Store(folder).write(NAME, CONTENT)
+
+        def seen() -> str:
+            arguments = [sys.executable, "-c", AS_ANOTHER_USER, inspect.getfile(Store), str(folder), NAME]
+            return subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+
+        answer = seen()
+        assert answer.startswith("None {} None\n1 compiled programs are neither read from")
+        assert "this user may not read it" in answer
+        folder.chmod(0o755)
+        assert f"{NAME}' is not used: Permission denied. It is compiled again" in seen()
+        (folder / NAME).chmod(0o644)
+        answer = seen()
+        assert answer.startswith(f"{CONTENT!r} ") and "\n1 what is compiled from here on is not kept in" in answer
+        assert Store(folder).read(NAME) == CONTENT
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ right, and where nobody but this user and the administrator can have written it.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -51,7 +52,10 @@ class Store:
             return error.strerror or str(error)
         if not stat.S_ISDIR(found.st_mode):
             return "it is no folder"
-        return _owner_refused(itself) or _owner_refused(found) or _mode_refused(found)
+        reason = _owner_refused(itself) or _owner_refused(found) or _mode_refused(found)
+        if reason is None and not os.access(self.folder, os.R_OK | os.X_OK):
+            reason = "this user may not read it"
+        return reason
 
     def read(self, name: str) -> bytes | None:
         """The content of an entry; None where there is none that is whole and safe."""
@@ -68,7 +72,8 @@ class Store:
         except FileNotFoundError:
             return None
         except OSError as error:
-            reason = "it is a symbolic link" if path.is_symlink() else error.strerror or str(error)
+            linked = error.errno == errno.ELOOP
+            reason = "it is a symbolic link" if linked else error.strerror or str(error)
         if reason:
             self._say("file", f"{str(path)!r} is not used: {reason}. It is compiled again")
             return None
