@@ -6,6 +6,7 @@ Without --data small pictures of bars are generated, so that the example runs an
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -48,10 +49,14 @@ class Classifier(wy.nn.Module):
 
 def read(path: Path) -> wy.data.Dataset:
     """The images of an IDX file, flat and scaled to 0..1, with the labels that stand beside it."""
-    labels = path.with_name(path.name.replace("images-idx3", "labels-idx1"))
-    images = wy.data.read_idx(path)
+    beside = path.with_name(path.name.replace("images", "labels").replace("idx3", "idx1"))
+    if beside == path:
+        sys.exit(f"{path}: the labels are looked for by this name with 'labels' for 'images', and it has no 'images'")
+    images, labels = wy.data.read_idx(path), wy.data.read_idx(beside)
+    if labels.dtype.kind not in "iu" or labels.ndim != 1 or labels.min() < 0:
+        sys.exit(f"{beside}: labels are whole numbers from 0 in one axis, not {labels.dtype} of shape {labels.shape}")
     pixels = images.reshape(len(images), -1).astype(np.float32) / 255.0
-    return wy.data.Dataset(images=pixels, labels=wy.data.read_idx(labels).astype(np.int64))
+    return wy.data.Dataset(images=pixels, labels=labels.astype(np.int64))
 
 
 def bars(seed: int, count: int = 2000) -> wy.data.Dataset:

@@ -20,7 +20,7 @@ def parser(description: str, *, epochs: int, data: str | None) -> argparse.Argum
     """The options that every example has; `data` says what the file is, None for an example that makes its own."""
     result = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     result.add_argument("--epochs", type=positive, default=epochs, help="passes over the training data")
-    result.add_argument("--seed", type=int, default=0, help="of the initial weights and the order of the data")
+    result.add_argument("--seed", type=not_negative, default=0, help="of the initial weights and the order of the data")
     result.add_argument("--engine", choices=["native", "reference"], default="native", help="what computes the steps")
     help_text = data if data is not None else "not used: this example generates its data"
     result.add_argument("--data", type=Path, default=None, help=help_text)
@@ -32,6 +32,14 @@ def positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"at least 1, not {number}")
+    return number
+
+
+def not_negative(text: str) -> int:
+    """A number of at least 0, for argparse."""
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"at least 0, not {number}")
     return number
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from command_line import positive
+from command_line import not_negative, positive
 from numpy.typing import NDArray
 from tqdm import tqdm
 
@@ -52,8 +52,8 @@ def read_stories(data: Path | None) -> str:
 class Trainer:
     """A model, its data and its optimizer; everything that a run needs to go on stands in the run's folder."""
 
-    def __init__(self, options: dict[str, Any], text: str, tokenizer: wy.data.Tokenizer) -> None:
-        self.options, self.folder, self.tokenizer = options, Path(options["run"]), tokenizer
+    def __init__(self, folder: Path, options: dict[str, Any], text: str, tokenizer: wy.data.Tokenizer) -> None:
+        self.folder, self.options, self.tokenizer = folder, options, tokenizer
         self.config = wy.nn.GPT2Config(**options["config"])
         wy.nn.seed(options["seed"])
         self.model = wy.nn.GPT2(self.config, seed=options["seed"], checkpoint=options["checkpoint"])
@@ -84,10 +84,11 @@ class Trainer:
         return {"program": self.program.state_dict(), "losses": self.losses}
 
     def resume(self) -> None:
-        """Go on from the latest checkpoint."""
+        """Go on from the latest checkpoint, or from the beginning where the run was ended before the first."""
         path = self.checkpoints.latest()
         if path is None:
-            sys.exit(f"there is no checkpoint in {self.checkpoints.directory}: begin with train")
+            print(f"there is no checkpoint in {self.checkpoints.directory} yet: starting from the beginning")
+            return
         state = self.checkpoints.load(path, self.model, self.optimizer)
         self.program.load_state_dict(state["program"])
         self.losses, self.step = state["losses"], self.optimizer.steps
@@ -164,15 +165,16 @@ def draw(losses: dict[str, list[list[float]]], path: Path) -> None:
 
 
 def tell(model: wy.nn.GPT2, tokenizer: wy.data.Tokenizer, prompt: str, count: int, **options: Any) -> str:
-    """A prompt and what the model puts after it, in one line."""
+    """A prompt and what the model puts after it, in one line; of a long prompt it reads the end."""
     ids = tokenizer.encode(prompt).tolist()
-    return tokenizer.decode([*ids, *generate(model, ids, count, **options)]).replace("\n", " ")
+    return tokenizer.decode([*ids, *generate(model, ids[-model.config.context :], count, **options)]).replace("\n", " ")
 
 
 def begin(options: argparse.Namespace) -> Trainer:
     """A new run: the tokenizer, and the options in the run's folder."""
     folder: Path = options.run
-    if (folder / "options.json").exists():
+    # Without a checkpoint there is nothing to lose, as where a first try had wrong options.
+    if kept_options(folder) is not None and wy.io.Checkpoints(folder / "checkpoints").latest() is not None:
         sys.exit(f"{folder} holds a run already: go on with resume, or give another --run")
     text = read_stories(options.data)
     config = asdict(PRESETS[options.preset])
@@ -186,21 +188,22 @@ def begin(options: argparse.Namespace) -> Trainer:
         tokenizer = wy.data.Tokenizer.train(text, config["vocabulary"])
     config["vocabulary"] = tokenizer.vocabulary_size
     kept: dict[str, Any] = {name: value for name, value in vars(options).items() if isinstance(value, int | float)}
-    kept |= {"config": config, "run": str(folder), "data": None if options.data is None else str(options.data)}
-    trainer = Trainer(kept, text, tokenizer)
+    kept |= {"config": config, "data": None if options.data is None else str(options.data.resolve())}
+    trainer = Trainer(folder, kept, text, tokenizer)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(folder / "tokenizer.json")
+    # Last: a run is whole when it has its options.
     (folder / "options.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     return trainer
 
 
-def kept_options(folder: Path) -> dict[str, Any]:
-    """The options of a run; ends the program where there is none."""
-    file = folder / "options.json"
-    if not file.exists():
-        sys.exit(f"{folder} holds no run: begin one with train --run {folder}")
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found | {"run": str(folder)}
+def kept_options(folder: Path) -> dict[str, Any] | None:
+    """The options of a run; None where there is none, or it was ended before they were written."""
+    try:
+        found: dict[str, Any] = json.loads((folder / "options.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return found
 
 
 def parse() -> argparse.Namespace:
@@ -229,7 +232,7 @@ def parse() -> argparse.Namespace:
     train.add_argument(
         "--threads", type=positive, default=2, help="that share each batch, or the products of a wide model"
     )
-    train.add_argument("--seed", type=int, default=0, help="of weights, dropout and the order of the data")
+    train.add_argument("--seed", type=not_negative, default=0, help="of weights, dropout and the order of the data")
     resume = commands.add_parser("resume", help="go on with a run")
     tell_parser = commands.add_parser("generate", help="tell a story")
     for each in (train, resume, tell_parser):
@@ -239,7 +242,7 @@ def parse() -> argparse.Namespace:
     tell_parser.add_argument("--temperature", type=float, default=0.8, help="0 takes the likeliest token")
     tell_parser.add_argument("--top-k", type=positive, help="only so many likeliest tokens")
     tell_parser.add_argument("--top-p", type=float, help="only the likeliest tokens of this probability together")
-    tell_parser.add_argument("--seed", type=int, default=0, help="of the choices")
+    tell_parser.add_argument("--seed", type=not_negative, default=0, help="of the choices")
     options = parser.parse_args()
     if options.command == "train" and (options.vocabulary is None) != (options.merges is None):
         parser.error("--vocabulary and --merges are one tokenizer: give both or neither")
@@ -254,9 +257,12 @@ def main() -> None:
             begin(options).train()
             return
         kept = kept_options(options.run)
+        if kept is None:
+            sys.exit(f"{options.run} holds no run: begin one with train --run {options.run}")
         tokenizer = wy.data.Tokenizer.load(options.run / "tokenizer.json")
         if options.command == "resume":
-            trainer = Trainer(kept, read_stories(None if kept["data"] is None else Path(kept["data"])), tokenizer)
+            text = read_stories(None if kept["data"] is None else Path(kept["data"]))
+            trainer = Trainer(options.run, kept, text, tokenizer)
             trainer.resume()
             trainer.train()
             return
@@ -267,12 +273,12 @@ def main() -> None:
         if best is None:
             sys.exit(f"there is no checkpoint in {checkpoints.directory} yet")
         checkpoints.load(best, model, optimizer)
-        text = tell(
+        story = tell(
             model, tokenizer, options.prompt, options.count, temperature=options.temperature, top_k=options.top_k,
             top_p=options.top_p, seed=options.seed,
         )  # fmt: skip
-        print(text)
-    except (wy.WyrmError, ValueError) as error:
+        print(story)
+    except (wy.WyrmError, ValueError, OSError) as error:
         sys.exit(f"{type(error).__name__}: {error}")
 
 

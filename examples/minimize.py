@@ -55,6 +55,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.dimensions < 2:
         parser.error("--dimensions is at least 2")
+    options.figure.parent.mkdir(parents=True, exist_ok=True)
     _, points = descend(np.array([-1.3, 2.0]))
     draw(points, options.figure)
     answer, points = descend(np.zeros(options.dimensions))

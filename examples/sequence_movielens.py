@@ -13,6 +13,7 @@ Without --data the histories are generated. With --data ml-100k.csv, 20 epochs t
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -128,6 +129,8 @@ def main() -> None:
     wy.nn.seed(options.seed)
 
     histories = walks(options.seed) if options.data is None else read(options.data)
+    if all(len(history) < 2 for history in histories):
+        sys.exit("no user has rated two films, so there is none to learn from")
     known, last = [history[:-1] for history in histories], np.array([history[-1] for history in histories])
     film_count, length = int(max(map(np.max, histories))) + 1, options.length
     batch, steps = Batch(), Steps(length)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from tests.test_examples import DATA, ROOT, figure, needs_data
 pytest.importorskip("tokenizers")
 
 TINY = [
-    "--layers", 1, "--heads", 2, "--width", 16, "--context", 16, "--vocabulary-size", 300, "--batch-size", 8,
+    "--layers", 1, "--heads", 2, "--width", 16, "--context", 8, "--vocabulary-size", 300, "--batch-size", 8,
     "--every", 5, "--warmup", 2, "--threads", 1,
 ]  # fmt: skip
 
@@ -33,6 +35,12 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+def equal(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    assert found.keys() == wanted.keys()
+    for name, array in wanted.items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
 def test_a_run_learns_resumes_bit_for_bit_and_tells(story: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     status, text = call("train", "--data", story, "--run", run, "--steps", 10, *TINY)
@@ -45,16 +53,29 @@ def test_a_run_learns_resumes_bit_for_bit_and_tells(story: Path, tmp_path: Path)
         file.unlink()
     status, text = call("resume", "--run", run)
     assert status == 0, text
-    again = wy.io.load_arrays(last).arrays
-    assert whole.keys() == again.keys()
-    for name, array in whole.items():
-        np.testing.assert_array_equal(again[name], array, err_msg=name)
+    equal(wy.io.load_arrays(last).arrays, whole)
     tell = ["generate", "--run", run, "--prompt", "Tom had", "--count", 20]
     status, text = call(*tell)
     assert status == 0 and text.startswith("Tom had")
     assert call(*tell)[1] == text != call(*tell, "--seed", 1)[1]
     status, text = call("train", "--data", story, "--run", run, *TINY)
     assert status == 1 and "holds a run already: go on with resume" in text
+    # A run that was ended before its first checkpoint starts from the beginning.
+    shutil.rmtree(run / "checkpoints")
+    status, text = call("generate", "--run", run)
+    assert status == 1 and "there is no checkpoint in" in text
+    status, text = call("resume", "--run", run)
+    assert status == 0 and "starting from the beginning" in text, text
+    equal(wy.io.load_arrays(last).arrays, whole)
+
+
+def test_a_run_that_was_ended_before_it_was_whole_is_begun_anew(story: Path, tmp_path: Path) -> None:
+    (tmp_path / "options.json").write_text('{"steps": 10, "conf')
+    status, text = call("resume", "--run", tmp_path)
+    assert status == 1 and "holds no run: begin one with train" in text
+    for options, reason in ((["--batch-size", 10**6], "leaves no batch"), (["--clip", 0], "maximum_norm is above 0")):
+        status, text = call("train", "--data", story, "--run", tmp_path, *TINY, "--steps", 10, *options)
+        assert status == 1 and reason in text, text
 
 
 def test_bad_input_is_told_in_a_line(story: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from wyrm.engine.native import cache
 
@@ -15,16 +16,23 @@ def main() -> None:
         dest="action", required=True
     )
     actions.add_parser("info", help="print where the cache is, how many programs it holds, and their size")
-    actions.add_parser("clear", help="delete all of it")
+    actions.add_parser("clear", help="delete what wyrm has put there")
     options = parser.parse_args()
-    files = cache.files()
-    size = sum(path.stat().st_size for path in files)
-    programs = sum(path.suffix == ".py" for path in files)
+    store = cache.store()
+    entries, left = store.entries(), {}
     if options.action == "clear":
-        cache.clear()
-        print(f"deleted {programs} programs, {size / 2**20:.1f} MiB, from {cache.folder()}")  # noqa: T201  # the answer
+        left = store.clear()
+    found = [path for path in entries if path not in left]
+    programs = sum(path.suffix == ".program" for path in found)
+    what = f"{programs} programs, {sum(entries[path] for path in found) / 2**20:.1f} MiB"
+    if options.action == "clear":
+        print(f"deleted {what}, from {store.folder}")  # noqa: T201  # the answer
     else:
-        print(f"{cache.folder()}: {programs} programs, {size / 2**20:.1f} MiB")  # noqa: T201  # the answer
+        print(f"{store.folder}: {what}")  # noqa: T201  # the answer
+        if reason := store.refusal():
+            print(f"it is not used: {reason}")  # noqa: T201  # a part of the answer
+    if left:
+        sys.exit("\n".join(f"cannot delete {str(path)!r}: {reason}" for path, reason in left.items()))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -72,6 +73,17 @@ def test_movielens_in_either_form(tmp_path: Path, content: str) -> None:
         ("user,item,rating\n", 1, "'user,item,rating'"),
         ("x" * 200 + "\n", 1, "'" + "x" * 80 + "...'"),
         (b"\xff\xfe\x00\n", 1, ""),
+        ("1_0\t2\t3\t4\n", 1, "'1_0\\t2\\t3\\t4'"),
+        ("1\t2_0\t3\t4\n", 1, "'1\\t2_0\\t3\\t4'"),
+        ("1\t2\t3_0.5\t4\n", 1, "'1\\t2\\t3_0.5\\t4'"),
+        ("1\t2\t3\t4_0\n", 1, "'1\\t2\\t3\\t4_0'"),
+        (HEADER + "1, 2,3,4\n", 2, "'1, 2,3,4'"),
+        ("1\t2\t\x0b3\t4\n", 1, "'1\\t2\\t\\x0b3\\t4'"),
+        ("1\t\u0662\t3\t4\n", 1, "'1\\t\u0662\\t3\\t4'"),
+        ("1\t2\tinfinity\t4\n", 1, "'1\\t2\\tinfinity\\t4'"),
+        ("1\t2\t0x3\t4\n", 1, "'1\\t2\\t0x3\\t4'"),
+        ("1\t2\t.\t4\n", 1, "'1\\t2\\t.\\t4'"),
+        ("9" * 5000 + "\t2\t3\t4\n", 1, "'999"),
     ],
 )
 def test_a_broken_line_is_named_with_its_number(tmp_path: Path, content: str | bytes, line: int, shown: str) -> None:
@@ -80,6 +92,12 @@ def test_a_broken_line_is_named_with_its_number(tmp_path: Path, content: str | b
     message = str(caught.value)
     assert f"{tmp_path / 'file'}, line {line}: got {shown}" in message
     assert "expected user_id" in message
+
+
+def test_plain_numbers_of_every_form_are_read(tmp_path: Path) -> None:
+    ratings = read_movielens(write(tmp_path, "-1\t+2\t3.\t-4\n01\t2\t.5e1\t4\n1\t2\t-1.25E-2\t4\n"))
+    assert ratings.user_ids.tolist() == [-1, 1] and ratings.item_ids.tolist() == [2]
+    np.testing.assert_array_equal(ratings.ratings, np.array([3.0, 5.0, -0.0125], np.float32))
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", HEADER])
@@ -135,12 +153,40 @@ IMAGES = idx_bytes(np.arange(12, dtype=np.int16).reshape(2, 3, 2))
         (gzip.compress(IMAGES)[:12] + b"\xff" * 8, "truncated or corrupt gzip file"),
         (idx_bytes(np.zeros((0, 3), dtype=np.uint8)), r"an empty array of shape \(0, 3\)"),
         (b"\0\0\x0e\x03" + b"\xff" * 12 + b"x", "is truncated"),
+        (gzip.compress(IMAGES[:-1]), r"is truncated: 39 bytes; its header says shape \(2, 3, 2\)"),
+        (gzip.compress(IMAGES + b"x"), "has bytes after its data: .*, and there are more"),
+        (gzip.compress(b"\0\0\x0e\x03" + b"\xff" * 12 + b"x"), "is damaged, or made to fill the memory: .* 256 times"),
+        (b"\0\0\x08\x41" + b"\0\0\0\1" * 65 + b"x", "has 65 dimensions; an array of NumPy has at most 64"),
+        (b"\0\0\x08\xff", "has 255 dimensions"),
     ],
 )
 def test_a_broken_idx_file_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(DataError, match=message) as caught:
         read_idx(write(tmp_path, content))
     assert str(tmp_path / "file") in str(caught.value)
+
+
+def test_an_idx_file_of_as_many_axes_as_numpy_has(tmp_path: Path) -> None:
+    array = np.array(7, np.uint8).reshape((1,) * 64)
+    assert read_idx(write(tmp_path, idx_bytes(array))).shape == array.shape
+
+
+@pytest.mark.parametrize("sizes", [(3,), (2**29,)])
+def test_a_small_file_that_decompresses_to_much_takes_little_memory(tmp_path: Path, sizes: tuple[int, ...]) -> None:
+    # A header that says too little, and one that tells of all the zeros behind it.
+    header = bytes([0, 0, 8, len(sizes)]) + b"".join(size.to_bytes(4, "big") for size in sizes)
+    path = write(tmp_path, b"")
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(header)
+        for _ in range(64 if sizes == (3,) else 8):
+            file.write(bytes(2**20))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=r"there are more|made to fill the memory"):
+            read_idx(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**23
+    finally:
+        tracemalloc.stop()
 
 
 def test_text_is_read_as_it_is(tmp_path: Path) -> None:

@@ -79,6 +79,17 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(
         tokenizer.save(tmp_path / "missing" / "tokenizer.json")
 
 
+def test_a_link_that_somebody_has_put_there_is_not_written_through(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    planted = tmp_path / f".tokenizer.json.{os.getpid()}.tmp"
+    planted.symlink_to(victim)
+    tokenizer.save(tmp_path / "tokenizer.json")
+    assert victim.read_text() == "precious" and planted.is_symlink()
+    (tmp_path / "plain").touch()
+    assert (tmp_path / "tokenizer.json").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
 @pytest.mark.skipif(not (DATA / "gpt2-vocab.json").exists(), reason="the files of GPT-2's tokenizer are not here")
 def test_gpt2_has_the_ids_that_are_known(tmp_path: Path) -> None:
     tokenizer = Tokenizer.gpt2(DATA / "gpt2-vocab.json", DATA / "gpt2-merges.txt")

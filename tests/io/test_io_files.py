@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from safetensors import SafetensorError
+from safetensors.numpy import save_file
 
 from wyrm import io
+from wyrm._files import replacing
 from wyrm.errors import CheckpointError
 
 OLD, NEW = {"x": np.zeros(3)}, {"x": np.ones(3)}
@@ -130,6 +132,18 @@ def test_a_new_file_has_the_usual_permissions(path: Path) -> None:
     plain.touch()
     io.save_arrays(new, NEW)
     assert new.stat().st_mode == plain.stat().st_mode
+
+
+def test_nobody_else_enters_where_a_file_is_being_written(path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with replacing(path) as temporary:
+            assert temporary.parent.stat().st_mode & 0o777 == 0o700
+            assert temporary.parent.name != path.name
+            save_file(NEW, temporary)
+    finally:
+        os.umask(before)
+    assert io.load_arrays(path).arrays["x"].all()
 
 
 def test_a_reader_meets_only_whole_files_while_several_write(path: Path) -> None:

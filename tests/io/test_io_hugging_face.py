@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import CheckpointError
+from wyrm.io import hugging_face
 from wyrm.nn import GPT2, GPT2Config
 
 SIZES: dict[str, Any] = {"vocab_size": 61, "n_positions": 12, "n_layer": 2, "n_head": 4, "n_embd": 16}
@@ -115,4 +117,97 @@ def test_what_is_wrong_with_a_folder_is_told(tmp_path: Path) -> None:
         GPT2.from_pretrained(tmp_path)
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"cannot read '.*config\.json'"):
+        GPT2.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"vocab_size": 10**12}, {"n_positions": 10**12}, {"n_layer": 10**12}, {"n_inner": 10**12}, {"n_layer": 10**30},
+        {"n_embd": 4 * 10**12}, {"n_embd": 10**12, "n_head": 10**12}, {"vocab_size": 10**12, "n_layer": 10**12},
+    ],
+)  # fmt: skip
+def test_sizes_that_the_file_has_not_are_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, int]
+) -> None:
+    small().save_pretrained(tmp_path)
+    change(tmp_path, **options)
+
+    def made(*arguments: object, **keywords: object) -> None:
+        pytest.fail("something was made before it was looked at")
+
+    monkeypatch.setattr(hugging_face, "GPT2", made)
+    monkeypatch.setattr(hugging_face, "load_some", made)
+    with pytest.raises(CheckpointError, match=r"by the configuration|too few for the \d+ layers"):
+        hugging_face.from_pretrained(tmp_path)
+
+
+def test_a_file_of_huge_arrays_that_take_no_room_is_refused(tmp_path: Path) -> None:
+    small().save_pretrained(tmp_path)
+    count = 10**12
+    text = json.dumps({"wte.weight": {"dtype": "F32", "shape": [count], "data_offsets": [0, 4 * count]}}).encode()
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(len(text).to_bytes(8, "little") + text)
+    os.truncate(file, 8 + len(text) + 4 * count)
+    with pytest.raises(CheckpointError, match=r"wte\.weight: \(1000000000000,\) in the file, \(11, 4\)"):
+        GPT2.from_pretrained(tmp_path)
+    model = wy.nn.Linear(2, 3)
+    with pytest.raises(CheckpointError, match=r"extra in the file: wte\.weight"):
+        model.load(file)
+    with pytest.raises(CheckpointError, match=r"shape|\(1000000000000,\) float32 in the file, \(3,\) float32 here"):
+        wy.io.load({"wte.weight": wy.Parameter(np.ones(3, np.float32))}, file)
+
+
+WRONG: list[Any] = ["1", [1], {"a": 1}, 1.5, True, -1, 0, None, 10**400]
+
+
+def test_a_configuration_of_wrong_types_is_refused(tmp_path: Path) -> None:
+    small().save_pretrained(tmp_path)
+    whole = (tmp_path / "config.json").read_text()
+    for name in ("vocab_size", "n_positions", "n_layer", "n_head", "n_embd", "n_inner"):
+        for wrong in [value for value in WRONG if not (name == "n_inner" and value is None)]:
+            change(tmp_path, **{name: wrong})
+            with pytest.raises(CheckpointError):
+                GPT2.from_pretrained(tmp_path)
+            (tmp_path / "config.json").write_text(whole)
+    wrongs: dict[str, list[Any]] = {
+        "rates": ["0.1", [0.1], {}, True, None, -0.1, 1.0, float("nan"), float("inf"), 10**400],
+        "layer_norm_epsilon": ["1e-5", [1e-5], True, None, -1e-5, float("nan"), float("inf"), 10**400],
+        "tie_word_embeddings": ["yes", 1, 0, None, []],
+        "activation_function": [["gelu_new"], 3, {}], "model_type": [["gpt2"], 3], "scale_attn_weights": ["yes", []],
+    }  # fmt: skip
+    rates = ("attn_pdrop", "embd_pdrop", "resid_pdrop")
+    for name, values in wrongs.items():
+        for wrong in values:
+            change(tmp_path, **(dict.fromkeys(rates, wrong) if name == "rates" else {name: wrong}))
+            with pytest.raises(CheckpointError, match=r"config\.json'"):
+                GPT2.from_pretrained(tmp_path)
+            (tmp_path / "config.json").write_text(whole)
+    for text in ("[" * 10**5, "1" * 5000, "[]", '"gpt2"', "\ud800".encode("utf-16", "surrogatepass").decode("latin-1")):
+        (tmp_path / "config.json").write_text(text, encoding="latin-1")
+        with pytest.raises(CheckpointError, match=r"config\.json'"):
+            GPT2.from_pretrained(tmp_path)
+
+
+def test_a_repeated_head_counts_only_where_it_is_the_same(tmp_path: Path) -> None:
+    small().save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    arrays = wy.io.load_arrays(file).arrays
+    table = arrays["transformer.wte.weight"]
+    wy.io.save_arrays(file, arrays | {"lm_head.weight": table})
+    np.testing.assert_array_equal(GPT2.from_pretrained(tmp_path).tokens.table.value, table)
+    for more, reason in (
+        ({"lm_head.weight": table + 1.0}, "other numbers than those of wte.weight"),
+        ({"lm_head.weight": table[:2]}, r"lm_head\.weight: \(2, 4\) in the file"),
+        ({"wte.weight": table}, r"there with and without 'transformer\.': wte\.weight"),
+        ({"h.0.ln_1.weight": table[0].astype(np.int64)}, "there with and without"),
+    ):
+        wy.io.save_arrays(file, arrays | more)
+        with pytest.raises(CheckpointError, match=reason):
+            GPT2.from_pretrained(tmp_path)
+    wy.io.save_arrays(file, arrays | {"transformer.ln_f.weight": np.ones(4, np.int64)})
+    with pytest.raises(CheckpointError, match=r"ln_f\.weight: holds int64"):
+        GPT2.from_pretrained(tmp_path)
+    wy.io.save_arrays(file, arrays | {"transformer.ln_f.weight": np.full(4, np.nan, np.float32)})
+    with pytest.raises(CheckpointError, match=r"ln_f\.weight: a NaN or an infinity in the file"):
         GPT2.from_pretrained(tmp_path)

@@ -265,7 +265,7 @@ def test_options_out_of_range(tmp_path: Path) -> None:
         with pytest.raises(DTypeError, match="step is a whole number"):
             Checkpoints(tmp_path).save(wrong, *filled(1, 5), {})
     with pytest.raises(ValueError, match="step is at least 0, not -1"):
-        save(tmp_path, -1)
+        Checkpoints(tmp_path).save(-1, *filled(1, 5), {})
     with pytest.raises(DTypeError, match="score is a number or None, not 'low'"):
         Checkpoints(tmp_path).save(1, *filled(1, 5), {}, "low")  # type: ignore[arg-type]  # the mistake that mypy finds
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from tests.io.training_samples import STATE, Model, bits, save, stepped
 from wyrm import io
 from wyrm.errors import CheckpointError
 from wyrm.io import Checkpoints
+from wyrm.io.record import _digest, parsed
 
 # --- damaged files, and files of another origin -----------------------------------------------------------------------
 
@@ -83,6 +86,76 @@ def test_another_version_is_refused(two: Path) -> None:
     arrays, metadata = io.load_arrays(two)
     io.save_arrays(two, arrays, {"wyrm_training": metadata["wyrm_training"].replace('"version": 1', '"version": 2')})
     refused(two.parent, two, "has version 2 of the format; this library reads 1")
+
+
+def rewritten(path: Path, arrays: dict[str, Any], **fields: Any) -> None:
+    """The file with other arrays and another record, and the digest of those."""
+    found = io.load_arrays(path)
+    record = parsed(path, found.metadata, sorted(found.arrays.items()))._replace(**fields)
+    arrays = found.arrays | arrays
+    io.save_arrays(path, arrays, {"wyrm_training": record.text(arrays)})
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "reason"),
+    [
+        ("0.mean", np.nan, r"0\.mean holds a NaN or an infinity"),
+        ("0.mean", -np.inf, r"0\.mean holds a NaN or an infinity"),
+        ("0.square", np.nan, r"0\.square holds a NaN or an infinity"),
+        ("0.square", -1e-3, r"0\.square holds a negative number"),
+        ("counts", -1, "counts holds a negative number"),
+        ("steps", -1, "steps holds a negative number"),
+    ],
+)
+def test_a_state_that_no_step_can_go_on_from_is_refused(two: Path, name: str, number: float, reason: str) -> None:
+    array = io.load_arrays(two).arrays[f"optimizer/{name}"].copy()
+    array[(0,) * array.ndim] = number
+    rewritten(two, {f"optimizer/{name}": array})
+    refused(two.parent, two, rf"into this optimizer: no Adam can go on from this state: {reason}", False)
+
+
+@pytest.mark.parametrize("name", ["steps", "counts"])
+def test_counts_that_are_no_whole_numbers_are_refused(two: Path, name: str) -> None:
+    array = io.load_arrays(two).arrays[f"optimizer/{name}"] + 0.5
+    rewritten(two, {f"optimizer/{name}": array})
+    refused(two.parent, two, rf"mismatched: {name} \(has .* int64, given .* float64\)", False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"step": 1.5}, r"step is a whole number of at least 0, not 1\.5"),
+        ({"step": -2}, "step is a whole number of at least 0, not -2"),
+        ({"step": True}, "not True"),
+        ({"step": "2"}, "not '2'"),
+        ({"score": float("nan")}, "it holds NaN, which is no number of JSON"),
+        ({"score": "low"}, "score is a number or nothing, not 'low'"),
+        ({"optimizer": 3}, "optimizer and parameters are names"),
+        ({"parameters": "scale"}, "optimizer and parameters are names"),
+        ({"parameters": [3]}, "optimizer and parameters are names"),
+        ({"state": [1]}, "the state of a checkpoint is a dict"),
+        ({"state": {"rate": float("inf")}}, "it holds Infinity, which is no number of JSON"),
+    ],
+)
+def test_a_record_of_impossible_contents_is_refused(two: Path, fields: dict[str, Any], reason: str) -> None:
+    rewritten(two, {}, **fields)
+    refused(two.parent, two, reason)
+
+
+def test_a_record_of_other_fields_is_refused(two: Path) -> None:
+    arrays, metadata = io.load_arrays(two)
+    content = json.loads(metadata["wyrm_training"])
+    del content["digest"]
+    for changed in (content | {"more": 1}, {name: value for name, value in content.items() if name != "score"}):
+        digest = _digest(changed, sorted(arrays.items()))
+        io.save_arrays(two, arrays, {"wyrm_training": json.dumps(changed | {"digest": digest})})
+        refused(two.parent, two, "is corrupt: its record cannot be used")
+
+
+def test_files_that_only_look_like_checkpoints_are_left_alone(two: Path) -> None:
+    for name in ("step-\u0661\u0662\u0663\u0664\u0665\u0666\u0667\u0668.safetensors", "step-000000009.safetensors"):
+        shutil.copy(two, two.with_name(name))
+    assert Checkpoints(two.parent).latest() == two
 
 
 def test_contents_of_two_files_are_refused(two: Path) -> None:
@@ -170,5 +243,5 @@ def test_another_optimizer_is_refused(two: Path) -> None:
 def test_another_kind_of_the_same_optimizer_is_refused(tmp_path: Path) -> None:
     x = wy.Parameter([1.0, 2.0])
     path = Checkpoints(tmp_path).save(1, {"x": x}, wy.optim.SGD([x], 0.1, momentum=0.9), {})
-    with pytest.raises(CheckpointError, match=r"was made for another optimizer: the state is not that of this SGD"):
+    with pytest.raises(CheckpointError, match=r"into this optimizer: the state is not that of this SGD"):
         Checkpoints(tmp_path).load(path, {"x": x}, wy.optim.SGD([x], 0.1))

@@ -35,7 +35,7 @@ def check_filled(directory: Path) -> int:
     path = checkpoints.latest()
     if path is None:
         return 0
-    parameters, optimizer = filled(-1)
+    parameters, optimizer = filled(0)
     step: int = checkpoints.load(path, parameters, optimizer)["step"]
     assert path.name == f"step-{step:08d}.safetensors"
     for array in [*(p.value for p in parameters.values()), *optimizer.state_dict().values()]:

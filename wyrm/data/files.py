@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import TypeAlias
 
 from wyrm.errors import DataError
 
@@ -14,7 +15,7 @@ FilePath: TypeAlias = str | os.PathLike[str]
 
 
 @contextmanager
-def open_data_file(path: FilePath) -> Iterator[BinaryIO]:
+def open_data_file(path: FilePath) -> Iterator[BufferedReader]:
     """The file, open for reading bytes; what goes wrong while it is read is a `DataError` too."""
     try:
         with Path(path).open("rb") as file:

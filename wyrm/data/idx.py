@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import math
 import os
+import stat
 import zlib
+from io import BufferedIOBase
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +21,12 @@ GZIP_MAGIC: Final = b"\x1f\x8b"
 # The third byte of a file says what its numbers are; they are stored with the most significant byte first.
 DTYPES: Final = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
+MOST_DIMENSIONS: Final = 64
+# Images compress to a tenth. Content of up to so many bytes, or so many times those of its file, is decompressed.
+ALWAYS_READ: Final = 2**26
+MOST_COMPRESSED: Final = 256
+CHUNK: Final = 2**20
+
 
 def read_idx(path: FilePath) -> NDArray[Any]:
     """Read an array from an IDX file, compressed by gzip or not (recognised by its content, not by its name).
@@ -27,7 +35,8 @@ def read_idx(path: FilePath) -> NDArray[Any]:
     to 255, its labels uint8 of shape (labels,) from 0 to 9.
 
     Raises:
-        DataError: the file is missing, empty, truncated, longer than its header says, or not in IDX format.
+        DataError: the file is missing, empty, truncated, longer than its header says, or not in IDX format; or its
+            content is over 64 MiB and over 256 times as large as the compressed file.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -38,37 +47,61 @@ def read_idx(path: FilePath) -> NDArray[Any]:
     """
     name = os.fspath(path)
     with open_data_file(path) as file:
-        content = file.read()
-    if content.startswith(GZIP_MAGIC):
+        status = os.fstat(file.fileno())
+        size = status.st_size if stat.S_ISREG(status.st_mode) else None  # a pipe does not say
+        if file.peek(2)[:2] != GZIP_MAGIC:
+            return _read(name, file, size, None)
+        most = None if size is None else max(MOST_COMPRESSED * size, ALWAYS_READ)
         try:
-            content = gzip.decompress(content)
-        except (EOFError, OSError, zlib.error) as error:
+            with gzip.GzipFile(fileobj=file) as content:
+                return _read(name, content, None, most)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise DataError(f"{name} is a truncated or corrupt gzip file: {error}. Download it again.") from error
-    if not content:
+
+
+def _read(name: str, file: BufferedIOBase, size: int | None, most: int | None) -> NDArray[Any]:
+    """The array of a file of `size` bytes where that is known, and of at most `most` where there is a limit.
+
+    The header is checked before anything is read that it tells of, and no more is read than it says.
+    """
+    magic = file.read(4)
+    if not magic:
         raise DataError(f"{name} is empty; expected an IDX file. Download it again.")
-    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in DTYPES or content[3] == 0:
+    if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in DTYPES or magic[3] == 0:
         raise DataError(
-            f"{name} starts with the bytes {content[:4].hex(' ')}; expected the magic number of an IDX file, 00 00, "
+            f"{name} starts with the bytes {magic.hex(' ')}; expected the magic number of an IDX file, 00 00, "
             f"a type ({', '.join(f'{code:02x}' for code in DTYPES)}) and a number of dimensions. "
             f"Give an IDX file, such as MNIST's train-images-idx3-ubyte.gz."
         )
-    dtype, dimension_count = np.dtype(DTYPES[content[2]]), content[3]
+    dtype, dimension_count = np.dtype(DTYPES[magic[2]]), magic[3]
+    if dimension_count > MOST_DIMENSIONS:
+        raise DataError(f"{name} has {dimension_count} dimensions; an array of NumPy has at most {MOST_DIMENSIONS}.")
     start = 4 + 4 * dimension_count
-    if len(content) < start:
+    sizes = file.read(start - 4)
+    if len(sizes) < start - 4:
         raise DataError(
-            f"{name} is truncated: {len(content)} bytes; its header of {dimension_count} dimensions takes {start}. "
+            f"{name} is truncated: {4 + len(sizes)} bytes; its header of {dimension_count} dimensions takes {start}. "
             f"Download it again."
         )
-    shape = tuple(int.from_bytes(content[place : place + 4], "big") for place in range(4, start, 4))
-    size = math.prod(shape)
-    if size == 0:
+    shape = tuple(int.from_bytes(sizes[place : place + 4], "big") for place in range(0, len(sizes), 4))
+    if math.prod(shape) == 0:
         raise DataError(f"{name} holds an empty array of shape {shape}; expected at least one entry.")
-    expected = start + size * dtype.itemsize
-    if len(content) != expected:
-        problem = "is truncated" if len(content) < expected else "has bytes after its data"
+    expected = start + math.prod(shape) * dtype.itemsize
+    said = f"its header says shape {shape} and dtype {dtype.newbyteorder('=')}, which take {expected}"
+    if size is not None and size != expected:
+        problem = "is truncated" if size < expected else "has bytes after its data"
+        raise DataError(f"{name} {problem}: {size} bytes; {said}. Download it again.")
+    if most is not None and expected > most:
         raise DataError(
-            f"{name} {problem}: {len(content)} bytes; its header says shape {shape} and dtype "
-            f"{dtype.newbyteorder('=')}, which take {expected}. Download it again."
+            f"{name} is damaged, or made to fill the memory: {said} bytes, more than {MOST_COMPRESSED} times as many "
+            f"as the compressed file has. Download it again, or decompress it first if it is right."
         )
-    # The copy, in the byte order of this computer, can be written to; a view of the file's bytes cannot.
-    return np.frombuffer(content, dtype=dtype, offset=start).reshape(shape).astype(dtype.newbyteorder("="))
+    content = bytearray()
+    while chunk := file.read(min(expected - start - len(content), CHUNK)):
+        content += chunk
+    if len(content) < expected - start:
+        raise DataError(f"{name} is truncated: {start + len(content)} bytes; {said}. Download it again.")
+    if file.read(1):
+        raise DataError(f"{name} has bytes after its data: {said}, and there are more. Download it again.")
+    array = np.frombuffer(content, dtype=dtype).reshape(shape)  # over bytes that can be written to
+    return array if dtype.isnative else array.byteswap(inplace=True).view(dtype.newbyteorder("="))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import math
 import os
+import re
 from array import array
 from typing import NoReturn
 
@@ -16,6 +17,10 @@ from wyrm.errors import DataError
 
 # The names of this project's documentation, and those of the files that GroupLens publishes since 2014.
 HEADERS = (b"user_id,item_id,rating,timestamp", b"userId,movieId,rating,timestamp")
+
+# Plain numbers only: `int` and `float` would take 1_0 and spaces too.
+_WHOLE, _DECIMAL = rb"([+-]?[0-9]+)", rb"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+_LINES = {mark: re.compile(mark.join([_WHOLE, _WHOLE, _DECIMAL, _WHOLE])) for mark in (b"\t", b",")}
 
 
 def _refuse(path: FilePath, number: int, line: bytes, separator: bytes) -> NoReturn:
@@ -68,8 +73,11 @@ def read_movielens(path: FilePath) -> Interactions:
             content = line.rstrip(b"\r\n")
             if not content:
                 continue
+            fields = _LINES[separator].fullmatch(content)
+            if fields is None:
+                _refuse(path, number, line, separator)
+            user, item, rating, timestamp = fields.groups()
             try:
-                user, item, rating, timestamp = content.split(separator)
                 user_ids.append(int(user))
                 item_ids.append(int(item))
                 ratings.append(float(rating))

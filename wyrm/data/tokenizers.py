@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm._files import replacing
 from wyrm.data.checks import whole_number
 from wyrm.data.files import FilePath, open_data_file
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange
@@ -144,16 +144,13 @@ class Tokenizer:
         ...     Tokenizer.load(f"{directory}/tokenizer.json")
         Tokenizer(260 tokens)
         """
-        target = Path(path)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
-            try:
+            with replacing(path) as temporary:
                 temporary.write_text(self._inner.to_str(), encoding="utf-8")
-                temporary.replace(target)
-            finally:
-                temporary.unlink(missing_ok=True)
         except OSError as error:
-            raise DataError(f"cannot write {os.fspath(path)!r}: {error.strerror or error}") from error
+            raise DataError(
+                f"cannot write {os.fspath(path)!r}: {error.strerror or error}; a file that was there is unchanged"
+            ) from error
 
     @property
     def vocabulary_size(self) -> int:

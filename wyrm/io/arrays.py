@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +17,12 @@ from wyrm.io.files import FilePath, replacing
 # The name under which the format keeps its text.
 _RESERVED = "__metadata__"
 _KINDS = "fiub"
+# NumPy's names of the dtypes of the format.
+_DTYPES = {
+    "F64": "float64", "F32": "float32", "F16": "float16", "C64": "complex64", "BOOL": "bool",
+    "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8",
+    "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8",
+}  # fmt: skip
 
 
 class Arrays(NamedTuple):
@@ -84,9 +90,37 @@ def load_arrays(path: FilePath) -> Arrays:
     wyrm.errors.CheckpointError: no such file: 'missing.safetensors'
     """
     with opened(path) as file:
-        # Copied, for what the reader gives may lie in a mapping of the file, which can shrink later.
-        arrays = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 - no mapping
-        return Arrays(arrays, dict(file.metadata() or {}))
+        return Arrays(_read(file, file.keys()), dict(file.metadata() or {}))
+
+
+def load_some(path: FilePath, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """Some of the arrays of a file; raises what `load_arrays` does."""
+    with opened(path) as file:
+        return _read(file, names)
+
+
+def _read(file: Any, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    # Copied, for what the reader gives may lie in a mapping of the file, which can shrink later.
+    return {name: np.array(file.get_tensor(name)) for name in names}
+
+
+class Outline(NamedTuple):
+    """What an array of a file is, without its numbers."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def outlines(path: FilePath) -> dict[str, Outline]:
+    """What the header of a safetensors file says of its arrays, of which none is read; raises what `load_arrays` does.
+
+    A file can tell of arrays that no memory holds, and take no room on the disk for them.
+    """
+    with opened(path) as file:
+        parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+        return {
+            name: Outline(tuple(part.get_shape()), np.dtype(_DTYPES[part.get_dtype()])) for name, part in parts.items()
+        }
 
 
 @contextmanager
@@ -104,6 +138,8 @@ def opened(path: FilePath) -> Iterator[Any]:
         raise CheckpointError(f"no such file: {file!r}") from error
     except OSError as error:
         raise CheckpointError(f"cannot read {file!r}: {error.strerror or error}") from error
+    except MemoryError as error:
+        raise CheckpointError(f"{file!r} holds more than there is memory for") from error
     except SafetensorError as error:
         raise CheckpointError(f"{file!r} is no safetensors file, or truncated or corrupt: {error}") from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:

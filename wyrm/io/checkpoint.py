@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
-from wyrm.io.arrays import load_arrays, save_arrays
+from wyrm.io.arrays import Outline, load_some, outlines, save_arrays
 from wyrm.io.files import FilePath
 from wyrm.nn.module import Module
 from wyrm.node.buffer import Buffer
@@ -89,8 +89,10 @@ def load(parameters: Parameters, path: FilePath) -> None:
       weight: (2, 3) float32 in the file, (2, 4) float32 here
     """
     named = by_name(parameters)
-    arrays = load_arrays(path).arrays
-    problems = differences(named, arrays)
+    # Before anything is read: what has the right shapes takes no more memory than the parameters do.
+    problems = differences(named, outlines(path))
+    arrays = {} if problems else load_some(path, named)
+    problems = problems or differences(named, arrays) + not_finite(arrays)
     if problems:
         what = f"{os.fspath(path)!r} was made for other parameters than those of {type(parameters).__name__}:"
         raise CheckpointError("\n".join([what, *problems]))
@@ -98,25 +100,25 @@ def load(parameters: Parameters, path: FilePath) -> None:
         parameter.set(arrays[name])
 
 
-def differences(named: Mapping[str, Kept], arrays: Mapping[str, NDArray[Any]]) -> list[str]:
-    """Why the arrays of a file cannot be the values of the parameters, line by line; none where they can."""
+def differences(named: Mapping[str, Kept], found: Mapping[str, Outline | NDArray[Any]]) -> list[str]:
+    """Why arrays of these shapes and dtypes cannot be the parameters' values, line by line; none where they can."""
     problems = [
         f"  {what}: {', '.join(names)}"
         for what, names in (
-            ("missing in the file", [name for name in named if name not in arrays]),
-            ("extra in the file", [name for name in arrays if name not in named]),
+            ("missing in the file", [name for name in named if name not in found]),
+            ("extra in the file", [name for name in found if name not in named]),
         )
         if names
     ]
     return problems + [
-        f"  {name}: {problem}"
+        f"  {name}: {found[name].shape} {found[name].dtype} in the file, {parameter.shape} {parameter.dtype} here"
         for name, parameter in named.items()
-        if name in arrays and (problem := _problem(parameter, arrays[name]))
+        if name in found and (found[name].shape != parameter.shape or found[name].dtype != parameter.dtype)
     ]
 
 
-def _problem(parameter: Kept, array: NDArray[Any]) -> str | None:
-    """Why the array cannot be the parameter's value, None where it can."""
-    if array.shape != parameter.shape or array.dtype != parameter.dtype:
-        return f"{array.shape} {array.dtype} in the file, {parameter.shape} {parameter.dtype} here"
-    return None if np.isfinite(array).all() else "a NaN or an infinity in the file"
+def not_finite(arrays: Mapping[str, NDArray[Any]]) -> list[str]:
+    """A line for each array with a number that no parameter can have."""
+    return [
+        f"  {name}: a NaN or an infinity in the file" for name, array in arrays.items() if not np.isfinite(array).all()
+    ]

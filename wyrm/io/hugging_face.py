@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from wyrm.errors import CheckpointError
-from wyrm.io.arrays import load_arrays, save_arrays
+from wyrm.io.arrays import Outline, load_some, outlines, save_arrays
+from wyrm.io.checkpoint import not_finite
 from wyrm.io.files import FilePath, replacing
 from wyrm.nn.gpt2 import GPT2, GPT2Config
-from wyrm.node.leaves import Parameter
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _PREFIX = "transformer."
@@ -25,7 +25,7 @@ _BLOCK = {
     "ln_2": "feed_forward_norm", "mlp.c_fc": "feed_forward.inner", "mlp.c_proj": "feed_forward.outer",
 }  # fmt: skip
 # Masks that older files keep beside the weights.
-_IGNORED = re.compile(r"h\.\d+\.attn\.(bias|masked_bias)")
+_IGNORED = re.compile(r"h\.[0-9]+\.attn\.(bias|masked_bias)")
 
 
 def _names(config: GPT2Config) -> dict[str, str]:
@@ -39,6 +39,20 @@ def _names(config: GPT2Config) -> dict[str, str]:
     if not config.tied:
         found["lm_head.weight"] = "head"
     return found
+
+
+def _shapes(config: GPT2Config) -> dict[str, tuple[int, ...]]:
+    """The shape there of every array of `_names`."""
+    width, inner = config.width, config.inner
+    block = {
+        "ln_1": (width,), "attn.c_attn": (width, 3 * width), "attn.c_proj": (width, width),
+        "ln_2": (width,), "mlp.c_fc": (width, inner), "mlp.c_proj": (inner, width),
+    }  # fmt: skip
+    parts = {f"h.{layer}.{part}": shape for layer in range(config.layers) for part, shape in block.items()}
+    weights = {f"{part}.weight": shape for part, shape in (parts | {"ln_f": (width,)}).items()}
+    biases = {f"{part}.bias": shape[-1:] for part, shape in (parts | {"ln_f": (width,)}).items()}
+    tables = {"wte.weight": (config.vocabulary, width), "wpe.weight": (config.context, width)}
+    return weights | biases | tables | ({} if config.tied else {"lm_head.weight": (config.vocabulary, width)})
 
 
 def _full(name: str) -> str:
@@ -88,7 +102,7 @@ def read_config(path: FilePath) -> GPT2Config:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise CheckpointError(f"no such file: {file!r}") from error
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # all that can be wrong with text, JSON and its numbers
         raise CheckpointError(f"cannot read {file!r}: {error}") from error
     if not isinstance(found, dict) or found.get("model_type") != "gpt2":
         kind = found.get("model_type") if isinstance(found, dict) else None
@@ -97,13 +111,14 @@ def read_config(path: FilePath) -> GPT2Config:
     for name, value in wanted.items():
         if found.get(name, value) != value:
             raise CheckpointError(f"{file!r} has {name} = {found[name]!r}; GPT2 has {value!r} only")
-    rates = {found.get(name, 0.1) for name in ("attn_pdrop", "embd_pdrop", "resid_pdrop")}
-    if len(rates) > 1:
-        raise CheckpointError(f"{file!r} has different rates of dropout, {sorted(rates)}; GPT2 has one")
+    rates = [found.get(name, 0.1) for name in ("attn_pdrop", "embd_pdrop", "resid_pdrop")]
+    if any(rate != rates[0] for rate in rates):
+        different = ", ".join(sorted({repr(rate) for rate in rates}))
+        raise CheckpointError(f"{file!r} has different rates of dropout, [{different}]; GPT2 has one")
     try:
         return GPT2Config(
             vocabulary=found["vocab_size"], context=found.get("n_positions", 1024), layers=found["n_layer"],
-            heads=found["n_head"], width=found["n_embd"], hidden=found.get("n_inner"), dropout=rates.pop(),
+            heads=found["n_head"], width=found["n_embd"], hidden=found.get("n_inner"), dropout=rates[0],
             tied=found.get("tie_word_embeddings", True), epsilon=found.get("layer_norm_epsilon", 1e-5),
         )  # fmt: skip
     except KeyError as error:
@@ -121,30 +136,44 @@ def from_pretrained(directory: FilePath, *, dtype: DTypeLike = np.float32) -> GP
     folder = Path(directory)
     config = read_config(folder / CONFIG)
     file = os.fspath(folder / WEIGHTS)
-    arrays = {name.removeprefix(_PREFIX): array for name, array in load_arrays(file).arrays.items()}
-    model = GPT2(config, dtype=dtype)
-    named, names = model.named_parameters(), _names(config)
-    missing = [name for name in names if name not in arrays]
-    extra = [name for name in arrays if name not in names and not _IGNORED.fullmatch(name)]
-    if config.tied and "lm_head.weight" in extra and np.array_equal(arrays["lm_head.weight"], arrays["wte.weight"]):
-        extra.remove("lm_head.weight")
+    found = outlines(file)
+    full = {name.removeprefix(_PREFIX): name for name in found}
+    # A configuration can ask for more than there is memory for, so all is compared before anything is made or read.
+    if config.layers > len(full):
+        raise CheckpointError(f"{file!r} holds {len(full)} arrays, too few for the {config.layers} layers of {CONFIG}")
+    shapes = _shapes(config)
+    if config.tied and "lm_head.weight" in full:  # which older files repeat
+        shapes["lm_head.weight"] = shapes["wte.weight"]
+    missing = [name for name in shapes if name not in full]
+    extra = [name for name in full if name not in shapes and not _IGNORED.fullmatch(name)]
+    twice = [name for name in full if name in found and _PREFIX + name in found]
     problems = [f"  missing: {', '.join(missing)}"] if missing else []
+    problems += [f"  there with and without {_PREFIX!r}: {', '.join(twice)}"] if twice else []
     problems += [f"  of no use here: {', '.join(extra)}"] if extra else []
-    for there, here in names.items():
-        if there in arrays:
-            problem = _problem(named[here], arrays[there])
-            problems += [f"  {there}: {problem}"] if problem else []
+    problems += [
+        f"  {name}: {problem}"
+        for name, shape in shapes.items()
+        if name in full and (problem := _problem(found[full[name]], shape))
+    ]
+    arrays: dict[str, NDArray[Any]] = {}
+    if not problems:
+        read = load_some(file, [full[name] for name in shapes])
+        arrays = {name: read[full[name]] for name in shapes}
+        problems = not_finite(arrays)
+        table = arrays["wte.weight"]
+        if config.tied and not np.array_equal(arrays.get("lm_head.weight", table), table):
+            problems.append("  lm_head.weight: other numbers than those of wte.weight, to which it is tied")
     if problems:
         raise CheckpointError("\n".join([f"{file!r} does not fit the configuration beside it:", *problems]))
-    for there, here in names.items():
+    model = GPT2(config, dtype=dtype)
+    named = model.named_parameters()
+    for there, here in _names(config).items():
         named[here].set(arrays[there].astype(dtype))
     return model
 
 
-def _problem(parameter: Parameter[Any], array: NDArray[Any]) -> str | None:
-    """Why an array cannot be the parameter's value."""
-    if array.shape != parameter.shape:
-        return f"{array.shape} in the file, {parameter.shape} by the configuration"
-    if array.dtype.kind != "f":
-        return f"holds {array.dtype}"
-    return None if np.isfinite(array).all() else "a NaN or an infinity in the file"
+def _problem(found: Outline, shape: tuple[int, ...]) -> str | None:
+    """Why an array of a file cannot be a parameter's value."""
+    if found.shape != shape:
+        return f"{found.shape} in the file, {shape} by the configuration"
+    return None if found.dtype.kind == "f" else f"holds {found.dtype}"

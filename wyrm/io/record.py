@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ def parsed(path: FilePath, metadata: Mapping[str, str], arrays: Iterable[tuple[s
     if KEY not in metadata:
         raise CheckpointError(f"{file!r} is no training checkpoint, which Checkpoints.save writes")
     try:
-        content = json.loads(metadata[KEY])
+        content = json.loads(metadata[KEY], parse_constant=_refuse_constant)
         version, digest = content["version"], content.pop("digest")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{file!r} is corrupt: its record cannot be read ({error})") from error
@@ -65,7 +65,34 @@ def parsed(path: FilePath, metadata: Mapping[str, str], arrays: Iterable[tuple[s
     if digest != _digest(content, arrays):
         raise CheckpointError(f"{file!r} is corrupt: its contents have changed since it was written")
     del content["version"]
-    return Record(**content)
+    try:
+        return _checked(Record(**content))
+    except (TypeError, NotFinite) as error:  # what another program may have written
+        raise CheckpointError(f"{file!r} is corrupt: its record cannot be used ({error})") from error
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"it holds {name}, which is no number of JSON")
+
+
+def _checked(record: Record) -> Record:
+    """The record, if `Checkpoints.save` can have written it; else `DTypeError` or `NotFinite`."""
+    step, score = record.step, record.score
+    if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+        raise DTypeError(f"step is a whole number of at least 0, not {step!r}")
+    if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
+        raise DTypeError(f"score is a number or nothing, not {score!r}")
+    if score is not None and not math.isfinite(score):
+        raise NotFinite(f"score is {score}")
+    names = record.parameters
+    if not isinstance(record.optimizer, str) or not isinstance(names, list) or not all(map(_is_text, names)):
+        raise DTypeError(f"optimizer and parameters are names, not {record.optimizer!r} and {names!r}")
+    checked_state(record.state)
+    return record
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def examined(path: FilePath) -> Record:

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm._files import flush, remove_leftovers
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
 from wyrm.io.arrays import load_arrays, write_arrays
-from wyrm.io.checkpoint import Kept, Parameters, by_name, differences
-from wyrm.io.files import FilePath, flush, remove_leftovers, replacing
+from wyrm.io.checkpoint import Kept, Parameters, by_name, differences, not_finite
+from wyrm.io.files import FilePath, replacing
 from wyrm.io.record import KEY, Record, checked_state, examined, parsed
 from wyrm.optim.optimizer import Optimizer
 
-_NAME = re.compile(r"step-(\d{8,})\.safetensors")
+_NAME = re.compile(r"step-([0-9]{8}|[1-9][0-9]{8,})\.safetensors")
 _WEIGHTS, _OPTIMIZER = "weights/", "optimizer/"
 # What tells one file from another at the same path without reading it.
 _Signature = tuple[int, int, int]
@@ -180,7 +181,7 @@ class Checkpoints:
         arrays, metadata = load_arrays(path)
         record = parsed(path, metadata, sorted(arrays.items()))
         weights, slots = _part(arrays, _WEIGHTS), _part(arrays, _OPTIMIZER)
-        if problems := differences(named, weights):
+        if problems := differences(named, weights) + not_finite(weights):
             what = f"{file!r} was made for other parameters than those of {type(parameters).__name__}:"
             raise CheckpointError("\n".join([what, *problems]))
         if record.optimizer != type(optimizer).__name__:
@@ -194,7 +195,7 @@ class Checkpoints:
         try:
             optimizer.load_state_dict(slots)
         except CheckpointError as error:
-            raise CheckpointError(f"{file!r} was made for another optimizer: {error}") from error
+            raise CheckpointError(f"{file!r} cannot be loaded into this optimizer: {error}") from error
         for name, parameter in named.items():
             parameter.set(weights[name])
         return record.state

@@ -5,7 +5,9 @@ Radford et al., "Language models are unsupervised multitask learners" (2019).
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +34,7 @@ class GPT2Config:
 
     `vocabulary` is the number of tokens, `context` the longest sequence, `hidden` the width inside the feed-forward
     layers, by default 4 times `width`. `dropout` is at least 0 and below 1. `tied` has the weight of the head be the
-    table of tokens. `epsilon` is that of the norms. `ValueError` for a number outside its range.
+    table of tokens. `epsilon` is that of the norms. `ValueError` for what is of another kind or outside its range.
 
     >>> GPT2Config(width=64, heads=16).inner
     256
@@ -58,8 +60,15 @@ class GPT2Config:
                 raise ValueError(f"GPT2Config: {name} is a whole number of at least 1, not {value!r}")
         if self.width % self.heads:
             raise ValueError(f"GPT2Config: {self.heads} heads do not divide the width, {self.width}")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"GPT2Config: dropout is at least 0 and below 1, not {self.dropout}")
+        for name, most in (("dropout", math.nextafter(1.0, 0.0)), ("epsilon", sys.float_info.max)):
+            value = getattr(self, name)
+            numeric = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+            if not numeric or not 0.0 <= value <= most:
+                bounds = "at least 0 and below 1" if name == "dropout" else "a number of at least 0"
+                raise ValueError(f"GPT2Config: {name} is {bounds}, not {value!r}")
+        for name in ("tied", "bias"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise ValueError(f"GPT2Config: {name} is True or False, not {getattr(self, name)!r}")
 
     @property
     def inner(self) -> int:

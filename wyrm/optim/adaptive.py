@@ -25,6 +25,7 @@ class Adagrad(Optimizer):
     0.5
     """
 
+    _squares = frozenset({"total"})
     _state_decays = False
 
     def __init__(
@@ -69,6 +70,8 @@ class RMSprop(Optimizer):
     >>> round(float(x), 6)
     0.8
     """
+
+    _squares = frozenset({"square"})
 
     def __init__(
         self,
@@ -124,6 +127,7 @@ class Adam(Optimizer):
     0.9
     """
 
+    _squares = frozenset({"square", "largest_square"})
     _decoupled = False
 
     def __init__(

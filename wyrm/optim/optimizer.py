@@ -65,6 +65,8 @@ class Optimizer:
     _options: ClassVar[tuple[str, ...]] = ()
     # Whether the state can shrink towards zero, through the denormal numbers.
     _state_decays: ClassVar[bool] = True
+    # The state that is a sum or an average of squares.
+    _squares: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -262,7 +264,11 @@ class Optimizer:
         return arrays | {"steps": np.asarray(self.steps), "counts": np.asarray(self._counts, np.int64)}
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a saved state; `CheckpointError` lists what does not match, and then nothing has changed."""
+        """Take over a saved state.
+
+        `CheckpointError` lists what does not match, or cannot be gone on from: numbers that are not finite, negative
+        averages of squares, negative counts. Then nothing has changed.
+        """
         mine = self.state_dict()
         given = {name: np.asarray(array) for name, array in arrays.items()}
         missing, extra = sorted(mine.keys() - given.keys()), sorted(given.keys() - mine.keys())
@@ -277,11 +283,22 @@ class Optimizer:
                 f"the state is not that of this {type(self).__name__}: "
                 + "; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names)
             )
+        impossible = [f"{name} {problem}" for name in sorted(mine) if (problem := self._impossible(name, given[name]))]
+        if impossible:
+            raise CheckpointError(f"no {type(self).__name__} can go on from this state: {', '.join(impossible)}")
         for i, state in enumerate(self._state):
             for slot in state:
                 state[slot][...] = given[f"{i}.{slot}"]
         self.steps = int(given["steps"])
         self._counts = [int(count) for count in given["counts"]]
+
+    def _impossible(self, name: str, values: NDArray[Any]) -> str | None:
+        """Why no step can go on from a saved array."""
+        if not np.isfinite(values).all():
+            return "holds a NaN or an infinity"
+        if name in ("steps", "counts") or name.partition(".")[2] in self._squares:
+            return "holds a negative number" if (values < 0).any() else None
+        return None
 
 
 def in_range(name: str, value: float, low: float, high: float = float("inf")) -> float:

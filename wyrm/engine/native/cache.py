@@ -1,73 +1,64 @@
-"""Compiled programs on disk: one folder, one module for each source, found by its content."""
+"""Compiled programs: one module for each source, found by its content, and kept on disk by `store`."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import linecache
+import marshal
 import os
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
-from wyrm.ops.scratch import DEBUG
+from wyrm.engine.native.store import Store
 
 # A line on stderr says so where compiling takes longer than this many seconds.
 SPEAK_AFTER = 1.0
 
 
-def folder() -> Path:
-    """Where compiled programs are kept: `WYRM_CACHE_DIR`, else the user's cache directory; made where it is missing."""
+def store() -> Store:
+    """Where compiled programs are kept: in `WYRM_CACHE_DIR`, else the user's cache directory."""
     wanted = os.environ.get("WYRM_CACHE_DIR")
     if not wanted:
         import platformdirs
-    path = Path(wanted) if wanted else Path(platformdirs.user_cache_dir("wyrm", appauthor=False))
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
-            return path
-    except OSError:
-        return Path(_temporary())
+
+        wanted = platformdirs.user_cache_dir("wyrm", appauthor=False)
+    return _store_in(wanted)
 
 
 @cache
-def _temporary() -> str:
-    """A folder of this process alone, for where the cache cannot be written."""
-    return tempfile.mkdtemp(prefix="wyrm-")
-
-
-def files() -> list[Path]:
-    """Every file of the cache."""
-    return sorted(path for path in folder().rglob("*") if path.is_file() and "wyrm_" in path.name)
-
-
-def clear() -> int:
-    """Delete every file of the cache; how many there were. A program that is running keeps what it has loaded."""
-    found = files()
-    for path in found:
-        path.unlink(missing_ok=True)
-    return len(found)
+def _store_in(folder: str) -> Store:
+    try:
+        return Store(Path(folder).expanduser().absolute())
+    except RuntimeError:  # no home folder is known; the store says so where it is used
+        return Store(Path(folder))
 
 
 @cache
 def _versions() -> bytes:
     """What compiled code depends on beside its source: numba, the processor, and the functions that it calls."""
+    import llvmlite
     import llvmlite.binding
     import numba
 
+    from wyrm.engine.native.compilers import OPTIONS
+
     here = Path(__file__)
     runtime = b"".join(here.with_name(f"{name}.py").read_bytes() for name in ("compilers", "products", "runtime"))
-    host = f"{llvmlite.binding.get_host_cpu_name()} {sys.version} {numba.__version__} {DEBUG}"
-    return host.encode() + runtime
+    options = sorted(f"{name}={sorted(value) if isinstance(value, set) else value}" for name, value in OPTIONS.items())
+    settings = [vars(numba.config)[name] for name in ("BOUNDSCHECK", "OPT")]
+    versions = sys.version, numba.__version__, llvmlite.__version__
+    host = llvmlite.binding.get_host_cpu_name(), versions, settings, options
+    return repr(host).encode() + runtime
 
 
 def key(text: str) -> str:
-    """The name of a source by its content, and that of everything else that its compiled form depends on."""
+    """The name of a text by its content, and that of everything else that its compiled form depends on."""
     return hashlib.sha256(text.encode() + _versions()).hexdigest()[:32]
 
 
@@ -76,27 +67,34 @@ _lock = threading.RLock()  # a module may need another one
 
 
 def module(text: str) -> ModuleType:
-    """The module of a source, from the cache or written there.
+    """The module of a source. What Python makes of it is kept, and so is the machine code of its functions.
 
-    Several processes may do so at once: a file appears whole under its name, and its content is what the name says.
+    Several processes may do so at once: what an entry of the store has is what its name says, whoever wrote it.
     """
     with _lock:
         name = f"wyrm_{key(text)}"
         if name not in _loaded:
-            path = folder() / f"{name}.py"
-            if not path.exists() or path.read_text(encoding="utf-8") != text:
-                with tempfile.NamedTemporaryFile(
-                    "w", dir=path.parent, suffix=".tmp", prefix="wyrm_", delete=False, encoding="utf-8"
-                ) as file:
-                    file.write(text)
-                Path(file.name).replace(path)
-            specification = importlib.util.spec_from_file_location(name, path)
-            assert specification is not None and specification.loader is not None
-            made = importlib.util.module_from_spec(specification)
-            sys.modules[name] = made
-            specification.loader.exec_module(made)
+            made = sys.modules[name] = ModuleType(name)
+            try:
+                exec(_code(name, text), made.__dict__)
+            except BaseException:
+                del sys.modules[name]
+                raise
             _loaded[name] = made
         return _loaded[name]
+
+
+def _code(name: str, text: str) -> CodeType:
+    """A source for Python to run, from the store or put there."""
+    file = f"<{name}>"
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file  # for tracebacks
+    kept = store().read(f"{name}.program")
+    if kept is not None:
+        code: CodeType = marshal.loads(kept)
+        return code
+    code = compile(text, file, "exec", dont_inherit=True, optimize=0)
+    store().write(f"{name}.program", marshal.dumps(code))
+    return code
 
 
 @contextmanager

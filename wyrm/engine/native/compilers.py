@@ -5,6 +5,7 @@ Importing this imports numba.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from io import BytesIO
@@ -12,9 +13,15 @@ from typing import Any, cast
 
 from llvmlite.binding import Linkage
 from numba import njit
+from numba.core.caching import NullCache
+from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, CompileResult
 from numba.core.event import Event, Listener, install_listener
+from numba.core.serialize import dumps
+from numba.core.sigutils import normalize_signature
+
+from wyrm.engine.native import cache
 
 from wyrm.ops.scratch import DEBUG
 
@@ -94,6 +101,41 @@ class _DistinctEntry(_Entry):
     distinct = True
 
 
+class _MachineCode(NullCache):
+    """The machine code of a function of a generated module, for each signature, in the store of the cache.
+
+    numba's own files have no digest, and are unpickled whoever wrote them.
+    """
+
+    def __init__(self, function: Function) -> None:
+        # The module's name stands for its source, and for all else that the code depends on.
+        self._place = function.__module__, function.__qualname__, function.__code__.co_firstlineno
+
+    def _name(self, signature: Any, generator: Any) -> str:
+        return f"wyrm_{cache.key(repr((*self._place, signature, generator.magic_tuple())))}.machine"
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        target_context.refresh()
+        kept = cache.store().read(self._name(sig, target_context.codegen()))
+        if kept is None:
+            return None
+        try:
+            return CompileResult._rebuild(target_context, *pickle.loads(kept))  # type: ignore[no-untyped-call]  # numba's
+        except Exception:
+            # What is whole may still be of no use, as where a library that it names has moved: it is compiled again.
+            return None
+
+    def save_overload(self, sig: Any, cres: Any) -> None:
+        if cres.library.has_dynamic_globals or not all(each.can_cache for each in cres.lifted):
+            return
+        cache.store().write(self._name(sig, cres.codegen), dumps(cres._reduce()))  # type: ignore[no-untyped-call]  # numba's
+
+
+def _kept(dispatcher: Any, function: Function) -> Function:
+    dispatcher._cache = _MachineCode(function)
+    return cast(Function, dispatcher)
+
+
 def loops(function: Function) -> Function:
     """Compile a function of generated loops; no two of its arguments overlap."""
     return cast(Function, njit(pipeline_class=_DistinctInner, forceinline=True, **OPTIONS)(function))
@@ -123,13 +165,21 @@ def steps(function: Function) -> Function:
 
 
 def entry(function: Function) -> Function:
-    """Compile the function that a program calls, and keep it in the folder of its source."""
-    return cast(Function, njit(cache=True, pipeline_class=_Entry, **OPTIONS)(function))
+    """Compile the function that a program calls, and keep it on disk."""
+    return _kept(njit(pipeline_class=_Entry, **OPTIONS)(function), function)
 
 
 def kept(function: Function) -> Function:
-    """Compile generated loops or a kernel to be called from Python, and keep them in the folder of their source."""
-    return cast(Function, njit(cache=True, pipeline_class=_DistinctEntry, **OPTIONS)(function))
+    """Compile generated loops or a kernel to be called from Python, and keep them on disk."""
+    return _kept(njit(pipeline_class=_DistinctEntry, **OPTIONS)(function), function)
+
+
+def addressable(function: Function, signature: Any, **options: Any) -> Any:
+    """Compile a function of one signature to be called by its address, and keep it on disk."""
+    compiled = CFunc(function, normalize_signature(signature), locals={}, options=OPTIONS | options)  # type: ignore[no-untyped-call]  # numba's
+    _kept(compiled, function)
+    compiled.compile()
+    return compiled
 
 
 class Compiling(Listener):

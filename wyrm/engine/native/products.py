@@ -13,14 +13,14 @@ from typing import Any, cast
 import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401  # where numba looks for the routines
 from llvmlite import binding
-from numba import cfunc, types
+from numba import types
 from numba.extending import overload
 from numba.np.numpy_support import carray
 from numpy.lib.stride_tricks import as_strided
 
 from wyrm.engine.native import cache
 from wyrm.engine.native.collect import Collection
-from wyrm.engine.native.compilers import OPTIONS, Function
+from wyrm.engine.native.compilers import OPTIONS, Function, addressable
 from wyrm.ops import product
 
 __all__ = ["addressed", "as_strided", "carray", "gemm_of", "multiply_into", "provide_products"]
@@ -182,7 +182,7 @@ def _signature(dtype: Any) -> Any:
 
 def addressed(dtype: str) -> Function:
     """A decorator that compiles `multiply` for a precision as a function with an address."""
-    return cast(Function, cfunc(_signature(getattr(types, dtype)), cache=True, **{**OPTIONS, "_nrt": True}))
+    return lambda function: addressable(function, _signature(getattr(types, dtype)), _nrt=True)
 
 
 def gemm_of(dtype: str) -> Any:

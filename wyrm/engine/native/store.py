@@ -1,0 +1,173 @@
+"""The folder where compiled code is kept between processes, and what is needed before anything from it is run.
+
+An entry is a file: the SHA-256 digest of its name and content, then the content. It is read only where the digest is
+right, and where nobody but this user and the administrator can have written it.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import stat
+import tempfile
+import time
+import warnings
+from contextlib import suppress
+from pathlib import Path
+
+_NAME = re.compile(r"wyrm_[0-9a-f]{32}\.(program|machine)")
+_TEMPORARY = re.compile(rf"{_NAME.pattern}\.\w+\.tmp")
+# Seconds after which a temporary file is that of a process that was killed; writing one takes far less.
+_ABANDONED_AFTER = 3600.0
+_DIGEST = hashlib.sha256().digest_size
+# A link is not followed, and a named pipe does not wait for a writer. Not every system has these.
+_READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+
+
+class Store:
+    """Entries by name in a folder; a name is `wyrm_`, 32 digits from 0 to f, and `.program` or `.machine`.
+
+    The folder is made when the first entry is written, for this user alone. Nothing here stops a run: an entry that is
+    missing, damaged or not to be trusted is not there, and one that cannot be written is not kept. The first time that
+    a folder or a file is refused, or cannot be written, a `RuntimeWarning` says why.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._writes = True
+        self._said: set[str] = set()
+        self._swept = False
+
+    def refusal(self) -> str | None:
+        """Why nothing is read from the folder or written to it; None where it is safe, or not there yet."""
+        if self.folder.parts[:1] and self.folder.parts[0].startswith("~"):
+            return "the home folder that ~ stands for is not known"
+        try:
+            itself, found = self.folder.lstat(), self.folder.stat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return error.strerror or str(error)
+        if not stat.S_ISDIR(found.st_mode):
+            return "it is no folder"
+        reason = _owner_refused(itself) or _owner_refused(found) or _mode_refused(found)
+        if reason is None and not os.access(self.folder, os.R_OK | os.X_OK):
+            reason = "this user may not read it"
+        return reason
+
+    def read(self, name: str) -> bytes | None:
+        """The content of an entry; None where there is none that is whole and safe."""
+        if not self._usable():
+            return None
+        path = self.folder / name
+        try:
+            with os.fdopen(os.open(path, _READ), "rb") as file:
+                found = os.fstat(file.fileno())
+                reason = _owner_refused(found) or _mode_refused(found)
+                if reason is None and not stat.S_ISREG(found.st_mode):
+                    reason = "it is no plain file"
+                written = b"" if reason else file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            linked = error.errno == errno.ELOOP
+            reason = "it is a symbolic link" if linked else error.strerror or str(error)
+        if reason:
+            self._say("file", f"{str(path)!r} is not used: {reason}. It is compiled again")
+            return None
+        content = written[_DIGEST:]
+        return content if _digest(name, content) == written[:_DIGEST] else None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Keep an entry, in the place of one of the same name; it appears whole, or not at all."""
+        if not self._writes or not self._usable():
+            return
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._sweep()
+            # Made anew under a name that nobody knows before, for this user alone.
+            descriptor, temporary = tempfile.mkstemp(dir=self.folder, prefix=f"{name}.", suffix=".tmp")
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(_digest(name, content) + content)
+                Path(temporary).replace(self.folder / name)
+            except BaseException:
+                with suppress(OSError):
+                    Path(temporary).unlink()
+                raise
+        except OSError as error:
+            self._writes = False
+            self._say(
+                "write",
+                f"what is compiled from here on is not kept in {str(self.folder)!r}: {error.strerror or error}. "
+                f"The next process compiles it again. Set WYRM_CACHE_DIR to a folder that can be written",
+            )
+
+    def entries(self) -> dict[Path, int]:
+        """The files that this class wrote and their sizes, those that a killed process has left too."""
+        found = {}
+        with suppress(OSError):
+            for path in sorted(self.folder.iterdir()):
+                if _NAME.fullmatch(path.name) or _TEMPORARY.fullmatch(path.name):
+                    with suppress(FileNotFoundError):
+                        status = path.lstat()
+                        if stat.S_ISREG(status.st_mode):
+                            found[path] = status.st_size
+        return found
+
+    def clear(self) -> dict[Path, str]:
+        """Delete the entries; those that cannot be deleted, and why. What a process has loaded it keeps."""
+        left = {}
+        for path in self.entries():
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                left[path] = error.strerror or str(error)
+        return left
+
+    def _usable(self) -> bool:
+        reason = self.refusal()
+        if reason is not None:
+            self._say(
+                "folder",
+                f"compiled programs are neither read from {str(self.folder)!r} nor kept there: {reason}. "
+                f"Every process compiles its own. Set WYRM_CACHE_DIR to a folder of your own that others cannot write",
+            )
+        return reason is None
+
+    def _sweep(self) -> None:
+        """Remove what processes have left that were killed while they wrote."""
+        if self._swept:
+            return
+        self._swept = True
+        for path in self.entries():
+            if _TEMPORARY.fullmatch(path.name):
+                with suppress(OSError):
+                    if time.time() - path.lstat().st_mtime > _ABANDONED_AFTER:
+                        path.unlink()
+
+    def _say(self, topic: str, text: str) -> None:
+        if topic not in self._said:
+            self._said.add(topic)
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+def _digest(name: str, content: bytes) -> bytes:
+    digest = hashlib.sha256(name.encode())
+    digest.update(content)
+    return digest.digest()
+
+
+def _owner_refused(found: os.stat_result) -> str | None:
+    if os.name == "posix" and found.st_uid not in (0, os.geteuid()):
+        return f"it belongs to the user {found.st_uid}, who could have put any code there"
+    return None
+
+
+def _mode_refused(found: os.stat_result) -> str | None:
+    mode = stat.S_IMODE(found.st_mode)
+    if os.name == "posix" and mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"users other than its owner may write to it (mode {mode:04o}), and could have put any code there"
+    return None
