@@ -22,7 +22,6 @@ from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 
 from wyrm.engine.native import cache
-
 from wyrm.ops.scratch import DEBUG
 
 # Sums may be reordered and products fused with sums, which vector code needs; nothing assumes that there is no NaN.
