@@ -6,11 +6,10 @@ as that of Ctrl-C does, what has changed by then and what has not is left to cha
 
 from __future__ import annotations
 
+# The module behind `signal`, whose own functions cost ten times as much, for they make enums of numbers.
+import _signal  # type: ignore[import-not-found]  # typeshed has no stub of it
 import os
 import threading
-
-# `signal.signal` and `signal.getsignal` cost ten times as much as these, for they make enums of numbers.
-import _signal  # type: ignore[import-not-found]  # typeshed has no stub of the module behind `signal`
 from collections.abc import Callable
 from types import FrameType
 from typing import Any

@@ -205,9 +205,7 @@ class Optimizer:
 
     # --- for programs that run the rule themselves ----------------------------------------------------------------
 
-    def numbers(
-        self, count: int, parameters: Sequence[Parameter[Any]] | None = None
-    ) -> dict[str, NDArray[np.float64]]:
+    def numbers(self, count: int, parameters: Sequence[Parameter[Any]] | None = None) -> dict[str, NDArray[np.float64]]:
         """The numbers of the rule for the next `count` steps of these parameters, by default of all; an array for each.
 
         There is one step or more, and a schedule is asked for no other.
@@ -239,7 +237,7 @@ class Optimizer:
         return self._state[self._position[parameter]]
 
     def advance(self, count: int, parameters: Sequence[Parameter[Any]] | None = None) -> None:
-        """Count steps that a program has done with these parameters, by default with all; below 0, that it has undone."""
+        """Count steps that a program has done, or below 0 undone, with these parameters, by default with all."""
         self.steps += count
         for position in self._positions(parameters):
             self._counts[position] += count

@@ -24,10 +24,10 @@ def number(name: str, value: object, low: float = -math.inf, high: float = math.
         found = float(value)
     except OverflowError:  # of a Python integer
         found = math.inf
-    # What lies below is said so, even of an infinity; NaN is neither low nor high.
     if not low <= found < high or math.isinf(found):
-        bounds = [*([f"at least {low:g}"] if math.isfinite(low) else []), *([f"below {high:g}"] if high < math.inf else [])]
-        raise OptionError(f"{name} is {' and '.join(bounds) or 'finite'}, not {value}")
+        bounds = [f"at least {low:g}"] if low > -math.inf else ["finite"]
+        bounds += [f"below {high:g}"] if high < math.inf else []
+        raise OptionError(f"{name} is {' and '.join(bounds)}, not {value}")
     return found
 
 

@@ -5,7 +5,7 @@ Importing this imports numba.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from io import BytesIO
 from typing import Any, cast
@@ -15,6 +15,8 @@ from numba import njit
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.event import Event, Listener, install_listener
+
+from wyrm.engine.interrupts import deliver
 
 # Sums may be reordered and products fused with sums, which vector code needs; nothing assumes that there is no NaN.
 FAST_MATH = {"reassoc", "contract", "nsz"}
@@ -139,6 +141,32 @@ class Compiling(Listener):
 
     def on_end(self, event: Event) -> None:
         pass
+
+
+class _BetweenPasses(Listener):
+    """Runs the handlers of signals that wait before each pass of the compiler, which may raise at any other time."""
+
+    def on_start(self, event: Event) -> None:
+        deliver()
+
+    def on_end(self, event: Event) -> None:
+        pass
+
+
+def interruptible() -> AbstractContextManager[Any]:
+    """Within it, signals that wait are delivered between the passes of the compiler, and nowhere inside one.
+
+    An exception somewhere else can leave numba with some of its own functions unknown to it, for good.
+    """
+    between: AbstractContextManager[Any] = install_listener("numba:run_pass", _BetweenPasses())
+    return between
+
+
+def compile_for(function: Any, arguments: Iterable[Any]) -> None:
+    """Compile a function for arguments like these, or load it, where that has not been done."""
+    types = tuple(map(function.typeof_pyval, arguments))
+    if types not in function.overloads:
+        function.compile(types)
 
 
 def watch_compiling() -> AbstractContextManager[Compiling]:

@@ -67,6 +67,8 @@ class Invocation:
     arguments: Sequence[Argument]
     slots: set[Slot]
     comment: str = ""
+    # Whether it is no compiled function but the `evaluate` of an op.
+    evaluates: bool = False
 
 
 class Source:
@@ -103,6 +105,8 @@ class Source:
         self.updates: dict[str, str] = {}
         # After how many invocations the loss is there.
         self._known = 0 if loss is None else self._first_with(lowering.array(loss))
+        # What is computed in Python may raise, and a step that does has moved nothing.
+        self._safe = max([self._known, *(i for i, each in enumerate(self.invocations, 1) if each.evaluates)])
         self._last: list[Invocation] = []
         if optimizer is not None:
             self._update_early(optimizer, dense)
@@ -115,6 +119,11 @@ class Source:
                 self._collection.add(function, function.__name__, np.dtype(np.float32))
         self.size = len(self.invocations) + len(self._last) + sum(scan.size for scan in self.scans)
         self._run = self._run_text()
+
+    @property
+    def calls(self) -> list[Invocation]:
+        """All that a step calls."""
+        return [*self.invocations, *self._last]
 
     # --- parts ----------------------------------------------------------------------------------------------------
 
@@ -144,7 +153,7 @@ class Source:
         if kernel is None:
             name = self.lowering.name(f"evaluate_{identifier(node.op_name())}")
             self.evaluated.append(call)
-            self.invocations.append(Invocation(name, [], slots, comment))
+            self.invocations.append(Invocation(name, [], slots, comment, evaluates=True))
             self.arguments[name] = KernelArgument(name, call, -1)
             return
         name = self._collection.add(kernel, f"{identifier(node.op_name())}_{ending}", node.dtype)
@@ -181,7 +190,7 @@ class Source:
         after: dict[int, list[Invocation]] = {}
         for parameter, gradient in dense.items():
             slots = self.lowering.leaf(parameter), gradient.root
-            position = max(self._known, *(last.get(slot, 0) for slot in slots))
+            position = max(self._safe, *(last.get(slot, 0) for slot in slots))
             after.setdefault(position, []).append(self._update(optimizer, parameter, gradient, None))
         ordered = after.pop(0, [])
         for position, invocation in enumerate(self.invocations, 1):
@@ -250,6 +259,8 @@ class Source:
         lines += [self._line(invocation) for invocation in self._last]
         counts = {rows.count.name: rows.count for rows in self.lowering.rows}
         lines += [f"        release({self._use(count)})" for count in counts.values()]
+        if self.loss is not None:
+            lines.append("        totals[1] = k + 1")  # also for who calls it when a later step raises
         lines.append("    return count")
         head = ["first", "count", "batch", "step", "order", "totals", "hyper", *self.arguments]
         return "\n".join([f"def run({', '.join(head)}):", *lines, ""])
