@@ -245,6 +245,11 @@ class Runner:
                         compile_for(function, [values[argument.name] for argument in call.arguments])
         binding.compiled = True
 
+    def after_fork(self) -> None:
+        """Forget arrays in the midst of a step, and locks, of a thread that is not there in a forked process."""
+        self._bindings.clear()
+        self._compiling = threading.Lock()
+
     def plan(self) -> Plan:
         """What is known of buffers: of all runs so far, else of one on what the inputs hold."""
         graph = self.graph

@@ -320,6 +320,13 @@ class Training:
             self._averaging.move_buffers()
         return loss
 
+    def after_fork(self) -> None:
+        """Forget what a thread was working on that is not there in a process that was forked."""
+        self._count_lock = threading.Lock()
+        self.runner.after_fork()
+        if self._averager is not None:
+            self._averager.runner.after_fork()
+
     @property
     def averaged_bytes(self) -> int:
         """The bytes that gradients of parts of batches take."""
