@@ -166,9 +166,7 @@ def diverging() -> tuple[Any, Any, Any, Any]:
 
 @pytest.mark.parametrize("options", [{}, {"threads": 2, "mode": "synchronized"}])
 @pytest.mark.parametrize("kept", [0, 6])
-def test_what_diverged_is_taken_back_with_its_counts(
-    options: Any, kept: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_diverged_is_taken_back_with_its_counts(options: Any, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "_CHUNK", 0.0 if kept else 1e9)
     monkeypatch.setattr(training, "_COPY_RARELY", 0.0)
     weight, optimizer, program, columns = diverging()

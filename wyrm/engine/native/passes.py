@@ -43,9 +43,11 @@ def turns(counts: Sequence[int], thread: int) -> NDArray[np.int64]:
     >>> [turns([3, 1], thread).tolist() for thread in (0, 1)]
     [[0, 2, 3], [1]]
     """
-    mine = np.arange(counts[thread])
-    before = [np.minimum(mine + (other < thread), count) for other, count in enumerate(counts)]
-    return np.sum(before, axis=0, dtype=np.int64)
+    mine = np.arange(counts[thread], dtype=np.int64)
+    places = np.zeros_like(mine)
+    for other, count in enumerate(counts):
+        places += np.minimum(mine + (other < thread), count)
+    return places
 
 
 @dataclass

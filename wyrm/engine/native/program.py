@@ -145,8 +145,8 @@ class Program:
         to clip them, or to add up those of several batches. `blas_threads`, above 1, has products divided instead,
         which is faster where they are large and takes less memory, and may round otherwise from run to run.
 
-        Raises what `epoch` raises, `ValueError` for less than one thread or a weight that is not finite, `Diverged` for a
-        loss that is not finite; no gradient has been added then.
+        Raises what `epoch` raises, `ValueError` for less than one thread or a weight that is not finite, `Diverged` for
+        a loss that is not finite; no gradient has been added then.
 
         >>> class Batch(wy.Dim): ...
         >>> x, slope = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)

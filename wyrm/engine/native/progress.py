@@ -39,7 +39,7 @@ def _shown() -> Any:
     It is made when it is first asked for, for importing tqdm takes as long as half of this library.
     """
     from tqdm import tqdm
-    from tqdm.std import TqdmDefaultWriteLock
+    from tqdm.std import TqdmDefaultWriteLock  # type: ignore[attr-defined]  # its stubs leave it out
 
     class Shown(tqdm):  # type: ignore[type-arg]  # it goes through no iterable
         # The lock that tqdm takes by itself is shared with processes that are forked, and one that is killed while it
