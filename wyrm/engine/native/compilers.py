@@ -14,6 +14,7 @@ from llvmlite.binding import Linkage
 from numba import njit
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.dispatcher import Dispatcher
 from numba.core.event import Event, Listener, install_listener
 
 from wyrm.engine.interrupts import deliver
@@ -160,6 +161,11 @@ def interruptible() -> AbstractContextManager[Any]:
     """
     between: AbstractContextManager[Any] = install_listener("numba:run_pass", _BetweenPasses())
     return between
+
+
+def is_compiled(function: object) -> bool:
+    """Whether a function is compiled when it is called, and not run by Python."""
+    return isinstance(function, Dispatcher)
 
 
 def compile_for(function: Any, arguments: Iterable[Any]) -> None:

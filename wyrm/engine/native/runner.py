@@ -230,7 +230,7 @@ class Runner:
         if binding.compiled:
             return
         run = self.load()
-        from wyrm.engine.native.compilers import compile_for, interruptible
+        from wyrm.engine.native.compilers import compile_for, interruptible, is_compiled
 
         # By one thread, while others wait.
         with deferred, self._compiling, cache.announced(self.name), interruptible():
@@ -240,8 +240,8 @@ class Runner:
             else:
                 values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
                 for call in self.graph.source.calls:
-                    if not call.evaluates:
-                        function = getattr(self._module, call.function)
+                    function = getattr(self._module, call.function, None)
+                    if is_compiled(function):  # and not plain Python
                         compile_for(function, [values[argument.name] for argument in call.arguments])
         binding.compiled = True
 

@@ -88,7 +88,6 @@ class Training:
             shuffled_by = mixed if shuffle else None
             separate = division.apart and all(parameter in self._sparse for parameter in self.graph.parameters)
             averaged = threads > 1 and mode == "synchronized" and not separate
-            self._compile(work, threads if averaged else 0)
             if self._snapshot is None or not self._snapshot.is_current():
                 self._snapshot = Snapshot(self.graph)
             self._snapshot.take()
@@ -107,14 +106,6 @@ class Training:
                 self._raise_diverged(work)
             self.epochs += 1
         return work.weighted_loss / rows
-
-    def _compile(self, work: Pass, parts: int) -> None:
-        """Compile what the pass runs, on the rows of a whole batch or on as many parts of it, before it begins."""
-        size = min(work.batch, work.rows)
-        if parts:
-            self._binding(work, -(-size // min(parts, size)), 0, self._averaging.runner)
-        else:
-            self._binding(work, size, 0)
 
     def _division(self, rows: int, threads: int, keys: list[NDArray[np.int64]] | None) -> Division:
         """The parts of the threads, those of the last pass where the columns that decide are as they were then."""
@@ -161,6 +152,8 @@ class Training:
 
     def _divided(self, work: Pass, division: Division, seed: int | None) -> None:
         """Each thread steps through its parts, phase after phase; what does not fill a batch is left for the end."""
+        # Compiled before other threads ask for it, and here, where Ctrl-C can end that.
+        self._binding(work, min(work.batch, work.rows), 0)
         batch, threads = work.batch, len(division.phases[0])
         full = [[sum((p.stop - p.start) // batch for p in parts) for parts in phase] for phase in division.phases]
         in_threads = sum(map(sum, full))
