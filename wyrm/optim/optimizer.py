@@ -300,11 +300,12 @@ class Optimizer:
                 f"the state is not that of this {type(self).__name__}: "
                 + "; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names)
             )
-        for i, state in enumerate(self._state):
-            for slot in state:
-                state[slot][...] = given[f"{i}.{slot}"]
-        self.steps = int(given["steps"])
-        self._counts = [int(count) for count in given["counts"]]
+        with deferred:
+            for i, state in enumerate(self._state):
+                for slot in state:
+                    state[slot][...] = given[f"{i}.{slot}"]
+            self.steps = int(given["steps"])
+            self._counts = [int(count) for count in given["counts"]]
 
 
 def checked_parameters(who: str, parameters: Iterable[Parameter[Any]]) -> list[Parameter[Any]]:
