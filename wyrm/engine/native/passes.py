@@ -20,10 +20,11 @@ from wyrm.types.options import whole
 Leaf = BaseNode[Any, Any]
 
 
-def check_options(batch_size: int, threads: int, mode: str) -> None:
+def check_options(batch_size: int, threads: int, mode: str, seed: int = 0) -> None:
     """`DTypeError` or `OptionError` for options out of their range."""
     whole("batch_size", batch_size, 1)
     whole("threads", threads, 1)
+    whole("seed", seed, 0)
     if mode not in ("hogwild", "synchronized"):
         raise OptionError(f"mode is 'hogwild' or 'synchronized', not {mode!r}")
 

@@ -29,7 +29,6 @@ from wyrm.engine.reference import accumulate
 from wyrm.errors import Diverged
 from wyrm.node.base import BaseNode
 from wyrm.node.storage import bound_array, stored, tick
-from wyrm.types.options import whole
 
 Leaf = BaseNode[Any, Any]
 Mode = Literal["hogwild", "synchronized"]
@@ -72,8 +71,7 @@ class Training:
         progress: bool,
     ) -> float:
         """Go through all rows once; the mean loss."""
-        check_options(batch_size, threads, mode)
-        whole("seed", seed, 0)
+        check_options(batch_size, threads, mode, seed)
         check_batches(given, rows, singly, batch_size)
         with deferred:  # until the end of a chunk of steps, when `deliver` is called
             # No more than there are steps to do.
