@@ -15,6 +15,10 @@ class DTypeError(WyrmError, TypeError):
     """A dtype that an operation, a leaf or a column does not take."""
 
 
+class OptionError(WyrmError, ValueError):
+    """A number given for an option that is outside its range, or not finite."""
+
+
 class NotDifferentiable(WyrmError, TypeError):
     """A gradient was asked of, or through, something that has none."""
 

@@ -9,23 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.engine.interrupts import deferred
 from wyrm.engine.observe import observer
 from wyrm.engine.plan import Plan
-from wyrm.errors import NotDifferentiable, NotSet, ShapeError, UnusedParameter
+from wyrm.errors import NotDifferentiable, NotSet, OptionError, ShapeError, UnusedParameter
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
 from wyrm.node.site import made_at
-from wyrm.node.storage import Storage, is_leaf, not_set, store, stored
+from wyrm.node.storage import FLOATS, Storage, is_leaf, not_set, store, stored
 from wyrm.ops.random import STEP, advance_step, at_step, step_is_announced
 from wyrm.ops.updating import updates_of
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import axis_size
+from wyrm.types.options import number
 from wyrm.types.rows import RowSparse
 
 # Plans for other sizes of the data are kept too: a last, smaller batch comes back every epoch.
 _KEPT_PLANS = 4
+_LARGEST = {dtype: float(np.finfo(dtype).max) for dtype in FLOATS}
 
 
 class Runner:
@@ -149,6 +152,7 @@ def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
         )
     if loss.dtype.kind != "f":
         raise NotDifferentiable(f"{describe(loss)} is {loss.dtype}; only float32 and float64 have gradients")
+    given = checked_weight(weight, loss.dtype)
     previous = loss._plan  # kept until the new plan has run, which takes over the values that are computed already
     if isinstance(previous, _Backward):
         held = previous
@@ -158,18 +162,26 @@ def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
         object.__setattr__(loss, "_plan", held)
     if held.runner.random and (held.step is None or step_is_announced()):
         held.step = advance_step()
-    given = loss.dtype.type(weight)
     if stored(held.weight).array != given:
         held.weight.set(given)
     # The masks of the last forward(), even if another graph has moved on to other steps since.
     with nullcontext() if held.step is None else at_step(held.step):
         held.run(loss, 0)
         plan = held.run(loss, 1)
-    for parameter, gradient in zip(held.parameters, held.gradients, strict=True):
-        accumulate(parameter, plan.value(gradient))
     becoming = [np.array(plan.value(becomes)) for becomes in held.updates.values()]
-    for buffer, array in zip(held.updates, becoming, strict=True):
-        store(stored(buffer), array)
+    with deferred:
+        for parameter, gradient in zip(held.parameters, held.gradients, strict=True):
+            accumulate(parameter, plan.value(gradient))
+        for buffer, array in zip(held.updates, becoming, strict=True):
+            store(stored(buffer), array)
+
+
+def checked_weight(weight: float, dtype: np.dtype[Any]) -> Any:
+    """The weight of a gradient as a number of a dtype; `OptionError` where it is none that is finite."""
+    found = number("weight", weight)
+    if abs(found) > _LARGEST[dtype]:
+        raise OptionError(f"weight is {weight}, which is too large for {dtype}")
+    return dtype.type(found)
 
 
 def accumulate(parameter: Parameter[Any], gradient: NDArray[Any] | RowSparse) -> None:

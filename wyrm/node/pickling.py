@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from wyrm.node.base import BaseNode
@@ -10,20 +11,26 @@ from wyrm.node.storage import is_leaf
 from wyrm.node.traversal import topological_order
 
 _Record = tuple[type[BaseNode[Any, Any]], tuple[int, ...], dict[str, Any], str | None, Site]
+Records = list[BaseNode[Any, Any] | _Record]
 
 
-def flatten(root: BaseNode[Any, Any]) -> list[BaseNode[Any, Any] | _Record]:
+def flatten(root: BaseNode[Any, Any]) -> Records:
     """The graph under `root` as records whose parents are positions in the list."""
-    order = topological_order([root])
+    return flatten_all([root])[0]
+
+
+def flatten_all(roots: Sequence[BaseNode[Any, Any]]) -> tuple[Records, list[int]]:
+    """The graph under several roots, what they share written once, and the positions of the roots."""
+    order = topological_order(roots)
     position = {node: i for i, node in enumerate(order)}
-    records: list[BaseNode[Any, Any] | _Record] = []
+    records: Records = []
     for node in order:
         if is_leaf(node):
             records.append(node)
         else:
             parents = tuple(position[parent] for parent in node.parents)
             records.append((type(node), parents, node.attribute_values(), node.name, node.site))
-    return records
+    return records, [position[root] for root in roots]
 
 
 def copied(root: BaseNode[Any, Any], memo: dict[int, Any]) -> BaseNode[Any, Any]:
@@ -42,8 +49,13 @@ def copied(root: BaseNode[Any, Any], memo: dict[int, Any]) -> BaseNode[Any, Any]
     return copy
 
 
-def restore(records: list[BaseNode[Any, Any] | _Record]) -> BaseNode[Any, Any]:
+def restore(records: Records) -> BaseNode[Any, Any]:
     """The root of the graph that `flatten` wrote."""
+    return restore_all(records)[-1]
+
+
+def restore_all(records: Records) -> list[BaseNode[Any, Any]]:
+    """Every node of the graphs that `flatten_all` wrote."""
     nodes: list[BaseNode[Any, Any]] = []
     for record in records:
         if isinstance(record, BaseNode):
@@ -52,4 +64,4 @@ def restore(records: list[BaseNode[Any, Any] | _Record]) -> BaseNode[Any, Any]:
         cls, parents, attributes, name, site = record
         with made_at(site):
             nodes.append(cls.rebuild(tuple(nodes[i] for i in parents), attributes, name))
-    return nodes[-1]
+    return nodes

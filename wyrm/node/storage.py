@@ -201,11 +201,14 @@ def not_set(leaf: BaseNode[Any, Any], remedy: str) -> NotSet:
 
 def store(storage: Storage, array: NDArray[Any]) -> None:
     """Into the same memory where the shape is the same, for plans hold on to it."""
+    now = tick()
     if storage.array is not None and storage.array.shape == array.shape:
         storage.array[...] = array
     else:
         storage.array = array
-    storage.version = tick()
+    # No call comes between the change and this, so no handler of a signal raises there.
+    storage.version = now
+    storage.version = tick()  # a run in another thread may have begun since
 
 
 def index_array(value: Any, what: str | BaseNode[Any, Any]) -> NDArray[np.int64]:

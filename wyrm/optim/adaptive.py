@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from wyrm.node.leaves import Parameter
-from wyrm.optim.optimizer import LearningRate, Optimizer, Update, Value, Values, in_range
+from wyrm.optim.optimizer import LearningRate, Optimizer, Update, Value, Values
+from wyrm.types.options import number
 
 
 class Adagrad(Optimizer):
@@ -37,10 +38,10 @@ class Adagrad(Optimizer):
         weight_decay: float = 0.0,
         learning_rate_decay: float = 0.0,
     ) -> None:
-        self.learning_rate_decay = in_range("learning_rate_decay", learning_rate_decay, 0.0)
-        self.initial_accumulator = in_range("initial_accumulator", initial_accumulator, 0.0)
-        self.epsilon = in_range("epsilon", epsilon, 0.0)
-        self.weight_decay = in_range("weight_decay", weight_decay, 0.0)
+        self.learning_rate_decay = number("learning_rate_decay", learning_rate_decay, 0.0)
+        self.initial_accumulator = number("initial_accumulator", initial_accumulator, 0.0)
+        self.epsilon = number("epsilon", epsilon, 0.0)
+        self.weight_decay = number("weight_decay", weight_decay, 0.0)
         super().__init__(parameters, learning_rate)
 
     def initial_state(self) -> Mapping[str, float]:
@@ -83,10 +84,10 @@ class RMSprop(Optimizer):
         centered: bool = False,
         weight_decay: float = 0.0,
     ) -> None:
-        self.decay = in_range("decay", decay, 0.0, 1.0)
-        self.epsilon = in_range("epsilon", epsilon, 0.0)
-        self.momentum = in_range("momentum", momentum, 0.0, 1.0)
-        self.weight_decay = in_range("weight_decay", weight_decay, 0.0)
+        self.decay = number("decay", decay, 0.0, 1.0)
+        self.epsilon = number("epsilon", epsilon, 0.0)
+        self.momentum = number("momentum", momentum, 0.0, 1.0)
+        self.weight_decay = number("weight_decay", weight_decay, 0.0)
         self.centered = centered
         super().__init__(parameters, learning_rate)
 
@@ -141,10 +142,10 @@ class Adam(Optimizer):
     ) -> None:
         if not isinstance(betas, Sequence) or len(betas) != 2:
             raise TypeError(f"betas are two numbers, as in betas=(0.9, 0.999), not {betas!r}")
-        self.betas = in_range("betas[0]", betas[0], 0.0, 1.0), in_range("betas[1]", betas[1], 0.0, 1.0)
-        self.epsilon = in_range("epsilon", epsilon, 0.0)
+        self.betas = number("betas[0]", betas[0], 0.0, 1.0), number("betas[1]", betas[1], 0.0, 1.0)
+        self.epsilon = number("epsilon", epsilon, 0.0)
         self.amsgrad = amsgrad
-        self.weight_decay = in_range("weight_decay", weight_decay, 0.0)
+        self.weight_decay = number("weight_decay", weight_decay, 0.0)
         super().__init__(parameters, learning_rate)
 
     def initial_state(self) -> Mapping[str, float]:

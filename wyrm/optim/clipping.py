@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.errors import NotFinite
+from wyrm.engine.interrupts import deferred
+from wyrm.errors import DTypeError, NotFinite, OptionError
 from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import stored
@@ -49,10 +50,11 @@ def clip_by_value(parameters: Iterable[Parameter[Any]], limit: float) -> None:
     >>> x.gradient.tolist()
     [2.0, 5.0]
     """
-    if not limit > 0.0:
-        raise ValueError(f"limit is above 0, not {limit}")
-    for values in _gradients("clip_by_value", parameters):
-        np.clip(values, -limit, limit, out=values)
+    _positive("limit", limit)
+    gradients = _gradients("clip_by_value", parameters)
+    with deferred, np.errstate(over="ignore"):  # a limit too large for the dtype limits nothing
+        for values in gradients:
+            np.clip(values, -limit, limit, out=values)
 
 
 def clip_by_global_norm(parameters: Iterable[Parameter[Any]], maximum_norm: float) -> float:
@@ -70,14 +72,22 @@ def clip_by_global_norm(parameters: Iterable[Parameter[Any]], maximum_norm: floa
     >>> x.gradient.round(3).tolist()
     [0.6000000238418579, 0.800000011920929]
     """
-    if not maximum_norm > 0.0:
-        raise ValueError(f"maximum_norm is above 0, not {maximum_norm}")
+    _positive("maximum_norm", maximum_norm)
     gradients = _gradients("clip_by_global_norm", parameters)
     norm = math.hypot(*map(_norm, gradients))  # of norms, not the root of squares: those could overflow
     if norm > maximum_norm:
-        for values in gradients:
-            values *= maximum_norm / norm
+        with deferred:
+            for values in gradients:
+                values *= maximum_norm / norm
     return norm
+
+
+def _positive(name: str, value: float) -> None:
+    """`OptionError` for a limit that is not above 0, `DTypeError` for no number; an infinity limits nothing."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise DTypeError(f"{name} is a number, not {value!r}")
+    if not value > 0.0:
+        raise OptionError(f"{name} is above 0, not {value}")
 
 
 def _norm(values: FloatArray) -> float:

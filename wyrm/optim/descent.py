@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from wyrm.errors import OptionError
 from wyrm.node.leaves import Parameter
-from wyrm.optim.optimizer import LearningRate, Optimizer, Update, Value, Values, in_range
+from wyrm.optim.optimizer import LearningRate, Optimizer, Update, Value, Values
+from wyrm.types.options import number
 
 
 class SGD(Optimizer):
@@ -33,11 +35,11 @@ class SGD(Optimizer):
         nesterov: bool = False,
         weight_decay: float = 0.0,
     ) -> None:
-        self.momentum = in_range("momentum", momentum, 0.0, 1.0)
-        self.weight_decay = in_range("weight_decay", weight_decay, 0.0)
+        self.momentum = number("momentum", momentum, 0.0, 1.0)
+        self.weight_decay = number("weight_decay", weight_decay, 0.0)
         self.nesterov = nesterov
         if nesterov and momentum == 0.0:
-            raise ValueError("nesterov looks ahead along the momentum; give a momentum above 0")
+            raise OptionError("nesterov looks ahead along the momentum; give a momentum above 0")
         super().__init__(parameters, learning_rate)
 
     def initial_state(self) -> Mapping[str, float]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.engine.interrupts import deferred
 from wyrm.errors import CheckpointError, Diverged, NotSet
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
 from wyrm.node.storage import bound_array, stored, tick
 from wyrm.optim.rule import BLOCK, Elements, Rule
+from wyrm.types.options import number
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
 
@@ -41,8 +43,8 @@ class Optimizer:
     `learning_rate` is a number or a schedule: a function of the number of steps done so far. It can be set at any time;
     other options stay as they are once the rule was built from them.
 
-    Raises `ValueError` for no parameters, one given twice, or a negative learning rate; `TypeError` for what is no
-    parameter.
+    Raises `ValueError` for no parameters, one given twice, or a learning rate that is negative or not finite;
+    `TypeError` for what is no parameter.
 
     >>> class SignDescent(wy.optim.Optimizer):
     ...     def __init__(self, parameters, learning_rate=0.01, momentum=0.9):
@@ -74,6 +76,7 @@ class Optimizer:
 
     def __init__(self, parameters: Iterable[Parameter[Any]], learning_rate: LearningRate) -> None:
         self.parameters = checked_parameters(type(self).__name__, parameters)
+        self._position = {parameter: i for i, parameter in enumerate(self.parameters)}
         self._rules: dict[np.dtype[Any], Rule] = {}
         self.learning_rate = learning_rate
         self.steps = 0
@@ -111,11 +114,11 @@ class Optimizer:
         rate = self._learning_rate
         if not callable(rate):
             return rate
-        return in_range(f"the learning rate that {rate} gives after {self.steps} steps", rate(self.steps), 0.0)
+        return number(f"the learning rate that {rate} gives after {self.steps} steps", rate(self.steps), 0.0)
 
     @learning_rate.setter
     def learning_rate(self, rate: LearningRate) -> None:
-        self._learning_rate = rate if callable(rate) else in_range("learning_rate", rate, 0.0)
+        self._learning_rate = rate if callable(rate) else number("learning_rate", rate, 0.0)
 
     def rule(self, dtype: np.dtype[Any]) -> Rule:
         """The rule for parameters of one float type."""
@@ -133,7 +136,8 @@ class Optimizer:
     def step(self) -> None:
         """Move every parameter that has a gradient.
 
-        Raises, before any parameter moves, `Diverged` for a NaN or an infinity, and `NotSet` where none has a gradient.
+        All move or none: Ctrl-C takes effect before or after. Raises, before any parameter moves, `Diverged` for a NaN
+        or an infinity, and `NotSet` where none has a gradient.
         """
         gradients = [stored(parameter).gradient for parameter in self.parameters]
         if all(gradient is None for gradient in gradients):
@@ -157,11 +161,12 @@ class Optimizer:
             for count in self._counts:
                 if count + 1 not in numbers:
                     numbers[count + 1] = self.hyper(count + 1)
-            for i, gradient in enumerate(held):
-                if gradient is not None:
-                    self._counts[i] += 1
-                    self._move(rules[i], self.parameters[i], gradient, self._state[i], numbers[self._counts[i]])
-        self.steps += 1
+            with deferred:
+                for i, gradient in enumerate(held):
+                    if gradient is not None:
+                        self._counts[i] += 1
+                        self._move(rules[i], self.parameters[i], gradient, self._state[i], numbers[self._counts[i]])
+                self.steps += 1
 
     def _move(
         self,
@@ -172,12 +177,14 @@ class Optimizer:
         hyper: Mapping[str, float],
     ) -> None:
         array = bound_array(parameter)
-        if isinstance(gradient, RowSparse):
-            self._move_rows(rule, array, gradient, state, hyper)
-        else:
-            flush = self._state_decays and self.steps % _FLUSH_EVERY == 0
-            rule(array, gradient, state, hyper, float(np.finfo(array.dtype).tiny) * _FLUSH_BELOW if flush else 0.0)
-        stored(parameter).version = tick()
+        try:
+            if isinstance(gradient, RowSparse):
+                self._move_rows(rule, array, gradient, state, hyper)
+            else:
+                flush = self._state_decays and self.steps % _FLUSH_EVERY == 0
+                rule(array, gradient, state, hyper, float(np.finfo(array.dtype).tiny) * _FLUSH_BELOW if flush else 0.0)
+        finally:
+            stored(parameter).version = tick()
 
     @staticmethod
     def _move_rows(
@@ -200,14 +207,18 @@ class Optimizer:
 
     # --- for programs that run the rule themselves ----------------------------------------------------------------
 
-    def numbers(self, count: int) -> dict[str, NDArray[np.float64]]:
-        """The numbers of the rule for the next `count` steps, an array of them for each."""
-        if len(set(self._counts)) > 1:
+    def numbers(self, count: int, parameters: Sequence[Parameter[Any]] | None = None) -> dict[str, NDArray[np.float64]]:
+        """The numbers of the rule for the next `count` steps of these parameters, by default of all; an array for each.
+
+        There is one step or more, and a schedule is asked for no other.
+        """
+        counts = {self._counts[position] for position in self._positions(parameters)}
+        if len(counts) > 1:
             raise ValueError(
                 f"the parameters of this {type(self).__name__} have done different numbers of steps, so a program "
                 f"cannot move them together; make a new optimizer"
             )
-        done = self._counts[0]
+        (done,) = counts
         if not callable(self._learning_rate):
             try:  # all at once, where `hyper` is arithmetic
                 found = self.hyper(np.arange(done + 1, done + count + 1, dtype=np.float64))  # type: ignore[arg-type]  # see below
@@ -221,16 +232,23 @@ class Optimizer:
                 each.append(self.hyper(done + 1 + i))
         finally:
             self.steps = steps
-        return {name: np.array([numbers[name] for numbers in each]) for name in self.hyper(done + 1)}
+        return {name: np.array([numbers[name] for numbers in each]) for name in each[0]}
 
     def state_of(self, parameter: Parameter[Any]) -> dict[str, NDArray[Any]]:
         """The arrays of a parameter's state by name, as they are: a program changes them in place."""
-        return self._state[self.parameters.index(parameter)]
+        return self._state[self._position[parameter]]
 
-    def advance(self, count: int) -> None:
-        """Count steps that a program has done."""
+    def advance(self, count: int, parameters: Sequence[Parameter[Any]] | None = None) -> None:
+        """Count steps that a program has done, or below 0 undone, with these parameters, by default with all."""
         self.steps += count
-        self._counts = [done + count for done in self._counts]
+        for position in self._positions(parameters):
+            self._counts[position] += count
+
+    def _positions(self, parameters: Sequence[Parameter[Any]] | None) -> Sequence[int]:
+        """Where these parameters stand among those of the optimizer."""
+        if parameters is None:
+            return range(len(self.parameters))
+        return [self._position[parameter] for parameter in parameters]
 
     @property
     def flush_below(self) -> float:
@@ -255,6 +273,11 @@ class Optimizer:
         options = {name: getattr(self, name, None) for name in self._options} | {"learning_rate": rate}
         count = f"{len(self.parameters)} parameter{'' if len(self.parameters) == 1 else 's'}"
         return f"{type(self).__name__}({', '.join([count, *(f'{name}={value}' for name, value in options.items())])})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy starts from: its own counts and state, and a rule that is built anew from the options."""
+        state = [{slot: array.copy() for slot, array in arrays.items()} for arrays in self._state]
+        return self.__dict__ | {"_rules": {}, "_counts": list(self._counts), "_state": state}
 
     # --- saving ---------------------------------------------------------------------------------------------------
 
@@ -286,11 +309,12 @@ class Optimizer:
         impossible = [f"{name} {problem}" for name in sorted(mine) if (problem := self._impossible(name, given[name]))]
         if impossible:
             raise CheckpointError(f"no {type(self).__name__} can go on from this state: {', '.join(impossible)}")
-        for i, state in enumerate(self._state):
-            for slot in state:
-                state[slot][...] = given[f"{i}.{slot}"]
-        self.steps = int(given["steps"])
-        self._counts = [int(count) for count in given["counts"]]
+        with deferred:
+            for i, state in enumerate(self._state):
+                for slot in state:
+                    state[slot][...] = given[f"{i}.{slot}"]
+            self.steps = int(given["steps"])
+            self._counts = [int(count) for count in given["counts"]]
 
     def _impossible(self, name: str, values: NDArray[Any]) -> str | None:
         """Why no step can go on from a saved array."""
@@ -299,16 +323,6 @@ class Optimizer:
         if name in ("steps", "counts") or name.partition(".")[2] in self._squares:
             return "holds a negative number" if (values < 0).any() else None
         return None
-
-
-def in_range(name: str, value: float, low: float, high: float = float("inf")) -> float:
-    """`value` as a float; `ValueError` unless `low <= value < high` (NaN is neither), `TypeError` for no number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(f"{name} is a number, not {value!r}")
-    if not low <= value < high:
-        bound = f"at least {low:g}" + ("" if high == float("inf") else f" and below {high:g}")
-        raise ValueError(f"{name} is {bound}, not {value}")
-    return float(value)
 
 
 def checked_parameters(who: str, parameters: Iterable[Parameter[Any]]) -> list[Parameter[Any]]:

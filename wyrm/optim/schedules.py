@@ -5,18 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
-
-def _at_least(name: str, value: float, low: float) -> None:
-    if not low <= value < math.inf:
-        raise ValueError(f"{name} is at least {low:g}, not {value}")
-
-
-def _length(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} is a whole number of steps, not {value!r}")
-    _at_least(name, int(value), 1)
+from wyrm.errors import OptionError
+from wyrm.types.options import number, whole
 
 
 @dataclass(frozen=True)
@@ -33,9 +23,9 @@ class Step:
     factor: float = 0.1
 
     def __post_init__(self) -> None:
-        _at_least("start", self.start, 0.0)
-        _length("every", self.every)
-        _at_least("factor", self.factor, 0.0)
+        number("start", self.start, 0.0)
+        whole("every", self.every, 1, "steps")
+        number("factor", self.factor, 0.0)
 
     def __call__(self, step: int) -> float:
         return self.start * self.factor ** (step // self.every)
@@ -53,8 +43,8 @@ class Exponential:
     factor: float
 
     def __post_init__(self) -> None:
-        _at_least("start", self.start, 0.0)
-        _at_least("factor", self.factor, 0.0)
+        number("start", self.start, 0.0)
+        number("factor", self.factor, 0.0)
 
     def __call__(self, step: int) -> float:
         return self.start * self.factor**step
@@ -74,9 +64,9 @@ class Cosine:
     end: float = 0.0
 
     def __post_init__(self) -> None:
-        _at_least("start", self.start, 0.0)
-        _length("steps", self.steps)
-        _at_least("end", self.end, 0.0)
+        number("start", self.start, 0.0)
+        whole("steps", self.steps, 1, "steps")
+        number("end", self.end, 0.0)
 
     def __call__(self, step: int) -> float:
         if step >= self.steps:
@@ -98,9 +88,9 @@ class LinearWarmup:
     start: float = 0.0
 
     def __post_init__(self) -> None:
-        _at_least("peak", self.peak, 0.0)
-        _length("steps", self.steps)
-        _at_least("start", self.start, 0.0)
+        number("peak", self.peak, 0.0)
+        whole("steps", self.steps, 1, "steps")
+        number("start", self.start, 0.0)
 
     def __call__(self, step: int) -> float:
         return self.peak if step >= self.steps else self.start + (self.peak - self.start) * step / self.steps
@@ -121,12 +111,12 @@ class WarmupCosine:
     end: float = 0.0
 
     def __post_init__(self) -> None:
-        _at_least("peak", self.peak, 0.0)
-        _at_least("end", self.end, 0.0)
-        _length("warmup", self.warmup)
-        _length("steps", self.steps)
+        number("peak", self.peak, 0.0)
+        number("end", self.end, 0.0)
+        whole("warmup", self.warmup, 1, "steps")
+        whole("steps", self.steps, 1, "steps")
         if self.warmup >= self.steps:
-            raise ValueError(f"warmup is at least 1 and below the {self.steps} steps in all, not {self.warmup}")
+            raise OptionError(f"warmup is at least 1 and below the {self.steps} steps in all, not {self.warmup}")
 
     def __call__(self, step: int) -> float:
         if step < self.warmup:

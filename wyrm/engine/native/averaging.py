@@ -13,6 +13,7 @@ from wyrm.engine.native.binding import Binding
 from wyrm.engine.native.expansion import expand
 from wyrm.engine.native.runner import Graph, Runner, gradients_of
 from wyrm.node.base import BaseNode
+from wyrm.node.leaves import Parameter
 from wyrm.node.storage import bound_array, store, stored
 from wyrm.ops.updating import updates_of
 from wyrm.schedule.parts import Whole, whole_of
@@ -26,6 +27,8 @@ Together = Callable[[Sequence[Callable[[], None]]], None]
 
 class Stepper(Protocol):
     """An optimizer that moves its parameters by the gradients that they hold."""
+
+    parameters: list[Parameter[Any]]
 
     def step(self) -> None:
         """Move every parameter that has a gradient."""
@@ -111,11 +114,13 @@ class Averager:
         loss, gradients = self.gradients(bindings, columns, parts, step, together, whole)
         if not gradients:
             return loss
-        storages = {parameter: stored(parameter) for parameter in gradients}
-        held = {storage: storage.gradient for storage in storages.values()}
+        # Parameters that the loss does not depend on stay, whatever gradients they hold.
+        held = {storage: storage.gradient for storage in map(stored, self.optimizer.parameters)}
         try:
+            for storage in held:
+                storage.gradient = None
             for parameter, gradient in gradients.items():
-                storages[parameter].gradient = gradient
+                stored(parameter).gradient = gradient
             self.optimizer.step()
             self.move_buffers()
         finally:

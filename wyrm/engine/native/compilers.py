@@ -6,7 +6,7 @@ Importing this imports numba.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from io import BytesIO
 from typing import Any, cast
@@ -17,10 +17,12 @@ from numba.core.caching import NullCache
 from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
+from numba.core.dispatcher import Dispatcher
 from numba.core.event import Event, Listener, install_listener
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 
+from wyrm.engine.interrupts import deliver
 from wyrm.engine.native import cache
 from wyrm.ops.scratch import DEBUG
 
@@ -192,6 +194,37 @@ class Compiling(Listener):
 
     def on_end(self, event: Event) -> None:
         pass
+
+
+class _BetweenPasses(Listener):
+    """Runs the handlers of signals that wait before each pass of the compiler, which may raise at any other time."""
+
+    def on_start(self, event: Event) -> None:
+        deliver()
+
+    def on_end(self, event: Event) -> None:
+        pass
+
+
+def interruptible() -> AbstractContextManager[Any]:
+    """Within it, signals that wait are delivered between the passes of the compiler, and nowhere inside one.
+
+    An exception somewhere else can leave numba with some of its own functions unknown to it, for good.
+    """
+    between: AbstractContextManager[Any] = install_listener("numba:run_pass", _BetweenPasses())
+    return between
+
+
+def is_compiled(function: object) -> bool:
+    """Whether a function is compiled when it is called, and not run by Python."""
+    return isinstance(function, Dispatcher)
+
+
+def compile_for(function: Any, arguments: Iterable[Any]) -> None:
+    """Compile a function for arguments like these, or load it, where that has not been done."""
+    types = tuple(map(function.typeof_pyval, arguments))
+    if types not in function.overloads:
+        function.compile(types)
 
 
 def watch_compiling() -> AbstractContextManager[Compiling]:

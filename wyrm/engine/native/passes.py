@@ -11,22 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.engine.native.partition import Part
-from wyrm.errors import ShapeError
+from wyrm.engine.native.progress import Bar, Unseen
+from wyrm.errors import OptionError, ShapeError
 from wyrm.node.base import BaseNode, label
 from wyrm.types.dims import axis_size
+from wyrm.types.options import whole
 
 Leaf = BaseNode[Any, Any]
 
 
-def check_options(batch_size: int, threads: int, mode: str) -> None:
-    """`TypeError` or `ValueError` for options out of their range."""
-    for name, value in (("batch_size", batch_size), ("threads", threads)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise TypeError(f"{name} is a whole number, not {value!r}")
-        if value < 1:
-            raise ValueError(f"{name} is at least 1, not {value}")
+def check_options(batch_size: int, threads: int, mode: str, seed: int = 0) -> None:
+    """`DTypeError` or `OptionError` for options out of their range."""
+    whole("batch_size", batch_size, 1)
+    whole("threads", threads, 1)
+    whole("seed", seed, 0)
     if mode not in ("hogwild", "synchronized"):
-        raise ValueError(f"mode is 'hogwild' or 'synchronized', not {mode!r}")
+        raise OptionError(f"mode is 'hogwild' or 'synchronized', not {mode!r}")
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,19 @@ class Share:
     hyper: NDArray[np.float64]
 
 
+def turns(counts: Sequence[int], thread: int) -> NDArray[np.int64]:
+    """Where the steps of a thread stand among those of all, when the threads that have steps left take turns.
+
+    >>> [turns([3, 1], thread).tolist() for thread in (0, 1)]
+    [[0, 2, 3], [1]]
+    """
+    mine = np.arange(counts[thread], dtype=np.int64)
+    places = np.zeros_like(mine)
+    for other, count in enumerate(counts):
+        places += np.minimum(mine + (other < thread), count)
+    return places
+
+
 @dataclass
 class Pass:
     """One pass over the data, and how far it is."""
@@ -47,15 +60,14 @@ class Pass:
     rows: int
     batch: int
     singly: bool
-    bar: Any
+    bar: Bar = field(default_factory=Unseen)
     weighted_loss: float = 0.0
     steps: int = 0
     # Set where a thread is to stop at the end of its chunk.
     stop: threading.Event = field(default_factory=threading.Event)
     failed_at: int | None = None
+    failing_rate: float = 0.0
     kept_steps: int = 0
-    # Whether the optimizer has counted the steps itself.
-    counted: bool = False
 
 
 def check_batches(given: Mapping[Leaf, NDArray[Any]], rows: int, singly: bool, batch: int) -> None:

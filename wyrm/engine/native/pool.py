@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+from wyrm.engine.interrupts import deferred, deliver
+
+# How often a thread that waits for others looks whether a signal has come, in seconds.
+_LOOK = 0.05
 
 
 class Pool:
@@ -13,18 +19,39 @@ class Pool:
     def __init__(self) -> None:
         self._executor: ThreadPoolExecutor | None = None
         self._size = 0
+        self._process = 0
 
     def run(self, jobs: Sequence[Callable[[], None]], stop: threading.Event) -> None:
         """Run jobs side by side, the first one here; an interrupt or an error sets `stop` and waits for the others."""
-        others = len(jobs) - 1
-        if others > self._size:
-            self._executor, self._size = ThreadPoolExecutor(others, "wyrm"), others
-        futures = [] if self._executor is None else [self._executor.submit(job) for job in jobs[1:]]
-        try:
-            jobs[0]()
-            for future in futures:
-                future.result()
-        except BaseException:
-            stop.set()
-            wait(futures)
-            raise
+        futures: list[Future[None]] = []
+        with deferred:
+            try:
+                executor = self._threads(len(jobs) - 1)
+                for job in jobs[1:]:
+                    assert executor is not None
+                    futures.append(executor.submit(_stopping, job, stop))
+                jobs[0]()
+                while wait(futures, _LOOK).not_done:
+                    deliver()
+                for future in futures:
+                    future.result()
+            except BaseException:
+                stop.set()
+                wait(futures)
+                raise
+
+    def _threads(self, count: int) -> ThreadPoolExecutor | None:
+        """At least so many threads; a process that was forked has none of those that its parent had."""
+        if count > self._size or self._process != os.getpid():
+            self._executor = ThreadPoolExecutor(count, "wyrm") if count else None
+            self._size, self._process = count, os.getpid()
+        return self._executor
+
+
+def _stopping(job: Callable[[], None], stop: threading.Event) -> None:
+    """Do a job; one that fails stops the others."""
+    try:
+        job()
+    except BaseException:
+        stop.set()
+        raise

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import os
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -12,8 +15,11 @@ from wyrm.engine.native.feeding import check_values, columns, given_inputs
 from wyrm.engine.native.runner import Graph, Plan, Runner
 from wyrm.engine.native.training import Mode, Training
 from wyrm.engine.native.updates import Optimizer
+from wyrm.engine.reference import checked_weight
 from wyrm.errors import CheckpointError, ShapeError
 from wyrm.node.base import BaseNode, describe, label
+from wyrm.node.pickling import Records, copied, flatten_all, restore_all
+from wyrm.types.options import whole
 from wyrm.types.typing import Indices, Values
 
 Feed = Mapping[Any, "Values | Indices"]
@@ -24,6 +30,10 @@ class Program:
 
     Calling it with `{input: array}` computes the outputs, and does one step where it trains. `epoch` goes through a
     whole data set. It is compiled when it is first used, and kept on disk for other processes.
+
+    It can be copied and pickled, at any time; what is compiled is not copied but found again. `copy.deepcopy` has
+    parameters and an optimizer of its own and goes on with the same numbers; it takes data for the same inputs. A
+    pickled one has inputs of its own: pickle them beside it, or take them from `inputs`.
     """
 
     def __init__(
@@ -49,15 +59,23 @@ class Program:
                 f"wyrm.compile takes an optimizer, as in wy.optim.SGD(loss.parameters(), learning_rate=0.1), "
                 f"not {optimizer!r}"
             )
+        self._loop = loop
         self._graph = Graph(wanted, optimizer)
         self._runner = Runner(self._graph, loop)
         self._training = Training(self._graph, self._runner)
-        self._lock = threading.Lock()
+        # The handler of a signal, which runs between two steps, may ask for the state.
+        self._lock = threading.RLock()
+        _programs.add(self)
 
     @property
     def source(self) -> str:
         """The generated source: the kernels, and `run`, which goes through the data."""
         return self._runner.text
+
+    @property
+    def inputs(self) -> tuple[BaseNode[Any, Any], ...]:
+        """The inputs that data is given for, in the order of first use."""
+        return tuple(self._graph.inputs)
 
     @property
     def plan(self) -> Plan:
@@ -130,8 +148,8 @@ class Program:
         divided instead, which is faster where they are large and takes less memory, and may round otherwise from run to
         run.
 
-        Raises what `epoch` raises, `ValueError` for less than one thread; `Diverged` for a loss that is not finite, no
-        gradient having been added.
+        Raises what `epoch` raises, `ValueError` for less than one thread or a weight that is not finite, `Diverged` for
+        a loss that is not finite; no gradient has been added then.
 
         >>> class Batch(wy.Dim): ...
         >>> x, slope = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)
@@ -142,8 +160,8 @@ class Program:
         with self._lock:
             if self._graph.optimizer is None:
                 raise ShapeError("this program has no optimizer, so it has no gradients; call it for its outputs")
-            if blas_threads < 1:
-                raise ValueError(f"blas_threads is a whole number of at least 1, not {blas_threads}")
+            whole("blas_threads", blas_threads, 1)
+            checked_weight(weight, self._graph.outputs[0].dtype)
             given, rows, singly = columns(columns_of, self._graph.inputs, self._graph.ranges.limits)
             return self._training.backward(given, rows, singly, threads, weight, blas_threads)
 
@@ -174,9 +192,70 @@ class Program:
         with self._lock:
             self._training.steps, self._training.epochs = int(state["steps"]), int(state["epochs"])
 
+    # --- copies ---------------------------------------------------------------------------------------------------
+
+    def __copy__(self) -> Program:
+        """A program on the same nodes, with the same optimizer, that counts its own steps from here."""
+        with self._lock:
+            return _made(self._graph.outputs, self._single, self._graph.optimizer, self._loop, self.state_dict())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Program:
+        """A program with parameters, buffers and an optimizer of its own.
+
+        The inputs are the same nodes, unless they are copied beside it, for it is called with them.
+        """
+        with self._lock:
+            for leaf in self._graph.inputs:
+                memo.setdefault(id(leaf), leaf)
+            outputs = [copied(output, memo) for output in self._graph.outputs]
+            optimizer = copy.deepcopy(self._graph.optimizer, memo)
+            return _made(outputs, self._single, optimizer, self._loop, self.state_dict())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self._lock:
+            records, roots = flatten_all(self._graph.outputs)
+            return _restored, (records, roots, self._single, self._graph.optimizer, self._loop, self.state_dict())
+
+    def _after_fork(self) -> None:
+        """Be free in a process that was forked while another thread was inside: that thread is not there."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+        else:
+            self._lock = threading.RLock()
+            self._training.after_fork()
+
     def __repr__(self) -> str:
         what = ", ".join(map(label, self._graph.outputs))
         return f"<Program {what}{'' if self._graph.optimizer is None else f', trained by {self._graph.optimizer!r}'}>"
+
+
+def _made(
+    outputs: Sequence[BaseNode[Any, Any]],
+    single: bool,
+    optimizer: Any,
+    loop: Literal["auto", "compiled", "python"],
+    state: Mapping[str, int],
+) -> Program:
+    program = Program(outputs[0] if single else outputs, optimizer, loop=loop)
+    program.load_state_dict(state)
+    return program
+
+
+def _restored(records: Records, roots: Sequence[int], *rest: Any) -> Program:
+    nodes = restore_all(records)
+    return _made([nodes[root] for root in roots], *rest)
+
+
+_programs: weakref.WeakSet[Program] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for program in list(_programs):
+        program._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def compile(

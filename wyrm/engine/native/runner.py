@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.engine.interrupts import deferred
 from wyrm.engine.native import cache
 from wyrm.engine.native.binding import Binding
 from wyrm.engine.native.diagnosis import index_error
@@ -160,7 +160,6 @@ class Runner:
         self.text = graph.source.text(self.compiled)
         self._module: Any = None
         self._bindings: dict[Any, Binding] = {}
-        self.warm_calls = 0
         self._compiling = threading.Lock()
 
     def binding(self, shapes: dict[Leaf, tuple[int, ...]], thread: int = 0) -> Binding:
@@ -183,7 +182,9 @@ class Runner:
     def load(self) -> Callable[..., int]:
         """The function `run`, compiled or loaded when it is first called."""
         if self._module is None:
-            self._module = cache.module(self.text)
+            # An import of numba that is broken off leaves it unusable.
+            with deferred:
+                self._module = cache.module(self.text)
         function: Callable[..., int] = self._module.run
         return function
 
@@ -199,30 +200,58 @@ class Runner:
         totals: NDArray[np.float64],
         hyper: NDArray[np.float64],
     ) -> int:
-        """Do steps; how many were done before a loss was not finite."""
+        """Do steps; how many were done before a loss was not finite.
+
+        Where there is an optimizer, `totals` is given the sum of the losses and the number of steps that were done,
+        also where a step raises.
+        """
         run = self.load()
-        values = list(binding.values)
-        for leaf, position in binding.columns.items():
-            values[position] = columns[leaf]
+        if not binding.compiled:
+            self.prepare(binding, columns)
         try:
-            done = self._run(run, (first, count, batch, step, order, totals, hyper, *values))
+            done = run(first, count, batch, step, order, totals, hyper, *self._values(binding, columns))
         except IndexError as error:
             binding.forget_rows()
             raise index_error(self.name, self.graph.schedule, binding, error) from None
+        except BaseException:
+            binding.forget_rows()
+            raise
         if done < count:
             binding.forget_rows()
         return done
 
-    def _run(self, run: Callable[..., int], arguments: tuple[Any, ...]) -> int:
-        """Call a function that may have to be compiled yet."""
-        if not self.warm_calls:
-            with self._compiling:  # by one thread, while others wait
-                with nullcontext() if self.warm_calls else cache.announced(self.name):
-                    done = run(*arguments)
-                self.warm_calls += 1
-                return done
-        self.warm_calls += 1
-        return run(*arguments)
+    @staticmethod
+    def _values(binding: Binding, columns: Mapping[Leaf, NDArray[Any]]) -> list[Any]:
+        """What `run` is called with after what each call has of its own."""
+        values = list(binding.values)
+        for leaf, position in binding.columns.items():
+            values[position] = columns[leaf]
+        return values
+
+    def prepare(self, binding: Binding, columns: Mapping[Leaf, NDArray[Any]]) -> None:
+        """Compile what is called with these arrays, or load it; nothing runs yet, so that Ctrl-C may end it."""
+        if binding.compiled:
+            return
+        run = self.load()
+        from wyrm.engine.native.compilers import compile_for, interruptible, is_compiled
+
+        # By one thread, while others wait.
+        with deferred, self._compiling, cache.announced(self.name), interruptible():
+            if self.compiled:
+                own = 0, 0, 0, 0, np.zeros(0, np.int64), np.zeros(2), np.zeros((0, len(self.graph.source.hyper)))
+                compile_for(run, (*own, *self._values(binding, columns)))
+            else:
+                values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
+                for call in self.graph.source.calls:
+                    function = getattr(self._module, call.function, None)
+                    if is_compiled(function):  # and not plain Python
+                        compile_for(function, [values[argument.name] for argument in call.arguments])
+        binding.compiled = True
+
+    def after_fork(self) -> None:
+        """Forget arrays in the midst of a step, and locks, of a thread that is not there in a forked process."""
+        self._bindings.clear()
+        self._compiling = threading.Lock()
 
     def plan(self) -> Plan:
         """What is known of buffers: of all runs so far, else of one on what the inputs hold."""

@@ -85,6 +85,8 @@ class Invocation:
     arguments: Sequence[Argument]
     slots: set[Slot]
     comment: str = ""
+    # Whether it is no compiled function but the `evaluate` of an op.
+    evaluates: bool = False
 
 
 class Source:
@@ -121,6 +123,8 @@ class Source:
         self.updates: dict[str, str] = {}
         # After how many invocations the loss is there.
         self._known = 0 if loss is None else self._first_with(lowering.array(loss))
+        # What is computed in Python may raise, and a step that does has moved nothing.
+        self._safe = max([self._known, *(i for i, each in enumerate(self.invocations, 1) if each.evaluates)])
         self._last: list[Invocation] = []
         if optimizer is not None:
             self._update_early(optimizer, dense)
@@ -133,6 +137,11 @@ class Source:
                 self._collection.add(function, function.__name__, np.dtype(np.float32))
         self.size = len(self.invocations) + len(self._last) + sum(scan.size for scan in self.scans)
         self._run = self._run_text()
+
+    @property
+    def calls(self) -> list[Invocation]:
+        """All that a step calls."""
+        return [*self.invocations, *self._last]
 
     # --- parts ----------------------------------------------------------------------------------------------------
 
@@ -162,7 +171,7 @@ class Source:
         if kernel is None:
             name = self.lowering.name(f"evaluate_{identifier(node.op_name())}")
             self.evaluated.append(call)
-            self.invocations.append(Invocation(name, [], slots, comment))
+            self.invocations.append(Invocation(name, [], slots, comment, evaluates=True))
             self.arguments[name] = KernelArgument(name, call, -1)
             return
         if isinstance(node, Choosing):
@@ -215,7 +224,7 @@ class Source:
         after: dict[int, list[Invocation]] = {}
         for parameter, gradient in dense.items():
             slots = self.lowering.leaf(parameter), gradient.root
-            position = max(self._known, *(last.get(slot, 0) for slot in slots))
+            position = max(self._safe, *(last.get(slot, 0) for slot in slots))
             after.setdefault(position, []).append(self._update(optimizer, parameter, gradient, None))
         ordered = after.pop(0, [])
         for position, invocation in enumerate(self.invocations, 1):
@@ -264,11 +273,11 @@ class Source:
 
     def _run_text(self) -> str:
         lines, spoiling = ["    for k in range(count):"], self._spoiling()
-        if DEBUG:
-            lines += [f"        {self._spoil(slot)}" for _, slot in self.fed]
         for leaf, slot in self.fed:
             column = Flat(self.lowering.name(f"column_of_{slot.name}"), None, 2, column=leaf)
             batch = Flat(self.lowering.name(f"batch_of_{slot.name}"), slot, 1)
+            if DEBUG:  # an input without a column keeps what it holds
+                lines += [f"        if {self._use(column)}.shape[0] > 0:", f"            {self._spoil(slot)}"]
             lines.append(f"        load({self._use(column)}, order, (first + k) * batch, {self._use(batch)})")
         if STEP in self.lowering.slots:
             lines.append(f"        {self._use(self.lowering.slots[STEP])}[()] = step + first + k")
@@ -287,6 +296,8 @@ class Source:
         lines += [f"        {self._line(invocation)}" for invocation in self._last]
         counts = {rows.count.name: rows.count for rows in self.lowering.rows}
         lines += [f"        release({self._use(count)})" for count in counts.values()]
+        if self.loss is not None:
+            lines.append("        totals[1] = k + 1")  # also for who calls it when a later step raises
         lines.append("    return count")
         head = ["first", "count", "batch", "step", "order", "totals", "hyper", *self.arguments]
         return "\n".join([f"def run({', '.join(head)}):", *lines, ""])
@@ -335,7 +346,7 @@ class Source:
         text = text.replace("added, check_all, check_counted, ", "added, ", 1)
         text = text.replace("put, release, steps", "put, steps", 1)
         for name, in_python in _IN_PYTHON.items():
-            text = text.replace(f"        {name}(", f"        {in_python}(")
+            text = text.replace(f"    {name}(", f"    {in_python}(")
         return text.replace("@kernel\n", "@kept\n")
 
     def _parts(self, decorator: str, around: str) -> list[str]:

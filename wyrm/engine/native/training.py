@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -13,13 +13,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.engine.interrupts import deferred, deliver
 from wyrm.engine.native.averaging import Averager, parts_of
 from wyrm.engine.native.binding import Binding
+from wyrm.engine.native.blas import limited
 from wyrm.engine.native.feeding import as_column, check_ranges
 from wyrm.engine.native.ordering import compiled
 from wyrm.engine.native.partition import Division, divide, key_columns
-from wyrm.engine.native.passes import Pass, Share, check_batches, check_options
+from wyrm.engine.native.passes import Pass, Share, check_batches, check_options, turns
 from wyrm.engine.native.pool import Pool
+from wyrm.engine.native.progress import bar
 from wyrm.engine.native.runner import Graph, Runner
 from wyrm.engine.native.snapshot import Snapshot
 from wyrm.engine.reference import accumulate
@@ -34,7 +37,6 @@ Mode = Literal["hogwild", "synchronized"]
 _CHUNK = 0.05
 # A copy of the parameters is made when training has taken this many times as long as the last copy.
 _COPY_RARELY = 40.0
-_FIRST_CHUNK = 16
 # How large a data set may be for its division among threads to be kept for the next pass.
 _REMEMBERED_ROWS = 2**21
 
@@ -48,7 +50,6 @@ class Training:
         self.steps = 0
         self._rate = 0.0  # steps a second of one thread
         self._pool = Pool()
-        self._blas: Any = None
         self._snapshot: Snapshot | None = None
         self._count_lock = threading.Lock()
         self._averager: Averager | None = None
@@ -71,40 +72,39 @@ class Training:
         progress: bool,
     ) -> float:
         """Go through all rows once; the mean loss."""
-        check_options(batch_size, threads, mode)
+        check_options(batch_size, threads, mode, seed)
         check_batches(given, rows, singly, batch_size)
         self._check_open_ranges(given, min(rows, batch_size), singly)
-        # No more than there are steps to do.
-        stepping = min(threads, max(1, rows // batch_size))
-        self.runner.load()
-        self._shuffle_rows = compiled().shuffle
-        keys = key_columns(self.graph.lowering.rows, given)
-        division = self._division(rows, stepping, None if keys is None else [given[key] for key in keys])
-        columns = {leaf: as_column(array) for leaf, array in given.items()}
-        if self._snapshot is None or not self._snapshot.is_current():
-            self._snapshot = Snapshot(self.graph)
-        self._snapshot.take()
-        from tqdm import tqdm  # here, for it takes as long to import as half of this library
-
-        work = Pass(given, columns, rows, batch_size, singly, tqdm(total=rows, unit="row", disable=not progress))
-        mixed = int(np.random.SeedSequence([seed, self.epochs]).generate_state(1, np.uint64)[0])
-        with ExitStack() as scope:
-            scope.enter_context(work.bar)
-            if self.runner.compiled or threads > 1:
-                scope.enter_context(self._limited_blas(1))
-            scope.callback(self._finish, work)
+        with deferred:  # until the end of a chunk of steps, when `deliver` is called
+            # No more than there are steps to do.
+            stepping = min(threads, max(1, rows // batch_size))
+            self.runner.load()
+            self._shuffle_rows = compiled().shuffle
+            keys = key_columns(self.graph.lowering.rows, given)
+            division = self._division(rows, stepping, None if keys is None else [given[key] for key in keys])
+            columns = {leaf: as_column(array) for leaf, array in given.items()}
+            work = Pass(given, columns, rows, batch_size, singly)
+            mixed = int(np.random.SeedSequence([seed, self.epochs]).generate_state(1, np.uint64)[0])
+            shuffled_by = mixed if shuffle else None
             separate = division.apart and all(parameter in self._sparse for parameter in self.graph.parameters)
-            if threads > 1 and mode == "synchronized" and not separate:
-                self._averaged(work, threads, mixed if shuffle else None)
-            else:
-                self._divided(work, division, mixed if shuffle else None)
-            if work.failed_at is None and not self._snapshot.is_finite():
-                work.failed_at = work.steps
+            averaged = threads > 1 and mode == "synchronized" and not separate
+            if self._snapshot is None or not self._snapshot.is_current():
+                self._snapshot = Snapshot(self.graph)
+            self._snapshot.take()
+            deliver()
+            alone = not self.runner.compiled and threads == 1
+            with bar(rows, progress) as work.bar, nullcontext() if alone else limited(1):
+                try:
+                    if averaged:
+                        self._averaged(work, threads, shuffled_by)
+                    else:
+                        self._divided(work, division, shuffled_by)
+                finally:
+                    work.stop.set()
+                    self._return_if_diverged(work)
             if work.failed_at is not None:
-                self._snapshot.restore()
-                work.steps = work.kept_steps
                 self._raise_diverged(work)
-        self.epochs += 1
+            self.epochs += 1
         return work.weighted_loss / rows
 
     def _division(self, rows: int, threads: int, keys: list[NDArray[np.int64]] | None) -> Division:
@@ -124,82 +124,65 @@ class Training:
     def _sparse(self) -> set[Leaf]:
         return {sums.parameter for sums in self.graph.lowering.rows}
 
+    def _return_if_diverged(self, work: Pass) -> None:
+        """Return to the last copy, and to the counts that it was made at, where not all is finite."""
+        snapshot, optimizer = self._snapshot, self.graph.optimizer
+        assert snapshot is not None and optimizer is not None
+        if work.failed_at is None and not snapshot.is_finite():
+            work.failed_at = max(0, work.steps - 1)
+        if work.failed_at is None:
+            return
+        self._count(work.failed_at - work.steps)
+        try:
+            work.failing_rate = optimizer.learning_rate
+        finally:
+            snapshot.restore()
+            self._count(work.kept_steps - work.failed_at)
+            work.steps = work.kept_steps
+
     def _raise_diverged(self, work: Pass) -> None:
-        optimizer = self.graph.optimizer
-        assert optimizer is not None and work.failed_at is not None
+        assert work.failed_at is not None
         raise Diverged(
             f"the loss or a parameter of {self.runner.name} left the finite numbers in epoch {self.epochs + 1}, batch "
-            f"{work.failed_at + 1} at learning rate {optimizer.learning_rate:g}; the parameters are as they were after "
+            f"{work.failed_at + 1} at learning rate {work.failing_rate:g}; the parameters are as they were after "
             f"batch {work.kept_steps}. Lower the learning rate, or look for the cause with wy.watch_nan()"
         )
-
-    def _finish(self, work: Pass) -> None:
-        work.stop.set()
-        self.steps += work.steps
-        self._moved(0 if work.counted else work.steps)
-
-    def _limited_blas(self, threads: int) -> Any:
-        if self._blas is None:
-            import scipy.linalg.cython_blas  # noqa: F401  # the BLAS of programs: one not yet loaded is not limited
-            from threadpoolctl import ThreadpoolController
-
-            self._blas = ThreadpoolController()
-        return self._blas.limit(limits=threads)
 
     # --- threads over parts of the data ---------------------------------------------------------------------------
 
     def _divided(self, work: Pass, division: Division, seed: int | None) -> None:
         """Each thread steps through its parts, phase after phase; what does not fill a batch is left for the end."""
+        # Compiled before other threads ask for it, and here, where Ctrl-C can end that.
+        self._binding(work, min(work.batch, work.rows), 0)
         batch, threads = work.batch, len(division.phases[0])
         full = [[sum((p.stop - p.start) // batch for p in parts) for parts in phase] for phase in division.phases]
-        hyper = self._hyper(sum(max(counts) * threads for counts in full))
-        rest, step, used = list[NDArray[np.int64]](), self.steps, 0
-        shares = [list[Share]() for _ in range(threads)]
+        in_threads = sum(map(sum, full))
+        # Of the steps of the pass and of none beyond: a schedule may end with it.
+        hyper = self._hyper(in_threads + -(-(work.rows - in_threads * batch) // batch))
+        # Views, of what is shuffled later.
+        rest = [
+            division.order[part.stop - (part.stop - part.start) % batch : part.stop]
+            for phase in division.phases
+            for parts in phase
+            for part in parts
+        ]
+        step, used = self.steps, 0
         for phase, counts in zip(division.phases, full, strict=True):
-            of_phase = hyper[used : used + max(counts) * threads]
+            of_phase = hyper[used : used + sum(counts)]
             used += len(of_phase)
-            for thread, parts in enumerate(phase):
-                shares[thread].append(Share(parts, step, np.ascontiguousarray(of_phase[thread::threads])))
-                step += counts[thread]
-                # Views, of what is shuffled later.
-                rest += [division.order[part.stop - (part.stop - part.start) % batch : part.stop] for part in parts]
-        barrier = threading.Barrier(threads)
-        jobs = [partial(self._shares, work, division, own, i, seed, barrier) for i, own in enumerate(shares)]
-        self._pool.run(jobs, work.stop)
-        if work.failed_at is not None:
-            return
+            jobs = []
+            for thread, (parts, count) in enumerate(zip(phase, counts, strict=True)):
+                share = Share(parts, step, of_phase if threads == 1 else of_phase[turns(counts, thread)])
+                jobs.append(partial(self._share, work, division, share, thread, seed, in_main=threads == 1))
+                step += count
+            self._pool.run(jobs, work.stop)
+            if work.failed_at is not None:
+                return
         order = np.concatenate(rest)
-        whole = len(order) // batch * batch
-        self._part(
-            work, order, whole // batch, self.steps + work.steps, 0, (0, 1), self._hyper_after(work), in_main=True
-        )
-        if work.failed_at is None and len(order) > whole:
-            self._last(work, order[whole:])
-
-    def _shares(
-        self,
-        work: Pass,
-        division: Division,
-        shares: Sequence[Share],
-        thread: int,
-        seed: int | None,
-        barrier: threading.Barrier,
-    ) -> None:
-        """One thread's share of every phase; all threads begin a phase together."""
-        try:
-            for phase, share in enumerate(shares):
-                if phase:
-                    barrier.wait()
-                self._share(work, division, share, thread, seed, in_main=barrier.parties == 1)
-        except threading.BrokenBarrierError:
-            pass  # another thread has failed, and says why
-        except BaseException:
-            barrier.abort()
-            raise
-
-    def _hyper_after(self, work: Pass) -> NDArray[np.float64]:
-        """The numbers of the steps that come after those that are done; at most one for each batch that is left."""
-        return self._hyper(-(-work.rows // work.batch) + 1)[work.steps :]
+        filling = len(order) // batch * batch
+        self._part(work, order, filling // batch, self.steps, 0, (0, 1), hyper[in_threads:], in_main=True)
+        if work.failed_at is None and len(order) > filling:
+            self._last(work, order[filling:], hyper[-1:])
 
     def _share(
         self, work: Pass, division: Division, share: Share, thread: int, seed: int | None, in_main: bool
@@ -237,26 +220,44 @@ class Training:
             array[:] = stripe
         done = 0
         while done < count and not work.stop.is_set():
-            chunk = min(count - done, max(1, int(self._rate * _CHUNK)) if self._rate else _FIRST_CHUNK)
-            totals = np.zeros(1)
+            # One step, where it is not known yet how long it takes.
+            chunk = min(count - done, max(1, int(self._rate * _CHUNK)))
             start = time.perf_counter()
-            made = self.runner.call(
-                binding, work.columns, 0, chunk, work.batch, step + done, order[done * work.batch :], totals,
-                hyper[done:],
-            )  # fmt: skip
-            seconds = time.perf_counter() - start
-            if self.runner.warm_calls > 1:
-                self._rate = chunk / max(seconds, 1e-6)
-            with self._count_lock:
-                work.weighted_loss += totals[0] * work.batch
-                work.steps += made
-                work.bar.update(made * work.batch)
-                if made < chunk:
-                    work.failed_at = work.steps
-                    work.stop.set()
-            done += made
+            done += self._chunk(work, binding, chunk, work.batch, step + done, order[done * work.batch :], hyper[done:])
+            self._rate = chunk / max(time.perf_counter() - start, 1e-6)
             if in_main and work.failed_at is None:
                 self._keep(work)
+            deliver()
+
+    def _chunk(
+        self,
+        work: Pass,
+        binding: Binding,
+        count: int,
+        batch: int,
+        step: int,
+        order: NDArray[np.int64],
+        hyper: NDArray[np.float64],
+    ) -> int:
+        """Do steps; how many. They are counted as they were made, also where one raises."""
+        totals = np.zeros(2)
+        try:
+            self.runner.call(binding, work.columns, 0, count, batch, step, order, totals, hyper)
+        except BaseException:
+            with self._count_lock:
+                work.steps += int(totals[1])
+                self._count(int(totals[1]))
+            raise
+        made = int(totals[1])
+        with self._count_lock:
+            work.weighted_loss += totals[0] * batch
+            work.steps += made
+            self._count(made)
+            work.bar.update(made * batch)
+            if made < count:
+                work.failed_at = work.steps
+                work.stop.set()
+        return made
 
     def _keep(self, work: Pass) -> None:
         """Copy the parameters where that is due, for `Diverged` to return to."""
@@ -266,19 +267,9 @@ class Training:
             snapshot.take()
             work.kept_steps = work.steps
 
-    def _last(self, work: Pass, order: NDArray[np.int64]) -> None:
+    def _last(self, work: Pass, order: NDArray[np.int64], hyper: NDArray[np.float64]) -> None:
         """One step on the rows that are left, fewer than a batch."""
-        binding = self._binding(work, len(order), 0)
-        totals = np.zeros(1)
-        made = self.runner.call(
-            binding, work.columns, 0, 1, len(order), self.steps + work.steps, order, totals,
-            self._hyper_after(work),
-        )  # fmt: skip
-        work.weighted_loss += totals[0] * len(order)
-        work.bar.update(made * len(order))
-        work.steps += made
-        if made == 0:
-            work.failed_at = work.steps
+        self._chunk(work, self._binding(work, len(order), 0), 1, len(order), self.steps, order, hyper)
 
     def _batch_shapes(self, given: dict[Leaf, NDArray[Any]], batch: int, singly: bool) -> dict[Leaf, tuple[int, ...]]:
         """The shapes of the inputs for batches of this size: of the columns, or of what inputs hold without one."""
@@ -306,6 +297,7 @@ class Training:
             if leaf not in work.given:
                 np.copyto(binding.array(slot), bound_array(leaf))
                 work.columns.setdefault(leaf, np.empty((0, 1), leaf.dtype))
+        runner.prepare(binding, work.columns)
         return binding
 
     # --- synchronized steps over parts of each batch --------------------------------------------------------------
@@ -318,21 +310,28 @@ class Training:
         check_batches(given, rows, singly, rows)
         self._check_open_ranges(given, rows, singly)
         columns = {leaf: as_column(array) for leaf, array in given.items()}
-        work = Pass(given, columns, rows, rows, singly, bar=None)
+        work = Pass(given, columns, rows, rows, singly)
         whole = self._averaging.whole(given)
         parts = parts_of(np.arange(rows), threads, whole)
-        with self._limited_blas(blas_threads):
+        with deferred, limited(blas_threads):
             bindings = [self._binding(work, len(part), i, self._averaging.runner) for i, part in enumerate(parts)]
             loss, gradients = self._averaging.gradients(
                 bindings, columns, parts, self.steps, lambda jobs: self._pool.run(jobs, work.stop), whole, weight
             )
-        if not np.isfinite(loss):
-            raise Diverged(f"the loss is {loss}; no gradient was added to those of the parameters")
-        self.steps += 1
-        for parameter, gradient in gradients.items():
-            accumulate(parameter, gradient)  # type: ignore[arg-type]  # the leaves of gradients are parameters
-        self._averaging.move_buffers()
+            if not np.isfinite(loss):
+                raise Diverged(f"the loss is {loss}; no gradient was added to those of the parameters")
+            self.steps += 1
+            for parameter, gradient in gradients.items():
+                accumulate(parameter, gradient)  # type: ignore[arg-type]  # the leaves of gradients are parameters
+            self._averaging.move_buffers()
         return loss
+
+    def after_fork(self) -> None:
+        """Forget what a thread was working on that is not there in a process that was forked."""
+        self._count_lock = threading.Lock()
+        self.runner.after_fork()
+        if self._averager is not None:
+            self._averager.runner.after_fork()
 
     @property
     def averaged_bytes(self) -> int:
@@ -350,7 +349,6 @@ class Training:
         order = np.arange(work.rows, dtype=np.int64)
         if seed is not None:
             np.random.default_rng(seed).shuffle(order)
-        work.counted = True
         whole = self._averaging.whole(work.given)
         for start in range(0, work.rows, work.batch):
             rows = order[start : start + work.batch]
@@ -358,7 +356,7 @@ class Training:
             bindings = [
                 self._binding(work, len(part), thread, self._averaging.runner) for thread, part in enumerate(parts)
             ]
-            step = self.steps + work.steps
+            step = self.steps
             try:
                 loss = self._averaging.step(
                     bindings, work.columns, parts, step, lambda jobs: self._pool.run(jobs, work.stop), whole
@@ -369,9 +367,11 @@ class Training:
                 work.failed_at = work.steps
                 return
             work.steps += 1
+            self.steps += 1  # the optimizer has counted its own
             work.weighted_loss += loss * len(rows)
             work.bar.update(len(rows))
             self._keep(work)
+            deliver()
 
     # --- one step -------------------------------------------------------------------------------------------------
 
@@ -384,17 +384,16 @@ class Training:
         # An input as a whole is a column of one row.
         columns = {leaf: as_column(array[None]) for leaf, array in self._complete(given).items()}
         hyper = self._hyper(1)
-        totals = np.zeros(1)
-        step = self.steps
-        done = self.runner.call(binding, columns, 0, 1, 0, step, np.zeros(1, np.int64), totals, hyper)
-        if optimizer is not None and done == 0:
-            loss = float(binding.array(graph.lowering.outputs[0]))
-            raise Diverged(
-                f"the loss is {loss} in step {optimizer.steps + 1} at learning rate {optimizer.learning_rate:g}; "
-                f"no parameter has moved"
-            )
-        self.steps += 1
-        self._moved(1)
+        totals = np.zeros(2)
+        with nullcontext() if optimizer is None else deferred:
+            done = self.runner.call(binding, columns, 0, 1, 0, self.steps, np.zeros(1, np.int64), totals, hyper)
+            if optimizer is not None and done == 0:
+                loss = float(binding.array(graph.lowering.outputs[0]))
+                raise Diverged(
+                    f"the loss is {loss} in step {optimizer.steps + 1} at learning rate {optimizer.learning_rate:g}; "
+                    f"no parameter has moved"
+                )
+            self._count(1)
         return [np.array(binding.array(slot)) for slot in graph.lowering.outputs]
 
     def _complete(self, given: dict[Leaf, NDArray[Any]]) -> dict[Leaf, NDArray[Any]]:
@@ -409,14 +408,15 @@ class Training:
         names, optimizer = self.graph.source.hyper, self.graph.optimizer
         if optimizer is None or not names:
             return np.zeros((count, 0))
-        numbers = optimizer.numbers(count)
+        numbers = optimizer.numbers(count, self.graph.parameters)
         return np.ascontiguousarray(np.stack([numbers[name] for name in names], axis=1))
 
-    def _moved(self, count: int) -> None:
-        """Say that parameters have changed, and count the steps."""
+    def _count(self, count: int) -> None:
+        """Count steps that were made, or below 0 taken back, and say that parameters have changed."""
+        self.steps += count
         optimizer = self.graph.optimizer
         if optimizer is None:
             return
-        optimizer.advance(count)
+        optimizer.advance(count, self.graph.parameters)
         for leaf in (*self.graph.parameters, *self.graph.buffers):
             stored(leaf).version = tick()

@@ -43,14 +43,14 @@ class Optimizer(Protocol):
     def rule(self, dtype: np.dtype[Any]) -> Any:
         """The rule for parameters of one float type."""
 
-    def numbers(self, count: int) -> dict[str, NDArray[np.float64]]:
-        """The numbers of the rule for the next steps, `count` of each."""
+    def numbers(self, count: int, parameters: Any) -> dict[str, NDArray[np.float64]]:
+        """The numbers of the rule for the next steps of these parameters, `count` of each."""
 
     def state_of(self, parameter: Parameter[Any]) -> Mapping[str, NDArray[Any]]:
         """The arrays of a parameter's state."""
 
-    def advance(self, count: int) -> None:
-        """Count steps that have been done."""
+    def advance(self, count: int, parameters: Any) -> None:
+        """Count steps that have been done with these parameters; below 0, undone."""
 
 
 def update_text(name: str, rule: Rule, row_axes: int, flush_below: float) -> str:
