@@ -27,6 +27,15 @@ class Structure(NamedTuple):
     names: tuple[Hashable, ...] = ()
     inside: tuple[Structure, ...] = ()
 
+    # By hash first: names may be nodes, which a tuple would compare by element. Equal hashes are those of the same nodes.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Structure) and hash(self) == hash(other) and tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
     @property
     def leaves(self) -> int:
         """How many leaves there are."""

@@ -97,7 +97,7 @@ class IndexInput(_IndexLeaf[S], abstract=True):
         """Bind data; `ShapeError`, `DTypeError` or `IndexOutOfRange` before anything changes."""
         array = index_array(value, self)
         check_shape(self, array.shape)
-        for user, size in list((self._storage.limits or {}).items()):
+        for user, size in self._storage.limits.items() if self._storage.limits else ():
             check_indices(self, user, array, size)
         store(self._storage, array)
 

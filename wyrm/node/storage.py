@@ -38,7 +38,28 @@ class Storage:
         self.version = tick()
         self.gradient: FloatArray | RowSparse | None = None
         # For an index: the ops that use it, each with the number of rows that it may choose from.
-        self.limits: weakref.WeakKeyDictionary[BaseNode[Any, Any], int] | None = None
+        self.limits: Limits | None = None
+
+
+class Limits:
+    """A number for each of some nodes, which are held weakly; a `WeakKeyDictionary` would compare them with `==`."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, tuple[weakref.ref[BaseNode[Any, Any]], int]] = {}
+
+    def add(self, user: BaseNode[Any, Any], size: int) -> None:
+        """Note the number of a node, the least where it has several."""
+        key, held = id(user), self._of
+        known = held.get(key)
+        held[key] = weakref.ref(user, lambda _: held.pop(key, None)), min(size, known[1] if known else size)
+
+    def items(self) -> list[tuple[BaseNode[Any, Any], int]]:
+        """The nodes that live, each with its number."""
+        found = [(held(), size) for held, size in list(self._of.values())]
+        return [(user, size) for user, size in found if user is not None]
+
+    def __len__(self) -> int:
+        return len(self._of)
 
 
 class Leaf(BaseNode[tuple[()], Any], abstract=True):
@@ -157,8 +178,8 @@ def limit_indices(indices: BaseNode[Any, Any], user: BaseNode[Any, Any], size: i
         if storage.array is not None:
             check_indices(indices, user, storage.array, size)
         if storage.limits is None:
-            storage.limits = weakref.WeakKeyDictionary()
-        storage.limits[user] = min(size, storage.limits.get(user, size))
+            storage.limits = Limits()
+        storage.limits.add(user, size)
 
 
 def bound_array(leaf: BaseNode[Any, Any]) -> NDArray[Any]:

@@ -42,7 +42,8 @@ def reversed_loop(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]
     by_sums = weights[2 * count + len(made) :][: steps.summed]
     pairs = zip(steps.outputs, [*coming, *by_made, *by_sums], strict=True)
     outputs, by_outputs = zip(*((x, weight) for x, weight in pairs if weight is not None), strict=True)
-    numbers = [x for x in inputs if x in carried or (x in wanted and x.dtype.kind == "f")]
+    by = {*carried, *(x for x in wanted if x.dtype.kind == "f")}
+    numbers = [x for x in inputs if x in by]
     found = dict(zip(numbers, pulled(outputs, by_outputs, numbers), strict=True))
     going = []
     for i, x in enumerate(carried):
@@ -93,7 +94,7 @@ def _results(scan: Scan[Any], numbers: Sequence[Any]) -> dict[Any, Any]:
 
     After the last of a limited number of steps the tape has what is carried where no gradient by it would be read.
     """
-    steps, inputs = scan.steps, scan.steps.body.inputs
+    steps, inputs = scan.steps, set(scan.steps.body.inputs)
     made: set[Any] = set(numbers)
     for node in topological_order(steps.outputs):
         if not made.isdisjoint(node.parents):

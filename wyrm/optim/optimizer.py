@@ -223,7 +223,8 @@ class Optimizer:
 
     def state_of(self, parameter: Parameter[Any]) -> dict[str, NDArray[Any]]:
         """The arrays of a parameter's state by name, as they are: a program changes them in place."""
-        return self._state[self.parameters.index(parameter)]
+        position = next(i for i, mine in enumerate(self.parameters) if mine is parameter)
+        return self._state[position]
 
     def advance(self, count: int) -> None:
         """Count steps that a program has done."""

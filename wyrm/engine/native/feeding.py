@@ -29,10 +29,11 @@ def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, NDArray[Any
     """What was given for the inputs, as arrays of their dtypes; those that hold data already may be left out."""
     if not isinstance(feed, Mapping):
         raise TypeError(f"a program takes a dict of input nodes and arrays, as in {{x: X}}, not {type(feed).__name__}")
+    taken = set(inputs)
     for key in feed:
         if not isinstance(key, BaseNode):
             raise TypeError(f"the keys are the input nodes themselves, as in {{x: X}}, not {key!r}")
-        if key not in inputs:
+        if key not in taken:
             known = ", ".join(map(label, inputs)) or "none"
             raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}")
     for leaf in inputs:
@@ -58,7 +59,8 @@ def _converted(leaf: Leaf, value: object) -> NDArray[Any]:
 def check_values(leaf: Leaf, array: NDArray[Any], row: str) -> None:
     """`IndexOutOfRange` or `NotFinite`, naming the column and the row, for a value that the leaf does not take."""
     if leaf.dtype.kind == "i":
-        for user, size in list((stored(leaf).limits or {}).items()):
+        limits = stored(leaf).limits
+        for user, size in limits.items() if limits else ():
             if array.size and not (int(array.min()) >= 0 and int(array.max()) < size):
                 where = tuple(int(i) for i in np.argwhere((array < 0) | (array >= size))[0])
                 raise IndexOutOfRange(
