@@ -100,6 +100,39 @@ def test_leaves_are_merged_by_identity_and_small_constants_by_content() -> None:
     assert len(Schedule([*numbers, wy.Constant(0.0)]).nodes) == 5
 
 
+class Scaled(wy.Unary):
+    __slots__ = ("by",)
+    formula = "x * by"
+    by: Any
+
+    def __init__(self, x: Any, by: Any) -> None:
+        self._construct((x,), by=by)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (gradient * self.by,)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(0.0, -0.0), (1, True), (1, 1.0), (1.0, np.float32(1.0)), ((0.0, 1), (-0.0, 1)), (0, False)]
+)
+def test_attributes_are_the_same_where_their_types_and_bits_are(one: Any, other: Any) -> None:
+    p = parameter(2.0)
+    assert len(Schedule([Scaled(p, one), Scaled(p, other)]).nodes) == 3
+    assert len(Schedule([Scaled(p, one), Scaled(p, one)]).nodes) == 2
+
+
+def test_the_sign_of_a_zero_is_kept() -> None:
+    p = parameter(2.0)
+    signs = [1.0 / Scaled(p, zero) for zero in (0.0, -0.0)]
+    for found in (wy.run(signs), wy.compile(signs)()):
+        assert [value.item() for value in found] == [np.inf, -np.inf]
+
+
+def test_any_nan_among_the_attributes_is_the_same() -> None:
+    p = parameter(2.0)
+    assert len(Schedule([Scaled(p, float("nan")), Scaled(p, -float("nan"))]).nodes) == 2
+
+
 def test_an_attribute_that_cannot_be_compared_keeps_nodes_apart() -> None:
     class Table(wy.Unary):
         __slots__ = ("table",)
