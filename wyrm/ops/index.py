@@ -196,7 +196,8 @@ class RowGradient(Node[tuple[L, I], S], Generic[L, I, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         gradient, indices = operands
-        rows, values = xp.reshape(indices, (-1,)), xp.reshape(gradient, (-1, *shape[1:]))
+        rows = xp.reshape(indices, (-1,))
+        values = xp.reshape(gradient, (rows.shape[0], *shape[1:]))
         if xp is np:
             return RowSparse(rows, values, shape)
         return xp.zeros(shape, self.dtype).at[rows].add(values)

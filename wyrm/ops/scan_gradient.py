@@ -40,8 +40,9 @@ def reversed_loop(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]
     ]
     # A sum has one gradient in all steps.
     by_sums = weights[2 * count + len(made) :][: steps.summed]
-    pairs = zip(steps.outputs, [*coming, *by_made, *by_sums], strict=True)
-    outputs, by_outputs = zip(*((x, weight) for x, weight in pairs if weight is not None), strict=True)
+    weighted = zip(steps.outputs, [*coming, *by_made, *by_sums], strict=True)
+    pairs = [(x, weight) for x, weight in weighted if weight is not None]
+    outputs, by_outputs = [x for x, _ in pairs], [weight for _, weight in pairs]
     by = {*carried, *(x for x in wanted if x.dtype.kind == "f")}
     numbers = [x for x in inputs if x in by]
     found = dict(zip(numbers, pulled(outputs, by_outputs, numbers), strict=True))
@@ -78,7 +79,8 @@ def reversed_loop(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]
     limit = [scan.done] if steps.stops else list(scan.parents[: steps.limited])
     last = [zeros_like(x) if weights[steps.last_of(i)] is None else weights[steps.last_of(i)]
             for i, x in enumerate(carried)]  # fmt: skip
-    result = Scan(back, *limit, *last, *along.values(), *fixed.values())
+    # Where all gradients are zero, or products of what is there already, no loop is left.
+    result: Any = Scan(back, *limit, *last, *along.values(), *fixed.values()) if wholes else None
     gradients: dict[Any, Any] = {x: result.last(i) for i, x in enumerate(carried)}
     parts = (result.made(number) for number in range(len(each) + len(factors) + len(sums)))
     gradients |= {x: next(parts) for x in each}
