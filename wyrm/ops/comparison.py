@@ -29,6 +29,7 @@ from wyrm.ops.elementwise import (
     method,
     operand,
 )
+from wyrm.types.arrays import as_array
 from wyrm.types.dims import One
 from wyrm.types.typing import A, Array, BoolArray, Bs, M, N, Number, Shaped
 
@@ -291,7 +292,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         beside = as_constant(0.0, max(floats, default=FLOATS[0]))
     mask: Any = condition
     if not isinstance(condition, BaseNode):
-        given = np.asarray(condition)
+        given = as_array(condition)
         if given.dtype.kind != "b":
             raise DTypeError(f"where: the condition is a mask, such as x > 0; an array of {given.dtype} is given")
         mask = as_constant(given, np.bool_)

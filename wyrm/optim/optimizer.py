@@ -15,6 +15,7 @@ from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
 from wyrm.node.storage import bound_array, stored, tick
 from wyrm.optim.rule import BLOCK, Elements, Rule
+from wyrm.types.arrays import as_array
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
 
@@ -265,7 +266,7 @@ class Optimizer:
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a saved state; `CheckpointError` lists what does not match, and then nothing has changed."""
         mine = self.state_dict()
-        given = {name: np.asarray(array) for name, array in arrays.items()}
+        given = {name: as_array(array) for name, array in arrays.items()}
         missing, extra = sorted(mine.keys() - given.keys()), sorted(given.keys() - mine.keys())
         wrong = [
             f"{name} (has {mine[name].shape} {mine[name].dtype}, given {given[name].shape} {given[name].dtype})"

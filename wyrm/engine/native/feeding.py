@@ -12,6 +12,7 @@ from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.leaves import Input
 from wyrm.node.storage import not_set, stored
+from wyrm.types.arrays import as_array
 from wyrm.types.dims import axis_size
 
 Leaf = BaseNode[Any, Any]
@@ -45,7 +46,7 @@ def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, NDArray[Any
 
 
 def _converted(leaf: Leaf, value: object) -> NDArray[Any]:
-    array = np.asarray(value)
+    array = as_array(value)
     if array.size == 0 and not isinstance(value, np.ndarray):
         array = array.astype(leaf.dtype)
     wanted = {"i": "iu", "b": "b", "f": "fiub"}[leaf.dtype.kind]
