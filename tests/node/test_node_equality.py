@@ -171,7 +171,7 @@ def test_the_library_tells_nodes_apart_by_identity() -> None:
     with pytest.raises(wy.WyrmError, match="takes 0 to 1"):
         rows.set([2])
     x, y = wy.Input(1.0, name="x"), wy.Input(1.0, name="y")
-    with pytest.raises(ShapeError, match="y .* is not an input of this program"):
+    with pytest.raises(ShapeError, match=r"y .* is not an input of this program"):
         wy.compile(x * 2.0)({y: 3.0})
     assert copy.deepcopy([a, a])[0] is not a
 
