@@ -28,7 +28,7 @@ class Structure(NamedTuple):
     names: tuple[Hashable, ...] = ()
     inside: tuple[Structure, ...] = ()
 
-    # By hash first: names may be nodes, which a tuple would compare by element. Equal hashes are those of the same nodes.
+    # By hash first: names may be nodes, which a tuple would compare by element, and which have a hash by identity.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Structure) and hash(self) == hash(other) and tuple.__eq__(self, other)
 

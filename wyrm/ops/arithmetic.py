@@ -90,8 +90,8 @@ class Power(Binary[L, R, S], Generic[L, R, S]):
         if isinstance(exponent, Constant) and not exponent.dims:
             power = float(exponent.value)
             return ZERO if power == 0.0 else gradient * (power * base ** (power - 1.0)), by_exponent
-        # x ** 0 is 1 for every x, so its derivative is 0, even where 1 / x is infinite and 0 / x would be NaN. Elsewhere
-        # the product says it, whose derivative by the exponent is 1 / x.
+        # x ** 0 is 1 for every x, so its derivative is 0, even where 1 / x is infinite and 0 * 1 / x is NaN. Elsewhere
+        # the product gives that 0, and its derivative by the exponent is 1 / x.
         infinite = (exponent == 0.0) & ~(abs(1.0 / base) < math.inf)
         slope = where(infinite, 0.0, exponent * where(infinite, 1.0, base) ** (exponent - 1.0))
         return gradient * slope, by_exponent
