@@ -179,7 +179,7 @@ def test_numpys_functions_of_indices_say_what_to_use(function: Callable[..., Any
     indices: Any = wy.IndexInput(np.array([1, 2]))
     with pytest.raises(TypeError, match=rf"numpy\.{function.__name__} takes arrays, not nodes.*{instead}"):
         function(indices, 1)
-    with pytest.raises(TypeError, match="does not support ufuncs"):
+    with pytest.raises(TypeError, match=r"numpy\.exp: .* holds integers"):
         np.exp(indices)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, Generic
 
-from wyrm.node.base import ZERO
+import numpy as np
+
+from wyrm.node.base import ZERO, BaseNode
 from wyrm.node.leaves import Constant
 from wyrm.ops.elementwise import Binary, L, R, S, Unary, constant_like, method
 from wyrm.types.typing import Shaped
@@ -245,6 +247,12 @@ def clip(x: Shaped[L, S], min: float | None = None, max: float | None = None) ->
     >>> wy.Constant([-2.0, 0.5, 2.0]).clip(-1.0, 1.0).forward().tolist()
     [-1.0, 0.5, 1.0]
     """
+    for name, bound in (("min", min), ("max", max)):
+        if bound is not None and (isinstance(bound, BaseNode) or np.ndim(bound)):
+            raise TypeError(
+                f"clip: {name} is a number or None; bounds of more elements, or nodes, are "
+                f"node.maximum(low).minimum(high)"
+            )
     low = float("-inf") if min is None else float(min)
     high = float("inf") if max is None else float(max)
     if not low <= high:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, Literal, overload
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Generic, Literal, NoReturn, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,35 @@ def all_axes(axis: AxisLike, ndim: int) -> tuple[int, ...]:
     if len(set(given)) != len(given):
         raise ShapeError(f"axis {axis} names an axis twice")
     return tuple(sorted(given))
+
+
+def check_keepdims(name: str, keepdims: Any) -> bool:
+    """`keepdims` as a bool; `TypeError` for another thing, such as the dtype that NumPy has in its place."""
+    if not isinstance(keepdims, bool | np.bool_ | int | np.integer):
+        raise TypeError(
+            f"{name}: keepdims is True or False, not {keepdims!r}; give keywords by name, and convert with .astype"
+        )
+    return bool(keepdims)
+
+
+# What to do instead of giving a keyword of NumPy's.
+_INSTEAD = {
+    "dtype": "convert with .astype(dtype)",
+    "out": "a node is a new value: use what is returned",
+    "where": "choose first, with wy.where(mask, node, other)",
+    "initial": "put it in afterwards, with + or .maximum",
+    "order": "elements are in row-major order: transpose first",
+}
+
+
+def refuse_keywords(name: str, given: Iterable[str], taken: Iterable[str]) -> NoReturn:
+    """`TypeError` for keywords that NumPy takes and nodes do not, with those that they take."""
+    names = sorted(given)
+    instead = [_INSTEAD[keyword] for keyword in names if keyword in _INSTEAD]
+    raise TypeError(
+        f"{name} takes {', '.join(taken) or 'no keywords'}, not {', '.join(names)}"
+        + (f"; {'; '.join(instead)}" if instead else "")
+    )
 
 
 class Reduction(Node[tuple[L], S], Generic[L, S], abstract=True):
@@ -71,7 +100,9 @@ def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: 
 
     def __init__(self, x: Any, axis: AxisLike = None, keepdims: bool = False, **attributes: Any) -> None:
         axes: Any = axis
-        self._construct((x,), axis=axes, keepdims=bool(keepdims), **attributes)
+        if attributes.keys() - self.attributes:
+            refuse_keywords(f"node.{self.op_name()}", attributes.keys() - self.attributes, self.attributes)
+        self._construct((x,), axis=axes, keepdims=check_keepdims(self.op_name(), keepdims), **attributes)
 
     def shape_rule(self) -> Dims:
         (x,) = self.parents
@@ -327,8 +358,8 @@ class ArgMax(IndexNode[S], Generic[S]):
     axis: int
     keepdims: bool
 
-    def __init__(self, x: Any, axis: int = -1, keepdims: bool = False) -> None:
-        self._construct((x,), axis=axis, keepdims=bool(keepdims))
+    def __init__(self, x: Any, axis: int, keepdims: bool = False) -> None:
+        self._construct((x,), axis=axis, keepdims=keepdims)
 
     def shape_rule(self) -> Dims:
         (x,) = self.parents
@@ -365,20 +396,28 @@ class ArgMax(IndexNode[S], Generic[S]):
 
 
 @overload
-def argmax(x: Shaped[L, AtLeast1D], axis: int = -1, keepdims: bool = False) -> ArgMax[Any]: ...
+def argmax(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]: ...
 @overload
-def argmax(
-    x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1] = -1, keepdims: Literal[False] = False
-) -> ArgMax[tuple[*Bs]]: ...
+def argmax(x: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> IndexNode[Any]: ...
+@overload
+def argmax(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> ArgMax[tuple[*Bs]]: ...
 @overload
 def argmax(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> ArgMax[tuple[*Bs]]: ...
 @overload
-def argmax(x: Shaped[L, tuple[N, *Bs]], axis: int = -1, keepdims: bool = False) -> ArgMax[Any]: ...
+def argmax(x: Shaped[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax[Any]: ...
+@overload
+def argmax(x: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> IndexNode[Any]: ...
 @method("argmax")
-def argmax(x: Any, axis: int = -1, keepdims: bool = False) -> Any:
-    """The position of the largest element along `axis`, the first of equal ones.
+def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    """The position of the largest element along `axis`, of all elements without one; the first of equal ones.
 
-    >>> wy.Constant([1.0, 3.0, 2.0]).argmax().forward().item()
+    >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax().forward().item()
     1
+    >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax(axis=0).forward().tolist()
+    [1, 0]
     """
-    return ArgMax(x, axis, keepdims)
+    kept = check_keepdims("argmax", keepdims)
+    if axis is not None:
+        return ArgMax(x, axis, kept)
+    position: Any = ArgMax(x if x.ndim == 1 else x.reshape((-1,)), 0)
+    return position.reshape(reduced_dims(x.dims, tuple(range(x.ndim)), True)) if kept else position

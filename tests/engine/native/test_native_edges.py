@@ -147,7 +147,7 @@ ELEMENTWISE: dict[str, Callable[[Any], Any]] = {
 REDUCING: dict[str, Callable[[Any], Any]] = {
     "sum": lambda x: x.sum(axis=-1), "mean": lambda x: x.mean(axis=-1), "max": lambda x: x.max(axis=-1),
     "min": lambda x: x.min(axis=-1), "max_of_columns": lambda x: x.max(axis=0), "min_of_all": lambda x: x.min(),
-    "logsumexp": lambda x: x.logsumexp(axis=-1), "softmax": lambda x: x.softmax(), "argmax": lambda x: x.argmax(),
+    "logsumexp": lambda x: x.logsumexp(axis=-1), "softmax": lambda x: x.softmax(), "argmax": lambda x: x.argmax(-1),
     "log_softmax": lambda x: x.log_softmax(), "argmax_of_columns": lambda x: x.argmax(0),
     "cross_entropy": lambda x: x.cross_entropy(np.zeros(10, int), reduction="none"),
 }  # fmt: skip

@@ -16,7 +16,7 @@ r1: wy.Tensor[Batch, Out] = x.take([1, 2, 3], axis=1)
 r2: wy.Tensor[Any, In] = x.take(np.array([0, 1]))
 r3: wy.Tensor[In] = x.take(0)
 #@ take_along_axis
-best = x.argmax(keepdims=True)
+best = x.argmax(axis=-1, keepdims=True)
 r1: wy.Tensor[Batch, wy.One] = x.take_along_axis(best)
 some = wy.IndexInput(np.zeros((4, 5), np.int64), dims=(batch, time))
 reveal_type(x.take_along_axis(some))  # reveals: TakeAlongAxis[Input[tuple[Batch, In]], IndexNode[tuple[Batch, Time]], tuple[Batch, Time]]
