@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import operator
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
@@ -21,7 +22,7 @@ from wyrm.ops import exponential
 from wyrm.ops.comparison import where
 from wyrm.ops.index import as_indices
 from wyrm.ops.product import einsum
-from wyrm.ops.reduction import refuse_keywords
+from wyrm.ops.reduction import all_axes, refuse_keywords
 from wyrm.ops.shape import BroadcastTo
 from wyrm.ops.slicing import concatenate, stack
 
@@ -58,7 +59,7 @@ def _positive(x: Any) -> Any:
 
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     given = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
-    known = ord is None if axis is None else ord is None and len(given) <= 2
+    known = ord is None and (axis is None or len(given) in (1, 2))
     if not (known or (ord == 2 and len(given) == 1) or (ord == "fro" and len(given) == 2)):
         raise TypeError(
             f"numpy.linalg.norm of a node is the root of the sum of squares, over all axes, one or two; there is no "
@@ -102,7 +103,7 @@ def _clip(a: Any, a_min: Any = None, a_max: Any = None, min: Any = None, max: An
 
 
 def _size(a: Any, axis: Any = None) -> int:
-    return int(np.size(np.broadcast_to(0.0, a.shape), axis))
+    return math.prod(a.shape[i] for i in all_axes(axis, a.ndim))
 
 
 def _einsum(*operands: Any) -> Any:

@@ -35,7 +35,8 @@ class Structure(NamedTuple):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    __hash__ = tuple.__hash__
+    def __hash__(self) -> int:
+        return tuple.__hash__(self)
 
     @property
     def leaves(self) -> int:

@@ -394,11 +394,11 @@ class Node:
         ) -> _Node[Any, Any]: ...
 
         def take(self, indices: Any, axis: int = 0) -> Any:
-            """The elements that `indices` choose along `axis`, as `numpy.take`. `IndexOutOfRange` where one is beyond it."""
+            """The elements that `indices` choose along `axis`, the first one unless given. `IndexOutOfRange` where it ends."""
 
         @overload
         def take_along_axis(
-            self: Shaped[L, AtLeast1D], indices: _IndexNode[Any] | Indices, axis: int = -1
+            self: Shaped[L, AtLeast1D], indices: _IndexNode[Any] | Indices, axis: int | None = -1
         ) -> TakeAlongAxis[L, _IndexNode[Any], Any]: ...
 
         @overload
@@ -418,10 +418,10 @@ class Node:
 
         @overload
         def take_along_axis(
-            self: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int = -1
+            self: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
         ) -> TakeAlongAxis[L, _IndexNode[Any], Any]: ...
 
-        def take_along_axis(self, indices: Any, axis: int = -1) -> Any:
+        def take_along_axis(self, indices: Any, axis: int | None = -1) -> Any:
             """One element per index along `axis`, the other axes in step, as `numpy.take_along_axis`."""
 
         def scatter_add(
@@ -656,11 +656,14 @@ class Node:
             """The mean squared distance from the mean, divided by `n - ddof`."""
 
         @overload
-        def argmax(self: Shaped[L, AtLeast1D], axis: int = -1, keepdims: bool = False) -> ArgMax[Any]: ...
+        def argmax(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]: ...
+
+        @overload
+        def argmax(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode[Any]: ...
 
         @overload
         def argmax(
-            self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1] = -1, keepdims: Literal[False] = False
+            self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
         ) -> ArgMax[tuple[*Bs]]: ...
 
         @overload
@@ -669,10 +672,13 @@ class Node:
         ) -> ArgMax[tuple[*Bs]]: ...
 
         @overload
-        def argmax(self: Shaped[L, tuple[N, *Bs]], axis: int = -1, keepdims: bool = False) -> ArgMax[Any]: ...
+        def argmax(self: Shaped[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax[Any]: ...
 
-        def argmax(self, axis: int = -1, keepdims: bool = False) -> Any:
-            """The position of the largest element along `axis`, the first of equal ones."""
+        @overload
+        def argmax(self: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode[Any]: ...
+
+        def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
+            """The position of the largest element along `axis`, of all elements without one; the first of equal ones."""
 
         @overload
         def reshape(self: Shaped[L, S], shape: Sizes, /) -> Reshape[L, Any]: ...

@@ -291,10 +291,10 @@ class Node:
         ) -> Power[L, R, Any]: ...
 
         def __pow__(self, other: Any) -> Any:
-            """`x ** y`. The derivative by `y` at `x = 0` is 0, its limit for positive `y`."""
+            """`x ** y`. By `x` the derivative at `y = 0` is 0; by `y` that at `x = 0` is 0 for `y >= 0`, else -inf."""
 
         def __rpow__(self: Shaped[L, S], other: Number | Array) -> Power[Constant[Any], L, S]:
-            """`x ** y`. The derivative by `y` at `x = 0` is 0, its limit for positive `y`."""
+            """`x ** y`. By `x` the derivative at `y = 0` is 0; by `y` that at `x = 0` is 0 for `y >= 0`, else -inf."""
 
         def __neg__(self: Shaped[L, S]) -> Negative[L, S]:
             """`-x`."""

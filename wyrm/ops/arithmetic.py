@@ -223,7 +223,7 @@ class Clip(Unary[L, S], Generic[L, S]):
     """`x` limited to `low`..`high`; outside them the derivative is 0, at them 1."""
 
     __slots__ = ("high", "low")
-    formula = "minimum(maximum(x, low), high)"
+    formula = "where(x < low, low, where(x > high, high, x))"
     low: float
     high: float
 
@@ -247,7 +247,8 @@ def clip(x: Shaped[L, S], min: float | None = None, max: float | None = None) ->
     >>> wy.Constant([-2.0, 0.5, 2.0]).clip(-1.0, 1.0).forward().tolist()
     [-1.0, 0.5, 1.0]
     """
-    for name, bound in (("min", min), ("max", max)):
+    bounds: tuple[tuple[str, Any], ...] = (("min", min), ("max", max))
+    for name, bound in bounds:
         if bound is not None and (isinstance(bound, BaseNode) or np.ndim(bound)):
             raise TypeError(
                 f"clip: {name} is a number or None; bounds of more elements, or nodes, are "

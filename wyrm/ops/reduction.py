@@ -309,8 +309,8 @@ class Variance(Reduction[L, S], Generic[L, S]):
     more_arguments = ", ddof: int = 0"
     ddof: int
 
-    def __init__(self, x: Any, axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> None:
-        super().__init__(x, axis, keepdims, ddof=ddof)
+    def __init__(self, x: Any, axis: AxisLike = None, keepdims: bool = False, ddof: int = 0, **attributes: Any) -> None:
+        super().__init__(x, axis, keepdims, ddof=ddof, **attributes)
 
     def _own(self) -> Variance[Any, S]:
         return self

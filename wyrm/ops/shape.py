@@ -357,6 +357,8 @@ class BroadcastTo(Rearrangement[L, S], Generic[L, S]):
 
     def shape_rule(self) -> Dims:
         dims = self.parents[0].dims
+        if any(isinstance(axis, int) and axis < 0 for axis in self.to):
+            raise ShapeError(f"the shape {self.to} has a negative axis")
         result = broadcast(dims, self.to)
         if len(result) != len(self.to) or any(
             axis_size(b) not in (None, axis_size(a)) for a, b in zip(result, self.to, strict=True)

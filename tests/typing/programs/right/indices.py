@@ -54,3 +54,15 @@ reveal_type(wy.IndexConstant([1, 2]))  # reveals: IndexConstant[Any]
 value: NDArray[np.integer[Any]] = tokens.value
 computed: NDArray[np.integer[Any]] = tokens.reshape(-1).forward()
 first: int = int(tokens.value[0, 0])
+#@ comparisons_of_indices
+reveal_type(tokens != 0)  # reveals: NotEqual[Any, Any, tuple[Batch, Time]]
+reveal_type(tokens == np.zeros(5, np.int64))  # reveals: Equal[Any, Any, tuple[Batch, Time]]
+reveal_type(0 < tokens)  # reveals: Greater[Any, Any, tuple[Batch, Time]]
+reveal_type(labels <= labels)  # reveals: LessEqual[Any, Any, tuple[Batch]]
+one = wy.IndexInput(3)
+reveal_type(tokens >= one)  # reveals: GreaterEqual[Any, Any, tuple[Batch, Time]]
+reveal_type(one == tokens)  # reveals: Equal[Any, Any, tuple[Batch, Time]]
+later = wy.IndexInput(np.zeros(5, np.int64), dims=(time,))
+reveal_type(tokens == later)  # reveals: Equal[Any, Any, tuple[Batch, Time]]
+reveal_type(later == tokens)  # reveals: Equal[Any, Any, tuple[Batch, Time]]
+padding: wy.Tensor[Batch, Time] = (tokens != 0).astype(np.float32)

@@ -39,7 +39,7 @@ reveal_type(x.argmax(-1))  # reveals: ArgMax[tuple[Batch]]
 reveal_type(sequence.argmax(axis=-1))  # reveals: ArgMax[tuple[Batch, Time]]
 reveal_type(x.argmax(axis=0))  # reveals: ArgMax[tuple[In]]
 reveal_type(x.argmax(-1, keepdims=True))  # reveals: ArgMax[Any]
-reveal_type(x.argmax(keepdims=True))  # reveals: IndexNode[Any]
+kept: wy.IndexNode = x.argmax(keepdims=True)
 r0: wy.IndexTensor[()] = scale.argmax()
 r: wy.IndexTensor[Batch] = (x @ w).argmax(axis=-1)
 value: NDArray[np.integer[Any]] = r.forward()

@@ -19,7 +19,7 @@ x.argmax(-1) * 2.0  # error: [operator] Unsupported operand types for * ("ArgMax
 #@ argmax_result
 r: wy.IndexTensor[In] = x.argmax(-1)  # error: [assignment] Incompatible types in assignment (expression has type "ArgMax[tuple[Batch]]", variable has type "IndexNode[tuple[In]]")
 #@ argmax_of_a_scalar
-scale.argmax(0)  # error: [misc] Invalid self argument "Parameter[tuple[()]]" to attribute function "argmax"
+scale.argmax(0)  # error: [arg-type] Argument 1 to "argmax" of "Node" has incompatible type "int"; expected "None"
 #@ logsumexp_result
 r: wy.Tensor[Batch, In] = x.logsumexp(axis=-1)  # error: [assignment] Incompatible types in assignment (expression has type "LogSumExp[Input[tuple[Batch, In]], tuple[Batch]]"
 #@ softmax_denominator_not_kept
