@@ -21,8 +21,9 @@ from wyrm.node.node import IndexNode, Node
 from wyrm.ops import exponential
 from wyrm.ops.comparison import where
 from wyrm.ops.index import as_indices
+from wyrm.ops.keywords import refuse_keywords
 from wyrm.ops.product import einsum
-from wyrm.ops.reduction import all_axes, refuse_keywords
+from wyrm.ops.reduction import all_axes
 from wyrm.ops.shape import BroadcastTo
 from wyrm.ops.slicing import concatenate, stack
 

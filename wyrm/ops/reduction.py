@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Generic, Literal, NoReturn, overload
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from wyrm.node.loops import Fold
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import L, S, bind_class, constant_like, method
+from wyrm.ops.keywords import check_keepdims, refuse_keywords
 from wyrm.types.dims import Dims, One, axis_size, normalize_axis
 from wyrm.types.typing import AtLeast1D, Bs, N, Shaped
 
@@ -36,35 +37,6 @@ def all_axes(axis: AxisLike, ndim: int) -> tuple[int, ...]:
     if len(set(given)) != len(given):
         raise ShapeError(f"axis {axis} names an axis twice")
     return tuple(sorted(given))
-
-
-def check_keepdims(name: str, keepdims: Any) -> bool:
-    """`keepdims` as a bool; `TypeError` for another thing, such as the dtype that NumPy has in its place."""
-    if not isinstance(keepdims, bool | np.bool_ | int | np.integer):
-        raise TypeError(
-            f"{name}: keepdims is True or False, not {keepdims!r}; give keywords by name, and convert with .astype"
-        )
-    return bool(keepdims)
-
-
-# What to do instead of giving a keyword of NumPy's.
-_INSTEAD = {
-    "dtype": "convert with .astype(dtype)",
-    "out": "a node is a new value: use what is returned",
-    "where": "choose first, with wy.where(mask, node, other)",
-    "initial": "put it in afterwards, with + or .maximum",
-    "order": "elements are in row-major order: transpose first",
-}
-
-
-def refuse_keywords(name: str, given: Iterable[str], taken: Iterable[str]) -> NoReturn:
-    """`TypeError` for keywords that NumPy takes and nodes do not, with those that they take."""
-    names = sorted(given)
-    instead = [_INSTEAD[keyword] for keyword in names if keyword in _INSTEAD]
-    raise TypeError(
-        f"{name} takes {', '.join(taken) or 'no keywords'}, not {', '.join(names)}"
-        + (f"; {'; '.join(instead)}" if instead else "")
-    )
 
 
 class Reduction(Node[tuple[L], S], Generic[L, S], abstract=True):
