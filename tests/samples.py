@@ -127,7 +127,13 @@ SAMPLES: list[Sample] = [
     *unary(A.Clip, lambda x: np.clip(x, -1.0, 1.01), distinct, lambda x: x.clip(-1.0, 1.01)),
     *unary(E.Exp, np.exp),
     *unary(E.Expm1, np.expm1),
+    *unary(E.Exp2, np.exp2),
     *unary(E.Log, np.log, positive),
+    *unary(E.Log2, np.log2, positive),
+    *unary(E.Log10, np.log10, positive),
+    *binary(E.LogAddExp, np.logaddexp),
+    *unary(E.Sinh, np.sinh),
+    *unary(E.Cosh, np.cosh),
     *unary(E.Log1p, np.log1p, positive),
     *unary(E.Sin, np.sin),
     *unary(E.Cos, np.cos),
@@ -188,7 +194,9 @@ SAMPLES: list[Sample] = [
         differentiable=False,
         empty=False,
     ),
-    Sample(reduction.ArgMax, lambda x: x.argmax(), (distinct(3, 4),), lambda x: np.argmax(x, -1), differentiable=False),
+    Sample(
+        reduction.ArgMax, lambda x: x.argmax(-1), (distinct(3, 4),), lambda x: np.argmax(x, -1), differentiable=False
+    ),
     Sample(
         reduction.ArgMax,
         lambda x: x.argmax(0, keepdims=True),

@@ -41,6 +41,7 @@ for _cls in (Node, IndexNode):
     _cls.value = property(reference.value)  # type: ignore[assignment,method-assign]  # declared as read-only
     _cls.forward = reference.forward  # type: ignore[assignment,method-assign]  # declared for the type checker
 Node.__array_ufunc__ = numpy_protocol.ufunc  # type: ignore[assignment]  # for the type checker NumPy has no part in it
+IndexNode.__array_ufunc__ = numpy_protocol.ufunc  # type: ignore[assignment]  # as above
 Node.__array_function__ = numpy_protocol.array_function  # type: ignore[attr-defined]  # as above
 Node.backward = reference.backward  # type: ignore[assignment,method-assign]  # declared for the type checker
 Node.zero_gradient = reference.zero_gradient  # type: ignore[assignment,method-assign]  # declared for the type checker

@@ -27,9 +27,10 @@ Written by `python -m wyrm.declare` from the ops, which bind the methods themsel
 is called like the one that inherits it, for mypy's messages name the class that declares a method.
 """
 
-# mypy: disable-error-code="overload-overlap, misc"
+# mypy: disable-error-code="overload-overlap, misc, override"
 # (the overload for an unknown shape overlaps with those for known ones, and stands first on purpose; that only nodes
-# inherit these methods, the types of `self` do not know)
+# inherit these methods, the types of `self` do not know; `==` makes a mask of a node or a number, where that of
+# `object` takes anything and gives a bool)
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -99,9 +100,11 @@ def _functions(body: Iterable[ast.stmt], name: str) -> list[ast.FunctionDef]:
     return [statement for statement in body if isinstance(statement, ast.FunctionDef) and statement.name == name]
 
 
-def _from_class(name: str, cls: Any) -> Declaration:
+def _from_class(name: str, cls: Any, owner: str) -> Declaration:
     """What the template of the op's family says."""
     template = cls.reflected if name == f"__r{cls.operator}__" else cls.declaration
+    if owner == "IndexNode":
+        template = cls.index_declaration
     text = template.format(method=name, op=cls.__name__, more=getattr(cls, "more_arguments", ""))
     return _documented(_functions(ast.parse(text).body, name), cls.__doc__, cls.__module__)
 
@@ -143,7 +146,7 @@ def _declared(file: str, owner: str) -> list[Declaration]:
     ]
     sources.sort(key=lambda pair: pair[1].__module__)
     return [
-        _from_class(name, source) if isinstance(source, type) else _from_function(name, source)
+        _from_class(name, source, owner) if isinstance(source, type) else _from_function(name, source)
         for name, source in sources
     ]
 

@@ -172,3 +172,12 @@ def test_mistakes_are_told() -> None:
     wy.function(lambda x: kept.append(x))(1.0)
     with pytest.raises(ShapeError, match=r"x .*is an argument of another call"):
         wy.function(lambda y: y * kept[0])(1.0)
+
+
+def test_static_arguments_are_the_same_where_their_types_and_bits_are() -> None:
+    @wy.function
+    def quotient(x: Any, by: Any = 1.0) -> Any:
+        return x / (1.0 * wy.Constant(by)) if by is not True else x + 10.0
+
+    with np.errstate(divide="ignore"):
+        assert [float(quotient(1.0, by=by)) for by in (0.0, -0.0, 1, True, 1.0)] == [np.inf, -np.inf, 1.0, 11.0, 1.0]

@@ -262,9 +262,9 @@ def test_a_gradient_stands_alone_though_only_the_data_sizes_its_axes(name: str) 
 def test_the_gradient_that_stands_alone_holds_what_it_needs_and_no_more() -> None:
     x: Any = wy.Input(np.ones((2, 3)), dims=(Batch(), Hidden(3)), name="x")
     order = topological_order([wy.grad((x * 2.0).tanh().sum(), x)])
-    assert order.count(x) == 1
+    assert sum(node is x for node in order) == 1
     sized = wy.Parameter(np.ones((2, 3)), dims=(Batch, Hidden))
-    assert sized not in topological_order([wy.grad(sized.sum(), sized)])
+    assert sized not in set(topological_order([wy.grad(sized.sum(), sized)]))
 
 
 def test_products_with_open_axes_take_arrays() -> None:

@@ -42,7 +42,7 @@ def test_numbers_and_arrays_on_both_sides_take_the_nodes_float_type(op: Callable
         np.testing.assert_allclose(built.forward(), expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("op", [operator.lt, operator.le, operator.gt, operator.ge])
+@pytest.mark.parametrize("op", [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne])
 @pytest.mark.parametrize("other", [2, np.float64(3.0), np.array([1.0, 4.0])], ids=repr)
 def test_comparisons_on_both_sides(op: Callable[[Any, Any], Any], other: Any) -> None:
     node: Any = wy.Parameter(VALUES)
@@ -106,13 +106,6 @@ def test_in_place_operators_make_a_new_node() -> None:
         array += p
 
 
-def test_equality_is_identity_so_that_nodes_are_keys() -> None:
-    p: Any = wy.Parameter(1.0)
-    q: Any = wy.Parameter(1.0)
-    assert p != q and p == p and p != 1.0
-    assert {p: 1, q: 2}[q] == 2
-
-
 def test_item_assignment_says_which_op_to_use() -> None:
     p: Any = wy.Parameter(VALUES, name="p")
     with pytest.raises(TypeError, match=r"p \(2, 2\) float32 .*wy\.where\(mask, new, old\).*scatter_add"):
@@ -151,7 +144,7 @@ def test_iteration_over_an_axis_without_a_size_is_an_error_and_not_endless() -> 
 
 def test_in_is_refused_instead_of_false() -> None:
     p: Any = wy.Parameter(VALUES)
-    with pytest.raises(TypeError, match=r"node\.equal\(value\)"):
+    with pytest.raises(TypeError, match="node == value"):
         _ = 2.0 in p
 
 
@@ -186,7 +179,7 @@ def test_numpys_functions_of_indices_say_what_to_use(function: Callable[..., Any
     indices: Any = wy.IndexInput(np.array([1, 2]))
     with pytest.raises(TypeError, match=rf"numpy\.{function.__name__} takes arrays, not nodes.*{instead}"):
         function(indices, 1)
-    with pytest.raises(TypeError, match="does not support ufuncs"):
+    with pytest.raises(TypeError, match=r"numpy\.exp: .* holds integers"):
         np.exp(indices)
 
 

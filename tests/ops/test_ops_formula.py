@@ -54,3 +54,8 @@ def test_equal_parts_are_computed_once_and_different_ones_apart() -> None:
 def test_what_is_no_formula_is_refused(formula: str) -> None:
     with pytest.raises(RegistrationError, match="formula"):
         parse(formula)
+
+
+def test_a_formula_keeps_zeros_of_both_signs_apart() -> None:
+    assert [call.arguments[1] for call in parse("maximum(x * 0.0, x * -0.0)")][:2] == [0.0, -0.0]
+    assert [call.function for call in parse("maximum(x * 0.0, x * -0.0)")] == ["multiply", "multiply", "maximum"]

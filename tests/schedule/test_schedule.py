@@ -53,9 +53,9 @@ def test_parents_come_before_children_and_each_node_once(edges: list[tuple[int, 
     place = {node: i for i, node in enumerate(schedule.nodes)}
     assert set(schedule.representative) == set(order)
     for i, node in enumerate(schedule.nodes):
-        uses = [place[n] for n in schedule.nodes if node in schedule.parents(n)]
+        uses = [place[n] for n in schedule.nodes if node in set(schedule.parents(n))]
         assert all(place[parent] < i for parent in schedule.parents(node))
-        assert schedule.last_use[i] == (len(schedule.nodes) if node in schedule.outputs else max(uses))
+        assert schedule.last_use[i] == (len(schedule.nodes) if node in set(schedule.outputs) else max(uses))
 
 
 def test_what_outputs_do_not_need_is_left_out() -> None:
@@ -68,7 +68,7 @@ def test_equal_operations_are_merged_all_the_way_up() -> None:
     p = parameter(1.0, 2.0)
     first, second = ((p * 2.0).tanh() + p[0]).sum(), ((p * 2.0).tanh() + p[0]).sum()
     schedule = Schedule([first, second])
-    assert schedule.outputs == [first, first]
+    assert all(output is first for output in schedule.outputs)
     assert names(schedule).count("tanh") == names(schedule).count("constant") == 1
 
 
@@ -90,7 +90,7 @@ def test_equal_operations_are_merged_all_the_way_up() -> None:
 def test_different_operations_are_not_merged(left: Any, right: Any) -> None:
     p = wy.Parameter(np.array([[1.0, 2.0], [3.0, 4.0]]))
     first, second = left(p), right(p)
-    assert Schedule([first, second]).outputs == [first, second]
+    assert Schedule([first, second]).outputs[1] is second
 
 
 def test_leaves_are_merged_by_identity_and_small_constants_by_content() -> None:
@@ -98,6 +98,39 @@ def test_leaves_are_merged_by_identity_and_small_constants_by_content() -> None:
     assert len(Schedule([p + q]).leaves) == 2
     numbers = wy.Constant(2.0), wy.Constant(2.0), wy.Constant(np.float64(2.0)), wy.Constant([2.0]), wy.Constant(-0.0)
     assert len(Schedule([*numbers, wy.Constant(0.0)]).nodes) == 5
+
+
+class Scaled(wy.Unary):
+    __slots__ = ("by",)
+    formula = "x * by"
+    by: Any
+
+    def __init__(self, x: Any, by: Any) -> None:
+        self._construct((x,), by=by)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (gradient * self.by,)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(0.0, -0.0), (1, True), (1, 1.0), (1.0, np.float32(1.0)), ((0.0, 1), (-0.0, 1)), (0, False)]
+)
+def test_attributes_are_the_same_where_their_types_and_bits_are(one: Any, other: Any) -> None:
+    p = parameter(2.0)
+    assert len(Schedule([Scaled(p, one), Scaled(p, other)]).nodes) == 3
+    assert len(Schedule([Scaled(p, one), Scaled(p, one)]).nodes) == 2
+
+
+def test_the_sign_of_a_zero_is_kept() -> None:
+    p = parameter(2.0)
+    signs = [1.0 / Scaled(p, zero) for zero in (0.0, -0.0)]
+    for found in (wy.run(signs), wy.compile(signs)()):
+        assert [value.item() for value in found] == [np.inf, -np.inf]
+
+
+def test_any_nan_among_the_attributes_is_the_same() -> None:
+    p = parameter(2.0)
+    assert len(Schedule([Scaled(p, float("nan")), Scaled(p, -float("nan"))]).nodes) == 2
 
 
 def test_an_attribute_that_cannot_be_compared_keeps_nodes_apart() -> None:
@@ -117,7 +150,7 @@ def test_an_attribute_that_cannot_be_compared_keeps_nodes_apart() -> None:
     p = parameter(1.0)
     for table in ([2.0], np.array([2.0]), {0: 2.0}):
         first, second = Table(p, table), Table(p, table)
-        assert Schedule([first, second]).outputs == [first, second]
+        assert Schedule([first, second]).outputs[1] is second
         assert (first + second).forward() == 4.0
 
 

@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from wyrm.data.checks import whole_number
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, NotFinite, ShapeError
+from wyrm.types.arrays import as_array
 
 Rows: TypeAlias = slice | Sequence[int] | NDArray[np.integer[Any]] | NDArray[np.bool_]
 
 
 def _column(name: str, values: ArrayLike) -> NDArray[Any]:
     try:
-        array = np.asarray(values)
+        array = as_array(values)
     except ValueError as error:
         raise ShapeError(
             f"column {name!r} is not an array: {error}. Give every row the same shape, for example by padding."
@@ -111,7 +112,7 @@ class Dataset:
         return Dataset(selected)
 
     def _row_indices(self, key: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
-        rows = np.asarray(key)
+        rows = as_array(key)
         if rows.size == 0:
             return np.zeros(0, dtype=np.intp)
         if rows.ndim != 1 or rows.dtype.kind not in "iub":

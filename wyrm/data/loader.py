@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from wyrm.data.checks import whole_number
 from wyrm.data.dataset import Dataset
 from wyrm.errors import DataError, DTypeError, NotFinite, ShapeError
+from wyrm.types.arrays import as_array
 
 
 def _cumulative(weights: ArrayLike, rows: int) -> NDArray[np.float64]:
     """The weights of all rows up to each, as a fraction of the total."""
-    given = np.asarray(weights)
+    given = as_array(weights)
     if given.dtype.kind not in "iufb":
         raise DTypeError(f"weights have dtype {given.dtype}; expected numbers.")
     if given.shape != (rows,):

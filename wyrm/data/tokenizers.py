@@ -14,6 +14,7 @@ from wyrm._files import replacing
 from wyrm.data.checks import whole_number
 from wyrm.data.files import FilePath, open_data_file
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange
+from wyrm.types.arrays import as_array
 
 END_OF_TEXT = "<|endoftext|>"
 _BYTES = 256
@@ -195,7 +196,7 @@ class Tokenizer:
         >>> tokenizer.decode(tokenizer.encode("anything else: ø"))
         'anything else: ø'
         """
-        given = np.asarray(ids)
+        given = as_array(ids)
         if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
             raise DTypeError(f"a tokenizer decodes integers in one axis, not {given.dtype} of shape {given.shape}.")
         outside = (given < 0) | (given >= self.vocabulary_size)

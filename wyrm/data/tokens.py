@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from wyrm.data.checks import part_size, whole_number
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, ShapeError
+from wyrm.types.arrays import as_array
 
 
 class TokenBlocks:
@@ -142,7 +143,7 @@ class TokenBlocks:
 
 
 def _checked(tokens: object, context: int, vocabulary_size: int | None) -> NDArray[np.integer[Any]]:
-    given = np.asarray(tokens)
+    given = as_array(tokens)
     if given.dtype.kind not in "iu" and given.size:
         raise DTypeError(f"tokens have dtype {given.dtype}; expected integers, the ids that a tokenizer gives.")
     if given.ndim != 1:

@@ -37,7 +37,7 @@ class Runner:
     def __init__(self, *stages: Sequence[BaseNode[Any, Any]]) -> None:
         self.stages = stages
         self.schedule = Schedule([output for outputs in stages for output in outputs])
-        self.random = STEP in self.schedule.leaves
+        self.random = any(leaf is STEP for leaf in self.schedule.leaves)
         self.dynamic: list[Storage] = [
             stored(leaf) for leaf in self.schedule.leaves if any(axis_size(axis) is None for axis in leaf.dims)
         ]

@@ -20,6 +20,7 @@ from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant
 from wyrm.node.storage import store, stored
 from wyrm.ops.random import advance_step
+from wyrm.types.exact import exact
 from wyrm.types.rows import RowSparse
 
 P = ParamSpec("P")
@@ -152,7 +153,11 @@ class Function(Generic[P, R]):
 
     def _call(self, leaves: Sequence[Any], structure: Structure, static: dict[str, Any]) -> _Call:
         kinds = tuple(kinds_of(leaves, lambda: self._names(structure)))
-        key: Hashable = (structure, kinds, tuple(sorted(static.items())) if static else ())
+        key: Hashable = (
+            structure,
+            kinds,
+            tuple((name, exact(static[name])) for name in sorted(static)) if static else (),
+        )
         try:
             call = self._calls.get(key)
         except TypeError:

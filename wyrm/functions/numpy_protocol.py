@@ -2,106 +2,257 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 import operator
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from math import log
+from functools import cache
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
 
-from wyrm.node.base import BaseNode
+from wyrm.errors import DTypeError
+from wyrm.grad.reverse import with_sizes
+from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, as_constant
-from wyrm.node.node import Node
+from wyrm.node.node import IndexNode, Node
+from wyrm.ops import exponential
 from wyrm.ops.comparison import where
+from wyrm.ops.index import as_indices
+from wyrm.ops.keywords import refuse_keywords
 from wyrm.ops.product import einsum
+from wyrm.ops.reduction import all_axes
+from wyrm.ops.shape import BroadcastTo
 from wyrm.ops.slicing import concatenate, stack
 
 Operation = Callable[..., Any]
 
-
-def _logaddexp(x: Any, y: Any) -> Any:
-    return x.maximum(y) + (-abs(x - y)).exp().log1p()
-
-
+_COMPARISONS: dict[str, Operation] = {
+    "equal": operator.eq, "not_equal": operator.ne, "greater": operator.gt, "greater_equal": operator.ge,
+    "less": operator.lt, "less_equal": operator.le,
+}  # fmt: skip
 # By name, for the ufuncs of SciPy are not known here.
 UFUNCS: dict[str, Operation] = {
+    **_COMPARISONS,
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
     "true_divide": operator.truediv, "power": operator.pow, "matmul": operator.matmul, "negative": operator.neg,
-    "positive": lambda x: x, "absolute": abs, "fabs": abs, "reciprocal": lambda x: 1.0 / x,
-    "exp": Node.exp, "exp2": lambda x: (x * log(2.0)).exp(), "expm1": Node.expm1,
-    "log": Node.log, "log2": lambda x: x.log() / log(2.0), "log10": lambda x: x.log() / log(10.0), "log1p": Node.log1p,
-    "logaddexp": _logaddexp, "sqrt": Node.sqrt, "square": Node.square, "sign": Node.sign,
+    "positive": lambda x: _positive(x), "absolute": abs, "fabs": abs, "reciprocal": lambda x: 1.0 / x,
+    "exp": Node.exp, "exp2": exponential.Exp2, "expm1": Node.expm1,
+    "log": Node.log, "log2": exponential.Log2, "log10": exponential.Log10, "log1p": Node.log1p,
+    "logaddexp": exponential.LogAddExp, "sqrt": Node.sqrt, "square": Node.square, "sign": Node.sign,
     "sin": Node.sin, "cos": Node.cos, "tan": lambda x: x.sin() / x.cos(), "tanh": Node.tanh,
-    "sinh": lambda x: (x.expm1() - (-x).expm1()) / 2.0, "cosh": lambda x: (x.exp() + (-x).exp()) / 2.0,
-    "maximum": Node.maximum, "minimum": Node.minimum, "greater": operator.gt, "greater_equal": operator.ge,
-    "less": operator.lt, "less_equal": operator.le, "equal": Node.equal, "not_equal": Node.not_equal,
+    "sinh": exponential.Sinh, "cosh": exponential.Cosh, "maximum": Node.maximum, "minimum": Node.minimum,
     "logical_and": operator.and_, "logical_or": operator.or_, "logical_not": operator.invert,
     "bitwise_and": operator.and_, "bitwise_or": operator.or_, "invert": operator.invert,
     "erf": Node.erf, "expit": Node.sigmoid,
 }  # fmt: skip
+# Keywords that change nothing where they have these values, and what they are otherwise.
+_UFUNC_DEFAULTS = {"out": None, "where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
+
+
+def _positive(x: Any) -> Any:
+    if x.dtype.kind != "f":
+        raise DTypeError(f"positive: {describe(x)} is a mask, which has no sign")
+    return x
 
 
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    if ord not in (None, 2) or (ord == 2 and axis is None and len(x.dims) != 1):
-        raise TypeError("numpy.linalg.norm of a node is the root of the sum of squares, without another ord")
-    return x.square().sum(axis=axis, keepdims=keepdims).sqrt()
+    given = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
+    known = ord is None and (axis is None or len(given) in (1, 2))
+    if not (known or (ord == 2 and len(given) == 1) or (ord == "fro" and len(given) == 2)):
+        raise TypeError(
+            f"numpy.linalg.norm of a node is the root of the sum of squares, over all axes, one or two; there is no "
+            f"ord={ord!r} over {len(given)} axes"
+        )
+    return x.square().sum(axis=given, keepdims=keepdims).sqrt()
 
 
-def _dot(x: Any, y: Any) -> Any:
-    return x * y if not x.dims or not y.dims else x @ y
+def _dot(a: Any, b: Any) -> Any:
+    if not a.dims or not b.dims:
+        return a * b
+    if a.ndim == 1 or b.ndim <= 2:
+        return a @ b
+    rows, columns, inner = ascii_letters[: a.ndim - 1], ascii_letters[a.ndim : a.ndim + b.ndim - 1], ascii_letters[-1]
+    terms = f"{rows}{inner},{columns[:-1]}{inner}{columns[-1]}->{rows}{columns}"
+    return einsum(terms, a, b)
 
 
+def _take(a: Any, indices: Any, axis: Any = None) -> Any:
+    return a.ravel().take(indices) if axis is None else a.take(indices, axis=axis)
+
+
+def _concatenate(arrays: Any, axis: Any = 0) -> Any:
+    if axis is None:
+        return concatenate([part.ravel() for part in arrays])
+    return concatenate(arrays, axis=axis)
+
+
+def _like(number: int) -> Operation:
+    def like(a: Any, dtype: Any = None) -> Any:
+        filled = BroadcastTo(as_constant(bool(number) if a.dtype.kind == "b" else number, a.dtype), a.dims)
+        if dtype is not None and np.dtype(dtype) != a.dtype:
+            filled = BroadcastTo(as_constant(number, dtype), a.dims)
+        return with_sizes([filled], [a])[0]
+
+    return like
+
+
+def _clip(a: Any, a_min: Any = None, a_max: Any = None, min: Any = None, max: Any = None) -> Any:
+    return a.clip(a_min if min is None else min, a_max if max is None else max)
+
+
+def _size(a: Any, axis: Any = None) -> int:
+    return math.prod(a.shape[i] for i in all_axes(axis, a.ndim))
+
+
+def _einsum(*operands: Any) -> Any:
+    if len(operands) != 3 or not isinstance(operands[0], str):
+        raise TypeError(
+            f"numpy.einsum of nodes takes subscripts and two operands, as in np.einsum('ij,jk->ik', x, y), not "
+            f"{len(operands)} arguments of which the first is a {type(operands[0]).__name__}"
+        )
+    return einsum(*operands)
+
+
+def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    if x is None or y is None:
+        raise TypeError("numpy.where of nodes takes (condition, x, y): where a mask is true depends on the data")
+    return where(condition, x, y)
+
+
+def _std(a: Any, axis: Any = None, ddof: Any = 0, keepdims: bool = False) -> Any:
+    return a.var(axis=axis, ddof=ddof, keepdims=keepdims).sqrt()
+
+
+def _reduced(name: str) -> Operation:
+    def reduce(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        return getattr(a, name)(axis=axis, keepdims=keepdims)
+
+    return reduce
+
+
+# What each does for nodes; the names of the parameters are NumPy's, and those that are missing are refused.
 FUNCTIONS: dict[Operation, Operation] = {
-    np.where: where,
-    np.concatenate: lambda parts, axis=0: concatenate(parts, axis=axis),
-    np.stack: lambda parts, axis=0: stack(parts, axis=axis),
-    np.einsum: lambda subscripts, *operands: einsum(subscripts, *operands),
+    np.where: _where,
+    np.concatenate: _concatenate,
+    np.stack: lambda arrays, axis=0: stack(arrays, axis=axis),
+    np.einsum: _einsum,
     np.dot: _dot,
-    np.outer: lambda x, y: x.reshape((-1, 1)) * y.reshape((1, -1)),
-    np.std: lambda x, axis=None, ddof=0, keepdims=False: x.var(axis=axis, ddof=ddof, keepdims=keepdims).sqrt(),
+    np.outer: lambda a, b: a.reshape((-1, 1)) * b.reshape((1, -1)),
+    np.sum: _reduced("sum"), np.mean: _reduced("mean"), np.max: _reduced("max"), np.min: _reduced("min"),
+    np.amax: _reduced("max"), np.amin: _reduced("min"), np.argmax: _reduced("argmax"),
+    np.var: lambda a, axis=None, ddof=0, keepdims=False: a.var(axis=axis, ddof=ddof, keepdims=keepdims),
+    np.std: _std,
     np.linalg.norm: _norm,
-    np.zeros_like: lambda x: x.stop_gradient() * 0.0,
-    np.ones_like: lambda x: x.stop_gradient() * 0.0 + 1.0,
-    np.shape: lambda x: x.shape,
-    np.ndim: lambda x: len(x.dims),
-    np.size: lambda x: int(np.prod(x.shape)),
-    np.amax: lambda x, *more, **options: x.max(*more, **options),
-    np.amin: lambda x, *more, **options: x.min(*more, **options),
+    np.clip: _clip,
+    np.zeros_like: _like(0), np.ones_like: _like(1),
+    np.shape: lambda a: a.shape, np.ndim: lambda a: a.ndim, np.size: _size,
+    np.broadcast_to: lambda array, shape: array.broadcast_to(shape),
+    np.reshape: lambda a, shape: a.reshape(shape),
+    np.ravel: lambda a: a.ravel(),
+    np.transpose: lambda a, axes=None: a.transpose(axes),
+    np.swapaxes: lambda a, axis1, axis2: a.swapaxes(axis1, axis2),
+    np.expand_dims: lambda a, axis: a.expand_dims(axis),
+    np.squeeze: lambda a, axis=None: a.squeeze(axis),
+    np.split: lambda ary, indices_or_sections, axis=0: ary.split(indices_or_sections, axis=axis),
+    np.take: _take,
+    np.take_along_axis: lambda arr, indices, axis=-1: arr.take_along_axis(indices, axis),
 }  # fmt: skip
-# Those that nodes have as methods of the same arguments.
-_METHODS = (
-    "argmax", "broadcast_to", "clip", "expand_dims", "max", "mean", "min", "ravel", "reshape", "split", "squeeze",
-    "sum", "swapaxes", "take", "take_along_axis", "transpose", "var",
-)  # fmt: skip
+# What NumPy calls the operands of these.
+_OPERANDS = ("a", "b", "x", "array", "ary", "arr")
+# The signatures of functions that have none of their own in every version of NumPy.
+_SIGNATURES: dict[Operation, Operation] = {
+    np.where: lambda condition, x=None, y=None, /: None,
+    np.concatenate: lambda arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind": None,
+    np.dot: lambda a, b, out=None: None,
+}
 
 
 def ufunc(node: Any, function: Any, method: str, *operands: Any, **options: Any) -> Any:
     """What NumPy calls for a ufunc of which `node` is an operand."""
     name = function.__name__
-    if method != "__call__" or any(value is not None for value in options.values()):
-        used = f".{method}" if method != "__call__" else f" with {', '.join(options)}"
+    if method != "__call__":
+        raise TypeError(f"numpy.{name}.{method} takes arrays, not nodes: use an operator or a method of the node")
+    dtype, out = options.get("dtype"), options.get("out")
+    if out is not None:
         raise TypeError(
-            f"numpy.{name}{used} takes arrays, not nodes: a node is a new value, so instead of `array += node` write "
-            f"array = array + node"
+            f"numpy.{name} with out takes arrays, not nodes: a node is a new value, so instead of `array += node` "
+            f"write array = array + node"
+        )
+    wrong = {
+        key for key, value in options.items() if key not in _UFUNC_DEFAULTS or not _same(value, _UFUNC_DEFAULTS[key])
+    }
+    if wrong - {"dtype"}:
+        refuse_keywords(f"numpy.{name} of a node", wrong, ("its operands",))
+    integers = next((x for x in operands if isinstance(x, IndexNode)), None)
+    if integers is not None and name not in _COMPARISONS:
+        raise DTypeError(
+            f"numpy.{name}: {describe(integers)} holds integers, which choose and are compared, and have no arithmetic"
         )
     if name not in UFUNCS:
         raise _unknown(name)
-    return UFUNCS[name](*_nodes(operands))
+    given = (
+        _nodes(operands) if integers is None else [x if isinstance(x, BaseNode) else as_indices(x) for x in operands]
+    )
+    result = UFUNCS[name](*given)
+    if dtype is not None and np.dtype(dtype) != result.dtype:
+        refuse_keywords(f"numpy.{name} of a node", ("dtype",), ("its operands",))
+    return result
 
 
 def array_function(node: Any, function: Any, types: Any, arguments: Any, options: Mapping[str, Any]) -> Any:
     """What NumPy calls for any other function of which `node` is an argument."""
     name = function.__name__
-    if function in FUNCTIONS:
-        first, *rest = arguments
-        many = isinstance(first, list | tuple)
-        given = [_nodes(first), *rest] if many else arguments if isinstance(first, str) else _nodes(arguments)
-        return FUNCTIONS[function](*given, **options)
-    if name in _METHODS and getattr(np, name) is function:
-        first, *rest = arguments
-        return getattr(_nodes([first])[0], name)(*rest, **options)
-    raise _unknown(name)
+    if function not in FUNCTIONS:
+        raise _unknown(name)
+    implementation = FUNCTIONS[function]
+    full = f"numpy.linalg.{name}" if function is np.linalg.norm else f"numpy.{name}"
+    if function is np.einsum:
+        several, named = tuple(arguments), {k: v for k, v in options.items() if k != "optimize"}
+        if any(value is not None for value in named.values()):
+            refuse_keywords(f"{full} of nodes", named, ("subscripts", "two operands"))
+        return implementation(*several[:1], *_nodes(several[1:]))
+    given = _given(function, full, arguments, options)
+    taken = inspect.signature(implementation).parameters
+    if given.keys() - taken.keys():
+        refuse_keywords(f"{full} of a node", given.keys() - taken.keys(), taken)
+    if "arrays" in given:
+        given["arrays"] = _nodes(given["arrays"])
+    elif function is not np.where:  # which keeps the type of arrays where all are
+        operands = [key for key in _OPERANDS if key in given]
+        given |= dict(zip(operands, _nodes([given[key] for key in operands]), strict=True))
+    return implementation(**given)
+
+
+def _given(function: Operation, name: str, arguments: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments by NumPy's names for them, without those that have NumPy's default."""
+    signature = _signature(function)
+    try:
+        bound = signature.bind(*arguments, **options)
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}") from None
+    found: dict[str, Any] = {}
+    for key, value in bound.arguments.items():
+        parameter = signature.parameters[key]
+        if parameter.kind is parameter.VAR_KEYWORD:
+            found |= {name: other for name, other in value.items() if not _same(other, _UFUNC_DEFAULTS.get(name))}
+        elif not _same(value, parameter.default):
+            found[key] = value
+    return found
+
+
+@cache
+def _signature(function: Operation) -> inspect.Signature:
+    return inspect.signature(_SIGNATURES.get(function, function))
+
+
+def _same(value: Any, default: Any) -> bool:
+    """Whether a keyword has its default; arrays and nodes never are one."""
+    return value is default or (
+        isinstance(value, str | bool | int) and type(value) is type(default) and value == default
+    )
 
 
 def _nodes(operands: Any) -> list[Any]:
@@ -119,7 +270,7 @@ def _nodes(operands: Any) -> list[Any]:
 
 
 def _unknown(name: str) -> TypeError:
-    known = [*UFUNCS, *_METHODS, *(function.__name__ for function in FUNCTIONS)]
+    known = [*UFUNCS, *(function.__name__ for function in FUNCTIONS)]
     near = get_close_matches(name, [*known, *(each for each in dir(Node) if not each.startswith("_"))], n=1, cutoff=0.5)
     there = f"the nearest that there is: {_spelled(near[0], known)}. " if near else ""
     return TypeError(

@@ -16,6 +16,7 @@ from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Constant, Parameter
 from wyrm.node.node import Node
 from wyrm.node.storage import bound_array
+from wyrm.types.arrays import check_unmasked
 
 _LEAVES = (BaseNode, np.ndarray, np.generic, bool, int, float)
 
@@ -26,6 +27,16 @@ class Structure(NamedTuple):
     kind: type[Any] | None
     names: tuple[Hashable, ...] = ()
     inside: tuple[Structure, ...] = ()
+
+    # By hash first: names may be nodes, which a tuple would compare by element, and which have a hash by identity.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Structure) and hash(self) == hash(other) and tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return tuple.__hash__(self)
 
     @property
     def leaves(self) -> int:
@@ -54,6 +65,7 @@ def flatten(value: Any, where: str) -> tuple[list[Any], Structure]:
 
 def _flatten(value: Any, where: str, leaves: list[Any]) -> Structure:
     if isinstance(value, _LEAVES):
+        check_unmasked(value)
         leaves.append(value)
         return LEAF
     if value is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
-import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, NotDifferentiable, ShapeError, UnusedParameter
@@ -18,6 +17,7 @@ from wyrm.node.traversal import topological_order
 from wyrm.ops.composition import unbroadcast
 from wyrm.ops.index import JoinRows
 from wyrm.ops.shape import BroadcastTo, WithSizes
+from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dim, axis_size, open_axes
 
 S = TypeVar("S")
@@ -236,7 +236,7 @@ def weights_of(output: Node[Any, Any], given: Any, what: str) -> Node[Any, Any]:
     if isinstance(given, Node):
         node = given
     else:
-        array = np.asarray(given)
+        array = as_array(given)
         fits = len(output.dims) == array.ndim and all(
             axis_size(axis) in (None, size) for axis, size in zip(output.dims, array.shape, strict=True)
         )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import CheckpointError, DTypeError
 from wyrm.io.files import FilePath, replacing
+from wyrm.types.arrays import as_array
 
 # The name under which the format keeps its text.
 _RESERVED = "__metadata__"
@@ -71,7 +72,7 @@ def write_arrays(temporary: Path, file: str, arrays: Mapping[str, NDArray[Any]],
 def _writable(file: str, name: object, array: Any) -> NDArray[Any]:
     if not isinstance(name, str) or name == _RESERVED:
         raise DTypeError(f"saving {file!r}: a name is a string other than {_RESERVED!r}, not {name!r}")
-    contents = np.asarray(array, order="C")
+    contents = np.asarray(as_array(array), order="C")
     if contents.dtype.kind not in _KINDS:
         raise DTypeError(f"saving {file!r}: {name} holds {contents.dtype}; a file takes floats, integers and booleans")
     return contents

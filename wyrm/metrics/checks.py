@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wyrm.errors import DataError, DTypeError, NotFinite, ShapeError
+from wyrm.types.arrays import as_array
 
 
 def _place(array: NDArray[Any], wrong: NDArray[np.bool_]) -> str:
@@ -19,7 +20,7 @@ def _place(array: NDArray[Any], wrong: NDArray[np.bool_]) -> str:
 def numbers(name: str, values: ArrayLike, *, infinite: bool = False) -> NDArray[np.float64]:
     """The values as float64: numbers, at least one, no NaN, and no infinity unless `infinite` allows it."""
     try:
-        given = np.asarray(values)
+        given = as_array(values)
     except ValueError as error:
         raise ShapeError(f"{name} is not an array: {error}. Give every row the same shape.") from error
     if given.dtype.kind not in "iufb":
@@ -44,7 +45,7 @@ def class_labels(name: str, values: ArrayLike) -> NDArray[np.int64]:
             f"{name} has shape {array.shape}; expected one label for each row, shape (rows,). "
             f"Turn scores into labels with .argmax(axis=1), a column into a vector with .ravel()."
         )
-    given = np.asarray(values)
+    given = as_array(values)
     if given.dtype.kind != "f":
         return given.astype(np.int64)
     # From 2**53 on, float64 no longer tells neighbouring whole numbers apart.

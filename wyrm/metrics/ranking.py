@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, ShapeError
 from wyrm.metrics.checks import numbers, same_shape, score_matrix
+from wyrm.types.arrays import as_array
 
 Mask: TypeAlias = NDArray[np.bool_]
 Items: TypeAlias = Collection[int] | NDArray[np.integer[Any]] | Mask
@@ -59,7 +60,7 @@ def _item_mask(name: str, items: Items | None, count: int) -> Mask:
     mask = np.zeros(count, dtype=np.bool_)
     if items is None or len(items) == 0:
         return mask
-    given: NDArray[Any] = items if isinstance(items, np.ndarray) else np.array(list(items))
+    given = as_array(items if isinstance(items, np.ndarray) else list(items))
     if given.dtype.kind == "b":
         if given.shape != (count,):
             raise ShapeError(f"{name} is a mask of shape {given.shape} over {count} scores; expected ({count},).")
@@ -142,7 +143,7 @@ def _masks(scores: ArrayLike, relevant: ArrayLike, exclude: ArrayLike | None) ->
     """The scores (users, items), and masks of the same shape of the relevant items and of the others."""
     matrix = score_matrix("scores", scores, "users", "items")
     users, items = matrix.shape
-    given = np.asarray(relevant)
+    given = as_array(relevant)
     if given.dtype.kind in "iu" and given.ndim == 1:
         if len(given) != users:
             raise ShapeError(
@@ -157,7 +158,7 @@ def _masks(scores: ArrayLike, relevant: ArrayLike, exclude: ArrayLike | None) ->
         wanted = _matrix_mask("relevant", given, matrix, f", or the index of one item for each user, shape ({users},)")
     if exclude is None:
         return matrix, wanted, ~wanted
-    counted = ~_matrix_mask("exclude", np.asarray(exclude), matrix, "")
+    counted = ~_matrix_mask("exclude", as_array(exclude), matrix, "")
     return matrix, wanted & counted, ~wanted & counted
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, NotFinite, ShapeError
+from wyrm.types.arrays import as_array
 
 
 def choose(
@@ -87,7 +88,7 @@ def _by_weight(weights: NDArray[np.float64], random: np.random.Generator) -> NDA
 
 
 def _logits(logits: object) -> NDArray[Any]:
-    given = np.asarray(logits)
+    given = as_array(logits)
     if given.dtype.kind != "f":
         raise DTypeError(f"logits have dtype {given.dtype}; expected floats")
     if given.ndim == 0 or given.shape[-1] == 0:

@@ -254,6 +254,9 @@ class BaseNode(Generic[P_co, S]):
         """The number of elements."""
         return int(np.prod(self.shape, dtype=np.int64))
 
+    # Nodes are keys by identity. `==` makes a mask, and a class with an `__eq__` of its own would have no hash.
+    __hash__ = object.__hash__
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {describe(self)}>"
 
@@ -294,7 +297,7 @@ class BaseNode(Generic[P_co, S]):
         def __contains__(self, value: object) -> NoReturn:
             raise TypeError(
                 f"{describe(self)}: what it contains is known only when it is computed; compare its elements with "
-                f"node.equal(value), or ask 'value in node.value'"
+                f"node == value, or ask 'value in node.value'"
             )
 
         def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:

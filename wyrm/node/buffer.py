@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Generic, overload
 
-import numpy as np
 from numpy.typing import DTypeLike
 from typing_extensions import TypeVar, Unpack
 
 from wyrm.errors import DTypeError
 from wyrm.node.base import describe
 from wyrm.node.leaves import Options, _FloatLeaf, assign
+from wyrm.types.arrays import as_array
 from wyrm.types.typing import Values
 
 S = TypeVar("S", bound=tuple[Any, ...], default=Any)
@@ -43,7 +43,7 @@ class Buffer(_FloatLeaf[S], Generic[S], abstract=True):
 
     def set(self, value: Values) -> None:
         """Replace the values, of the same shape; `ShapeError`, `DTypeError` or `NotFinite` before anything changes."""
-        given = np.asarray(value)
+        given = as_array(value)
         if given.dtype.kind == "b":
             raise DTypeError(f"{describe(self)} takes {self.dtype}, the data is {given.dtype}")
         assign(self, given, finite=True)

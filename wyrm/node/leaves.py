@@ -14,6 +14,7 @@ from wyrm.node.base import _BASES, BaseNode, S, _set, describe
 from wyrm.node.node import Node
 from wyrm.node.site import Site, made_at
 from wyrm.node.storage import FLOATS, Leaf, Storage, check_finite, check_shape, declared_dims, float_array, store
+from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dims
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import D1, D2, D3, D4, AxisOf, DType, FloatArray, NewDims, Number, Sizes, Values
@@ -178,7 +179,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
 
 
 def assign(leaf: _FloatLeaf[Any], value: Any, finite: bool) -> None:
-    given = np.asarray(value)
+    given = as_array(value)
     if given.dtype.kind not in "fiub" or (leaf.dtype.kind == "b" and given.dtype.kind != "b"):
         raise DTypeError(f"{describe(leaf)} takes {leaf.dtype}, the data is {given.dtype}")
     check_shape(leaf, given.shape)

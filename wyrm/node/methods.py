@@ -5,9 +5,10 @@ is called like the one that inherits it, for mypy's messages name the class that
 """
 
 # ruff: noqa: E501  # the first lines of descriptions stay whole
-# mypy: disable-error-code="overload-overlap, misc"
+# mypy: disable-error-code="overload-overlap, misc, override"
 # (the overload for an unknown shape overlaps with those for known ones, and stands first on purpose; that only nodes
-# inherit these methods, the types of `self` do not know)
+# inherit these methods, the types of `self` do not know; `==` makes a mask of a node or a number, where that of
+# `object` takes anything and gives a bool)
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from wyrm.node.node import Node as _Node
     from wyrm.ops.activation import Elu, Gelu, GeluTanh, LeakyRelu, Relu, Silu
     from wyrm.ops.arithmetic import Absolute, Clip, Maximum, Minimum, Sign, Sqrt, Square
-    from wyrm.ops.comparison import Cast, Equal, NotEqual, StopGradient
+    from wyrm.ops.comparison import Cast, Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual, StopGradient
     from wyrm.ops.dropout import AddDropout, Dropout
     from wyrm.ops.elementwise import L, R, S
     from wyrm.ops.exponential import Cos, Erf, Exp, Expm1, Log, Log1p, Sigmoid, Sin, Softplus, Tanh
@@ -243,7 +244,7 @@ class Node:
         ) -> Equal[L, R, Any]: ...
 
         def equal(self, other: Any) -> Any:
-            """`x == y`; the operator compares identity."""
+            """`x == y`."""
 
         @overload
         def not_equal(self: Shaped[L, S], other: Number | Array) -> NotEqual[L, Constant[Any], S]: ...
@@ -291,7 +292,7 @@ class Node:
         ) -> NotEqual[L, R, Any]: ...
 
         def not_equal(self, other: Any) -> Any:
-            """`x != y`; the operator compares identity."""
+            """`x != y`."""
 
         def astype(self: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
             """The same numbers as float32 or float64; a mask becomes zeros and ones."""
@@ -393,11 +394,11 @@ class Node:
         ) -> _Node[Any, Any]: ...
 
         def take(self, indices: Any, axis: int = 0) -> Any:
-            """The elements that `indices` choose along `axis`, as `numpy.take`. `IndexOutOfRange` where one is beyond it."""
+            """The elements that `indices` choose along `axis`, the first one unless given. `IndexOutOfRange` where it ends."""
 
         @overload
         def take_along_axis(
-            self: Shaped[L, AtLeast1D], indices: _IndexNode[Any] | Indices, axis: int = -1
+            self: Shaped[L, AtLeast1D], indices: _IndexNode[Any] | Indices, axis: int | None = -1
         ) -> TakeAlongAxis[L, _IndexNode[Any], Any]: ...
 
         @overload
@@ -417,10 +418,10 @@ class Node:
 
         @overload
         def take_along_axis(
-            self: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int = -1
+            self: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
         ) -> TakeAlongAxis[L, _IndexNode[Any], Any]: ...
 
-        def take_along_axis(self, indices: Any, axis: int = -1) -> Any:
+        def take_along_axis(self, indices: Any, axis: int | None = -1) -> Any:
             """One element per index along `axis`, the other axes in step, as `numpy.take_along_axis`."""
 
         def scatter_add(
@@ -655,11 +656,14 @@ class Node:
             """The mean squared distance from the mean, divided by `n - ddof`."""
 
         @overload
-        def argmax(self: Shaped[L, AtLeast1D], axis: int = -1, keepdims: bool = False) -> ArgMax[Any]: ...
+        def argmax(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]: ...
+
+        @overload
+        def argmax(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode[Any]: ...
 
         @overload
         def argmax(
-            self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1] = -1, keepdims: Literal[False] = False
+            self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
         ) -> ArgMax[tuple[*Bs]]: ...
 
         @overload
@@ -668,10 +672,13 @@ class Node:
         ) -> ArgMax[tuple[*Bs]]: ...
 
         @overload
-        def argmax(self: Shaped[L, tuple[N, *Bs]], axis: int = -1, keepdims: bool = False) -> ArgMax[Any]: ...
+        def argmax(self: Shaped[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax[Any]: ...
 
-        def argmax(self, axis: int = -1, keepdims: bool = False) -> Any:
-            """The position of the largest element along `axis`, the first of equal ones."""
+        @overload
+        def argmax(self: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode[Any]: ...
+
+        def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
+            """The position of the largest element along `axis`, of all elements without one; the first of equal ones."""
 
         @overload
         def reshape(self: Shaped[L, S], shape: Sizes, /) -> Reshape[L, Any]: ...
@@ -946,6 +953,182 @@ class IndexNode:
     __slots__ = ()
 
     if TYPE_CHECKING:
+
+        @overload
+        def __lt__(self: _IndexNode[S], other: Size | IntegerArray) -> Less[Any, Any, S]: ...
+
+        @overload
+        def __lt__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> Less[Any, Any, Any]: ...
+
+        @overload
+        def __lt__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> Less[Any, Any, S]: ...
+
+        @overload
+        def __lt__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> Less[Any, Any, S]: ...
+
+        @overload
+        def __lt__(
+            self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
+        ) -> Less[Any, Any, tuple[*Bs, N]]: ...
+
+        @overload
+        def __lt__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> Less[Any, Any, tuple[*Bs, N]]: ...
+
+        @overload
+        def __lt__(
+            self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
+        ) -> Less[Any, Any, tuple[*Bs, N]]: ...
+
+        def __lt__(self, other: Any) -> Any:
+            """`x < y`."""
+
+        @overload
+        def __le__(self: _IndexNode[S], other: Size | IntegerArray) -> LessEqual[Any, Any, S]: ...
+
+        @overload
+        def __le__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> LessEqual[Any, Any, Any]: ...
+
+        @overload
+        def __le__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> LessEqual[Any, Any, S]: ...
+
+        @overload
+        def __le__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> LessEqual[Any, Any, S]: ...
+
+        @overload
+        def __le__(
+            self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
+        ) -> LessEqual[Any, Any, tuple[*Bs, N]]: ...
+
+        @overload
+        def __le__(
+            self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]
+        ) -> LessEqual[Any, Any, tuple[*Bs, N]]: ...
+
+        @overload
+        def __le__(
+            self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
+        ) -> LessEqual[Any, Any, tuple[*Bs, N]]: ...
+
+        def __le__(self, other: Any) -> Any:
+            """`x <= y`."""
+
+        @overload
+        def __gt__(self: _IndexNode[S], other: Size | IntegerArray) -> Greater[Any, Any, S]: ...
+
+        @overload
+        def __gt__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> Greater[Any, Any, Any]: ...
+
+        @overload
+        def __gt__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> Greater[Any, Any, S]: ...
+
+        @overload
+        def __gt__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> Greater[Any, Any, S]: ...
+
+        @overload
+        def __gt__(
+            self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
+        ) -> Greater[Any, Any, tuple[*Bs, N]]: ...
+
+        @overload
+        def __gt__(
+            self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]
+        ) -> Greater[Any, Any, tuple[*Bs, N]]: ...
+
+        @overload
+        def __gt__(
+            self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
+        ) -> Greater[Any, Any, tuple[*Bs, N]]: ...
+
+        def __gt__(self, other: Any) -> Any:
+            """`x > y`."""
+
+        @overload
+        def __ge__(self: _IndexNode[S], other: Size | IntegerArray) -> GreaterEqual[Any, Any, S]: ...
+
+        @overload
+        def __ge__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> GreaterEqual[Any, Any, Any]: ...
+
+        @overload
+        def __ge__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> GreaterEqual[Any, Any, S]: ...
+
+        @overload
+        def __ge__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> GreaterEqual[Any, Any, S]: ...
+
+        @overload
+        def __ge__(
+            self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
+        ) -> GreaterEqual[Any, Any, tuple[*Bs, N]]: ...
+
+        @overload
+        def __ge__(
+            self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]
+        ) -> GreaterEqual[Any, Any, tuple[*Bs, N]]: ...
+
+        @overload
+        def __ge__(
+            self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
+        ) -> GreaterEqual[Any, Any, tuple[*Bs, N]]: ...
+
+        def __ge__(self, other: Any) -> Any:
+            """`x >= y`."""
+
+        @overload
+        def __eq__(self: _IndexNode[S], other: Size | IntegerArray) -> Equal[Any, Any, S]: ...
+
+        @overload
+        def __eq__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> Equal[Any, Any, Any]: ...
+
+        @overload
+        def __eq__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> Equal[Any, Any, S]: ...
+
+        @overload
+        def __eq__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> Equal[Any, Any, S]: ...
+
+        @overload
+        def __eq__(
+            self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
+        ) -> Equal[Any, Any, tuple[*Bs, N]]: ...
+
+        @overload
+        def __eq__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> Equal[Any, Any, tuple[*Bs, N]]: ...
+
+        @overload
+        def __eq__(
+            self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
+        ) -> Equal[Any, Any, tuple[*Bs, N]]: ...
+
+        def __eq__(self, other: Any) -> Any:
+            """`x == y`."""
+
+        @overload
+        def __ne__(self: _IndexNode[S], other: Size | IntegerArray) -> NotEqual[Any, Any, S]: ...
+
+        @overload
+        def __ne__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> NotEqual[Any, Any, Any]: ...
+
+        @overload
+        def __ne__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> NotEqual[Any, Any, S]: ...
+
+        @overload
+        def __ne__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> NotEqual[Any, Any, S]: ...
+
+        @overload
+        def __ne__(
+            self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
+        ) -> NotEqual[Any, Any, tuple[*Bs, N]]: ...
+
+        @overload
+        def __ne__(
+            self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]
+        ) -> NotEqual[Any, Any, tuple[*Bs, N]]: ...
+
+        @overload
+        def __ne__(
+            self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
+        ) -> NotEqual[Any, Any, tuple[*Bs, N]]: ...
+
+        def __ne__(self, other: Any) -> Any:
+            """`x != y`."""
 
         @overload
         def reshape(self: _IndexNode[Any], shape: Sizes, /) -> IndexReshape[Any]: ...

@@ -57,8 +57,8 @@ class Node(operators.Node, methods.Node, BaseNode[P_co, S], Generic[P_co, S], ab
     """A node of the graph: `Node[Parents, Shape]`. Building one checks shapes and dtypes and computes nothing.
 
     `Parents` is the tuple of the parents' classes, exact one generation deep; `Shape` the tuple of the axes. Operators
-    and methods carry NumPy's names. `==` compares identity, so that nodes can be keys; the elementwise comparison
-    is `equal`.
+    and methods carry NumPy's names. `==` compares elements, as in NumPy, and gives a mask. Nodes are keys of dicts and
+    sets by identity; whether two names stand for one node, `is` tells.
     """
 
     __slots__ = ()
@@ -104,10 +104,11 @@ class Node(operators.Node, methods.Node, BaseNode[P_co, S], Generic[P_co, S], ab
             """The rows; `ShapeError` where only data can tell how many there are."""
 
     def __bool__(self) -> bool:  # `NoReturn` would make mypy skip what follows `if node:`
+        same = "; whether two names stand for one node is asked with `is`" if self.dtype.kind == "b" else ""
         raise TypeError(
             f"{describe(self)} has no truth value while the graph is built: choose by element with "
             f"wy.where(condition, a, b), compute one of two branches with wy.cond(condition, true, false), "
-            f"or read the computed number with bool(node.value)"
+            f"or read the computed number with bool(node.value){same}"
         )
 
     if not TYPE_CHECKING:  # for a type checker a node is no integer

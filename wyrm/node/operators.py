@@ -4,9 +4,10 @@ Written by `python -m wyrm.declare` from the ops, which bind the methods themsel
 is called like the one that inherits it, for mypy's messages name the class that declares a method.
 """
 
-# mypy: disable-error-code="overload-overlap, misc"
+# mypy: disable-error-code="overload-overlap, misc, override"
 # (the overload for an unknown shape overlaps with those for known ones, and stands first on purpose; that only nodes
-# inherit these methods, the types of `self` do not know)
+# inherit these methods, the types of `self` do not know; `==` makes a mask of a node or a number, where that of
+# `object` takes anything and gives a bool)
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -17,7 +18,17 @@ if TYPE_CHECKING:
 
     from wyrm.node.leaves import Constant
     from wyrm.ops.arithmetic import Absolute, Add, Divide, Multiply, Negative, Power, Subtract
-    from wyrm.ops.comparison import Greater, GreaterEqual, Less, LessEqual, LogicalAnd, LogicalNot, LogicalOr
+    from wyrm.ops.comparison import (
+        Equal,
+        Greater,
+        GreaterEqual,
+        Less,
+        LessEqual,
+        LogicalAnd,
+        LogicalNot,
+        LogicalOr,
+        NotEqual,
+    )
     from wyrm.ops.elementwise import L, R, S
     from wyrm.ops.product import MatMul
     from wyrm.ops.slicing import All, Key_, Slice
@@ -280,10 +291,10 @@ class Node:
         ) -> Power[L, R, Any]: ...
 
         def __pow__(self, other: Any) -> Any:
-            """`x ** y`. The derivative by `y` at `x = 0` is 0, its limit for positive `y`."""
+            """`x ** y`. By `x` the derivative at `y = 0` is 0; by `y` that at `x = 0` is 0 for `y >= 0`, else -inf."""
 
         def __rpow__(self: Shaped[L, S], other: Number | Array) -> Power[Constant[Any], L, S]:
-            """`x ** y`. The derivative by `y` at `x = 0` is 0, its limit for positive `y`."""
+            """`x ** y`. By `x` the derivative at `y = 0` is 0; by `y` that at `x = 0` is 0 for `y >= 0`, else -inf."""
 
         def __neg__(self: Shaped[L, S]) -> Negative[L, S]:
             """`-x`."""
@@ -480,6 +491,100 @@ class Node:
 
         def __ge__(self, other: Any) -> Any:
             """`x >= y`."""
+
+        @overload
+        def __eq__(self: Shaped[L, S], other: Number | Array) -> Equal[L, Constant[Any], S]: ...
+
+        @overload
+        def __eq__(self: Shaped[L, S], other: Shaped[R, FittingShape]) -> Equal[L, R, Any]: ...
+
+        @overload
+        def __eq__(self: Shaped[L, S], other: Shaped[R, S] | Shaped[R, tuple[()]]) -> Equal[L, R, S]: ...
+
+        @overload
+        def __eq__(
+            self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[N]] | Shaped[R, tuple[*Bs, One]]
+        ) -> Equal[L, R, tuple[*Bs, N]]: ...
+
+        @overload
+        def __eq__(
+            self: Shaped[L, tuple[*Bs, M, N]], other: Shaped[R, tuple[M, N]]
+        ) -> Equal[L, R, tuple[*Bs, M, N]]: ...
+
+        @overload
+        def __eq__(self: Shaped[L, tuple[()]], other: Shaped[R, S]) -> Equal[L, R, S]: ...
+
+        @overload
+        def __eq__(self: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> Equal[L, R, tuple[*Bs, N]]: ...
+
+        @overload
+        def __eq__(self: Shaped[L, tuple[*Bs, One]], other: Shaped[R, tuple[*Bs, N]]) -> Equal[L, R, tuple[*Bs, N]]: ...
+
+        @overload
+        def __eq__(
+            self: Shaped[L, tuple[M, N]], other: Shaped[R, tuple[*Bs, M, N]]
+        ) -> Equal[L, R, tuple[*Bs, M, N]]: ...
+
+        @overload
+        def __eq__(
+            self: Shaped[L, S], other: Shaped[R, tuple[One, M, *Bs]] | Shaped[R, tuple[A, One, M, *Bs]]
+        ) -> Equal[L, R, Any]: ...
+
+        @overload
+        def __eq__(
+            self: Shaped[L, tuple[One, M, *Bs]] | Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]
+        ) -> Equal[L, R, Any]: ...
+
+        def __eq__(self, other: Any) -> Any:
+            """`x == y`."""
+
+        @overload
+        def __ne__(self: Shaped[L, S], other: Number | Array) -> NotEqual[L, Constant[Any], S]: ...
+
+        @overload
+        def __ne__(self: Shaped[L, S], other: Shaped[R, FittingShape]) -> NotEqual[L, R, Any]: ...
+
+        @overload
+        def __ne__(self: Shaped[L, S], other: Shaped[R, S] | Shaped[R, tuple[()]]) -> NotEqual[L, R, S]: ...
+
+        @overload
+        def __ne__(
+            self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[N]] | Shaped[R, tuple[*Bs, One]]
+        ) -> NotEqual[L, R, tuple[*Bs, N]]: ...
+
+        @overload
+        def __ne__(
+            self: Shaped[L, tuple[*Bs, M, N]], other: Shaped[R, tuple[M, N]]
+        ) -> NotEqual[L, R, tuple[*Bs, M, N]]: ...
+
+        @overload
+        def __ne__(self: Shaped[L, tuple[()]], other: Shaped[R, S]) -> NotEqual[L, R, S]: ...
+
+        @overload
+        def __ne__(self: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> NotEqual[L, R, tuple[*Bs, N]]: ...
+
+        @overload
+        def __ne__(
+            self: Shaped[L, tuple[*Bs, One]], other: Shaped[R, tuple[*Bs, N]]
+        ) -> NotEqual[L, R, tuple[*Bs, N]]: ...
+
+        @overload
+        def __ne__(
+            self: Shaped[L, tuple[M, N]], other: Shaped[R, tuple[*Bs, M, N]]
+        ) -> NotEqual[L, R, tuple[*Bs, M, N]]: ...
+
+        @overload
+        def __ne__(
+            self: Shaped[L, S], other: Shaped[R, tuple[One, M, *Bs]] | Shaped[R, tuple[A, One, M, *Bs]]
+        ) -> NotEqual[L, R, Any]: ...
+
+        @overload
+        def __ne__(
+            self: Shaped[L, tuple[One, M, *Bs]] | Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]
+        ) -> NotEqual[L, R, Any]: ...
+
+        def __ne__(self, other: Any) -> Any:
+            """`x != y`."""
 
         @overload
         def __and__(self: Shaped[L, S], other: Number | Array) -> LogicalAnd[L, Constant[Any], S]: ...

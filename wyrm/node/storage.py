@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, NotSet, ShapeError
 from wyrm.node.base import _BASES, BaseNode, describe
+from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dim, Dims, axis_size
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
@@ -111,7 +112,7 @@ def _declared(axes: Iterable[Any]) -> str:
 
 def float_array(value: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
     """A new array: Python numbers become float32, NumPy floats keep their type."""
-    array = np.asarray(value)
+    array = as_array(value)
     if dtype is None:
         dtype = array.dtype if isinstance(value, np.ndarray | np.generic) else np.dtype(np.float32)
     wanted = np.dtype(dtype)
@@ -212,7 +213,7 @@ def store(storage: Storage, array: NDArray[Any]) -> None:
 
 
 def index_array(value: Any, what: str | BaseNode[Any, Any]) -> NDArray[np.int64]:
-    given = np.asarray(value)
+    given = as_array(value)
     if given.size == 0 and not isinstance(value, np.ndarray):
         given = given.astype(np.int64)  # NumPy takes an empty list for floats
     too_large = given.dtype == np.uint64 and given.size and given.max() > np.iinfo(np.int64).max

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Generic
 
-from wyrm.node.base import ZERO
+import numpy as np
+
+from wyrm.node.base import ZERO, BaseNode
+from wyrm.node.leaves import Constant
 from wyrm.ops.elementwise import Binary, L, R, S, Unary, constant_like, method
 from wyrm.types.typing import Shaped
 
@@ -69,7 +73,7 @@ class Divide(Binary[L, R, S], Generic[L, R, S]):
 
 
 class Power(Binary[L, R, S], Generic[L, R, S]):
-    """`x ** y`. The derivative by `y` at `x = 0` is 0, its limit for positive `y`."""
+    """`x ** y`. By `x` the derivative at `y = 0` is 0; by `y` that at `x = 0` is 0 for `y >= 0`, else -inf."""
 
     __slots__ = ()
     formula = "x ** y"
@@ -82,10 +86,17 @@ class Power(Binary[L, R, S], Generic[L, R, S]):
         from wyrm.ops.comparison import where
 
         base, exponent = (parent.erase() for parent in self.parents)
-        # x ** 0 is 1 for every x, so its derivative is 0 even where 0 * x ** -1 is not.
-        slope = where(exponent.equal(0.0), 0.0, exponent * base ** where(exponent.equal(0.0), 1.0, exponent - 1.0))
-        logarithm = where(base.equal(0.0), 0.0, where(base.equal(0.0), 1.0, base).log())
-        return gradient * slope, gradient * self * logarithm
+        at_zero = (base == 0.0) & (exponent >= 0.0)
+        logarithm = where(at_zero, 0.0, where(at_zero, 1.0, base).log())
+        by_exponent = gradient * self * logarithm
+        if isinstance(exponent, Constant) and not exponent.dims:
+            power = float(exponent.value)
+            return ZERO if power == 0.0 else gradient * (power * base ** (power - 1.0)), by_exponent
+        # x ** 0 is 1 for every x, so its derivative is 0, even where 1 / x is infinite and 0 * 1 / x is NaN. Elsewhere
+        # the product gives that 0, and its derivative by the exponent is 1 / x.
+        infinite = (exponent == 0.0) & ~(abs(1.0 / base) < math.inf)
+        slope = where(infinite, 0.0, exponent * where(infinite, 1.0, base) ** (exponent - 1.0))
+        return gradient * slope, by_exponent
 
 
 class Maximum(Binary[L, R, S], Generic[L, R, S]):
@@ -212,7 +223,7 @@ class Clip(Unary[L, S], Generic[L, S]):
     """`x` limited to `low`..`high`; outside them the derivative is 0, at them 1."""
 
     __slots__ = ("high", "low")
-    formula = "minimum(maximum(x, low), high)"
+    formula = "where(x < low, low, where(x > high, high, x))"
     low: float
     high: float
 
@@ -236,6 +247,13 @@ def clip(x: Shaped[L, S], min: float | None = None, max: float | None = None) ->
     >>> wy.Constant([-2.0, 0.5, 2.0]).clip(-1.0, 1.0).forward().tolist()
     [-1.0, 0.5, 1.0]
     """
+    bounds: tuple[tuple[str, Any], ...] = (("min", min), ("max", max))
+    for name, bound in bounds:
+        if bound is not None and (isinstance(bound, BaseNode) or np.ndim(bound)):
+            raise TypeError(
+                f"clip: {name} is a number or None; bounds of more elements, or nodes, are "
+                f"node.maximum(low).minimum(high)"
+            )
     low = float("-inf") if min is None else float(min)
     high = float("inf") if max is None else float(max)
     if not low <= high:

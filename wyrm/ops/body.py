@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -139,7 +140,7 @@ def captured(
         if node in inside and node not in standing:
             parents = tuple(stands(parent) for parent in node.parents)
             with made_at(node.site):
-                same = parents == node.parents
+                same = all(map(operator.is_, parents, node.parents))
                 standing[node] = node if same else type(node).rebuild(parents, node.attribute_values(), node.name)
     made = [stands(output) for output in outputs]
     return outside, [standing[node] for node in outside], made

@@ -106,7 +106,7 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
     if not isinstance(result, Node):
         raise DTypeError(f"checkpoint takes a function that returns one float node, not {result!r}")
     between = _between(result, inputs)
-    if result not in between:
+    if not between:
         raise ValueError(f"{describe(result)} depends on none of the inputs of checkpoint, so nothing is to be saved")
     inside = {*between, *inputs}
     outside = dict.fromkeys(parent for node in between for parent in node.parents if parent not in inside)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Generic, overload
 
 import numpy as np
@@ -9,27 +10,84 @@ from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError
-from wyrm.node.base import ZERO, BaseNode, label
+from wyrm.node.base import ZERO, BaseNode, describe, label
+from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.loops import Index
-from wyrm.node.node import Node
+from wyrm.node.node import IndexNode, Node
 from wyrm.node.storage import FLOATS
-from wyrm.ops.elementwise import Binary, Elementwise, L, R, S, Unary, common_dtype, method, operand
+from wyrm.ops.elementwise import (
+    COMPARISONS,
+    Binary,
+    Elementwise,
+    L,
+    R,
+    S,
+    Unary,
+    check_comparable,
+    common_dtype,
+    method,
+    operand,
+)
+from wyrm.types.arrays import as_array
 from wyrm.types.dims import One
 from wyrm.types.typing import A, Array, BoolArray, Bs, M, N, Number, Shaped
 
 
 class Comparison(Binary[L, R, S], Generic[L, R, S], abstract=True):
-    """A mask made of two operands; flat, so its gradient is a declared zero."""
+    """A mask made of two operands, of float numbers or of integers; flat, so its gradient is a declared zero."""
 
     __slots__ = ()
+    # The operator on integers; as for `Binary`, of fewer shapes.
+    index_declaration = """
+@overload
+def {method}(self: IndexNode[S], other: Size | IntegerArray) -> {op}[Any, Any, S]: ...
+@overload
+def {method}(self: IndexNode[S], other: IndexNode[FittingShape]) -> {op}[Any, Any, Any]: ...
+@overload
+def {method}(self: IndexNode[S], other: IndexNode[S] | IndexNode[tuple[()]]) -> {op}[Any, Any, S]: ...
+@overload
+def {method}(self: IndexNode[tuple[()]], other: IndexNode[S]) -> {op}[Any, Any, S]: ...
+@overload
+def {method}(self: IndexNode[tuple[*Bs, N]], other: IndexNode[tuple[N]] | IndexNode[tuple[*Bs, One]]) -> {op}[Any, Any, tuple[*Bs, N]]: ...
+@overload
+def {method}(self: IndexNode[tuple[N]], other: IndexNode[tuple[*Bs, N]]) -> {op}[Any, Any, tuple[*Bs, N]]: ...
+@overload
+def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) -> {op}[Any, Any, tuple[*Bs, N]]: ...
+def {method}(self, other: Any) -> Any: ...
+"""  # noqa: E501  # one declaration a line
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if cls.operator in COMPARISONS:
+            method(f"__{cls.operator}__", IndexNode, op=cls)(_compared(cls))
 
     def dtype_rule(self) -> np.dtype[Any]:
-        common_dtype(self.parents)
+        if not all(isinstance(parent, IndexNode) for parent in self.parents):
+            common_dtype(self.parents)
         return np.dtype(np.bool_)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return ZERO, ZERO
+
+
+def _compared(cls: Any) -> Callable[[Any, Any], Any]:
+    """The operator that `cls` is, of an index node on the left."""
+
+    def compare(self: Any, other: Any) -> Any:
+        if isinstance(other, IndexNode):
+            return cls(self, other)
+        if isinstance(other, int | np.integer | np.ndarray) and not isinstance(other, bool):
+            integers: Any = other
+            return cls(self, IndexConstant(integers))
+        if isinstance(other, Node | bool | np.bool_ | float | np.floating):
+            what = describe(other) if isinstance(other, Node) else repr(other)
+            raise DTypeError(f"{describe(self)} holds integers and is compared with integers, not with {what}")
+        if cls.operator in ("eq", "ne"):
+            check_comparable(self, other)
+        return NotImplemented
+
+    return compare
 
 
 class _Mask(BaseNode[Any, Any], abstract=True):
@@ -89,10 +147,11 @@ class GreaterEqual(Comparison[L, R, S], Generic[L, R, S]):
 
 
 class Equal(Comparison[L, R, S], Generic[L, R, S]):
-    """`x == y`; the operator compares identity."""
+    """`x == y`."""
 
     __slots__ = ()
     formula = "x == y"
+    operator = "eq"
     method = "equal"
 
     def _own(self) -> Equal[Any, Any, S]:
@@ -100,10 +159,11 @@ class Equal(Comparison[L, R, S], Generic[L, R, S]):
 
 
 class NotEqual(Comparison[L, R, S], Generic[L, R, S]):
-    """`x != y`; the operator compares identity."""
+    """`x != y`."""
 
     __slots__ = ()
     formula = "x != y"
+    operator = "ne"
     method = "not_equal"
 
     def _own(self) -> NotEqual[Any, Any, S]:
@@ -232,7 +292,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         beside = as_constant(0.0, max(floats, default=FLOATS[0]))
     mask: Any = condition
     if not isinstance(condition, BaseNode):
-        given = np.asarray(condition)
+        given = as_array(condition)
         if given.dtype.kind != "b":
             raise DTypeError(f"where: the condition is a mask, such as x > 0; an array of {given.dtype} is given")
         mask = as_constant(given, np.bool_)

@@ -44,6 +44,7 @@ def through(composed: Node[Any, Any], gradient: Any, parents: Sequence[Any]) -> 
 
 def pulled(composed: Sequence[Any], gradients: Sequence[Any], parents: Sequence[Any]) -> tuple[Any, ...]:
     """As `through`, of several nodes and the gradients by them; a node may be one of the parents."""
+    ends = set(parents)
     leading = set(parents)
     order = topological_order(composed)
     for node in order:
@@ -58,7 +59,7 @@ def pulled(composed: Sequence[Any], gradients: Sequence[Any], parents: Sequence[
     for node, gradient in zip(composed, gradients, strict=True):
         add(node, gradient)
     for node in reversed(order):
-        if node in found and node in leading and node not in parents:
+        if node in found and node in leading and node not in ends:
             parts = node.vjp_by(found.pop(node), [parent in leading for parent in node.parents])
             for position, (parent, part) in enumerate(zip(node.parents, parts, strict=True)):
                 if parent in leading and part is not ZERO and position not in node.derived:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Number
 from typing import Any, ClassVar, Generic
 
 import numpy as np
@@ -211,11 +212,17 @@ def {method}(self, other: Any) -> Any: ...
         self._construct((x, y))
 
 
+# Operators whose right-hand form is another of them: `0 < x` is `x > 0`.
+COMPARISONS = frozenset(["lt", "le", "gt", "ge", "eq", "ne"])
+
+
 def bind_operator(cls: Any, name: str) -> None:
     """Make `cls` the meaning of the operator `__name__` on nodes, with numbers and arrays on either side."""
 
     def left(self: Any, other: Any) -> Any:
         node = as_operand(other, self)
+        if node is None and name in ("eq", "ne"):
+            check_comparable(self, other)
         return NotImplemented if node is None else cls(self, node)
 
     def right(self: Any, other: Any) -> Any:
@@ -223,8 +230,18 @@ def bind_operator(cls: Any, name: str) -> None:
         return NotImplemented if node is None else cls(node, self)
 
     method(f"__{name}__", op=cls)(left)
-    if name not in ("lt", "le", "gt", "ge"):
+    if name not in COMPARISONS:
         method(f"__r{name}__", op=cls)(right)
+
+
+def check_comparable(node: BaseNode[Any, Any], other: object) -> None:
+    """`TypeError` for what holds numbers and is no operand: Python would take it for unequal without a word."""
+    if isinstance(other, list | tuple | Number) or hasattr(other, "__array__"):
+        kind = f"an array of {other.dtype}" if isinstance(other, np.ndarray) else f"a {type(other).__name__}"
+        remedy = ": make it one with np.array(...)" if isinstance(other, list | tuple) else ""
+        raise TypeError(
+            f"{describe(node)} is compared with nodes, numbers and NumPy arrays of numbers, not with {kind}{remedy}"
+        )
 
 
 def constant_like(value: float, node: BaseNode[Any, Any]) -> Constant[Any]:
@@ -239,6 +256,7 @@ __all__ = [
     "Unary",
     "as_operand",
     "bind_operator",
+    "check_comparable",
     "common_dtype",
     "constant_like",
     "method",

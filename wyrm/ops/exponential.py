@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Generic
 
-from wyrm.ops.elementwise import L, S, Unary
+from wyrm.ops.elementwise import Binary, L, R, S, Unary
 
 
 class Exp(Unary[L, S], Generic[L, S]):
@@ -49,6 +49,93 @@ class Log(Unary[L, S], Generic[L, S]):
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         (x,) = self.parents
         return (gradient / x,)
+
+
+class Exp2(Unary[L, S], Generic[L, S]):
+    """`2 ** x`."""
+
+    __slots__ = ()
+    formula = "exp2(x)"
+
+    def _own(self) -> Exp2[Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (gradient * (self.erase() * math.log(2.0)),)
+
+
+class Log2(Unary[L, S], Generic[L, S]):
+    """The logarithm to the base 2."""
+
+    __slots__ = ()
+    formula = "log2(x)"
+
+    def _own(self) -> Log2[Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        (x,) = self.parents
+        return (gradient / (x.erase() * math.log(2.0)),)
+
+
+class Log10(Unary[L, S], Generic[L, S]):
+    """The logarithm to the base 10."""
+
+    __slots__ = ()
+    formula = "log10(x)"
+
+    def _own(self) -> Log10[Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        (x,) = self.parents
+        return (gradient / (x.erase() * math.log(10.0)),)
+
+
+class LogAddExp(Binary[L, R, S], Generic[L, R, S]):
+    """`log(exp(x) + exp(y))`, without overflow."""
+
+    __slots__ = ()
+    formula = "where(x == y, x + 0.6931471805599453, maximum(x, y) + log1p(exp(-abs(x - y))))"
+
+    def _own(self) -> LogAddExp[Any, Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        from wyrm.ops.comparison import where
+
+        x, y = (parent.erase() for parent in self.parents)
+        # Two equal infinities share the gradient as other equal operands do; their difference is NaN.
+        difference: Any = where((x == y) & (abs(x) == math.inf), 0.0, x - y)
+        return gradient * difference.sigmoid(), gradient * (-difference).sigmoid()
+
+
+class Sinh(Unary[L, S], Generic[L, S]):
+    """The hyperbolic sine."""
+
+    __slots__ = ()
+    formula = "sinh(x)"
+
+    def _own(self) -> Sinh[Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        (x,) = self.parents
+        return (gradient * Cosh(x),)
+
+
+class Cosh(Unary[L, S], Generic[L, S]):
+    """The hyperbolic cosine."""
+
+    __slots__ = ()
+    formula = "cosh(x)"
+
+    def _own(self) -> Cosh[Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        (x,) = self.parents
+        return (gradient * Sinh(x),)
 
 
 class Log1p(Unary[L, S], Generic[L, S]):

@@ -7,12 +7,13 @@ the order of the parents; other names are the op's static attributes.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from wyrm.errors import RegistrationError
+from wyrm.types.exact import exact
 
 T = TypeVar("T")
 
@@ -34,15 +35,20 @@ OPERANDS = ("x", "y", "z")
 FUNCTIONS = {
     "abs": 1,
     "cos": 1,
+    "cosh": 1,
     "erf": 1,
     "exp": 1,
+    "exp2": 1,
     "expm1": 1,
     "log": 1,
+    "log10": 1,
     "log1p": 1,
+    "log2": 1,
     "maximum": 2,
     "minimum": 2,
     "sign": 1,
     "sin": 1,
+    "sinh": 1,
     "sqrt": 1,
     "tanh": 1,
     "where": 3,
@@ -130,10 +136,15 @@ def parse(formula: str) -> tuple[Call, ...]:
         tree = ast.parse(formula, mode="eval").body
     except SyntaxError as error:
         raise RegistrationError(f"formula {formula!r} is not an expression: {error.msg}") from None
-    calls: dict[Call, Result] = {}
+    calls: list[Call] = []
+    known: dict[Hashable, Result] = {}
 
     def emit(function: str, *arguments: Argument) -> Result:
-        return calls.setdefault(Call(function, arguments), Result(len(calls)))
+        key = exact((function, *arguments))
+        if key not in known:
+            known[key] = Result(len(calls))
+            calls.append(Call(function, arguments))
+        return known[key]
 
     def visit(node: ast.expr) -> Argument:
         match node:

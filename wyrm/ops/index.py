@@ -127,7 +127,9 @@ def take(
 def take(x: Shaped[L, tuple[N, *Bs]], indices: IndexNode[Any] | Indices, axis: int = 0) -> Node[Any, Any]: ...
 @method("take")
 def take(x: Any, indices: Any, axis: int = 0) -> Any:
-    """The elements that `indices` choose along `axis`, as `numpy.take`. `IndexOutOfRange` where one is beyond it.
+    """The elements that `indices` choose along `axis`, the first one unless given. `IndexOutOfRange` where it ends.
+
+    NumPy's `take` without an axis counts through all elements: that is `node.ravel().take(indices)`.
 
     >>> wy.Constant([10.0, 20.0, 30.0]).take([2, 0]).forward().tolist()
     [30.0, 10.0]
@@ -166,7 +168,8 @@ class RowGradient(Choosing[tuple[L, I], S], Node[tuple[L, I], S], Generic[L, I, 
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         gradient, indices = operands
-        rows, values = xp.reshape(indices, (-1,)), xp.reshape(gradient, (-1, *shape[1:]))
+        rows = xp.reshape(indices, (-1,))
+        values = xp.reshape(gradient, (rows.shape[0], *shape[1:]))
         if xp is np:
             return RowSparse(rows, values, shape)
         return xp.zeros(shape, self.dtype).at[rows].add(values)
@@ -311,7 +314,7 @@ class PlaceAlongAxis(Choosing[tuple[L, I], S], Node[tuple[L, I], S], Generic[L, 
 
 @overload
 def take_along_axis(
-    x: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices, axis: int = -1
+    x: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices, axis: int | None = -1
 ) -> TakeAlongAxis[L, IndexNode[Any], Any]: ...
 @overload
 def take_along_axis(
@@ -327,16 +330,18 @@ def take_along_axis(
 ) -> TakeAlongAxis[L, IndexNode[tuple[M, *Bs]], tuple[M, *Bs]]: ...
 @overload
 def take_along_axis(
-    x: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int = -1
+    x: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
 ) -> TakeAlongAxis[L, IndexNode[Any], Any]: ...
 @method("take_along_axis")
-def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
+def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
     """One element per index along `axis`, the other axes in step, as `numpy.take_along_axis`.
+
+    With `axis=None` the elements are those of all axes, on one.
 
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
     [[2.0], [3.0]]
     """
-    return TakeAlongAxis(x, indices, axis)
+    return TakeAlongAxis(x.ravel(), indices, 0) if axis is None else TakeAlongAxis(x, indices, axis)
 
 
 class ScatterAdd(Choosing[tuple[L, Any, R], S], Node[tuple[L, Any, R], S], Generic[L, R, S]):

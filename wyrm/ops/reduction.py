@@ -15,6 +15,7 @@ from wyrm.node.loops import Fold
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import L, S, bind_class, constant_like, method
+from wyrm.ops.keywords import check_keepdims, refuse_keywords
 from wyrm.types.dims import Axis, Dims, One, axis_size, normalize_axis
 from wyrm.types.typing import AtLeast1D, Bs, N, Shaped
 
@@ -71,7 +72,9 @@ def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: 
 
     def __init__(self, x: Any, axis: AxisLike = None, keepdims: bool = False, **attributes: Any) -> None:
         axes: Any = axis
-        self._construct((x,), axis=axes, keepdims=bool(keepdims), **attributes)
+        if attributes.keys() - self.attributes:
+            refuse_keywords(f"node.{self.op_name()}", attributes.keys() - self.attributes, self.attributes)
+        self._construct((x,), axis=axes, keepdims=check_keepdims(self.op_name(), keepdims), **attributes)
 
     def shape_rule(self) -> Dims:
         (x,) = self.parents
@@ -278,8 +281,8 @@ class Variance(Reduction[L, S], Generic[L, S]):
     more_arguments = ", ddof: int = 0"
     ddof: int
 
-    def __init__(self, x: Any, axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> None:
-        super().__init__(x, axis, keepdims, ddof=ddof)
+    def __init__(self, x: Any, axis: AxisLike = None, keepdims: bool = False, ddof: int = 0, **attributes: Any) -> None:
+        super().__init__(x, axis, keepdims, ddof=ddof, **attributes)
 
     def _own(self) -> Variance[Any, S]:
         return self
@@ -327,8 +330,8 @@ class ArgMax(IndexNode[S], Generic[S]):
     axis: int
     keepdims: bool
 
-    def __init__(self, x: Any, axis: int = -1, keepdims: bool = False) -> None:
-        self._construct((x,), axis=axis, keepdims=bool(keepdims))
+    def __init__(self, x: Any, axis: int, keepdims: bool = False) -> None:
+        self._construct((x,), axis=axis, keepdims=keepdims)
 
     @property
     def within(self) -> Axis:
@@ -374,20 +377,28 @@ class ArgMax(IndexNode[S], Generic[S]):
 
 
 @overload
-def argmax(x: Shaped[L, AtLeast1D], axis: int = -1, keepdims: bool = False) -> ArgMax[Any]: ...
+def argmax(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]: ...
 @overload
-def argmax(
-    x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1] = -1, keepdims: Literal[False] = False
-) -> ArgMax[tuple[*Bs]]: ...
+def argmax(x: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> IndexNode[Any]: ...
+@overload
+def argmax(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> ArgMax[tuple[*Bs]]: ...
 @overload
 def argmax(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> ArgMax[tuple[*Bs]]: ...
 @overload
-def argmax(x: Shaped[L, tuple[N, *Bs]], axis: int = -1, keepdims: bool = False) -> ArgMax[Any]: ...
+def argmax(x: Shaped[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax[Any]: ...
+@overload
+def argmax(x: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> IndexNode[Any]: ...
 @method("argmax")
-def argmax(x: Any, axis: int = -1, keepdims: bool = False) -> Any:
-    """The position of the largest element along `axis`, the first of equal ones.
+def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    """The position of the largest element along `axis`, of all elements without one; the first of equal ones.
 
-    >>> wy.Constant([1.0, 3.0, 2.0]).argmax().forward().item()
+    >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax().forward().item()
     1
+    >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax(axis=0).forward().tolist()
+    [1, 0]
     """
-    return ArgMax(x, axis, keepdims)
+    kept = check_keepdims("argmax", keepdims)
+    if axis is not None:
+        return ArgMax(x, axis, kept)
+    position: Any = ArgMax(x if x.ndim == 1 else x.reshape((-1,)), 0)
+    return position.reshape(reduced_dims(x.dims, tuple(range(x.ndim)), True)) if kept else position

@@ -19,6 +19,7 @@ from wyrm.node.node import IndexNode
 from wyrm.node.storage import declared_dims, index_array
 from wyrm.ops.elementwise import S
 from wyrm.ops.philox import STEP, WORD, philox, philox_block, random_bits, stream_or_next
+from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dim, Dims, axis_size, unify
 from wyrm.types.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims, Size, Sizes, Values
 
@@ -256,7 +257,7 @@ def _size_of(table_size: Any) -> int:
 
 def _cumulative(weights: Values, size: int) -> Constant[Any]:
     """What the shares of the rows before each and its own add up to."""
-    array = np.asarray(weights)
+    array = as_array(weights)
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"random.index: weights holds numbers, not {array.dtype}")
     if array.shape != (size,):

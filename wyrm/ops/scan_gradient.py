@@ -40,9 +40,11 @@ def reversed_loop(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]
     ]
     # A sum has one gradient in all steps.
     by_sums = weights[2 * count + len(made) :][: steps.summed]
-    pairs = zip(steps.outputs, [*coming, *by_made, *by_sums], strict=True)
-    outputs, by_outputs = zip(*((x, weight) for x, weight in pairs if weight is not None), strict=True)
-    numbers = [x for x in inputs if x in carried or (x in wanted and x.dtype.kind == "f")]
+    weighted = zip(steps.outputs, [*coming, *by_made, *by_sums], strict=True)
+    pairs = [(x, weight) for x, weight in weighted if weight is not None]
+    outputs, by_outputs = [x for x, _ in pairs], [weight for _, weight in pairs]
+    by = {*carried, *(x for x in wanted if x.dtype.kind == "f")}
+    numbers = [x for x in inputs if x in by]
     found = dict(zip(numbers, pulled(outputs, by_outputs, numbers), strict=True))
     going = []
     for i, x in enumerate(carried):
@@ -77,7 +79,8 @@ def reversed_loop(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]
     limit = [scan.done] if steps.stops else list(scan.parents[: steps.limited])
     last = [zeros_like(x) if weights[steps.last_of(i)] is None else weights[steps.last_of(i)]
             for i, x in enumerate(carried)]  # fmt: skip
-    result = Scan(back, *limit, *last, *along.values(), *fixed.values())
+    # Where all gradients are zero, or products of what is there already, no loop is left.
+    result: Any = Scan(back, *limit, *last, *along.values(), *fixed.values()) if wholes else None
     gradients: dict[Any, Any] = {x: result.last(i) for i, x in enumerate(carried)}
     parts = (result.made(number) for number in range(len(each) + len(factors) + len(sums)))
     gradients |= {x: next(parts) for x in each}
@@ -93,7 +96,7 @@ def _results(scan: Scan[Any], numbers: Sequence[Any]) -> dict[Any, Any]:
 
     After the last of a limited number of steps the tape has what is carried where no gradient by it would be read.
     """
-    steps, inputs = scan.steps, scan.steps.body.inputs
+    steps, inputs = scan.steps, set(scan.steps.body.inputs)
     made: set[Any] = set(numbers)
     for node in topological_order(steps.outputs):
         if not made.isdisjoint(node.parents):

@@ -123,7 +123,7 @@ class Reshape(Rearrangement[L, S], Generic[L, S]):
 
 
 def _target(shape: tuple[Any, ...]) -> tuple[Any, ...]:
-    if len(shape) == 1 and isinstance(shape[0], Sequence):
+    if len(shape) == 1 and isinstance(shape[0], Sequence | np.ndarray):
         shape = tuple(shape[0])
     return tuple(axis if isinstance(axis, Dim) else operator.index(axis) for axis in shape)
 
@@ -281,7 +281,7 @@ def transpose(x: Any, *axes: Any) -> Any:
     (3, 2, 4)
     """
     node: Any = x
-    return Transpose(x, _target(axes) or tuple(reversed(range(node.ndim))))
+    return Transpose(x, tuple(reversed(range(node.ndim))) if axes in ((), (None,)) else _target(axes))
 
 
 @overload
@@ -357,6 +357,8 @@ class BroadcastTo(Rearrangement[L, S], Generic[L, S]):
 
     def shape_rule(self) -> Dims:
         dims = self.parents[0].dims
+        if any(isinstance(axis, int) and axis < 0 for axis in self.to):
+            raise ShapeError(f"the shape {self.to} has a negative axis")
         result = broadcast(dims, self.to)
         if len(result) != len(self.to) or any(
             axis_size(b) not in (None, axis_size(a)) for a, b in zip(result, self.to, strict=True)
@@ -401,7 +403,7 @@ def broadcast_to(x: Any, shape: Any) -> Any:
     >>> wy.Constant([1.0, 2.0]).broadcast_to((3, 2)).shape
     (3, 2)
     """
-    return BroadcastTo(x, _target(tuple(shape)))
+    return BroadcastTo(x, _target((shape,)))
 
 
 class WithSizes(Rearrangement[L, S], Generic[L, S]):
@@ -444,8 +446,10 @@ def expand_dims(x: Any, axis: AxisLike) -> Any:
     (1, 2)
     """
     node: Any = x
-    count = 1 if isinstance(axis, int | np.integer) else len(axis or ())
-    positions = all_axes(axis, node.ndim + count) if axis is not None else ()
+    if axis is None:
+        raise TypeError("expand_dims: axis is a position or a tuple of them, not None")
+    count = 1 if isinstance(axis, int | np.integer) else len(axis)
+    positions = all_axes(axis, node.ndim + count)
     rest = iter(node.dims)
     return Reshape(x, tuple(One() if i in positions else next(rest) for i in range(node.ndim + count)))
 

@@ -16,6 +16,7 @@ from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
 from wyrm.node.storage import bound_array, stored, tick
 from wyrm.optim.rule import BLOCK, Elements, Rule
+from wyrm.types.arrays import as_array
 from wyrm.types.options import number
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
@@ -293,7 +294,7 @@ class Optimizer:
         averages of squares, negative counts. Then nothing has changed.
         """
         mine = self.state_dict()
-        given = {name: np.asarray(array) for name, array in arrays.items()}
+        given = {name: as_array(array) for name, array in arrays.items()}
         missing, extra = sorted(mine.keys() - given.keys()), sorted(given.keys() - mine.keys())
         wrong = [
             f"{name} (has {mine[name].shape} {mine[name].dtype}, given {given[name].shape} {given[name].dtype})"

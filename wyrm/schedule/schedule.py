@@ -12,6 +12,7 @@ from wyrm.node.leaves import Constant
 from wyrm.node.storage import is_leaf, stored
 from wyrm.node.traversal import topological_order
 from wyrm.types.dims import Dim, One, axis_size, open_axes, resolve
+from wyrm.types.exact import exact
 
 _NO_SHAPES: Mapping[BaseNode[Any, Any], tuple[int, ...]] = MappingProxyType({})
 
@@ -112,7 +113,7 @@ def _key(node: BaseNode[Any, Any], representative: dict[BaseNode[Any, Any], Base
     if is_leaf(node):
         return node
     parents = tuple([representative[parent] for parent in node.parents])
-    return type(node), parents, tuple([getattr(node, name) for name in node.attributes])
+    return type(node), parents, tuple([exact(getattr(node, name)) for name in node.attributes])
 
 
 def _one_size_per_name(

@@ -142,12 +142,13 @@ ELEMENTWISE: dict[str, Callable[[Any], Any]] = {
     "sqrt": lambda x: x.sqrt(), "clip": lambda x: x.clip(-2.0, 2.0), "reciprocal": lambda x: 1.0 / x,
     "maximum": lambda x: x.maximum(0.5), "minimum": lambda x: x.minimum(0.5), "power": lambda x: x**0.75,
     "cube": lambda x: x**3.0, "where": lambda x: wy.where(x > 0.0, x, -1.0), "equal": lambda x: x.equal(x),
-    "not_equal": lambda x: x.not_equal(x), "less_equal": lambda x: x <= 1.0,
+    "not_equal": lambda x: x.not_equal(x), "less_equal": lambda x: x <= 1.0, "exp2": np.exp2, "log2": np.log2,
+    "log10": np.log10, "sinh": np.sinh, "cosh": np.cosh, "logaddexp": lambda x: np.logaddexp(x, x[::-1]),
 }  # fmt: skip
 REDUCING: dict[str, Callable[[Any], Any]] = {
     "sum": lambda x: x.sum(axis=-1), "mean": lambda x: x.mean(axis=-1), "max": lambda x: x.max(axis=-1),
     "min": lambda x: x.min(axis=-1), "max_of_columns": lambda x: x.max(axis=0), "min_of_all": lambda x: x.min(),
-    "logsumexp": lambda x: x.logsumexp(axis=-1), "softmax": lambda x: x.softmax(), "argmax": lambda x: x.argmax(),
+    "logsumexp": lambda x: x.logsumexp(axis=-1), "softmax": lambda x: x.softmax(), "argmax": lambda x: x.argmax(-1),
     "log_softmax": lambda x: x.log_softmax(), "argmax_of_columns": lambda x: x.argmax(0),
     "cross_entropy": lambda x: x.cross_entropy(np.zeros(10, int), reduction="none"),
 }  # fmt: skip

@@ -141,7 +141,7 @@ class Averager:
             for share, arrays in zip(shares, outputs, strict=True):
                 for pair in range(position, position + 2 * count, 2):
                     rows.append(arrays[pair + 1].reshape(-1))
-                    values.append(arrays[pair].reshape(-1, *shape[1:]) * dtype(share))
+                    values.append(arrays[pair].reshape(rows[-1].size, *shape[1:]) * dtype(share))
             found[parameter] = RowSparse(np.concatenate(rows), np.concatenate(values), shape)
             position += 2 * count
         return found

@@ -13,6 +13,7 @@ from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.leaves import Input
 from wyrm.node.storage import first_beyond, not_set, stored, taken_by
 from wyrm.schedule.ranges import Limit
+from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dim, axis_size, open_axes, resolve_axis
 
 Leaf = BaseNode[Any, Any]
@@ -30,10 +31,11 @@ def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, NDArray[Any
     """What was given for the inputs, as arrays of their dtypes; those that hold data already may be left out."""
     if not isinstance(feed, Mapping):
         raise TypeError(f"a program takes a dict of input nodes and arrays, as in {{x: X}}, not {type(feed).__name__}")
+    taken = set(inputs)
     for key in feed:
         if not isinstance(key, BaseNode):
             raise TypeError(f"the keys are the input nodes themselves, as in {{x: X}}, not {key!r}")
-        if key not in inputs:
+        if key not in taken:
             known = ", ".join(map(label, inputs)) or "none"
             raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}")
     for leaf in inputs:
@@ -45,7 +47,7 @@ def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, NDArray[Any
 
 
 def _converted(leaf: Leaf, value: object) -> NDArray[Any]:
-    array = np.asarray(value)
+    array = as_array(value)
     if array.size == 0 and not isinstance(value, np.ndarray):
         array = array.astype(leaf.dtype)
     wanted = {"i": "iu", "b": "b", "f": "fiub"}[leaf.dtype.kind]

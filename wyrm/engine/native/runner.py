@@ -87,7 +87,7 @@ class Graph:
         self.inputs: list[Leaf] = [
             leaf for leaf in schedule.leaves if isinstance(leaf, Input | IndexInput) and leaf is not STEP
         ]
-        self.draws = STEP in schedule.leaves
+        self.draws = any(leaf is STEP for leaf in schedule.leaves)
         loss = final(self.outputs[0]) if optimizer is not None else None
         self.source = Source(
             self.lowering,

@@ -104,7 +104,7 @@ def leaves(node: wy.Node) -> int:
 leaves(x @ w + b)
 #@ nodes_as_keys
 names: dict[wy.Node[Any, Any], str] = {x: "x", w: "w"}
-assert names[x] == "x" and x == x and x != x2
+assert names[x] == "x" and x is not x2
 #@ erased
 h = (x @ w1).erase()
 reveal_type(h)  # reveals: Node[Any, tuple[Batch, Hid]]

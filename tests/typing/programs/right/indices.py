@@ -16,7 +16,7 @@ r1: wy.Tensor[Batch, Out] = x.take([1, 2, 3], axis=1)
 r2: wy.Tensor[Any, In] = x.take(np.array([0, 1]))
 r3: wy.Tensor[In] = x.take(0)
 #@ take_along_axis
-best = x.argmax(keepdims=True)
+best = x.argmax(axis=-1, keepdims=True)
 r1: wy.Tensor[Batch, wy.One] = x.take_along_axis(best)
 some = wy.IndexInput(np.zeros((4, 5), np.int64), dims=(batch, time))
 reveal_type(x.take_along_axis(some))  # reveals: TakeAlongAxis[Input[tuple[Batch, In]], IndexNode[tuple[Batch, Time]], tuple[Batch, Time]]
@@ -54,3 +54,15 @@ reveal_type(wy.IndexConstant([1, 2]))  # reveals: IndexConstant[Any]
 value: NDArray[np.integer[Any]] = tokens.value
 computed: NDArray[np.integer[Any]] = tokens.reshape(-1).forward()
 first: int = int(tokens.value[0, 0])
+#@ comparisons_of_indices
+reveal_type(tokens != 0)  # reveals: NotEqual[Any, Any, tuple[Batch, Time]]
+reveal_type(tokens == np.zeros(5, np.int64))  # reveals: Equal[Any, Any, tuple[Batch, Time]]
+reveal_type(0 < tokens)  # reveals: Greater[Any, Any, tuple[Batch, Time]]
+reveal_type(labels <= labels)  # reveals: LessEqual[Any, Any, tuple[Batch]]
+one = wy.IndexInput(3)
+reveal_type(tokens >= one)  # reveals: GreaterEqual[Any, Any, tuple[Batch, Time]]
+reveal_type(one == tokens)  # reveals: Equal[Any, Any, tuple[Batch, Time]]
+later = wy.IndexInput(np.zeros(5, np.int64), dims=(time,))
+reveal_type(tokens == later)  # reveals: Equal[Any, Any, tuple[Batch, Time]]
+reveal_type(later == tokens)  # reveals: Equal[Any, Any, tuple[Batch, Time]]
+padding: wy.Tensor[Batch, Time] = (tokens != 0).astype(np.float32)

@@ -20,7 +20,7 @@ r2: wy.Tensor[Batch] = (x @ w).cross_entropy(np.array([0, 1, 2, 0]), reduction="
 #@ predictions
 probabilities = (x @ w).cross_entropy(labels).predictions()
 reveal_type(probabilities)  # reveals: Softmax[Any, tuple[Batch, Out]]
-guess: wy.IndexTensor[Batch] = probabilities.argmax()
+guess: wy.IndexTensor[Batch] = probabilities.argmax(axis=-1)
 #@ squared_error_by_hand
 loss = (x @ w + b - y).square().mean()
 reveal_type(loss)  # reveals: Mean[Square[Any, tuple[Batch, Out]], tuple[()]]

@@ -34,11 +34,14 @@ keep = True
 r4: wy.Tensor[Batch, wy.One] = x.sum(axis=-1, keepdims=keep)
 reveal_type(sequence.sum(axis=1))  # reveals: Sum[Input[tuple[Batch, Time, In]], Any]
 #@ argmax
-reveal_type(x.argmax())  # reveals: ArgMax[tuple[Batch]]
+reveal_type(x.argmax())  # reveals: ArgMax[tuple[()]]
+reveal_type(x.argmax(-1))  # reveals: ArgMax[tuple[Batch]]
 reveal_type(sequence.argmax(axis=-1))  # reveals: ArgMax[tuple[Batch, Time]]
 reveal_type(x.argmax(axis=0))  # reveals: ArgMax[tuple[In]]
-reveal_type(x.argmax(keepdims=True))  # reveals: ArgMax[Any]
-r: wy.IndexTensor[Batch] = (x @ w).argmax()
+reveal_type(x.argmax(-1, keepdims=True))  # reveals: ArgMax[Any]
+kept: wy.IndexNode = x.argmax(keepdims=True)
+r0: wy.IndexTensor[()] = scale.argmax()
+r: wy.IndexTensor[Batch] = (x @ w).argmax(axis=-1)
 value: NDArray[np.integer[Any]] = r.forward()
 #@ layer_norm
 def layer_norm(

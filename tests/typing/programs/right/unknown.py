@@ -25,7 +25,7 @@ r8: wy.Tensor[Batch, Time, Out] = unknown.T.mT @ loose
 reveal_type(unknown.sum())  # reveals: Sum[Node[Any, Any], tuple[()]]
 r1: wy.Tensor[Batch, Time] = unknown.sum(axis=-1)
 r2: wy.Tensor[Batch, Time] = unknown.mean(axis=0, keepdims=True)
-r3: wy.IndexTensor[Batch, Time] = unknown.argmax()
+r3: wy.IndexTensor[Batch, Time] = unknown.argmax(axis=-1)
 r4: wy.Tensor[Batch, Time] = unknown.softmax()
 unknown.sum().forward()
 #@ shapes_of_unknown_shapes

@@ -36,8 +36,14 @@ x + batch  # error: [operator] No overload variant of "__add__" of "Node" matche
 x + tokens  # error: [operator] No overload variant of "__add__" of "Node" matches argument type "IndexInput[tuple[Batch, Time]]"
 #@ indices_have_no_arithmetic
 labels + 1  # error: [operator] Unsupported operand types for + ("IndexInput[tuple[Batch]]" and "int")
-#@ indices_have_no_comparison
-labels > 0  # error: [operator] Unsupported operand types for < ("int" and "IndexInput[tuple[Batch]]")
+#@ indices_compared_with_a_float
+labels > 0.5  # error: [operator] No overload variant of "__gt__" of "IndexNode" matches argument type "float"
+#@ indices_compared_with_a_node
+tokens == x  # error: [operator] No overload variant of "__eq__" of "IndexNode" matches argument type "Input[tuple[Batch, In]]"
+#@ indices_of_other_shape
+tokens != labels  # error: [operator] Unsupported operand types for != ("IndexInput[tuple[Batch, Time]]" and "IndexInput[tuple[Batch]]")
+#@ equality_of_other_shape
+x == y  # error: [operator] Unsupported operand types for == ("Input[tuple[Batch, In]]" and "Input[tuple[Batch, Out]]")
 #@ comparison_of_other_shape
 x > y  # error: [operator] Unsupported operand types for > ("Input[tuple[Batch, In]]" and "Input[tuple[Batch, Out]]")
 #@ comparison_with_a_string

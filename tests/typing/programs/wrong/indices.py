@@ -21,7 +21,7 @@ labels.tanh()  # error: [attr-defined] "IndexInput[tuple[Batch]]" has no attribu
 #@ indices_have_no_backward
 tokens.backward()  # error: [attr-defined] "IndexInput[tuple[Batch, Time]]" has no attribute "backward"
 #@ indices_have_no_softmax
-x.argmax().softmax()  # error: [attr-defined] "ArgMax[tuple[Batch]]" has no attribute "softmax"
+x.argmax(-1).softmax()  # error: [attr-defined] "ArgMax[tuple[Batch]]" has no attribute "softmax"
 #@ take_by_a_node
 x.take(vector)  # error: [call-overload] No overload variant of "take" of "Node" matches argument type "Input[tuple[In]]"
 #@ take_result

@@ -15,11 +15,11 @@ x.sum(axis="batch")  # error: [arg-type] Argument "axis" to "sum" of "Node" has 
 #@ axis_by_dim
 x.sum(axis=batch)  # error: [call-overload] No overload variant of "sum" of "Node" matches argument type "Batch"
 #@ argmax_is_no_number
-x.argmax() * 2.0  # error: [operator] Unsupported operand types for * ("ArgMax[tuple[Batch]]" and "float")
+x.argmax(-1) * 2.0  # error: [operator] Unsupported operand types for * ("ArgMax[tuple[Batch]]" and "float")
 #@ argmax_result
-r: wy.IndexTensor[In] = x.argmax()  # error: [assignment] Incompatible types in assignment (expression has type "ArgMax[tuple[Batch]]", variable has type "IndexNode[tuple[In]]")
+r: wy.IndexTensor[In] = x.argmax(-1)  # error: [assignment] Incompatible types in assignment (expression has type "ArgMax[tuple[Batch]]", variable has type "IndexNode[tuple[In]]")
 #@ argmax_of_a_scalar
-scale.argmax()  # error: [misc] Invalid self argument "Parameter[tuple[()]]" to attribute function "argmax"
+scale.argmax(0)  # error: [arg-type] Argument 1 to "argmax" of "Node" has incompatible type "int"; expected "None"
 #@ logsumexp_result
 r: wy.Tensor[Batch, In] = x.logsumexp(axis=-1)  # error: [assignment] Incompatible types in assignment (expression has type "LogSumExp[Input[tuple[Batch, In]], tuple[Batch]]"
 #@ softmax_denominator_not_kept

@@ -1,0 +1,37 @@
+"""Keywords that NumPy's functions take and nodes do not: refused by name, with what to do instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import numpy as np
+
+
+def check_keepdims(name: str, keepdims: Any) -> bool:
+    """`keepdims` as a bool; `TypeError` for another thing, such as the dtype that NumPy has in its place."""
+    if not isinstance(keepdims, bool | np.bool_ | int | np.integer):
+        raise TypeError(
+            f"{name}: keepdims is True or False, not {keepdims!r}; give keywords by name, and convert with .astype"
+        )
+    return bool(keepdims)
+
+
+# What to do instead of giving a keyword of NumPy's.
+_INSTEAD = {
+    "dtype": "convert with .astype(dtype)",
+    "out": "a node is a new value: use what is returned",
+    "where": "choose first, with wy.where(mask, node, other)",
+    "initial": "put it in afterwards, with + or .maximum",
+    "order": "elements are in row-major order: transpose first",
+}
+
+
+def refuse_keywords(name: str, given: Iterable[str], taken: Iterable[str]) -> NoReturn:
+    """`TypeError` for keywords that NumPy takes and nodes do not, with those that they take."""
+    names = sorted(given)
+    instead = [_INSTEAD[keyword] for keyword in names if keyword in _INSTEAD]
+    raise TypeError(
+        f"{name} takes {', '.join(taken) or 'no keywords'}, not {', '.join(names)}"
+        + (f"; {'; '.join(instead)}" if instead else "")
+    )
