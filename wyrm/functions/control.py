@@ -11,7 +11,6 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.function import over_nodes
 from wyrm.functions.structure import Structure, flatten, places, unflatten
 from wyrm.functions.tracing import name_of
-from wyrm.nn.module import Module
 from wyrm.node.base import BaseNode, describe, format_dims
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
@@ -78,19 +77,13 @@ def _carry(init: Any, beside: Sequence[Any], what: str) -> tuple[list[Any], Stru
     if not leaves:
         raise ShapeError(f"{what}: there is nothing in init to carry from step to step")
     dtype = dtype_of([*leaves, *beside])
-    if _holds_module(structure):
+    if structure.has_module:
         raise DTypeError(f"{what}: a module is no carry; hand on what its parameters hold, and use it from outside")
     nodes = [as_constant(leaf, dtype) if not isinstance(leaf, BaseNode) else leaf for leaf in leaves]
     for node in nodes:
         if node.dtype.kind != "f":
             raise DTypeError(f"{what}: {describe(node)} is carried and not float; cast it with .astype(np.float32)")
     return nodes, structure, nodes[0].dtype
-
-
-def _holds_module(structure: Structure) -> bool:
-    return (structure.kind is not None and issubclass(structure.kind, Module)) or any(
-        _holds_module(part) for part in structure.inside
-    )
 
 
 def scan(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,10 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.structure import Structure, flatten, places, unflatten
 from wyrm.node.base import BaseNode, describe
-from wyrm.node.index_leaves import IndexInput
-from wyrm.node.leaves import Input, as_constant
-from wyrm.node.traversal import topological_order
+from wyrm.node.index_leaves import IndexConstant, IndexInput
+from wyrm.node.leaves import Constant, Input, as_constant
+from wyrm.node.traversal import replaced, topological_order
+from wyrm.ops.body import Given, GivenIndex
 
 Leaf = BaseNode[Any, Any]
 # What a leaf of the arguments is for a trace: its shape and dtype.
@@ -33,10 +36,24 @@ class IndexArgument(IndexInput[Any], abstract=True):
     __slots__ = ()
 
 
+_standing: ContextVar[tuple[Container[Any], ...]] = ContextVar("_standing", default=())
+
+
+@contextmanager
+def standing(leaves: Container[Any]) -> Iterator[None]:
+    """Within it these inputs stand for values of a function that is being traced, and functions may close over them."""
+    token = _standing.set((*_standing.get(), leaves))
+    try:
+        yield
+    finally:
+        _standing.reset(token)
+
+
 class Trace:
     """What a function computes, as a graph: its inputs, its outputs, and what holds them.
 
-    `inputs` are in the order of the leaves of the arguments, `outputs` in that of the result.
+    `inputs` are in the order of the leaves of the arguments, `outputs` in that of the result. Where the function closes
+    over inputs of one that is being traced around it, the trace is `open`: it is a part of that one's graph.
     """
 
     def __init__(
@@ -49,20 +66,28 @@ class Trace:
         self.inputs: list[Any] = [
             _argument(shape, dtype, where) for (shape, dtype), where in zip(kinds, named, strict=True)
         ]
-        result = function(*unflatten(structure, self.inputs), **static)
+        with standing(frozenset(self.inputs)):
+            result = function(*unflatten(structure, self.inputs), **static)
         leaves, self.structure = flatten(result, f"the result of {name}")
         kind = next((leaf.dtype for leaf in self.inputs if leaf.dtype.kind == "f"), _NUMBER)
         self.outputs: list[Any] = [leaf if isinstance(leaf, BaseNode) else as_constant(leaf, kind) for leaf in leaves]
-        self._check()
-
-    def _check(self) -> None:
-        own = set(self.inputs)
-        for node in topological_order(self.outputs):
-            if isinstance(node, Argument | IndexArgument) and node not in own:
+        own, around = set(self.inputs), _standing.get()
+        foreign = [
+            node for node in topological_order(self.outputs)
+            if isinstance(node, Argument | IndexArgument | Given | GivenIndex) and node not in own
+        ]  # fmt: skip
+        self.open = any(node in leaves for leaves in around for node in foreign)
+        for node in foreign:
+            if isinstance(node, Argument | IndexArgument) and not any(node in leaves for leaves in around):
                 raise ShapeError(
                     f"{describe(node)} is an argument of another call, which {self.name} has kept and cannot read any "
                     f"more; hand it over as an argument"
                 )
+
+    def of(self, leaves: Sequence[Any]) -> Any:
+        """The result as nodes, for these numbers and arrays as arguments."""
+        given = [_as_constant(leaf, own.dtype) for leaf, own in zip(leaves, self.inputs, strict=True)]
+        return unflatten(self.structure, replaced(self.outputs, dict(zip(self.inputs, given, strict=True))))
 
     @property
     def unused(self) -> list[str]:
@@ -91,6 +116,19 @@ def kinds_of(leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list[
         else:
             raise DTypeError(f"{names()[i]} holds {leaf.dtype}; an argument holds float32, float64, integers or bool")
     return found
+
+
+def as_nodes(leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list[Any]:
+    """The leaves of arguments some of which are nodes: numbers and arrays of floats take the float type of these."""
+    beside = next((leaf.dtype for leaf in leaves if isinstance(leaf, BaseNode) and leaf.dtype.kind == "f"), None)
+    return [
+        leaf if isinstance(leaf, BaseNode) else _as_constant(leaf, (beside or dtype) if dtype.kind == "f" else dtype)
+        for leaf, (_, dtype) in zip(leaves, kinds_of(leaves, names), strict=True)
+    ]
+
+
+def _as_constant(leaf: Any, dtype: np.dtype[Any]) -> Any:
+    return IndexConstant(leaf) if dtype.kind == "i" else Constant(leaf, dtype=dtype)
 
 
 def name_of(function: Callable[..., Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.node.base import BaseNode
+from wyrm.node.base import BaseNode, label
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input
 from wyrm.node.site import made_at
@@ -121,11 +121,13 @@ def captured(
                 standing[node] = node
             else:
                 outside.append(node)
-                standing[node] = given_like(node, node.dims, node.name or node.op_name())
+                standing[node] = given_like(node, node.dims, label(node))
         return standing[node]
 
     for node in order:
-        if node in inside and node not in standing:
+        if node in inside and node not in standing and node.same_value:
+            standing[node] = stands(node.parents[0])  # the derivatives that are taken by it have been
+        elif node in inside and node not in standing:
             parents = tuple(stands(parent) for parent in node.parents)
             with made_at(node.site):
                 same = parents == node.parents
