@@ -10,13 +10,14 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.function import over_nodes
 from wyrm.functions.structure import Structure, flatten, places, unflatten
-from wyrm.functions.tracing import name_of
+from wyrm.functions.tracing import name_of, standing
 from wyrm.node.base import BaseNode, describe, format_dims
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import Node
 from wyrm.node.site import building
 from wyrm.ops.body import Body, captured, given_like
+from wyrm.ops.passing import alias
 from wyrm.ops.scan import ENDLESS, Scan, Steps, zeros_like
 from wyrm.types.dims import Axis, axis_size
 
@@ -113,7 +114,8 @@ def scan(
     rows = as_nodes(rows, dtype)
     time = _time(rows, length, what)
     givens, given_rows = _givens(carry, structure, "carry"), _givens(rows, rows_structure, "x", axes=1)
-    result = plain(unflatten(structure, givens), unflatten(rows_structure, given_rows))
+    with standing({*givens, *given_rows}):
+        result = plain(unflatten(structure, givens), unflatten(rows_structure, given_rows))
     if not isinstance(result, tuple) or len(result) != 2:
         raise ShapeError(f"{what}: a step returns a pair, the next carry and what it makes or None, not {result!r}")
     following = _carried_on(result[0], givens, structure, what, dtype)
@@ -172,8 +174,9 @@ def while_loop(
         raise ValueError(f"{what}: max_steps is a whole number of at least 1, not {max_steps!r}")
     carry, structure, dtype = _carry(init, (), what)
     givens = _givens(carry, structure, "carry")
-    following = _carried_on(step(unflatten(structure, givens)), givens, structure, what, dtype)
-    again = _condition(goes_on(unflatten(structure, following)), what)
+    with standing(set(givens)):
+        following = _carried_on(step(unflatten(structure, givens)), givens, structure, what, dtype)
+        again = _condition(goes_on(unflatten(structure, following)), what)
     outside, stand, outputs = captured([*following, again], givens)
     most = ENDLESS if max_steps is None else max_steps
     steps = Steps(Body([*givens, *stand], outputs), most, len(carry), 0, limited=True, stops=True)
@@ -203,7 +206,7 @@ def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *o
     what = f"cond of {name_of(first)} and {name_of(second)}"
     _condition(condition, what)
     given, structure = flatten(operands, f"the operands of {what}")
-    nodes = as_nodes(given, dtype_of(given))
+    nodes = [alias(node) for node in as_nodes(given, dtype_of(given))]
     with building() as taken:
         value = first(*unflatten(structure, nodes))
     with building() as not_taken:

@@ -31,7 +31,7 @@ Engine = Literal["reference", "native"]
 Wrt = int | str | Sequence[int | str]
 # A function keeps the graphs of so many kinds of arguments, those that were used last, and the arrays of fewer.
 _KEPT_TRACES = 64
-_KEPT_ARRAYS = 8
+_KEPT_ARRAYS = 16
 
 
 class Function(Generic[P, R]):
@@ -194,7 +194,7 @@ class Function(Generic[P, R]):
         kinds = tuple(kinds_of(leaves, lambda: self._names(structure)))
         key: Hashable = (structure, kinds, tuple(sorted(static.items())) if static else ())
         try:
-            call = self._calls.pop(key, None)
+            call = self._calls.get(key)
         except TypeError:
             raise DTypeError(
                 f"{name_of(self.function)} was called with {', '.join(static)} by keyword: such arguments are static "
@@ -205,6 +205,7 @@ class Function(Generic[P, R]):
             call = _Call(trace, kinds, self.engine, plain=structure.is_flat and not static)
             if trace.open:  # another call closes over other nodes
                 return call
+        self._calls.pop(key, None)
         self._calls[key] = self._last = call  # the last used come last
         if len(self._calls) > _KEPT_TRACES:
             del self._calls[next(iter(self._calls))]

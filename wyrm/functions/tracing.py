@@ -36,6 +36,13 @@ class IndexArgument(IndexInput[Any], abstract=True):
     __slots__ = ()
 
 
+class _All:
+    def __contains__(self, leaf: object) -> bool:
+        return True
+
+
+# For `standing`, where it is not known for what inputs values stand.
+ALL = _All()
 _standing: ContextVar[tuple[Container[Any], ...]] = ContextVar("_standing", default=())
 
 
