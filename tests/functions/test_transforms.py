@@ -118,7 +118,11 @@ def test_mistakes_are_told() -> None:
         wy.vjp(lambda x: x * 2.0, X)[1](Y[:2])
     with pytest.raises(NotDifferentiable, match="int64"):
         wy.vjp(lambda x, i: x.take(i), X, np.array([0]))[1](X[:1])
-    with pytest.raises(ShapeError, match="one array"):
-        wy.jacobian(mine)(X, Y)
+    with pytest.raises(NotDifferentiable, match="int64"):
+        wy.jacobian(lambda x, i: x.take(i), (0, 1))(X, np.array([0]))
+    with pytest.raises(ValueError, match="has no argument 'z', but x, y"):
+        wy.jacobian(mine, "z")(X, Y)
+    with pytest.raises(ValueError, match="called with 2 arguments, so there is none -3"):
+        wy.hessian(mine, -3)(X, Y)
     with pytest.raises(TypeError, match="a function is differentiated"):
         wy.vjp(3.0, X)

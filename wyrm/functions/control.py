@@ -114,7 +114,7 @@ def scan(
     rows = as_nodes(rows, dtype)
     time = _time(rows, length, what)
     givens, given_rows = _givens(carry, structure, "carry"), _givens(rows, rows_structure, "x", axes=1)
-    with standing({*givens, *given_rows}):
+    with standing([*givens, *given_rows]):
         result = plain(unflatten(structure, givens), unflatten(rows_structure, given_rows))
     if not isinstance(result, tuple) or len(result) != 2:
         raise ShapeError(f"{what}: a step returns a pair, the next carry and what it makes or None, not {result!r}")
@@ -174,7 +174,7 @@ def while_loop(
         raise ValueError(f"{what}: max_steps is a whole number of at least 1, not {max_steps!r}")
     carry, structure, dtype = _carry(init, (), what)
     givens = _givens(carry, structure, "carry")
-    with standing(set(givens)):
+    with standing(givens):
         following = _carried_on(step(unflatten(structure, givens)), givens, structure, what, dtype)
         again = _condition(goes_on(unflatten(structure, following)), what)
     outside, stand, outputs = captured([*following, again], givens)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any, Generic, ParamSpec
 
 from typing_extensions import TypeVar
@@ -11,7 +12,7 @@ from typing_extensions import TypeVar
 from wyrm.errors import NotDifferentiable, ShapeError
 from wyrm.functions.function import Function
 from wyrm.functions.structure import flatten, unflatten
-from wyrm.functions.tracing import ALL, name_of, standing
+from wyrm.functions.tracing import name_of, standing
 from wyrm.grad.reverse import pull_back, zeros_of
 from wyrm.node.base import ZERO, BaseNode, describe
 from wyrm.node.leaves import Constant, Input, as_constant
@@ -23,6 +24,10 @@ from wyrm.ops.passing import alias
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+# The functions whose `forward` is running.
+_running: ContextVar[frozenset[Any]] = ContextVar("_running", default=frozenset())
 
 
 class _Custom(Generic[P, R]):
@@ -62,7 +67,7 @@ class _Custom(Generic[P, R]):
                     gradient if i == position else zeros_of(output) if isinstance(output, BaseNode) else output
                     for i, output in enumerate(outputs)
                 ]
-                with standing(ALL):
+                with standing([gradient], alone=False):
                     found = rule(later, unflatten(structure, now), unflatten(shape, cotangents))
                 return self._checked(found, inputs, structure)
 
@@ -124,8 +129,15 @@ class CustomVjp(_Custom[P, R]):
             raise NotDifferentiable(
                 f"{name_of(self.function)} has no derivative yet: call its define(forward, backward)"
             )
-        with building() as built:
-            value, kept = self._forward(*args, **kwargs)
+        running = _running.get()
+        if self in running:  # forward may call the function that it belongs to
+            return self.function(*args, **kwargs)
+        token = _running.set(running | {self})
+        try:
+            with building() as built:
+                value, kept = self._forward(*args, **kwargs)
+        finally:
+            _running.reset(token)
         leaves, structure = flatten(kept, "what forward keeps")
 
         def rule(later: Sequence[Any], now: Any, cotangent: Any) -> Any:
@@ -189,9 +201,11 @@ def custom_vjp(function: Callable[P, R]) -> CustomVjp[P, R]:
 
     `define(forward, backward)` gives the two halves: `forward(*args)` the result and what to keep of it, and
     `backward(kept, cotangent)` a tuple with a gradient for each argument, of its structure and axes, or None for none.
-    Both build graphs, so gradients of gradients are those of what `backward` computes.
+    Both build graphs, so gradients of gradients are those of what `backward` computes. What is kept is constant to
+    derivatives that `backward` takes, such as `wy.vjp`, and a function of the arguments to those of higher order.
 
-    Raises `ShapeError` for a gradient of other axes, `NotDifferentiable` for another number of them.
+    Raises `ShapeError` for a gradient of other axes, `NotDifferentiable` for another number of them, and for a gradient
+    by a node that the function closes over: all that it is differentiated by are arguments.
 
     >>> @wy.custom_vjp
     ... def clipped(x):
@@ -207,7 +221,7 @@ def custom_jvp(function: Callable[P, R]) -> CustomJvp[P, R]:
     """A function over nodes whose change along tangents its author writes; a decorator.
 
     `define(rule)` gives `rule(args, tangents) -> (result, change)`, where the change is linear in the tangents. The
-    gradient is its transpose.
+    gradient is its transpose. Raises `NotDifferentiable` for a gradient by a node that the function closes over.
 
     >>> @wy.custom_jvp
     ... def square(x):

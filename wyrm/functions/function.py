@@ -130,11 +130,10 @@ class Function(Generic[P, R]):
 
     def _derived(self, what: str, wrt: Wrt, allow_unused: bool, answer: Callable[[Any, Any], Any]) -> Function[P, Any]:
         single = isinstance(wrt, int | str)
-        chosen: Sequence[int | str] = (wrt,) if isinstance(wrt, int | str) else tuple(wrt)
 
         @functools.wraps(self.function)
         def derived(*args: Any, **kwargs: Any) -> Any:
-            positions = [self._position(which, len(args)) for which in chosen]
+            positions = positions_of(self.function, wrt, len(args))
             parts = [flatten(args[position], f"argument {position}") for position in positions]
             wanted = [leaf for leaves, _ in parts for leaf in leaves]
             self._check_wanted(wanted)
@@ -150,7 +149,7 @@ class Function(Generic[P, R]):
             found = tuple(unflatten(structure, [next(rest) for _ in leaves]) for leaves, structure in parts)
             return answer(value, found[0] if single else found)
 
-        return evaluated(derived, self)
+        return Function(derived, self.engine, derives=True)
 
     def _as_scalar(self, value: Any, what: str) -> Any:
         if isinstance(value, bool) or not isinstance(value, int | float | np.number):
@@ -168,16 +167,6 @@ class Function(Generic[P, R]):
                     f"{describe(leaf)} is an argument of {name_of(self.function)} that holds {leaf.dtype}, which has "
                     f"no gradient; choose the others with wrt="
                 )
-
-    def _position(self, which: int | str, count: int) -> int:
-        names = argument_names(self.function, count)
-        if isinstance(which, str):
-            if which not in names:
-                raise ValueError(f"{name_of(self.function)} has no argument {which!r}, but {', '.join(names)}")
-            return names.index(which)
-        if not -count <= which < count:
-            raise ValueError(f"{name_of(self.function)} was called with {count} arguments, so there is none {which}")
-        return which % count
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
@@ -237,6 +226,22 @@ class Function(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<wyrm.function {name_of(self.function)}>"
+
+
+def positions_of(function: Callable[..., Any], wrt: Wrt, count: int) -> list[int]:
+    """The positions of the arguments that `wrt` chooses, in a call with `count` of them; `ValueError` for others."""
+    names = argument_names(function, count)
+    found = []
+    for which in (wrt,) if isinstance(wrt, int | str) else tuple(wrt):
+        if isinstance(which, str):
+            if which not in names:
+                raise ValueError(f"{name_of(function)} has no argument {which!r}, but {', '.join(names)}")
+            found.append(names.index(which))
+        elif not -count <= which < count:
+            raise ValueError(f"{name_of(function)} was called with {count} arguments, so there is none {which}")
+        else:
+            found.append(which % count)
+    return found
 
 
 def over_nodes(function: Any, refusal: str) -> Callable[..., Any]:
@@ -337,7 +342,11 @@ def function(function: Any = None, /, *, engine: Engine = "reference") -> Any:
     happens once. Arguments by position are arrays, numbers, tuples, lists, dicts and dataclasses of them, and modules,
     of which the parameters count; so is the result, and the gradient by a module is a module. Arguments by keyword are
     static: they may be anything that is hashable, and another value is another trace.
-    A Python number takes the float type of the arrays beside it. Called with nodes it is the function itself.
+    A Python number takes the float type of the arrays beside it. Called with nodes, or with nodes and arrays, it gives
+    nodes; so it does inside another function that is being traced, where it closes over the arguments of that one.
+
+    A derivative is by the function's own arguments: what is closed over is constant to it, and a node that is given as
+    two arguments counts for each apart.
 
     `engine` is "reference", which needs no compiling, or "native", fast when called often.
 

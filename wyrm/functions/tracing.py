@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,24 +36,36 @@ class IndexArgument(IndexInput[Any], abstract=True):
     __slots__ = ()
 
 
-class _All:
-    def __contains__(self, leaf: object) -> bool:
-        return True
+class _Around(NamedTuple):
+    """What is being traced around a call: the inputs that stand for its values, or all inputs, and its float type."""
+
+    leaves: frozenset[Any] | None
+    number: np.dtype[Any] | None
+
+    def has(self, leaf: Leaf) -> bool:
+        return self.leaves is None or leaf in self.leaves
 
 
-# For `standing`, where it is not known for what inputs values stand.
-ALL = _All()
-_standing: ContextVar[tuple[Container[Any], ...]] = ContextVar("_standing", default=())
+_around: ContextVar[tuple[_Around, ...]] = ContextVar("_around", default=())
 
 
 @contextmanager
-def standing(leaves: Container[Any]) -> Iterator[None]:
-    """Within it these inputs stand for values of a function that is being traced, and functions may close over them."""
-    token = _standing.set((*_standing.get(), leaves))
+def standing(leaves: Sequence[Leaf], alone: bool = True) -> Iterator[None]:
+    """Within it these inputs stand for values of what is being traced, and functions may close over them.
+
+    Where it is not known which inputs do, they do not stand `alone`.
+    """
+    number = next((leaf.dtype for leaf in leaves if leaf.dtype.kind == "f"), None)
+    token = _around.set((*_around.get(), _Around(frozenset(leaves) if alone else None, number)))
     try:
         yield
     finally:
-        _standing.reset(token)
+        _around.reset(token)
+
+
+def _number_around() -> np.dtype[Any]:
+    """The float type of Python numbers: that of what is being traced, else float32."""
+    return next((around.number for around in reversed(_around.get()) if around.number is not None), _NUMBER)
 
 
 class Trace:
@@ -73,19 +85,19 @@ class Trace:
         self.inputs: list[Any] = [
             _argument(shape, dtype, where) for (shape, dtype), where in zip(kinds, named, strict=True)
         ]
-        with standing(frozenset(self.inputs)):
+        with standing(self.inputs):
             result = function(*unflatten(structure, self.inputs), **static)
         leaves, self.structure = flatten(result, f"the result of {name}")
-        kind = next((leaf.dtype for leaf in self.inputs if leaf.dtype.kind == "f"), _NUMBER)
+        kind = next((leaf.dtype for leaf in self.inputs if leaf.dtype.kind == "f"), None) or _number_around()
         self.outputs: list[Any] = [leaf if isinstance(leaf, BaseNode) else as_constant(leaf, kind) for leaf in leaves]
-        own, around = set(self.inputs), _standing.get()
+        own, traced = set(self.inputs), _around.get()
         foreign = [
             node for node in topological_order(self.outputs)
             if isinstance(node, Argument | IndexArgument | Given | GivenIndex) and node not in own
         ]  # fmt: skip
-        self.open = any(node in leaves for leaves in around for node in foreign)
+        self.open = any(around.has(node) for around in traced for node in foreign)
         for node in foreign:
-            if isinstance(node, Argument | IndexArgument) and not any(node in leaves for leaves in around):
+            if isinstance(node, Argument | IndexArgument) and not any(around.has(node) for around in traced):
                 raise ShapeError(
                     f"{describe(node)} is an argument of another call, which {self.name} has kept and cannot read any "
                     f"more; hand it over as an argument"
@@ -111,7 +123,8 @@ def _argument(shape: Any, dtype: np.dtype[Any], name: str) -> Any:
 
 def kinds_of(leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list[Kind]:
     """What the leaves of the arguments are; a Python number has the float type of the arrays beside it."""
-    number = next((leaf.dtype for leaf in leaves if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f"), _NUMBER)
+    number = next((leaf.dtype for leaf in leaves if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f"), None)
+    number = number or _number_around()
     found: list[Kind] = []
     for i, leaf in enumerate(leaves):
         if not isinstance(leaf, np.ndarray | np.generic):

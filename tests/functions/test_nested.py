@@ -1,0 +1,245 @@
+"""Derivatives inside functions that are differentiated: each is by its own argument. JAX is the oracle, in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import wyrm as wy
+
+RANDOM = np.random.default_rng(0)
+X, Y = RANDOM.uniform(0.5, 1.5, 3), RANDOM.uniform(0.5, 1.5, 3)
+
+
+class Wyrm:
+    """What the programs below are written with."""
+
+    vjp, jvp, linearize, hvp = wy.vjp, wy.jvp, wy.linearize, wy.hvp
+    jacobian, hessian, vmap, scan = wy.jacobian, wy.hessian, wy.vmap, wy.scan
+    custom_vjp, custom_jvp = wy.custom_vjp, wy.custom_jvp
+
+    @staticmethod
+    def grad(function: Any, wrt: Any = 0) -> Any:
+        return wy.function(function).grad(wrt)
+
+    @staticmethod
+    def value_and_grad(function: Any, wrt: Any = 0) -> Any:
+        return wy.function(function).value_and_grad(wrt)
+
+    @staticmethod
+    def sin(x: Any) -> Any:
+        return x.sin() if isinstance(x, wy.Node) else np.sin(x)
+
+    @staticmethod
+    def tanh(x: Any) -> Any:
+        return x.tanh() if isinstance(x, wy.Node) else np.tanh(x)
+
+    @staticmethod
+    def cond(x: Any, true: Any, false: Any, *operands: Any) -> Any:
+        return wy.cond(x > 0.0, true, false, *operands)
+
+
+class Jax:
+    """The same of JAX."""
+
+    vjp, jvp, linearize, value_and_grad = jax.vjp, jax.jvp, jax.linearize, jax.value_and_grad
+    jacobian, hessian, vmap, scan, grad = jax.jacobian, jax.hessian, jax.vmap, jax.lax.scan, jax.grad
+    sin, tanh = jnp.sin, jnp.tanh
+
+    @staticmethod
+    def hvp(function: Any, args: Any, tangents: Any) -> Any:
+        return jax.jvp(jax.grad(function, tuple(range(len(args)))), args, tangents)[1]
+
+    @staticmethod
+    def cond(x: Any, true: Any, false: Any, *operands: Any) -> Any:
+        return jax.lax.cond(x > 0.0, true, false, *operands)
+
+    @staticmethod
+    def custom_vjp(function: Any) -> Any:
+        made = jax.custom_vjp(function)
+        made.define = made.defvjp  # type: ignore[attr-defined]  # the name that wyrm has for it
+        return made
+
+    @staticmethod
+    def custom_jvp(function: Any) -> Any:
+        made = jax.custom_jvp(function)
+        made.define = made.defjvp  # type: ignore[attr-defined]  # as above
+        return made
+
+
+PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    # Perturbation confusion: Siskind and Pearlmutter, "Confusion of tagged perturbations" (2005), and its relatives.
+    "sum inside a product": lambda d, x, y: (x * d.grad(lambda z: (x + z).sum())(y)).sum(),
+    "product inside a product": lambda d, x, y: (x * d.grad(lambda z: (x * z).sum())(y)).sum(),
+    "by a closed-over node": lambda d, x, y: d.grad(lambda z: (x * z * z).sum())(x).sum(),
+    "by what is computed from another": lambda d, x, y: d.grad(lambda z: (x * z).sum())(x * x).sum(),
+    "by what others are computed from": lambda d, x, y: (lambda t: d.grad(lambda z: (t * z).sum())(x))(x * x).sum(),
+    "three deep": lambda d, x, y: (
+        d.grad(lambda a: (x * d.grad(lambda b: (a * x * d.grad(lambda c: (a * b * c * x).sum())(b)).sum())(a)).sum())(x)
+    ).sum(),
+    # One node as several arguments.
+    "a target network": lambda d, x, y: d.grad(lambda p, q, z: ((p * z).sum() - (q * z * z).sum()) ** 2)(x, x, y).sum(),
+    "one node as two arguments": lambda d, x, y: (
+        lambda g: (g[0] * 2.0 + g[1] * g[1]).sum()
+    )(d.grad(lambda p, q: (p * p * q).sum(), (0, 1))(x, x)),
+    "one node twice in a container": lambda d, x, y: (
+        lambda g: (g["a"] * 3.0 + g["b"][0]).sum()
+    )(d.grad(lambda p: (p["a"] * p["b"][0] ** 2).sum())({"a": x, "b": [x]})),
+    "value and gradient": lambda d, x, y: (
+        lambda found: found[0] * found[1].sum()
+    )(d.value_and_grad(lambda p, q: (p * q * x).sum())(x, x)),
+    # Every transform.
+    "vjp": lambda d, x, y: sum(part.sum() for part in d.vjp(lambda p, q: d.sin(p * q * x), x, x)[1](x)),
+    "vjp of a value": lambda d, x, y: (d.vjp(lambda p: p * x, x)[0] * y).sum(),
+    "jvp": lambda d, x, y: d.jvp(lambda p, q: d.sin(p * x) * q, (x, x), (y, x))[1].sum(),
+    "linearize": lambda d, x, y: d.linearize(lambda p: d.sin(p * x), x)[1](x).sum(),
+    "hvp": lambda d, x, y: d.hvp(lambda p: (d.sin(p) * p * x).sum(), (x,), (x,))[0].sum(),
+    "jacobian": lambda d, x, y: (d.jacobian(lambda p: d.sin(p * x) * x.sum())(x) * y).sum(),
+    "a wide jacobian": lambda d, x, y: (d.jacobian(lambda p: (p * x).sum() * x[:2])(x) * y).sum(),
+    "a tall jacobian": lambda d, x, y: (d.jacobian(lambda p: p * x[0] * y)(x[0]) * y).sum(),
+    "hessian": lambda d, x, y: (d.hessian(lambda p: (d.sin(p * x) * p).sum() ** 2)(x) * y).sum(),
+    "vmap": lambda d, x, y: (d.vmap(lambda r: d.grad(lambda p: p * r)(r))(x) * y).sum(),
+    "vmap of a gradient": lambda d, x, y: d.vmap(d.grad(lambda p, q: p * p * q), (0, 0))(x, x).sum(),
+    "vmap of a hessian": lambda d, x, y: d.vmap(lambda s: d.hessian(lambda p: (p * s * x).sum() ** 2)(x).sum())(y).sum(),
+    # Inside control flow.
+    "scan": lambda d, x, y: d.scan(lambda c, r: (c + d.grad(lambda p: p * r * x.sum())(r), c), x[0], x)[0],
+    "scan by its carry": lambda d, x, y: d.scan(
+        lambda c, r: (d.sin(c + d.grad(lambda p: p * c * r)(c)), c * d.grad(lambda p, q: p * q * q)(c, c)), x[0], y
+    )[1].sum(),
+    "hvp in scan": lambda d, x, y: d.scan(
+        lambda c, r: (d.hvp(lambda p: (d.sin(p * r) * c).sum(), (c,), (c,))[0], r), x, y
+    )[0].sum(),
+    "scan in a gradient in scan": lambda d, x, y: d.scan(
+        lambda c, r: (d.grad(lambda p: d.scan(lambda e, s: (d.sin(e * s * c), e), p, y)[0])(c) + c, r), x[0], x
+    )[0],
+    "cond": lambda d, x, y: d.cond(
+        x.sum(),
+        lambda p, q: d.grad(lambda r, s: (r * r * s * x).sum())(p, q),
+        lambda p, q: d.grad(lambda r, s: (r * s).sum())(p, q) * 5.0,
+        x, x,
+    ).sum(),
+    "a gradient through cond": lambda d, x, y: d.grad(
+        lambda p: d.cond(-x.sum(), lambda q: (q * 2.0).sum(), lambda q: (q * q * x).sum(), p)
+    )(x).sum(),
+    # Transforms of arrays that close over a node.
+    "of a number": lambda d, x, y: (d.grad(lambda z: (x * z * z).sum())(3.0) * x).sum(),
+    "of arrays": lambda d, x, y: (d.grad(lambda z: (x * z * z).sum())(Y) * x).sum(),
+    "vjp of an array": lambda d, x, y: (d.vjp(lambda z: x * z, Y)[1](np.ones(3))[0] * y).sum(),
+    "a cotangent that is a node": lambda d, x, y: d.vjp(lambda z: d.sin(z), Y)[1](x)[0].sum(),
+    "a tangent that is a node": lambda d, x, y: d.jvp(lambda z: d.sin(z) * x, (Y,), (x,))[1].sum(),
+    "a jacobian of an array": lambda d, x, y: (d.jacobian(lambda z: d.sin(z * x))(Y) * y).sum(),
+    "vmap of an array": lambda d, x, y: d.vmap(lambda z: d.grad(lambda p: (p * x).sum())(z))(Y).sum(),
+    "a node and an array": lambda d, x, y: d.grad(lambda p, q: (p * d.sin(q)).sum(), 1)(x, Y).sum(),
+    # The cookbook of JAX.
+    "three derivatives": lambda d, x, y: d.grad(lambda p: d.grad(lambda q: d.tanh(q) * q)(p) * p)(x[0]),
+    "reverse over reverse": lambda d, x, y: d.grad(lambda p: (d.grad(lambda q: (d.sin(q) * q).sum())(p) * y).sum())(x).sum(),
+    "forward over reverse": lambda d, x, y: d.jvp(d.grad(lambda q: (d.sin(q) * q).sum()), (x,), (y,))[1].sum(),
+    "reverse over forward": lambda d, x, y: d.grad(
+        lambda p: d.jvp(lambda q: (d.sin(q) * q).sum(), (p,), (y,))[1]
+    )(x).sum(),
+    "rows of a jacobian": lambda d, x, y: (
+        lambda pull: d.vmap(lambda m: pull(m)[0])(np.eye(3)).sum()
+    )(d.vjp(lambda q: d.sin(q) * x, x)[1]),
+    "columns of a jacobian": lambda d, x, y: d.vmap(lambda m: d.jvp(lambda q: d.sin(q) * x, (x,), (m,))[1])(np.eye(3)).sum(),
+}  # fmt: skip
+
+
+def fixed_point(d: Any, x: Any, y: Any) -> Any:
+    """The square root of each element by Newton's method, differentiated where it has arrived, as JAX's tutorial has it."""
+
+    def step(a: Any, z: Any) -> Any:
+        return 0.5 * (z + a / z)
+
+    def solve(a: Any) -> Any:
+        z = a
+        for _ in range(6):
+            z = step(a, z)
+        return z
+
+    root = d.custom_vjp(solve)
+
+    def forward(a: Any) -> Any:
+        z = solve(a)
+        return z, (a, z)
+
+    def backward(kept: Any, cotangent: Any) -> Any:
+        a, z = kept  # z is computed from a, and is a constant to this derivative
+        return (d.vjp(lambda b: 0.5 * (z + b / z) * 1.0, a)[1](cotangent)[0],)
+
+    root.define(forward, backward)
+    return (root(x) * y).sum()
+
+
+def kept_of_two(d: Any, x: Any, y: Any) -> Any:
+    """What is kept is a function of the arguments again to derivatives of higher order; forward calls the function."""
+    made = d.custom_vjp(lambda p, q: p * q)
+    made.define(
+        lambda p, q: (made(p, q), (d.sin(p * q), p)),
+        lambda kept, cotangent: (kept[0] * cotangent * 2.0, kept[1] * kept[0] * cotangent),
+    )
+    return made(x, x * y).sum() * d.grad(lambda z: made(z, z).sum() ** 2)(x).sum()
+
+
+def jvp_of_two(d: Any, x: Any, y: Any) -> Any:
+    made = d.custom_jvp(lambda p, q: d.sin(p) * q)
+    made.define(lambda args, along: (made(*args), args[0] * along[1] * 2.0 + args[0] * args[1] * along[0]))
+    return made(x, x).sum() + d.grad(lambda z: made(z, z * x).sum())(x).sum()
+
+
+def jvp_of_a_container(d: Any, x: Any, y: Any) -> Any:
+    """The change depends on one of the two arrays of the argument."""
+    made = d.custom_jvp(lambda p: p[0] * 2.0)
+    made.define(lambda args, along: (made(*args), along[0][0] * 7.0 * args[0][0]))
+    return made((x, y)).sum()
+
+
+PROGRAMS |= {
+    "custom_vjp, a fixed point": fixed_point,
+    "custom_vjp of two": kept_of_two,
+    "custom_jvp of two": jvp_of_two,
+    "custom_jvp of a container": jvp_of_a_container,
+}
+
+
+def both(program: Any, d: Any) -> Any:
+    """What a program gives, and its gradients, by one that can be told apart and by one that is passed twice."""
+
+    def run(x: Any, y: Any) -> Any:
+        value = program(d, x, y)
+        by_both = d.grad(lambda p, q: program(d, p, q), (0, 1))(x, y)
+        return value, by_both, d.grad(lambda p, q: program(d, p, q * x), 0)(x, x)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def expected() -> dict[str, Any]:
+    with jax.enable_x64(True):
+        every = jax.jit(lambda x, y: {name: both(program, Jax)(x, y) for name, program in PROGRAMS.items()})
+        found: dict[str, Any] = every(X, Y)
+        return found
+
+
+def same(found: Any, wanted: Any, name: str) -> None:
+    found, wanted = jax.tree.leaves(found), jax.tree.leaves(wanted)
+    assert len(found) == len(wanted)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_and_gradients_are_jaxs(name: str, expected: dict[str, Any]) -> None:
+    same(wy.function(both(PROGRAMS[name], Wyrm))(X, Y), expected[name], name)
+
+
+def test_values_are_jaxs_in_native_code(expected: dict[str, Any]) -> None:
+    """Some programs as one, compiled once."""
+    names = ["a target network", "three deep", "hvp", "jacobian", "vmap", "scan", "custom_vjp of two"]
+    run = wy.function(lambda x, y: [PROGRAMS[name](Wyrm, x, y) for name in names], engine="native")
+    for name, found in zip(names, run(X, Y), strict=True):
+        same(found, expected[name][0], name)
