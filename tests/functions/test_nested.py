@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.errors import NotDifferentiable, NotSet, ShapeError
 
 RANDOM = np.random.default_rng(0)
 X, Y = RANDOM.uniform(0.5, 1.5, 3), RANDOM.uniform(0.5, 1.5, 3)
@@ -105,7 +106,9 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "hessian": lambda d, x, y: (d.hessian(lambda p: (d.sin(p * x) * p).sum() ** 2)(x) * y).sum(),
     "vmap": lambda d, x, y: (d.vmap(lambda r: d.grad(lambda p: p * r)(r))(x) * y).sum(),
     "vmap of a gradient": lambda d, x, y: d.vmap(d.grad(lambda p, q: p * p * q), (0, 0))(x, x).sum(),
-    "vmap of a hessian": lambda d, x, y: d.vmap(lambda s: d.hessian(lambda p: (p * s * x).sum() ** 2)(x).sum())(y).sum(),
+    "vmap of a hessian": lambda d, x, y: d.vmap(
+        lambda s: d.hessian(lambda p: (p * s * x).sum() ** 2)(x).sum()
+    )(y).sum(),
     # Inside control flow.
     "scan": lambda d, x, y: d.scan(lambda c, r: (c + d.grad(lambda p: p * r * x.sum())(r), c), x[0], x)[0],
     "scan by its carry": lambda d, x, y: d.scan(
@@ -137,7 +140,9 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "a node and an array": lambda d, x, y: d.grad(lambda p, q: (p * d.sin(q)).sum(), 1)(x, Y).sum(),
     # The cookbook of JAX.
     "three derivatives": lambda d, x, y: d.grad(lambda p: d.grad(lambda q: d.tanh(q) * q)(p) * p)(x[0]),
-    "reverse over reverse": lambda d, x, y: d.grad(lambda p: (d.grad(lambda q: (d.sin(q) * q).sum())(p) * y).sum())(x).sum(),
+    "reverse over reverse": lambda d, x, y: d.grad(
+        lambda p: (d.grad(lambda q: (d.sin(q) * q).sum())(p) * y).sum()
+    )(x).sum(),
     "forward over reverse": lambda d, x, y: d.jvp(d.grad(lambda q: (d.sin(q) * q).sum()), (x,), (y,))[1].sum(),
     "reverse over forward": lambda d, x, y: d.grad(
         lambda p: d.jvp(lambda q: (d.sin(q) * q).sum(), (p,), (y,))[1]
@@ -145,12 +150,14 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "rows of a jacobian": lambda d, x, y: (
         lambda pull: d.vmap(lambda m: pull(m)[0])(np.eye(3)).sum()
     )(d.vjp(lambda q: d.sin(q) * x, x)[1]),
-    "columns of a jacobian": lambda d, x, y: d.vmap(lambda m: d.jvp(lambda q: d.sin(q) * x, (x,), (m,))[1])(np.eye(3)).sum(),
+    "columns of a jacobian": lambda d, x, y: d.vmap(
+        lambda m: d.jvp(lambda q: d.sin(q) * x, (x,), (m,))[1]
+    )(np.eye(3)).sum(),
 }  # fmt: skip
 
 
 def fixed_point(d: Any, x: Any, y: Any) -> Any:
-    """The square root of each element by Newton's method, differentiated where it has arrived, as JAX's tutorial has it."""
+    """Square roots by Newton's method, differentiated where it has arrived, as JAX's tutorial has it."""
 
     def step(a: Any, z: Any) -> Any:
         return 0.5 * (z + a / z)
@@ -207,14 +214,8 @@ PROGRAMS |= {
 
 
 def both(program: Any, d: Any) -> Any:
-    """What a program gives, and its gradients, by one that can be told apart and by one that is passed twice."""
-
-    def run(x: Any, y: Any) -> Any:
-        value = program(d, x, y)
-        by_both = d.grad(lambda p, q: program(d, p, q), (0, 1))(x, y)
-        return value, by_both, d.grad(lambda p, q: program(d, p, q * x), 0)(x, x)
-
-    return run
+    """What a program gives, and its gradients."""
+    return lambda x, y: (program(d, x, y), d.grad(lambda p, q: program(d, p, q), (0, 1))(x, y))
 
 
 @pytest.fixture(scope="module")
@@ -243,3 +244,128 @@ def test_values_are_jaxs_in_native_code(expected: dict[str, Any]) -> None:
     run = wy.function(lambda x, y: [PROGRAMS[name](Wyrm, x, y) for name in names], engine="native")
     for name, found in zip(names, run(X, Y), strict=True):
         same(found, expected[name][0], name)
+
+
+def test_a_target_network_has_no_gradient() -> None:
+    """The same module as the network that learns and as the one that it is compared with."""
+    model, x = wy.nn.Linear(3, 1, seed=0), X[None].astype(np.float32)
+
+    @wy.function
+    def loss(learning: Any, target: Any, x: Any) -> Any:
+        return (learning(x).sum() * 2.0 - target(x * 3.0).sum()) ** 2.0
+
+    error = 2.0 * float(model(wy.Constant(x)).forward()[0, 0]) - float(model(wy.Constant(3.0 * x)).forward()[0, 0])
+    of_arrays = loss.grad()(model, model, x).weight.value
+    np.testing.assert_allclose(of_arrays[:, 0], 4.0 * error * x[0], rtol=1e-5)
+    # Among nodes, where the parameters are nodes of the graph.
+    of_nodes = loss.grad()(model, model, wy.Constant(x)).weight
+    np.testing.assert_allclose(of_nodes.forward(), of_arrays, rtol=1e-6)
+    assert loss.grad()(model, model, wy.Constant(x)).weight.parameters() != []
+    traced = wy.function(lambda model, x: loss.grad()(model, model, x).weight.sum())
+    np.testing.assert_allclose(traced(model, x), of_arrays.sum(), rtol=1e-5)
+
+
+def test_a_module_among_nodes_is_the_module_itself() -> None:
+    """So a function may read what it holds, and the graph trains its parameters."""
+    model, seen = wy.nn.Linear(3, 1, seed=0), []
+
+    @wy.function
+    def penalized(model: Any, x: Any) -> Any:
+        seen.append(model)
+        return model(x).sum() + sum(p.square().sum() for p in model.parameters())
+
+    loss = penalized(model, wy.Constant(X[None].astype(np.float32)))
+    loss.backward()
+    assert seen[0] is model
+    np.testing.assert_allclose(model.weight.gradient[:, 0], X + 2.0 * model.weight.value[:, 0], rtol=1e-5)
+
+
+def test_numbers_and_arrays_beside_nodes_take_their_float_type() -> None:
+    mixed = wy.function(lambda x, array, number, rows, mask: wy.where(mask, x.take(rows) * array * number, 0.0))
+    x = wy.Parameter(X.astype(np.float32))
+    found = mixed(x, Y, 2.0, np.array([2, 1, 0]), np.array([True, False, True]))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found.forward(), np.where([True, False, True], X[::-1] * Y * 2.0, 0.0), rtol=1e-6)
+    by_number = mixed.function(x, wy.Constant(Y, dtype=np.float32), 2.0, np.array([2, 1, 0]), wy.Constant(X > 0.0))
+    assert by_number.dtype == np.float32
+    scaled = wy.function(lambda x, number: (x * number).sum())
+    np.testing.assert_allclose(scaled.grad(1)(wy.Constant(X), 2.0).forward(), X.sum())
+    # Within a scan a number is what all steps share; it is differentiated by as well.
+    looped = wy.function(lambda x, number: wy.scan(lambda c, r: (c * number + r, None), x[0], x)[0])
+    expected = wy.function(lambda number: looped.function(wy.Constant(X), number)).grad()(np.float64(2.0))
+    np.testing.assert_allclose(looped.grad(1)(wy.Constant(X), 2.0).forward(), expected)
+
+
+def test_a_gradient_by_a_node_inside_is_by_the_argument_too() -> None:
+    """`wy.grad` among the nodes of a function gives what it gives of arrays, wherever the arguments come from."""
+    inner = wy.function(lambda x, y: wy.grad((x * y).sum(), x))
+    np.testing.assert_allclose(inner(X, X), X)
+    np.testing.assert_allclose(wy.function(lambda x: inner(x, x))(X), X)
+    node = wy.Constant(X)
+    np.testing.assert_allclose(inner(node, node).forward(), X)
+
+
+def test_other_identities_cost_nothing() -> None:
+    """Nothing is computed for them, and nothing is seen of them."""
+    plain = wy.function(lambda x, y: (x * y).sin().sum(), engine="native")
+    nested = wy.function(lambda x, y: wy.function(plain)(x, y), engine="native")
+    np.testing.assert_allclose(plain(X, Y), nested(X, Y), rtol=0.0)
+    assert plain.source == nested.source
+    assert [line.split("#")[0] for line in plain.graph.splitlines()] == [
+        line.split("#")[0] for line in nested.graph.splitlines()
+    ]
+    assert "alias" not in nested.graph + nested.source
+    function = wy.function(lambda x: x.reshape(-1, 2))
+    with pytest.raises(ShapeError, match=r"operand  weights \(3,\) float64 \(at test_nested.py"):
+        function(wy.Parameter(X, name="weights"))
+
+
+def test_a_loop_takes_each_value_once() -> None:
+    """What the arguments of functions inside a step stand for is given to the step once."""
+    x = wy.Parameter(X)
+    step = wy.function(lambda c, r: (c * r).sum())
+    total, _ = wy.scan(lambda c, i: (step(c, x) + step(c, x) * wy.function(lambda z: z)(i), None), x[0], x)
+    body = total.parents[0].steps.body
+    assert len(body.inputs) == 3
+
+
+def test_what_a_custom_derivative_closes_over_has_no_silent_zero() -> None:
+    scale, x = wy.Parameter(2.0, name="scale"), wy.Parameter(3.0)
+    by_vjp = wy.custom_vjp(lambda x: x * scale.exp())
+    by_vjp.define(lambda x: (x * scale.exp(), x), lambda kept, cotangent: (cotangent * kept,))
+    by_jvp = wy.custom_jvp(lambda x: x * scale.exp())
+    by_jvp.define(lambda args, along: (by_jvp(*args), args[0] * along[0]))
+    for function in (by_vjp, by_jvp):
+        assert float(wy.grad(function(x), x).forward()) == 3.0
+        with pytest.raises(NotDifferentiable, match=r"no gradient by scale: a function with a custom derivative"):
+            function(x).backward()
+
+
+def test_integers_in_a_custom_derivative_are_those_of_the_row() -> None:
+    table = wy.custom_vjp(lambda x, i: x.take(i))
+    table.define(lambda x, i: (x.take(i), None), lambda kept, cotangent: (wy.Constant(np.ones(3)) * cotangent, None))
+    taken = wy.custom_jvp(lambda x, i: x.take(i))
+    taken.define(lambda args, along: (taken(*args), 3.0 * along[0].take(args[1])))
+    rows = np.array([2, 0])
+    by_rows = wy.vmap(wy.function(lambda x, i: taken(x, i)).grad(), (None, 0))
+    np.testing.assert_allclose(by_rows(X, rows), 3.0 * np.eye(3)[rows])
+    by_rows = wy.vmap(wy.function(lambda x, i: table(x, i) * 2.0).grad(), (None, 0))
+    np.testing.assert_allclose(by_rows(X, rows), np.full((2, 3), 2.0))
+
+
+def test_mistakes_are_told() -> None:
+    kept: list[Any] = []
+
+    def keeps(x: Any) -> Any:
+        kept.append(x)
+        return wy.function(lambda y: x * y).trace(2.0)
+
+    with pytest.raises(ShapeError, match="closes over an argument of a function that is being traced"):
+        wy.function(keeps)(X)
+    with pytest.raises(TypeError, match=r"trace takes arrays like those of a call, not x \(3,\)"):
+        wy.function(lambda x: wy.function(keeps).trace(x))(X)
+    with pytest.raises(ShapeError, match="is an argument of another call"):
+        wy.function(lambda z: wy.function(lambda y: kept[0] * y)(2.0))(X)
+    with pytest.raises(NotSet, match="what a step of a loop"):
+        wy.scan(lambda c, x: (c, kept.append(c)), wy.Constant(0.0), length=2)
+        wy.function(lambda y: kept[-1] * y)(2.0)

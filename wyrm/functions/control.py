@@ -114,14 +114,14 @@ def scan(
     rows = as_nodes(rows, dtype)
     time = _time(rows, length, what)
     givens, given_rows = _givens(carry, structure, "carry"), _givens(rows, rows_structure, "x", axes=1)
-    with standing([*givens, *given_rows]):
+    with standing([*givens, *given_rows]), building() as built:
         result = plain(unflatten(structure, givens), unflatten(rows_structure, given_rows))
     if not isinstance(result, tuple) or len(result) != 2:
         raise ShapeError(f"{what}: a step returns a pair, the next carry and what it makes or None, not {result!r}")
     following = _carried_on(result[0], givens, structure, what, dtype)
     made, made_structure = flatten(result[1], f"the result of {what}")
     made = as_nodes(made, dtype)
-    outside, stand, outputs = captured([*following, *made], [*givens, *given_rows])
+    outside, stand, outputs = captured([*following, *made], [*givens, *given_rows], built=built)
     steps = Steps(Body([*givens, *given_rows, *stand], outputs), time, len(carry), len(rows), reverse=reverse)
     loop = Scan(steps, *carry, *rows, *outside)
     last = [loop.last(i) for i in range(len(carry))]
@@ -174,10 +174,10 @@ def while_loop(
         raise ValueError(f"{what}: max_steps is a whole number of at least 1, not {max_steps!r}")
     carry, structure, dtype = _carry(init, (), what)
     givens = _givens(carry, structure, "carry")
-    with standing(givens):
+    with standing(givens), building() as built:
         following = _carried_on(step(unflatten(structure, givens)), givens, structure, what, dtype)
         again = _condition(goes_on(unflatten(structure, following)), what)
-    outside, stand, outputs = captured([*following, again], givens)
+    outside, stand, outputs = captured([*following, again], givens, built=built)
     most = ENDLESS if max_steps is None else max_steps
     steps = Steps(Body([*givens, *stand], outputs), most, len(carry), 0, limited=True, stops=True)
     limit = _condition(goes_on(unflatten(structure, carry)), what).astype(dtype) * float(most)
@@ -225,7 +225,7 @@ def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *o
     chosen = condition.astype(dtype)
     for limit, outputs, inner in ((chosen, results, taken), (1.0 - chosen, others, not_taken)):
         givens = _givens(carry, shape, "result")
-        outside, stand, made = captured(outputs, givens, inner)
+        outside, stand, made = captured(outputs, givens, inner, built=[*nodes, *inner])
         steps = Steps(Body([*givens, *stand], made), 1, len(carry), 0, limited=True)
         loop = Scan(steps, limit, *carry, *outside)
         carry = [loop.last(i) for i in range(len(carry))]

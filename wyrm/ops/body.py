@@ -100,12 +100,17 @@ def _formula_value(xp: Any, node: BaseNode[Any, Any], operands: list[Any]) -> An
 
 
 def captured(
-    outputs: Sequence[Any], inputs: Sequence[Any], inner: Collection[Any] = (), known: Mapping[Any, Any] = _NONE
+    outputs: Sequence[Any],
+    inputs: Sequence[Any],
+    inner: Collection[Any] = (),
+    known: Mapping[Any, Any] = _NONE,
+    built: Collection[Any] = (),
 ) -> tuple[list[Any], list[Any], list[Any]]:
     """What outputs need besides `inputs`: those nodes, inputs that stand for them, and the outputs made of these.
 
     Nodes that depend on no input are computed outside, once for all steps, unless they are `inner`; numbers stay. Of
-    what is `known` an input has the value, which then takes its place.
+    what is `known` an input has the value, which then takes its place. What was `built` for the outputs alone, no
+    derivative is taken by any more, so that other identities among it can go.
     """
     order = topological_order(outputs, known)
     inside = {*inputs, *known, *(node for node in inner if not is_leaf(node))}
@@ -114,8 +119,11 @@ def captured(
             inside.add(node)
     standing: dict[BaseNode[Any, Any], Any] = {node: node for node in inputs} | dict(known)
     outside: list[Any] = []
+    gone = {node for node in built if node.same_value}
 
     def stands(node: Any) -> Any:
+        while node in gone and node not in standing:
+            node = node.parents[0]
         if node not in standing:
             if isinstance(node, Constant) and not node.dims:
                 standing[node] = node
@@ -126,7 +134,7 @@ def captured(
 
     for node in order:
         if node in inside and node not in standing and node.same_value:
-            standing[node] = stands(node.parents[0])  # the derivatives that are taken by it have been
+            standing[node] = stands(node.parents[0])
         elif node in inside and node not in standing:
             parents = tuple(stands(parent) for parent in node.parents)
             with made_at(node.site):
