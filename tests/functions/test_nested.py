@@ -63,13 +63,13 @@ class Jax:
     @staticmethod
     def custom_vjp(function: Any) -> Any:
         made = jax.custom_vjp(function)
-        made.define = made.defvjp  # type: ignore[attr-defined]  # the name that wyrm has for it
+        made.define = made.defvjp  # the name that wyrm has for it
         return made
 
     @staticmethod
     def custom_jvp(function: Any) -> Any:
         made = jax.custom_jvp(function)
-        made.define = made.defjvp  # type: ignore[attr-defined]  # as above
+        made.define = made.defjvp
         return made
 
 
@@ -299,10 +299,35 @@ def test_numbers_and_arrays_beside_nodes_take_their_float_type() -> None:
 def test_a_gradient_by_a_node_inside_is_by_the_argument_too() -> None:
     """`wy.grad` among the nodes of a function gives what it gives of arrays, wherever the arguments come from."""
     inner = wy.function(lambda x, y: wy.grad((x * y).sum(), x))
-    np.testing.assert_allclose(inner(X, X), X)
-    np.testing.assert_allclose(wy.function(lambda x: inner(x, x))(X), X)
-    node = wy.Constant(X)
-    np.testing.assert_allclose(inner(node, node).forward(), X)
+    outer, node = wy.function(lambda x: inner(x, x)), wy.Constant(X)
+    for found in (inner(X, X), outer(X), inner(node, node).forward()):
+        np.testing.assert_allclose(np.asarray(found), X)
+
+
+def test_tables_are_indexed_wherever_they_come_from() -> None:
+    """As parameters, as arguments that stand for them, as those of a module, and of many modules at once."""
+    table, rows = wy.Parameter(RANDOM.normal(size=(5, 2)), name="table"), np.array([0, 2, 2])
+    total = wy.function(lambda table, rows: (table.index(rows) ** 2.0).sum())
+    expected = 2.0 * table.value * np.array([1.0, 0.0, 2.0, 0.0, 0.0])[:, None]
+    np.testing.assert_allclose(total.grad()(table.value, rows), expected)
+    loss = total(table, rows)
+    loss.backward()
+    assert table.row_gradient is not None
+    np.testing.assert_allclose(table.gradient, expected)
+    squared = wy.function(lambda table, rows: (total.grad()(table, rows) ** 2.0).sum())
+    np.testing.assert_allclose(squared.grad()(table.value, rows), 2.0 * expected * np.array([2, 0, 4, 0, 0])[:, None])
+    both = wy.vmap(total.grad(), (0, None))(np.stack([table.value, table.value]), rows)
+    np.testing.assert_allclose(both, [expected, expected])
+    embedding = wy.nn.Embedding(5, 2, seed=0)
+    gradient = wy.function(lambda layer, rows: layer(rows).sum()).grad()(embedding, rows)
+    np.testing.assert_allclose(gradient.table.value, np.array([1.0, 0.0, 2.0, 0.0, 0.0])[:, None] * np.ones(2))
+
+
+def test_gradients_that_depend_on_nothing_have_native_code() -> None:
+    line = wy.function(lambda x: 3.0 * x.sum(), engine="native")
+    np.testing.assert_allclose(line.grad()(X), [3.0, 3.0, 3.0])
+    assert wy.function(lambda x: x, engine="native").grad()(2.0) == 1.0
+    assert wy.compile(wy.Parameter([1.0, 2.0]))({}).tolist() == [1.0, 2.0]
 
 
 def test_other_identities_cost_nothing() -> None:
@@ -366,6 +391,11 @@ def test_mistakes_are_told() -> None:
         wy.function(lambda x: wy.function(keeps).trace(x))(X)
     with pytest.raises(ShapeError, match="is an argument of another call"):
         wy.function(lambda z: wy.function(lambda y: kept[0] * y)(2.0))(X)
+
+    def step(carry: Any, x: Any) -> Any:
+        kept.append(carry)
+        return carry, None
+
+    wy.scan(step, wy.Constant(0.0), length=2)
     with pytest.raises(NotSet, match="what a step of a loop"):
-        wy.scan(lambda c, x: (c, kept.append(c)), wy.Constant(0.0), length=2)
         wy.function(lambda y: kept[-1] * y)(2.0)

@@ -17,6 +17,7 @@ from wyrm.node.index_leaves import IndexConstant, IndexInput
 from wyrm.node.leaves import Constant, Input, as_constant
 from wyrm.node.traversal import replaced, topological_order
 from wyrm.ops.body import Given, GivenIndex
+from wyrm.ops.index import Indexable
 
 Leaf = BaseNode[Any, Any]
 # What a leaf of the arguments is for a trace: its shape and dtype.
@@ -24,7 +25,7 @@ Kind = tuple[tuple[int, ...], np.dtype[Any]]
 _NUMBER = np.dtype(np.float32)
 
 
-class Argument(Input[Any], abstract=True):
+class Argument(Indexable, Input[Any], abstract=True):
     """An input that stands for an array among the arguments of one trace."""
 
     __slots__ = ()

@@ -17,6 +17,7 @@ from wyrm.node.site import made_at
 from wyrm.node.storage import bound_array, is_leaf
 from wyrm.node.traversal import topological_order
 from wyrm.ops.formula import array_function, parse
+from wyrm.ops.index import Indexable
 from wyrm.types.rows import RowSparse
 
 _STANDS_FOR = (
@@ -26,7 +27,7 @@ _STANDS_FOR = (
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
-class Given(Input[Any], abstract=True):
+class Given(Indexable, Input[Any], abstract=True):
     """An input that stands for what each step of a loop is given."""
 
     __slots__ = ()

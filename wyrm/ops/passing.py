@@ -8,6 +8,7 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from wyrm.node.node import Node
+from wyrm.ops.index import Indexable
 from wyrm.types.dims import Dims
 
 S = TypeVar("S", bound=tuple[Any, ...], default=Any)
@@ -41,7 +42,7 @@ class Transparent(Passing[S], Generic[S], abstract=True):
         return operands[0] if mapped[0] else None
 
 
-class Alias(Transparent[S], Generic[S]):
+class Alias(Indexable, Transparent[S], Generic[S]):
     """`x` under another identity: a gradient by it is apart from the gradient by `x`."""
 
     __slots__ = ()

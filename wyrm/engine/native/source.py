@@ -250,6 +250,8 @@ class Source:
         lines += [self._line(invocation) for invocation in self._last]
         counts = {rows.count.name: rows.count for rows in self.lowering.rows}
         lines += [f"        release({self._use(count)})" for count in counts.values()]
+        if len(lines) == 1:  # all outputs are there already
+            lines.append("        pass")
         lines.append("    return count")
         head = ["first", "count", "batch", "step", "order", "totals", "hyper", *self.arguments]
         return "\n".join([f"def run({', '.join(head)}):", *lines, ""])
