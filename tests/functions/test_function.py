@@ -190,6 +190,14 @@ def test_arrays_of_a_graph_that_a_function_shares_stay() -> None:
     np.testing.assert_allclose(scaled(np.ones((1, 3))), value[None])
 
 
+def test_a_function_calls_itself_while_it_is_traced() -> None:
+    @wy.function
+    def power(x: Any, *, exponent: int) -> Any:
+        return x if exponent == 1 else x * float(power(2.0, exponent=exponent - 1))
+
+    assert power(2.0, exponent=5) == 32.0
+
+
 kept: list[Any] = []
 
 

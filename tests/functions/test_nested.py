@@ -192,6 +192,19 @@ def kept_of_two(d: Any, x: Any, y: Any) -> Any:
     return made(x, x * y).sum() * d.grad(lambda z: made(z, z).sum() ** 2)(x).sum()
 
 
+def in_scan(d: Any, x: Any, y: Any) -> Any:
+    """The derivative is that of a step, with transforms in it that close over what is kept."""
+    made = d.custom_vjp(lambda a: d.sin(a) * a)
+
+    def backward(kept: Any, cotangent: Any) -> Any:
+        a, s = kept
+        by_number = d.vjp(lambda b: b * s * a, 2.0)[1](cotangent)[0]
+        return (by_number * d.vjp(lambda b: b * s, a)[1](1.0)[0],)
+
+    made.define(lambda a: (made(a), (a, d.sin(a))), backward)
+    return d.scan(lambda c, r: (made(c) * 0.5 + r, made(r * c)), x[0], x * y)[0]
+
+
 def jvp_of_two(d: Any, x: Any, y: Any) -> Any:
     made = d.custom_jvp(lambda p, q: d.sin(p) * q)
     made.define(lambda args, along: (made(*args), args[0] * along[1] * 2.0 + args[0] * args[1] * along[0]))
@@ -208,6 +221,7 @@ def jvp_of_a_container(d: Any, x: Any, y: Any) -> Any:
 PROGRAMS |= {
     "custom_vjp, a fixed point": fixed_point,
     "custom_vjp of two": kept_of_two,
+    "custom_vjp in scan": in_scan,
     "custom_jvp of two": jvp_of_two,
     "custom_jvp of a container": jvp_of_a_container,
 }
@@ -244,6 +258,18 @@ def test_values_are_jaxs_in_native_code(expected: dict[str, Any]) -> None:
     run = wy.function(lambda x, y: [PROGRAMS[name](Wyrm, x, y) for name in names], engine="native")
     for name, found in zip(names, run(X, Y), strict=True):
         same(found, expected[name][0], name)
+
+
+def test_a_gradient_inside_a_loop_that_stops() -> None:
+    grows = wy.function(
+        lambda x: wy.while_loop(
+            lambda c: c < 50.0, lambda c: c + wy.function(lambda y: y * y * x).grad()(c), x, max_steps=10
+        )
+    )
+    # Each step multiplies by 1 + 2x; three are done.
+    x = np.float64(1.3)
+    np.testing.assert_allclose(grows(x), x * (1.0 + 2.0 * x) ** 3)
+    np.testing.assert_allclose(grows.grad()(x), (1.0 + 2.0 * x) ** 3 + 6.0 * x * (1.0 + 2.0 * x) ** 2)
 
 
 def test_a_target_network_has_no_gradient() -> None:

@@ -202,7 +202,8 @@ def custom_vjp(function: Callable[P, R]) -> CustomVjp[P, R]:
     `define(forward, backward)` gives the two halves: `forward(*args)` the result and what to keep of it, and
     `backward(kept, cotangent)` a tuple with a gradient for each argument, of its structure and axes, or None for none.
     Both build graphs, so gradients of gradients are those of what `backward` computes. What is kept is constant to
-    derivatives that `backward` takes, such as `wy.vjp`, and a function of the arguments to those of higher order.
+    derivatives that `backward` takes, such as `wy.vjp`, and a function of the arguments to those of higher order. The
+    result has this gradient in derivatives of every order, as it has in JAX where `forward` calls the function.
 
     Raises `ShapeError` for a gradient of other axes, `NotDifferentiable` for another number of them, and for a gradient
     by a node that the function closes over: all that it is differentiated by are arguments.
