@@ -8,6 +8,7 @@ import wyrm as wy
 from tests.sampling import Sample, normal
 from wyrm.ops.checkpoint import Again, Checkpoint
 from wyrm.ops.custom import Custom
+from wyrm.ops.passing import Alias
 from wyrm.ops.updating import Updating
 
 
@@ -28,6 +29,7 @@ def passing_samples() -> list[Sample]:
             lambda x: x * x,
             empty=False,
         ),
+        Sample(Alias, Alias, (normal(3, 4),), lambda x: x),
         Sample(Again, Again, (normal(3, 4), normal(2)), lambda x, after: x, empty=False),
         Sample(
             Checkpoint,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import importlib
+import tracemalloc
+import weakref
 from dataclasses import dataclass
 from typing import Any, NamedTuple, assert_type
 
@@ -146,6 +150,52 @@ def test_random_nodes_draw_anew_on_each_call(engine: Any) -> None:
     dropped = wy.function(lambda x: x.dropout(0.5), engine=engine)
     first, second = (dropped(np.ones(1000)) for _ in range(2))
     assert set(first.tolist()) == {0.0, 2.0} and (first != second).any()
+
+
+def test_the_traces_and_arrays_that_are_kept_are_bounded(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("wyrm.functions.function")
+    monkeypatch.setattr(module, "_KEPT_ARRAYS", 2)
+    monkeypatch.setattr(module, "_KEPT_TRACES", 4)
+    traced = []
+
+    @wy.function(engine=engine)
+    def double(x: Any, *, by: float) -> Any:
+        node = x * by
+        traced.append(weakref.ref(node))
+        return node
+
+    one, kinds = np.ones(1_000_000), 6
+    tracemalloc.start()
+    for i in range(kinds):
+        assert (double(one, by=float(i)) == i).all()
+    gc.collect()
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    # For each of two an argument, and a result or what the plan has of the argument.
+    assert held < 3 * 2 * one.nbytes
+    assert [node() is None for node in traced] == [True] * 2 + [False] * 4
+    # A graph without arrays makes them anew, one that is gone is traced again.
+    assert (double(one, by=2.0) == 2.0).all() and len(traced) == kinds
+    assert (double(one, by=0.0) == 0.0).all() and len(traced) == kinds + 1
+
+
+def test_arrays_of_a_graph_that_a_function_shares_stay() -> None:
+    """What is freed is what nobody else uses."""
+    shared = wy.Parameter(Y).exp()
+    value = shared.forward()
+    scaled = wy.function(lambda x: x * shared)
+    for size in range(1, 40):
+        scaled(np.ones((size, 3)))
+    np.testing.assert_array_equal(shared.value, value)
+    np.testing.assert_allclose(scaled(np.ones((1, 3))), value[None])
+
+
+def test_a_function_calls_itself_while_it_is_traced() -> None:
+    @wy.function
+    def power(x: Any, *, exponent: int) -> Any:
+        return x if exponent == 1 else x * float(power(2.0, exponent=exponent - 1))
+
+    assert power(2.0, exponent=5) == 32.0
 
 
 kept: list[Any] = []

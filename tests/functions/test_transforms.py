@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -61,6 +62,59 @@ def test_jacobian_by_rows_and_by_columns(made: Any) -> None:
         same(wy.jacobian(made(lambda x, y: x * y), 1)(X, Y), jax.jacobian(lambda x, y: x * y, 1)(X, Y))
 
 
+def field(x: Any, y: Any, *, power: float = 1.0) -> Any:
+    return {"a": x @ y * power, "b": (y**3.0).sum() * x[0]}
+
+
+def energy_of_two(x: Any, y: Any, *, power: float = 1.0) -> Any:
+    return ((x @ y) ** 3.0).sum() * power + (x * x).sum() * y[0]
+
+
+def of_container(given: Any) -> Any:
+    return given["x"] @ given["y"] * given["y"][:2]
+
+
+def chosen(d: Any, made: Any, x: Any, y: Any) -> Any:
+    """Jacobians and Hessians by what there are names for in both libraries."""
+    return (
+        d.jacobian(made(field), (1, 0))(x, y, power=2.0),
+        d.hessian(made(energy_of_two), (0, 1))(x, y, power=2.0),
+        d.jacobian(made(of_container))({"x": x, "y": y}),
+    )
+
+
+@functools.cache
+def chosen_by_jax() -> Any:
+    with jax.enable_x64(True):
+        return jax.jit(lambda x, y: chosen(jax, lambda function: function, x, y))(X, Y)
+
+
+def test_jacobians_and_hessians_by_several_arguments(made: Any) -> None:
+    """Of and by containers too, with what is static."""
+    same(chosen(wy, made, X, Y), chosen_by_jax())
+
+
+def test_jacobians_and_hessians_by_names() -> None:
+    by_both, second, _ = chosen_by_jax()
+    found = wy.jacobian(field, (-1, "x"))(X, Y, power=2.0)
+    assert sorted(found) == ["a", "b"] and [part.shape for part in found["b"]] == [(3, 3), (3, 2, 3)]
+    same(found, by_both)
+    same(wy.jacobian(field, "y")(X, Y, power=2.0)["a"], by_both["a"][0])
+    same(wy.hessian(energy_of_two, -1)(X, Y, power=2.0), second[1][1])
+    same(wy.hessian(energy_of_two, ("y", "x"))(X, Y, power=2.0)[0][1], second[1][0])
+
+
+def test_jacobians_without_elements() -> None:
+    assert wy.jacobian(lambda x: x[:0] * 2.0)(Y).shape == (0, 3)
+    assert wy.jacobian(lambda x: x.sum() * wy.Constant(np.ones(2)))(Y[:0]).shape == (2, 0)
+
+
+def test_a_jacobian_draws_random_numbers_once() -> None:
+    """All rows are those of one function."""
+    found = wy.jacobian(lambda x: x.dropout(0.5).sum() * wy.Constant(np.ones(8)))(np.ones(8))
+    assert set(found.ravel().tolist()) == {0.0, 2.0} and (found == found[0]).all()
+
+
 def test_hessian_and_its_product(made: Any) -> None:
     def energy(x: Any, y: Any) -> Any:
         return ((x * y) ** 3.0).sum() + (x.exp() if isinstance(x, wy.Node) else jnp.exp(x)).sum() * y.sum()
@@ -118,7 +172,11 @@ def test_mistakes_are_told() -> None:
         wy.vjp(lambda x: x * 2.0, X)[1](Y[:2])
     with pytest.raises(NotDifferentiable, match="int64"):
         wy.vjp(lambda x, i: x.take(i), X, np.array([0]))[1](X[:1])
-    with pytest.raises(ShapeError, match="one array"):
-        wy.jacobian(mine)(X, Y)
+    with pytest.raises(NotDifferentiable, match="int64"):
+        wy.jacobian(lambda x, i: x.take(i), (0, 1))(X, np.array([0]))
+    with pytest.raises(ValueError, match="has no argument 'z', but x, y"):
+        wy.jacobian(mine, "z")(X, Y)
+    with pytest.raises(ValueError, match="called with 2 arguments, so there is none -3"):
+        wy.hessian(mine, -3)(X, Y)
     with pytest.raises(TypeError, match="a function is differentiated"):
         wy.vjp(3.0, X)

@@ -146,6 +146,29 @@ def test_a_result_that_depends_on_no_row_is_the_same_for_all() -> None:
     assert both[1].tolist() == [[2.0, 2.0]] * 3
 
 
+def test_axes_inside_arguments_and_results(engine: Any) -> None:
+    def inner(given: Any, pair: Any, scale: Any) -> Any:
+        total = given["x"].sum() * pair[0] + given["w"].sum()
+        return {"total": total, "rest": (given["x"] * pair[1].sum(), scale * 2.0), "row": given["x"] + 0.0}
+
+    def inner_jax(given: Any, pair: Any, scale: Any) -> Any:
+        return inner({"x": jnp.asarray(given["x"]), "w": jnp.asarray(given["w"])}, pair, jnp.asarray(scale))
+
+    given = {"x": RANDOM.normal(size=(2, 5)), "w": RANDOM.normal(size=3)}
+    pair = (RANDOM.normal(size=5), RANDOM.normal(size=(3, 5)))
+    scale = RANDOM.normal(size=4)
+    into = ({"x": 1, "w": None}, (0, -1), None)
+    with jax.enable_x64(True):
+        for out in (0, {"total": 0, "rest": (1, None), "row": -1}, {"total": 0, "rest": 0, "row": 1}):
+            function = wy.function(inner, engine=engine)
+            found = wy.vmap(function, into, out)(given, pair, scale)
+            expected = jax.vmap(inner_jax, into, out)(given, pair, scale)
+            same(found, expected)
+            assert [np.shape(x) for x in jax.tree.leaves(found)] == [x.shape for x in jax.tree.leaves(expected)]
+            if engine == "native":
+                break
+
+
 @pytest.mark.parametrize(
     ("build", "error", "text"),
     [
@@ -157,6 +180,15 @@ def test_a_result_that_depends_on_no_row_is_the_same_for_all() -> None:
         (lambda: wy.vmap(lambda i: i, in_axes=1)(np.zeros((2, 3), int)), ShapeError, "whose axes stay"),
         (lambda: wy.vmap(lambda x: x.argmax(0), out_axes=1)(np.zeros((2, 3, 4))), ShapeError, "whose axes stay"),
         (lambda: wy.vmap(lambda x, i: i, (0, None))(np.zeros(2), np.array([1])), ShapeError, "not repeated by vmap"),
+        (lambda: wy.vmap(lambda x: x, {"x": 0})({"x": np.zeros(2)}), ShapeError, r"as in in_axes=\(\{'x': 0\},\)"),
+        (
+            lambda: wy.vmap(lambda x: x, ({"y": 0},))({"x": np.zeros(2)}),
+            ShapeError,
+            "in_axes of x is .* for a dict of 1",
+        ),
+        (lambda: wy.vmap(lambda x: x, ((0, 0),))(np.zeros(2)), ShapeError, "in_axes of x is .* for one array"),
+        (lambda: wy.vmap(lambda x: (x, x), out_axes=(0,))(np.zeros(2)), ShapeError, "out_axes is .* for a tuple of 2"),
+        (lambda: wy.vmap(lambda x: (x, x), out_axes=(0, None))(np.zeros(2)), ShapeError, r"the result\[1\] differs"),
         (lambda: wy.vmap(3.0), TypeError, "takes a function"),  # type: ignore[arg-type]  # the mistake
     ],
 )

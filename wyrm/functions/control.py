@@ -10,14 +10,14 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.function import over_nodes
 from wyrm.functions.structure import Structure, flatten, places, unflatten
-from wyrm.functions.tracing import name_of
-from wyrm.nn.module import Module
+from wyrm.functions.tracing import name_of, standing
 from wyrm.node.base import BaseNode, describe, format_dims
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import Node
 from wyrm.node.site import building
 from wyrm.ops.body import Body, captured, given_like
+from wyrm.ops.passing import alias
 from wyrm.ops.scan import ENDLESS, Scan, Steps, zeros_like
 from wyrm.types.dims import Axis, axis_size
 
@@ -78,19 +78,13 @@ def _carry(init: Any, beside: Sequence[Any], what: str) -> tuple[list[Any], Stru
     if not leaves:
         raise ShapeError(f"{what}: there is nothing in init to carry from step to step")
     dtype = dtype_of([*leaves, *beside])
-    if _holds_module(structure):
+    if structure.has_module:
         raise DTypeError(f"{what}: a module is no carry; hand on what its parameters hold, and use it from outside")
     nodes = [as_constant(leaf, dtype) if not isinstance(leaf, BaseNode) else leaf for leaf in leaves]
     for node in nodes:
         if node.dtype.kind != "f":
             raise DTypeError(f"{what}: {describe(node)} is carried and not float; cast it with .astype(np.float32)")
     return nodes, structure, nodes[0].dtype
-
-
-def _holds_module(structure: Structure) -> bool:
-    return (structure.kind is not None and issubclass(structure.kind, Module)) or any(
-        _holds_module(part) for part in structure.inside
-    )
 
 
 def scan(
@@ -120,13 +114,14 @@ def scan(
     rows = as_nodes(rows, dtype)
     time = _time(rows, length, what)
     givens, given_rows = _givens(carry, structure, "carry"), _givens(rows, rows_structure, "x", axes=1)
-    result = plain(unflatten(structure, givens), unflatten(rows_structure, given_rows))
+    with standing([*givens, *given_rows]), building() as built:
+        result = plain(unflatten(structure, givens), unflatten(rows_structure, given_rows))
     if not isinstance(result, tuple) or len(result) != 2:
         raise ShapeError(f"{what}: a step returns a pair, the next carry and what it makes or None, not {result!r}")
     following = _carried_on(result[0], givens, structure, what, dtype)
     made, made_structure = flatten(result[1], f"the result of {what}")
     made = as_nodes(made, dtype)
-    outside, stand, outputs = captured([*following, *made], [*givens, *given_rows])
+    outside, stand, outputs = captured([*following, *made], [*givens, *given_rows], built=built)
     steps = Steps(Body([*givens, *given_rows, *stand], outputs), time, len(carry), len(rows), reverse=reverse)
     loop = Scan(steps, *carry, *rows, *outside)
     last = [loop.last(i) for i in range(len(carry))]
@@ -179,9 +174,10 @@ def while_loop(
         raise ValueError(f"{what}: max_steps is a whole number of at least 1, not {max_steps!r}")
     carry, structure, dtype = _carry(init, (), what)
     givens = _givens(carry, structure, "carry")
-    following = _carried_on(step(unflatten(structure, givens)), givens, structure, what, dtype)
-    again = _condition(goes_on(unflatten(structure, following)), what)
-    outside, stand, outputs = captured([*following, again], givens)
+    with standing(givens), building() as built:
+        following = _carried_on(step(unflatten(structure, givens)), givens, structure, what, dtype)
+        again = _condition(goes_on(unflatten(structure, following)), what)
+    outside, stand, outputs = captured([*following, again], givens, built=built)
     most = ENDLESS if max_steps is None else max_steps
     steps = Steps(Body([*givens, *stand], outputs), most, len(carry), 0, limited=True, stops=True)
     limit = _condition(goes_on(unflatten(structure, carry)), what).astype(dtype) * float(most)
@@ -210,7 +206,7 @@ def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *o
     what = f"cond of {name_of(first)} and {name_of(second)}"
     _condition(condition, what)
     given, structure = flatten(operands, f"the operands of {what}")
-    nodes = as_nodes(given, dtype_of(given))
+    nodes = [alias(node) for node in as_nodes(given, dtype_of(given))]
     with building() as taken:
         value = first(*unflatten(structure, nodes))
     with building() as not_taken:
@@ -229,7 +225,7 @@ def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *o
     chosen = condition.astype(dtype)
     for limit, outputs, inner in ((chosen, results, taken), (1.0 - chosen, others, not_taken)):
         givens = _givens(carry, shape, "result")
-        outside, stand, made = captured(outputs, givens, inner)
+        outside, stand, made = captured(outputs, givens, inner, built=[*nodes, *inner])
         steps = Steps(Body([*givens, *stand], made), 1, len(carry), 0, limited=True)
         loop = Scan(steps, limit, *carry, *outside)
         carry = [loop.last(i) for i in range(len(carry))]

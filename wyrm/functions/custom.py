@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any, Generic, ParamSpec
 
 from typing_extensions import TypeVar
@@ -11,15 +12,22 @@ from typing_extensions import TypeVar
 from wyrm.errors import NotDifferentiable, ShapeError
 from wyrm.functions.function import Function
 from wyrm.functions.structure import flatten, unflatten
-from wyrm.functions.tracing import name_of
+from wyrm.functions.tracing import name_of, standing
 from wyrm.grad.reverse import pull_back, zeros_of
 from wyrm.node.base import ZERO, BaseNode, describe
-from wyrm.node.leaves import Input, as_constant
+from wyrm.node.leaves import Constant, Input, as_constant
 from wyrm.node.node import Node
-from wyrm.ops.custom import Custom
+from wyrm.node.site import building
+from wyrm.node.traversal import topological_order
+from wyrm.ops.custom import Custom, Rule
+from wyrm.ops.passing import alias
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+# The functions whose `forward` is running.
+_running: ContextVar[frozenset[Any]] = ContextVar("_running", default=frozenset())
 
 
 class _Custom(Generic[P, R]):
@@ -28,7 +36,7 @@ class _Custom(Generic[P, R]):
     def __init__(self, function: Callable[P, R]) -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        self._evaluated: Function[P, R] = Function(self._built)
+        self._evaluated: Function[P, R] = Function(self._built, derives=True)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The result, with the derivative that was defined."""
@@ -37,39 +45,45 @@ class _Custom(Generic[P, R]):
     def _built(self, *args: P.args, **kwargs: P.kwargs) -> R:
         raise NotImplementedError
 
-    def _wrapped(self, value: Any, kept: Sequence[Any], args: Any, rule: Callable[..., Any]) -> Any:
-        """The result with each of its nodes made one that has the rule, `rule(position, kept, args, gradient)`."""
+    def _wrapped(
+        self, value: Any, kept: Sequence[Any], args: Any, built: Sequence[Any], rule: Callable[..., Any]
+    ) -> Any:
+        """The result with each of its nodes made one that has the rule, `rule(kept, args, cotangent)`.
+
+        `built` are the nodes that the function has built.
+        """
         inputs, structure = flatten(args, f"the arguments of {name_of(self.function)}")
-        wanted = [leaf for leaf in inputs if isinstance(leaf, BaseNode) and leaf.dtype.kind == "f"]
-        places = [i for i, leaf in enumerate(inputs) if isinstance(leaf, BaseNode) and leaf.dtype.kind == "f"]
         outputs, shape = flatten(value, f"the result of {name_of(self.function)}")
         kept_nodes = [i for i, leaf in enumerate(kept) if isinstance(leaf, BaseNode)]
+        count = len(inputs)
 
-        def of(position: int) -> Callable[[Any, Any], tuple[Any, ...]]:
+        def of(position: int) -> Rule:
             def derived(parents: Sequence[Any], gradient: Any) -> tuple[Any, ...]:
-                now, later = list(inputs), list(kept)
-                for place, parent in zip(places, parents, strict=False):
-                    now[place] = parent
-                for place, parent in zip(kept_nodes, parents[len(places) :], strict=True):
-                    later[place] = parent
+                # What is kept is computed from the arguments, and yet no function of them to derivatives in the rule.
+                now, later = [alias(parent) for parent in parents[:count]], list(kept)
+                for place, parent in zip(kept_nodes, parents[count:], strict=True):
+                    later[place] = alias(parent)
                 cotangents = [
                     gradient if i == position else zeros_of(output) if isinstance(output, BaseNode) else output
                     for i, output in enumerate(outputs)
                 ]
-                found = rule(later, unflatten(structure, now), unflatten(shape, cotangents))
-                return self._checked(found, inputs, structure, places)
+                with standing([gradient], alone=False):
+                    found = rule(later, unflatten(structure, now), unflatten(shape, cotangents))
+                return self._checked(found, inputs, structure)
 
-            return derived
+            return Rule(name_of(self.function), derived)
 
+        given = [*inputs, *(kept[i] for i in kept_nodes)]
+        outside = _closed_over([node for node in outputs if isinstance(node, BaseNode)], inputs, built)
         made = [
-            Custom(node, *wanted, *(kept[i] for i in kept_nodes), count=len(wanted), rule=of(position))
+            Custom(node, *given, *outside, count=count, rule=of(position), outside=len(outside))
             if isinstance(node, BaseNode) and node.dtype.kind == "f" else node
             for position, node in enumerate(outputs)
         ]  # fmt: skip
         return unflatten(shape, made)
 
-    def _checked(self, found: Any, inputs: Sequence[Any], structure: Any, places: Sequence[int]) -> tuple[Any, ...]:
-        """The gradients that a rule gave, one for each float node among the arguments."""
+    def _checked(self, found: Any, inputs: Sequence[Any], structure: Any) -> tuple[Any, ...]:
+        """The gradients that a rule gave, one for each node among the arguments; zero for those that are not float."""
         who = name_of(self.function)
         if not isinstance(found, tuple) or len(found) != len(structure.inside):
             raise NotDifferentiable(
@@ -86,8 +100,10 @@ class _Custom(Generic[P, R]):
                 raise ShapeError(f"the derivative of {who} returned a gradient of another structure: {given!r}")
             gradients += leaves
         result = []
-        for place in places:
-            gradient, leaf = gradients[place], inputs[place]
+        for gradient, leaf in zip(gradients, inputs, strict=True):
+            if leaf.dtype.kind != "f":
+                result.append(ZERO)
+                continue
             if gradient is not ZERO and not isinstance(gradient, BaseNode):
                 gradient = as_constant(gradient, leaf.dtype)
             if gradient is not ZERO and gradient.dims != leaf.dims:
@@ -113,13 +129,21 @@ class CustomVjp(_Custom[P, R]):
             raise NotDifferentiable(
                 f"{name_of(self.function)} has no derivative yet: call its define(forward, backward)"
             )
-        value, kept = self._forward(*args, **kwargs)
+        running = _running.get()
+        if self in running:  # forward may call the function that it belongs to
+            return self.function(*args, **kwargs)
+        token = _running.set(running | {self})
+        try:
+            with building() as built:
+                value, kept = self._forward(*args, **kwargs)
+        finally:
+            _running.reset(token)
         leaves, structure = flatten(kept, "what forward keeps")
 
         def rule(later: Sequence[Any], now: Any, cotangent: Any) -> Any:
             return self._backward(unflatten(structure, later), cotangent)
 
-        result: R = self._wrapped(value, leaves, args, rule)
+        result: R = self._wrapped(value, leaves, args, built, rule)
         return result
 
 
@@ -138,29 +162,38 @@ class CustomJvp(_Custom[P, R]):
 
         def rule(later: Sequence[Any], now: Any, cotangent: Any) -> tuple[Any, ...]:
             leaves, structure = flatten(now, "the arguments")
-            moved = [leaf for leaf in leaves if isinstance(leaf, BaseNode) and leaf.dtype.kind == "f"]
-            along: dict[Any, Any] = {leaf: Input(dims=leaf.dims, name="tangent", dtype=leaf.dtype) for leaf in moved}
-            tangents = [along.get(leaf, leaf) for leaf in leaves]
+            # For each float argument, also where two are the same node.
+            along: list[Any] = [
+                Input(dims=leaf.dims, name="tangent", dtype=leaf.dtype) if leaf.dtype.kind == "f" else None
+                for leaf in leaves
+            ]
+            tangents = [leaf if tangent is None else tangent for leaf, tangent in zip(leaves, along, strict=True)]
             _, change = self._rule(tuple(unflatten(structure, leaves)), tuple(unflatten(structure, tangents)))
             changes, _ = flatten(change, "the change")
             weights, _ = flatten(cotangent, "the cotangent")
             pairs = [(c, w) for c, w in zip(changes, weights, strict=True) if isinstance(c, Node)]
-            found = pull_back([c for c, _ in pairs], [w for _, w in pairs], [along[leaf] for leaf in moved])
-            gradients = dict(zip(moved, (ZERO if g is None else g for g in found), strict=True))
-            flat = [gradients.get(leaf, 0.0) for leaf in leaves]
-            return tuple(
-                ZERO if any(g is ZERO for g in part) else unflatten(inside, part)
-                for inside, part in _parts(structure, flat)
-            )
+            found = iter(pull_back([c for c, _ in pairs], [w for _, w in pairs], [t for t in along if t is not None]))
+            flat = [
+                0.0 if tangent is None else zeros_of(leaf) if (gradient := next(found)) is None else gradient
+                for leaf, tangent in zip(leaves, along, strict=True)
+            ]
+            gradients: tuple[Any, ...] = unflatten(structure, flat)
+            return gradients
 
-        result: R = self._wrapped(self.function(*args, **kwargs), [], args, rule)
+        with building() as built:
+            value = self.function(*args, **kwargs)
+        result: R = self._wrapped(value, [], args, built, rule)
         return result
 
 
-def _parts(structure: Any, leaves: Sequence[Any]) -> list[tuple[Any, list[Any]]]:
-    """The leaves of each argument."""
-    rest = iter(leaves)
-    return [(part, [next(rest) for _ in range(part.leaves)]) for part in structure.inside]
+def _closed_over(outputs: Sequence[Any], inputs: Sequence[Any], built: Sequence[Any]) -> list[Any]:
+    """The float nodes that outputs are computed from besides the inputs, and that were there before."""
+    own = set(built)
+    reached = topological_order(outputs, known=set(inputs))
+    found = [node for node in outputs if node not in own]
+    found += [parent for node in reached if node in own for parent in node.parents if parent not in own]
+    given = set(inputs)
+    return [x for x in dict.fromkeys(found) if x not in given and x.dtype.kind == "f" and not isinstance(x, Constant)]
 
 
 def custom_vjp(function: Callable[P, R]) -> CustomVjp[P, R]:
@@ -168,9 +201,12 @@ def custom_vjp(function: Callable[P, R]) -> CustomVjp[P, R]:
 
     `define(forward, backward)` gives the two halves: `forward(*args)` the result and what to keep of it, and
     `backward(kept, cotangent)` a tuple with a gradient for each argument, of its structure and axes, or None for none.
-    Both build graphs, so gradients of gradients are those of what `backward` computes.
+    Both build graphs, so gradients of gradients are those of what `backward` computes. What is kept is constant to
+    derivatives that `backward` takes, such as `wy.vjp`, and a function of the arguments to those of higher order. The
+    result has this gradient in derivatives of every order, as it has in JAX where `forward` calls the function.
 
-    Raises `ShapeError` for a gradient of other axes, `NotDifferentiable` for another number of them.
+    Raises `ShapeError` for a gradient of other axes, `NotDifferentiable` for another number of them, and for a gradient
+    by a node that the function closes over: all that it is differentiated by are arguments.
 
     >>> @wy.custom_vjp
     ... def clipped(x):
@@ -186,7 +222,7 @@ def custom_jvp(function: Callable[P, R]) -> CustomJvp[P, R]:
     """A function over nodes whose change along tangents its author writes; a decorator.
 
     `define(rule)` gives `rule(args, tangents) -> (result, change)`, where the change is linear in the tangents. The
-    gradient is its transpose.
+    gradient is its transpose. Raises `NotDifferentiable` for a gradient by a node that the function closes over.
 
     >>> @wy.custom_jvp
     ... def square(x):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Hashable, Sequence
+from itertools import islice
 from typing import Any, Generic, Literal, ParamSpec, overload
 
 import numpy as np
@@ -14,11 +15,13 @@ from typing_extensions import TypeVar
 from wyrm.engine.reference import Runner
 from wyrm.errors import DTypeError, NotDifferentiable, NotSet, ShapeError
 from wyrm.functions.structure import Structure, flatten, places, unflatten
-from wyrm.functions.tracing import Kind, Trace, argument_names, kinds_of, name_of
+from wyrm.functions.tracing import Kind, Trace, argument_names, as_nodes, kinds_of, name_of
 from wyrm.grad.reverse import grad as gradient_of
 from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import Constant
+from wyrm.node.leaves import Constant, Parameter
 from wyrm.node.storage import store, stored
+from wyrm.node.traversal import topological_order
+from wyrm.ops.passing import alias
 from wyrm.ops.random import advance_step
 from wyrm.types.exact import exact
 from wyrm.types.rows import RowSparse
@@ -27,6 +30,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Engine = Literal["reference", "native"]
 Wrt = int | str | Sequence[int | str]
+# A function keeps the graphs of so many kinds of arguments, those that were used last, and the arrays of fewer.
+_KEPT_TRACES = 64
+_KEPT_ARRAYS = 16
 
 
 class Function(Generic[P, R]):
@@ -34,16 +40,19 @@ class Function(Generic[P, R]):
 
     __name__: str
 
-    def __init__(self, function: Callable[P, R], engine: Engine = "reference") -> None:
+    def __init__(self, function: Callable[P, R], engine: Engine = "reference", derives: bool = False) -> None:
         if engine not in ("reference", "native"):
             raise ValueError(f"engine is 'reference' or 'native', not {engine!r}")
         if not callable(function):
             raise TypeError(f"wyrm.function takes a function, not {function!r}")
         functools.update_wrapper(self, function)
         self.function, self.engine = function, engine
+        # Whether it takes derivatives, for which the parameters of a module are arguments of their own too.
+        self._derives = derives
         self._calls: dict[Any, _Call] = {}
         self._last: _Call | None = None
-        self._lock = threading.Lock()
+        # A function may call itself while it is traced.
+        self._lock = threading.RLock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The result for these arguments, its nodes as arrays; of nodes, the nodes that it is computed by."""
@@ -54,17 +63,48 @@ class Function(Generic[P, R]):
             return again
         leaves, structure = self._leaves(args)
         if any(isinstance(leaf, BaseNode) for leaf in leaves):
-            return self.function(*args, **kwargs)
+            return self.function(*self._own(args), **kwargs)
         with self._lock:
             call = self._call(leaves, structure, kwargs)
-            result: R = call.answer(call(leaves))
+            result: R = call.trace.of(leaves) if call.trace.open else call.answer(call(leaves))
         return result
 
+    def _own(self, args: Sequence[Any]) -> Any:
+        """The arguments as nodes that are in no other place.
+
+        What else reaches the caller's nodes does not reach these, so a derivative by them is by the arguments alone.
+        """
+        leaves, structure = self._leaves(args, parameters=True)
+        modules = [part.has_module and not self._derives for part in structure.inside for _ in range(part.leaves)]
+        return unflatten(
+            structure,
+            [
+                leaf if kept and isinstance(leaf, Parameter) else alias(leaf)
+                for leaf, kept in zip(as_nodes(leaves, lambda: self._names(structure)), modules, strict=True)
+            ],
+        )
+
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Trace:
-        """The graph of a call with such arguments: `inputs` and `outputs`, nodes in the order of the leaves."""
+        """The graph of a call with such arguments: `inputs` and `outputs`, nodes in the order of the leaves.
+
+        Raises `TypeError` where an argument is a node, `ShapeError` where the function closes over an argument of
+        another one that is being traced.
+        """
         leaves, structure = self._leaves(args)
+        for leaf in leaves:
+            if isinstance(leaf, BaseNode):
+                raise TypeError(
+                    f"{name_of(self.function)}.trace takes arrays like those of a call, not {describe(leaf)}; call the "
+                    f"function with nodes to get the nodes that it is computed by"
+                )
         with self._lock:
-            return self._call(leaves, structure, kwargs).trace
+            trace = self._call(leaves, structure, kwargs).trace
+        if trace.open:
+            raise ShapeError(
+                f"{name_of(self.function)} closes over an argument of a function that is being traced, so it has no "
+                f"graph of its own; call it, or hand that over as an argument"
+            )
+        return trace
 
     def grad(self, wrt: Wrt = 0, *, allow_unused: bool = True) -> Function[P, Any]:
         """The function of the same arguments that gives the gradient of the result, a scalar, by some of them.
@@ -91,11 +131,10 @@ class Function(Generic[P, R]):
 
     def _derived(self, what: str, wrt: Wrt, allow_unused: bool, answer: Callable[[Any, Any], Any]) -> Function[P, Any]:
         single = isinstance(wrt, int | str)
-        chosen: Sequence[int | str] = (wrt,) if isinstance(wrt, int | str) else tuple(wrt)
 
         @functools.wraps(self.function)
         def derived(*args: Any, **kwargs: Any) -> Any:
-            positions = [self._position(which, len(args)) for which in chosen]
+            positions = positions_of(self.function, wrt, len(args))
             parts = [flatten(args[position], f"argument {position}") for position in positions]
             wanted = [leaf for leaves, _ in parts for leaf in leaves]
             self._check_wanted(wanted)
@@ -111,7 +150,7 @@ class Function(Generic[P, R]):
             found = tuple(unflatten(structure, [next(rest) for _ in leaves]) for leaves, structure in parts)
             return answer(value, found[0] if single else found)
 
-        return Function(derived, self.engine)
+        return Function(derived, self.engine, derives=True)
 
     def _as_scalar(self, value: Any, what: str) -> Any:
         if isinstance(value, bool) or not isinstance(value, int | float | np.number):
@@ -130,23 +169,13 @@ class Function(Generic[P, R]):
                     f"no gradient; choose the others with wrt="
                 )
 
-    def _position(self, which: int | str, count: int) -> int:
-        names = argument_names(self.function, count)
-        if isinstance(which, str):
-            if which not in names:
-                raise ValueError(f"{name_of(self.function)} has no argument {which!r}, but {', '.join(names)}")
-            return names.index(which)
-        if not -count <= which < count:
-            raise ValueError(f"{name_of(self.function)} was called with {count} arguments, so there is none {which}")
-        return which % count
-
     # --- calls ----------------------------------------------------------------------------------------------------
 
-    def _leaves(self, args: Sequence[Any]) -> tuple[list[Any], Structure]:
+    def _leaves(self, args: Sequence[Any], parameters: bool = False) -> tuple[list[Any], Structure]:
         leaves: list[Any] = []
         parts: list[Structure] = []
         for i, argument in enumerate(args):
-            found, structure = flatten(argument, f"argument {i} of {name_of(self.function)}")
+            found, structure = flatten(argument, f"argument {i} of {name_of(self.function)}", parameters)
             leaves += found
             parts.append(structure)
         return leaves, Structure(tuple, (), tuple(parts))
@@ -167,8 +196,15 @@ class Function(Generic[P, R]):
             ) from None
         if call is None:
             trace = Trace(self.function, structure, kinds, static)
-            call = self._calls[key] = _Call(trace, kinds, self.engine, plain=structure.is_flat and not static)
-        self._last = call
+            call = _Call(trace, kinds, self.engine, plain=structure.is_flat and not static)
+            if trace.open:  # another call closes over other nodes
+                return call
+        self._calls.pop(key, None)
+        self._calls[key] = self._last = call  # the last used come last
+        if len(self._calls) > _KEPT_TRACES:
+            del self._calls[next(iter(self._calls))]
+        if len(self._calls) > _KEPT_ARRAYS:
+            next(islice(reversed(self._calls.values()), _KEPT_ARRAYS, None)).release()
         return call
 
     def _names(self, structure: Structure) -> list[str]:
@@ -197,6 +233,22 @@ class Function(Generic[P, R]):
         return f"<wyrm.function {name_of(self.function)}>"
 
 
+def positions_of(function: Callable[..., Any], wrt: Wrt, count: int) -> list[int]:
+    """The positions of the arguments that `wrt` chooses, in a call with `count` of them; `ValueError` for others."""
+    names = argument_names(function, count)
+    found = []
+    for which in (wrt,) if isinstance(wrt, int | str) else tuple(wrt):
+        if isinstance(which, str):
+            if which not in names:
+                raise ValueError(f"{name_of(function)} has no argument {which!r}, but {', '.join(names)}")
+            found.append(names.index(which))
+        elif not -count <= which < count:
+            raise ValueError(f"{name_of(function)} was called with {count} arguments, so there is none {which}")
+        else:
+            found.append(which % count)
+    return found
+
+
 def over_nodes(function: Any, refusal: str) -> Callable[..., Any]:
     """A function over nodes, which one of `wyrm.function` holds; `TypeError` for what is none."""
     plain = function.function if isinstance(function, Function) else function
@@ -207,7 +259,7 @@ def over_nodes(function: Any, refusal: str) -> Callable[..., Any]:
 
 def evaluated(function: Callable[..., Any], like: Callable[..., Any]) -> Function[..., Any]:
     """A function of the same kind as another: on the same engine, and run once for each kind of arguments."""
-    return Function(function, like.engine if isinstance(like, Function) else "reference")
+    return Function(function, like.engine if isinstance(like, Function) else "reference", derives=True)
 
 
 class _Call:
@@ -228,6 +280,19 @@ class _Call:
         from wyrm.engine.native.direct import Direct
 
         return Direct(self.trace.outputs, self.trace.inputs)
+
+    def release(self) -> None:
+        """Free the arrays of the last call; another call makes them anew."""
+        native = self.__dict__.get("native")
+        if native is not None:
+            native.release()
+        if self._runner is not None:
+            self._runner = None
+            for node in topological_order(self.trace.outputs):
+                if node._cell is not None and not node._cell.plans():
+                    object.__setattr__(node, "_cell", None)
+        for storage in self._storages:
+            storage.array = None
 
     def fits(self, args: Sequence[Any]) -> bool:
         """Whether these arguments are arrays like those that this was made for, as far as that is quick to tell."""
@@ -282,7 +347,11 @@ def function(function: Any = None, /, *, engine: Engine = "reference") -> Any:
     happens once. Arguments by position are arrays, numbers, tuples, lists, dicts and dataclasses of them, and modules,
     of which the parameters count; so is the result, and the gradient by a module is a module. Arguments by keyword are
     static: they may be anything that is hashable, and another value is another trace.
-    A Python number takes the float type of the arrays beside it. Called with nodes it is the function itself.
+    A Python number takes the float type of the arrays beside it. Called with nodes, or with nodes and arrays, it gives
+    nodes; so it does inside another function that is being traced, where it closes over the arguments of that one.
+
+    A derivative is by the function's own arguments: what is closed over is constant to it, and a node that is given as
+    two arguments counts for each apart.
 
     `engine` is "reference", which needs no compiling, or "native", fast when called often.
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import is_dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.control import as_nodes, dtype_of
 from wyrm.functions.function import Function, evaluated, over_nodes
-from wyrm.functions.structure import flatten, unflatten
-from wyrm.functions.tracing import argument_names, name_of
+from wyrm.functions.structure import Structure, flatten, places, unflatten
+from wyrm.functions.tracing import argument_names, name_of, standing
 from wyrm.node.base import describe
 from wyrm.node.node import IndexNode
 from wyrm.node.site import made_at
@@ -22,20 +23,23 @@ from wyrm.ops.scan import Scan, Steps
 from wyrm.ops.updating import Updating
 from wyrm.types.dims import axis_size, normalize_axis
 
-Axes = int | None | Sequence[int | None]
+# An axis for all arrays, or a container of such, as deep as there is something to say.
+Axes: TypeAlias = Any
 
 
-def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: int = 0) -> Function[..., Any]:
+def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Function[..., Any]:
     """The function of many arguments at once: each result is what `function` gives for one place along the new axis.
 
     `in_axes` says which axis of an argument is the new one, None for an argument that is the same for all; a number is
-    for all arguments, a tuple has one for each. In an argument with structure it holds for every array. `out_axes` is
-    where the results have the new axis. The function is run once, on one row, and each op then works on all rows: by
-    the op itself where it can, else one row after the other, in a loop inside the graph. Random nodes draw the same for
-    every row.
+    for all arguments, a tuple has one for each. `out_axes` is where the results have the new axis, None for one that is
+    the same for all and has none. Both may go on inside an argument or a result: as the containers there, tuples, lists
+    and dicts, with a number or None for all arrays in one. The function is run once, on one row, and each op then works
+    on all rows: by the op itself where it can, else one row after the other, in a loop inside the graph. Random nodes
+    draw the same for every row.
 
     What it gives is a `wyrm.function` on the engine of `function`, or over nodes where it is called with nodes. Raises
-    `ShapeError` for axes that are not there, that differ in size, or where none is given.
+    `ShapeError` for axes that are not there, that differ in size, or where none is given, for `in_axes` and `out_axes`
+    of another structure, and where `out_axes` is None for a result that differs from row to row.
 
     >>> rows = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> wy.vmap(lambda x, y: (x * y).sum(), in_axes=(0, None))(rows, np.array([1.0, 10.0])).tolist()
@@ -47,34 +51,73 @@ def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: int = 0) -> 
     def mapped(*args: Any, **static: Any) -> Any:
         what = f"vmap of {name_of(plain)}"
         names = argument_names(plain, len(args))
-        along = _axes_of(in_axes, len(args), what)
+        along = _axes_of_arguments(in_axes, len(args), what)
         rows: dict[Any, Any] = {}
         parts = [flatten(argument, f"{name} of {what}") for argument, name in zip(args, names, strict=True)]
         kind = dtype_of([leaf for leaves, _ in parts for leaf in leaves])
         given = []
-        for (leaves, structure), axis, name in zip(parts, along, names, strict=True):
-            if axis is not None:
-                leaves = [_row(leaf, axis, name, what, rows) for leaf in as_nodes(leaves, kind)]
-            given.append(unflatten(structure, leaves))
+        for (leaves, structure), axes, name in zip(parts, along, names, strict=True):
+            chosen = axes_of(axes, structure, f"{what}: in_axes of {name}")
+            nodes = [
+                leaf if axis is None else _row(leaf, axis, where, what, rows)
+                for leaf, axis, where in zip(as_nodes(leaves, kind), chosen, places(structure, name), strict=True)
+            ]
+            given.append(unflatten(structure, nodes))
         sizes = {axis_size(whole.dims[0]) for whole in rows.values()}
         if not rows:
             raise ShapeError(f"{what}: no argument has the new axis; in_axes is {in_axes}")
         if len(sizes) > 1:
             found = ", ".join(describe(whole) for whole in rows.values())
             raise ShapeError(f"{what}: the new axis has the sizes {sorted(map(str, sizes))}, in {found}")
-        leaves, structure = flatten(plain(*given, **static), f"the result of {what}")
+        with standing(list(rows)):
+            result = plain(*given, **static)
+        leaves, structure = flatten(result, f"the result of {what}")
         outputs = as_nodes(leaves, kind)
-        return unflatten(structure, [_moved(whole, out_axes, what) for whole in batched(outputs, rows)])
+        wanted = axes_of(out_axes, structure, f"{what}: out_axes")
+        varied = _varied(outputs, rows)
+        for output, axis, where in zip(outputs, wanted, places(structure, "the result"), strict=True):
+            if axis is None and output in varied:
+                raise ShapeError(
+                    f"{what}: {where} differs from row to row, and out_axes has None for it instead of an axis"
+                )
+        wholes = iter(batched([x for x, axis in zip(outputs, wanted, strict=True) if axis is not None], rows))
+        return unflatten(
+            structure,
+            [x if axis is None else _moved(next(wholes), axis, what) for x, axis in zip(outputs, wanted, strict=True)],
+        )
 
     return evaluated(mapped, function)
 
 
-def _axes_of(in_axes: Axes, count: int, what: str) -> list[int | None]:
+def _axes_of_arguments(in_axes: Axes, count: int, what: str) -> list[Axes]:
     if in_axes is None or isinstance(in_axes, int):
         return [in_axes] * count
+    if not isinstance(in_axes, tuple | list):
+        raise ShapeError(
+            f"{what}: in_axes is a number, None, or a tuple with an entry for each argument, not {in_axes!r}; what is "
+            f"inside an argument goes into its entry, as in in_axes=({in_axes!r},)"
+        )
     if len(in_axes) != count:
         raise ShapeError(f"{what}: in_axes has {len(in_axes)} entries for {count} arguments")
     return list(in_axes)
+
+
+def axes_of(axes: Axes, structure: Structure, what: str) -> list[int | None]:
+    """The axis of each leaf; `ShapeError` where there are containers in `axes` that are not in the structure."""
+    if axes is None or (isinstance(axes, int) and not isinstance(axes, bool)):
+        return [axes] * structure.leaves
+    kind = structure.kind or object
+    parts: list[Axes] | None = None
+    if isinstance(axes, dict) and issubclass(kind, dict) and axes.keys() == set(structure.names):
+        parts = [axes[name] for name in structure.names]
+    elif isinstance(axes, tuple | list) and issubclass(kind, tuple | list) and len(axes) == len(structure.inside):
+        parts = list(axes)
+    elif is_dataclass(axes) and isinstance(axes, kind):
+        parts = [getattr(axes, str(name)) for name in structure.names]
+    if parts is None:
+        found = "one array" if structure.kind is None else f"a {structure.kind.__name__} of {len(structure.inside)}"
+        raise ShapeError(f"{what} is {axes!r} for {found}; give a number, None, or a container of these like that")
+    return [axis for part, inside in zip(parts, structure.inside, strict=True) for axis in axes_of(part, inside, what)]
 
 
 def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[Any, Any]) -> Any:
@@ -94,6 +137,15 @@ def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[Any, Any]) -> An
 def _check_moves(node: Any, what: str) -> None:
     if isinstance(node, IndexNode):
         raise ShapeError(f"{what}: {describe(node)} holds integers, whose axes stay as they are: the new one is first")
+
+
+def _varied(outputs: Sequence[Any], rows: dict[Any, Any]) -> set[Any]:
+    """The nodes that differ from row to row."""
+    varied = set(rows)
+    for node in topological_order(outputs):
+        if not varied.isdisjoint(node.parents):
+            varied.add(node)
+    return varied
 
 
 def _moved(whole: Any, axis: int, what: str) -> Any:

@@ -44,6 +44,17 @@ class Structure(NamedTuple):
         return 1 if self.kind is None else sum(part.leaves for part in self.inside)
 
     @property
+    def has_module(self) -> bool:
+        """Whether there is a module in it."""
+        stack = [self]
+        while stack:
+            part = stack.pop()
+            if part.kind is not None and issubclass(part.kind, Module):
+                return True
+            stack += part.inside
+        return False
+
+    @property
     def is_flat(self) -> bool:
         """Whether this holds leaves and nothing else."""
         return all(part.kind is None for part in self.inside)
@@ -52,18 +63,18 @@ class Structure(NamedTuple):
 LEAF = Structure(None)
 
 
-def flatten(value: Any, where: str) -> tuple[list[Any], Structure]:
+def flatten(value: Any, where: str, parameters: bool = False) -> tuple[list[Any], Structure]:
     """The leaves of a value, left to right, and its structure.
 
     Containers are tuples, named ones too, lists, dicts, dataclasses, modules, whose leaves are what their parameters
-    hold, and None, which holds nothing. `DTypeError` for anything else that is no array, number or node, named by
-    `where` it is.
+    hold, or with `parameters` these themselves, and None, which holds nothing. `DTypeError` for anything else that is
+    no array, number or node, named by `where` it is.
     """
     leaves: list[Any] = []
-    return leaves, _flatten(value, where, leaves)
+    return leaves, _flatten(value, where, leaves, parameters)
 
 
-def _flatten(value: Any, where: str, leaves: list[Any]) -> Structure:
+def _flatten(value: Any, where: str, leaves: list[Any], parameters: bool) -> Structure:
     if isinstance(value, _LEAVES):
         check_unmasked(value)
         leaves.append(value)
@@ -80,7 +91,7 @@ def _flatten(value: Any, where: str, leaves: list[Any]) -> Structure:
     elif isinstance(value, Module):
         found = _nodes_of(value)
         names = (value, *(module.training for module in value.modules()), *(path for path, _ in found))
-        inside = [bound_array(node) if isinstance(node, Parameter) else node for _, node in found]
+        inside = [bound_array(x) if isinstance(x, Parameter) and not parameters else x for _, x in found]
         places = [f"{where}.{path}" for path, _ in found]
     elif is_dataclass(value) and not isinstance(value, type):
         names = tuple(field.name for field in fields(value))
@@ -91,7 +102,7 @@ def _flatten(value: Any, where: str, leaves: list[Any]) -> Structure:
             f"{where} is {value!r}, a {type(value).__name__}, which is no array, number, node, or tuple, list, dict or "
             f"dataclass or module of them; what is static is given by keyword"
         )
-    parts = tuple(_flatten(part, place, leaves) for part, place in zip(inside, places, strict=True))
+    parts = tuple(_flatten(part, place, leaves, parameters) for part, place in zip(inside, places, strict=True))
     return Structure(type(value), names, parts)
 
 
@@ -137,9 +148,15 @@ def _nodes_of(module: Module) -> list[tuple[str, Any]]:
 
 
 def _with_leaves(module: Any, leaves: Sequence[Any]) -> Any:
-    """A copy of a module with these as its parameters: nodes as they are, arrays as parameters."""
+    """A copy of a module with these as its parameters: nodes as they are, arrays as parameters.
+
+    With the nodes that it has it is the module itself.
+    """
     memo: dict[int, Any] = {id(buffer): buffer for buffer in module.named_buffers().values()}
-    for (_, node), leaf in zip(_nodes_of(module), leaves, strict=True):
+    found = _nodes_of(module)
+    if found and all(node is leaf for (_, node), leaf in zip(found, leaves, strict=True)):
+        return module
+    for (_, node), leaf in zip(found, leaves, strict=True):
         memo[id(node)] = leaf if isinstance(leaf, BaseNode) else Parameter(leaf, node.dims, name=node.name)
     return copy.deepcopy(module, memo)
 

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from wyrm.errors import NotDifferentiable, ShapeError
-from wyrm.functions.function import Function, evaluated, over_nodes
+from wyrm.functions.function import Function, Wrt, evaluated, over_nodes, positions_of
+from wyrm.functions.mapping import batched
 from wyrm.functions.structure import Structure, flatten, unflatten
 from wyrm.functions.tracing import name_of
 from wyrm.grad import reverse
 from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import as_constant
+from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import Node
+from wyrm.ops.body import given_like
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function over nodes."""
     return over_nodes(function, "a function is differentiated")
+
+
+def _given(function: Callable[..., Any], static: dict[str, Any]) -> Callable[..., Any]:
+    """The function with these arguments by keyword, under its name."""
+    return functools.update_wrapper(functools.partial(function, **static), function) if static else function
 
 
 def _float_leaves(value: Any, what: str) -> tuple[list[Any], Structure]:
@@ -39,8 +45,9 @@ def _matching(given: Any, structure: Structure, what: str) -> list[Any]:
     return leaves
 
 
-def _as_nodes(leaves: Sequence[Any]) -> list[Any]:
-    kind = next((leaf.dtype for leaf in leaves if isinstance(leaf, BaseNode)), np.dtype(np.float32))
+def _as_nodes(leaves: Sequence[Any], beside: Sequence[Any]) -> list[Any]:
+    """The leaves as nodes; numbers have the float type of the nodes among them, or of those beside them."""
+    kind = next((leaf.dtype for leaf in (*leaves, *beside) if isinstance(leaf, BaseNode)), np.dtype(np.float32))
     return [leaf if isinstance(leaf, BaseNode) else as_constant(leaf, kind) for leaf in leaves]
 
 
@@ -48,7 +55,7 @@ def _pulled(function: Callable[..., Any], args: tuple[Any, ...], cotangent: Any)
     """The gradients of the result of a function over nodes, weighted by the cotangent, by all of its arguments."""
     wanted, structure = _float_leaves(args, f"the arguments of {name_of(function)}")
     outputs, shape = _float_leaves(function(*args), f"the result of {name_of(function)}")
-    outputs = _as_nodes(outputs)
+    outputs = _as_nodes(outputs, wanted)
     weights = _matching(cotangent, shape, "cotangent")
     given = [reverse.weights_of(output, weight, "cotangent") for output, weight in zip(outputs, weights, strict=True)]
     found = reverse.pull_back(outputs, given, wanted)
@@ -63,7 +70,7 @@ def _pushed(function: Callable[..., Any], args: tuple[Any, ...], tangents: tuple
     directions = _matching(tuple(tangents), structure, "tangent")
     value = function(*args)
     outputs, shape = _float_leaves(value, f"the result of {name_of(function)}")
-    nodes = _as_nodes(outputs)
+    nodes = _as_nodes(outputs, moved)
     given = [reverse.weights_of(x, t, "tangent") for x, t in zip(moved, directions, strict=True)]
     changes = reverse.with_sizes(reverse.push_forward(nodes, moved, given), [*nodes, *moved])
     return value, unflatten(shape, changes)
@@ -89,7 +96,7 @@ def vjp(function: Any, *args: Any, **options: Any) -> Any:
 
     @functools.wraps(plain)
     def pulled(arguments: Any, cotangent: Any) -> Any:
-        return _pulled(functools.partial(plain, **options), arguments, cotangent)
+        return _pulled(_given(plain, options), arguments, cotangent)
 
     pull = evaluated(pulled, function)
     return value, lambda cotangent: pull(args, cotangent)
@@ -115,14 +122,14 @@ def jvp(function: Any, args: Any, tangents: Any) -> Any:
     return pushed(tuple(args), tuple(tangents))
 
 
-def linearize(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[..., Any]]:
+def linearize(function: Callable[..., Any], *args: Any, **static: Any) -> tuple[Any, Callable[..., Any]]:
     """The result of a function, and the linear function of tangents that is nearest to it there.
 
     >>> value, change = linearize(lambda x: x * x, np.array([1.0, 2.0]))
     >>> change(np.array([1.0, 0.0])).tolist(), change(np.array([0.0, 1.0])).tolist()
     ([2.0, 0.0], [0.0, 4.0])
     """
-    plain = _plain(function)
+    plain = _given(_plain(function), static)
     value = evaluated(plain, function)(*args)
     pushed = evaluated(lambda arguments, along: _pushed(plain, arguments, along)[1], function)
     return value, lambda *tangents: pushed(args, tuple(tangents))
@@ -145,61 +152,62 @@ def hvp(function: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[Any
     return pushed(tuple(args), tuple(tangents))
 
 
-def jacobian(function: Callable[..., Any], wrt: int = 0) -> Callable[..., Any]:
-    """The function that gives the Jacobian of an array by one argument, an array: (*result axes, *argument axes).
+def jacobian(function: Callable[..., Any], wrt: Wrt = 0) -> Function[..., Any]:
+    """The function that gives the Jacobian of the result by some arguments: arrays of (*result axes, *argument axes).
 
-    Rows by products with cotangents, or columns by products with tangents, whichever are fewer.
+    `wrt` is a position or the name of an argument, or a tuple of those. For each array of the result there is one for
+    each array of the argument, in the structure of the result, within it that of the argument or the tuple of them.
+    Rows by products with cotangents, or columns by products with tangents, whichever are fewer, all at once.
+
+    Raises, when it is called, `NotDifferentiable` for integers, `ValueError` for an argument that is not there.
 
     >>> jacobian(lambda x: x * x)(np.array([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
     plain = _plain(function)
 
-    def _by(args: tuple[Any, ...]) -> Callable[[Any], Any]:
-        return lambda x: plain(*args[:wrt], x, *args[wrt + 1 :])
-
-    rows = evaluated(lambda args, cotangent: _pulled(_by(args), (args[wrt],), cotangent)[0], function)
-    columns = evaluated(lambda args, tangent: _pushed(_by(args), (args[wrt],), (tangent,))[1], function)
-    value = evaluated(plain, function)
-
     @functools.wraps(plain)
-    def whole(*args: Any) -> Any:
-        x = args[wrt] if isinstance(args[wrt], BaseNode) else np.asarray(args[wrt])
-        inside = any(isinstance(leaf, BaseNode) for leaf in flatten(args, "the arguments")[0])
-        if inside:
-            result = plain(*args)
-        else:
-            trace = value.trace(*args)
-            result = unflatten(trace.structure, trace.outputs)
-        if not isinstance(result, BaseNode):
-            raise ShapeError(f"jacobian takes a function with one array as result, not {result!r}")
-        shape, of = tuple(result.shape), tuple(x.shape)
-        dtype = result.dtype
-        many, few = math.prod(shape), math.prod(of)
-        if many <= few:
-            found = [rows(args, unit) for unit in _units(shape, dtype)]
-        else:
-            found = [columns(args, unit) for unit in _units(of, dtype)]
-        if inside:
-            from wyrm.ops.slicing import stack
+    def whole(*args: Any, **static: Any) -> Any:
+        chosen = [args[position] for position in positions_of(plain, wrt, len(args))]
+        parts = [_float_leaves(argument, f"an argument of {name_of(plain)}") for argument in chosen]
+        wanted = [leaf for leaves, _ in parts for leaf in leaves]
+        outputs, shape = _float_leaves(plain(*args, **static), f"the result of {name_of(plain)}")
 
-            stacked = stack(found).reshape((*shape, *of) if many <= few else (few, many))
-            return stacked if many <= few else stacked.transpose(1, 0).reshape((*shape, *of))
-        if many <= few:
-            return np.reshape(found, (*shape, *of)).astype(dtype)
-        return np.moveaxis(np.reshape(found, (few, *shape)), 0, -1).reshape(*shape, *of).astype(dtype)
+        def by_all(output: Any) -> Any:
+            rest = iter(_jacobians(output, wanted))
+            found = tuple(unflatten(structure, [next(rest) for _ in leaves]) for leaves, structure in parts)
+            return found[0] if isinstance(wrt, int | str) else found
 
-    return whole
+        return unflatten(shape, [by_all(output) for output in _as_nodes(outputs, wanted)])
+
+    return evaluated(whole, function)
 
 
-def _units(shape: tuple[int, ...], dtype: Any) -> list[Any]:
-    """The arrays of zeros and a single one."""
-    size = math.prod(shape)
-    return list(np.eye(size, dtype=dtype).reshape(size, *shape))
+def _jacobians(output: Any, wanted: Sequence[Any]) -> list[Any]:
+    """The Jacobians of a node by nodes, of the axes of both."""
+    shapes = [(*output.shape, *x.shape) for x in wanted]
+    if output.size > sum(x.size for x in wanted):
+        return [_columns(output, x).reshape(shape) for x, shape in zip(wanted, shapes, strict=True)]
+    given = given_like(output, output.dims, "cotangent")
+    found = reverse.pull_back([output], [given], wanted)
+    gradients = [reverse.zeros_of(x) if g is None else g for x, g in zip(wanted, found, strict=True)]
+    return [g.reshape(shape) for g, shape in zip(batched(gradients, {given: _units(output)}), shapes, strict=True)]
 
 
-def hessian(function: Callable[..., Any], wrt: int = 0) -> Callable[..., Any]:
-    """The function that gives the second derivatives of a scalar by one argument, an array, twice.
+def _columns(output: Any, x: Any) -> Any:
+    """The Jacobian of a node by one that has fewer elements, with the axes of this one in one."""
+    given = given_like(x, x.dims, "tangent")
+    (columns,) = batched(reverse.push_forward([output], [x], [given]), {given: _units(x)})
+    return columns.transpose(*range(1, columns.ndim), 0)
+
+
+def _units(node: Any) -> Any:
+    """The arrays like a node of zeros and a single one, along a new first axis."""
+    return Constant(np.eye(node.size, dtype=node.dtype).reshape(node.size, *node.shape))
+
+
+def hessian(function: Callable[..., Any], wrt: Wrt = 0) -> Function[..., Any]:
+    """The function that gives the second derivatives of a scalar by some arguments; see `jacobian`.
 
     >>> hessian(lambda x: (x * x * x).sum())(np.array([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]

@@ -61,6 +61,8 @@ class BaseNode(Generic[P_co, S]):
     gives_rows: ClassVar[bool] = False
     # Whether the elements are those of the only operand, all of them.
     same_elements: ClassVar[bool] = False
+    # Whether the node is its only parent under another identity: no engine computes it, and messages name the parent.
+    same_value: ClassVar[bool] = False
     # The positions of parents that are functions of other parents, whose gradient accounts for them.
     derived: ClassVar[frozenset[int]] = frozenset()
     # Forms for an engine that generates loops, beside `formula`; an op without any runs by `evaluate`.
@@ -366,14 +368,23 @@ def format_dims(dims: Dims) -> str:
     return f"({', '.join(map(repr, dims))}{',' if len(dims) == 1 else ''})"
 
 
+def original(node: BaseNode[Any, Any]) -> BaseNode[Any, Any]:
+    """The node whose value this is, without the other identities that it goes by."""
+    while node.same_value:
+        node = node.parents[0]
+    return node
+
+
 def label(node: BaseNode[Any, Any]) -> str:
     """A node's name, else its operation's."""
+    node = original(node)
     name: str | None = getattr(node, "name", None)  # a message may be wanted before the node is whole
     return name if name is not None else node.op_name()
 
 
 def describe(node: BaseNode[Any, Any]) -> str:
     """Name, axes and dtype, and the line that made it, as messages give them."""
+    node = original(node)
     dims: Any = getattr(node, "dims", None)
     dtype = getattr(node, "dtype", None)
     site = getattr(node, "site", None)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from wyrm.node.base import BaseNode
+from wyrm.node.site import made_at
 
 
 def topological_order(
@@ -33,6 +34,22 @@ def topological_order(
             done.add(node)
             order.append(node)
     return order
+
+
+def replaced(
+    outputs: Iterable[BaseNode[Any, Any]], others: Mapping[BaseNode[Any, Any], BaseNode[Any, Any]]
+) -> list[BaseNode[Any, Any]]:
+    """The outputs, computed from other nodes in place of some."""
+    wanted = list(outputs)
+    standing = dict(others)
+    for node in topological_order(wanted, others):
+        parents = tuple(standing[parent] for parent in node.parents)
+        if all(parent is own for parent, own in zip(parents, node.parents, strict=True)):
+            standing[node] = node
+        else:
+            with made_at(node.site):
+                standing[node] = type(node).rebuild(parents, node.attribute_values(), node.name)
+    return [standing[node] for node in wanted]
 
 
 def shallow_first(outputs: Iterable[BaseNode[Any, Any]]) -> list[BaseNode[Any, Any]]:

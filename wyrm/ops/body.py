@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.node.base import BaseNode
+from wyrm.node.base import BaseNode, label
 from wyrm.node.choices import Choosing, check_choices
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input
@@ -19,6 +19,7 @@ from wyrm.node.site import made_at
 from wyrm.node.storage import bound_array, is_leaf
 from wyrm.node.traversal import topological_order
 from wyrm.ops.formula import array_function, parse
+from wyrm.ops.index import Indexable
 from wyrm.types.dims import Dim, resolve
 from wyrm.types.rows import RowSparse
 
@@ -29,7 +30,7 @@ _STANDS_FOR = (
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
-class Given(Input[Any], abstract=True):
+class Given(Indexable, Input[Any], abstract=True):
     """An input that stands for what each step of a loop is given."""
 
     __slots__ = ()
@@ -112,12 +113,17 @@ def _formula_value(xp: Any, node: BaseNode[Any, Any], operands: list[Any], shape
 
 
 def captured(
-    outputs: Sequence[Any], inputs: Sequence[Any], inner: Collection[Any] = (), known: Mapping[Any, Any] = _NONE
+    outputs: Sequence[Any],
+    inputs: Sequence[Any],
+    inner: Collection[Any] = (),
+    known: Mapping[Any, Any] = _NONE,
+    built: Collection[Any] = (),
 ) -> tuple[list[Any], list[Any], list[Any]]:
     """What outputs need besides `inputs`: those nodes, inputs that stand for them, and the outputs made of these.
 
     Nodes that depend on no input are computed outside, once for all steps, unless they are `inner`; numbers stay. Of
-    what is `known` an input has the value, which then takes its place.
+    what is `known` an input has the value, which then takes its place. What was `built` for the outputs alone, no
+    derivative is taken by any more, so that other identities among it can go.
     """
     order = topological_order(outputs, known)
     inside = {*inputs, *known, *(node for node in inner if not is_leaf(node))}
@@ -126,18 +132,23 @@ def captured(
             inside.add(node)
     standing: dict[BaseNode[Any, Any], Any] = {node: node for node in inputs} | dict(known)
     outside: list[Any] = []
+    gone = {node for node in built if node.same_value}
 
     def stands(node: Any) -> Any:
+        while node in gone and node not in standing:
+            node = node.parents[0]
         if node not in standing:
             if isinstance(node, Constant) and not node.dims:
                 standing[node] = node
             else:
                 outside.append(node)
-                standing[node] = given_like(node, node.dims, node.name or node.op_name())
+                standing[node] = given_like(node, node.dims, label(node))
         return standing[node]
 
     for node in order:
-        if node in inside and node not in standing:
+        if node in inside and node not in standing and node.same_value:
+            standing[node] = stands(node.parents[0])
+        elif node in inside and node not in standing:
             parents = tuple(stands(parent) for parent in node.parents)
             with made_at(node.site):
                 same = all(map(operator.is_, parents, node.parents))

@@ -8,24 +8,39 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from wyrm.errors import NotDifferentiable
-from wyrm.node.base import ZERO, explain
+from wyrm.node.base import ZERO, Undefined, explain
 from wyrm.ops.passing import Transparent
 
 S = TypeVar("S", bound=tuple[Any, ...], default=Any)
 
 
+class Rule:
+    """What computes the gradients of the function called `name`: of its parents and the gradient by its result."""
+
+    def __init__(self, name: str, function: Callable[[tuple[Any, ...], Any], Any]) -> None:
+        self.name, self.function = name, function
+
+    def __call__(self, parents: tuple[Any, ...], gradient: Any) -> Any:
+        return self.function(parents, gradient)
+
+    def __repr__(self) -> str:
+        return f"<derivative of {self.name}>"
+
+
 class Custom(Transparent[S], Generic[S]):
     """The first parent, whose gradient by the `count` parents after it is `rule(parents, gradient)`.
 
-    Parents after those are what the rule keeps of the forward pass; nothing flows to them.
+    Parents after those are what the rule keeps of the forward pass, to which nothing flows, and last `outside` nodes
+    that the function closes over, by which there is no gradient.
     """
 
-    __slots__ = ("count", "rule")
+    __slots__ = ("count", "outside", "rule")
     count: int
+    outside: int
     rule: Callable[[tuple[Any, ...], Any], Any]
 
-    def __init__(self, result: Any, *parents: Any, count: int, rule: Callable[..., Any]) -> None:
-        self._construct((result, *parents), count=count, rule=rule)
+    def __init__(self, result: Any, *parents: Any, count: int, rule: Callable[..., Any], outside: int = 0) -> None:
+        self._construct((result, *parents), count=count, rule=rule, outside=outside)
 
     def _own(self) -> Custom[S]:
         return self
@@ -34,9 +49,11 @@ class Custom(Transparent[S], Generic[S]):
         return None  # the derivative is that of one row
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        found = self.rule(self.parents[1:], gradient)
+        used = len(self.parents) - self.outside
+        found = self.rule(self.parents[1:used], gradient)
         if not isinstance(found, tuple) or len(found) != self.count:
             raise NotDifferentiable(
                 explain(self, f"the custom derivative returned {found!r}; return a tuple of {self.count} gradients")
             )
-        return ZERO, *found, *[ZERO] * (len(self.parents) - 1 - self.count)
+        closed = Undefined("a function with a custom derivative closes over it; hand it over as an argument")
+        return ZERO, *found, *[ZERO] * (used - 1 - self.count), *[closed] * self.outside

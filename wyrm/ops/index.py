@@ -107,6 +107,16 @@ def index(x: Any, indices: Any) -> Any:
     return Index(x, indices)
 
 
+class Indexable:
+    """What stands for a parameter in a function has its method too."""
+
+    __slots__ = ()
+
+    def index(self, indices: Any) -> Any:
+        """As `Parameter.index`."""
+        return Index(self, indices)
+
+
 @overload
 def take(x: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices, axis: int = 0) -> Node[Any, Any]: ...
 @overload

@@ -8,6 +8,7 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from wyrm.node.node import Node
+from wyrm.ops.index import Indexable
 from wyrm.types.dims import Dims
 
 S = TypeVar("S", bound=tuple[Any, ...], default=Any)
@@ -39,3 +40,24 @@ class Transparent(Passing[S], Generic[S], abstract=True):
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return operands[0] if mapped[0] else None
+
+
+class Alias(Indexable, Transparent[S], Generic[S]):
+    """`x` under another identity: a gradient by it is apart from the gradient by `x`."""
+
+    __slots__ = ()
+    same_value = True
+
+    def __init__(self, x: Any) -> None:
+        self._construct((x,))
+
+    def _own(self) -> Alias[S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (gradient,)
+
+
+def alias(leaf: Any) -> Any:
+    """A float node under another identity; anything else, which has no gradient, as it is."""
+    return Alias(leaf) if isinstance(leaf, Node) and leaf.dtype.kind == "f" else leaf

@@ -130,7 +130,7 @@ def _products(total: Any) -> list[list[Any]]:
 
 def _row(node: Any, rows: Mapping[Any, Any]) -> Any:
     """What a factor is a row of, in other axes; None where it has to be computed."""
-    while isinstance(node, Reshape) and node not in rows:
+    while (isinstance(node, Reshape) or node.same_value) and node not in rows:
         node = node.parents[0]
     return rows.get(node)
 

@@ -52,6 +52,8 @@ def whole_of(
     for node in topological_order([standing[output] for output in wanted]):
         if is_leaf(node):
             places[node] = 0 if node in columns else Whole.SAME
+        elif node.same_value:
+            places[node] = places[node.parents[0]]
         else:
             places[node] = _place(node, [places[parent] for parent in node.parents], batch)
     found = [places[standing[output]] for output in wanted]

@@ -33,6 +33,9 @@ class Schedule:
         self.nodes: list[BaseNode[Any, Any]] = []
         known: dict[Any, BaseNode[Any, Any]] = {}
         for node in order:
+            if node.same_value:
+                self.representative[node] = self.representative[node.parents[0]]
+                continue
             try:
                 first = known.setdefault(_key(node, self.representative), node)
             except TypeError:  # an attribute that cannot be compared, such as an array: never the same as another

@@ -39,6 +39,11 @@ class Direct:
         """The generated source."""
         return self.runner.text
 
+    def release(self) -> None:
+        """Free all arrays; the next call makes them anew."""
+        self._binding = None
+        self.runner._bindings.clear()
+
     def __call__(self, arrays: Sequence[NDArray[Any]], step: int = 0) -> list[NDArray[Any]]:
         """The outputs; the arrays have the shapes and dtypes of the inputs and are in row-major order."""
         binding = self._binding
