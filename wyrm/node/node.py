@@ -85,7 +85,8 @@ class Node(operators.Node, methods.Node, BaseNode[P_co, S], Generic[P_co, S], ab
         def backward(self: Scalar, weight: float = 1.0) -> None:
             """Add `weight` times the gradient of this scalar to each parameter's `gradient`.
 
-            Runs `forward()` first where something changed. `ShapeError` for a node that is not a scalar.
+            Runs `forward()` first where something changed. `ShapeError` for a node that is not a scalar, `ValueError`
+            for a weight that is not finite.
             """
 
         def zero_gradient(self) -> None:
