@@ -287,7 +287,7 @@ class NormalizationWeightGradient(_Normalization[S], Generic[S]):
 
     def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         x, gradient = operands
-        return self._rows(x), self._rows(gradient), out, *self._numbers(x)
+        return self._rows(x), self._rows(gradient), out, *self._numbers(x), np.zeros(out.shape)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         composed = _weight_gradient(_OF_NODES, self.parents, self.centred, self.epsilon, self.biased)

@@ -253,17 +253,23 @@ class LogSumExp(Reduction[L, S], Generic[L, S]):
         total = xp.log(xp.sum(xp.exp(x - top), axis=self.axis, keepdims=True)) + top
         return total.reshape(shape)
 
-    def composed(self) -> Node[Any, Any]:
+    def _powers(self) -> tuple[Any, Any, Any]:
+        """The largest number, which is a constant to the gradient, and `exp(x - largest)` with its sum, as nodes."""
         (x,) = self.parents
         largest: Any = Max(x, self.axis, keepdims=True)
-        top = where(abs(largest) < math.inf, largest, 0.0)
-        total: Any = (x - top).exp().sum(self.axis, keepdims=True).log() + top
-        result: Node[Any, Any] = total if self.keepdims else total.reshape(self.dims)
-        return result
+        top = where(abs(largest) < math.inf, largest, 0.0).stop_gradient()
+        powers: Any = (x - top).exp()
+        return top, powers, powers.sum(self.axis, keepdims=True)
+
+    def composed(self) -> Node[Any, Any]:
+        top, _, total = self._powers()
+        result: Node[Any, Any] = total.log() + top
+        return result if self.keepdims else result.reshape(self.dims)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        (x,) = self.parents
-        return ((x - self.spread(self)).exp() * self.spread(gradient),)
+        # Not exp(x - self): beside a large number the sum has lost what tells it from the largest.
+        _, powers, total = self._powers()
+        return (powers / total * self.spread(gradient),)
 
 
 class Variance(Reduction[L, S], Generic[L, S]):

@@ -9,9 +9,9 @@ import re
 # in `fast_math` and of the numbers of an optimizer's rule are kept free.
 _RESERVED = frozenset(
     [
-        "first", "count", "batch", "step", "order", "totals", "hyper", "k", "run", "np", "math", "abs", "bool", "range",
+        "accumulated", "first", "count", "batch", "step", "order", "totals", "hyper", "k", "run", "np", "math", "abs", "bool", "range",
         "claim", "release", "checked", "entry", "kept", "kernel", "inlined", "load", "loops",
-        "multiply_into", "precise", "provide_products", "released", "rows_loaded", "added", "copied", "done",
+        "fused", "fused_kept", "fused_kernel", "multiply_into", "natural", "provide_products", "released", "rows_loaded", "added", "copied", "done",
         "put", "steps", "t", "taken",
     ]
 )  # fmt: skip

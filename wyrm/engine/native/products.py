@@ -20,14 +20,17 @@ from numpy.lib.stride_tricks import as_strided
 
 from wyrm.engine.native import cache
 from wyrm.engine.native.collect import Collection
-from wyrm.engine.native.compilers import OPTIONS, Function
+from wyrm.engine.native.compilers import FUSED, OPTIONS, Function
 from wyrm.ops import product
+from wyrm.ops.sums import accumulated
 
 __all__ = ["addressed", "as_strided", "carray", "gemm_of", "multiply_into", "provide_products"]
 
 # Up to so many products of numbers, or so short an inner axis, loops were faster than the BLAS of SciPy (AVX-512).
 LOOPS_BELOW = 2048
 LOOPS_INNER = 4
+# Sums of more products than this are added up in parts.
+LONGEST_SUM = 4096
 
 multiply_into = product.multiply_into
 
@@ -78,7 +81,7 @@ def by_two_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, k
         one_row(x, y, out, pairs, columns, inner, kept)
 
 
-def by_four_dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
+def dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
     """`out = kept * out + x @ y.T` where the rows of x and y are contiguous, four rows of y at a time."""
     zero = x.dtype.type(0)
     fours = columns - columns % 4
@@ -86,10 +89,10 @@ def by_four_dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, 
         for k in range(0, fours, 4):
             a = b = c = d = zero
             for j in range(inner):
-                a += x[i, j] * y[k, j]
-                b += x[i, j] * y[k + 1, j]
-                c += x[i, j] * y[k + 2, j]
-                d += x[i, j] * y[k + 3, j]
+                a = accumulated(a, x[i, j] * y[k, j])
+                b = accumulated(b, x[i, j] * y[k + 1, j])
+                c = accumulated(c, x[i, j] * y[k + 2, j])
+                d = accumulated(d, x[i, j] * y[k + 3, j])
             out[i, k] = out[i, k] + a if kept else a
             out[i, k + 1] = out[i, k + 1] + b if kept else b
             out[i, k + 2] = out[i, k + 2] + c if kept else c
@@ -97,18 +100,25 @@ def by_four_dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, 
         for k in range(fours, columns):
             a = zero
             for j in range(inner):
-                a += x[i, j] * y[k, j]
+                a = accumulated(a, x[i, j] * y[k, j])
             out[i, k] = out[i, k] + a if kept else a
+
+
+def by_four_dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
+    """The same for rows of any length: a long sum of float32 numbers loses digits, a sum of sums hardly any."""
+    for first in range(0, inner, LONGEST_SUM):
+        length, adds = min(LONGEST_SUM, inner - first), 1 if first > 0 else kept
+        dots(x[:, first : first + length], y[:, first : first + length], out, rows, columns, length, adds)
 
 
 def anyhow(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
     """`out = kept * out + x @ y` of arrays of any strides."""
     for i in range(rows):
         for k in range(columns):
-            total = out[i, k] if kept else x.dtype.type(0)
+            total = 0.0
             for j in range(inner):
-                total += x[i, j] * y[j, k]
-            out[i, k] = total
+                total = accumulated(total, x[i, j] * y[j, k])
+            out[i, k] = out[i, k] + total if kept else total
 
 
 # --- the choice -------------------------------------------------------------------------------------------------------
@@ -182,7 +192,7 @@ def _signature(dtype: Any) -> Any:
 
 def addressed(dtype: str) -> Function:
     """A decorator that compiles `multiply` for a precision as a function with an address."""
-    return cast(Function, cfunc(_signature(getattr(types, dtype)), cache=True, **{**OPTIONS, "_nrt": True}))
+    return cast(Function, cfunc(_signature(getattr(types, dtype)), cache=True, fastmath=FUSED, **{**OPTIONS, "_nrt": True}))
 
 
 def gemm_of(dtype: str) -> Any:
@@ -203,7 +213,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wyrm.engine.native.compilers import loops
+from wyrm.engine.native.compilers import accumulated, fused_loops
 from wyrm.engine.native.products import addressed, as_strided, carray, gemm_of
 
 gemm = gemm_of("{dtype}")
@@ -216,9 +226,9 @@ FACTORS = np.array([0.0, 1.0], np.{dtype})
 def provide_products(dtype: str) -> None:
     """Compile the product of a precision, or load it from the cache, and make it known to programs."""
     collection = Collection(given={"gemm", "KIND", "FACTORS", "as_strided", "carray"})
-    collection.add(multiply, "multiply", np.dtype(dtype), "loops")
+    collection.add(multiply, "multiply", np.dtype(dtype), "fused_loops")
     *loops, last = collection.texts
-    last = last.replace("@loops", f'@addressed("{dtype}")')
+    last = last.replace("@fused_loops", f'@addressed("{dtype}")')
     header = _HEADER.format(dtype=dtype, kind=ord("s" if dtype == "float32" else "d"))
     module = cache.module("\n\n".join([header, *loops, last]))
     binding.add_symbol(f"wyrm_multiply_{dtype}", module.multiply.address)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.engine.native.compilers import entry, inlined, kept, kernel, loops, precise, steps
+from wyrm.engine.native.compilers import entry, inlined, kept, kernel, loops, steps
 from wyrm.engine.native.products import multiply_into, provide_products
 
 __all__ = [
     "added", "checked", "claim", "copied", "entry", "inlined", "kept", "kernel", "load", "loops", "multiply_into",
-    "precise", "provide_products", "put", "release", "released", "rows_loaded", "steps", "taken",
+    "provide_products", "put", "release", "released", "rows_loaded", "steps", "taken",
 ]  # fmt: skip
 
 

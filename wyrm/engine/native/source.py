@@ -28,8 +28,9 @@ import math
 
 import numpy as np
 
+from wyrm.engine.native.compilers import accumulated, fused, fused_kept, fused_kernel, natural
 from wyrm.engine.native.runtime import added, checked, claim, copied, entry, inlined, kept, kernel, load, loops
-from wyrm.engine.native.runtime import multiply_into, precise, provide_products, put, release, steps, taken
+from wyrm.engine.native.runtime import multiply_into, provide_products, put, release, steps, taken
 '''
 
 
@@ -275,7 +276,7 @@ class Source:
         text = text.replace("kernel, load, loops\n", "kernel, loops, released, rows_loaded\n", 1)
         text = text.replace("put, release, steps", "put, steps", 1)
         text = text.replace("        load(", "        rows_loaded(").replace("        release(", "        released(")
-        return text.replace("@kernel\n", "@kept\n")
+        return text.replace("@kernel\n", "@kept\n").replace("@fused_kernel\n", "@fused_kept\n")
 
     def _parts(self, decorator: str, around: str) -> list[str]:
         """The functions of this source and of the loops in it."""
