@@ -28,6 +28,7 @@ from wyrm.ops.normalization_kernels import (
 )
 from wyrm.ops.reduction import Sum
 from wyrm.ops.slicing import stack
+from wyrm.ops.sums import summed
 from wyrm.types.dims import Dims, axis_size, unify
 from wyrm.types.typing import Array, AtLeast1D, Bs, N, Shaped
 
@@ -55,7 +56,7 @@ def _of_arrays(xp: Any) -> _Functions:
         first = x[..., :1]  # the mean as a distance from it is exact where all numbers are the same
         return first + xp.mean(x - first, axis=-1, keepdims=True)
 
-    return _Functions(mean, xp.sqrt, lambda x: xp.sum(x, axis=tuple(range(x.ndim - 1))), xp.stack)
+    return _Functions(mean, xp.sqrt, lambda x: summed(xp, x, range(x.ndim - 1)), xp.stack)
 
 
 def _normalized(of: _Functions, x: Any, centred: bool, epsilon: float) -> tuple[Any, Any]:

@@ -15,6 +15,7 @@ from wyrm.node.loops import Fold
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import L, S, bind_class, constant_like, method
+from wyrm.ops.sums import summed
 from wyrm.types.dims import Dims, One, axis_size, normalize_axis
 from wyrm.types.typing import AtLeast1D, Bs, N, Shaped
 
@@ -36,6 +37,11 @@ def all_axes(axis: AxisLike, ndim: int) -> tuple[int, ...]:
     if len(set(given)) != len(given):
         raise ShapeError(f"axis {axis} names an axis twice")
     return tuple(sorted(given))
+
+
+def _mean(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    count = math.prod(x.shape[a] for a in axis)
+    return summed(xp, x, axis, keepdims) / x.dtype.type(count)
 
 
 class Reduction(Node[tuple[L], S], Generic[L, S], abstract=True):
@@ -156,7 +162,7 @@ class Sum(Reduction[L, S], Generic[L, S]):
         return self
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        return xp.sum(operands[0], axis=self.axis, keepdims=self.keepdims)
+        return summed(xp, operands[0], self.axis, self.keepdims)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (self.spread(gradient),)
@@ -178,7 +184,7 @@ class Mean(Reduction[L, S], Generic[L, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         self.check_size(operands[0].shape)
-        return xp.mean(operands[0], axis=self.axis, keepdims=self.keepdims)
+        return _mean(xp, operands[0], self.axis, self.keepdims)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (self.spread(gradient / self.count(gradient)),)
@@ -250,7 +256,7 @@ class LogSumExp(Reduction[L, S], Generic[L, S]):
         self.check_size(x.shape)
         top = xp.max(x, axis=self.axis, keepdims=True)
         top = xp.where(xp.isfinite(top), top, 0.0)  # -inf - -inf would be NaN
-        total = xp.log(xp.sum(xp.exp(x - top), axis=self.axis, keepdims=True)) + top
+        total = xp.log(summed(xp, xp.exp(x - top), self.axis, True)) + top
         return total.reshape(shape)
 
     def _powers(self) -> tuple[Any, Any, Any]:
@@ -310,7 +316,10 @@ class Variance(Reduction[L, S], Generic[L, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         self.check_size(operands[0].shape)
-        return xp.var(operands[0], axis=self.axis, keepdims=self.keepdims, ddof=self.ddof)
+        (x,) = operands
+        distance = x - _mean(xp, x, self.axis, True)
+        count = math.prod(x.shape[axis] for axis in self.axis) - self.ddof
+        return summed(xp, distance * distance, self.axis, self.keepdims) / self.dtype.type(count)
 
     def composed(self) -> Node[Any, Any]:
         (x,) = self.parents

@@ -14,6 +14,7 @@ from wyrm.node.node import IndexNode, Node
 from wyrm.node.storage import limit_indices
 from wyrm.ops.elementwise import L, S, bind_class, method
 from wyrm.ops.index import as_indices, check_range
+from wyrm.ops.sums import summed
 from wyrm.types.dims import Dims, axis_size, normalize_axis, unify
 from wyrm.types.typing import S2, Bs, IntegerArray, N, Shaped
 
@@ -68,7 +69,7 @@ class Softmax(_Normalized[L, S], Generic[L, S]):
         if 0 in shape:
             return xp.zeros(shape, x.dtype)
         powers = xp.exp(x - xp.max(x, axis=self.axis, keepdims=True))
-        return powers / xp.sum(powers, axis=self.axis, keepdims=True)
+        return powers / summed(xp, powers, (self.axis,), True)
 
     def composed(self) -> Node[Any, Any]:
         (x,) = self.parents
@@ -99,7 +100,7 @@ class LogSoftmax(_Normalized[L, S], Generic[L, S]):
         if 0 in shape:
             return xp.zeros(shape, x.dtype)
         shifted = x - xp.max(x, axis=self.axis, keepdims=True)
-        return shifted - xp.log(xp.sum(xp.exp(shifted), axis=self.axis, keepdims=True))
+        return shifted - xp.log(summed(xp, xp.exp(shifted), (self.axis,), True))
 
     def composed(self) -> Node[Any, Any]:
         (x,) = self.parents

@@ -20,7 +20,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from wyrm.engine.native import cache
 from wyrm.engine.native.collect import Collection
-from wyrm.engine.native.compilers import FUSED, OPTIONS, Function
+from wyrm.engine.native.compilers import FUSED, OPTIONS, Function, natural
 from wyrm.ops import product
 from wyrm.ops.sums import accumulated
 
@@ -81,14 +81,15 @@ def by_two_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, k
         one_row(x, y, out, pairs, columns, inner, kept)
 
 
-def dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
-    """`out = kept * out + x @ y.T` where the rows of x and y are contiguous, four rows of y at a time."""
+def dots(x: Any, y: Any, out: Any, rows: int, columns: int, first: int, length: int, kept: int) -> None:
+    """`out = kept * out + x @ y.T` over a part of the inner axis, four rows of y at a time."""
     zero = x.dtype.type(0)
     fours = columns - columns % 4
     for i in range(rows):
         for k in range(0, fours, 4):
             a = b = c = d = zero
-            for j in range(inner):
+            for offset in range(length):
+                j = natural(first + offset)
                 a = accumulated(a, x[i, j] * y[k, j])
                 b = accumulated(b, x[i, j] * y[k + 1, j])
                 c = accumulated(c, x[i, j] * y[k + 2, j])
@@ -99,16 +100,20 @@ def dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: in
             out[i, k + 3] = out[i, k + 3] + d if kept else d
         for k in range(fours, columns):
             a = zero
-            for j in range(inner):
+            for offset in range(length):
+                j = natural(first + offset)
                 a = accumulated(a, x[i, j] * y[k, j])
             out[i, k] = out[i, k] + a if kept else a
 
 
 def by_four_dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
-    """The same for rows of any length: a long sum of float32 numbers loses digits, a sum of sums hardly any."""
+    """`out = kept * out + x @ y.T` where the rows of x and y are contiguous, and may be long.
+
+    A long sum of float32 numbers loses digits, a sum of sums hardly any.
+    """
     for first in range(0, inner, LONGEST_SUM):
-        length, adds = min(LONGEST_SUM, inner - first), 1 if first > 0 else kept
-        dots(x[:, first : first + length], y[:, first : first + length], out, rows, columns, length, adds)
+        adds = 1 if first > 0 else kept
+        dots(x, y, out, rows, columns, first, min(LONGEST_SUM, inner - first), adds)
 
 
 def anyhow(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
@@ -213,7 +218,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wyrm.engine.native.compilers import accumulated, fused_loops
+from wyrm.engine.native.compilers import accumulated, fused_loops, natural
 from wyrm.engine.native.products import addressed, as_strided, carray, gemm_of
 
 gemm = gemm_of("{dtype}")
@@ -225,7 +230,7 @@ FACTORS = np.array([0.0, 1.0], np.{dtype})
 @once
 def provide_products(dtype: str) -> None:
     """Compile the product of a precision, or load it from the cache, and make it known to programs."""
-    collection = Collection(given={"gemm", "KIND", "FACTORS", "as_strided", "carray"})
+    collection = Collection(given={"gemm", "KIND", "FACTORS", "as_strided", "carray", "natural"})
     collection.add(multiply, "multiply", np.dtype(dtype), "fused_loops")
     *loops, last = collection.texts
     last = last.replace("@fused_loops", f'@addressed("{dtype}")')

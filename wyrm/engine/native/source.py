@@ -196,7 +196,7 @@ class Source:
         key = f"{parameter.dtype} {kind}"
         if key not in self.updates:
             name = self.lowering.name(f"update_{kind}_{parameter.dtype}")
-            self.updates[key] = update_text(name, rule, row_axes, 0.0 if rows else optimizer.flush_below)
+            self.updates[key] = update_text(name, rule, row_axes, not rows and optimizer.flushes)
         name = self.updates[key].split("(", 1)[0].removeprefix("def ")
         axes, slot = max(1, row_axes), self.lowering.leaf(parameter)
         arguments: list[Argument] = [
