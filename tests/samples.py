@@ -129,6 +129,7 @@ SAMPLES: list[Sample] = [
     *unary(E.Expm1, np.expm1),
     *unary(E.Log, np.log, positive),
     *unary(E.Log1p, np.log1p, positive),
+    *unary(E.LimitedLog, np.log, positive),
     *unary(E.Sin, np.sin),
     *unary(E.Cos, np.cos),
     *unary(E.Tanh, np.tanh),
