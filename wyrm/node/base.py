@@ -117,6 +117,9 @@ class BaseNode(Generic[P_co, S]):
         """The value, by the functions of the array namespace `xp`; `shape` is the result's shape in this run."""
         raise NotImplementedError
 
+    def check_size(self, shape: tuple[int, ...]) -> None:
+        """Raise `ShapeError` where the result has no meaning for a first operand of the shape that it has in a run."""
+
     def reads(self, index: Index) -> Index | None:
         """Where the first parent has the element that the result has at `index`; None where it is not so simple."""
         return None

@@ -100,7 +100,6 @@ def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: 
         return self.axis
 
     def check_size(self, shape: tuple[int, ...]) -> None:
-        """`ShapeError` where the data of this run leaves nothing to reduce."""
         if self.empty is None and any(shape[axis] == 0 for axis in self.axis):
             raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
 
@@ -356,9 +355,12 @@ class ArgMax(IndexNode[S], Generic[S]):
         return self.rebuild(tuple(operands), self.attribute_values() | {"axis": self.axis + 1})
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        if operands[0].shape[self.axis] == 0:
-            raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
+        self.check_size(operands[0].shape)
         return xp.argmax(operands[0], axis=self.axis).reshape(shape)
+
+    def check_size(self, shape: tuple[int, ...]) -> None:
+        if shape[self.axis] == 0:
+            raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
 
     @staticmethod
     def kernel(x: Any, out: Any) -> None:

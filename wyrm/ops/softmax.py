@@ -159,8 +159,7 @@ class CrossEntropy(Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         logits, labels, probabilities = operands
         check_range(self, self.parents[1], labels, self.parents[0].dims[-1], logits.shape[-1])
-        if self.reduction == "mean" and 0 in labels.shape:
-            raise ShapeError(explain(self, "has no mean over an axis of size 0, which the data of this run has"))
+        self.check_size(logits.shape)
         # The largest probability is at least 1 / classes, so its logarithm is exact where the label's may underflow.
         top = xp.max(logits, axis=-1)
         label_logits = xp.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
@@ -168,6 +167,10 @@ class CrossEntropy(Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
         if self.reduction == "none":
             return losses
         return xp.mean(losses) if self.reduction == "mean" else xp.sum(losses)
+
+    def check_size(self, shape: tuple[int, ...]) -> None:
+        if self.reduction == "mean" and 0 in shape[:-1]:
+            raise ShapeError(explain(self, "has no mean over an axis of size 0, which the data of this run has"))
 
     def composed(self) -> Node[Any, Any]:
         logits, labels, probabilities = self.parents

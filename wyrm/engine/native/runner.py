@@ -23,11 +23,12 @@ from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input
 from wyrm.node.node import Node
 from wyrm.node.storage import bound_array, not_set, stored
-from wyrm.node.traversal import shallow_first
+from wyrm.node.traversal import shallow_first, topological_order
 from wyrm.ops.index import JoinRows, RowGradient
 from wyrm.ops.philox import STEP
 from wyrm.ops.updating import updates_of
 from wyrm.schedule.schedule import Schedule
+from wyrm.types.dims import Dim, resolve
 
 Feed = Mapping[Any, Any]
 Leaf = BaseNode[Any, Any]
@@ -68,6 +69,7 @@ class Graph:
         pairs = [node for touched in rows.values() for pair in touched for node in pair]
         moving = updates_of(self.outputs) if optimizer is not None else {}
         wanted = [*self.outputs, *gradients.values(), *pairs, *moving.values()]
+        self._checked = [node for node in topological_order(wanted) if type(node).check_size is not BaseNode.check_size]
         standing = expand(wanted)
         # Each gradient as soon as it can be computed: what it is made of is then needed no more.
         self.schedule = schedule = Schedule(shallow_first([standing[node] for node in wanted]))
@@ -98,6 +100,11 @@ class Graph:
         )
         self.buffers = list(moving)
         self.parameters = [p for p in (optimizer.parameters if optimizer else []) if p in gradients or p in rows]
+
+    def check_sizes(self, sizes: dict[type[Dim], int]) -> None:
+        """`ShapeError` where an op has no result for the sizes of a run."""
+        for node in self._checked:
+            node.check_size(resolve(node.parents[0].dims, sizes))
 
     @property
     def computed(self) -> set[str]:
@@ -171,6 +178,7 @@ class Runner:
             if missing:
                 raise not_set(missing[0], "give it to the program, or bind some with .set")
             sizes = self.graph.schedule.bind(shapes)
+            self.graph.check_sizes(sizes)
             binding = Binding(self.graph.source, sizes, shapes, self.graph.optimizer)
             if len(self._bindings) >= _KEPT_BINDINGS:
                 self._bindings.pop(next(iter(self._bindings)))
