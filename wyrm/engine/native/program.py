@@ -14,6 +14,7 @@ from wyrm.engine.native.training import Mode, Training
 from wyrm.engine.native.updates import Optimizer
 from wyrm.errors import CheckpointError, ShapeError
 from wyrm.node.base import BaseNode, describe, label
+from wyrm.node.modes import modes_of, warn_of_training
 from wyrm.types.typing import Indices, Values
 
 Feed = Mapping[Any, "Values | Indices"]
@@ -49,6 +50,8 @@ class Program:
                 f"wyrm.compile takes an optimizer, as in wy.optim.SGD(loss.parameters(), learning_rate=0.1), "
                 f"not {optimizer!r}"
             )
+        # Programs that train do so in training, whatever else the modules have been asked for since.
+        self._modes = modes_of(wanted) if optimizer is None else []
         self._graph = Graph(wanted, optimizer)
         self._runner = Runner(self._graph, loop)
         self._training = Training(self._graph, self._runner)
@@ -75,6 +78,7 @@ class Program:
         Raises `ShapeError`, `DTypeError` or `IndexOutOfRange` for data that does not fit, and `Diverged` for a loss
         that is not finite; no parameter has moved then.
         """
+        warn_of_training(self._modes)
         with self._lock:
             graph = self._graph
             given = given_inputs({} if feed is None else feed, graph.inputs)
