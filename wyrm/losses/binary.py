@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, overload
 
-import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.losses.checks import check_range, check_reduction, reduced, same_axes

@@ -58,7 +58,7 @@ class LimitedLog(Unary[L, S], Generic[L, S]):
     formula = "maximum(log(x), low)"
     low: float
 
-    def __init__(self, x: Shaped[L, S], low: float = -100.0) -> None:
+    def __init__(self, x: Any, low: float = -100.0) -> None:
         self._construct((x,), low=low)
 
     def _own(self) -> LimitedLog[Any, S]:

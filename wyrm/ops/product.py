@@ -288,7 +288,10 @@ class Einsum(_Product[L, R, S], Generic[L, R, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         x_term, y_term, result = self.terms()
         sizes = dict(zip(x_term + y_term, (axis for x in operands for axis in x.shape), strict=True))
-        if self.dtype == np.float32 and math.prod(size for letter, size in sizes.items() if letter not in result) > _CHAIN:
+        if (
+            self.dtype == np.float32
+            and math.prod(size for letter, size in sizes.items() if letter not in result) > _CHAIN
+        ):
             wide = (xp.astype(x, xp.float64) for x in operands)
             return xp.astype(xp.einsum(self.subscripts, *wide), self.dtype)
         return xp.einsum(self.subscripts, *operands)

@@ -21,6 +21,11 @@ def accumulated(total: Any, term: Any) -> Any:
     return total + term
 
 
+def natural(index: int) -> int:
+    """`index`, which is at least 0: compiled loops over `natural(first + i)` need no check for negative numbers."""
+    return index
+
+
 def summed(xp: Any, x: Any, axis: Sequence[int], keepdims: bool = False) -> Any:
     """The sum over axes, counted from 0, as `numpy.sum` gives it but without long chains of float32 additions.
 

@@ -24,8 +24,8 @@ Values = Mapping[str, Value]
 # The new parameter, and the new state by name.
 Update = tuple[Value, dict[str, Value]]
 # An average of gradients that have become zero decays into the denormal numbers, on which a processor is a hundred
-# times slower. One that gets there while its gradient is zero is set to zero, this often. What small gradients feed stays
-# as it is, denormal or not.
+# times slower. One that gets there while its gradient is zero is set to zero, this often. What small gradients feed
+# stays as it is, denormal or not.
 _FLUSH_EVERY = 16
 
 

@@ -14,10 +14,14 @@ import numpy as np
 from wyrm.errors import RegistrationError
 from wyrm.ops import fast_math
 from wyrm.ops.product import multiply_into
-from wyrm.ops.sums import accumulated
+from wyrm.ops.sums import accumulated, natural
 
 # Functions of ops that the runtime has in another form.
-_SUBSTITUTES: dict[Callable[..., Any], str] = {multiply_into: "multiply_into", accumulated: "accumulated"}
+_SUBSTITUTES: dict[Callable[..., Any], str] = {
+    multiply_into: "multiply_into",
+    accumulated: "accumulated",
+    natural: "natural",
+}
 # Functions of a number of either precision: what stands for them in float32, and in float64.
 _BY_PRECISION: dict[Callable[..., Any], tuple[Callable[..., Any], Callable[..., Any] | str]] = {
     fast_math.exp: (fast_math.float32_exp, "np.exp"),

@@ -18,8 +18,8 @@ from numba.core.compiler import Compiler
 from numba.core.event import Event, Listener, install_listener
 from numba.extending import intrinsic
 
-# Products may be fused with sums inside the ops of this library. The arithmetic of users is done as it is written, which
-# gives the numbers of NumPy.
+# Products may be fused with sums inside the ops of this library. The arithmetic of users is done as it is written,
+# which gives the numbers of NumPy.
 FUSED = {"contract"}
 # What is allowed of an addition to a total: the terms in another order, which vector code needs.
 _REORDERED = ("reassoc", "contract", "nsz")
@@ -145,10 +145,10 @@ def fused_kept(function: Function) -> Function:
     return cast(Function, njit(cache=True, pipeline_class=_DistinctEntry, fastmath=FUSED, **OPTIONS)(function))
 
 
-# --- sums ---------------------------------------------------------------------------------------------------------------
+# --- sums -------------------------------------------------------------------------------------------------------------
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba's
+@intrinsic
 def accumulated(typing: Any, total: Any, term: Any) -> Any:
     """`total + term`, of the type of `total`, of the terms of a sum in any order; see `wyrm.ops.sums`."""
 
@@ -159,7 +159,7 @@ def accumulated(typing: Any, total: Any, term: Any) -> Any:
     return total(total, term), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba's
+@intrinsic
 def natural(typing: Any, index: Any) -> Any:
     """An index that is known to be at least 0: a loop that uses it needs no check for negative ones."""
 

@@ -14,14 +14,15 @@ import numpy as np
 
 from wyrm.engine.native.expressions import FAST, adds_up, float_type, formula_lines, number, scalar_type
 from wyrm.engine.native.loops import Fold, Loop, Placed, Slot, Statement, Value
+from wyrm.node.loops import Fold as Rule
 from wyrm.ops.formula import parse
 from wyrm.types.dims import Axis, axis_size
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 # So many float32 numbers are one part of a total in a variable: a loop over fewer would begin and end too often.
-_PART = 1024
+_PART = 512
 # After so many rows are those of an array of parts added to the totals; here numbers are added one after another.
-_ROWS = 256
+_ROWS = 128
 # Functions that are called for one number at a time; a loop that calls them is not slower for a float64 total.
 _ONE_BY_ONE = {"cos", "erf", "expm1", "log", "log1p", "power", "sin"}
 
@@ -62,22 +63,24 @@ class Totals:
             lines += self._start(fold)
         if _sums_parts(loop):
             for item in loop.items:
-                if _is_sum(item, FLOAT32) and item.value.register and item.value.chain[-1] is not item:
-                    self._parts[item.value] = f"{item.value.slot.name}_part__"
-                    self._parts_in.setdefault(loop, []).append(item.value)
+                value = item.value if isinstance(item, Statement) and item.kind == "fold" else None
+                sums = value is not None and value.node.dtype == FLOAT32 and adds_up(_rule(value).step)
+                if value is not None and sums and value.register and value.chain[-1] is not item:
+                    self._parts[value] = f"{value.slot.name}_part__"
+                    self._parts_in.setdefault(loop, []).append(value)
         return lines
 
     def _start(self, fold: Fold) -> list[str]:
-        value, node = fold.value, fold.value.node
+        value, node, rule = fold.value, fold.value.node, _rule(fold.value)
         if fold.kept is None:
             self._variables[value] = f"{value.slot.name}_total__"
-            return [f"{self._variables[value]} = {number(node.fold.start, self._total_type(value))}"]
+            return [f"{self._variables[value]} = {number(rule.start, self._total_type(value))}"]
         where = ", ".join(fold.kept)
-        lines = [f"{self._names.use(value.slot, True)}[{where}] = {number(node.fold.start, node.dtype)}"]
-        if node.dtype == FLOAT32 and adds_up(node.fold.step) and not _at_most(fold.reduced, _ROWS):
+        lines = [f"{self._names.use(value.slot, True)}[{where}] = {number(rule.start, node.dtype)}"]
+        if node.dtype == FLOAT32 and adds_up(rule.step) and not _at_most(fold.reduced, _ROWS):
             self._wide[value] = wide = Slot(self._named(f"wide_{value.slot.name}"), value.slot.dims, FLOAT64)
             if fold.inner is None:
-                lines = [f"{self._names.use(wide, True)}[{where}] = {number(node.fold.start, FLOAT64)}"]
+                lines = [f"{self._names.use(wide, True)}[{where}] = {number(rule.start, FLOAT64)}"]
             else:
                 self._counts[value] = self._names.temporary()
                 self._rows_in.setdefault(fold.inner, []).append(fold)
@@ -86,7 +89,7 @@ class Totals:
 
     @staticmethod
     def _total_type(value: Value) -> np.dtype[Any]:
-        return FLOAT64 if adds_up(value.node.fold.step) else value.node.dtype
+        return FLOAT64 if adds_up(_rule(value).step) else value.node.dtype
 
     # --- in a loop ----------------------------------------------------------------------------------------------------
 
@@ -94,7 +97,7 @@ class Totals:
         """The lines that take one element into a total."""
         value = statement.value
         assert value is not None
-        rule, dtype = value.node.fold, value.node.dtype
+        rule, dtype = _rule(value), value.node.dtype
         if statement.place:
             slot = value.slot if value in self._counts else self._wide.get(value, value.slot)
             total = f"{self._names.use(slot, True)}[{', '.join(statement.place)}]"
@@ -164,7 +167,7 @@ class Totals:
 
     def finish(self, value: Value, total: str, count: str) -> tuple[list[str], str]:
         """What a fold makes of its total."""
-        rule = value.node.fold
+        rule = _rule(value)
         return self.formula(rule.finish, [], value.node.dtype, total, count) if rule.finish else ([], total)
 
     def end(self, fold: Fold, variable: str) -> list[str]:
@@ -176,7 +179,7 @@ class Totals:
             lines, text = self.finish(value, self._variables[value], f"{scalar_type(dtype)}({extents})")
             return [*lines, f"{variable} = {text if dtype == node.dtype else f'{scalar_type(node.dtype)}({text})'}"]
         wide = self._wide.get(value)
-        if wide is None and not node.fold.finish:
+        if wide is None and not _rule(value).finish:
             return []
         count = f"{scalar_type(node.dtype if wide is None else FLOAT64)}({extents})"
 
@@ -191,11 +194,10 @@ class Totals:
         return self._each(fold, result)
 
 
-def _is_sum(item: Any, dtype: np.dtype[Any]) -> bool:
-    if not isinstance(item, Statement) or item.kind != "fold":
-        return False
-    assert item.node is not None and item.node.fold is not None
-    return item.node.dtype == dtype and adds_up(item.node.fold.step)
+def _rule(value: Value) -> Rule:
+    rule = value.node.fold
+    assert rule is not None
+    return rule
 
 
 def _sums_parts(loop: Loop) -> bool:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from wyrm.engine.native.collect import Collection
 from wyrm.engine.native.expressions import float_type, formula_lines, number, scalar_type
 from wyrm.engine.native.folds import Totals

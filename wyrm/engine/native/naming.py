@@ -9,10 +9,10 @@ import re
 # in `fast_math` and of the numbers of an optimizer's rule are kept free.
 _RESERVED = frozenset(
     [
-        "accumulated", "first", "count", "batch", "step", "order", "totals", "hyper", "k", "run", "np", "math", "abs", "bool", "range",
+        "first", "count", "batch", "step", "order", "totals", "hyper", "k", "run", "np", "math", "abs", "bool", "range",
         "claim", "release", "checked", "entry", "kept", "kernel", "inlined", "load", "loops",
-        "fused", "fused_kept", "fused_kernel", "multiply_into", "natural", "provide_products", "released", "rows_loaded", "added", "copied", "done",
-        "put", "steps", "t", "taken",
+        "multiply_into", "provide_products", "released", "rows_loaded", "added", "copied", "done",
+        "put", "steps", "t", "taken", "accumulated", "fused", "fused_kept", "fused_kernel", "natural",
     ]
 )  # fmt: skip
 _RESERVED_FORMS = re.compile(r"[ij]\d+|\w+_kernel(_\d+)?|float32_\w+|(?!update_)\w+_float(32|64)")

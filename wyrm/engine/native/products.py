@@ -20,9 +20,9 @@ from numpy.lib.stride_tricks import as_strided
 
 from wyrm.engine.native import cache
 from wyrm.engine.native.collect import Collection
-from wyrm.engine.native.compilers import FUSED, OPTIONS, Function, natural
+from wyrm.engine.native.compilers import FUSED, OPTIONS, Function
 from wyrm.ops import product
-from wyrm.ops.sums import accumulated
+from wyrm.ops.sums import accumulated, natural
 
 __all__ = ["addressed", "as_strided", "carray", "gemm_of", "multiply_into", "provide_products"]
 
@@ -197,7 +197,9 @@ def _signature(dtype: Any) -> Any:
 
 def addressed(dtype: str) -> Function:
     """A decorator that compiles `multiply` for a precision as a function with an address."""
-    return cast(Function, cfunc(_signature(getattr(types, dtype)), cache=True, fastmath=FUSED, **{**OPTIONS, "_nrt": True}))
+    return cast(
+        Function, cfunc(_signature(getattr(types, dtype)), cache=True, fastmath=FUSED, **{**OPTIONS, "_nrt": True})
+    )
 
 
 def gemm_of(dtype: str) -> Any:
@@ -230,7 +232,7 @@ FACTORS = np.array([0.0, 1.0], np.{dtype})
 @once
 def provide_products(dtype: str) -> None:
     """Compile the product of a precision, or load it from the cache, and make it known to programs."""
-    collection = Collection(given={"gemm", "KIND", "FACTORS", "as_strided", "carray", "natural"})
+    collection = Collection(given={"gemm", "KIND", "FACTORS", "as_strided", "carray"})
     collection.add(multiply, "multiply", np.dtype(dtype), "fused_loops")
     *loops, last = collection.texts
     last = last.replace("@fused_loops", f'@addressed("{dtype}")')
