@@ -135,6 +135,7 @@ SAMPLES: list[Sample] = [
     *unary(E.Sinh, np.sinh),
     *unary(E.Cosh, np.cosh),
     *unary(E.Log1p, np.log1p, positive),
+    *unary(E.LimitedLog, np.log, positive),
     *unary(E.Sin, np.sin),
     *unary(E.Cos, np.cos),
     *unary(E.Tanh, np.tanh),

@@ -63,11 +63,38 @@ def test_out_of_training_the_graph_has_no_dropout() -> None:
     assert dropout.train()(x) is not x
 
 
-def test_a_graph_that_exists_keeps_its_dropout() -> None:
+def test_a_graph_that_exists_keeps_its_dropout_and_says_so() -> None:
     dropout = wy.nn.Dropout(0.5)
-    result = dropout(ones(100))
+    result = dropout(ones(100)) + 0.0
+    program = wy.compile(result)
     dropout.evaluate()
+    for run in (result.forward, program, lambda: wy.run([result])[0]):
+        with pytest.warns(RuntimeWarning, match=r"dropout .* built in training, by Dropout, .* in evaluation now"):
+            assert (run() == 0.0).any()
+    dropout.train()
     assert (result.forward() == 0.0).any()
+
+
+def test_training_goes_on_beside_a_graph_for_evaluation() -> None:
+    dropout, x = wy.nn.Dropout(0.5), wy.Parameter(np.ones(100))
+    loss = dropout(x).sum()
+    program = wy.compile(loss, wy.optim.SGD([x], 0.1))
+    still = dropout.evaluate()(x).sum()
+    program()
+    loss.backward()
+    assert still.forward() < 100.0
+
+
+@pytest.mark.parametrize(
+    "module",
+    [wy.nn.BatchNorm(8), wy.nn.MultiHeadAttention(8, 2, dropout=0.5), wy.nn.TransformerBlock(8, 16, 2, dropout=0.5)],
+    ids=lambda module: type(module).__name__,
+)
+def test_every_module_that_knows_a_mode_says_so(module: Any) -> None:
+    result = module(wy.Constant(np.ones((2, 3, 8), np.float32)))
+    module.evaluate()
+    with pytest.warns(RuntimeWarning, match="built in training"):
+        result.forward()
 
 
 def test_a_rate_of_zero_is_no_dropout() -> None:

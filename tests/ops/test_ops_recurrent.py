@@ -26,7 +26,7 @@ class Time(wy.Dim): ...
 class Hidden(wy.Dim): ...
 
 
-FAST = {"contract", "nsz"}
+FAST = {"contract"}
 
 
 def compiled() -> dict[str, Any]:

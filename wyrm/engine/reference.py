@@ -16,6 +16,7 @@ from wyrm.errors import NotDifferentiable, NotSet, OptionError, ShapeError, Unus
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Input, Parameter
+from wyrm.node.modes import modes_of, warn_of_training
 from wyrm.node.node import Node
 from wyrm.node.site import made_at
 from wyrm.node.storage import FLOATS, Storage, is_leaf, not_set, store, stored
@@ -73,6 +74,7 @@ class _Forward:
     def __init__(self, node: BaseNode[Any, Any]) -> None:
         self.twin = _twin(node)
         self.runner = Runner([self.twin])
+        self.modes = modes_of([node])
         self.step: int | None = None  # what its random nodes drew for last
 
     def run(self, node: BaseNode[Any, Any], stage: int = 0) -> Plan:
@@ -108,6 +110,7 @@ class _Backward(_Forward):
         self.gradients = [gradient for gradient in found if gradient is not None]
         self.updates = updates_of([self.twin])
         self.runner = Runner([self.twin], [*self.gradients, *self.updates.values()])
+        self.modes = modes_of([loss])
         self.step: int | None = None
 
 
@@ -138,6 +141,7 @@ def forward(node: BaseNode[Any, Any]) -> NDArray[Any]:
     if held is None:
         held = _Forward(node)
         object.__setattr__(node, "_plan", held)
+    warn_of_training(held.modes)
     if held.runner.random:
         held.step = advance_step()
     return _frozen(held.run(node).value(held.twin))
@@ -220,6 +224,7 @@ def run(nodes: Sequence[BaseNode[Any, Any]]) -> list[NDArray[Any]]:
     [4.0, 4.0]
     """
     runner = Runner(list(nodes))
+    warn_of_training(modes_of(nodes))
     if runner.random:
         advance_step()
     plan = runner.run()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, overload
 
-import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.losses.checks import check_range, check_reduction, reduced, same_axes
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
+from wyrm.ops.exponential import LimitedLog
 from wyrm.ops.softmax import Reduction
 from wyrm.types.typing import Array
 
@@ -27,9 +27,9 @@ def bce(probability: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
     """Binary cross-entropy of probabilities, `-(t * log(p) + (1 - t) * log(1 - p))`.
 
     `probability` lies between 0 and 1, as does `target`, a node or an array of the same shape; a mask counts as 0 and
-    1. Logarithms go no lower than -100 (in float32, -87), so that the loss is finite where a probability is 0 or 1; the
-    gradient of a certain mistake is 0. A number outside that range counts as the nearest probability. Where the
-    probability is a sigmoid, `bce_with_logits` is exact. Reductions are those of `mse`.
+    1. As in PyTorch, logarithms go no lower than -100 and the derivatives of them no higher than 1e12, so that loss and
+    gradient are finite where a probability is 0 or 1. A number outside that range counts as the nearest probability,
+    with a gradient of 0. Where the probability is a sigmoid, `bce_with_logits` is exact. Reductions are those of `mse`.
 
     Raises:
         ShapeError: the shapes differ.
@@ -41,12 +41,10 @@ def bce(probability: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
     """
     check_reduction("bce", reduction)
     probability, target = same_axes("bce", "probabilities", probability=probability, target=target)
-    kind = np.finfo(probability.dtype)
-    least = max(math.exp(-100.0), float(kind.tiny))
-    if_yes = -probability.clip(least, 1.0).log()
-    # log1p keeps the digits of a small probability; no float lies between 1 and 1 - epsneg, where it would be -inf.
-    below_one = probability.clip(0.0, 1.0 - float(kind.epsneg))
-    if_no = where(probability < 1.0, -(-below_one).log1p(), -math.log(least))
+    inside = probability.clip(0.0, 1.0)
+    if_yes: Node[Any, Any] = -LimitedLog(inside)
+    # log1p keeps the digits of a small probability; of a large one the subtraction is exact.
+    if_no = -where(inside < 0.5, (-inside.minimum(0.5)).log1p(), LimitedLog(1.0 - inside))
     return reduced(target * if_yes + (1.0 - target) * if_no, reduction)
 
 

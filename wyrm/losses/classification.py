@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal, overload
 
 from typing_extensions import TypeVar, TypeVarTuple
@@ -137,8 +138,11 @@ def kl_divergence(log_prediction: Any, target: Any, *, log_target: bool = False,
         "kl_divergence", "any" if log_target else "probabilities", log_prediction=log_prediction, target=target
     )
     rows_of("kl_divergence", "log_prediction", log_prediction)
+    # An outcome of probability 0 counts nothing, even where its logarithm, or that of the prediction, is -inf.
+    present = target.not_equal(-math.inf) if log_target else target > 0.0
+    predicted = where(present | log_prediction.not_equal(-math.inf), log_prediction, 0.0)
     if log_target:
-        losses = target.exp() * (target - log_prediction)
+        losses = target.exp() * (where(present, target, 0.0) - predicted)
     else:
-        losses = target * (where(target > 0.0, target, 1.0).log() - log_prediction)
+        losses = target * (where(present, target, 1.0).log() - predicted)
     return reduced(losses.sum(axis=-1), reduction)

@@ -15,6 +15,7 @@ from wyrm.nn.normalization import checked_epsilon, shown_epsilon
 from wyrm.node.base import describe
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
+from wyrm.node.modes import built_in_training
 from wyrm.node.node import Node
 from wyrm.ops.updating import updating
 
@@ -98,7 +99,7 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
                 self.variance: (1.0 - rate) * self.variance + rate * of_sample.stop_gradient(),
             },
         )
-        return result
+        return built_in_training(result, self)
 
     def _scaled(self, centred: Any, variance: Any) -> Any:
         return centred * (self.weight / (variance + self.epsilon).sqrt()) + self.bias

@@ -9,6 +9,7 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError
 from wyrm.nn.layer import Pointwise
+from wyrm.node.modes import built_in_training
 from wyrm.node.node import Node
 
 S = TypeVar("S")
@@ -51,12 +52,14 @@ class Dropout(Pointwise):
 
     def __call__(self, x: Node[Any, S]) -> Node[Any, S]:
         """`x` with dropout while `training`, else `x` itself."""
-        return x.dropout(self.rate, self.seed) if self.training and self.rate > 0.0 else x
+        if self.training and self.rate > 0.0:
+            return built_in_training(x.dropout(self.rate, self.seed), self)
+        return x
 
     def add(self, residual: Node[Any, S], x: Node[Any, S]) -> Node[Any, S]:
         """`residual + dropout(x)` as one node, of the axes that both have."""
         if self.training and self.rate > 0.0:
-            return residual.add_dropout(x, self.rate, self.seed)
+            return built_in_training(residual.add_dropout(x, self.rate, self.seed), self)
         total: Node[Any, S] = residual + x
         return total
 

@@ -76,7 +76,9 @@ class Module:
     >>> list(Model().named_parameters())
     ['blocks.0.scale', 'blocks.1.scale', 'bias']
 
-    `training` is read where a graph is built, by `Dropout` and `BatchNorm`: a graph that exists already stays as it is.
+    `training` is read where a graph is built, by `Dropout` and `BatchNorm`: a graph that exists already stays as it is,
+    so that training can go on beside a graph for evaluation. Where such a graph is run for its value, by `forward()` or
+    by a program without an optimizer, while the module is in evaluation, a `RuntimeWarning` says so.
     """
 
     training: bool = True
@@ -123,6 +125,8 @@ class Module:
 
     def evaluate(self) -> Self:
         """Clear `training` of this module and all it holds, for the graphs that are built from now on.
+
+        Build the graph again for values without dropout; one that was built in training keeps it.
 
         >>> wy.nn.Dropout(0.5).evaluate().training
         False

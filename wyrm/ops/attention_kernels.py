@@ -12,6 +12,7 @@ import numpy as np
 from wyrm.ops.fast_math import exp, largest
 from wyrm.ops.keeping import keep_row, row_keys
 from wyrm.ops.product import multiply_into
+from wyrm.ops.sums import accumulated
 
 
 def transpose_into(x: Any, out: Any) -> None:
@@ -47,7 +48,7 @@ def softmax_row(scores: Any, scale: Any, slope: Any, allowed: Any, row: int) -> 
     total = scores.dtype.type(0)
     for j in range(scores.size):
         scores[j] = exp((scores[j] - top) * scale)
-        total += scores[j]
+        total = accumulated(total, scores[j])
     inverse = 1 / total
     for j in range(scores.size):
         scores[j] *= inverse
@@ -116,7 +117,7 @@ def slope_row(shares: Any, by_shares: Any, factors: Any, dropped: bool, scale: A
         for j in range(shares.size):
             by_shares[j] *= factors[j]
     for j in range(shares.size):
-        mean += by_shares[j] * shares[j]
+        mean = accumulated(mean, by_shares[j] * shares[j])
     for j in range(shares.size):
         by_shares[j] = (by_shares[j] - mean) * shares[j] * scale
     if dropped:
@@ -195,7 +196,7 @@ def dot(x: Any, y: Any) -> Any:
     """The sum of products."""
     total = x.dtype.type(0)
     for j in range(x.size):
-        total += x[j] * y[j]
+        total = accumulated(total, x[j] * y[j])
     return total
 
 

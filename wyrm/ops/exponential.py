@@ -138,6 +138,23 @@ class Cosh(Unary[L, S], Generic[L, S]):
         return (gradient * Sinh(x),)
 
 
+class LimitedLog(Unary[L, S], Generic[L, S]):
+    """`log(x)` of a probability, but at least `low`; the derivative is `1 / x`, but at most 1e12, as in PyTorch."""
+
+    __slots__ = ("low",)
+    formula = "maximum(log(x), low)"
+    low: float
+
+    def __init__(self, x: Any, low: float = -100.0) -> None:
+        self._construct((x,), low=low)
+
+    def _own(self) -> LimitedLog[Any, S]:
+        return self
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (gradient / self.parents[0].erase().maximum(1e-12),)
+
+
 class Log1p(Unary[L, S], Generic[L, S]):
     """`log(1 + x)`, exact near 0."""
 

@@ -28,6 +28,7 @@ from wyrm.ops.normalization_kernels import (
 )
 from wyrm.ops.reduction import Sum
 from wyrm.ops.slicing import stack
+from wyrm.ops.sums import summed
 from wyrm.types.dims import Dims, axis_size, unify
 from wyrm.types.typing import Array, AtLeast1D, Bs, N, Shaped
 
@@ -38,6 +39,7 @@ class _Functions(NamedTuple):
     """What the formulas call besides operators: of an array namespace, or of nodes."""
 
     mean: Callable[[Any], Any]  # of the last axis, which stays with size 1
+    plain_mean: Callable[[Any], Any]  # the same of what may overflow to infinity, and has a mean then, too
     sqrt: Callable[[Any], Any]
     total: Callable[[Any], Any]  # over all axes but the last
     stack: Callable[[list[Any]], Any]
@@ -47,7 +49,11 @@ def _total_of_nodes(x: Any) -> Any:
     return Sum(x, tuple(range(x.ndim - 1))) if x.ndim > 1 else x
 
 
-_OF_NODES = _Functions(lambda x: x.mean(-1, keepdims=True), lambda x: x.sqrt(), _total_of_nodes, stack)
+def _mean_of_nodes(x: Any) -> Any:
+    return x.mean(-1, keepdims=True)
+
+
+_OF_NODES = _Functions(_mean_of_nodes, _mean_of_nodes, lambda x: x.sqrt(), _total_of_nodes, stack)
 
 
 def _of_arrays(xp: Any) -> _Functions:
@@ -55,13 +61,16 @@ def _of_arrays(xp: Any) -> _Functions:
         first = x[..., :1]  # the mean as a distance from it is exact where all numbers are the same
         return first + xp.mean(x - first, axis=-1, keepdims=True)
 
-    return _Functions(mean, xp.sqrt, lambda x: xp.sum(x, axis=tuple(range(x.ndim - 1))), xp.stack)
+    def plain_mean(x: Any) -> Any:
+        return xp.mean(x, axis=-1, keepdims=True)
+
+    return _Functions(mean, plain_mean, xp.sqrt, lambda x: summed(xp, x, range(x.ndim - 1)), xp.stack)
 
 
 def _normalized(of: _Functions, x: Any, centred: bool, epsilon: float) -> tuple[Any, Any]:
     """The normalized numbers, and what their distances from the mean were multiplied with."""
     distance = x - of.mean(x) if centred else x
-    inverse = 1.0 / of.sqrt(of.mean(distance * distance) + epsilon)
+    inverse = 1.0 / of.sqrt(of.plain_mean(distance * distance) + epsilon)
     return distance * inverse, inverse
 
 
@@ -290,7 +299,7 @@ class NormalizationWeightGradient(_Normalization[S], Generic[S]):
 
     def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         x, gradient = operands
-        return self._rows(x), self._rows(gradient), out, *self._numbers(x)
+        return self._rows(x), self._rows(gradient), out, *self._numbers(x), np.zeros(out.shape)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         composed = _weight_gradient(_OF_NODES, self.parents, self.centred, self.epsilon, self.biased)

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.ops.sums import accumulated
+
 
 def mean_of_row(x: Any, count: Any) -> Any:
     """The mean, as the distance from the first number: that is exact where all numbers are the same."""
     first, total = x[0], x.dtype.type(0)
     for j in range(x.size):
-        total += x[j] - first
+        total = accumulated(total, x[j] - first)
     return first + total / count
 
 
@@ -23,7 +25,7 @@ def inverse_deviation(x: Any, mean: Any, count: Any, epsilon: Any) -> Any:
     """`1 / sqrt(mean square distance from the mean + epsilon)`."""
     squares = x.dtype.type(0)
     for j in range(x.size):
-        squares += (x[j] - mean) * (x[j] - mean)
+        squares = accumulated(squares, (x[j] - mean) * (x[j] - mean))
     return x.dtype.type(1) / np.sqrt(squares / count + epsilon)
 
 
@@ -52,8 +54,8 @@ def gradient_row(
     total, along = x.dtype.type(0), x.dtype.type(0)
     for j in range(x.size):
         part = gradient[j] * weight[j]
-        total += part
-        along += part * ((x[j] - mean) * inverse)
+        total = accumulated(total, part)
+        along = accumulated(along, part * ((x[j] - mean) * inverse))
     shift = total / count if centred else x.dtype.type(0)
     slope = along / count
     for j in range(x.size):
@@ -82,14 +84,33 @@ def add_row(x: Any, out: Any) -> None:
         out[j] += x[j]
 
 
-def weight_gradient_kernel(x: Any, gradient: Any, out: Any, centred: bool, count: Any, epsilon: Any) -> None:
-    """Fill `out`, of the axes (1 or 2, features), with the gradient by the weight, and where it has 2 by the bias."""
+def move_into(part: Any, total: Any) -> None:
+    """`total += part`, after which `part` is zero."""
+    for k in range(part.shape[0]):
+        for j in range(part.shape[1]):
+            total[k, j] += part[k, j]
+            part[k, j] = 0
+
+
+def weight_gradient_kernel(
+    x: Any, gradient: Any, out: Any, centred: bool, count: Any, epsilon: Any, totals: Any
+) -> None:
+    """Fill `out`, of the axes (1 or 2, features), with the gradient by the weight, and where it has 2 by the bias.
+
+    It holds the sum of a few rows at a time; `totals`, float64 of the same axes, that of all.
+    """
     for k in range(out.shape[0]):
         for j in range(out.shape[1]):
-            out[k, j] = 0
+            out[k, j] = totals[k, j] = 0
     for i in range(x.shape[0]):
+        if i > 0 and i % 256 == 0:
+            move_into(out, totals)
         mean = mean_of_row(x[i], count) if centred else x.dtype.type(0)
         inverse = inverse_deviation(x[i], mean, count, epsilon)
         add_products(x[i], gradient[i], mean, inverse, out[0])
         if out.shape[0] > 1:
             add_row(gradient[i], out[1])
+    move_into(out, totals)
+    for k in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[k, j] = totals[k, j]

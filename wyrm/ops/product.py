@@ -17,8 +17,12 @@ from wyrm.node.node import Node
 from wyrm.ops.batching import aligned, batch_axis
 from wyrm.ops.elementwise import L, R, S, as_operand, common_dtype, method, operand
 from wyrm.ops.reduction import Sum
+from wyrm.ops.sums import summed
 from wyrm.types.dims import Axis, Dims, broadcast, product, unify
 from wyrm.types.typing import A, Array, AtLeast1D, Bs, FittingShape, K, M, N, Shaped
+
+# More products than this are not summed in float32 by a function that adds one to another.
+_CHAIN = 1024
 
 
 class _Product(Node[tuple[L, R], S], Generic[L, R, S], abstract=True):
@@ -202,7 +206,11 @@ class VectorDot(_Product[L, R, S], Generic[L, R, S]):
         return broadcast(x, y)[:-1]
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        return xp.einsum("...i,...i->...", *operands)
+        x, y = operands
+        if x.shape[-1] <= _CHAIN:
+            return xp.einsum("...i,...i->...", x, y)
+        products = x * y
+        return summed(xp, products, (products.ndim - 1,))
 
     fold = Fold(0.0, "total + x * y")
 
@@ -284,6 +292,14 @@ class Einsum(_Product[L, R, S], Generic[L, R, S]):
         return tuple(axes[letter] for letter in result)
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        x_term, y_term, result = self.terms()
+        sizes = dict(zip(x_term + y_term, (axis for x in operands for axis in x.shape), strict=True))
+        if (
+            self.dtype == np.float32
+            and math.prod(size for letter, size in sizes.items() if letter not in result) > _CHAIN
+        ):
+            wide = (xp.astype(x, xp.float64) for x in operands)
+            return xp.astype(xp.einsum(self.subscripts, *wide), self.dtype)
         return xp.einsum(self.subscripts, *operands)
 
     def composed(self) -> Node[Any, Any]:

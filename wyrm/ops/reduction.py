@@ -16,6 +16,7 @@ from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import L, S, bind_class, constant_like, method
 from wyrm.ops.keywords import check_keepdims, refuse_keywords
+from wyrm.ops.sums import summed
 from wyrm.types.dims import Axis, Dims, One, axis_size, normalize_axis
 from wyrm.types.typing import AtLeast1D, Bs, N, Shaped
 
@@ -37,6 +38,11 @@ def all_axes(axis: AxisLike, ndim: int) -> tuple[int, ...]:
     if len(set(given)) != len(given):
         raise ShapeError(f"axis {axis} names an axis twice")
     return tuple(sorted(given))
+
+
+def _mean(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    count = math.prod(x.shape[a] for a in axis)
+    return summed(xp, x, axis, keepdims) / x.dtype.type(count)
 
 
 class Reduction(Node[tuple[L], S], Generic[L, S], abstract=True):
@@ -96,9 +102,8 @@ def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: 
     def folds(self) -> tuple[int, ...]:
         return self.axis
 
-    def check_size(self, shape: tuple[int, ...]) -> None:
-        """`ShapeError` where the data of this run leaves nothing to reduce."""
-        if self.empty is None and any(shape[axis] == 0 for axis in self.axis):
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        if self.empty is None and any(shapes[0][axis] == 0 for axis in self.axis):
             raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
 
     def expand(self, reduced: Any) -> Any:
@@ -159,7 +164,7 @@ class Sum(Reduction[L, S], Generic[L, S]):
         return self
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        return xp.sum(operands[0], axis=self.axis, keepdims=self.keepdims)
+        return summed(xp, operands[0], self.axis, self.keepdims)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (self.spread(gradient),)
@@ -180,8 +185,7 @@ class Mean(Reduction[L, S], Generic[L, S]):
         return self
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        self.check_size(operands[0].shape)
-        return xp.mean(operands[0], axis=self.axis, keepdims=self.keepdims)
+        return _mean(xp, operands[0], self.axis, self.keepdims)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (self.spread(gradient / self.count(gradient)),)
@@ -212,7 +216,6 @@ class Max(_Extreme[L, S], Generic[L, S]):
         return self
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        self.check_size(operands[0].shape)
         return xp.max(operands[0], axis=self.axis, keepdims=self.keepdims)
 
 
@@ -231,7 +234,6 @@ class Min(_Extreme[L, S], Generic[L, S]):
         return self
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        self.check_size(operands[0].shape)
         return xp.min(operands[0], axis=self.axis, keepdims=self.keepdims)
 
 
@@ -250,23 +252,28 @@ class LogSumExp(Reduction[L, S], Generic[L, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         (x,) = operands
-        self.check_size(x.shape)
         top = xp.max(x, axis=self.axis, keepdims=True)
         top = xp.where(xp.isfinite(top), top, 0.0)  # -inf - -inf would be NaN
-        total = xp.log(xp.sum(xp.exp(x - top), axis=self.axis, keepdims=True)) + top
+        total = xp.log(summed(xp, xp.exp(x - top), self.axis, True)) + top
         return total.reshape(shape)
 
-    def composed(self) -> Node[Any, Any]:
+    def _powers(self) -> tuple[Any, Any, Any]:
+        """The largest number, which is a constant to the gradient, and `exp(x - largest)` with its sum, as nodes."""
         (x,) = self.parents
         largest: Any = Max(x, self.axis, keepdims=True)
-        top = where(abs(largest) < math.inf, largest, 0.0)
-        total: Any = (x - top).exp().sum(self.axis, keepdims=True).log() + top
-        result: Node[Any, Any] = total if self.keepdims else total.reshape(self.dims)
-        return result
+        top = where(abs(largest) < math.inf, largest, 0.0).stop_gradient()
+        powers: Any = (x - top).exp()
+        return top, powers, powers.sum(self.axis, keepdims=True)
+
+    def composed(self) -> Node[Any, Any]:
+        top, _, total = self._powers()
+        result: Node[Any, Any] = total.log() + top
+        return result if self.keepdims else result.reshape(self.dims)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        (x,) = self.parents
-        return ((x - self.spread(self)).exp() * self.spread(gradient),)
+        # Not exp(x - self): beside a large number the sum has lost what tells it from the largest.
+        _, powers, total = self._powers()
+        return (powers / total * self.spread(gradient),)
 
 
 class Variance(Reduction[L, S], Generic[L, S]):
@@ -294,10 +301,10 @@ class Variance(Reduction[L, S], Generic[L, S]):
             self._check_freedom(math.prod(size for size in sizes if size is not None))
         return result
 
-    def check_size(self, shape: tuple[int, ...]) -> None:
-        super().check_size(shape)
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        super().check_sizes(shapes, shape)
         try:
-            self._check_freedom(math.prod(shape[axis] for axis in self.axis))
+            self._check_freedom(math.prod(shapes[0][axis] for axis in self.axis))
         except ShapeError as error:
             raise ShapeError(explain(self, str(error))) from None
 
@@ -306,8 +313,10 @@ class Variance(Reduction[L, S], Generic[L, S]):
             raise ShapeError(f"divides by n - ddof, which is {count} - {self.ddof}")
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        self.check_size(operands[0].shape)
-        return xp.var(operands[0], axis=self.axis, keepdims=self.keepdims, ddof=self.ddof)
+        (x,) = operands
+        distance = x - _mean(xp, x, self.axis, True)
+        count = math.prod(x.shape[axis] for axis in self.axis) - self.ddof
+        return summed(xp, distance * distance, self.axis, self.keepdims) / self.dtype.type(count)
 
     def composed(self) -> Node[Any, Any]:
         (x,) = self.parents
@@ -350,12 +359,14 @@ class ArgMax(IndexNode[S], Generic[S]):
         return self.rebuild(tuple(operands), self.attribute_values() | {"axis": self.axis + 1})
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        if operands[0].shape[self.axis] == 0:
-            raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
         return xp.argmax(operands[0], axis=self.axis).reshape(shape)
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if rows[0] != self.axis else None
+
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        if shapes[0][self.axis] == 0:
+            raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
 
     @staticmethod
     def kernel(x: Any, out: Any) -> None:

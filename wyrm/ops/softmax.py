@@ -14,6 +14,7 @@ from wyrm.node.choices import Choice, Choosing
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.elementwise import L, S, bind_class, method
 from wyrm.ops.index import as_indices
+from wyrm.ops.sums import summed
 from wyrm.types.dims import Dims, axis_size, normalize_axis, unify
 from wyrm.types.typing import S2, Bs, IntegerArray, N, Shaped
 
@@ -68,7 +69,7 @@ class Softmax(_Normalized[L, S], Generic[L, S]):
         if 0 in shape:
             return xp.zeros(shape, x.dtype)
         powers = xp.exp(x - xp.max(x, axis=self.axis, keepdims=True))
-        return powers / xp.sum(powers, axis=self.axis, keepdims=True)
+        return powers / summed(xp, powers, (self.axis,), True)
 
     def composed(self) -> Node[Any, Any]:
         (x,) = self.parents
@@ -99,7 +100,7 @@ class LogSoftmax(_Normalized[L, S], Generic[L, S]):
         if 0 in shape:
             return xp.zeros(shape, x.dtype)
         shifted = x - xp.max(x, axis=self.axis, keepdims=True)
-        return shifted - xp.log(xp.sum(xp.exp(shifted), axis=self.axis, keepdims=True))
+        return shifted - xp.log(summed(xp, xp.exp(shifted), (self.axis,), True))
 
     def composed(self) -> Node[Any, Any]:
         (x,) = self.parents
@@ -154,8 +155,6 @@ class CrossEntropy(Choosing[tuple[L, IndexNode[Any], Any], S], Node[tuple[L, Ind
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         logits, labels, probabilities = operands
-        if self.reduction == "mean" and 0 in labels.shape:
-            raise ShapeError(explain(self, "has no mean over an axis of size 0, which the data of this run has"))
         # The largest probability is at least 1 / classes, so its logarithm is exact where the label's may underflow.
         top = xp.max(logits, axis=-1)
         label_logits = xp.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
@@ -163,6 +162,10 @@ class CrossEntropy(Choosing[tuple[L, IndexNode[Any], Any], S], Node[tuple[L, Ind
         if self.reduction == "none":
             return losses
         return xp.mean(losses) if self.reduction == "mean" else xp.sum(losses)
+
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        if self.reduction == "mean" and 0 in shapes[1]:
+            raise ShapeError(explain(self, "has no mean over an axis of size 0, which the data of this run has"))
 
     def composed(self) -> Node[Any, Any]:
         logits, labels, probabilities = self.parents

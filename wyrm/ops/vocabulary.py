@@ -82,7 +82,11 @@ class _Vocabulary(Choosing[Any, S], Node[Any, S], Generic[S], abstract=True):
         powers = xp.exp(logits)
         totals = xp.sum(powers, axis=1, keepdims=True)
         count = self.dtype.type(max(int(counts.sum()), 1))
-        losses = (xp.log(totals) - xp.sum(targets * logits, axis=1, keepdims=True)) * kept
+        # A class that the label does not stand for counts nothing, however unlikely it is.
+        wanted = xp.take_along_axis(logits, places[:, None], axis=1) * (1 - spread)
+        if self.smoothing > 0.0:
+            wanted = wanted + xp.mean(logits, axis=1, keepdims=True) * spread
+        losses = xp.where(counts[:, None], xp.log(totals) - wanted, self.dtype.type(0))
         return xp.sum(losses) / count, (powers / totals - targets) * kept / count
 
     def _options(self) -> dict[str, Any]:

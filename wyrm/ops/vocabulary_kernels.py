@@ -8,34 +8,44 @@ import numpy as np
 
 from wyrm.ops.fast_math import exp, largest
 from wyrm.ops.product import multiply_into
+from wyrm.ops.sums import accumulated
+
+# So many numbers are summed at once.
+PART = 1024
 
 
-def counted(labels: Any, ignored: int, classes: int) -> int:
+def counted(labels: Any, ignored: int) -> int:
     """How many labels are not ignored."""
     count = 0
     for i in range(labels.size):
         if labels[i] != ignored:
-            if labels[i] < 0 or labels[i] >= classes:
-                raise IndexError("a label is out of range of the classes")
             count += 1
     return count
 
 
-def exponentials(logits: Any, top: Any) -> Any:
+def exponentials_of(logits: Any, top: Any) -> Any:
     """`exp(logits - top)` in place, and their sum."""
     total = logits.dtype.type(0)
     for j in range(logits.size):
         logits[j] = exp(logits[j] - top)
-        total += logits[j]
+        total = accumulated(total, logits[j])
     return total
 
 
-def row_total(x: Any) -> Any:
-    """The sum of numbers."""
-    total = x.dtype.type(0)
+def exponentials(logits: Any, top: Any) -> Any:
+    """The same for a row of any length, the sum in parts: one of many float32 numbers loses digits."""
+    total = 0.0
+    for first in range(0, logits.size, PART):
+        total += exponentials_of(logits[first : first + PART], top)
+    return logits.dtype.type(total)
+
+
+def mean_distance(x: Any, top: Any) -> Any:
+    """The mean of `x - top`."""
+    total = 0.0
     for j in range(x.size):
-        total += x[j]
-    return total
+        total = accumulated(total, x[j] - top)
+    return x.dtype.type(total / x.size)
 
 
 def scaled(x: Any, factor: Any, less: Any) -> None:
@@ -47,19 +57,19 @@ def scaled(x: Any, factor: Any, less: Any) -> None:
 def loss_row(logits: Any, label: int, smoothing: Any) -> Any:
     """The cross-entropy of one row; its logits become probabilities, not yet divided by their sum, which comes too."""
     top = largest(logits)
-    # The logits of the classes that a label is spread over, as they were.
-    wanted = (1 - smoothing) * logits[label]
+    # How far below the largest the logit of the label is: that keeps the digits of large logits that are close.
+    wanted = (1 - smoothing) * (logits[label] - top)
     if smoothing > 0:
-        wanted += smoothing * row_total(logits) / logits.size
+        wanted += smoothing * mean_distance(logits, top)
     total = exponentials(logits, top)
-    return top + np.log(total) - wanted, total
+    return np.log(total) - wanted, total
 
 
 def vocabulary_loss_kernel(
     x: Any, weight: Any, labels: Any, out: Any, smoothing: Any, ignored: int, logits: Any
 ) -> None:
     """Fill `out`, one number, with the mean loss of the rows of `x` that have a label; `logits` (rows, classes)."""
-    count, total = counted(labels, ignored, weight.shape[0]), 0.0
+    count, total = counted(labels, ignored), 0.0
     for first in range(0, x.shape[0], logits.shape[0]):
         last = min(first + logits.shape[0], x.shape[0])
         multiply_into(x[first:last], weight.T, logits[: last - first], 0)
@@ -82,7 +92,7 @@ def vocabulary_tape_kernel(
 ) -> None:
     """Fill `out` with the gradient by the weight, a row that begins with the loss, and the gradient by `x`."""
     classes, total = weight.shape[0], 0.0
-    count = counted(labels, ignored, classes)
+    count = counted(labels, ignored)
     by_weight, by_x = out[:classes], out[classes + 1 :]
     each = logits.dtype.type(1.0 / max(count, 1))
     if x.shape[0] == 0:

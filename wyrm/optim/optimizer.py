@@ -27,10 +27,9 @@ Values = Mapping[str, Value]
 # The new parameter, and the new state by name.
 Update = tuple[Value, dict[str, Value]]
 # An average of gradients that have become zero decays into the denormal numbers, on which a processor is a hundred
-# times slower. Set to zero this often, and this far above them, one that decays by a third or less never gets there,
-# nor does its product with a learning rate.
+# times slower. One that gets there while its gradient is zero is set to zero, this often. What small gradients feed
+# stays as it is, denormal or not.
 _FLUSH_EVERY = 16
-_FLUSH_BELOW = 1e9
 
 
 class Optimizer:
@@ -183,7 +182,7 @@ class Optimizer:
                 self._move_rows(rule, array, gradient, state, hyper)
             else:
                 flush = self._state_decays and self.steps % _FLUSH_EVERY == 0
-                rule(array, gradient, state, hyper, float(np.finfo(array.dtype).tiny) * _FLUSH_BELOW if flush else 0.0)
+                rule(array, gradient, state, hyper, flush)
         finally:
             stored(parameter).version = tick()
 
@@ -252,9 +251,9 @@ class Optimizer:
         return [self._position[parameter] for parameter in parameters]
 
     @property
-    def flush_below(self) -> float:
-        """State nearer to zero than this many times the smallest normal number becomes zero; 0 for never."""
-        return _FLUSH_BELOW if self._state_decays else 0.0
+    def flushes(self) -> bool:
+        """Whether denormal state becomes zero where the gradient is zero."""
+        return self._state_decays
 
     def zero_gradient(self) -> None:
         """Set the gradients of the parameters to zero."""

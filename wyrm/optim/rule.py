@@ -161,11 +161,11 @@ class Rule:
         gradient: NDArray[Any],
         state: Mapping[str, NDArray[Any]],
         hyper: Mapping[str, float],
-        flush_below: float = 0.0,
+        flush: bool = False,
     ) -> None:
         """Write the new values into `parameter` and the arrays of `state`, which are contiguous.
 
-        State nearer to zero than `flush_below` becomes zero.
+        With `flush`, denormal state becomes zero where the gradient is zero.
         """
         values, first = self._values, 2 + len(self.state)
         for position, name in enumerate(self.hyper, first):
@@ -177,10 +177,11 @@ class Rule:
         for start in range(0, size, BLOCK):
             stop = min(start + BLOCK, size)
             self._run(flat if stop - start == size else [array[start:stop] for array in flat])
-            if flush_below:
+            if flush:
+                unfed, limit = flat[1][start:stop] == 0.0, np.finfo(parameter.dtype).tiny
                 for array in flat[2:]:
                     block = array[start:stop]
-                    np.copyto(block, 0.0, where=np.abs(block) < flush_below)
+                    np.copyto(block, 0.0, where=unfed & (np.abs(block) < limit))
 
     def _run(self, arrays: list[NDArray[Any]]) -> None:
         """The rule on one block."""

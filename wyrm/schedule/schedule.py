@@ -21,12 +21,15 @@ class Schedule:
     """The nodes that `outputs` need, parents first, each operation once however often it was written.
 
     `nodes` are in order, `representative` maps every node of the graph to the one of `nodes` that computes it,
+    `written` are the outputs as the user wrote them, where these are made of simpler ops: they say which sizes fit.
     `last_use` gives for each position the last position that reads it (its own for an output's).
     """
 
     __slots__ = ("_checking", "_source", "last_use", "leaves", "nodes", "outputs", "representative", "sizes")
 
-    def __init__(self, outputs: Sequence[BaseNode[Any, Any]]) -> None:
+    def __init__(
+        self, outputs: Sequence[BaseNode[Any, Any]], written: Sequence[BaseNode[Any, Any]] | None = None
+    ) -> None:
         order = topological_order(outputs)
         self.sizes, self._source = _one_size_per_name(order)
         self.representative: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
@@ -46,7 +49,8 @@ class Schedule:
         self.leaves = [node for node in self.nodes if is_leaf(node)]
         self.outputs = [self.representative[output] for output in outputs]
         self.last_use = self._last_uses()
-        self._checking = [node for node in self.nodes if type(node).check_sizes is not BaseNode.check_sizes]
+        nodes = self.nodes if written is None else topological_order(written)
+        self._checking = [node for node in nodes if type(node).check_sizes is not BaseNode.check_sizes]
 
     def parents(self, node: BaseNode[Any, Any]) -> list[BaseNode[Any, Any]]:
         """The nodes that compute the parents of `node`."""

@@ -14,9 +14,14 @@ import numpy as np
 from wyrm.errors import RegistrationError
 from wyrm.ops import fast_math
 from wyrm.ops.product import multiply_into
+from wyrm.ops.sums import accumulated, natural
 
-# Functions of ops that the runtime has in a faster form.
-_SUBSTITUTES: dict[Callable[..., Any], str] = {multiply_into: "multiply_into"}
+# Functions of ops that the runtime has in another form.
+_SUBSTITUTES: dict[Callable[..., Any], str] = {
+    multiply_into: "multiply_into",
+    accumulated: "accumulated",
+    natural: "natural",
+}
 # Functions of a number of either precision: what stands for them in float32, and in float64.
 _BY_PRECISION: dict[Callable[..., Any], tuple[Callable[..., Any], Callable[..., Any] | str]] = {
     fast_math.exp: (fast_math.float32_exp, "np.exp"),
@@ -24,6 +29,8 @@ _BY_PRECISION: dict[Callable[..., Any], tuple[Callable[..., Any], Callable[..., 
     fast_math.sigmoid: (fast_math.float32_sigmoid, fast_math.float64_sigmoid),
     fast_math.largest: (fast_math.float32_largest, fast_math.float64_largest),
 }
+# Functions of this package are formulas of this library.
+_OPS = fast_math.__name__.removesuffix("fast_math")
 _MODULES = {"np": "numpy", "math": "math"}
 
 
@@ -43,7 +50,7 @@ class Collection:
         """
         if function in _SUBSTITUTES:
             provision = f'provide_products("{dtype}")\n'
-            if provision not in self.texts:
+            if function is multiply_into and provision not in self.texts:
                 self.texts.append(provision)
             return _SUBSTITUTES[function]
         if function in _BY_PRECISION:
@@ -60,7 +67,9 @@ class Collection:
                 f"notebook"
             ) from None
         if function.__module__ == fast_math.__name__:
-            decorator = "precise"
+            decorator = "fused"
+        elif decorator == "kernel" and function.__module__.startswith(_OPS):
+            decorator = "fused_kernel"
         name = self._names[function, dtype] = self._free(wanted, function)
         text = text[re.search(r"^def ", text, re.MULTILINE).start() :]  # type: ignore[union-attr]  # it is a function
         text = re.sub(rf"^def {function.__name__}\b", f"def {name}", text)

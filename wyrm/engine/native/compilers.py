@@ -1,4 +1,4 @@
-"""The decorators of generated code: what numba is told about each kind of function.
+"""The decorators of generated code: what numba is told about each kind of function; and how it adds up terms.
 
 Importing this imports numba.
 """
@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from io import BytesIO
 from typing import Any, cast
 
+from llvmlite import ir
 from llvmlite.binding import Linkage
 from numba import njit
 from numba.core.caching import NullCache
@@ -21,16 +22,20 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.event import Event, Listener, install_listener
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
+from numba.extending import intrinsic
 
 from wyrm.engine.interrupts import deliver
 from wyrm.engine.native import cache
 from wyrm.ops.scratch import DEBUG
 
-# Sums may be reordered and products fused with sums, which vector code needs; nothing assumes that there is no NaN.
-FAST_MATH = {"reassoc", "contract", "nsz"}
+# Products may be fused with sums inside the ops of this library. The arithmetic of users is done as it is written,
+# which gives the numbers of NumPy.
+FUSED = {"contract"}
+# What is allowed of an addition to a total: the terms in another order, which vector code needs.
+_REORDERED = ("reassoc", "contract", "nsz")
 # Generated code and kernels make no arrays, so they need not count who holds those that they are given: that costs
 # more than the work where a function with a few array arguments is called for every row.
-OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "fastmath": FAST_MATH, "_nrt": False}
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "_nrt": False}
 if DEBUG:
     OPTIONS["boundscheck"] = True
 
@@ -147,17 +152,24 @@ def kernel(function: Function) -> Function:
     return cast(Function, njit(pipeline_class=_DistinctInner, **OPTIONS)(function))
 
 
+def fused_kernel(function: Function) -> Function:
+    """Compile a kernel whose products may be fused with sums."""
+    return cast(Function, njit(pipeline_class=_DistinctInner, fastmath=FUSED, **OPTIONS)(function))
+
+
 def inlined(function: Function) -> Function:
     """Compile a function that becomes a part of those that call it."""
     return cast(Function, njit(pipeline_class=_Inner, forceinline=True, **OPTIONS)(function))
 
 
-def precise(function: Function) -> Function:
-    """Compile a function whose sums keep their order, as a part of those that call it."""
-    return cast(
-        Function,
-        njit(pipeline_class=_Inner, forceinline=True, **{**OPTIONS, "fastmath": {"contract", "nsz"}})(function),
-    )
+def fused(function: Function) -> Function:
+    """Compile a function whose products may be fused with sums, as a part of those that call it."""
+    return cast(Function, njit(pipeline_class=_Inner, forceinline=True, fastmath=FUSED, **OPTIONS)(function))
+
+
+def fused_loops(function: Function) -> Function:
+    """Compile loops whose products may be fused with sums; no two of their arguments overlap."""
+    return cast(Function, njit(pipeline_class=_DistinctInner, forceinline=True, fastmath=FUSED, **OPTIONS)(function))
 
 
 def steps(function: Function) -> Function:
@@ -181,6 +193,38 @@ def addressable(function: Function, signature: Any, **options: Any) -> Any:
     _kept(compiled, function)
     compiled.compile()
     return compiled
+
+
+def fused_kept(function: Function) -> Function:
+    """Compile a kernel whose products may be fused with sums to be called from Python, and keep it likewise."""
+    return _kept(njit(pipeline_class=_DistinctEntry, fastmath=FUSED, **OPTIONS)(function), function)
+
+
+# --- sums -------------------------------------------------------------------------------------------------------------
+
+
+@intrinsic
+def accumulated(typing: Any, total: Any, term: Any) -> Any:
+    """`total + term`, of the type of `total`, of the terms of a sum in any order; see `wyrm.ops.sums`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        added = context.cast(builder, arguments[1], signature.args[1], signature.args[0])
+        return builder.fadd(arguments[0], added, flags=_REORDERED)
+
+    return total(total, term), generate
+
+
+@intrinsic
+def natural(typing: Any, index: Any) -> Any:
+    """An index that is known to be at least 0: a loop that uses it needs no check for negative ones."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        at_least_zero = builder.icmp_signed(">=", arguments[0], arguments[0].type(0))
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(1)])
+        builder.call(builder.module.declare_intrinsic("llvm.assume", fnty=kind), [at_least_zero])
+        return arguments[0]
+
+    return index(index), generate
 
 
 class Compiling(Listener):

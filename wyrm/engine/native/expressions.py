@@ -53,16 +53,24 @@ def _call(function: str, arguments: list[str], dtype: np.dtype[Any]) -> str:
     return f"{_FUNCTIONS.get(function, f'np.{function}')}({', '.join(arguments)})"
 
 
+def adds_up(step: str) -> bool:
+    """Whether the step of a fold adds each element to the total, and does nothing else with that."""
+    calls, total = parse(step), Attribute("total")
+    return calls[-1].function == "add" and [a for call in calls for a in call.arguments].count(total) == 1
+
+
 def formula_lines(
     formula: str,
     operands: Sequence[str],
     attribute: Callable[[str], str],
     dtype: np.dtype[Any],
     temporary: Callable[[], str],
+    reordered: bool = False,
 ) -> tuple[list[str], str]:
     """The assignments that a formula needs for what it uses twice, and the expression of its value.
 
-    `attribute` gives the text of a name that is not an operand; `temporary` makes names for intermediate results.
+    `attribute` gives the text of a name that is not an operand; `temporary` makes names for intermediate results. Where
+    the value is `reordered`, it is a sum of a total and a term, which may be added up in another order.
     """
     calls = parse(formula)
     uses = [0] * len(calls)
@@ -73,7 +81,12 @@ def formula_lines(
     lines: list[str] = []
     results: list[str] = []
     for place, call in enumerate(calls):
-        text = _call(call.function, _arguments(call, operands, results, attribute, dtype), dtype)
+        arguments = _arguments(call, operands, results, attribute, dtype)
+        if reordered and place == len(calls) - 1:
+            total = call.arguments.index(Attribute("total"))
+            text = f"accumulated({arguments[total]}, {arguments[1 - total]})"
+        else:
+            text = _call(call.function, arguments, dtype)
         # A conditional evaluates one side; both are computed first, for loops without branches are vectorised.
         if uses[place] > 1 or (uses[place] == 1 and _chosen(calls, place)):
             name = temporary()

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from wyrm.engine.native.collect import Collection
 from wyrm.engine.native.expressions import float_type, formula_lines, number, scalar_type
+from wyrm.engine.native.folds import Totals
 from wyrm.engine.native.loops import (
     Block,
-    Fold,
     Item,
     Loop,
     Placed,
@@ -34,7 +32,6 @@ from wyrm.types.dims import Axis, Dim
 _TOKEN = re.compile(r"<(\d+)>")
 _SIZE = re.compile(r"<n(\d+)>")
 _VARIABLE = re.compile(r"\bi(\d+)\b")
-FLOAT64 = np.dtype(np.float64)
 
 
 @dataclass(eq=False)
@@ -114,8 +111,8 @@ class _Function:
         self.loaded: dict[tuple[Item | None, str], str] = {}
         # What the statement that is being written reads first.
         self.pending: list[str] = []
-        self.totals: dict[Value, str] = {}
         self._count = 0
+        self.totals = Totals(self, self.lowering.name)
 
     def prepare(self) -> None:
         """Write the expressions."""
@@ -133,7 +130,7 @@ class _Function:
         """Write the function."""
         body: list[str] = []
         if isinstance(self.item, Loop):
-            self._loop(self.item, 0, body, "    ")
+            body += [f"    {line}" for line in self._loop(self.item, 0)]
         else:
             body += [f"    {line}" for line in self.before[self.item]]
             for item in self.item.items:
@@ -157,7 +154,12 @@ class _Function:
     def variable(self, value: Value) -> str:
         return f"{value.slot.name}_"
 
+    def size(self, axis: Axis) -> str:
+        """The name of the size of an axis."""
+        return self.use(self.writer.extent(axis))
+
     def temporary(self) -> str:
+        """A name that no value has."""
         self._count += 1
         return f"t{self._count}__"
 
@@ -168,8 +170,7 @@ class _Function:
             lines = self.before.setdefault(block, [])
             for slot in block.fills:
                 lines.append(f"{self.use(slot, True)}[...] = 0")
-            for fold in block.starts:
-                lines.append(self._start(fold))
+            lines += self.totals.start(block)
         for item in block.items:
             if isinstance(item, Loop):
                 self._prepare(item, [*path, item])
@@ -177,19 +178,6 @@ class _Function:
                 lines = self._statement(item, path)
                 self.lines_of[item] = [*self.pending, *lines]
                 self.pending = []
-
-    def _start(self, fold: Fold) -> str:
-        node = fold.value.node
-        assert node.fold is not None
-        if fold.kept is not None:
-            target = f"{self.use(fold.value.slot, True)}[{', '.join(fold.kept)}]"
-            return f"{target} = {number(node.fold.start, node.dtype)}"
-        self.totals[fold.value] = f"{fold.value.slot.name}_total__"
-        return f"{self.totals[fold.value]} = {number(node.fold.start, self._total_type(fold))}"
-
-    def _total_type(self, fold: Fold) -> np.dtype[Any]:
-        """Totals over a whole array are kept in float64: many float32 numbers of one sign lose digits."""
-        return FLOAT64 if fold.outermost and fold.value.node.fold.start == 0.0 else fold.value.node.dtype  # type: ignore[union-attr]  # a fold
 
     def render(self, reference: Reference, path: list[Block]) -> tuple[str, int]:
         """The text of an element, read outside of the loops that it does not depend on; and how deep it is known."""
@@ -303,24 +291,11 @@ class _Function:
         assert value is not None and value.node.fold is not None
         rule, dtype = value.node.fold, value.node.dtype
         if value.chain[-1] is statement:  # of one element each
-            lines, text = self._formula(rule.step, operands, dtype, number(rule.start, dtype), "")
-            more, text = self._finish(value, f"({text})", number(1.0, dtype))
+            lines, text = self.totals.formula(rule.step, operands, dtype, number(rule.start, dtype), "")
+            more, text = self.totals.finish(value, f"({text})", number(1.0, dtype))
             return [*lines, *more, f"{self.variable(value)} = {text}{comment}"]
-        total = f"{self.use(value.slot, True)}[{', '.join(statement.place)}]" if statement.place else self.totals[value]
-        lines, text = self._formula(rule.step, operands, dtype, total, "")
-        return [*lines, f"{total} = {text}{comment}"]
-
-    def _formula(
-        self, formula: str, operands: list[str], dtype: np.dtype[Any], total: str, count: str
-    ) -> tuple[list[str], str]:
-        return formula_lines(formula, operands, {"total": total, "count": count}.__getitem__, dtype, self.temporary)
-
-    def _finish(self, value: Value, total: str, count: str) -> tuple[list[str], str]:
-        rule = value.node.fold
-        assert rule is not None
-        if not rule.finish:
-            return [], total
-        return self._formula(rule.finish, [], value.node.dtype, total, count)
+        *lines, last = self.totals.step(statement, operands)
+        return [*lines, f"{last}{comment}"]
 
     def _add_to_rows(self, statement: Statement, operands: list[str], path: list[Block]) -> list[str]:
         rows = statement.rows
@@ -334,17 +309,23 @@ class _Function:
 
     # --- second pass: text ----------------------------------------------------------------------------------------
 
-    def _loop(self, loop: Loop, depth: int, body: list[str], indent: str) -> None:
-        body += [indent + line for line in self.before.get(loop, [])]
-        body.append(f"{indent}for i{depth} in range({self.use(self.writer.extent(loop.axis))}):")
-        inner = indent + "    "
+    def _loop(self, loop: Loop, depth: int) -> list[str]:
+        body: list[str] = []
         for item in loop.items:
             if isinstance(item, Loop):
-                self._loop(item, depth + 1, body, inner)
+                body += self._loop(item, depth + 1)
             elif isinstance(item, Statement):
-                body += [inner + line for line in self._final(item)]
+                body += self._final(item)
+        lines = [*self.before.get(loop, []), *self.totals.around(loop, depth, body)]
         for fold in loop.starts:
-            body += [indent + line for line in self._end(fold)]
+            value = fold.value
+            *more, last = self.totals.end(fold, self.variable(value)) or [""]
+            if fold.kept is None:
+                lines += [*more, last + _comment(f"{value.node.op_name()} {format_dims(value.node.dims)}")]
+                lines += [self._store(value)] if value.stored else []
+            elif last:
+                lines += [*more, last]
+        return lines
 
     def _final(self, statement: Statement) -> list[str]:
         value = statement.value
@@ -354,29 +335,6 @@ class _Function:
     def _store(self, value: Value) -> str:
         index = ", ".join(loop_index(value.slot.dims)) or "()"
         return f"{self.use(value.slot, True)}[{index}] = {self.variable(value)}"
-
-    def _end(self, fold: Fold) -> list[str]:
-        value, node = fold.value, fold.value.node
-        assert node.fold is not None
-        extents = " * ".join(self.use(self.writer.extent(axis)) for axis in fold.reduced)
-        count = f"{scalar_type(node.dtype)}({extents})"
-        if fold.kept is None:
-            lines, text = self._finish(value, self.totals[value], count)
-            if self._total_type(fold) != node.dtype:
-                text = f"{scalar_type(node.dtype)}({text})"
-            comment = _comment(f"{node.op_name()} {format_dims(node.dims)}")
-            lines = [*lines, f"{self.variable(value)} = {text}{comment}"]
-            return [*lines, self._store(value)] if value.stored else lines
-        if not node.fold.finish:
-            return []
-        name, lines = self.use(value.slot, True), list[str]()
-        index = [f"j{position}" if entry == ":" else entry for position, entry in enumerate(fold.kept)]
-        for position, entry in enumerate(fold.kept):
-            if entry == ":":
-                lines.append(f"{'    ' * len(lines)}for j{position} in range({name}.shape[{position}]):")
-        element = f"{name}[{', '.join(index)}]"
-        more, text = self._finish(value, element, count)
-        return [*lines, *(f"{'    ' * len(lines)}{line}" for line in [*more, f"{element} = {text}"])]
 
 
 def _comment(text: str) -> str:

@@ -122,12 +122,16 @@ class Straight(Block):
 
 @dataclass(eq=False)
 class Fold:
-    """A total that a loop accumulates: a variable, or the part of an array that `kept` indexes."""
+    """A total that a loop accumulates: a variable, or the part of an array that `kept` indexes.
+
+    `inner` is the innermost of the loops over the axes that are `reduced`, where these are one in another with no other
+    loop between them.
+    """
 
     value: Value
     reduced: list[Axis]
     kept: tuple[str, ...] | None  # None for a variable
-    outermost: bool
+    inner: Loop | None
 
 
 @dataclass(eq=False)

@@ -320,10 +320,12 @@ class Lowering:
         place = () if register else tuple(_spread(kept, node.dims))
         statement = Statement(node=node, kind="fold", operands=operands, value=value, place=place)
         path = self._put(dims, statement)
-        loop = path[first]
-        assert isinstance(loop, Loop)
+        loop, inner = path[first], path[reduced[-1]]
+        assert isinstance(loop, Loop) and isinstance(inner, Loop)
         before = None if register else tuple(_spread(kept[:first], node.dims, ":"))
-        loop.starts.append(Fold(value, [dims[axes[depth]] for depth in reduced], before, outermost=first == 0))
+        together = reduced == list(range(first, first + len(reduced)))
+        fold = Fold(value, [dims[axes[depth]] for depth in reduced], before, inner if together else None)
+        loop.starts.append(fold)
         value.chain = [*path[:first], loop]
         self.values[node] = value
 

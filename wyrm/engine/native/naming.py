@@ -11,8 +11,8 @@ _RESERVED = frozenset(
     [
         "first", "count", "batch", "step", "order", "totals", "hyper", "k", "run", "np", "math", "abs", "bool", "range",
         "claim", "release", "checked", "entry", "kept", "kernel", "inlined", "load", "loops",
-        "multiply_into", "precise", "provide_products", "released", "rows_loaded", "added", "copied", "done",
-        "put", "steps", "t", "taken",
+        "multiply_into", "provide_products", "released", "rows_loaded", "added", "copied", "done",
+        "put", "steps", "t", "taken", "accumulated", "fused", "fused_kept", "fused_kernel", "natural",
     ]
 )  # fmt: skip
 _RESERVED_FORMS = re.compile(r"[ij]\d+|\w+_kernel(_\d+)?|float32_\w+|(?!update_)\w+_float(32|64)")

@@ -20,14 +20,18 @@ from numpy.lib.stride_tricks import as_strided
 
 from wyrm.engine.native import cache
 from wyrm.engine.native.collect import Collection
-from wyrm.engine.native.compilers import OPTIONS, Function, addressable
+from wyrm.engine.native.compilers import FUSED, OPTIONS, Function, addressable
 from wyrm.ops import product
+from wyrm.ops.scratch import DEBUG
+from wyrm.ops.sums import accumulated, natural
 
 __all__ = ["addressed", "as_strided", "carray", "gemm_of", "multiply_into", "provide_products"]
 
 # Up to so many products of numbers, or so short an inner axis, loops were faster than the BLAS of SciPy (AVX-512).
 LOOPS_BELOW = 2048
 LOOPS_INNER = 4
+# Sums of more products than this are added up in parts.
+LONGEST_SUM = 4096
 
 multiply_into = product.multiply_into
 
@@ -78,37 +82,49 @@ def by_two_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, k
         one_row(x, y, out, pairs, columns, inner, kept)
 
 
-def by_four_dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
-    """`out = kept * out + x @ y.T` where the rows of x and y are contiguous, four rows of y at a time."""
+def dots(x: Any, y: Any, out: Any, rows: int, columns: int, first: int, length: int, kept: int) -> None:
+    """`out = kept * out + x @ y.T` over a part of the inner axis, four rows of y at a time."""
     zero = x.dtype.type(0)
     fours = columns - columns % 4
     for i in range(rows):
         for k in range(0, fours, 4):
             a = b = c = d = zero
-            for j in range(inner):
-                a += x[i, j] * y[k, j]
-                b += x[i, j] * y[k + 1, j]
-                c += x[i, j] * y[k + 2, j]
-                d += x[i, j] * y[k + 3, j]
+            for offset in range(length):
+                j = natural(first + offset)
+                a = accumulated(a, x[i, j] * y[k, j])
+                b = accumulated(b, x[i, j] * y[k + 1, j])
+                c = accumulated(c, x[i, j] * y[k + 2, j])
+                d = accumulated(d, x[i, j] * y[k + 3, j])
             out[i, k] = out[i, k] + a if kept else a
             out[i, k + 1] = out[i, k + 1] + b if kept else b
             out[i, k + 2] = out[i, k + 2] + c if kept else c
             out[i, k + 3] = out[i, k + 3] + d if kept else d
         for k in range(fours, columns):
             a = zero
-            for j in range(inner):
-                a += x[i, j] * y[k, j]
+            for offset in range(length):
+                j = natural(first + offset)
+                a = accumulated(a, x[i, j] * y[k, j])
             out[i, k] = out[i, k] + a if kept else a
+
+
+def by_four_dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
+    """`out = kept * out + x @ y.T` where the rows of x and y are contiguous, and may be long.
+
+    A long sum of float32 numbers loses digits, a sum of sums hardly any.
+    """
+    for first in range(0, inner, LONGEST_SUM):
+        adds = 1 if first > 0 else kept
+        dots(x, y, out, rows, columns, first, min(LONGEST_SUM, inner - first), adds)
 
 
 def anyhow(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
     """`out = kept * out + x @ y` of arrays of any strides."""
     for i in range(rows):
         for k in range(columns):
-            total = out[i, k] if kept else x.dtype.type(0)
+            total = 0.0
             for j in range(inner):
-                total += x[i, j] * y[j, k]
-            out[i, k] = total
+                total = accumulated(total, x[i, j] * y[j, k])
+            out[i, k] = out[i, k] + total if kept else total
 
 
 # --- the choice -------------------------------------------------------------------------------------------------------
@@ -116,6 +132,8 @@ def anyhow(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: 
 # What the compiled module has for its precision: 0 and 1, the letter of BLAS, and BLAS itself.
 FACTORS: Any = None
 KIND = 0
+# Whether every access is checked, which needs arrays of the true shapes.
+CHECKED = False
 gemm: Any = None
 
 
@@ -156,7 +174,7 @@ def multiply(
             max(out_row, columns),
         )
         return
-    if inner > 0 and (by_rows or by_dots):
+    if inner > 0 and (by_rows or by_dots) and not CHECKED:
         result = carray(out, (rows, out_row))
         if by_dots and columns == 1 and out_row == 1:  # the transposed product, of four rows of x at a time
             column = carray(y, (1, inner))
@@ -182,7 +200,7 @@ def _signature(dtype: Any) -> Any:
 
 def addressed(dtype: str) -> Function:
     """A decorator that compiles `multiply` for a precision as a function with an address."""
-    return lambda function: addressable(function, _signature(getattr(types, dtype)), _nrt=True)
+    return lambda function: addressable(function, _signature(getattr(types, dtype)), _nrt=True, fastmath=FUSED)
 
 
 def gemm_of(dtype: str) -> Any:
@@ -203,11 +221,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from wyrm.engine.native.compilers import loops
+from wyrm.engine.native.compilers import accumulated, fused_loops, natural
 from wyrm.engine.native.products import addressed, as_strided, carray, gemm_of
 
 gemm = gemm_of("{dtype}")
 KIND = {kind}
+CHECKED = {checked}
 FACTORS = np.array([0.0, 1.0], np.{dtype})
 '''
 
@@ -215,11 +234,11 @@ FACTORS = np.array([0.0, 1.0], np.{dtype})
 @once
 def provide_products(dtype: str) -> None:
     """Compile the product of a precision, or load it from the cache, and make it known to programs."""
-    collection = Collection(given={"gemm", "KIND", "FACTORS", "as_strided", "carray"})
-    collection.add(multiply, "multiply", np.dtype(dtype), "loops")
+    collection = Collection(given={"gemm", "KIND", "CHECKED", "FACTORS", "as_strided", "carray"})
+    collection.add(multiply, "multiply", np.dtype(dtype), "fused_loops")
     *loops, last = collection.texts
-    last = last.replace("@loops", f'@addressed("{dtype}")')
-    header = _HEADER.format(dtype=dtype, kind=ord("s" if dtype == "float32" else "d"))
+    last = last.replace("@fused_loops", f'@addressed("{dtype}")')
+    header = _HEADER.format(dtype=dtype, kind=ord("s" if dtype == "float32" else "d"), checked=DEBUG)
     module = cache.module("\n\n".join([header, *loops, last]))
     binding.add_symbol(f"wyrm_multiply_{dtype}", module.multiply.address)
 

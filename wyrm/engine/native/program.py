@@ -18,6 +18,7 @@ from wyrm.engine.native.updates import Optimizer
 from wyrm.engine.reference import checked_weight
 from wyrm.errors import CheckpointError, ShapeError
 from wyrm.node.base import BaseNode, describe, label
+from wyrm.node.modes import modes_of, warn_of_training
 from wyrm.node.pickling import Records, copied, flatten_all, restore_all
 from wyrm.types.options import whole
 from wyrm.types.typing import Indices, Values
@@ -60,6 +61,8 @@ class Program:
                 f"not {optimizer!r}"
             )
         self._loop = loop
+        # Programs that train do so in training, whatever else the modules have been asked for since.
+        self._modes = modes_of(wanted) if optimizer is None else []
         self._graph = Graph(wanted, optimizer)
         self._runner = Runner(self._graph, loop)
         self._training = Training(self._graph, self._runner)
@@ -93,6 +96,7 @@ class Program:
         Raises `ShapeError`, `DTypeError` or `IndexOutOfRange` for data that does not fit, and `Diverged` for a loss
         that is not finite; no parameter has moved then.
         """
+        warn_of_training(self._modes)
         with self._lock:
             graph = self._graph
             given = given_inputs({} if feed is None else feed, graph.inputs)

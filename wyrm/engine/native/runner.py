@@ -72,7 +72,7 @@ class Graph:
         wanted = [*self.outputs, *gradients.values(), *pairs, *moving.values()]
         standing = expand(wanted)
         # Each gradient as soon as it can be computed: what it is made of is then needed no more.
-        self.schedule = schedule = Schedule(shallow_first([standing[node] for node in wanted]))
+        self.schedule = schedule = Schedule(shallow_first([standing[node] for node in wanted]), wanted)
 
         def final(node: BaseNode[Any, Any]) -> BaseNode[Any, Any]:
             return schedule.representative[standing[node]]

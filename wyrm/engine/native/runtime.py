@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.engine.native.compilers import entry, inlined, kept, kernel, loops, precise, steps
+from wyrm.engine.native.compilers import entry, inlined, kept, kernel, loops, steps
 from wyrm.engine.native.products import multiply_into, provide_products
 from wyrm.node.storage import first_beyond
 from wyrm.ops.scratch import NO_INTEGER, OUT_OF_RANGE
@@ -17,9 +17,8 @@ from wyrm.ops.scratch import spoil as spoiled
 
 __all__ = [
     "added", "all_checked", "check_all", "check_counted", "checked", "claim", "copied", "counted_checked", "entry",
-    "inlined", "kept", "kernel", "load", "loops", "multiply_into",
-    "precise", "provide_products", "put", "release", "released", "rows_loaded", "spoil_indices", "spoil_numbers",
-    "spoiled", "steps", "taken",
+    "inlined", "kept", "kernel", "load", "loops", "multiply_into", "provide_products", "put", "release", "released",
+    "rows_loaded", "spoil_indices", "spoil_numbers", "spoiled", "steps", "taken",
 ]  # fmt: skip
 
 

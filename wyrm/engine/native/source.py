@@ -30,9 +30,10 @@ import math
 
 import numpy as np
 
+from wyrm.engine.native.compilers import accumulated, fused, fused_kept, fused_kernel, natural
 from wyrm.engine.native.runtime import added, check_all, check_counted, checked, claim, copied, entry, inlined, kept
 from wyrm.engine.native.runtime import kernel, load, loops
-from wyrm.engine.native.runtime import multiply_into, precise, provide_products, put, release, steps, taken
+from wyrm.engine.native.runtime import multiply_into, provide_products, put, release, steps, taken
 '''
 
 _DEBUG_HEADER = "from wyrm.engine.native.runtime import spoil_indices, spoil_numbers, spoiled\n"
@@ -238,7 +239,7 @@ class Source:
         key = f"{parameter.dtype} {kind}"
         if key not in self.updates:
             name = self.lowering.name(f"update_{kind}_{parameter.dtype}")
-            self.updates[key] = update_text(name, rule, row_axes, 0.0 if rows else optimizer.flush_below)
+            self.updates[key] = update_text(name, rule, row_axes, not rows and optimizer.flushes)
         name = self.updates[key].split("(", 1)[0].removeprefix("def ")
         axes, slot = max(1, row_axes), self.lowering.leaf(parameter)
         arguments: list[Argument] = [
@@ -349,7 +350,7 @@ class Source:
         text = text.replace("put, release, steps", "put, steps", 1)
         for name, in_python in _IN_PYTHON.items():
             text = text.replace(f"    {name}(", f"    {in_python}(")
-        return text.replace("@kernel\n", "@kept\n")
+        return text.replace("@kernel\n", "@kept\n").replace("@fused_kernel\n", "@fused_kept\n")
 
     def _parts(self, decorator: str, around: str) -> list[str]:
         """The functions of this source and of the loops in it."""

@@ -37,8 +37,8 @@ class Optimizer(Protocol):
         """The rate of the next step."""
 
     @property
-    def flush_below(self) -> float:
-        """State nearer to zero than this many times the smallest normal number becomes zero."""
+    def flushes(self) -> bool:
+        """Whether denormal state becomes zero where the gradient is zero."""
 
     def rule(self, dtype: np.dtype[Any]) -> Any:
         """The rule for parameters of one float type."""
@@ -53,7 +53,7 @@ class Optimizer(Protocol):
         """Count steps that have been done with these parameters; below 0, undone."""
 
 
-def update_text(name: str, rule: Rule, row_axes: int, flush_below: float) -> str:
+def update_text(name: str, rule: Rule, row_axes: int, flushes: bool) -> str:
     """The function that moves one parameter: all of it, or with `row_axes` the rows that `rows` and `count` name.
 
     Its arguments are the parameter, the gradient, the arrays of the state and the numbers of the step, all in the order
@@ -94,13 +94,15 @@ def update_text(name: str, rule: Rule, row_axes: int, flush_below: float) -> str
         )
         names[node] = f"{node.op_name()}_{next(used)}"
         (each if node.dims else once).extend([*lines, f"{names[node]} = {text}"])
+    zero = number(0.0, rule.parameter.dtype)
+    if flushes and state:
+        tiny = number(float(np.finfo(rule.parameter.dtype).tiny), rule.parameter.dtype)
+        each.append(f"limit__ = {tiny} if gradient_ == {zero} else {zero}")
     targets = ["parameter", *state]
     for target, output in zip(targets, schedule.outputs, strict=True):
         result = names[output]
-        if flush_below and target != "parameter":
-            limit = number(float(np.finfo(rule.parameter.dtype).tiny) * flush_below, rule.parameter.dtype)
-            zero = number(0.0, rule.parameter.dtype)
-            result = f"{zero} if abs({result}) < {limit} else {result}"
+        if flushes and target != "parameter":
+            result = f"{zero} if abs({result}) < limit__ else {result}"
         each.append(f"{target}[{element}] = {result}")
     if rows:
         each.append(f"gradient[{element.replace('row', 'k')}] = 0")
