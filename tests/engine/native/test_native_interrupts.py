@@ -77,13 +77,15 @@ def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_interrupted_epoch_has_counted_its_steps(
     options: Any, chunk: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In the first chunk of the main thread, of one step or of fifty."""
     monkeypatch.setattr(training, "_CHUNK", chunk)
     case = Case()
-    monkeypatch.setattr(Runner, "call", pressed_after(Runner.call, 2))
+    case.program._training._rate = 50.0
+    monkeypatch.setattr(Runner, "call", pressed_after(Runner.call, 1))
     with pytest.raises(KeyboardInterrupt):
         case.epoch(**options)
     monkeypatch.undo()
-    assert case.made() >= 2
+    assert case.made() >= (50 if chunk and not options else 1)
     # The next epoch is like any other.
     case.table.set(np.zeros((ROWS, 2)))
     before = case.optimizer.steps

@@ -24,8 +24,8 @@ def index_error(name: str, schedule: Schedule, binding: Binding, error: IndexErr
     if DEBUG and str(error) != OUT_OF_RANGE:
         return AssertionError(f"{name}: native code reads or writes outside of an array: {error}")
     reason = _wrong_index(schedule, binding)
-    told = "an index is out of range of what it chooses from" if reason is None else f"an index is out of range: {reason}"
-    return IndexOutOfRange(f"{name}: {told}; no parameter has moved in this step")
+    which = "" if reason is None else f": {reason}"
+    return IndexOutOfRange(f"{name}: an index is out of range{which}; no parameter has moved in this step")
 
 
 def _wrong_index(schedule: Schedule, binding: Binding) -> str | None:
