@@ -117,3 +117,16 @@ def test_the_second_order_by_a_module() -> None:
         model.hidden.weight.set(weight)
     slope = (values[0] - values[1]) / (2.0 * shift)
     assert slope == pytest.approx(float((gradient.hidden.weight.value * direction).sum()), rel=2e-2)
+
+
+def test_parameters_of_an_argument_are_counted() -> None:
+    layer = wy.nn.Linear(3, 2, dtype=np.float64)
+
+    @wy.function
+    def penalty(model: Any) -> Any:
+        total = sum((p.square().sum() for p in model.parameters()), wy.Constant(0.0, dtype=np.float64))
+        return total + sum(p.sum() for p in model.named_parameters().values())
+
+    expected = sum(np.square(p.value).sum() + p.value.sum() for p in layer.parameters())
+    np.testing.assert_allclose(penalty(layer), expected, rtol=1e-12)
+    np.testing.assert_allclose(penalty.grad()(layer).weight.value, 2.0 * layer.weight.value + 1.0, rtol=1e-12)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.errors import DTypeError
-from wyrm.nn.module import Module, members
+from wyrm.nn.module import STANDING, Module, members
 from wyrm.node.base import BaseNode
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Constant, Parameter
@@ -158,7 +158,12 @@ def _with_leaves(module: Any, leaves: Sequence[Any]) -> Any:
         return module
     for (_, node), leaf in zip(found, leaves, strict=True):
         memo[id(node)] = leaf if isinstance(leaf, BaseNode) else Parameter(leaf, node.dims, name=node.name)
-    return copy.deepcopy(module, memo)
+    copied = copy.deepcopy(module, memo)
+    parameters = set(map(id, module.parameters()))
+    standing = [memo[id(node)] for _, node in found if id(node) in parameters]
+    for each in copied.modules():
+        vars(each)[STANDING] = tuple(node for node in standing if not isinstance(node, Parameter))
+    return copied
 
 
 def places(structure: Structure, where: str) -> list[str]:

@@ -10,12 +10,15 @@ from wyrm.node.base import format_dims
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 
+# The attribute of a module whose parameters nodes stand for, as in a traced function: those nodes.
+STANDING = "_standing"
+
 
 def members(value: Any, path: str) -> Sequence[tuple[str, Any]]:
     """What a module or container holds directly, each with its path."""
     prefix = f"{path}." if path else ""
     if isinstance(value, Module):
-        return [(f"{prefix}{name}", member) for name, member in vars(value).items()]
+        return [(f"{prefix}{name}", member) for name, member in vars(value).items() if name != STANDING]
     if isinstance(value, dict):
         return [(f"{prefix}{key}", member) for key, member in value.items()]
     if isinstance(value, list | tuple):
@@ -32,15 +35,22 @@ def _walk(root: Any) -> Iterator[tuple[str, Any, str]]:
     nor a cycle is a limit.
     """
     first: dict[int, str] = {}
+    standing = _standing(root)
     stack: list[tuple[str, Any]] = [("", root)]
     while stack:
         path, value = stack.pop()
-        if isinstance(value, Module | Parameter | Buffer):
+        counts = isinstance(value, Module | Parameter | Buffer) or id(value) in standing
+        if counts:
             yield path, value, first.get(id(value), path)
         inside = () if id(value) in first else members(value, path)
-        if inside or isinstance(value, Module | Parameter | Buffer):
+        if inside or counts:
             first.setdefault(id(value), path)
         stack.extend(reversed(inside))
+
+
+def _standing(root: Any) -> frozenset[int]:
+    """The identities of the nodes that stand for parameters of a module."""
+    return frozenset(map(id, getattr(root, STANDING, ())))
 
 
 def _each(root: Any) -> Iterator[tuple[str, Any]]:
@@ -86,8 +96,9 @@ class Module:
     def named_parameters(self) -> dict[str, Parameter[Any]]:
         """The parameters by path, such as `blocks.0.hidden.weight`, in the order of definition.
 
-        One that is shared stands once, under its first path. `ValueError` where two have the same path, as the entries
-        `1` and `"1"` of one dict have.
+        In a traced function they are the nodes that stand for the parameters of a module among the arguments. One that
+        is shared stands once, under its first path. `ValueError` where two have the same path, as the entries `1` and
+        `"1"` of one dict have.
         """
         return self._named(Parameter, "parameters")
 
@@ -101,8 +112,9 @@ class Module:
 
     def _named(self, kind: type[Any], what: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
+        standing = _standing(self) if kind is Parameter else ()
         for path, value in _each(self):
-            if isinstance(value, kind):
+            if isinstance(value, kind) or id(value) in standing:
                 if path in found:
                     raise ValueError(
                         f"{type(self).__name__} has two {what} of the path {path!r}; "
@@ -113,7 +125,8 @@ class Module:
 
     def parameters(self) -> list[Parameter[Any]]:
         """The parameters, each once, in the order of definition."""
-        return [value for _, value in _each(self) if isinstance(value, Parameter)]
+        standing = _standing(self)
+        return [value for _, value in _each(self) if isinstance(value, Parameter) or id(value) in standing]
 
     def modules(self) -> list[Module]:
         """This module and those it holds, each once, in the order of definition."""
