@@ -201,9 +201,7 @@ def test_shares_of_large_logits(size: float) -> None:
         ),
         (
             wy.vocabulary_loss(x, identity, labels, smoothing=0.1),
-            by_jax(
-                lambda z: -(jax.nn.log_softmax(z) * (0.9 * jax.nn.one_hot(labels, 3) + 0.1 / 3)).sum(-1).mean()
-            ),
+            by_jax(lambda z: -(jax.nn.log_softmax(z) * (0.9 * jax.nn.one_hot(labels, 3) + 0.1 / 3)).sum(-1).mean()),
         ),
     ]
     gradients = [wy.grad(loss, x) for loss, _ in losses]
