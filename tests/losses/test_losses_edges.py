@@ -83,7 +83,7 @@ def test_bce_of_a_certain_answer_is_pytorchs(dtype: Any) -> None:
     np.testing.assert_allclose(loss.forward(), expected.detach().numpy(), rtol=1e-6)
     loss.sum().backward()
     expected.sum().backward()
-    np.testing.assert_allclose(x.gradient, given.grad.numpy(), rtol=1e-5)  # type: ignore[union-attr]  # it has one
+    np.testing.assert_allclose(x.gradient, given.grad.numpy(), rtol=1e-5)
 
 
 def test_bce_of_a_certain_right_answer_has_the_derivative_of_its_logarithm() -> None:

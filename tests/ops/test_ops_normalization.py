@@ -360,3 +360,15 @@ def test_gradients_of_another_shape_are_errors() -> None:
         NormalizationGradient(x, weight, weight, centred=True, epsilon=1e-5)
     with pytest.raises(ShapeError, match="2 against 3"):
         NormalizationWeightGradient(x, wy.Input(dims=(3, 4)), centred=True, biased=True, epsilon=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["layer", "rms"])
+def test_numbers_whose_squares_overflow_are_the_same_in_every_engine(kind: str) -> None:
+    x = wy.Parameter(np.array([[1e20, -3e20, 2e20], [1.0, 2.0, 4.0]], np.float32))
+    ones = np.ones(3, np.float32)
+    node: Any = x.layer_norm(ones) if kind == "layer" else x.rms_norm(ones)
+    gradient = wy.grad((node * np.arange(3.0)).sum(), x)
+    native, slope = wy.compile([node, gradient])()
+    np.testing.assert_allclose(node.forward(), native, rtol=1e-6)
+    np.testing.assert_allclose(gradient.forward(), slope, rtol=1e-4, atol=1e-7)
+    assert (native[0] == 0.0).all()  # as in JAX

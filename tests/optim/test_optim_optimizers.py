@@ -133,6 +133,36 @@ def test_averages_of_vanished_gradients_do_not_become_denormal() -> None:
     assert ((mean == 0.0) | (np.abs(mean) >= np.finfo(np.float32).tiny)).all()
 
 
+@pytest.mark.parametrize("size", [1e-3, 1e-14, 1e-18, 1e-20])
+def test_averages_of_small_gradients_are_pytorchs(size: float) -> None:
+    factor, steps = wy.Input(np.float32(size), dtype=np.float32), 40
+    ours: list[tuple[Any, Any, Any]] = []
+    for build in (lambda p: Adam([p], 0.1, epsilon=1e-30), lambda p: RMSprop([p], 0.1, epsilon=1e-30)):
+        for native in (False, True):
+            x = wy.Parameter(np.zeros(4, np.float32))
+            loss = (x * factor).sum()
+            optimizer = build(x)
+            program = wy.compile(loss, optimizer) if native else None
+            for _ in range(steps):
+                if program is not None:
+                    program()
+                else:
+                    loss.backward()
+                    optimizer.step()
+                    loss.zero_gradient()
+            ours.append((type(optimizer).__name__, x.value, optimizer.state_dict()["0.square"]))
+    for name, value, square in ours:
+        theirs = torch.zeros(4, requires_grad=True)
+        twin = getattr(torch.optim, name)([theirs], 0.1, eps=1e-30)
+        for _ in range(steps):
+            twin.zero_grad()
+            (theirs * size).sum().backward()
+            twin.step()
+        kept = next(array for key, array in twin.state[theirs].items() if key in ("exp_avg_sq", "square_avg"))
+        np.testing.assert_allclose(value, theirs.detach().numpy(), rtol=1e-5, err_msg=name)
+        np.testing.assert_allclose(square, kept.numpy(), rtol=1e-5, atol=1e-43, err_msg=name)
+
+
 def test_a_gradient_that_is_not_finite_moves_nothing() -> None:
     good, bad = wy.Parameter(1.0, name="good"), wy.Parameter(0.0, name="bad")
     optimizer = SGD([good, bad], 0.1)

@@ -79,6 +79,8 @@ class BaseNode(Generic[P_co, S]):
     by_place: ClassVar[Callable[..., Any] | None] = None
     # A loop that fills the result, for the native engine to compile: a static function that is called with what
     # `kernel_arguments` gives, calls only NumPy, `math` and functions like itself, and allocates nothing.
+    # Its arithmetic is done in the order in which it is written; where it adds up many terms,
+    # `total = accumulated(total, term)` of `wyrm.ops.sums` lets the compiler choose the order, which is faster.
     kernel: ClassVar[Callable[..., None] | None] = None
     # The same kernel, but adding to what `out` holds: what a sum of this node and another is computed with.
     adding_kernel: ClassVar[Callable[..., None] | None] = None
