@@ -67,7 +67,7 @@ def main() -> None:
     words = wy.IndexInput(dims=(batch,), name="words")
     scores = FizzBuzz(Hidden(1024))(bits)
     loss = scores.cross_entropy(words)
-    answers = scores.argmax()
+    answers = scores.argmax(axis=-1)
     steps = -(-len(numbers) // BATCH_SIZE)
     learning_rate = wy.optim.Cosine(0.003, steps=options.epochs * steps)
     optimizer = wy.optim.AdamW(loss.parameters(), learning_rate, weight_decay=0.2)

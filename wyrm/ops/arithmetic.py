@@ -89,9 +89,9 @@ class Power(Binary[L, R, S], Generic[L, R, S]):
         at_zero = (base == 0.0) & (exponent >= 0.0)
         logarithm = where(at_zero, 0.0, where(at_zero, 1.0, base).log())
         by_exponent = gradient * self * logarithm
-        if isinstance(exponent, Constant) and not exponent.dims:
+        if isinstance(exponent, Constant) and not exponent.dims and float(exponent.value) != 0.0:
             power = float(exponent.value)
-            return ZERO if power == 0.0 else gradient * (power * base ** (power - 1.0)), by_exponent
+            return gradient * (power * base ** (power - 1.0)), by_exponent
         # x ** 0 is 1 for every x, so its derivative is 0, even where 1 / x is infinite and 0 * 1 / x is NaN. Elsewhere
         # the product gives that 0, and its derivative by the exponent is 1 / x.
         infinite = (exponent == 0.0) & ~(abs(1.0 / base) < math.inf)

@@ -90,7 +90,7 @@ def key_columns(sums: Sequence[RowSums], columns: Mapping[Leaf, NDArray[Any]]) -
 
     Beside them, random nodes may draw rows of the same tables.
     """
-    keys: list[Leaf] = []
+    keys: dict[Leaf, None] = {}
     draws: set[Leaf] = set()  # the keys of tables that random nodes draw from
     for rows in sums:
         size = rows.parameter.dims[0]
@@ -101,9 +101,8 @@ def key_columns(sums: Sequence[RowSums], columns: Mapping[Leaf, NDArray[Any]]) -
         (key,) = found
         if columns[key].ndim != 1:
             return None
-        if key not in keys:
-            keys.append(key)
+        keys[key] = None
         if drawn:
             draws.add(key)
-    keys.sort(key=draws.__contains__)  # random nodes draw from the stripe of the last one
-    return keys if len(draws) <= 1 and 1 <= len(keys) <= 2 else None
+    ordered = sorted(keys, key=draws.__contains__)  # random nodes draw from the stripe of the last one
+    return ordered if len(draws) <= 1 and 1 <= len(keys) <= 2 else None
