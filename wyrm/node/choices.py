@@ -78,6 +78,8 @@ def _limit(user: Choosing[Any, Any], choice: Choice, size: int) -> None:
     storage = stored(source)
     if storage.array is not None:
         check_indices(source, user, storage.array, size, choice.ignored)
+    if storage.limits is None:
+        storage.limits = {}
     limits, key = storage.limits, (id(user), choice.operand)
     limits[key] = IndexLimit(weakref.ref(user, lambda _: limits.pop(key, None)), size, choice.ignored)
 

@@ -47,7 +47,7 @@ class Storage:
         self.version = tick()
         self.gradient: FloatArray | RowSparse | None = None
         # For integers: the limits of the ops that choose by them, by the op's identity and its operand.
-        self.limits: dict[tuple[int, int], IndexLimit] = {}
+        self.limits: dict[tuple[int, int], IndexLimit] | None = None
 
 
 class Leaf(BaseNode[tuple[()], Any], abstract=True):
@@ -176,11 +176,11 @@ def taken_by(user: BaseNode[Any, Any], size: int) -> str:
 
 def check_limits(leaf: BaseNode[Any, Any], array: NDArray[np.integer[Any]]) -> None:
     """`IndexOutOfRange` where data for a leaf is out of range of an op that chooses by it."""
-    limits = list(stored(leaf).limits.values())
+    limits = stored(leaf).limits
     if not limits or not array.size:
         return
     low, high = int(array.min()), int(array.max())
-    for limit in limits:
+    for limit in list(limits.values()):
         user = limit.user()
         if user is not None and (low < 0 or high >= limit.size):
             check_indices(leaf, user, array, limit.size, limit.ignored)
