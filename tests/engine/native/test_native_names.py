@@ -17,8 +17,31 @@ NAMES = [
     "_", "None", "run", "np", "math", "range", "order", "totals", "hyper", "k", "i0", "j1", "t1_", "load", "claim",
     "1st", "matmul_kernel", "float32_exp", "float32_tanh", "learning_rate_float32", "update_all_float32",
     "loop_over_3", "scalars", "n_batch", "column_of_x", "sums_of_table", "x" * 200, "multiply_into", "release",
-    "step", "batch",
+    "step", "batch", "check_all", "spoil_numbers",
 ]  # fmt: skip
+copied = 3.0
+
+
+def load(x: float, order: float) -> float:
+    """A helper of a kernel, with the name of a function that generated code calls."""
+    return x * copied + order
+
+
+class Loaded(wy.Unary):
+    """`3 x + 1` by a kernel whose helpers have names that generated code uses."""
+
+    __slots__ = ()
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return operands[0] * 3.0 + 1.0
+
+    @staticmethod
+    def kernel(x: Any, out: Any) -> None:
+        for i in range(x.size):
+            out[i] = load(x[i], 1.0)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (gradient * 3.0,)
 
 
 class Batch(wy.Dim): ...
@@ -87,3 +110,9 @@ def test_the_source_holds_names_only_as_identifiers(name: str, loop: Any) -> Non
     ]
     texts = [t.string for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type == tokenize.STRING]
     assert not any(name and name in text for text in texts if len(name) > 3 and not name.isidentifier())
+
+
+def test_helpers_of_a_kernel_may_have_any_name() -> None:
+    x = wy.Input(dims=(3,), name="x")
+    found = wy.compile(Loaded(x * 2.0).exp())({x: [0.0, 0.5, -0.5]})
+    np.testing.assert_allclose(found, np.exp([1.0, 4.0, -2.0]), rtol=1e-5)

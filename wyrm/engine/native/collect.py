@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.engine.native.naming import RESERVED
 from wyrm.errors import RegistrationError
 from wyrm.ops import fast_math
 from wyrm.ops.product import multiply_into
@@ -41,7 +42,8 @@ class Collection:
         self._given = frozenset(given)
         self.texts: list[str] = []
         self._names: dict[tuple[Callable[..., Any], np.dtype[Any]], str] = {}
-        self._taken: dict[str, object] = {}
+        # A helper of a kernel may have the name of what generated code calls.
+        self._taken: dict[str, object] = dict.fromkeys(RESERVED)
 
     def add(self, function: Callable[..., Any], wanted: str, dtype: np.dtype[Any], decorator: str = "kernel") -> str:
         """Take in a function of numbers of a dtype, and what it uses, once; returns its name here.

@@ -7,12 +7,13 @@ import re
 
 # What generated code calls its own. By their form the names of loop variables, of the kernels of ops, of the functions
 # in `fast_math` and of the numbers of an optimizer's rule are kept free.
-_RESERVED = frozenset(
+RESERVED = frozenset(
     [
         "first", "count", "batch", "step", "order", "totals", "hyper", "k", "run", "np", "math", "abs", "bool", "range",
         "claim", "release", "checked", "entry", "kept", "kernel", "inlined", "load", "loops",
         "multiply_into", "provide_products", "released", "rows_loaded", "added", "copied", "done",
-        "put", "steps", "t", "taken", "accumulated", "fused", "fused_kept", "fused_kernel", "natural",
+        "put", "steps", "t", "taken", "accumulated", "fused", "fused_kept", "fused_kernel", "natural", "check_all",
+        "check_counted", "all_checked", "counted_checked", "spoil_numbers", "spoil_indices", "spoiled",
     ]
 )  # fmt: skip
 _RESERVED_FORMS = re.compile(r"[ij]\d+|\w+_kernel(_\d+)?|float32_\w+|(?!update_)\w+_float(32|64)")
@@ -34,7 +35,7 @@ class Names:
 
     def __call__(self, text: str) -> str:
         base = identifier(text) or "value"
-        if base[0].isdigit() or keyword.iskeyword(base) or base in _RESERVED or _RESERVED_FORMS.fullmatch(base):
+        if base[0].isdigit() or keyword.iskeyword(base) or base in RESERVED or _RESERVED_FORMS.fullmatch(base):
             base = f"the_{base}"
         name, count = base, 1
         while name in self._taken:
