@@ -148,7 +148,7 @@ class _Attention(Node[Any, S], Generic[S], abstract=True):
     def _mask_and_step(self, operands: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
         """For a kernel: an empty mask where there is none, the step as an array of one number."""
         extra = list(operands[len(operands) - self.masked - (self.rate > 0.0) :])
-        mask = extra.pop(0) if self.masked else np.zeros((0, 0, 0), np.bool_)
+        mask = extra.pop(0) if self.masked else np.zeros((1, 1, 0), np.bool_)
         return mask, extra[0].reshape(-1) if extra else np.zeros(1, np.int64)
 
 

@@ -134,12 +134,12 @@ def test_integers_that_are_computed(name: str) -> None:
             node.forward()
 
 
-@pytest.mark.parametrize("name", ["take", "cross_entropy"])
-def test_integers_that_only_a_branch_chooses_by(name: str) -> None:
+@pytest.mark.parametrize(("name", "loop"), [("take", "compiled"), ("cross_entropy", "python")])
+def test_integers_that_only_a_branch_chooses_by(name: str, loop: Any) -> None:
     u, row, taken = table(), wy.IndexInput(name="row"), wy.Input(name="taken", dtype=np.float64)
     value = wy.cond(taken > 0.0, lambda: IN_LOOPS[name](u, row), lambda: u.sum())
     outputs = [value, wy.grad(value, u)]
-    program = wy.compile(outputs)
+    program = wy.compile(outputs, loop=loop)
     feeds: list[dict[Any, Any]] = [{row: 3, taken: 1.0}, {row: 10**9, taken: -1.0}]
     for fine in feeds:
         for leaf, data in fine.items():

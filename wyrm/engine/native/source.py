@@ -339,17 +339,15 @@ class Source:
         header = _HEADER.format(title=title).rstrip() + "\n" + (_DEBUG_HEADER if DEBUG else "")
         parts = [header, *self._collection.texts]
         parts += self._parts(decorator, "steps" if compiled else "entry")
-        parts.append(f"{'@entry' if compiled else ''}\n{self._run}".lstrip())
-        text = "\n\n".join(parts)
         if compiled:
-            return text
-        text = text.replace(
-            "kernel, load, loops\n", f"kernel, loops, {', '.join(dict.fromkeys(_IN_PYTHON.values()))}\n", 1
-        )
-        text = text.replace("added, check_all, check_counted, ", "added, ", 1)
-        text = text.replace("put, release, steps", "put, steps", 1)
+            return "\n\n".join([*parts, f"@entry\n{self._run}"])
+        run = self._run
         for name, in_python in _IN_PYTHON.items():
-            text = text.replace(f"    {name}(", f"    {in_python}(")
+            run = run.replace(f"    {name}(", f"    {in_python}(")
+        text = "\n\n".join([*parts, run])
+        functions = ", ".join(dict.fromkeys(name for name in _IN_PYTHON.values() if name != "spoiled"))
+        text = text.replace("kernel, load, loops\n", f"kernel, loops, {functions}\n", 1)
+        text = text.replace("put, release, steps", "put, steps", 1)
         return text.replace("@kernel\n", "@kept\n").replace("@fused_kernel\n", "@fused_kept\n")
 
     def _parts(self, decorator: str, around: str) -> list[str]:
