@@ -150,7 +150,8 @@ def first_beyond(array: NDArray[np.integer[Any]], size: int, ignored: int | None
     beyond = (array < 0) | (array >= size)
     if ignored is not None:
         beyond &= array != ignored
-    return next((tuple(map(int, place)) for place in np.argwhere(beyond)[:1]), None)
+    places = np.argwhere(beyond)
+    return tuple(map(int, places[0])) if len(places) else None
 
 
 def check_indices(

@@ -13,7 +13,7 @@ RESERVED = frozenset(
         "claim", "release", "checked", "entry", "kept", "kernel", "inlined", "load", "loops",
         "multiply_into", "provide_products", "released", "rows_loaded", "added", "copied", "done",
         "put", "steps", "t", "taken", "accumulated", "fused", "fused_kept", "fused_kernel", "natural", "check_all",
-        "check_counted", "all_checked", "counted_checked", "spoil_numbers", "spoil_indices", "spoiled",
+        "check_counted", "all_checked", "spoil_numbers", "spoil_indices", "spoiled",
     ]
 )  # fmt: skip
 _RESERVED_FORMS = re.compile(r"[ij]\d+|\w+_kernel(_\d+)?|float32_\w+|(?!update_)\w+_float(32|64)")

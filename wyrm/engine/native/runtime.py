@@ -16,7 +16,7 @@ from wyrm.ops.scratch import NO_INTEGER, OUT_OF_RANGE
 from wyrm.ops.scratch import spoil as spoiled
 
 __all__ = [
-    "added", "all_checked", "check_all", "check_counted", "checked", "claim", "copied", "counted_checked", "entry",
+    "added", "all_checked", "check_all", "check_counted", "checked", "claim", "copied", "entry",
     "inlined", "kept", "kernel", "load", "loops", "multiply_into", "provide_products", "put", "release", "released",
     "rows_loaded", "spoil_indices", "spoil_numbers", "spoiled", "steps", "taken",
 ]  # fmt: skip
@@ -150,13 +150,7 @@ def rows_loaded(column: Any, order: Any, start: int, out: Any) -> None:
         np.take(column, chosen, axis=0, out=out.reshape(-1, width), mode="clip")  # which needs no other array
 
 
-def all_checked(indices: Any, size: int) -> None:
-    """What `check_all` does."""
-    if first_beyond(indices, size) is not None:
-        raise IndexError(OUT_OF_RANGE)
-
-
-def counted_checked(indices: Any, size: int, ignored: int) -> None:
-    """What `check_counted` does."""
+def all_checked(indices: Any, size: int, ignored: int | None = None) -> None:
+    """What `check_all` and `check_counted` do."""
     if first_beyond(indices, size, ignored) is not None:
         raise IndexError(OUT_OF_RANGE)

@@ -39,7 +39,7 @@ from wyrm.engine.native.runtime import multiply_into, provide_products, put, rel
 _DEBUG_HEADER = "from wyrm.engine.native.runtime import spoil_indices, spoil_numbers, spoiled\n"
 # What `run` calls where it is plain Python, instead of compiled functions.
 _IN_PYTHON = {
-    "load": "rows_loaded", "release": "released", "check_all": "all_checked", "check_counted": "counted_checked",
+    "load": "rows_loaded", "release": "released", "check_all": "all_checked", "check_counted": "all_checked",
     "spoil_numbers": "spoiled", "spoil_indices": "spoiled",
 }  # fmt: skip
 
