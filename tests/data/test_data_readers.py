@@ -134,6 +134,11 @@ def test_idx_gives_back_what_was_written(
     assert read.dtype.isnative and read.flags.writeable
 
 
+def compressed(content: bytes) -> bytes:
+    """The bytes of a gzip file that do not change with the time, so that the names of the tests do not."""
+    return gzip.compress(content, mtime=0)
+
+
 IMAGES = idx_bytes(np.arange(12, dtype=np.int16).reshape(2, 3, 2))
 
 
@@ -141,7 +146,7 @@ IMAGES = idx_bytes(np.arange(12, dtype=np.int16).reshape(2, 3, 2))
     ("content", "message"),
     [
         (b"", "is empty"),
-        (gzip.compress(b""), "is empty"),
+        (compressed(b""), "is empty"),
         (b"\x89PNG\r\n", "starts with the bytes 89 50 4e 47; expected the magic number"),
         (b"\0\0", "starts with the bytes 00 00; expected"),
         (b"\0\0\x0a\x01\0\0\0\x01a", "starts with the bytes 00 00 0a 01"),
@@ -149,13 +154,13 @@ IMAGES = idx_bytes(np.arange(12, dtype=np.int16).reshape(2, 3, 2))
         (IMAGES[:9], "is truncated: 9 bytes; its header of 3 dimensions takes 16"),
         (IMAGES[:-1], r"is truncated: 39 bytes; its header says shape \(2, 3, 2\) and dtype int16, which take 40"),
         (IMAGES + b"x", "has bytes after its data: 41 bytes"),
-        (gzip.compress(IMAGES)[:-9], "truncated or corrupt gzip file"),
-        (gzip.compress(IMAGES)[:12] + b"\xff" * 8, "truncated or corrupt gzip file"),
+        (compressed(IMAGES)[:-9], "truncated or corrupt gzip file"),
+        (compressed(IMAGES)[:12] + b"\xff" * 8, "truncated or corrupt gzip file"),
         (idx_bytes(np.zeros((0, 3), dtype=np.uint8)), r"an empty array of shape \(0, 3\)"),
         (b"\0\0\x0e\x03" + b"\xff" * 12 + b"x", "is truncated"),
-        (gzip.compress(IMAGES[:-1]), r"is truncated: 39 bytes; its header says shape \(2, 3, 2\)"),
-        (gzip.compress(IMAGES + b"x"), "has bytes after its data: .*, and there are more"),
-        (gzip.compress(b"\0\0\x0e\x03" + b"\xff" * 12 + b"x"), "is damaged, or made to fill the memory: .* 256 times"),
+        (compressed(IMAGES[:-1]), r"is truncated: 39 bytes; its header says shape \(2, 3, 2\)"),
+        (compressed(IMAGES + b"x"), "has bytes after its data: .*, and there are more"),
+        (compressed(b"\0\0\x0e\x03" + b"\xff" * 12 + b"x"), "is damaged, or made to fill the memory: .* 256 times"),
         (b"\0\0\x08\x41" + b"\0\0\0\1" * 65 + b"x", "has 65 dimensions; an array of NumPy has at most 64"),
         (b"\0\0\x08\xff", "has 255 dimensions"),
     ],
