@@ -44,8 +44,8 @@ class Binding:
         self._arrays: dict[Slot, NDArray[Any]] = {}
         self._calls: dict[Call, tuple[Any, ...]] = {}
         self.functions: dict[str, Callable[[], None]] = {}
-        # Whether all that is called with these arrays is known to be compiled.
-        self.compiled = False
+        # Whether all that is called with these arrays is compiled; the function itself, where it is one.
+        self.compiled: Any = False
         self.own_bytes = 0
         self.buffers = self._place_buffers()
         self.columns: dict[BaseNode[Any, Any], int] = {}

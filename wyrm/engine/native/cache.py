@@ -16,6 +16,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from wyrm.engine.native.store import Store
+from wyrm.ops.scratch import DEBUG
 
 # A line on stderr says so where compiling takes longer than this many seconds.
 SPEAK_AFTER = 1.0
@@ -41,20 +42,16 @@ def _store_in(folder: str) -> Store:
 
 @cache
 def _versions() -> bytes:
-    """What compiled code depends on beside its source: numba, the processor, and the functions that it calls."""
+    """What compiled code depends on beside its source: LLVM, the processor, and the compiler."""
     import llvmlite
     import llvmlite.binding
-    import numba
 
-    from wyrm.engine.native.compilers import OPTIONS
-
-    here = Path(__file__)
-    runtime = b"".join(here.with_name(f"{name}.py").read_bytes() for name in ("compilers", "products", "runtime"))
-    options = sorted(f"{name}={sorted(value) if isinstance(value, set) else value}" for name, value in OPTIONS.items())
-    settings = [vars(numba.config)[name] for name in ("BOUNDSCHECK", "OPT")]
-    versions = sys.version, numba.__version__, llvmlite.__version__
-    host = llvmlite.binding.get_host_cpu_name(), versions, settings, options
-    return repr(host).encode() + runtime
+    package = Path(__file__).parents[2]
+    rooms = [package / "ir", package / "compiler", package / "backends" / "llvm"]
+    files = [*(file for room in rooms for file in sorted(room.glob("*.py")))]
+    files += [Path(__file__).with_name(f"{name}.py") for name in ("compilers", "library", "products", "runtime")]
+    host = llvmlite.binding.get_host_cpu_name(), sys.version, llvmlite.__version__, DEBUG
+    return repr(host).encode() + b"".join(file.read_bytes() for file in files)
 
 
 def key(text: str) -> str:
@@ -100,22 +97,22 @@ def _code(name: str, text: str) -> CodeType:
 @contextmanager
 def announced(what: str) -> Iterator[None]:
     """Within it, a line on stderr appears where compiling takes over a second, and one more when it is done."""
-    from wyrm.engine.native.compilers import watch_compiling
+    from wyrm.engine.native.library import Counted
 
-    with watch_compiling() as compiling:
+    before = Counted.compiled
 
-        def speak() -> None:
-            if compiling.seen:
-                print(f"wyrm: compiling {what} ...", file=sys.stderr, flush=True)  # noqa: T201  # for the user
+    def speak() -> None:
+        if Counted.compiled > before:
+            print(f"wyrm: compiling {what} ...", file=sys.stderr, flush=True)  # noqa: T201  # for the user
 
-        timer = threading.Timer(SPEAK_AFTER, speak)
-        timer.daemon = True
-        start = time.perf_counter()
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-            took = time.perf_counter() - start
-            if took > SPEAK_AFTER and compiling.seen:
-                print(f"wyrm: compiled {what} in {took:.1f} s", file=sys.stderr, flush=True)  # noqa: T201  # as above
+    timer = threading.Timer(SPEAK_AFTER, speak)
+    timer.daemon = True
+    start = time.perf_counter()
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        took = time.perf_counter() - start
+        if took > SPEAK_AFTER and Counted.compiled > before:
+            print(f"wyrm: compiled {what} in {took:.1f} s", file=sys.stderr, flush=True)  # noqa: T201  # as above

@@ -51,9 +51,6 @@ class Collection:
         `RegistrationError` where its text cannot be read, or it uses what compiled code cannot.
         """
         if function in _SUBSTITUTES:
-            provision = f'provide_products("{dtype}")\n'
-            if function is multiply_into and provision not in self.texts:
-                self.texts.append(provision)
             return _SUBSTITUTES[function]
         if function in _BY_PRECISION:
             chosen = _BY_PRECISION[function][dtype == np.float64]

@@ -1,31 +1,22 @@
 """The product of two matrices for kernels: BLAS, or loops where calling it takes longer than the work.
 
-It is compiled once for each precision, kept in the cache and called by its address, so that a program adds no more
-than a call. Importing this imports numba.
+It is compiled once for each precision, and kept, so that a program adds no more than a call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache as once
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
-import scipy.linalg.cython_blas  # noqa: F401  # where numba looks for the routines
-from llvmlite import binding
-from numba import types
-from numba.extending import overload
-from numba.np.numpy_support import carray
-from numpy.lib.stride_tricks import as_strided
-
-from wyrm.engine.native import cache
-from wyrm.engine.native.collect import Collection
-from wyrm.engine.native.compilers import FUSED, OPTIONS, Function, addressable
+from wyrm.compiler import calls
+from wyrm.compiler.calls import builtin, general, same_size
+from wyrm.compiler.errors import NotCompiled
+from wyrm.compiler.expressions import Expressions
+from wyrm.compiler.functions import KernelFunction
+from wyrm.compiler.values import Value, View
 from wyrm.ops import product
 from wyrm.ops.scratch import DEBUG
 from wyrm.ops.sums import accumulated, natural
-
-__all__ = ["addressed", "as_strided", "carray", "gemm_of", "multiply_into", "provide_products"]
 
 # Up to so many products of numbers, or so short an inner axis, loops were faster than the BLAS of SciPy (AVX-512).
 LOOPS_BELOW = 2048
@@ -33,12 +24,15 @@ LOOPS_INNER = 4
 # Sums of more products than this are added up in parts.
 LONGEST_SUM = 4096
 
-multiply_into = product.multiply_into
+
+def _loops(function: Any) -> KernelFunction:
+    return KernelFunction(function, distinct=True, fused=True)
 
 
 # --- loops ------------------------------------------------------------------------------------------------------------
 
 
+@_loops
 def one_row(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, kept: int) -> None:
     """`out[i] = kept * out[i] + x[i] @ y`, four rows of y at a time."""
     fours = inner - inner % 4
@@ -54,6 +48,7 @@ def one_row(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, kept: in
             out[i, k] = out[i, k] + a * y[j, k] if adds else a * y[j, k]
 
 
+@_loops
 def two_rows(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, kept: int) -> None:
     """The same for rows i and i + 1 at once: what is read of y serves both."""
     fours = inner - inner % 4
@@ -73,6 +68,7 @@ def two_rows(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, kept: i
             out[i + 1, k] = out[i + 1, k] + e * y[j, k] if adds else e * y[j, k]
 
 
+@_loops
 def by_two_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
     """`out = kept * out + x @ y` where the rows of y are contiguous."""
     pairs = rows - rows % 2
@@ -82,6 +78,7 @@ def by_two_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, k
         one_row(x, y, out, pairs, columns, inner, kept)
 
 
+@_loops
 def dots(x: Any, y: Any, out: Any, rows: int, columns: int, first: int, length: int, kept: int) -> None:
     """`out = kept * out + x @ y.T` over a part of the inner axis, four rows of y at a time."""
     zero = x.dtype.type(0)
@@ -107,6 +104,7 @@ def dots(x: Any, y: Any, out: Any, rows: int, columns: int, first: int, length: 
             out[i, k] = out[i, k] + a if kept else a
 
 
+@_loops
 def by_four_dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
     """`out = kept * out + x @ y.T` where the rows of x and y are contiguous, and may be long.
 
@@ -117,6 +115,7 @@ def by_four_dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, 
         dots(x, y, out, rows, columns, first, min(LONGEST_SUM, inner - first), adds)
 
 
+@_loops
 def anyhow(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
     """`out = kept * out + x @ y` of arrays of any strides."""
     for i in range(rows):
@@ -129,19 +128,34 @@ def anyhow(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: 
 
 # --- the choice -------------------------------------------------------------------------------------------------------
 
-# What the compiled module has for its precision: 0 and 1, the letter of BLAS, and BLAS itself.
-FACTORS: Any = None
-KIND = 0
 # Whether every access is checked, which needs arrays of the true shapes.
-CHECKED = False
-gemm: Any = None
+CHECKED = DEBUG
 
 
-def multiply(
-    x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, x_row: int, x_column: int, y_row: int, y_column: int,
-    out_row: int, out_column: int, kept: int,
+def gemm(
+    x_turned: bool, y_turned: bool, rows: int, columns: int, inner: int, x: Any, x_step: int, y: Any, y_step: int,
+    kept: bool, out: Any, step: int,
 ) -> None:  # fmt: skip
-    """`out = kept * out + x @ y`: pointers, sizes, and the steps from row to row and column to column, in numbers."""
+    """The BLAS of SciPy; of column-major matrices."""
+    raise NotImplementedError("only compiled code calls BLAS")
+
+
+def seen_as(x: Any, shape: tuple[int, ...]) -> Any:
+    """The numbers of an array, from the first on, as an array of this shape."""
+    raise NotImplementedError("only compiled code sees memory as it likes")
+
+
+def steps_of(x: Any) -> tuple[int, ...]:
+    """How many numbers lie between an element and the next one along each axis."""
+    return tuple(stride // x.itemsize for stride in x.strides)
+
+
+def multiply(x: Any, y: Any, out: Any, kept: int) -> None:
+    """`out = kept * out + x @ y`."""
+    rows, columns, inner = out.shape[0], out.shape[1], x.shape[1]
+    x_row, x_column = steps_of(x)
+    y_row, y_column = steps_of(y)
+    out_row, out_column = steps_of(out)
     by_rows = out_column == 1 and y_column == 1 and (x_column == 1 or x_row == 1)
     by_dots = out_column == 1 and y_row == 1 and x_column == 1
     # BLAS takes rows that do not overlap, as those of a broadcast operand do; of one row the step does not count.
@@ -156,119 +170,43 @@ def multiply(
     small = rows * columns * inner < LOOPS_BELOW or inner <= LOOPS_INNER or one
     if by_blas and not (small and (by_rows or by_dots)):
         # BLAS works in column-major order, in which the transposed product has what is asked for.
-        plain, transposed = 110, 116
-        gemm(
-            KIND,
-            plain if y_plain else transposed,
-            plain if x_plain else transposed,
-            columns,
-            rows,
-            inner,
-            FACTORS[1:].ctypes,
-            y,
-            max(y_row, columns) if y_plain else max(y_column, inner),
-            x,
-            max(x_row, inner) if x_plain else max(x_column, rows),
-            FACTORS[1:].ctypes if kept else FACTORS.ctypes,
-            out,
-            max(out_row, columns),
-        )
+        y_step = max(y_row, columns) if y_plain else max(y_column, inner)
+        x_step = max(x_row, inner) if x_plain else max(x_column, rows)
+        gemm(not y_plain, not x_plain, columns, rows, inner, y, y_step, x, x_step, kept, out, max(out_row, columns))
         return
     if inner > 0 and (by_rows or by_dots) and not CHECKED:
-        result = carray(out, (rows, out_row))
+        result = seen_as(out, (rows, out_row))
         if by_dots and columns == 1 and out_row == 1:  # the transposed product, of four rows of x at a time
-            column = carray(y, (1, inner))
-            by_four_dots(column, carray(x, (rows, x_row)), carray(out, (1, rows)), 1, rows, inner, kept)
+            column, turned = seen_as(y, (1, inner)), seen_as(out, (1, rows))
+            by_four_dots(column, seen_as(x, (rows, x_row)), turned, 1, rows, inner, kept)
         elif by_dots:
-            by_four_dots(carray(x, (rows, x_row)), carray(y, (columns, y_column)), result, rows, columns, inner, kept)
+            by_four_dots(seen_as(x, (rows, x_row)), seen_as(y, (columns, y_column)), result, rows, columns, inner, kept)
         elif x_column == 1:
-            by_two_rows(carray(x, (rows, x_row)), carray(y, (inner, y_row)), result, rows, columns, inner, kept)
+            by_two_rows(seen_as(x, (rows, x_row)), seen_as(y, (inner, y_row)), result, rows, columns, inner, kept)
         else:
-            by_two_rows(carray(x, (inner, x_column)).T, carray(y, (inner, y_row)), result, rows, columns, inner, kept)
+            by_two_rows(seen_as(x, (inner, x_column)).T, seen_as(y, (inner, y_row)), result, rows, columns, inner, kept)
         return
-    size = FACTORS.itemsize
-    left = as_strided(carray(x, (1,)), (rows, inner), (x_row * size, x_column * size))
-    right = as_strided(carray(y, (1,)), (inner, columns), (y_row * size, y_column * size))
-    scattered = as_strided(carray(out, (1,)), (rows, columns), (out_row * size, out_column * size))
-    anyhow(left, right, scattered, rows, columns, inner, kept)
+    anyhow(x, y, out, rows, columns, inner, kept)
 
 
-def _signature(dtype: Any) -> Any:
-    pointer: Any = cast(Any, types.CPointer)(dtype)
-    return types.void(pointer, pointer, pointer, *[types.intp] * 10)
+MULTIPLY = KernelFunction(multiply, distinct=True, fused=True, shared="always")
+builtin(gemm)(calls.gemm)
+builtin(seen_as)(calls.seen_as)
+builtin(steps_of)(calls.steps_of)
+builtin(accumulated)(calls.accumulate)
+builtin(natural)(calls.natural)
 
 
-def addressed(dtype: str) -> Function:
-    """A decorator that compiles `multiply` for a precision as a function with an address."""
-    return lambda function: addressable(function, _signature(getattr(types, dtype)), _nrt=True, fastmath=FUSED)
-
-
-def gemm_of(dtype: str) -> Any:
-    """The BLAS of SciPy for a precision."""
-    pointer: Any = cast(Any, types.CPointer)(getattr(types, dtype))
-    return types.ExternalFunction(
-        "numba_xxgemm",
-        types.intc(
-            types.char, types.char, types.char, types.intp, types.intp, types.intp, pointer, pointer, types.intp,
-            pointer, types.intp, pointer, pointer, types.intp,
-        ),
-    )  # fmt: skip
-
-
-_HEADER = '''"""The product of two {dtype} matrices, for programs to call."""
-
-from __future__ import annotations
-
-import numpy as np
-
-from wyrm.engine.native.compilers import accumulated, fused_loops, natural
-from wyrm.engine.native.products import addressed, as_strided, carray, gemm_of
-
-gemm = gemm_of("{dtype}")
-KIND = {kind}
-CHECKED = {checked}
-FACTORS = np.array([0.0, 1.0], np.{dtype})
-'''
-
-
-@once
-def provide_products(dtype: str) -> None:
-    """Compile the product of a precision, or load it from the cache, and make it known to programs."""
-    collection = Collection(given={"gemm", "KIND", "CHECKED", "FACTORS", "as_strided", "carray"})
-    collection.add(multiply, "multiply", np.dtype(dtype), "fused_loops")
-    *loops, last = collection.texts
-    last = last.replace("@fused_loops", f'@addressed("{dtype}")')
-    header = _HEADER.format(dtype=dtype, kind=ord("s" if dtype == "float32" else "d"), checked=DEBUG)
-    module = cache.module("\n\n".join([header, *loops, last]))
-    binding.add_symbol(f"wyrm_multiply_{dtype}", module.multiply.address)
-
-
-# --- the call ---------------------------------------------------------------------------------------------------------
-
-
-@overload(product.multiply_into, jit_options=cast(Any, OPTIONS))
-def _multiply_into(x: Any, y: Any, out: Any, kept: Any) -> Callable[..., None]:
-    """`out = kept * out + x @ y`."""
-    call: Any = types.ExternalFunction(f"wyrm_multiply_{out.dtype}", _signature(out.dtype))
-
-    def multiply_matrices(x: Any, y: Any, out: Any, kept: Any) -> None:
-        if x.shape[0] != out.shape[0] or x.shape[1] != y.shape[0] or y.shape[1] != out.shape[1]:
-            raise IndexError("the shapes of a product of matrices do not fit")
-        size = out.itemsize
-        call(
-            x.ctypes,
-            y.ctypes,
-            out.ctypes,
-            out.shape[0],
-            out.shape[1],
-            x.shape[1],
-            x.strides[0] // size,
-            x.strides[1] // size,
-            y.strides[0] // size,
-            y.strides[1] // size,
-            out.strides[0] // size,
-            out.strides[1] // size,
-            kept,
-        )
-
-    return multiply_matrices
+@builtin(product.multiply_into)
+def _multiply_into(body: Expressions, arguments: Sequence[Value]) -> Value:
+    """A call of `multiply`, where the shapes fit."""
+    x, y, out, kept = arguments
+    if not (isinstance(x, View) and isinstance(y, View) and isinstance(out, View)):
+        raise NotCompiled("a product of what are no matrices")
+    if not len(x.shape) == len(y.shape) == len(out.shape) == 2:
+        raise NotCompiled("a product of what are no matrices: each has two axes")
+    if not x.element == y.element == out.element:
+        raise NotCompiled(f"a product of {x.element} and {y.element} numbers in {out.element}")
+    pairs = [(x.shape[0], out.shape[0]), (x.shape[1], y.shape[0]), (y.shape[1], out.shape[1])]
+    same_size(body, pairs, "the shapes of a product of matrices do not fit")
+    return body.invoke(MULTIPLY, [general(x), general(y), general(out), kept])

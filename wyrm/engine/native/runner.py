@@ -161,6 +161,8 @@ class Runner:
         self._module: Any = None
         self._bindings: dict[Any, Binding] = {}
         self._compiling = threading.Lock()
+        # What stands for what a call has of its own, before there is one.
+        self._own = (0, 0, 0, 0, np.zeros(0, np.int64), np.zeros(2), np.zeros((0, len(graph.source.hyper))))
 
     def binding(self, shapes: dict[Leaf, tuple[int, ...]], thread: int = 0) -> Binding:
         """The arrays for inputs of these shapes, of one thread."""
@@ -205,11 +207,13 @@ class Runner:
         Where there is an optimizer, `totals` is given the sum of the losses and the number of steps that were done,
         also where a step raises.
         """
-        run = self.load()
-        if not binding.compiled:
-            self.prepare(binding, columns)
+        own = [first, count, batch, step, order, totals, hyper]
+        bound = self.prepare(binding, columns, own)
         try:
-            done = run(first, count, batch, step, order, totals, hyper, *self._values(binding, columns))
+            if bound is not None:
+                done = bound([*own, *(columns[leaf] for leaf in binding.columns)])
+            else:
+                done = self.load()(*own, *self._values(binding, columns))
         except IndexError as error:
             binding.forget_rows()
             raise index_error(self.name, self.graph.schedule, binding, error) from None
@@ -228,25 +232,31 @@ class Runner:
             values[position] = columns[leaf]
         return values
 
-    def prepare(self, binding: Binding, columns: Mapping[Leaf, NDArray[Any]]) -> None:
-        """Compile what is called with these arrays, or load it; nothing runs yet, so that Ctrl-C may end it."""
-        if binding.compiled:
-            return
+    def prepare(self, binding: Binding, columns: Mapping[Leaf, NDArray[Any]], own: Sequence[Any] = ()) -> Any:
+        """Compile what is called with these arrays, or load it; nothing runs yet, so that Ctrl-C may end it.
+
+        Returns `run` with the arrays of the binding, where it is compiled; `own` is what a call has of its own.
+        """
+        bound: Any = binding.compiled
+        own = own or self._own
+        if bound and (not self.compiled or bound.fits([*own, *(columns[leaf] for leaf in binding.columns)])):
+            return bound if self.compiled else None
         run = self.load()
-        from wyrm.engine.native.compilers import compile_for, interruptible, is_compiled
+        from wyrm.engine.native.library import Bound, Entry
 
         # By one thread, while others wait.
-        with deferred, self._compiling, cache.announced(self.name), interruptible():
+        with deferred, self._compiling, cache.announced(self.name):
             if self.compiled:
-                own = 0, 0, 0, 0, np.zeros(0, np.int64), np.zeros(2), np.zeros((0, len(self.graph.source.hyper)))
-                compile_for(run, (*own, *self._values(binding, columns)))
-            else:
-                values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
-                for call in self.graph.source.calls:
-                    function = getattr(self._module, call.function, None)
-                    if is_compiled(function):  # and not plain Python
-                        compile_for(function, [values[argument.name] for argument in call.arguments])
+                changing = [*range(len(own)), *(len(own) + place for place in binding.columns.values())]
+                binding.compiled = Bound(run, [*own, *self._values(binding, columns)], changing)
+                return binding.compiled
+            values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
+            for call in self.graph.source.calls:
+                function = getattr(self._module, call.function, None)
+                if isinstance(function, Entry):  # and not plain Python
+                    function.compile_for([values[argument.name] for argument in call.arguments])
         binding.compiled = True
+        return None
 
     def after_fork(self) -> None:
         """Forget arrays in the midst of a step, and locks, of a thread that is not there in a forked process."""

@@ -1,6 +1,4 @@
 """What generated code calls: the decorators that compile it, and the few functions that are the same in every program.
-
-Importing this imports numba.
 """
 
 from __future__ import annotations
@@ -10,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from wyrm.engine.native.compilers import entry, inlined, kept, kernel, loops, steps
-from wyrm.engine.native.products import multiply_into, provide_products
+from wyrm.engine.native import products as _products  # noqa: F401  # so that kernels can multiply
 from wyrm.node.storage import first_beyond
+from wyrm.ops.product import multiply_into
 from wyrm.ops.scratch import NO_INTEGER, OUT_OF_RANGE
 from wyrm.ops.scratch import spoil as spoiled
 
 __all__ = [
     "added", "all_checked", "check_all", "check_counted", "checked", "claim", "copied", "entry",
-    "inlined", "kept", "kernel", "load", "loops", "multiply_into", "provide_products", "put", "release", "released",
+    "inlined", "kept", "kernel", "load", "loops", "multiply_into", "put", "release", "released",
     "rows_loaded", "spoil_indices", "spoil_numbers", "spoiled", "steps", "taken",
 ]  # fmt: skip
 

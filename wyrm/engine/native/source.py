@@ -33,7 +33,7 @@ import numpy as np
 from wyrm.engine.native.compilers import accumulated, fused, fused_kept, fused_kernel, natural
 from wyrm.engine.native.runtime import added, check_all, check_counted, checked, claim, copied, entry, inlined, kept
 from wyrm.engine.native.runtime import kernel, load, loops
-from wyrm.engine.native.runtime import multiply_into, provide_products, put, release, steps, taken
+from wyrm.engine.native.runtime import multiply_into, put, release, steps, taken
 '''
 
 _DEBUG_HEADER = "from wyrm.engine.native.runtime import spoil_indices, spoil_numbers, spoiled\n"

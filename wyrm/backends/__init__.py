@@ -1,0 +1,1 @@
+"""What turns a loop program into something that runs, a package each."""

@@ -1,0 +1,1 @@
+"""Machine code by LLVM, through llvmlite."""

@@ -1,0 +1,85 @@
+"""The table of 64-bit words that a compiled function takes its arguments from, and puts its results into."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.compiler.errors import NotCompiled
+from wyrm.compiler.values import GroupKind, Kind, NumKind, ViewKind
+from wyrm.ir.types import BOOL, FLOAT64, INT64, scalar_of
+
+
+def kind_of_argument(value: Any) -> Kind:
+    """The kind of a Python number, an array or a tuple of these; `NotCompiled` for anything else."""
+    if isinstance(value, np.ndarray):
+        element = scalar_of(value.dtype)
+        if element is None:
+            raise NotCompiled(f"an array of dtype {value.dtype}")
+        if value.flags.c_contiguous:
+            return ViewKind(element, value.ndim, "contiguous")
+        if any(stride % value.itemsize for stride in value.strides):
+            raise NotCompiled("an array whose elements do not lie at multiples of their size")
+        rows = value.ndim > 0 and value.strides[-1] == value.itemsize
+        return ViewKind(element, value.ndim, "rows" if rows else "any")
+    if isinstance(value, bool | np.bool_):
+        return NumKind(BOOL)
+    if isinstance(value, int):
+        return NumKind(INT64)
+    if isinstance(value, float) and not isinstance(value, np.generic):
+        return NumKind(FLOAT64)
+    if isinstance(value, np.generic):
+        type = scalar_of(value.dtype)
+        if type is not None:
+            return NumKind(type)
+    if isinstance(value, tuple):
+        return GroupKind(tuple(map(kind_of_argument, value)))
+    raise NotCompiled(f"an argument that is no number or array but a {type_name(value)}")
+
+
+def type_name(value: object) -> str:
+    """What the class of a value is called."""
+    return type(value).__name__
+
+
+def words_of(value: Any, kind: Kind) -> list[int]:
+    """The words of an argument, as its kind says."""
+    match kind:
+        case ViewKind(_, axes, layout):
+            words = [value.__array_interface__["data"][0], *value.shape]
+            if layout != "contiguous":
+                size = value.itemsize
+                words += [stride // size for stride in value.strides[: axes if layout == "any" else axes - 1]]
+            return words
+        case NumKind(type, _):
+            return [_word(value, type.kind, type.bits)]
+        case GroupKind(items):
+            return [word for each, item in zip(value, items, strict=True) for word in words_of(each, item)]
+        case _:
+            raise NotCompiled(f"an argument of kind {kind}")
+
+
+def _word(value: Any, kind: str, bits: int) -> int:
+    if kind == "f":
+        packed = struct.pack("<f", value) + b"\0\0\0\0" if bits == 32 else struct.pack("<d", value)
+        return int.from_bytes(packed, "little", signed=True)
+    number = int(value)
+    return number - 2**64 if number >= 2**63 else number
+
+
+def results_of(words: Sequence[int], kinds: Sequence[NumKind]) -> list[Any]:
+    """Numbers from their words."""
+    found: list[Any] = []
+    for word, kind in zip(words, kinds, strict=True):
+        packed = int(word).to_bytes(8, "little", signed=True)
+        if kind.type == BOOL:
+            found.append(bool(packed[0]))
+        else:
+            size = kind.type.itemsize
+            number: NDArray[Any] = np.frombuffer(packed[:size], kind.type.dtype)
+            found.append(number[0].item())
+    return found

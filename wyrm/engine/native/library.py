@@ -1,0 +1,221 @@
+"""Functions of kernels as machine code: compiled for the kinds of their arguments, kept on disk, and called.
+
+Importing this imports llvmlite.
+"""
+
+from __future__ import annotations
+
+import marshal
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.backends.llvm.arguments import kind_of_argument, results_of, words_of
+from wyrm.backends.llvm.emit import Unit, emit
+from wyrm.backends.llvm.machine import entry_of, machine_code, provide
+from wyrm.compiler.functions import KernelFunction
+from wyrm.compiler.translate import Translation
+from wyrm.compiler.values import GroupKind, Kind, NumKind
+from wyrm.engine.interrupts import deliver
+from wyrm.engine.native import cache
+from wyrm.ir.types import Scalar
+from wyrm.ops.scratch import DEBUG
+
+# So many sets of arguments of one function are remembered.
+_REMEMBERED = 1024
+
+
+class Counted:
+    """How many functions have been compiled in this process, and not only loaded."""
+
+    compiled = 0
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine code of a function for arguments of certain kinds."""
+
+    entry: Callable[[int], int]
+    results: tuple[NumKind, ...]
+    single: bool
+    errors: dict[int, str]
+
+    def run(self, table: NDArray[np.int64]) -> Any:
+        """Call it with a table of arguments, after which there is room for the results."""
+        status = self.entry(table.ctypes.data)
+        if status:
+            raise IndexError(self.errors[status])
+        return self.result(table)
+
+    def result(self, table: NDArray[np.int64]) -> Any:
+        """What it has put into the table."""
+        if not self.results:
+            return None
+        found = results_of(table[len(table) - len(self.results) :].tolist(), self.results)
+        return found[0] if self.single else tuple(found)
+
+
+_lock = threading.RLock()
+_provided: set[str] = set()
+_entries: dict[str, Callable[[int], int]] = {}
+
+
+class Entry(KernelFunction):
+    """A function that Python calls: the first call with arguments of some kinds compiles it, or loads it."""
+
+    def __init__(self, function: Callable[..., Any], **how: Any) -> None:
+        super().__init__(function, **how)
+        self._machines: dict[tuple[Kind, ...], Machine] = {}
+        self._tables: dict[tuple[int, ...], _Remembered] = {}
+
+    def __call__(self, *arguments: Any) -> Any:
+        key = tuple(map(id, arguments))
+        found = self._tables.get(key)
+        if found is None or not found.is_of(arguments):
+            kinds = tuple(map(kind_of_argument, arguments))
+            machine = self.machine(kinds)
+            if len(self._tables) >= _REMEMBERED:
+                self._tables.clear()
+            found = self._tables[key] = _Remembered(machine, table_of(machine, arguments, kinds), arguments)
+        return found.machine.run(found.table)
+
+    def compile_for(self, arguments: Iterable[Any]) -> None:
+        """Compile the function for arguments like these, or load it, where that has not been done."""
+        self.machine(tuple(map(kind_of_argument, arguments)))
+
+    def machine(self, kinds: tuple[Kind, ...]) -> Machine:
+        """The machine code for arguments of these kinds."""
+        found = self._machines.get(kinds)
+        if found is None:
+            with _lock:
+                found = self._machines[kinds] = _load(self, kinds)
+        return found
+
+
+class _Remembered:
+    """A table of arguments; arrays are not kept alive for it."""
+
+    def __init__(self, machine: Machine, table: NDArray[np.int64], arguments: Sequence[Any]) -> None:
+        self.machine, self.table = machine, table
+        self._of = [weakref.ref(each) if isinstance(each, np.ndarray) else (lambda each=each: each) for each in arguments]
+
+    def is_of(self, arguments: Sequence[Any]) -> bool:
+        """Whether these are the same objects."""
+        return all(reference() is each for reference, each in zip(self._of, arguments, strict=True))
+
+
+def table_of(machine: Machine, arguments: Sequence[Any], kinds: Sequence[Kind]) -> NDArray[np.int64]:
+    """The words of arguments, and room for the results."""
+    words = [word for each, kind in zip(arguments, kinds, strict=True) for word in words_of(each, kind)]
+    return np.array([*words, *[0] * len(machine.results)], np.int64)
+
+
+class Bound:
+    """A function with all its arguments, some of which each call has of its own."""
+
+    def __init__(self, function: Entry, arguments: Sequence[Any], changing: Sequence[int]) -> None:
+        self._kinds = tuple(map(kind_of_argument, arguments))
+        self._machine = function.machine(self._kinds)
+        self._table = table_of(self._machine, arguments, self._kinds)
+        starts = np.cumsum([0, *(len(words_of(each, kind)) for each, kind in zip(arguments, self._kinds, strict=True))])
+        self._places = [(place, int(starts[place])) for place in changing]
+        self._arguments = list(arguments)
+
+    def fits(self, changed: Sequence[Any]) -> bool:
+        """Whether these are of the kinds that the function is compiled for."""
+        kinds = self._kinds
+        return all(kind_of_argument(each) == kinds[place] for each, (place, _) in zip(changed, self._places, strict=True))
+
+    def __call__(self, changed: Sequence[Any]) -> Any:
+        """Call it with these for the arguments that change, which fit."""
+        table = self._table
+        for value, (place, start) in zip(changed, self._places, strict=True):
+            if value is not self._arguments[place]:
+                self._arguments[place] = value
+                words = words_of(value, self._kinds[place])
+                table[start : start + len(words)] = words
+        return self._machine.run(table)
+
+
+# --- compiling, and what is kept ----------------------------------------------------------------------------------
+
+
+def _load(function: KernelFunction, kinds: tuple[Kind, ...]) -> Machine:
+    python = function.function
+    place = python.__module__, python.__qualname__, python.__code__.co_firstlineno
+    name = f"wyrm_{cache.key(repr((*place, kinds)))}.program"
+    record = cache.store().read(name)
+    if record is not None:
+        symbols, results, single, errors = marshal.loads(record)
+        codes = [cache.store().read(f"{symbol}.machine") for symbol in symbols]
+        if None not in codes:
+            return _made(symbols, codes, results, single, errors)
+    deliver()
+    translation = Translation(checked=DEBUG)
+    compiled = translation.specialized(function, kinds)
+    units = _units(translation, compiled.function.name)
+    result = compiled.result
+    single = not isinstance(result, GroupKind)
+    numbers = [] if result is None else [result] if single else list(result.items)
+    symbols, results = [unit.symbol for unit in units], [(each.type.kind, each.type.bits) for each in numbers]
+    codes = _compiled(units)
+    cache.store().write(name, marshal.dumps((symbols, results, single, translation.errors)))
+    return _made(symbols, codes, results, single, translation.errors)
+
+
+def _made(
+    symbols: Sequence[str], codes: Sequence[bytes], results: Sequence[tuple[Any, int]], single: bool,
+    errors: dict[int, str],
+) -> Machine:  # fmt: skip
+    """The last of these modules, and the others, which it calls."""
+    for symbol, code in zip(symbols[:-1], codes, strict=False):
+        if symbol not in _provided:
+            provide(symbol, code)
+            _provided.add(symbol)
+    if symbols[-1] not in _entries:
+        _entries[symbols[-1]] = entry_of(codes[-1])
+    return Machine(_entries[symbols[-1]], tuple(NumKind(Scalar(*each)) for each in results), single, errors)
+
+
+def _units(translation: Translation, root: str) -> list[Unit]:
+    """The modules that a function needs: one for each that programs share, after those that it calls, and its own."""
+    units: dict[str, Unit] = {}
+
+    def visit(name: str) -> str:
+        shared = translation.shared_by(name)
+        outside = {each: (visit(each), translation.functions[each].function) for each in shared}
+        functions = [translation.functions[each].function for each in translation.needed(name)]
+        text = emit(functions, outside, entry=name == root)
+        symbol = f"wyrm_{cache.key(text)}"
+        units.setdefault(symbol, Unit(symbol, text))
+        return symbol
+
+    visit(root)
+    return list(units.values())
+
+
+def _compiled(units: Sequence[Unit]) -> list[bytes]:
+    """The machine code of each module, from the store or put there; two are made at a time."""
+
+    def code_of(unit: Unit) -> bytes:
+        kept = cache.store().read(f"{unit.symbol}.machine")
+        if kept is not None:
+            return kept
+        Counted.compiled += 1
+        code = machine_code(unit.text)
+        cache.store().write(f"{unit.symbol}.machine", code)
+        return code
+
+    if len(units) == 1:
+        return [code_of(units[0])]
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(code_of, units))
+
+
+__all__ = ["Bound", "Counted", "Entry", "Machine", "table_of"]

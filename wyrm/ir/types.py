@@ -1,0 +1,66 @@
+"""The types of a loop program: numbers of a NumPy dtype, and pointers to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number: of kind "b" (bool), "i" (signed), "u" (unsigned) or "f" (float), with so many bits."""
+
+    kind: Literal["b", "i", "u", "f"]
+    bits: int
+
+    @property
+    def name(self) -> str:
+        """The name of the NumPy dtype."""
+        return {"b": "bool", "i": "int", "u": "uint", "f": "float"}[self.kind] + ("" if self.kind == "b" else str(self.bits))
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of a number in memory."""
+        return max(1, self.bits // 8)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype."""
+        return np.dtype(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Where numbers of one type lie in memory."""
+
+    element: Scalar
+
+    def __str__(self) -> str:
+        return f"{self.element}*"
+
+
+Type = Scalar | Pointer
+
+BOOL = Scalar("b", 1)
+INT8, INT16, INT32, INT64 = (Scalar("i", bits) for bits in (8, 16, 32, 64))
+UINT8, UINT16, UINT32, UINT64 = (Scalar("u", bits) for bits in (8, 16, 32, 64))
+FLOAT32, FLOAT64 = Scalar("f", 32), Scalar("f", 64)
+_BY_NAME = {
+    each.name: each
+    for each in (BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT32, FLOAT64)
+}  # fmt: skip
+
+
+def scalar_of(dtype: Any) -> Scalar | None:
+    """The type of numbers of a NumPy dtype in native byte order; None for one that a loop program has not.
+
+    >>> scalar_of(np.float32), scalar_of(">f4")
+    (Scalar(kind='f', bits=32), None)
+    """
+    dtype = np.dtype(dtype)
+    return _BY_NAME.get(dtype.name) if dtype.isnative else None
