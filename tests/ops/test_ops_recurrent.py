@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from types import FunctionType
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.native import compiled
 from tests.recurrent_samples import lstm_states
 from wyrm.errors import DTypeError, NotDifferentiable, ShapeError
 from wyrm.ops import fast_math
@@ -24,22 +23,6 @@ class Time(wy.Dim): ...
 
 
 class Hidden(wy.Dim): ...
-
-
-FAST = {"contract"}
-
-
-def compiled() -> dict[str, Any]:
-    """The fast functions of float32 numbers, compiled together as an engine compiles them."""
-    scope: dict[str, Any] = {"np": np}
-    for name, function in vars(fast_math).items():
-        if isinstance(function, FunctionType) and name.startswith("float32"):
-            copy = FunctionType(function.__code__, scope, name)
-            scope[name] = numba.njit(fastmath=FAST, error_model="numpy")(copy)
-    return scope
-
-
-COMPILED = compiled()
 
 
 def operands(
@@ -79,13 +62,7 @@ def test_kernels_equal_what_the_ops_mean(dtype: Any, coupled: bool, resets: bool
 
 @pytest.mark.parametrize("name", ["float32_exp", "float32_exp_negative", "float32_sigmoid", "float32_tanh"])
 def test_fast_functions_are_within_three_units_of_the_last_place(name: str) -> None:
-    apply = COMPILED[name]
-
-    @numba.njit(fastmath=FAST)
-    def fill(x: Any, out: Any) -> None:
-        for i in range(x.size):
-            out[i] = apply(x[i])
-
+    fill = compiled(getattr(fast_math, name), np.float32, elementwise=True)
     sizes = np.arange(0, 2**31 - 2**23, 4999, dtype=np.int64).astype(np.uint32).view(np.float32)
     x = np.concatenate([-sizes, sizes])
     x = x[x <= 0] if name.startswith("float32_exp") else x
@@ -103,10 +80,13 @@ def test_fast_functions_are_within_three_units_of_the_last_place(name: str) -> N
 
 
 def test_fast_functions_keep_nan_and_take_infinities() -> None:
-    for name in ("float32_sigmoid", "float32_tanh"):
-        assert np.isnan(COMPILED[name](np.float32(np.nan)))
-        assert COMPILED[name](np.float32(np.inf)) == 1.0
-    assert COMPILED["float32_tanh"](np.float32(-np.inf)) == -1.0
+    x, out = np.array([np.nan, np.inf, -np.inf], np.float32), np.zeros(3, np.float32)
+    for function, expected in (
+        (fast_math.float32_sigmoid, [np.nan, 1.0, 0.0]),
+        (fast_math.float32_tanh, [np.nan, 1.0, -1.0]),
+    ):
+        compiled(function, np.float32, elementwise=True)(x, out)
+        np.testing.assert_allclose(out, expected, atol=2e-38)
 
 
 def test_axes_may_get_their_sizes_from_the_data() -> None:

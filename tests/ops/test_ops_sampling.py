@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import pickle
-from collections.abc import Callable
 from typing import Any, assert_type
 
-import numba
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import sparse, stats
 
 import wyrm as wy
+from tests.native import compiled
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
-from wyrm.ops import philox, sampling
+from wyrm.ops import sampling
 from wyrm.ops.random import STEP, Dropout, RandomIndex
 from wyrm.schedule.schedule import Schedule
 
@@ -26,23 +24,7 @@ class Batch(wy.Dim): ...
 class Items(wy.Dim): ...
 
 
-def compiled(*functions: Callable[..., Any]) -> Any:
-    """The last function compiled with those that it calls."""
-    names: dict[str, Any] = {"np": np, "njit": numba.njit, "TRIES": sampling.TRIES}
-    text = "\n".join(f"@njit\n{inspect.getsource(function)}" for function in functions)
-    exec(f"from __future__ import annotations\n{text}", names)
-    return names[functions[-1].__name__]
-
-
-SAMPLE = compiled(
-    philox.philox_block,
-    sampling.is_known,
-    sampling.uniform_row,
-    sampling.weighted_row,
-    sampling.member_row,
-    sampling.row_in_stripe,
-    sampling.sampling_kernel,
-)
+SAMPLE = compiled(sampling.sampling_kernel, np.int64)
 
 
 def looped(kernel: Any, node: Any, stripes: tuple[int, int] | None = None) -> NDArray[Any]:

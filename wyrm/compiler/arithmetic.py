@@ -110,9 +110,7 @@ def _power(builder: Builder, x: Num, y: Num, type: Scalar, weak: bool) -> Num:
     return Num(Operation("power", (as_type(x, type).expression, as_type(y, type).expression), type))
 
 
-def _floored(
-    builder: Builder, name: str, x: Expression, y: Expression, type: Scalar, natural: bool
-) -> Expression:
+def _floored(builder: Builder, name: str, x: Expression, y: Expression, type: Scalar, natural: bool) -> Expression:
     """Python's `//` and `%`, whose quotient is rounded down; of integers by zero, 0."""
     zero = Number(0, type)
     x, y = builder.let(x), builder.let(y)
@@ -121,7 +119,9 @@ def _floored(
         if name == "floor_divide":
             return quotient
         rest = builder.let(Operation("remainder", (x, y), type))
-        wrong = Operation("not_equal", (Operation("less", (rest, zero), BOOL), Operation("less", (y, zero), BOOL)), BOOL)
+        wrong = Operation(
+            "not_equal", (Operation("less", (rest, zero), BOOL), Operation("less", (y, zero), BOOL)), BOOL
+        )
         moved = Operation("and", (wrong, Operation("not_equal", (rest, zero), BOOL)), BOOL)
         return Select(moved, Operation("add", (rest, y), type), rest, type)
     constant = isinstance(y, Number) and y.value not in (0, -1)
@@ -140,7 +140,9 @@ def _floored(
             "and",
             (
                 Operation("not_equal", (rest, zero), BOOL),
-                Operation("not_equal", (Operation("less", (rest, zero), BOOL), Operation("less", (by, zero), BOOL)), BOOL),
+                Operation(
+                    "not_equal", (Operation("less", (rest, zero), BOOL), Operation("less", (by, zero), BOOL)), BOOL
+                ),
             ),
             BOOL,
         )

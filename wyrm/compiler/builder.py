@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from wyrm.compiler.values import Num, ZERO
+from wyrm.compiler.values import ZERO, Num
 from wyrm.ir.program import (
     Assign,
     Expression,

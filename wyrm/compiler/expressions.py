@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wyrm.compiler import indexing
-from wyrm.compiler.arithmetic import COMPARISONS, as_type, binary, bits_of, common_type, function_of, literal, negative, truth
+from wyrm.compiler.arithmetic import (
+    COMPARISONS,
+    as_type,
+    binary,
+    bits_of,
+    common_type,
+    function_of,
+    literal,
+    negative,
+    truth,
+)
 from wyrm.compiler.builder import Builder, reads
 from wyrm.compiler.calls import call_builtin, known_builtin
 from wyrm.compiler.errors import NotCompiled
@@ -287,7 +297,10 @@ class Expressions:
         if isinstance(function, Static) and function.value is IndexError:
             raise NotCompiled("an error that is made but not raised")
         arguments = [self.value(each) for each in node.args]
-        arguments = [indexing.read(each) if isinstance(each, View) and not each.shape and _scalar_call(function) else each for each in arguments]
+        arguments = [
+            indexing.read(each) if isinstance(each, View) and not each.shape and _scalar_call(function) else each
+            for each in arguments
+        ]
         if not isinstance(function, Static):
             raise NotCompiled(f"{ast.unparse(node.func)} is no function")
         called = function.value
@@ -412,7 +425,11 @@ def _is_cheap(expression: Expression) -> bool:
             return False
         case Operation(name, operands, type):
             integer = type.kind != "f" and name in ("divide", "remainder")
-            return not integer and (type.kind != "f" or name in _CHEAP or name in COMPARISONS) and all(map(_is_cheap, operands))
+            return (
+                not integer
+                and (type.kind != "f" or name in _CHEAP or name in COMPARISONS)
+                and all(map(_is_cheap, operands))
+            )
         case Cast(operand, _) | Bits(operand, _):
             return _is_cheap(operand)
         case Select(condition, chosen, otherwise, _):

@@ -210,13 +210,17 @@ class Body(Expressions):
                     self._over_view(statement, view)
                     return
             case ast.Call(function, [shape], []) if _is_ndindex(self.value(function)):
-                sizes = [self.builder.let(each.expression) for each in self.items(self.value(shape)) if isinstance(each, Num)]
+                sizes = [
+                    self.builder.let(each.expression) for each in self.items(self.value(shape)) if isinstance(each, Num)
+                ]
 
                 def body(indices: list[Num]) -> None:
                     self._assign_to(statement.target, Group(tuple(indices)))
                     self.run(statement.body)
 
-                if any(isinstance(node, ast.Break | ast.Continue) for each in statement.body for node in ast.walk(each)):
+                if any(
+                    isinstance(node, ast.Break | ast.Continue) for each in statement.body for node in ast.walk(each)
+                ):
                     raise NotCompiled("a loop over np.ndindex that is left or cut short")
                 indexing.over(self.builder, sizes, body)
                 return

@@ -18,7 +18,9 @@ class Scalar:
     @property
     def name(self) -> str:
         """The name of the NumPy dtype."""
-        return {"b": "bool", "i": "int", "u": "uint", "f": "float"}[self.kind] + ("" if self.kind == "b" else str(self.bits))
+        return {"b": "bool", "i": "int", "u": "uint", "f": "float"}[self.kind] + (
+            "" if self.kind == "b" else str(self.bits)
+        )
 
     @property
     def itemsize(self) -> int:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wyrm.engine.native.compilers import OPTIONS
-from wyrm.engine.native.products import multiply_into, provide_products
+from tests.native import compiled
+from wyrm.ops.product import multiply_into
 
 
 def layouts(array: Any) -> list[Any]:
@@ -22,16 +22,13 @@ def layouts(array: Any) -> list[Any]:
     return found
 
 
+def multiply_matrices(x: Any, y: Any, out: Any, kept: int) -> None:
+    multiply_into(x, y, out, kept)
+
+
 @pytest.fixture(scope="module")
 def multiply() -> Any:
-    numba = pytest.importorskip("numba")
-    for dtype in ("float32", "float64"):
-        provide_products(dtype)
-
-    def multiply_matrices(x: Any, y: Any, out: Any, kept: int) -> None:
-        multiply_into(x, y, out, kept)
-
-    return numba.njit(**OPTIONS)(multiply_matrices)
+    return compiled(multiply_matrices, np.float32)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -110,7 +110,10 @@ def _entry(function: Function, symbols: Mapping[str, str]) -> str:
             lines += [f"  %r{position} = extractvalue {returned} %result, {position + function.fails}"]
             lines += [f"  %q{position} = getelementptr inbounds i64, ptr %table, i64 {place}"]
             if type == BOOL:
-                lines += [f"  %z{position} = zext i1 %r{position} to i64", f"  store i64 %z{position}, ptr %q{position}"]
+                lines += [
+                    f"  %z{position} = zext i1 %r{position} to i64",
+                    f"  store i64 %z{position}, ptr %q{position}",
+                ]
             else:
                 lines += [f"  store {llvm_type(type)} %r{position}, ptr %q{position}"]
     status = "0"
@@ -378,7 +381,9 @@ class _Function:
         source, target = llvm_type(own), llvm_type(to)
         if to == BOOL:
             zero = _constant(0, own)
-            return self._new(f"fcmp une {source} {given}, {zero}" if own.kind == "f" else f"icmp ne {source} {given}, {zero}")
+            return self._new(
+                f"fcmp une {source} {given}, {zero}" if own.kind == "f" else f"icmp ne {source} {given}, {zero}"
+            )
         if own.kind == "f":
             name = ("fpext" if to.bits > own.bits else "fptrunc") if to.kind == "f" else f"fpto{_sign(to)}i"
         elif to.kind == "f":

@@ -103,7 +103,9 @@ class _Remembered:
 
     def __init__(self, machine: Machine, table: NDArray[np.int64], arguments: Sequence[Any]) -> None:
         self.machine, self.table = machine, table
-        self._of = [weakref.ref(each) if isinstance(each, np.ndarray) else (lambda each=each: each) for each in arguments]
+        self._of = [
+            weakref.ref(each) if isinstance(each, np.ndarray) else (lambda each=each: each) for each in arguments
+        ]
 
     def is_of(self, arguments: Sequence[Any]) -> bool:
         """Whether these are the same objects."""
@@ -130,7 +132,9 @@ class Bound:
     def fits(self, changed: Sequence[Any]) -> bool:
         """Whether these are of the kinds that the function is compiled for."""
         kinds = self._kinds
-        return all(kind_of_argument(each) == kinds[place] for each, (place, _) in zip(changed, self._places, strict=True))
+        return all(
+            kind_of_argument(each) == kinds[place] for each, (place, _) in zip(changed, self._places, strict=True)
+        )
 
     def __call__(self, changed: Sequence[Any]) -> Any:
         """Call it with these for the arguments that change, which fit."""
@@ -149,7 +153,7 @@ class Bound:
 def _load(function: KernelFunction, kinds: tuple[Kind, ...]) -> Machine:
     python = function.function
     place = python.__module__, python.__qualname__, python.__code__.co_firstlineno
-    name = f"wyrm_{cache.key(repr((*place, kinds)))}.program"
+    name = f"wyrm_{cache.key(repr((*place, kinds)))}.link"
     record = cache.store().read(name)
     if record is not None:
         symbols, results, single, errors = marshal.loads(record)

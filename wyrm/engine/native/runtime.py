@@ -1,5 +1,4 @@
-"""What generated code calls: the decorators that compile it, and the few functions that are the same in every program.
-"""
+"""What generated code calls: the decorators that compile it, and the few functions that are the same in every program."""
 
 from __future__ import annotations
 
@@ -7,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.engine.native.compilers import entry, inlined, kept, kernel, loops, steps
 from wyrm.engine.native import products as _products  # noqa: F401  # so that kernels can multiply
+from wyrm.engine.native.compilers import entry, inlined, kept, kernel, loops, steps
 from wyrm.node.storage import first_beyond
 from wyrm.ops.product import multiply_into
 from wyrm.ops.scratch import NO_INTEGER, OUT_OF_RANGE

@@ -1,0 +1,33 @@
+"""Kernels compiled by themselves, as programs compile them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wyrm.engine.native import cache
+from wyrm.engine.native.collect import Collection
+
+_HEADER = '''"""Kernels of a test."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from wyrm.engine.native.compilers import accumulated, fused, fused_kernel, kept, kernel, natural
+from wyrm.engine.native.runtime import multiply_into
+'''
+
+
+def compiled(function: Callable[..., Any], dtype: Any, *, elementwise: bool = False) -> Callable[..., Any]:
+    """A kernel for numbers of a dtype; `elementwise`, a function of a number for each element: `(x, out)`."""
+    collection = Collection()
+    name = collection.add(function, function.__name__, np.dtype(dtype), "kernel" if elementwise else "kept")
+    fill = f"@kept\ndef fill(x, out):\n    for i in range(x.size):\n        out[i] = {name}(x[i])\n"
+    module = cache.module("\n\n".join([_HEADER, *collection.texts, *([fill] if elementwise else [])]))
+    found: Callable[..., Any] = module.fill if elementwise else vars(module)[name]
+    return found
