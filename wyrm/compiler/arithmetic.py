@@ -201,8 +201,7 @@ def function_of(builder: Builder, name: str, arguments: list[Num]) -> Num | None
     if name in ("pow", "power") and len(arguments) == 2:
         return binary(builder, "power", *arguments)
     if name in ("logical_and", "logical_or") and len(arguments) == 2:
-        operands = truth(arguments[0]), truth(arguments[1])
-        return Num(Operation(name.removeprefix("logical_"), operands, BOOL))
+        return Num(Operation(name.removeprefix("logical_"), (truth(arguments[0]), truth(arguments[1])), BOOL))
     if name == "logical_not" and len(arguments) == 1:
         return Num(Operation("not", (truth(arguments[0]),), BOOL))
     if name == "where" and len(arguments) == 3:
@@ -212,8 +211,8 @@ def function_of(builder: Builder, name: str, arguments: list[Num]) -> Num | None
     if name in ("arctan2", "atan2", "hypot", "copysign") and len(arguments) == 2:
         type = common_type(*arguments)
         type = type if type.kind == "f" else FLOAT64
-        operands = tuple(as_type(each, type).expression for each in arguments)
-        return Num(Operation({"arctan2": "atan2"}.get(name, name), operands, type))
+        x, y = (as_type(each, type) for each in arguments)
+        return Num(Operation({"arctan2": "atan2"}.get(name, name), (x.expression, y.expression), type))
     return None
 
 

@@ -22,7 +22,7 @@ from wyrm.compiler.arithmetic import (
     negative,
     truth,
 )
-from wyrm.compiler.builder import Builder, reads
+from wyrm.compiler.builder import Builder
 from wyrm.compiler.calls import call_builtin, known_builtin
 from wyrm.compiler.errors import NotCompiled
 from wyrm.compiler.functions import KernelFunction
@@ -439,5 +439,3 @@ def _is_cheap(expression: Expression) -> bool:
 
 
 _CHEAP = frozenset(["add", "subtract", "multiply", "divide", "negative", "abs", "accumulate", "sqrt", "floor"])
-
-__all__ = ["OPERATORS", "Expressions", "reads"]

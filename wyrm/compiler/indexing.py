@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from wyrm.compiler.arithmetic import as_type
@@ -151,10 +151,11 @@ def write(builder: Builder, view: View, value: Value) -> None:
         raise NotCompiled("a part of an array takes a number, or an array of no more axes")
 
 
-def over(builder: Builder, shape: Sequence[Expression], body: object, indices: Sequence[Num] = ()) -> None:
+def over(
+    builder: Builder, shape: Sequence[Expression], body: Callable[[list[Num]], None], indices: Sequence[Num] = ()
+) -> None:
     """Loops over all indices of a shape, with what `body` makes of them inside."""
     if not shape:
-        assert callable(body)
         body(list(indices))
         return
     with builder.loop(shape[0]) as index:

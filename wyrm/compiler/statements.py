@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from wyrm.compiler import indexing
 from wyrm.compiler.arithmetic import as_type, binary, literal
@@ -50,8 +52,6 @@ class Body(Expressions):
     ) -> None:
         super().__init__(translation, function, builder, kinds)
         self.result = result
-        # What is true of the parameters only as long as they are not assigned.
-        self.static: dict[str, Any] = {}
 
     def parameters(self, given: Sequence[tuple[str, Kind]]) -> list[Variable]:
         """The variables of the parameters, in order; one whose kind has become wider has a variable of its own."""
@@ -72,10 +72,7 @@ class Body(Expressions):
             except NotCompiled as error:
                 if error.where:
                     raise
-                raise NotCompiled(error.message, self.function.where(self._line(statement))) from None
-
-    def _line(self, statement: ast.stmt) -> int:
-        return statement.lineno
+                raise NotCompiled(error.message, self.function.where(statement.lineno)) from None
 
     def _statement(self, statement: ast.stmt) -> None:
         match statement:
@@ -206,37 +203,27 @@ class Body(Expressions):
             case ast.Attribute(array, "flat"):
                 view = self.value(array)
                 if isinstance(view, View):
-                    view = indexing.held(self.builder, view)
-                    self._over_view(statement, view)
+                    held = indexing.held(self.builder, view)
+                    self._over(statement, held.shape, lambda at: indexing.read(indexing.part(self.builder, held, at)))
                     return
             case ast.Call(function, [shape], []) if _is_ndindex(self.value(function)):
-                sizes = [
-                    self.builder.let(each.expression) for each in self.items(self.value(shape)) if isinstance(each, Num)
-                ]
-
-                def body(indices: list[Num]) -> None:
-                    self._assign_to(statement.target, Group(tuple(indices)))
-                    self.run(statement.body)
-
-                if any(
-                    isinstance(node, ast.Break | ast.Continue) for each in statement.body for node in ast.walk(each)
-                ):
-                    raise NotCompiled("a loop over np.ndindex that is left or cut short")
-                indexing.over(self.builder, sizes, body)
+                numbers = [each for each in self.items(self.value(shape)) if isinstance(each, Num)]
+                self._over(statement, [self.builder.let(each.expression) for each in numbers], Group)
                 return
             case _:
                 pass
         raise NotCompiled(f"a loop over {ast.unparse(over)}; loop over range(...)")
 
-    def _over_view(self, statement: ast.For, view: View) -> None:
+    def _over(self, statement: ast.For, shape: Sequence[Expression], given: Callable[[tuple[Num, ...]], Value]) -> None:
+        """Loops over all indices of a shape, and what is given for each."""
         if any(isinstance(node, ast.Break | ast.Continue) for each in statement.body for node in ast.walk(each)):
-            raise NotCompiled("a loop over all elements that is left or cut short")
+            raise NotCompiled("a loop over several axes that is left or cut short")
 
         def body(indices: list[Num]) -> None:
-            self._assign_to(statement.target, indexing.read(indexing.part(self.builder, view, indices)))
+            self._assign_to(statement.target, given(tuple(indices)))
             self.run(statement.body)
 
-        indexing.over(self.builder, view.shape, body)
+        indexing.over(self.builder, shape, body)
 
     def _range(self, statement: ast.For, arguments: list[Num]) -> None:
         start, step = literal(0), literal(1)
@@ -299,8 +286,6 @@ class Body(Expressions):
 
 
 def _is_ndindex(value: Value) -> bool:
-    import numpy as np
-
     return isinstance(value, Static) and value.value is np.ndindex
 
 

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from wyrm.compiler.errors import NotCompiled
 from wyrm.ir.program import Expression, Number, Operation
-from wyrm.ir.types import FLOAT64, INT64, Pointer, Scalar, Type
+from wyrm.ir.types import FLOAT64, INT64, Pointer, Scalar, Type, scalar_of
 
 Layout = Literal["contiguous", "rows", "any"]
 
@@ -245,10 +247,6 @@ def joined(first: Kind, second: Kind) -> Kind:
 
 def promoted(first: Scalar, second: Scalar) -> Scalar:
     """The type of a result of two numbers, as in NumPy; of two bools, an integer."""
-    import numpy as np
-
-    from wyrm.ir.types import scalar_of
-
     if first == second:
         return first
     found = scalar_of(np.promote_types(first.dtype, second.dtype))

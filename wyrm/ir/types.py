@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+_WORDS = {"i": "int", "u": "uint", "f": "float"}
+
 
 @dataclass(frozen=True, slots=True)
 class Scalar:

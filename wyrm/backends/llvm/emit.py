@@ -46,7 +46,8 @@ _COMPARISONS = {
 # Functions of floats that LLVM knows, and those of the C library that it does not.
 _KNOWN = {
     "abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "exp": "exp", "exp2": "exp2", "log": "log",
-    "log2": "log2", "log10": "log10", "sin": "sin", "cos": "cos", "power": "pow", "trunc": "trunc", "copysign": "copysign",
+    "log2": "log2", "log10": "log10", "sin": "sin", "cos": "cos", "power": "pow", "trunc": "trunc",
+    "copysign": "copysign",
 }  # fmt: skip
 _LIBRARY = {
     name: name for name in ("tanh", "sinh", "cosh", "tan", "expm1", "log1p", "erf", "atan2", "hypot", "lgamma", "fmod")
@@ -105,17 +106,17 @@ def _entry(function: Function, symbols: Mapping[str, str]) -> str:
     call = f"call {returned} @{symbols[function.name]}({', '.join(arguments)})"
     lines.append(f"  {call}" if returned == "void" else f"  %result = {call}")
     if returned != "void":
-        for position, type in enumerate(function.results):
+        for position, kind in enumerate(function.results):
             place = len(function.parameters) + position
             lines += [f"  %r{position} = extractvalue {returned} %result, {position + function.fails}"]
             lines += [f"  %q{position} = getelementptr inbounds i64, ptr %table, i64 {place}"]
-            if type == BOOL:
+            if kind == BOOL:
                 lines += [
                     f"  %z{position} = zext i1 %r{position} to i64",
                     f"  store i64 %z{position}, ptr %q{position}",
                 ]
             else:
-                lines += [f"  store {llvm_type(type)} %r{position}, ptr %q{position}"]
+                lines += [f"  store {llvm_type(kind)} %r{position}, ptr %q{position}"]
     status = "0"
     if function.fails:
         lines.append(f"  %status = extractvalue {returned} %result, 0")

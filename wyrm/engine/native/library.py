@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from wyrm.backends.llvm.arguments import kind_of_argument, results_of, words_of
 from wyrm.backends.llvm.emit import Unit, emit
 from wyrm.backends.llvm.machine import entry_of, machine_code, provide
+from wyrm.compiler.errors import NotCompiled
 from wyrm.compiler.functions import KernelFunction
 from wyrm.compiler.translate import Translation
 from wyrm.compiler.values import GroupKind, Kind, NumKind
@@ -154,23 +155,33 @@ def _load(function: KernelFunction, kinds: tuple[Kind, ...]) -> Machine:
     python = function.function
     place = python.__module__, python.__qualname__, python.__code__.co_firstlineno
     name = f"wyrm_{cache.key(repr((*place, kinds)))}.link"
-    record = cache.store().read(name)
-    if record is not None:
-        symbols, results, single, errors = marshal.loads(record)
-        codes = [cache.store().read(f"{symbol}.machine") for symbol in symbols]
-        if None not in codes:
-            return _made(symbols, codes, results, single, errors)
+    link = cache.store().read(name)
+    if link is not None:
+        symbols, results, single, errors = marshal.loads(link)
+        kept = [code for symbol in symbols if (code := cache.store().read(f"{symbol}.machine")) is not None]
+        if len(kept) == len(symbols):
+            return _made(symbols, kept, results, single, errors)
     deliver()
     translation = Translation(checked=DEBUG)
     compiled = translation.specialized(function, kinds)
     units = _units(translation, compiled.function.name)
-    result = compiled.result
-    single = not isinstance(result, GroupKind)
-    numbers = [] if result is None else [result] if single else list(result.items)
-    symbols, results = [unit.symbol for unit in units], [(each.type.kind, each.type.bits) for each in numbers]
+    symbols = [unit.symbol for unit in units]
+    results = [(each.type.kind, each.type.bits) for each in _numbers(function, compiled.result)]
+    single = not isinstance(compiled.result, GroupKind)
     codes = _compiled(units)
     cache.store().write(name, marshal.dumps((symbols, results, single, translation.errors)))
     return _made(symbols, codes, results, single, translation.errors)
+
+
+def _numbers(function: KernelFunction, result: Kind | None) -> list[NumKind]:
+    """The numbers that a function returns."""
+    if result is None:
+        return []
+    found = result.items if isinstance(result, GroupKind) else (result,)
+    numbers = [each for each in found if isinstance(each, NumKind)]
+    if len(numbers) < len(found):
+        raise NotCompiled("a function for Python that returns more than numbers", function.where())
+    return numbers
 
 
 def _made(

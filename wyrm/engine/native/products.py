@@ -134,7 +134,7 @@ CHECKED = DEBUG
 
 def gemm(
     x_turned: bool, y_turned: bool, rows: int, columns: int, inner: int, x: Any, x_step: int, y: Any, y_step: int,
-    kept: bool, out: Any, step: int,
+    kept: int, out: Any, step: int,
 ) -> None:  # fmt: skip
     """The BLAS of SciPy; of column-major matrices."""
     raise NotImplementedError("only compiled code calls BLAS")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -181,14 +181,12 @@ class Runner:
             self._bindings[key] = binding
         return binding
 
-    def load(self) -> Callable[..., int]:
+    def load(self) -> Any:
         """The function `run`, compiled or loaded when it is first called."""
         if self._module is None:
-            # An import of numba that is broken off leaves it unusable.
             with deferred:
                 self._module = cache.module(self.text)
-        function: Callable[..., int] = self._module.run
-        return function
+        return self._module.run
 
     def call(
         self,
@@ -211,7 +209,7 @@ class Runner:
         bound = self.prepare(binding, columns, own)
         try:
             if bound is not None:
-                done = bound([*own, *(columns[leaf] for leaf in binding.columns)])
+                done: int = bound([*own, *(columns[leaf] for leaf in binding.columns)])
             else:
                 done = self.load()(*own, *self._values(binding, columns))
         except IndexError as error:

@@ -1,4 +1,4 @@
-"""What generated code calls: the decorators that compile it, and the few functions that are the same in every program."""
+"""What generated code calls: decorators, and the few functions that are the same in every program."""
 
 from __future__ import annotations
 
