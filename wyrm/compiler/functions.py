@@ -16,7 +16,8 @@ class KernelFunction:
 
     `distinct`: no two of its arrays show the same memory. `inlined`: it becomes a part of those that call it. `fused`:
     products may be rounded together with the sums that take them in. `shared`: it is compiled once for all programs,
-    "always", or where one with `calls_shared` calls it.
+    "always", or where one with `calls_shared` calls it. With `calls_apart` all that it calls is compiled apart from it,
+    but for what has no loop and is inlined: a large function takes longer to compile than the sum of its parts.
     """
 
     def __init__(
@@ -28,10 +29,11 @@ class KernelFunction:
         fused: bool = False,
         shared: Literal["never", "called", "always"] = "never",
         calls_shared: bool = False,
+        calls_apart: bool = False,
     ) -> None:
         self.function = function
         self.distinct, self.inlined, self.fused = distinct, inlined, fused
-        self.shared, self.calls_shared = shared, calls_shared
+        self.shared, self.calls_shared, self.calls_apart = shared, calls_shared, calls_apart
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
 

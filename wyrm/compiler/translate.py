@@ -9,7 +9,7 @@ from wyrm.compiler.errors import NotCompiled
 from wyrm.compiler.functions import KernelFunction
 from wyrm.compiler.statements import Body
 from wyrm.compiler.values import Kind, types_of
-from wyrm.ir.program import Function, Invoke, LoopProgram, Statement
+from wyrm.ir.program import For, Function, Invoke, LoopProgram, Statement, While
 
 # So many times the types of variables may change while a function is gone through.
 _ROUNDS = 12
@@ -130,9 +130,15 @@ class Translation:
     def _inside(self, name: str) -> list[str]:
         return [each for each in self._calls(name) if not self._is_shared(name, each)]
 
+    def _is_straight(self, name: str) -> bool:
+        """Whether a function has no loop."""
+        return not any(isinstance(each, For | While) for each in self.functions[name].function.body)
+
     def _is_shared(self, caller: str, called: str) -> bool:
-        shared = self.functions[called].source.shared
-        return shared == "always" or (shared == "called" and self.functions[caller].source.calls_shared)
+        by, source = self.functions[caller].source, self.functions[called].source
+        if by.calls_apart and not (source.inlined and self._is_straight(called)):
+            return True
+        return source.shared == "always" or (source.shared == "called" and by.calls_shared)
 
 
 def _called(statements: Sequence[Statement]) -> list[str]:

@@ -67,18 +67,26 @@ def _in_memory(type: Scalar) -> str:
 
 @dataclass(frozen=True)
 class Unit:
-    """The text of a module, and the name that others call what it exports by."""
+    """The text of a module, the name that others call what it exports by, and how much it is optimized, 0 to 3."""
 
     symbol: str
     text: str
+    level: int = 3
 
 
-def emit(functions: Sequence[Function], outside: Mapping[str, tuple[str, Function]], entry: bool) -> str:
+def emit(
+    functions: Sequence[Function],
+    outside: Mapping[str, tuple[str, Function]],
+    entry: bool,
+    at_use: bool = False,
+) -> str:
     """The text of a module with these functions, the last of which it exports.
 
     `outside` are the symbols of functions in other modules. The names in the text are made of places, so that loop
     programs which differ in names alone have the same. With `entry`, what is exported is `wyrm_entry`, which takes a
     table of 64-bit words and returns an error code: a word for each parameter, and one for each result after them.
+    `at_use`, it reads a parameter from there wherever it is used: a function with a thousand parameters, all kept
+    through a loop, takes LLVM a minute.
     """
     declared: set[str] = set()
     symbols = {function.name: f"f{place}" for place, function in enumerate(functions)}
@@ -89,13 +97,14 @@ def emit(functions: Sequence[Function], outside: Mapping[str, tuple[str, Functio
         declared.add(f"declare {_returned(function)} @{symbol}({types})")
     if not entry:
         symbols[functions[-1].name] = SHARED
-    texts = [_Function(each, declared, symbols, known).text() for each in functions]
-    return "\n\n".join([*sorted(declared), *texts, *([_entry(functions[-1], symbols)] if entry else [])]) + "\n"
+    root = functions[-1]
+    texts = [_Function(each, declared, symbols, known, at_use and each is root).text() for each in functions]
+    return "\n\n".join([*sorted(declared), *texts, *([_entry(root, symbols, at_use)] if entry else [])]) + "\n"
 
 
-def _entry(function: Function, symbols: Mapping[str, str]) -> str:
-    lines, arguments = [], []
-    for position, parameter in enumerate(function.parameters):
+def _entry(function: Function, symbols: Mapping[str, str], at_use: bool) -> str:
+    lines, arguments = [], ["ptr %table"] if at_use else []
+    for position, parameter in enumerate(() if at_use else function.parameters):
         type = llvm_type(parameter.type)
         lines += [f"  %p{position} = getelementptr inbounds i64, ptr %table, i64 {position}"]
         lines += [f"  %a{position} = load {'i8' if parameter.type == BOOL else type}, ptr %p{position}"]
@@ -138,9 +147,12 @@ class _Function:
         declared: set[str],
         symbols: Mapping[str, str],
         known: Mapping[str, Function],
+        at_use: bool,
     ) -> None:
         self._function, self._declared = function, declared
         self._symbols, self._known = symbols, known
+        # Where in the table the parameters are that are read at each use.
+        self._words = {each.name: place for place, each in enumerate(function.parameters)} if at_use else {}
         self._slots: list[str] = []
         self._lines: list[str] = []
         self._places: dict[str, str] = {}
@@ -153,16 +165,18 @@ class _Function:
     def text(self) -> str:
         """The definition."""
         function = self._function
-        parameters = []
-        for position, each in enumerate(function.parameters):
+        parameters = ["ptr %table"] if self._words else []
+        for position, each in enumerate(() if self._words else function.parameters):
             distinct = " noalias" if function.distinct and isinstance(each.type, Pointer) else ""
             parameters.append(f"{llvm_type(each.type)}{distinct} %p{position}")
             self._values[each.name] = f"%p{position}"
         assigned = set(_assigned(function.body))
-        for position, each in enumerate(function.parameters):
+        for each in function.parameters:
             if each in assigned:
-                del self._values[each.name]
-                self._put(each, f"%p{position}")
+                given = self._value(each)
+                self._words.pop(each.name, None)
+                self._values.pop(each.name, None)
+                self._put(each, given)
         self._body(function.body)
         end = "ret void" if _returned(function) == "void" else f"ret {_returned(function)} zeroinitializer"
         kind = " alwaysinline" if function.inlined else ""
@@ -333,9 +347,6 @@ class _Function:
         a_turned, b_turned, m, n, k, a, a_step, b, b_step, kept, c, c_step = map(self._value, product.operands)
         letters = [self._new(f"select i1 {turned}, i8 116, i8 110") for turned in (a_turned, b_turned)]
         factor = self._new(f"select i1 {kept}, {number} 1.0, {number} 0.0")
-        # A BLAS of 32-bit integers.
-        sizes = [self._new(f"trunc i64 {size} to i32") for size in (m, n, k, a_step, b_step, c_step)]
-
         def address(type: str, value: str) -> str:
             self._count += 1
             place = f"%g{self._count}"
@@ -343,7 +354,8 @@ class _Function:
             self._do(f"store {type} {value}, ptr {place}")
             return place
 
-        m, n, k, a_step, b_step, c_step = (address("i32", size) for size in sizes)
+        # A BLAS of 32-bit integers reads the lower halves.
+        m, n, k, a_step, b_step, c_step = (address("i64", size) for size in (m, n, k, a_step, b_step, c_step))
         one, factor = address(number, "1.0"), address(number, factor)
         first, second = (address("i8", letter) for letter in letters)
         given = [first, second, m, n, k, one, a, a_step, b, b_step, factor, c, c_step]
@@ -356,6 +368,10 @@ class _Function:
             case Variable(name, type):
                 if name in self._values:
                     return self._values[name]
+                if name in self._words:
+                    at = self._new(f"getelementptr inbounds i64, ptr %table, i64 {self._words[name]}")
+                    found = self._new(f"load {'i8' if type == BOOL else llvm_type(type)}, ptr {at}")
+                    return self._new(f"trunc i8 {found} to i1") if type == BOOL else found
                 return self._new(f"load {llvm_type(type)}, ptr {self._place(expression)}")
             case Number(value, type):
                 return _constant(value, type)

@@ -10,6 +10,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from wyrm.backends.llvm.blas import BLAS, address_of
 from wyrm.backends.llvm.emit import ENTRY, SHARED
 
 # LLVM is called by one thread at a time where it changes what a process shares.
@@ -22,38 +23,38 @@ def _initialized() -> None:
     llvm.initialize_native_asmprinter()
 
 
-def _machine() -> Any:
+def _machine(level: int = 3) -> Any:
     """A target machine for this processor; what uses one takes it over."""
     _initialized()
     target = llvm.Target.from_triple(llvm.get_process_triple())
     return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3, reloc="default",
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=level, reloc="default",
         codemodel="jitdefault", jit=True,
     )  # fmt: skip
 
 
-def _optimized(text: str) -> tuple[Any, Any]:
-    machine = _machine()
+def _optimized(text: str, level: int) -> tuple[Any, Any]:
+    machine = _machine(level)
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = options.slp_vectorization = True
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    options.loop_vectorization = options.slp_vectorization = level > 1
     llvm.create_pass_builder(machine, options).getModulePassManager().run(
         module, llvm.create_pass_builder(machine, options)
     )
     return module, machine
 
 
-def machine_code(text: str) -> bytes:
-    """The object code of a module."""
-    module, machine = _optimized(text)
+def machine_code(text: str, level: int = 3) -> bytes:
+    """The object code of a module; with level 0, quickly, for code that only calls other code."""
+    module, machine = _optimized(text, level)
     return bytes(machine.emit_object(module))
 
 
-def assembly(text: str) -> str:
+def assembly(text: str, level: int = 3) -> str:
     """The optimized module as assembly for this processor."""
-    module, machine = _optimized(text)
+    module, machine = _optimized(text, level)
     return str(machine.emit_assembly(module))
 
 
@@ -62,7 +63,9 @@ class Loaded:
 
     def __init__(self, code: bytes, symbol: str) -> None:
         with _lock:
-            _provide_blas()
+            for name in BLAS:
+                if f"wyrm_{name}".encode() in code:
+                    llvm.add_symbol(f"wyrm_{name}", address_of(name))
             self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             self._engine.finalize_object()
@@ -86,16 +89,3 @@ def provide(symbol: str, code: bytes) -> None:
 
 # What has been loaded may be called until the process ends.
 _held: list[Loaded] = []
-
-
-@cache
-def _provide_blas() -> None:
-    """Make the products of BLAS known by their names in loop programs."""
-    from scipy.linalg import cython_blas
-
-    get_name, get_pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
-    get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    for name in ("sgemm", "dgemm"):
-        capsule = cython_blas.__pyx_capi__[name]
-        llvm.add_symbol(f"wyrm_{name}", get_pointer(capsule, get_name(capsule)))

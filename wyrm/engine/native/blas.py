@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from wyrm.backends.llvm.blas import BLAS, address_of
+
 
 class _Limits:
     """The limits that are asked for now; the lowest counts, and what was before comes back with the last one's end."""
@@ -22,9 +24,10 @@ class _Limits:
     def controller(self) -> Any:
         """Every BLAS that a program may call, found once."""
         if self._controller is None:
-            import scipy.linalg.cython_blas  # noqa: F401  # the BLAS of programs: one not yet loaded is not limited
             from threadpoolctl import ThreadpoolController
 
+            for name in BLAS:  # one not yet loaded would not be limited
+                address_of(name)
             self._controller = ThreadpoolController()
         return self._controller
 

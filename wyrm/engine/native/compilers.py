@@ -12,8 +12,8 @@ from wyrm.ops.sums import accumulated, natural
 Function = Callable[..., Any]
 
 __all__ = [
-    "accumulated", "entry", "fused", "fused_kept", "fused_kernel", "inlined", "kept", "kernel", "loops", "natural",
-    "steps",
+    "accumulated", "entry", "fused", "fused_kept", "fused_kernel", "inlined", "kept", "kernel", "large_entry",
+    "loops", "natural", "steps",
 ]  # fmt: skip
 
 # Products may be fused with sums inside the ops of this library. The arithmetic of users is done as it is written,
@@ -53,6 +53,11 @@ def steps(function: Function) -> KernelFunction:
 def entry(function: Function) -> Entry:
     """Compile the function that a program calls, and keep it on disk."""
     return Entry(function, calls_shared=True)
+
+
+def large_entry(function: Function) -> Entry:
+    """Compile the function of a large program, whose parts are compiled apart."""
+    return Entry(function, calls_shared=True, calls_apart=True)
 
 
 def kept(function: Function) -> Entry:

@@ -9,7 +9,6 @@ import marshal
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -206,9 +205,10 @@ def _units(translation: Translation, root: str) -> list[Unit]:
         shared = translation.shared_by(name)
         outside = {each: (visit(each), translation.functions[each].function) for each in shared}
         functions = [translation.functions[each].function for each in translation.needed(name)]
-        text = emit(functions, outside, entry=name == root)
+        at_use = name == root and translation.functions[name].source.calls_apart
+        text = emit(functions, outside, name == root, at_use)
         symbol = f"wyrm_{cache.key(text)}"
-        units.setdefault(symbol, Unit(symbol, text))
+        units.setdefault(symbol, Unit(symbol, text, level=0 if at_use else 3))
         return symbol
 
     visit(root)
@@ -216,21 +216,18 @@ def _units(translation: Translation, root: str) -> list[Unit]:
 
 
 def _compiled(units: Sequence[Unit]) -> list[bytes]:
-    """The machine code of each module, from the store or put there; two are made at a time."""
+    """The machine code of each module, from the store or put there."""
 
     def code_of(unit: Unit) -> bytes:
         kept = cache.store().read(f"{unit.symbol}.machine")
         if kept is not None:
             return kept
         Counted.compiled += 1
-        code = machine_code(unit.text)
+        code = machine_code(unit.text, unit.level)
         cache.store().write(f"{unit.symbol}.machine", code)
         return code
 
-    if len(units) == 1:
-        return [code_of(units[0])]
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(code_of, units))
+    return list(map(code_of, units))
 
 
 __all__ = ["Bound", "Counted", "Entry", "Machine", "table_of"]

@@ -33,8 +33,8 @@ from wyrm.schedule.schedule import Schedule
 
 Feed = Mapping[Any, Any]
 Leaf = BaseNode[Any, Any]
-# A program of more calls a step than this is not compiled as one function: compiling would take longer than it saves.
-LARGEST_FUNCTION = 120
+# Of a program of more calls a step than this, BLAS may use all threads where the program uses one.
+LARGE = 120
 # Bindings for other sizes are kept too, for a last, smaller batch comes back every epoch.
 _KEPT_BINDINGS = 16
 
@@ -152,8 +152,8 @@ class Runner:
 
     def __init__(self, graph: Graph, loop: Literal["auto", "compiled", "python"]) -> None:
         self.graph = graph
-        small = graph.source.size <= LARGEST_FUNCTION
-        self.compiled = loop == "compiled" or (loop == "auto" and small and not graph.source.evaluated)
+        self.large = graph.source.size > LARGE
+        self.compiled = loop == "compiled" or (loop == "auto" and not graph.source.evaluated)
         if self.compiled and graph.source.evaluated:
             names = ", ".join(sorted({call.node.op_name() for call in graph.source.evaluated}))
             raise NotDifferentiable(f"{names} has no native form, so the loop cannot be compiled; use loop='auto'")

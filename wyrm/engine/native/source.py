@@ -30,12 +30,14 @@ import math
 
 import numpy as np
 
-from wyrm.engine.native.compilers import accumulated, fused, fused_kept, fused_kernel, natural
+from wyrm.engine.native.compilers import accumulated, fused, fused_kept, fused_kernel, large_entry, natural
 from wyrm.engine.native.runtime import added, check_all, check_counted, checked, claim, copied, entry, inlined, kept
 from wyrm.engine.native.runtime import kernel, load, loops
 from wyrm.engine.native.runtime import multiply_into, put, release, steps, taken
 '''
 
+# The functions of a program of more calls a step than this are compiled apart, and not as parts of one.
+LARGEST_FUNCTION = 40
 _DEBUG_HEADER = "from wyrm.engine.native.runtime import spoil_indices, spoil_numbers, spoiled\n"
 # What `run` calls where it is plain Python, instead of compiled functions.
 _IN_PYTHON = {
@@ -138,6 +140,11 @@ class Source:
                 self._collection.add(function, function.__name__, np.dtype(np.float32))
         self.size = len(self.invocations) + len(self._last) + sum(scan.size for scan in self.scans)
         self._run = self._run_text()
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether a step may call BLAS."""
+        return bool(self.evaluated) or any("multiply_into(" in text for text in self._collection.texts)
 
     @property
     def calls(self) -> list[Invocation]:
@@ -340,7 +347,8 @@ class Source:
         parts = [header, *self._collection.texts]
         parts += self._parts(decorator, "steps" if compiled else "entry")
         if compiled:
-            return "\n\n".join([*parts, f"@entry\n{self._run}"])
+            entry = "large_entry" if self.size > LARGEST_FUNCTION else "entry"
+            return "\n\n".join([*parts, f"@{entry}\n{self._run}"])
         run = self._run
         for name, in_python in _IN_PYTHON.items():
             run = run.replace(f"    {name}(", f"    {in_python}(")

@@ -92,8 +92,8 @@ class Training:
                 self._snapshot = Snapshot(self.graph)
             self._snapshot.take()
             deliver()
-            alone = not self.runner.compiled and threads == 1
-            with bar(rows, progress) as work.bar, nullcontext() if alone else limited(1):
+            free = not self.graph.source.multiplies or (self.runner.large and threads == 1)
+            with bar(rows, progress) as work.bar, nullcontext() if free else limited(1):
                 try:
                     if averaged:
                         self._averaged(work, threads, shuffled_by)
