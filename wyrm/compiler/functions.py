@@ -18,6 +18,7 @@ class KernelFunction:
     products may be rounded together with the sums that take them in. `shared`: it is compiled once for all programs,
     "always", or where one with `calls_shared` calls it. With `calls_apart` all that it calls is compiled apart from it,
     but for what has no loop and is inlined: a large function takes longer to compile than the sum of its parts.
+    The constants of a `generated` one are arguments of the machine code.
     """
 
     def __init__(
@@ -30,10 +31,12 @@ class KernelFunction:
         shared: Literal["never", "called", "always"] = "never",
         calls_shared: bool = False,
         calls_apart: bool = False,
+        generated: bool = False,
     ) -> None:
         self.function = function
         self.distinct, self.inlined, self.fused = distinct, inlined, fused
         self.shared, self.calls_shared, self.calls_apart = shared, calls_shared, calls_apart
+        self.generated = generated
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
 

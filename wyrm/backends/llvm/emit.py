@@ -347,6 +347,7 @@ class _Function:
         a_turned, b_turned, m, n, k, a, a_step, b, b_step, kept, c, c_step = map(self._value, product.operands)
         letters = [self._new(f"select i1 {turned}, i8 116, i8 110") for turned in (a_turned, b_turned)]
         factor = self._new(f"select i1 {kept}, {number} 1.0, {number} 0.0")
+
         def address(type: str, value: str) -> str:
             self._count += 1
             place = f"%g{self._count}"

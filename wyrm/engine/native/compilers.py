@@ -22,7 +22,7 @@ __all__ = [
 
 def loops(function: Function) -> KernelFunction:
     """Compile a function of generated loops; no two of its arguments overlap."""
-    return KernelFunction(function, distinct=True)
+    return KernelFunction(function, distinct=True, generated=True)
 
 
 def kernel(function: Function) -> KernelFunction:
@@ -47,24 +47,24 @@ def fused(function: Function) -> KernelFunction:
 
 def steps(function: Function) -> KernelFunction:
     """Compile a loop inside a graph, some arguments of which are views of others."""
-    return KernelFunction(function, calls_shared=True)
+    return KernelFunction(function, calls_shared=True, generated=True)
 
 
 def entry(function: Function) -> Entry:
     """Compile the function that a program calls, and keep it on disk."""
-    return Entry(function, calls_shared=True)
+    return Entry(function, calls_shared=True, generated=True)
 
 
 def large_entry(function: Function) -> Entry:
     """Compile the function of a large program, whose parts are compiled apart."""
-    return Entry(function, calls_shared=True, calls_apart=True)
+    return Entry(function, calls_shared=True, calls_apart=True, generated=True)
 
 
 def kept(function: Function) -> Entry:
     """Compile generated loops or a kernel to be called from Python, and keep them on disk."""
-    return Entry(function, distinct=True)
+    return Entry(function, distinct=True, generated=True)
 
 
 def fused_kept(function: Function) -> Entry:
     """Compile a kernel whose products may be fused with sums to be called from Python, and keep it likewise."""
-    return Entry(function, distinct=True, fused=True)
+    return Entry(function, distinct=True, fused=True, generated=True)

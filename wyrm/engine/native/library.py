@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from wyrm.backends.llvm.arguments import kind_of_argument, results_of, words_of
 from wyrm.backends.llvm.emit import Unit, emit
 from wyrm.backends.llvm.machine import entry_of, machine_code, provide
+from wyrm.compiler.constants import parameterized
 from wyrm.compiler.errors import NotCompiled
 from wyrm.compiler.functions import KernelFunction
 from wyrm.compiler.translate import Translation
 from wyrm.compiler.values import GroupKind, Kind, NumKind
 from wyrm.engine.interrupts import deliver
 from wyrm.engine.native import cache
+from wyrm.ir.program import Number
 from wyrm.ir.types import Scalar
 from wyrm.ops.scratch import DEBUG
 
@@ -42,6 +44,8 @@ class Machine:
     """The machine code of a function for arguments of certain kinds."""
 
     entry: Callable[[int], int]
+    # The words of its constants, which come after the arguments.
+    constants: tuple[int, ...]
     results: tuple[NumKind, ...]
     single: bool
     errors: dict[int, str]
@@ -113,9 +117,9 @@ class _Remembered:
 
 
 def table_of(machine: Machine, arguments: Sequence[Any], kinds: Sequence[Kind]) -> NDArray[np.int64]:
-    """The words of arguments, and room for the results."""
+    """The words of arguments, those of constants, and room for the results."""
     words = [word for each, kind in zip(arguments, kinds, strict=True) for word in words_of(each, kind)]
-    return np.array([*words, *[0] * len(machine.results)], np.int64)
+    return np.array([*words, *machine.constants, *[0] * len(machine.results)], np.int64)
 
 
 class Bound:
@@ -156,20 +160,22 @@ def _load(function: KernelFunction, kinds: tuple[Kind, ...]) -> Machine:
     name = f"wyrm_{cache.key(repr((*place, kinds)))}.link"
     link = cache.store().read(name)
     if link is not None:
-        symbols, results, single, errors = marshal.loads(link)
+        symbols, *rest = marshal.loads(link)
         kept = [code for symbol in symbols if (code := cache.store().read(f"{symbol}.machine")) is not None]
         if len(kept) == len(symbols):
-            return _made(symbols, kept, results, single, errors)
+            return _made(symbols, kept, *rest)
     deliver()
     translation = Translation(checked=DEBUG)
     compiled = translation.specialized(function, kinds)
-    units = _units(translation, compiled.function.name)
+    units, numbers = _units(translation, compiled.function.name)
     symbols = [unit.symbol for unit in units]
+    constants = [word for each in numbers for word in words_of(each.value, NumKind(each.type))]
     results = [(each.type.kind, each.type.bits) for each in _numbers(function, compiled.result)]
     single = not isinstance(compiled.result, GroupKind)
     codes = _compiled(units)
-    cache.store().write(name, marshal.dumps((symbols, results, single, translation.errors)))
-    return _made(symbols, codes, results, single, translation.errors)
+    rest = constants, results, single, translation.errors
+    cache.store().write(name, marshal.dumps((symbols, *rest)))
+    return _made(symbols, codes, *rest)
 
 
 def _numbers(function: KernelFunction, result: Kind | None) -> list[NumKind]:
@@ -184,9 +190,13 @@ def _numbers(function: KernelFunction, result: Kind | None) -> list[NumKind]:
 
 
 def _made(
-    symbols: Sequence[str], codes: Sequence[bytes], results: Sequence[tuple[Any, int]], single: bool,
+    symbols: Sequence[str],
+    codes: Sequence[bytes],
+    constants: Sequence[int],
+    results: Sequence[tuple[Any, int]],
+    single: bool,
     errors: dict[int, str],
-) -> Machine:  # fmt: skip
+) -> Machine:
     """The last of these modules, and the others, which it calls."""
     for symbol, code in zip(symbols[:-1], codes, strict=False):
         if symbol not in _provided:
@@ -194,25 +204,32 @@ def _made(
             _provided.add(symbol)
     if symbols[-1] not in _entries:
         _entries[symbols[-1]] = entry_of(codes[-1])
-    return Machine(_entries[symbols[-1]], tuple(NumKind(Scalar(*each)) for each in results), single, errors)
+    return Machine(
+        _entries[symbols[-1]], tuple(constants), tuple(NumKind(Scalar(*each)) for each in results), single, errors
+    )
 
 
-def _units(translation: Translation, root: str) -> list[Unit]:
-    """The modules that a function needs: one for each that programs share, after those that it calls, and its own."""
+def _units(translation: Translation, root: str) -> tuple[list[Unit], tuple[Number, ...]]:
+    """The modules that a function needs: one for each that programs share, after those that it calls, and its own.
+
+    And the constants that it takes as arguments.
+    """
     units: dict[str, Unit] = {}
+    everything = translation.program(root).functions
+    generated = {each.name for each in everything if translation.functions[each.name].source.generated}
+    made, constants = parameterized(everything, generated)
+    by_name = {each.name: each for each in made}
 
     def visit(name: str) -> str:
-        shared = translation.shared_by(name)
-        outside = {each: (visit(each), translation.functions[each].function) for each in shared}
-        functions = [translation.functions[each].function for each in translation.needed(name)]
+        outside = {each: (visit(each), by_name[each]) for each in translation.shared_by(name)}
         at_use = name == root and translation.functions[name].source.calls_apart
-        text = emit(functions, outside, name == root, at_use)
+        text = emit([by_name[each] for each in translation.needed(name)], outside, name == root, at_use)
         symbol = f"wyrm_{cache.key(text)}"
         units.setdefault(symbol, Unit(symbol, text, level=0 if at_use else 3))
         return symbol
 
     visit(root)
-    return list(units.values())
+    return list(units.values()), constants[root]
 
 
 def _compiled(units: Sequence[Unit]) -> list[bytes]:
