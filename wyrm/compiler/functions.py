@@ -37,6 +37,8 @@ class KernelFunction:
         self.distinct, self.inlined, self.fused = distinct, inlined, fused
         self.shared, self.calls_shared, self.calls_apart = shared, calls_shared, calls_apart
         self.generated = generated
+        # The file and line of the definition that this one is a copy of.
+        self.origin: tuple[str, int] | None = None
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
 
@@ -63,7 +65,11 @@ class KernelFunction:
     def where(self, line: int | None = None) -> str:
         """The function and a line of it, for messages."""
         code = self.function.__code__
-        return f"{self.function.__name__}, {code.co_filename}:{line or code.co_firstlineno}"
+        if self.origin is None:
+            return f"{self.function.__name__}, {code.co_filename}:{line or code.co_firstlineno}"
+        file, first = self.origin
+        after = 0 if line is None else line - self.tree.lineno
+        return f"{self.function.__name__}, {file}:{first + after}"
 
 
 @cache

@@ -234,7 +234,7 @@ import os, signal, sys
 import numpy as np, wyrm as wy
 
 def interrupted(where):
-    '''Ctrl-C at the first call of a function of numba, in a process of its own; then the same once more.'''
+    '''Ctrl-C at the first call of a function, in a process of its own; then the same once more.'''
     x, w = wy.Input(dims=(3,), name="x"), wy.Parameter([1.0, 2.0, 3.0])
     program = wy.compile((w * x).tanh().sum(), wy.optim.SGD([w], 0.1))
     feed = {x: [0.5, 0.25, 0.125]}
@@ -252,7 +252,7 @@ def interrupted(where):
         return 0
     return 1  # it was not interrupted
 
-places = [("numba/core/dispatcher.py", "<module>"), ("numba/core/base.py", "install_registry")]
+places = [("llvmlite/binding/__init__.py", "<module>"), ("backends/llvm/machine.py", "entry_of")]
 for place in places:
     child = os.fork()
     if not child:
@@ -268,6 +268,6 @@ for place in places:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="it forks")
 def test_an_interrupt_in_the_first_compilation_leaves_the_compiler_usable() -> None:
-    """While numba is imported, and while it takes in what it knows to compile."""
+    """While LLVM is imported, and while machine code is loaded."""
     found = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, timeout=300)
     assert found.returncode == 0, found.stderr

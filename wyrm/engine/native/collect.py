@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import textwrap
 from collections.abc import Callable, Iterable
@@ -41,6 +42,8 @@ class Collection:
     def __init__(self, given: Iterable[str] = ()) -> None:
         self._given = frozenset(given)
         self.texts: list[str] = []
+        # Where the definitions of functions are, by their names here: file and line.
+        self.origins: dict[str, tuple[str, int]] = {}
         self._names: dict[tuple[Callable[..., Any], np.dtype[Any]], str] = {}
         # A helper of a kernel may have the name of what generated code calls.
         self._taken: dict[str, object] = dict.fromkeys(RESERVED)
@@ -58,6 +61,12 @@ class Collection:
         if (function, dtype) in self._names:
             return self._names[function, dtype]
         assert isinstance(function, FunctionType)
+        if function.__code__.co_freevars:
+            raise RegistrationError(
+                f"the kernel {wanted} uses {', '.join(function.__code__.co_freevars)} of the function around "
+                f"{function.__name__} ({_place(function)}); a kernel may use what it is given and what its module has: "
+                f"give it numbers by kernel_arguments"
+            )
         try:
             text = textwrap.dedent(inspect.getsource(function))
         except OSError:
@@ -70,7 +79,9 @@ class Collection:
         elif decorator == "kernel" and function.__module__.startswith(_OPS):
             decorator = "fused_kernel"
         name = self._names[function, dtype] = self._free(wanted, function)
-        text = text[re.search(r"^def ", text, re.MULTILINE).start() :]  # type: ignore[union-attr]  # it is a function
+        start = text.index("def ") if text.startswith("def ") else text.index("\ndef ") + 1
+        self.origins[name] = function.__code__.co_filename, function.__code__.co_firstlineno + text[:start].count("\n")
+        text = text[start:]
         text = re.sub(rf"^def {function.__name__}\b", f"def {name}", text)
         for used in sorted(_globals_of(function)):
             text = self._resolve(function, used, text, wanted, dtype, decorator)
@@ -92,15 +103,15 @@ class Collection:
         if isinstance(value, bool | int | float | np.generic | tuple):
             if self._taken.get(used, value) is not value:
                 free = self._free(used, value)
-                self.texts.append(f"{free} = {value!r}\n")
+                self.texts.append(f"{free} = {_literal(value)}\n")
                 return pattern.sub(free, text)
             if used not in self._taken:
                 self._taken[used] = value
-                self.texts.append(f"{used} = {value!r}\n")
+                self.texts.append(f"{used} = {_literal(value)}\n")
             return text
         raise RegistrationError(
-            f"the kernel {wanted} uses {used}, a {type(value).__name__}; it may use np, math, functions like itself "
-            f"and numbers"
+            f"the kernel {wanted} uses {used}, a {type(value).__name__} ({_place(function)}); it may use np, math, "
+            f"functions like itself and numbers"
         )
 
     def _free(self, wanted: str, owner: object) -> str:
@@ -110,6 +121,19 @@ class Collection:
             name = f"{wanted}_{count}"
         self._taken[name] = owner
         return name
+
+
+def _place(function: FunctionType) -> str:
+    return f"{function.__name__}, {function.__code__.co_filename}:{function.__code__.co_firstlineno}"
+
+
+def _literal(value: Any) -> str:
+    """A number, or a tuple of them, as code; the text of an infinite one is no code."""
+    if isinstance(value, tuple):
+        return f"({''.join(f'{_literal(each)}, ' for each in value)})"
+    if isinstance(value, np.generic):
+        return f"np.{value.dtype}({_literal(value.item())})"
+    return f'float("{value}")' if isinstance(value, float) and not math.isfinite(value) else repr(value)
 
 
 def _globals_of(function: FunctionType) -> set[str]:

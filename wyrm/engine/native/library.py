@@ -239,6 +239,7 @@ def _compiled(units: Sequence[Unit]) -> list[bytes]:
         kept = cache.store().read(f"{unit.symbol}.machine")
         if kept is not None:
             return kept
+        deliver()
         Counted.compiled += 1
         code = machine_code(unit.text, unit.level)
         cache.store().write(f"{unit.symbol}.machine", code)

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.compiler.errors import NotCompiled
 from wyrm.engine.interrupts import deferred
 from wyrm.engine.native import cache
 from wyrm.engine.native.binding import Binding
@@ -17,7 +18,7 @@ from wyrm.engine.native.expansion import expand
 from wyrm.engine.native.lower import Lowering
 from wyrm.engine.native.source import Source
 from wyrm.engine.native.updates import Optimizer
-from wyrm.errors import NotDifferentiable, UnusedParameter
+from wyrm.errors import NotDifferentiable, RegistrationError, UnusedParameter
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.index_leaves import IndexInput
@@ -185,7 +186,10 @@ class Runner:
         """The function `run`, compiled or loaded when it is first called."""
         if self._module is None:
             with deferred:
-                self._module = cache.module(self.text)
+                module = cache.module(self.text)
+                for name, origin in self.graph.source.origins.items():
+                    vars(module)[name].origin = origin
+                self._module = module
         return self._module.run
 
     def call(
@@ -244,15 +248,18 @@ class Runner:
 
         # By one thread, while others wait.
         with deferred, self._compiling, cache.announced(self.name):
-            if self.compiled:
-                changing = [*range(len(own)), *(len(own) + place for place in binding.columns.values())]
-                binding.compiled = Bound(run, [*own, *self._values(binding, columns)], changing)
-                return binding.compiled
-            values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
-            for call in self.graph.source.calls:
-                function = getattr(self._module, call.function, None)
-                if isinstance(function, Entry):  # and not plain Python
-                    function.compile_for([values[argument.name] for argument in call.arguments])
+            try:
+                if self.compiled:
+                    changing = [*range(len(own)), *(len(own) + place for place in binding.columns.values())]
+                    binding.compiled = Bound(run, [*own, *self._values(binding, columns)], changing)
+                    return binding.compiled
+                values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
+                for call in self.graph.source.calls:
+                    function = getattr(self._module, call.function, None)
+                    if isinstance(function, Entry):  # and not plain Python
+                        function.compile_for([values[argument.name] for argument in call.arguments])
+            except NotCompiled as error:
+                raise RegistrationError(f"{self.name} has a kernel that cannot be compiled: {error}") from None
         binding.compiled = True
         return None
 

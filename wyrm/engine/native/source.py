@@ -142,6 +142,11 @@ class Source:
         self._run = self._run_text()
 
     @property
+    def origins(self) -> dict[str, tuple[str, int]]:
+        """The file and line of each kernel's definition, by its name here."""
+        return self._collection.origins
+
+    @property
     def multiplies(self) -> bool:
         """Whether a step may call BLAS."""
         return bool(self.evaluated) or any("multiply_into(" in text for text in self._collection.texts)
