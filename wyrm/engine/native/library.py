@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from wyrm.backends.llvm.arguments import kind_of_argument, results_of, words_of
 from wyrm.backends.llvm.emit import Unit, emit
-from wyrm.backends.llvm.machine import entry_of, machine_code, provide
+from wyrm.backends.llvm.machine import assembly, entry_of, machine_code, provide
 from wyrm.compiler.constants import parameterized
 from wyrm.compiler.errors import NotCompiled
 from wyrm.compiler.functions import KernelFunction
@@ -248,4 +248,32 @@ def _compiled(units: Sequence[Unit]) -> list[bytes]:
     return list(map(code_of, units))
 
 
-__all__ = ["Bound", "Counted", "Entry", "Machine", "table_of"]
+class Listing:
+    """The loop programs of functions, and the modules that are made of them."""
+
+    def __init__(self) -> None:
+        self.loop_programs: list[str] = []
+        self._units: dict[str, Unit] = {}
+
+    def add(self, function: KernelFunction, arguments: Sequence[Any]) -> None:
+        """Take in a function for arguments like these."""
+        translation = Translation(checked=DEBUG)
+        name = translation.specialized(function, tuple(map(kind_of_argument, arguments))).function.name
+        text = str(translation.program(name))
+        if text not in self.loop_programs:
+            self.loop_programs.append(text)
+        units, _ = _units(translation, name)
+        self._units |= {unit.symbol: unit for unit in units}
+
+    @property
+    def llvm(self) -> str:
+        """The modules as text."""
+        return "\n".join(f"; module {unit.symbol}\n{unit.text}" for unit in self._units.values())
+
+    @property
+    def assembly(self) -> str:
+        """The modules as they are for this processor."""
+        return "\n".join(f"# module {each.symbol}\n{assembly(each.text, each.level)}" for each in self._units.values())
+
+
+__all__ = ["Bound", "Counted", "Entry", "Listing", "Machine", "table_of"]

@@ -76,6 +76,35 @@ class Program:
         return self._runner.text
 
     @property
+    def llvm(self) -> str:
+        """The generated source as LLVM modules, one for each part that is compiled apart, before optimization."""
+        with self._lock:
+            return str(self._runner.listing().llvm)
+
+    @property
+    def assembly(self) -> str:
+        """The machine code for this processor as text; compiled anew for it, which may take a second."""
+        with self._lock:
+            return str(self._runner.listing().assembly)
+
+    def stages(self) -> dict[str, str]:
+        """What the program is after each stage of its compilation, as text, by the name of the stage and in order.
+
+        "graph" has the nodes of the outputs, each with the line of code that made it; "differentiate" those of
+        gradients too; "decompose" has simpler nodes for composed ones; "deduplicate" equal ones once. "loops" is
+        `source`, "loop program" the same with types, pointers and steps, "llvm" what LLVM compiles.
+
+        >>> x = wy.Input(dims=(3,), name="x")
+        >>> stages = wy.compile(x.tanh() + x.tanh()).stages()
+        >>> [text.count("tanh(x)") for text in (stages["graph"], stages["deduplicate"])]
+        [2, 1]
+        """
+        from wyrm.engine.native.stages import stages
+
+        with self._lock:
+            return stages(self._runner)
+
+    @property
     def inputs(self) -> tuple[BaseNode[Any, Any], ...]:
         """The inputs that data is given for, in the order of first use."""
         return tuple(self._graph.inputs)
@@ -270,9 +299,8 @@ def compile(
 ) -> Program:
     """Native code that computes `outputs`, or, with an optimizer, trains the one loss that `outputs` is.
 
-    `loop` says whether the loop over the data is compiled with everything else into one function, which makes small
-    graphs fast, or is plain Python that calls compiled kernels, which compiles quickly however large the graph is; by
-    default the size of the graph decides. Both give the same numbers.
+    `loop` says whether the loop over the data is compiled with everything else, or is plain Python that calls compiled
+    kernels; by default it is compiled unless an op has no native form. Both give the same numbers.
 
     Raises `NotDifferentiable` for a loss that is no scalar, and `UnusedParameter` where it depends on none of the
     optimizer's parameters.

@@ -31,6 +31,7 @@ from wyrm.ops.philox import STEP
 from wyrm.ops.updating import updates_of
 from wyrm.schedule.ranges import Ranges
 from wyrm.schedule.schedule import Schedule
+from wyrm.types.dims import axis_size
 
 Feed = Mapping[Any, Any]
 Leaf = BaseNode[Any, Any]
@@ -70,10 +71,12 @@ class Graph:
             gradients, rows = gradients_of(self.outputs[0], optimizer)
         pairs = [node for touched in rows.values() for pair in touched for node in pair]
         moving = updates_of(self.outputs) if optimizer is not None else {}
-        wanted = [*self.outputs, *gradients.values(), *pairs, *moving.values()]
+        # What is computed: the nodes that users made and their gradients; and those that stand for them, taken apart.
+        self.wanted = wanted = [*self.outputs, *gradients.values(), *pairs, *moving.values()]
         standing = expand(wanted)
+        self.simpler = [standing[node] for node in wanted]
         # Each gradient as soon as it can be computed: what it is made of is then needed no more.
-        self.schedule = schedule = Schedule(shallow_first([standing[node] for node in wanted]), wanted)
+        self.schedule = schedule = Schedule(shallow_first(self.simpler), wanted)
 
         def final(node: BaseNode[Any, Any]) -> BaseNode[Any, Any]:
             return schedule.representative[standing[node]]
@@ -262,6 +265,26 @@ class Runner:
                 raise RegistrationError(f"{self.name} has a kernel that cannot be compiled: {error}") from None
         binding.compiled = True
         return None
+
+    def listing(self) -> Any:
+        """The loop programs and modules that are compiled, for data that lies in memory in rows."""
+        from wyrm.engine.native.library import Entry, Listing
+
+        binding = next(iter(self._bindings.values()), None)
+        if binding is None:
+            shapes = {leaf: tuple(axis_size(axis) or 1 for axis in leaf.dims) for leaf in self.graph.inputs}
+            binding = self.binding(shapes)
+        run, listing = self.load(), Listing()
+        if self.compiled:
+            columns = {leaf: np.empty((1, 1), leaf.dtype) for leaf in binding.columns}
+            listing.add(run, [*self._own, *self._values(binding, columns)])
+            return listing
+        values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
+        for call in self.graph.source.calls:
+            function = getattr(self._module, call.function, None)
+            if isinstance(function, Entry):
+                listing.add(function, [values[argument.name] for argument in call.arguments])
+        return listing
 
     def after_fork(self) -> None:
         """Forget arrays in the midst of a step, and locks, of a thread that is not there in a forked process."""
