@@ -10,7 +10,7 @@ import pytest
 
 import wyrm as wy
 
-HEAVY = ["numba", "jax", "scipy", "torch", "sklearn", "matplotlib", "pandas"]
+HEAVY = ["llvmlite", "numba", "jax", "scipy", "torch", "sklearn", "matplotlib", "pandas"]
 
 
 def loaded_by(program: str) -> set[str]:
