@@ -26,6 +26,13 @@ def test_import_wyrm_imports_nothing_heavy() -> None:
     assert not loaded.intersection(HEAVY)
 
 
+def test_import_wyrm_leaves_slow_modules_of_python_alone() -> None:
+    report = "import sys, numpy; before = set(sys.modules); import wyrm; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)
+    slow = {"concurrent.futures", "difflib", "hashlib", "logging", "tempfile"}
+    assert not slow.intersection(done.stdout.split())
+
+
 def test_a_forward_and_a_backward_import_nothing_heavy_either() -> None:
     program = "import wyrm as wy; p = wy.Parameter([1.0, 2.0]); (p * p).tanh().softmax().sum().backward()"
     assert not loaded_by(program).intersection(HEAVY)

@@ -6,7 +6,6 @@ import inspect
 import math
 import operator
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from functools import cache
 from string import ascii_letters
 from typing import Any
@@ -270,6 +269,8 @@ def _nodes(operands: Any) -> list[Any]:
 
 
 def _unknown(name: str) -> TypeError:
+    from difflib import get_close_matches
+
     known = [*UFUNCS, *(function.__name__ for function in FUNCTIONS)]
     near = get_close_matches(name, [*known, *(each for each in dir(Node) if not each.startswith("_"))], n=1, cutoff=0.5)
     there = f"the nearest that there is: {_spelled(near[0], known)}. " if near else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import linecache
 import marshal
 import os
@@ -56,7 +55,9 @@ def _versions() -> bytes:
 
 def key(text: str) -> str:
     """The name of a text by its content, and that of everything else that its compiled form depends on."""
-    return hashlib.sha256(text.encode() + _versions()).hexdigest()[:32]
+    from hashlib import sha256
+
+    return sha256(text.encode() + _versions()).hexdigest()[:32]
 
 
 _loaded: dict[str, ModuleType] = {}

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING
 
 from wyrm.engine.interrupts import deferred, deliver
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 # How often a thread that waits for others looks whether a signal has come, in seconds.
 _LOOK = 0.05
@@ -23,6 +26,8 @@ class Pool:
 
     def run(self, jobs: Sequence[Callable[[], None]], stop: threading.Event) -> None:
         """Run jobs side by side, the first one here; an interrupt or an error sets `stop` and waits for the others."""
+        from concurrent.futures import wait
+
         futures: list[Future[None]] = []
         with deferred:
             try:
@@ -42,6 +47,8 @@ class Pool:
 
     def _threads(self, count: int) -> ThreadPoolExecutor | None:
         """At least so many threads; a process that was forked has none of those that its parent had."""
+        from concurrent.futures import ThreadPoolExecutor
+
         if count > self._size or self._process != os.getpid():
             self._executor = ThreadPoolExecutor(count, "wyrm") if count else None
             self._size, self._process = count, os.getpid()

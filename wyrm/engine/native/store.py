@@ -7,11 +7,9 @@ right, and where nobody but this user and the administrator can have written it.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
 import stat
-import tempfile
 import time
 import warnings
 from contextlib import suppress
@@ -21,7 +19,7 @@ _NAME = re.compile(r"wyrm_[0-9a-f]{32}\.(program|machine|link)")
 _TEMPORARY = re.compile(rf"{_NAME.pattern}\.\w+\.tmp")
 # Seconds after which a temporary file is that of a process that was killed; writing one takes far less.
 _ABANDONED_AFTER = 3600.0
-_DIGEST = hashlib.sha256().digest_size
+_DIGEST = 32  # the bytes of a SHA-256
 # A link is not followed, and a named pipe does not wait for a writer. Not every system has these.
 _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 
@@ -85,6 +83,8 @@ class Store:
         """Keep an entry, in the place of one of the same name; it appears whole, or not at all."""
         if not self._writes or not self._usable():
             return
+        import tempfile
+
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._sweep()
@@ -156,7 +156,9 @@ class Store:
 
 
 def _digest(name: str, content: bytes) -> bytes:
-    digest = hashlib.sha256(name.encode())
+    from hashlib import sha256
+
+    digest = sha256(name.encode())
     digest.update(content)
     return digest.digest()
 
