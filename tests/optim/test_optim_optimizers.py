@@ -133,6 +133,23 @@ def test_averages_of_vanished_gradients_do_not_become_denormal() -> None:
     assert ((mean == 0.0) | (np.abs(mean) >= np.finfo(np.float32).tiny)).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_native_code_keeps_denormal_averages_that_the_least_gradient_feeds(dtype: type[np.floating[Any]]) -> None:
+    tiny, least = np.finfo(dtype).tiny, np.finfo(dtype).smallest_subnormal
+    gradients = np.array([0.0, -0.0, least, -least, tiny, -1.0, 1e30], dtype)
+    factors = wy.Input(np.full(len(gradients), 4 * tiny, dtype), dtype=dtype)
+    x = wy.Parameter(np.zeros(len(gradients), dtype))
+    loss = (x * factors).sum()
+    optimizer = Adam([x], 1e-3)
+    program = wy.compile(loss, optimizer)
+    for given in (factors.value, gradients):
+        factors.set(given)
+        program()
+    mean = optimizer.state_dict()["0.mean"]
+    assert (mean[:2] == 0.0).all() and (mean[2:] != 0.0).all()
+    np.testing.assert_array_equal(mean[2:4], np.full(2, 0.36 * tiny, dtype), strict=True)
+
+
 @pytest.mark.parametrize("size", [1e-3, 1e-14, 1e-18, 1e-20])
 def test_averages_of_small_gradients_are_pytorchs(size: float) -> None:
     factor, steps = wy.Input(np.float32(size), dtype=np.float32), 40
