@@ -79,7 +79,7 @@ def _torch() -> Callable[[], Measurement]:
 
 
 def torch_compile_epoch() -> Callable[[], float]:
-    """An epoch, a step in one graph; AdamW by hand, which compiles in a third of the time of the one that PyTorch has."""
+    """An epoch, a step in one graph; AdamW by hand compiles in a third of the time of that of PyTorch."""
     import torch
 
     torch.set_num_threads(1)
