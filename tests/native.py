@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from wyrm.engine.native.compilers import accumulated, fused, fused_kernel, kept, kernel, natural
+from wyrm.engine.native.compilers import accumulated, fused, fused_kernel, kernel, loops, natural
 from wyrm.engine.native.runtime import multiply_into
 '''
 
@@ -26,8 +26,8 @@ from wyrm.engine.native.runtime import multiply_into
 def compiled(function: Callable[..., Any], dtype: Any, *, elementwise: bool = False) -> Callable[..., Any]:
     """A kernel for numbers of a dtype; `elementwise`, a function of a number for each element: `(x, out)`."""
     collection = Collection()
-    name = collection.add(function, function.__name__, np.dtype(dtype), "kernel" if elementwise else "kept")
-    fill = f"@kept\ndef fill(x, out):\n    for i in range(x.size):\n        out[i] = {name}(x[i])\n"
+    name = collection.add(function, function.__name__, np.dtype(dtype), "kernel")
+    fill = f"@loops\ndef fill(x, out):\n    for i in range(x.size):\n        out[i] = {name}(x[i])\n"
     module = cache.module("\n\n".join([_HEADER, *collection.texts, *([fill] if elementwise else [])]))
     found: Callable[..., Any] = module.fill if elementwise else vars(module)[name]
     return found

@@ -10,10 +10,9 @@ import re
 RESERVED = frozenset(
     [
         "first", "count", "batch", "step", "order", "totals", "hyper", "k", "run", "np", "math", "abs", "bool", "range",
-        "claim", "release", "checked", "entry", "kept", "kernel", "inlined", "load", "loops",
-        "multiply_into", "provide_products", "released", "rows_loaded", "added", "copied", "done",
-        "put", "steps", "t", "taken", "accumulated", "fused", "fused_kept", "fused_kernel", "natural", "check_all",
-        "check_counted", "all_checked", "spoil_numbers", "spoil_indices", "spoiled",
+        "claim", "release", "checked", "entry", "large_entry", "kernel", "inlined", "load", "loops", "multiply_into",
+        "added", "copied", "done", "put", "steps", "t", "taken", "accumulated", "fused", "fused_kernel", "natural",
+        "check_all", "check_counted", "spoil_numbers", "spoil_indices",
     ]
 )  # fmt: skip
 _RESERVED_FORMS = re.compile(r"[ij]\d+|\w+_kernel(_\d+)?|float32_\w+|(?!update_)\w+_float(32|64)")

@@ -7,16 +7,13 @@ from typing import Any
 import numpy as np
 
 from wyrm.engine.native import products as _products  # noqa: F401  # so that kernels can multiply
-from wyrm.engine.native.compilers import entry, inlined, kept, kernel, loops, steps
-from wyrm.node.storage import first_beyond
+from wyrm.engine.native.compilers import entry, inlined, kernel, loops, steps
 from wyrm.ops.product import multiply_into
 from wyrm.ops.scratch import NO_INTEGER, OUT_OF_RANGE
-from wyrm.ops.scratch import spoil as spoiled
 
 __all__ = [
-    "added", "all_checked", "check_all", "check_counted", "checked", "claim", "copied", "entry",
-    "inlined", "kept", "kernel", "load", "loops", "multiply_into", "put", "release", "released",
-    "rows_loaded", "spoil_indices", "spoil_numbers", "spoiled", "steps", "taken",
+    "added", "check_all", "check_counted", "checked", "claim", "copied", "entry", "inlined", "kernel", "load", "loops",
+    "multiply_into", "put", "release", "spoil_indices", "spoil_numbers", "steps", "taken",
 ]  # fmt: skip
 
 
@@ -129,26 +126,3 @@ def spoil_indices(x: Any) -> None:
     """Fill an array of one axis with integers that are out of range."""
     for i in range(x.shape[0]):
         x[i] = NO_INTEGER
-
-
-# --- the same for a loop over the data that is plain Python, which need not wait for a compiler -----------------------
-
-
-def released(count: Any) -> None:
-    """What `release` does."""
-    count[1] += count[0]
-    count[0] = 0
-
-
-def rows_loaded(column: Any, order: Any, start: int, out: Any) -> None:
-    """What `load` does."""
-    rows, width = column.shape
-    if rows and width:
-        chosen = order[start : start + out.size // width]
-        np.take(column, chosen, axis=0, out=out.reshape(-1, width), mode="clip")  # which needs no other array
-
-
-def all_checked(indices: Any, size: int, ignored: int | None = None) -> None:
-    """What `check_all` and `check_counted` do."""
-    if first_beyond(indices, size, ignored) is not None:
-        raise IndexError(OUT_OF_RANGE)

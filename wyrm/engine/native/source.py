@@ -30,20 +30,15 @@ import math
 
 import numpy as np
 
-from wyrm.engine.native.compilers import accumulated, fused, fused_kept, fused_kernel, large_entry, natural
-from wyrm.engine.native.runtime import added, check_all, check_counted, checked, claim, copied, entry, inlined, kept
-from wyrm.engine.native.runtime import kernel, load, loops
-from wyrm.engine.native.runtime import multiply_into, put, release, steps, taken
+from wyrm.engine.native.compilers import accumulated, entry, fused, fused_kernel, kernel, large_entry, loops, natural
+from wyrm.engine.native.compilers import steps
+from wyrm.engine.native.runtime import added, check_all, check_counted, checked, claim, copied, load, multiply_into, put
+from wyrm.engine.native.runtime import release, taken
 '''
 
 # The functions of a program of more calls a step than this are compiled apart, and not as parts of one.
 LARGEST_FUNCTION = 40
-_DEBUG_HEADER = "from wyrm.engine.native.runtime import spoil_indices, spoil_numbers, spoiled\n"
-# What `run` calls where it is plain Python, instead of compiled functions.
-_IN_PYTHON = {
-    "load": "rows_loaded", "release": "released", "check_all": "all_checked", "check_counted": "all_checked",
-    "spoil_numbers": "spoiled", "spoil_indices": "spoiled",
-}  # fmt: skip
+_DEBUG_HEADER = "from wyrm.engine.native.runtime import spoil_indices, spoil_numbers\n"
 
 
 @dataclass(eq=False)
@@ -347,28 +342,15 @@ class Source:
     def text(self, compiled: bool) -> str:
         """The source of a module; where the loop over the data is not `compiled`, it is plain Python."""
         title = "A program that wyrm generated; `run` goes through the data."
-        decorator = "loops" if compiled else "kept"
         header = _HEADER.format(title=title).rstrip() + "\n" + (_DEBUG_HEADER if DEBUG else "")
-        parts = [header, *self._collection.texts]
-        parts += self._parts(decorator, "steps" if compiled else "entry")
-        if compiled:
-            entry = "large_entry" if self.size > LARGEST_FUNCTION else "entry"
-            return "\n\n".join([*parts, f"@{entry}\n{self._run}"])
-        run = self._run
-        for name, in_python in _IN_PYTHON.items():
-            run = run.replace(f"    {name}(", f"    {in_python}(")
-        text = "\n\n".join([*parts, run])
-        functions = ", ".join(dict.fromkeys(name for name in _IN_PYTHON.values() if name != "spoiled"))
-        text = text.replace("kernel, load, loops\n", f"kernel, loops, {functions}\n", 1)
-        text = text.replace("put, release, steps", "put, steps", 1)
-        return text.replace("@kernel\n", "@kept\n").replace("@fused_kernel\n", "@fused_kept\n")
+        entry = "@large_entry\n" if self.size > LARGEST_FUNCTION else "@entry\n"
+        return "\n\n".join([header, *self._collection.texts, *self._parts(), (entry if compiled else "") + self._run])
 
-    def _parts(self, decorator: str, around: str) -> list[str]:
+    def _parts(self) -> list[str]:
         """The functions of this source and of the loops in it."""
-        parts = [f"@{decorator}\n{kernel.text}" for kernel in self.kernels]
-        parts += [f"@{decorator}\n{text}" for text in self.updates.values()]
+        parts = [f"@loops\n{text}" for text in (*(kernel.text for kernel in self.kernels), *self.updates.values())]
         for scan in self.scans:
-            parts += [*scan._parts(decorator, around), f"@{around}\n{scan._run}"]
+            parts += [*scan._parts(), f"@steps\n{scan._run}"]
         return parts
 
 
