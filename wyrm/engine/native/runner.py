@@ -216,7 +216,7 @@ class Runner:
         bound = self.prepare(binding, columns, own)
         try:
             if bound is not None:
-                done: int = bound([*own, *(columns[leaf] for leaf in binding.columns)])
+                done: int = bound()
             else:
                 done = self.load()(*own, *self._values(binding, columns))
         except IndexError as error:
@@ -244,7 +244,7 @@ class Runner:
         """
         bound: Any = binding.compiled
         own = own or self._own
-        if bound and (not self.compiled or bound.fits([*own, *(columns[leaf] for leaf in binding.columns)])):
+        if bound and (not self.compiled or bound.take([*own, *(columns[leaf] for leaf in binding.columns)])):
             return bound if self.compiled else None
         run = self.load()
         from wyrm.engine.native.library import Bound, Entry

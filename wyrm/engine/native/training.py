@@ -41,6 +41,10 @@ _COPY_RARELY = 40.0
 _REMEMBERED_ROWS = 2**21
 
 
+# The order of the only row of a step that takes its inputs as a whole.
+_ALONE = np.zeros(1, np.int64)
+
+
 class Training:
     """Runs the steps of one program."""
 
@@ -386,7 +390,7 @@ class Training:
         hyper = self._hyper(1)
         totals = np.zeros(2)
         with nullcontext() if optimizer is None else deferred:
-            done = self.runner.call(binding, columns, 0, 1, 0, self.steps, np.zeros(1, np.int64), totals, hyper)
+            done = self.runner.call(binding, columns, 0, 1, 0, self.steps, _ALONE, totals, hyper)
             if optimizer is not None and done == 0:
                 loss = float(binding.array(graph.lowering.outputs[0]))
                 raise Diverged(
