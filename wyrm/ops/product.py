@@ -299,7 +299,7 @@ class Einsum(_Product[L, R, S], Generic[L, R, S]):
             and math.prod(size for letter, size in sizes.items() if letter not in result) > _CHAIN
         ):
             wide = (xp.astype(x, xp.float64) for x in operands)
-            return xp.astype(xp.einsum(self.subscripts, *wide), self.dtype)
+            return xp.asarray(xp.einsum(self.subscripts, *wide), dtype=self.dtype)
         return xp.einsum(self.subscripts, *operands)
 
     def composed(self) -> Node[Any, Any]:

@@ -166,7 +166,7 @@ class VocabularyTape(_Vocabulary[S], Generic[S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         x, weight, _ = operands
         loss, by_logits = self._both(xp, operands)
-        row = xp.where(xp.arange(shape[1]) == 0, xp.astype(loss, self.dtype), self.dtype.type(0))
+        row = xp.where(xp.arange(shape[1]) == 0, xp.asarray(loss, dtype=self.dtype), self.dtype.type(0))
         return xp.concat([by_logits.T @ x, row[None], by_logits @ weight])
 
     kernel = staticmethod(vocabulary_tape_kernel)

@@ -39,8 +39,6 @@ _CHUNK = 0.05
 _COPY_RARELY = 40.0
 # How large a data set may be for its division among threads to be kept for the next pass.
 _REMEMBERED_ROWS = 2**21
-
-
 # The order of the only row of a step that takes its inputs as a whole.
 _ALONE = np.zeros(1, np.int64)
 
