@@ -47,6 +47,10 @@ class RegistrationError(WyrmError, TypeError):
     """An op class that lacks one of its parts."""
 
 
+class CompileError(WyrmError, RuntimeError):
+    """Native code that cannot be made on this machine: llvmlite is missing, or refuses."""
+
+
 class CheckpointError(WyrmError, ValueError):
     """A checkpoint that is truncated, corrupt, or made for other parameters."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import warnings
 from collections.abc import Callable, Hashable, Sequence
 from itertools import islice
 from typing import Any, Generic, Literal, ParamSpec, overload
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from wyrm.engine.reference import Runner
-from wyrm.errors import DTypeError, NotDifferentiable, NotSet, ShapeError
+from wyrm.errors import CompileError, DTypeError, NotDifferentiable, NotSet, ShapeError
 from wyrm.functions.structure import Structure, flatten, places, unflatten
 from wyrm.functions.tracing import Kind, Trace, argument_names, as_nodes, kinds_of, name_of
 from wyrm.grad.reverse import grad as gradient_of
@@ -28,7 +29,7 @@ from wyrm.types.rows import RowSparse
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Engine = Literal["reference", "native"]
+Engine = Literal["reference", "native", "auto"]
 Wrt = int | str | Sequence[int | str]
 # A function keeps the graphs of so many kinds of arguments, those that were used last, and the arrays of fewer.
 _KEPT_TRACES = 64
@@ -41,8 +42,8 @@ class Function(Generic[P, R]):
     __name__: str
 
     def __init__(self, function: Callable[P, R], engine: Engine = "reference", derives: bool = False) -> None:
-        if engine not in ("reference", "native"):
-            raise ValueError(f"engine is 'reference' or 'native', not {engine!r}")
+        if engine not in ("reference", "native", "auto"):
+            raise ValueError(f"engine is 'reference', 'native' or 'auto', not {engine!r}")
         if not callable(function):
             raise TypeError(f"wyrm.function takes a function, not {function!r}")
         functools.update_wrapper(self, function)
@@ -315,12 +316,21 @@ class _Call:
         arrays = [np.asarray(leaf, dtype, order="C") for leaf, dtype in zip(leaves, self._dtypes, strict=True)]
         for position in self._integers:
             self.trace.inputs[position].set(arrays[position])  # which checks them
-        if self.engine == "native":
-            native = self.native
-            found = native(arrays, advance_step() if native.draws else 0)
-        else:
-            found = self._by_reference(arrays)
+        found = self._by_reference(arrays) if self.engine == "reference" else self._natively(arrays)
         return [array[()] if array.ndim == 0 else array for array in found]
+
+    def _natively(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        native = self.native
+        if self.engine == "auto":
+            try:
+                native.prepare()
+            except CompileError as error:
+                warnings.warn(f"{error}; the reference engine computes it instead", RuntimeWarning, stacklevel=4)
+                self.engine = "reference"
+                return self._by_reference(arrays)
+            self.engine = "native"
+        answer: list[NDArray[Any]] = native(arrays, advance_step() if native.draws else 0)
+        return answer
 
     def _by_reference(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         if self._runner is None:
@@ -353,10 +363,11 @@ def function(function: Any = None, /, *, engine: Engine = "reference") -> Any:
     A derivative is by the function's own arguments: what is closed over is constant to it, and a node that is given as
     two arguments counts for each apart.
 
-    `engine` is "reference", which needs no compiling, or "native", fast when called often.
+    `engine` is "reference", which needs no compiling; "native", fast when called often; or "auto", which is native
+    where that can be compiled, and otherwise warns and goes on with the reference.
 
     Raises `DTypeError` for arguments of other types, `ShapeError` for a result that depends on the arguments of another
-    call, and what building the graph raises.
+    call, `CompileError` where native code cannot be made, and what building the graph raises.
 
     >>> @wy.function
     ... def loss(weights, x):

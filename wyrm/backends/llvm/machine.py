@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -12,9 +11,6 @@ import llvmlite.binding as llvm
 
 from wyrm.backends.llvm.blas import BLAS, address_of
 from wyrm.backends.llvm.emit import ENTRY, SHARED
-
-# LLVM is called by one thread at a time where it changes what a process shares.
-_lock = threading.Lock()
 
 
 @cache
@@ -62,14 +58,13 @@ class Loaded:
     """Machine code in memory."""
 
     def __init__(self, code: bytes, symbol: str) -> None:
-        with _lock:
-            for name in BLAS:
-                if f"wyrm_{name}".encode() in code:
-                    llvm.add_symbol(f"wyrm_{name}", address_of(name))
-            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-            self._engine.finalize_object()
-            self.address: int = self._engine.get_function_address(symbol)
+        for name in BLAS:
+            if f"wyrm_{name}".encode() in code:
+                llvm.add_symbol(f"wyrm_{name}", address_of(name))
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+        self.address: int = self._engine.get_function_address(symbol)
 
 
 def entry_of(code: bytes) -> Callable[[int], int]:

@@ -39,6 +39,11 @@ class Direct:
         """The generated source."""
         return self.runner.text
 
+    def prepare(self) -> None:
+        """Compile it, or load it; `CompileError` where that cannot be done."""
+        binding = self.runner.binding(self._shapes)
+        self.runner.prepare(binding, {leaf: np.empty((1, 1), leaf.dtype) for leaf in binding.columns})
+
     def release(self) -> None:
         """Free all arrays; the next call makes them anew."""
         self._binding = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import marshal
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -65,6 +66,18 @@ class Machine:
 
 
 _lock = threading.RLock()
+
+
+def _after_fork() -> None:
+    """Have a lock that is free: a thread that held it is not there in a forked process."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+# What this process has loaded: the symbols of functions that others call, and the entries of programs.
 _provided: set[str] = set()
 _entries: dict[str, Callable[[int], int]] = {}
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from wyrm.engine.native.expansion import expand
 from wyrm.engine.native.lower import Lowering
 from wyrm.engine.native.source import Source
 from wyrm.engine.native.updates import Optimizer
-from wyrm.errors import NotDifferentiable, RegistrationError, UnusedParameter
+from wyrm.errors import CompileError, NotDifferentiable, RegistrationError, UnusedParameter
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.index_leaves import IndexInput
@@ -188,7 +189,7 @@ class Runner:
     def load(self) -> Any:
         """The function `run`, compiled or loaded when it is first called."""
         if self._module is None:
-            with deferred:
+            with deferred, self._refusals():
                 module = cache.module(self.text)
                 for name, origin in self.graph.source.origins.items():
                     vars(module)[name].origin = origin
@@ -250,21 +251,35 @@ class Runner:
         from wyrm.engine.native.library import Bound, Entry
 
         # By one thread, while others wait.
-        with deferred, self._compiling, cache.announced(self.name):
-            try:
-                if self.compiled:
-                    changing = [*range(len(own)), *(len(own) + place for place in binding.columns.values())]
-                    binding.compiled = Bound(run, [*own, *self._values(binding, columns)], changing)
-                    return binding.compiled
-                values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
-                for call in self.graph.source.calls:
-                    function = getattr(self._module, call.function, None)
-                    if isinstance(function, Entry):  # and not plain Python
-                        function.compile_for([values[argument.name] for argument in call.arguments])
-            except NotCompiled as error:
-                raise RegistrationError(f"{self.name} has a kernel that cannot be compiled: {error}") from None
+        with deferred, self._compiling, cache.announced(self.name), self._refusals():
+            if self.compiled:
+                changing = [*range(len(own)), *(len(own) + place for place in binding.columns.values())]
+                binding.compiled = Bound(run, [*own, *self._values(binding, columns)], changing)
+                return binding.compiled
+            values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
+            for call in self.graph.source.calls:
+                function = getattr(self._module, call.function, None)
+                if isinstance(function, Entry):  # and not plain Python
+                    function.compile_for([values[argument.name] for argument in call.arguments])
         binding.compiled = True
         return None
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        """Within it, what the compiler or LLVM refuses is told as an error of this library."""
+        try:
+            yield
+        except NotCompiled as error:
+            raise RegistrationError(f"{self.name} has a kernel that cannot be compiled: {error}") from None
+        except (ImportError, OSError) as error:
+            raise CompileError(
+                f"{self.name} cannot be compiled: llvmlite, which compiles for this processor, cannot be loaded: "
+                f"{error}; the reference engine needs no compiler: wy.run(node), or wy.function(..., engine='auto')"
+            ) from error
+        except RuntimeError as error:
+            if type(error) is not RuntimeError:  # what llvmlite raises is nothing narrower
+                raise
+            raise CompileError(f"{self.name} cannot be compiled: LLVM refuses: {error}") from error
 
     def listing(self) -> Any:
         """The loop programs and modules that are compiled, for data that lies in memory in rows."""
