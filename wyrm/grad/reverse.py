@@ -1,4 +1,4 @@
-"""Gradients as graphs: one walk in reverse topological order, contributions summed, every edge un-broadcast."""
+"""Gradients as graphs: of a scalar, along a cotangent, along a tangent."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from typing import Any, overload
 
 from typing_extensions import TypeVar
 
-from wyrm.errors import DTypeError, NotDifferentiable, ShapeError, UnusedParameter
-from wyrm.node.base import ZERO, BaseNode, Undefined, describe, explain, format_dims, label
+from wyrm.errors import NotDifferentiable, ShapeError, UnusedParameter
+from wyrm.node.base import BaseNode, describe, format_dims
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import Node
-from wyrm.node.site import made_at
 from wyrm.node.storage import is_leaf
 from wyrm.node.traversal import topological_order
-from wyrm.ops.composition import unbroadcast
-from wyrm.ops.index import JoinRows
+from wyrm.ops.accumulation import accumulated
 from wyrm.ops.shape import BroadcastTo, WithSizes
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dim, axis_size, open_axes
@@ -23,90 +21,13 @@ from wyrm.types.dims import Dim, axis_size, open_axes
 S = TypeVar("S")
 
 
-def _add(contributions: list[Node[Any, Any]]) -> Node[Any, Any]:
-    """The sum of what the uses of one node contribute; row-sparse ones stay so among themselves."""
-    total = contributions[0]
-    if len(contributions) == 1:
-        return total
-    sparse = [c for c in contributions if c.gives_rows]
-    dense = [c for c in contributions if not c.gives_rows]
-    for part in (sparse, dense):
-        if part:
-            total = part[0]
-            for other in part[1:]:
-                total = JoinRows(total, other) if part is sparse else total + other
-            part[:] = [total]
-    return sparse[0] + dense[0] if sparse and dense else total
-
-
-def _contribution(node: BaseNode[Any, Any], position: int, gradient: Any) -> Node[Any, Any] | None:
-    parent = node.parents[position]
-    if gradient is ZERO:
-        return None
-    if isinstance(gradient, Undefined):
-        raise NotDifferentiable(explain(node, f"no gradient by {label(parent)}: {gradient.reason}"))
-    if not isinstance(gradient, Node):
-        raise NotDifferentiable(
-            explain(node, f"vjp returned {gradient!r} for {label(parent)}; return a node, wyrm.ZERO or wyrm.Undefined")
-        )
-    if parent.dtype.kind == "f" and gradient.dtype != parent.dtype:
-        raise DTypeError(
-            explain(node, f"vjp returned a gradient of {gradient.dtype} for {label(parent)}, which is {parent.dtype}")
-        )
-    try:
-        return unbroadcast(gradient, parent.dims)
-    except ShapeError:
-        raise ShapeError(
-            explain(
-                node,
-                f"vjp returned a gradient of axes {format_dims(gradient.dims)} for {label(parent)}, "
-                f"which has {format_dims(parent.dims)}",
-            )
-        ) from None
-
-
 def pull_back(
     outputs: Sequence[Node[Any, Any]], cotangents: Sequence[Node[Any, Any]], wrt: Sequence[Node[Any, Any]]
 ) -> list[Node[Any, Any] | None]:
     """For each node of `wrt` the gradient of the outputs weighted by the cotangents; None where none depends on it."""
-    order = topological_order(outputs)
-    wanted = set(wrt)
-    leading: set[BaseNode[Any, Any]] = set()  # the nodes that depend on one of wrt
-    for node in order:
-        if node in wanted or not leading.isdisjoint(node.parents):
-            leading.add(node)
-    contributions: dict[BaseNode[Any, Any], list[Node[Any, Any]]] = {}
-    for output, cotangent in zip(outputs, cotangents, strict=True):
-        contributions.setdefault(output, []).append(cotangent)
-    found: dict[BaseNode[Any, Any], Node[Any, Any]] = {}
-    for node in reversed(order):
-        if node not in leading or node not in contributions:
-            continue
-        with made_at(node.site):
-            gradient = _add(contributions.pop(node))
-            if node in wanted:
-                found[node] = gradient
-            if leading.isdisjoint(node.parents):
-                continue
-            parts = node.vjp_by(gradient, [parent in leading for parent in node.parents])
-            if not isinstance(parts, tuple):
-                raise NotDifferentiable(explain(node, f"vjp returned {parts!r}; return a tuple, one for each parent"))
-            if len(parts) != len(node.parents):
-                raise NotDifferentiable(
-                    explain(node, f"vjp returned {len(parts)} gradients for {len(node.parents)} parents")
-                )
-            for position, parent in enumerate(node.parents):
-                if parent in leading and position in node.derived:
-                    if parent in wanted:
-                        raise NotDifferentiable(
-                            explain(node, f"no gradient by {label(parent)}, which is computed from another operand")
-                        )
-                elif parent in leading:
-                    part = _contribution(node, position, parts[position])
-                    if part is not None:
-                        contributions.setdefault(parent, []).append(part)
-    reached = set(order)
-    return [found[node] if node in found else zeros_of(node) if node in reached else None for node in wrt]
+    found = accumulated(outputs, cotangents, wrt, leaves=False)
+    unreached = set(wrt).difference(topological_order(outputs)) if len(found) < len(set(wrt)) else set()
+    return [found[node] if node in found else None if node in unreached else zeros_of(node) for node in wrt]
 
 
 def zeros_of(node: BaseNode[Any, Any]) -> Node[Any, Any]:

@@ -142,7 +142,8 @@ def captured(
                 standing[node] = node
             else:
                 outside.append(node)
-                standing[node] = given_like(node, node.dims, label(node))
+                with made_at(node.site):
+                    standing[node] = given_like(node, node.dims, label(node))
         return standing[node]
 
     for node in order:

@@ -8,11 +8,11 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError
-from wyrm.node.base import ZERO, BaseNode, describe
+from wyrm.node.base import ZERO, BaseNode, describe, label
 from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
 from wyrm.node.site import made_at
-from wyrm.node.traversal import topological_order
+from wyrm.node.traversal import replaced, topological_order
 from wyrm.ops.composition import through
 from wyrm.ops.passing import Passing, Transparent
 
@@ -26,13 +26,13 @@ def copy_kernel(x: Any, after: Any, out: Any) -> None:
 
 
 class Again(Passing[S], Generic[S]):
-    """`x`, for computing with it again once `after` is there."""
+    """`x`, for computing with it again once `after` is there; it has the name of `x` in messages."""
 
     __slots__ = ()
     kernel = staticmethod(copy_kernel)
 
     def __init__(self, x: Any, after: Any) -> None:
-        self._construct((x, after))
+        self._construct((x, after), label(x))
 
     def _own(self) -> Again[S]:
         return self
@@ -61,14 +61,19 @@ class Checkpoint(Transparent[S], Generic[S]):
         return self
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return self.vjp_by(gradient, [True] * len(self.parents))
+
+    def vjp_by(self, gradient: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
         result, *used = self.parents
-        inputs = used[: self.inputs]
-        again: dict[Any, Any] = {x: Again(x, gradient) for x in inputs}
-        for node in _between(result, inputs):
-            with made_at(node.site):
-                parents = tuple(again.get(parent, parent) for parent in node.parents)
-                again[node] = type(node).rebuild(parents, node.attribute_values(), node.name)
-        return (ZERO, *through(again[result], gradient, [again.get(node, node) for node in used]))
+        again: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
+        for x in used[: self.inputs]:
+            with made_at(x.site):
+                again[x] = Again(x, gradient)
+        composed: Any = replaced([result], again)[0]
+        # What is not asked for may have no gradient, as outside of such a part.
+        by = [again.get(node, node) for node, asked in zip(used, wanted[1:], strict=True) if asked]
+        found = iter(through(composed, gradient, by))
+        return (ZERO, *(next(found) if asked else ZERO for asked in wanted[1:]))
 
 
 def _between(result: BaseNode[Any, Any], inputs: Sequence[BaseNode[Any, Any]]) -> list[BaseNode[Any, Any]]:

@@ -16,9 +16,10 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, format_dims, label
 from wyrm.node.choices import Choice, Choosing
 from wyrm.node.node import IndexNode, Node
+from wyrm.ops.accumulation import unbroadcast
 from wyrm.ops.activation import Gelu, GeluTanh
 from wyrm.ops.batching import spread
-from wyrm.ops.composition import through, unbroadcast
+from wyrm.ops.composition import through
 from wyrm.ops.elementwise import L, S, common_dtype, method, operand
 from wyrm.ops.formula import array_function
 from wyrm.ops.index import Index, RowGradient, as_indices
