@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
-from wyrm.node.loops import Fold, Index, Place
+from wyrm.node.entries import Index
+from wyrm.node.loops import Fold, Place
 from wyrm.node.site import Site, built_nodes, user_site
 from wyrm.types.dims import Dims, axis_size
 

@@ -1,32 +1,10 @@
-"""The words in which an op tells an engine that generates loops what one element of its result is.
-
-An index is a tuple of entries, one for each axis: text for the code of an integer, such as a loop's variable; `At`, an
-integer that itself has to be read from a parent; or `FromEnd`, a position counted from the end of an axis.
-"""
+"""The words in which an op tells an engine that generates loops what one element of its result is."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from wyrm.types.dims import Axis
-
-
-class At(NamedTuple):
-    """The integer that the parent at this number has at `position`."""
-
-    parent: int
-    position: Index
-
-
-class FromEnd(NamedTuple):
-    """The size of an axis, which only the data of a run may give, less `distance`."""
-
-    axis: Axis
-    distance: int
-
-
-Entry = str | At | FromEnd
-Index = tuple[Entry, ...]
+from wyrm.node.entries import Index
 
 
 class Place(NamedTuple):

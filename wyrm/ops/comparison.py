@@ -11,9 +11,9 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError
 from wyrm.node.base import ZERO, BaseNode, describe, label
+from wyrm.node.entries import Index
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
-from wyrm.node.loops import Index
 from wyrm.node.node import IndexNode, Node
 from wyrm.node.storage import FLOATS
 from wyrm.ops.elementwise import (

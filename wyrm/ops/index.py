@@ -11,10 +11,11 @@ from typing_extensions import TypeVar
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, label
 from wyrm.node.choices import Choice, Choosing
+from wyrm.node.entries import At
+from wyrm.node.entries import Index as LoopIndex
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Parameter
-from wyrm.node.loops import At, Place
-from wyrm.node.loops import Index as LoopIndex
+from wyrm.node.loops import Place
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import L, R, S, common_dtype, method, operand

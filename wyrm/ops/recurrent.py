@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, Undefined, format_dims, label
-from wyrm.node.loops import Index
+from wyrm.node.entries import Index
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
 from wyrm.ops.composition import through
@@ -253,7 +253,7 @@ class LSTM(_Recurrent[S], Generic[S]):
 
     def reads(self, index: Index) -> Index:
         batch, time, state, width = index
-        return batch, time, f"{self.parents[0].dims[2] + HIDDEN} + {state}", width
+        return batch, time, self.parents[0].dims[2] + HIDDEN + state, width
 
     kernel = staticmethod(states_kernel)
 

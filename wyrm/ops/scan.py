@@ -8,6 +8,7 @@ step is computed again by the gradient, so that nothing else is kept. A body is 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,8 @@ import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, Undefined, describe, format_dims
-from wyrm.node.loops import Index, Place
+from wyrm.node.entries import Entry, Index, Whole, flat
+from wyrm.node.loops import Place
 from wyrm.node.node import Node
 from wyrm.ops.arithmetic import Add
 from wyrm.ops.body import Body
@@ -240,13 +242,9 @@ def zeros_like(node: Any) -> Any:
     return BroadcastTo(constant_like(0.0, node), node.dims)
 
 
-def _flat(dims: Dims, index: Index, start: int) -> str:
+def _in_tape(dims: Dims, index: Index, start: int) -> Entry:
     """The place in a tape of an element of a part of these axes."""
-    place = ""
-    for axis, entry in zip(dims, index, strict=True):
-        before = f"({place})" if " " in place else place
-        place = f"{before} * {axis_size(axis)} + {entry}" if place else str(entry)
-    return f"{start} + {place}" if place else str(start)
+    return Whole(start) + flat(index, list(map(operator.index, dims))) if dims else Whole(start)
 
 
 class ScanPart(Rearrangement[L, S], Generic[L, S]):
@@ -274,7 +272,7 @@ class ScanPart(Rearrangement[L, S], Generic[L, S]):
         return xp.reshape(operands[0][self.start : self.start + math.prod(shape)], shape)
 
     def reads(self, index: Index) -> Index:
-        return (_flat(self.to, index, self.start),)
+        return (_in_tape(self.to, index, self.start),)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         (tape,) = operands
@@ -315,7 +313,7 @@ class PlacePart(Node[tuple[L], S], Generic[L, S]):
         return xp.concat([before, flat, after])
 
     def writes(self, parent: int, index: Index) -> Place | None:
-        return Place((_flat(self.parents[0].dims, index, self.start),))
+        return Place((_in_tape(self.parents[0].dims, index, self.start),))
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (ScanPart(gradient, self.start, self.parents[0].dims),)

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Literal, overload
 
 import numpy as np
-from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, format_dims
-from wyrm.node.loops import Entry, Index
+from wyrm.node.entries import Index, Whole
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise import L, S, method
@@ -88,7 +87,7 @@ def _reshaped_index(dims: Dims, reshaped: Any, index: Index) -> Index | None:
     if [axis for axis, _ in wide] != [axis for axis in dims if axis_size(axis) != 1]:
         return None
     entries = iter(wide)
-    return tuple("0" if axis_size(axis) == 1 else next(entries)[1] for axis in dims)
+    return tuple(Whole(0) if axis_size(axis) == 1 else next(entries)[1] for axis in dims)
 
 
 class Reshape(Rearrangement[L, S], Generic[L, S]):
@@ -334,13 +333,10 @@ def matrix_transpose(x: Any) -> Any:
     return swapaxes(x, -1, -2)
 
 
-_Entry = TypeVar("_Entry", str, Entry)
-
-
-def aligned_index(dims: Dims, index: tuple[_Entry, ...]) -> tuple[_Entry, ...]:
+def aligned_index(dims: Dims, index: Index) -> Index:
     """The index of an operand of axes `dims` that is broadcast to the axes of `index`."""
     kept = index[len(index) - len(dims) :]
-    return tuple("0" if axis_size(axis) == 1 else entry for axis, entry in zip(dims, kept, strict=True))
+    return tuple(Whole(0) if axis_size(axis) == 1 else entry for axis, entry in zip(dims, kept, strict=True))
 
 
 class BroadcastTo(Rearrangement[L, S], Generic[L, S]):

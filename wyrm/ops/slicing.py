@@ -12,7 +12,8 @@ import numpy as np
 
 from wyrm.errors import IndexOutOfRange, ShapeError
 from wyrm.node.base import ZERO, BaseNode, describe, explain, label
-from wyrm.node.loops import Entry, FromEnd, Index, Place
+from wyrm.node.entries import Entry, Index, Size, Whole
+from wyrm.node.loops import Place
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import L, P_co, R, S, common_dtype, method, operand
@@ -116,14 +117,13 @@ def sliced_index(key: Key, dims: Dims, index: Index) -> Index:
         axis = next(axes)
         if isinstance(entry, int):
             size = axis_size(axis)  # what is read may itself be a part, beyond which a negative number would reach
-            result.append(FromEnd(axis, -entry) if size is None and entry < 0 else str(entry % size if size else entry))
+            from_end = size is None and entry < 0
+            result.append(Size(axis) - -entry if from_end else Whole(entry % size if size else entry))
         elif entry == ALL:
             result.append(next(entries))
         else:
             start, _, step = slice(*entry).indices(operator.index(axis))
-            inner = next(entries)
-            text = inner if step == 1 else f"{step} * ({inner})" if " " in str(inner) else f"{step} * {inner}"
-            result.append(f"{start} + {text}" if start else text)
+            result.append(start + step * next(entries))
     return tuple(result)
 
 
@@ -301,8 +301,7 @@ class Concatenate(Node[P_co, S], Generic[P_co, S]):
 
     def writes(self, parent: int, index: Index) -> Place:
         before = sum(operator.index(part.dims[self.axis]) for part in self.parents[:parent])
-        moved = f"{before} + {index[self.axis]}" if before else index[self.axis]
-        return Place((*index[: self.axis], moved, *index[self.axis + 1 :]))
+        return Place((*index[: self.axis], before + index[self.axis], *index[self.axis + 1 :]))
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return Concatenate(spread(operands, mapped), self.axis + 1)
@@ -406,7 +405,7 @@ class Stack(Node[P_co, S], Generic[P_co, S]):
         return xp.stack(operands, axis=self.axis)
 
     def writes(self, parent: int, index: Index) -> Place:
-        return Place((*index[: self.axis], str(parent), *index[self.axis :]))
+        return Place((*index[: self.axis], Whole(parent), *index[self.axis :]))
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return Stack(spread(operands, mapped), self.axis + 1)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, BaseNode, explain, format_dims, label
 from wyrm.node.choices import Choice, Choosing
+from wyrm.node.entries import Index, Whole
 from wyrm.node.leaves import Constant
-from wyrm.node.loops import Index
 from wyrm.node.node import Node
 from wyrm.ops.composition import through
 from wyrm.ops.elementwise import S, common_dtype
@@ -240,9 +240,9 @@ class TapePart(_OfTape[S], Generic[S]):
     def reads(self, index: Index) -> Index:
         first = self._first()
         if self.part == "loss":
-            return str(first), index[0]
+            return Whole(first), index[0]
         row, column = index
-        return f"{first} + {row}" if first else row, column
+        return first + row, column
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return PlaceInTape(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO

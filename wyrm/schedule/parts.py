@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any
 
 from wyrm.node.base import BaseNode
-from wyrm.node.loops import At, Entry
+from wyrm.node.entries import At, Index, Position
 from wyrm.node.storage import is_leaf
 from wyrm.node.traversal import topological_order
 from wyrm.ops.shape import IndexReshape, Reshape
@@ -89,8 +89,7 @@ def _of_totals(node: Node, parents: list[Place]) -> Place:
     if node.formula in _LINEAR_IN_X and len(parents) == 2:
         by_number = parents[1] is Whole.SAME or (_LINEAR_IN_X[node.formula] and parents[0] is Whole.SAME)
         return kind if by_number else Whole.MIXED
-    index = tuple(f"i{position}" for position in range(len(node.dims)))
-    passes = len(parents) == 1 and (node.formula == "-x" or node.reads(index) is not None)
+    passes = len(parents) == 1 and (node.formula == "-x" or _reads(node) is not None)
     return kind if passes or isinstance(node, Reshape) else Whole.MIXED
 
 
@@ -129,21 +128,25 @@ def _folded(node: Node, rows: list[int | None], axes: list[int]) -> Place:
     return {"": Whole.SUM, "total / count": Whole.MEAN}.get(node.fold.finish, Whole.MIXED)
 
 
-def _reads(node: Node) -> tuple[Entry, ...] | None:
-    return node.reads(tuple(f"i{position}" for position in range(len(node.dims))))
+def _positions(dims: Dims) -> Index:
+    return tuple(map(Position, range(len(dims))))
+
+
+def _reads(node: Node) -> Index | None:
+    return node.reads(_positions(node.dims))
 
 
 def _read(node: Node, rows: list[int | None], axis: int) -> Place:
     """What reads elements of its parents: each row of the result those of the same row alone."""
-    entries, row = _reads(node), f"i{axis}"
+    entries, row = _reads(node), Position(axis)
     if entries is None:
         return Whole.MIXED
     if rows[0] is not None and entries[rows[0]] != row:
         return Whole.MIXED
-    for entry in entries:
-        if isinstance(entry, At):
-            place = rows[entry.parent]
-            if place is not None and entry.position[place] != row:
+    for leaf in (leaf for entry in entries for leaf in entry.leaves()):
+        if isinstance(leaf, At):
+            place = rows[leaf.parent]
+            if place is not None and leaf.position[place] != row:
                 return Whole.MIXED
     return axis
 
@@ -153,7 +156,7 @@ def _written(node: Node, rows: list[int | None], axis: int) -> Place:
     for position, (parent, place) in enumerate(zip(node.parents, rows, strict=True)):
         if place is None:
             continue
-        to = node.writes(position, tuple(f"i{each}" for each in range(len(parent.dims))))
-        if to is None or to.position[axis] != f"i{place}":
+        to = node.writes(position, _positions(parent.dims))
+        if to is None or to.position[axis] != Position(place):
             return Whole.MIXED
     return axis

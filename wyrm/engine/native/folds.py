@@ -14,6 +14,7 @@ import numpy as np
 
 from wyrm.engine.native.expressions import FAST, adds_up, float_type, formula_lines, number, scalar_type
 from wyrm.engine.native.loops import Fold, Loop, Placed, Slot, Statement, Value
+from wyrm.node.entries import Position
 from wyrm.node.loops import Fold as Rule
 from wyrm.ops.formula import parse
 from wyrm.types.dims import Axis, axis_size
@@ -75,7 +76,7 @@ class Totals:
         if fold.kept is None:
             self._variables[value] = f"{value.slot.name}_total__"
             return [f"{self._variables[value]} = {number(rule.start, self._total_type(value))}"]
-        where = ", ".join(fold.kept)
+        where = ", ".join(":" if entry is None else str(entry) for entry in fold.kept)
         lines = [f"{self._names.use(value.slot, True)}[{where}] = {number(rule.start, node.dtype)}"]
         if node.dtype == FLOAT32 and adds_up(rule.step) and not _at_most(fold.reduced, _ROWS):
             self._wide[value] = wide = Slot(self._named(f"wide_{value.slot.name}"), value.slot.dims, FLOAT64)
@@ -100,7 +101,7 @@ class Totals:
         rule, dtype = _rule(value), value.node.dtype
         if statement.place:
             slot = value.slot if value in self._counts else self._wide.get(value, value.slot)
-            total = f"{self._names.use(slot, True)}[{', '.join(statement.place)}]"
+            total = f"{self._names.use(slot, True)}[{', '.join(map(str, statement.place))}]"
         else:
             total = self._parts.get(value, self._variables.get(value, ""))
         lines, text = self.formula(rule.step, operands, dtype, total, "", reordered=adds_up(rule.step))
@@ -115,7 +116,7 @@ class Totals:
 
     def around(self, loop: Loop, depth: int, body: list[str]) -> list[str]:
         """The lines of a loop around those of its body, in parts where it accumulates parts of totals."""
-        size, index = self._names.size(loop.axis), f"i{depth}"
+        size, index = self._names.size(loop.axis), str(Position(depth))
         body = [*body, *(line for fold in self._rows_in.get(loop, []) for line in self._add_rows(fold))]
         parts = self._parts_in.get(loop, [])
         zeros = [f"{self._parts[value]} = {number(0.0, FLOAT32)}" for value in parts]
@@ -152,11 +153,11 @@ class Totals:
         """Loops over the totals in an array, with these lines in them."""
         assert fold.kept is not None
         name = self._names.use(fold.value.slot, True)
-        index = [f"j{position}" if entry == ":" else entry for position, entry in enumerate(fold.kept)]
+        index = [f"j{position}" if entry is None else str(entry) for position, entry in enumerate(fold.kept)]
         loops = [
             f"for j{position} in range({name}.shape[{position}]):"
             for position, entry in enumerate(fold.kept)
-            if entry == ":"
+            if entry is None
         ]
         body = lines(", ".join(index))
         for head in reversed(loops):

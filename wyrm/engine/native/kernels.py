@@ -15,6 +15,7 @@ from wyrm.engine.native.loops import (
     Item,
     Loop,
     Placed,
+    Read,
     Reference,
     Slot,
     Statement,
@@ -24,14 +25,11 @@ from wyrm.engine.native.loops import (
 )
 from wyrm.engine.native.lower import Lowering
 from wyrm.node.base import format_dims
+from wyrm.node.entries import Entry, Index, Size, flat
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant
 from wyrm.node.storage import bound_array
 from wyrm.types.dims import Axis, Dim
-
-_TOKEN = re.compile(r"<(\d+)>")
-_SIZE = re.compile(r"<n(\d+)>")
-_VARIABLE = re.compile(r"\bi(\d+)\b")
 
 
 @dataclass(eq=False)
@@ -196,23 +194,25 @@ class _Function:
                 return self._cast(literal, reference), 0
             entries, depth = [], 0
             for entry in reference.index:
-                entry, deep = self._index(entry, path)
-                entries.append(entry)
+                text, deep = self._entry(entry, path)
+                entries.append(text)
                 depth = max(depth, deep)
             text = f"{self.use(slot)}[{', '.join(entries) or '()'}]"
             text = self._load(text, slot, path, depth)
         return self._cast(text, reference), depth
 
-    def _by_place(self, target: Placed, index: Sequence[str], path: list[Block]) -> tuple[str, int]:
+    def _by_place(self, target: Placed, index: Index, path: list[Block]) -> tuple[str, int]:
         """The text of an element that is computed from its place."""
-        node, place, depth = target.node, "", 0
+        node, names, depth = target.node, dict[Entry, str](), 0
         assert node.by_place is not None
-        for entry, axis in zip(index, node.dims, strict=True):
-            text, deep = self._index(entry, path)
-            before = f"({place})" if " " in place else place
-            place = f"{before} * {self.use(self.writer.extent(axis))} + {text}" if place else text
+        sizes = [Size(axis) for axis in node.dims]
+        for position, (entry, size) in enumerate(zip(index, sizes, strict=True)):
+            more, deep = self._leaves(entry, path)
+            names |= more
+            if position:
+                names[size] = self.size(size.axis)
             depth = max(depth, deep)
-        arguments = [place or "0"]
+        arguments = [flat(index, sizes).text(names)]
         for operand in target.operands:
             text, deep = self.render(operand, path)
             arguments.append(text)
@@ -228,17 +228,20 @@ class _Function:
             text = f"{scalar_type(dtype)}({text})"
         return text
 
-    def _index(self, entry: str, path: list[Block]) -> tuple[str, int]:
-        depth = max((int(found) + 1 for found in _VARIABLE.findall(entry)), default=0)
+    def _entry(self, entry: Entry, path: list[Block]) -> tuple[str, int]:
+        """The text of an entry of an index, and how deep it is known."""
+        names, depth = self._leaves(entry, path)
+        return entry.text(names), depth
 
-        def integer(match: re.Match[str]) -> str:
-            nonlocal depth
-            text, deep = self.render(self.lowering.references[int(match[1])], path)
-            depth = max(depth, deep)
-            return text
-
-        entry = _SIZE.sub(lambda match: self.use(self.writer.extent(self.lowering.axes[int(match[1])])), entry)
-        return _TOKEN.sub(integer, entry), depth
+    def _leaves(self, entry: Entry, path: list[Block]) -> tuple[dict[Entry, str], int]:
+        """The names of the sizes and integers that an entry is made of, and how deep they are known."""
+        leaves, depth = list(entry.leaves()), entry.loops()
+        names: dict[Entry, str] = {leaf: self.size(leaf.axis) for leaf in leaves if isinstance(leaf, Size)}
+        for leaf in leaves:
+            if isinstance(leaf, Read):
+                names[leaf], deep = self.render(leaf.reference, path)
+                depth = max(depth, deep)
+        return names, depth
 
     def _load(self, text: str, slot: Slot, path: list[Block], depth: int) -> str:
         """A variable for an element, read where all that its index depends on is known."""
@@ -273,7 +276,7 @@ class _Function:
             return self._add_to_rows(statement, operands, path)
         assert value is not None
         if statement.kind == "write":
-            place = ", ".join(self._index(entry, path)[0] for entry in statement.place) or "()"
+            place = ", ".join(self._entry(entry, path)[0] for entry in statement.place) or "()"
             return [f"{self.use(value.slot, True)}[{place}] {'+=' if statement.adds else '='} {operands[0]}{comment}"]
         if statement.kind == "fold":
             return self._fold(statement, operands, comment)
@@ -301,9 +304,9 @@ class _Function:
         rows = statement.rows
         assert rows is not None
         slots, table, count, sums = (self.use(s, True) for s in (rows.slots, rows.rows, rows.count, rows.sums))
-        row, depth = self._index(statement.place[0], path)
+        row, depth = self._entry(statement.place[0], path)
         place = self._once(f"claim({row}, {slots}, {table}, {count})", table, path, depth)
-        index = [place, *(self._index(entry, path)[0] for entry in statement.place[1:])]
+        index = [place, *(self._entry(entry, path)[0] for entry in statement.place[1:])]
         comment = _comment(f"into the gradient of {rows.sums.name.removeprefix('sums_of_')}")
         return [f"{sums}[{', '.join(index)}] += {operands[0]}{comment}"]
 
@@ -333,7 +336,7 @@ class _Function:
         return [*self.lines_of[statement], *([self._store(value)] if store and value is not None else [])]
 
     def _store(self, value: Value) -> str:
-        index = ", ".join(loop_index(value.slot.dims)) or "()"
+        index = ", ".join(map(str, loop_index(value.slot.dims))) or "()"
         return f"{self.use(value.slot, True)}[{index}] = {self.variable(value)}"
 
 

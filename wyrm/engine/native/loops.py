@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from wyrm.node.base import BaseNode
+from wyrm.node.entries import Entry, Index, Pair, Position, Whole
 from wyrm.types.dims import Axis, Dims, axis_size
 
 
@@ -62,14 +63,30 @@ class Placed:
 class Reference:
     """An element that an expression reads: of an array or of a computed value, or computed from its place.
 
-    An index is text in which `<k>` stands for the integer that reference k reads. `casts` are applied to the element.
+    `casts` are applied to the element.
     """
 
     target: Slot | Value | Placed
-    index: tuple[str, ...]
+    index: Index
     casts: tuple[np.dtype[Any], ...] = ()
     # The value that a view of its array stands for, which has to be complete.
     whole: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Entry):
+    """The integer that a reference reads."""
+
+    reference: Reference
+
+
+class Checked(Pair):
+    """An integer, which is found to be in range before it is used, and the size that it stays below."""
+
+    __slots__ = ()
+
+    def text(self, names: Mapping[Entry, str]) -> str:
+        return f"checked({self.left.text(names)}, {self.right.text(names)})"
 
 
 @dataclass(eq=False)
@@ -87,7 +104,7 @@ class Statement(Item):
     kind: str = "element"
     operands: list[Reference] = field(default_factory=list)
     value: Value | None = None
-    place: tuple[str, ...] = ()
+    place: Index = ()
     adds: bool = False
     rows: RowSums | None = None
 
@@ -122,7 +139,7 @@ class Straight(Block):
 
 @dataclass(eq=False)
 class Fold:
-    """A total that a loop accumulates: a variable, or the part of an array that `kept` indexes.
+    """A total that a loop accumulates: a variable, or the part of an array that `kept` indexes, None for whole axes.
 
     `inner` is the innermost of the loops over the axes that are `reduced`, where these are one in another with no other
     loop between them.
@@ -130,7 +147,7 @@ class Fold:
 
     value: Value
     reduced: list[Axis]
-    kept: tuple[str, ...] | None  # None for a variable
+    kept: tuple[Entry | None, ...] | None  # None for a variable
     inner: Loop | None
 
 
@@ -168,12 +185,12 @@ def loop_axes(dims: Dims) -> tuple[int, ...]:
     return tuple(i for i, axis in enumerate(dims) if axis_size(axis) != 1)
 
 
-def loop_index(dims: Dims) -> tuple[str, ...]:
-    """The index of an element under one loop for each axis that needs one: `i0`, `i1`, ..."""
-    depth = iter(range(len(dims)))
-    return tuple("0" if axis_size(axis) == 1 else f"i{next(depth)}" for axis in dims)
+def loop_index(dims: Dims) -> Index:
+    """The index of an element under one loop for each axis that needs one."""
+    positions = map(Position, range(len(dims)))
+    return tuple(Whole(0) if axis_size(axis) == 1 else next(positions) for axis in dims)
 
 
-def is_aligned(index: Sequence[str], domain: Sequence[int], depth: int) -> bool:
-    """Whether an element is read at the loop variable of this depth."""
-    return depth < len(domain) and index[domain[depth]] == f"i{depth}"
+def is_aligned(index: Index, domain: Sequence[int], depth: int) -> bool:
+    """Whether an element is read where the loop at this depth stands."""
+    return depth < len(domain) and index[domain[depth]] == Position(depth)

@@ -6,19 +6,21 @@ where a loop stands may be computed in that loop; what it reads elsewhere, or ne
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
 from wyrm.engine.native.loops import (
     Block,
     Call,
+    Checked,
     Fold,
     Item,
     Loop,
     Placed,
+    Read,
     Reference,
     RowSums,
     Slot,
@@ -32,15 +34,15 @@ from wyrm.engine.native.loops import (
 from wyrm.engine.native.naming import Names
 from wyrm.engine.native.patterns import VIEWS, sums_in_place
 from wyrm.node.base import BaseNode, label
-from wyrm.node.loops import Entry, FromEnd, Index
+from wyrm.node.entries import At, Entry, Index, Position, Size, Whole
 from wyrm.node.storage import is_leaf
 from wyrm.ops.shape import IndexReshape, Reshape, aligned_index
 from wyrm.schedule.ranges import Ranges
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import Axis, Dims, axis_size, broadcast
 
-Dependency = tuple[Value, tuple[str, ...] | None]
-_TOKEN = re.compile(r"<(\d+)>")
+Rest = TypeVar("Rest", Entry, None)
+Dependency = tuple[Value, Index | None]
 
 
 class Lowering:
@@ -58,16 +60,15 @@ class Lowering:
         names: Names | None = None,
     ) -> None:
         self.schedule, self.ranges = schedule, ranges
-        # The axes whose sizes checks of indices need: `<nk>` in an index is the size of axis k.
-        self.axes: list[Axis] = []
         self.root = Block()
         # What depends on leaves alone: calls before anything else, and scalars.
         self.early: list[Call] = []
         self.root.append(Straight())
         self.values: dict[BaseNode[Any, Any], Value] = {}
         self.slots: dict[BaseNode[Any, Any], Slot] = {}
-        self.references: list[Reference] = []
         self.name = names or Names()
+        # The integer that was read last.
+        self._read_last: Reference
         self._views: dict[BaseNode[Any, Any], Slot] = {}
         # Where the rows that index nodes name are found, for all tables of one size that the same nodes index.
         self._touched: dict[tuple[Any, ...], tuple[Slot, Slot, Slot]] = {}
@@ -137,9 +138,9 @@ class Lowering:
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    def read(self, node: BaseNode[Any, Any], index: Sequence[str]) -> Reference:
+    def read(self, node: BaseNode[Any, Any], index: Index) -> Reference:
         """The element of a node at an index, followed through views to where it is computed or kept."""
-        at, casts = tuple(index), list[np.dtype[Any]]()
+        at, casts = index, list[np.dtype[Any]]()
         while True:
             if is_leaf(node) or node.shape_only:
                 return Reference(self.leaf(node), at, tuple(casts))
@@ -160,37 +161,27 @@ class Lowering:
     def _placed(self, node: BaseNode[Any, Any]) -> Placed:
         if node not in self._placements:
             parent = self._parent(node)
-            operands = [self.read(parent, (str(number),)) for number in range(parent.size)]
+            operands = [self.read(parent, (Whole(number),)) for number in range(parent.size)]
             self._placements[node] = Placed(node, self.name(label(node)), operands)
         return self._placements[node]
 
-    def _entries(self, node: BaseNode[Any, Any], entries: Index, dims: Dims) -> tuple[str, ...]:
-        """An index of axes `dims` as text, with a check of integers that are not known to be in range."""
-        return tuple(self._entry(node, entry, axis) for entry, axis in zip(entries, dims, strict=True))
+    def _entries(self, node: BaseNode[Any, Any], entries: Index, dims: Dims) -> Index:
+        """An index of axes `dims` with the integers of parents in it read."""
+        return tuple(entry.replaced(partial(self._leaf, node, axis)) for entry, axis in zip(entries, dims, strict=True))
 
-    def _entry(self, node: BaseNode[Any, Any], entry: Entry, axis: Axis) -> str:
-        if isinstance(entry, str):
-            return entry
-        if isinstance(entry, FromEnd):
-            return f"{self._size(entry.axis)} - {entry.distance}"
-        indices = self._parent(node, entry.parent)
-        return self._integer(indices, self._entries(node, entry.position, indices.dims), axis)
+    def _leaf(self, node: BaseNode[Any, Any], axis: Axis, leaf: Entry) -> Entry:
+        if not isinstance(leaf, At):
+            return leaf
+        indices = self._parent(node, leaf.parent)
+        return self._integer(indices, self._entries(node, leaf.position, indices.dims), axis)
 
-    def _integer(self, indices: BaseNode[Any, Any], index: Sequence[str], axis: Axis) -> str:
-        """The text of an integer that chooses along an axis."""
-        self.references.append(self.read(indices, index))
-        text = f"<{len(self.references) - 1}>"
+    def _integer(self, indices: BaseNode[Any, Any], index: Index, axis: Axis) -> Entry:
+        """An integer that chooses along an axis, with a check where it is not known to be in range."""
+        self._read_last = self.read(indices, index)
+        read, size = Read(self._read_last), axis_size(axis)
         if self.ranges.is_known(indices, axis):
-            return text
-        return f"checked({text}, {self._size(axis)})"
-
-    def _size(self, axis: Axis) -> str:
-        """The text of the size of an axis."""
-        size = axis_size(axis)
-        if size is not None:
-            return str(size)
-        self.axes.append(axis)
-        return f"<n{len(self.axes) - 1}>"
+            return read
+        return Checked(read, Size(axis) if size is None else Whole(size))
 
     def dependencies(self, references: Iterable[Reference]) -> list[Dependency]:
         """The computed values that references read, those in their indices too, and where; None for all of one."""
@@ -205,7 +196,7 @@ class Lowering:
             elif reference.whole is not None:
                 found.append((reference.whole, None))
             for entry in reference.index:
-                stack += [self.references[int(number)] for number in _TOKEN.findall(entry)]
+                stack += [leaf.reference for leaf in entry.leaves() if isinstance(leaf, Read)]
         return found
 
     # --- placing --------------------------------------------------------------------------------------------------
@@ -252,9 +243,9 @@ class Lowering:
         self.root.append(straight)
         return straight
 
-    def _put(self, dims: Dims, statement: Statement) -> list[Block]:
-        """Put a statement into loops over `dims`, or among the scalars; the blocks around it."""
-        needed = self.dependencies(statement.operands)
+    def _put(self, dims: Dims, statement: Statement, after: Sequence[Value] = ()) -> list[Block]:
+        """Put a statement into loops over `dims`, or among the scalars, `after` values; the blocks around it."""
+        needed = [*self.dependencies(statement.operands), *((value, None) for value in after)]
         if statement.place:
             needed += self.dependencies([Reference(self.leaf_of(statement), statement.place)])
         path: list[Block] = [*self._loops(dims, needed)] if loop_axes(dims) else [self._straight(needed)]
@@ -316,13 +307,13 @@ class Lowering:
         register = reduced == list(range(first, len(axes)))
         value = Value(node, self._slot(node), [], loop_axes(node.dims), register)
         value.stored = not register
-        kept = tuple(f"i{depth}" for depth in range(len(axes)) if depth not in reduced)
-        place = () if register else tuple(_spread(kept, node.dims))
+        kept = [Position(depth) for depth in range(len(axes)) if depth not in reduced]
+        place = () if register else tuple(_spread(kept, node.dims, Whole(0)))
         statement = Statement(node=node, kind="fold", operands=operands, value=value, place=place)
         path = self._put(dims, statement)
         loop, inner = path[first], path[reduced[-1]]
         assert isinstance(loop, Loop) and isinstance(inner, Loop)
-        before = None if register else tuple(_spread(kept[:first], node.dims, ":"))
+        before = None if register else tuple(_spread(kept[:first], node.dims, None))
         together = reduced == list(range(first, first + len(reduced)))
         fold = Fold(value, [dims[axes[depth]] for depth in reduced], before, inner if together else None)
         loop.starts.append(fold)
@@ -343,11 +334,10 @@ class Lowering:
             statement = Statement(
                 node=node, kind="write", operands=[operand], value=value, place=entries, adds=place.adds
             )
+            after: list[Value] = []
             if place.adds and last is not None:
-                value.chain = [last]  # adds to what the parts before it wrote
-                statement.operands.append(Reference(value, ("",) * len(value.domain)))
-            item = self._put(parent.dims, statement)[0]
-            del statement.operands[1:]
+                value.chain, after = [last], [value]  # adds to what the parts before it wrote
+            item = self._put(parent.dims, statement, after)[0]
             if fill is not None and isinstance(item, Loop | Straight):
                 item.fills.append(fill)
                 fill = None
@@ -395,7 +385,7 @@ class Lowering:
             statement = Statement(
                 node=gradient,
                 kind="rows",
-                operands=[self.read(gradient, index), self.references[-1]],
+                operands=[self.read(gradient, index), self._read_last],
                 place=(place, *index[rank:]),
                 adds=True,
                 rows=rows,
@@ -404,9 +394,9 @@ class Lowering:
         return rows
 
 
-def _spread(kept: Sequence[str], dims: Dims, rest: str = "0") -> Iterable[str]:
-    """The loop variables that are kept, in the axes of a result; the other axes are of size 1, or not reached yet."""
+def _spread(kept: Sequence[Entry], dims: Dims, rest: Rest) -> Iterator[Entry | Rest]:
+    """The positions that are kept, in the axes of a result; `rest` in those of size 1, or not reached yet."""
     entries = iter(kept)
     wide = set(loop_axes(dims))
     for position in range(len(dims)):
-        yield next(entries, rest) if position in wide else ("0" if rest == "0" else ":")
+        yield next(entries, rest) if position in wide else rest

@@ -1,0 +1,109 @@
+"""Entries of an index: what they are made of, and how they read."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+import wyrm as wy
+from wyrm.node.entries import At, Difference, Entry, Position, Product, Size, Sum, Whole, flat
+
+
+class Rows(wy.Dim): ...
+
+
+K, J = Position(0), Position(1)
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        (K, "i0"),
+        (Whole(-3), "-3"),
+        (2 + K, "2 + i0"),
+        (K + 2, "i0 + 2"),
+        (K + J, "i0 + i1"),
+        (4 + -1 * K, "4 + -1 * i0"),
+        (1 + (2 + K), "1 + 2 + i0"),
+        (2 * (2 * K), "2 * (2 * i0)"),
+        (2 * (1 + K), "2 * (1 + i0)"),
+        ((K + J) * 3 + 1, "(i0 + i1) * 3 + 1"),
+        (K - 1, "i0 - 1"),
+        (K - (J + 1), "i0 - (i1 + 1)"),
+        (3 + (K - 1), "3 + i0 - 1"),
+        (2 * (Size(5) - 1), "2 * (size(5) - 1)"),
+        (2 * At(1, (K, 1 + J)), "2 * parent1[i0, 1 + i1]"),
+    ],
+)
+def test_an_entry_reads_like_code(entry: Entry, text: str) -> None:
+    assert str(entry) == text
+
+
+def test_a_number_in_front_that_changes_nothing_is_left_out() -> None:
+    assert 0 + K is K and 1 * K is K
+    assert 0 + 1 * (2 + K) == 2 + K
+
+
+def test_nothing_else_is_worked_out() -> None:
+    for entry, text in [(1 + Whole(2), "1 + 2"), (0 * K, "0 * i0"), (Whole(0) + K, "0 + i0"), (K + 0, "i0 + 0")]:
+        assert str(entry) == text
+
+
+def test_entries_are_equal_by_what_they_are_made_of() -> None:
+    axis = Rows()
+    same: list[Entry] = [Position(1), Size(axis), At(0, (K,)), Sum(K, J), 2 * K]
+    assert same == [J, Size(axis), At(0, (Position(0),)), K + J, Whole(2) * K]
+    different: list[Entry] = [
+        K,
+        J,
+        Whole(1),
+        Size(1),
+        Sum(K, J),
+        Sum(J, K),
+        Difference(K, J),
+        Product(K, J),
+        At(0, (K,)),
+    ]
+    assert len({*different, *different}) == len(different)
+
+
+def test_entries_do_not_change() -> None:
+    with pytest.raises(FrozenInstanceError):
+        K.depth = 2  # type: ignore[misc]  # what is tested
+    with pytest.raises(FrozenInstanceError):
+        Sum(K, J).left = J  # type: ignore[misc]  # as above
+
+
+def test_the_loops_that_an_entry_depends_on() -> None:
+    assert Whole(3).loops() == Size(Rows()).loops() == 0
+    assert K.loops() == (2 * K + 1).loops() == 1
+    assert (K + (3 - 2) * J).loops() == (J - K).loops() == 2
+
+
+def test_leaves_come_as_they_are_written() -> None:
+    at = At(1, (J,))
+    assert list((2 * at + (Size(4) - K)).leaves()) == [Whole(2), at, Size(4), K]
+    assert list(K.leaves()) == [K]
+
+
+def test_leaves_are_replaced() -> None:
+    def deeper(leaf: Entry) -> Entry:
+        return Position(leaf.depth + 1) if isinstance(leaf, Position) else leaf
+
+    assert (2 * K + (Size(4) - J)).replaced(deeper) == 2 * Position(1) + (Size(4) - Position(2))
+    assert K.replaced(lambda leaf: 1 + leaf) == 1 + K
+
+
+def test_leaves_have_the_names_that_they_are_given() -> None:
+    axis = Rows()
+    entry = 3 * (Size(axis) - 1) + K
+    assert entry.text({Size(axis): "n_rows"}) == "3 * (n_rows - 1) + i0"
+    assert entry.text({Size(axis): "n", K: "k"}) == "3 * (n - 1) + k"
+
+
+def test_the_place_in_row_major_order() -> None:
+    assert flat((), ()) == Whole(0)
+    assert flat((K,), (7,)) is K
+    assert str(flat((K, 1 + J, Whole(0)), (7, 5, 1))) == "(i0 * 5 + 1 + i1) * 1 + 0"
+    assert str(flat((1 + K, J), (7, Size(5)))) == "(1 + i0) * size(5) + i1"

@@ -1,0 +1,169 @@
+"""The expressions that an index is made of: integers that say where an element is along an axis.
+
+They are built with `+`, `-` and `*`. A number in front that changes nothing, as in `0 + entry` and `1 * entry`, is left
+out; nothing else is worked out, so what an op writes is what a program does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from wyrm.types.dims import Axis
+
+
+class Entry:
+    """An integer, by what it is made of."""
+
+    __slots__ = ()
+    # Whether its text needs no parentheses in a larger one.
+    single: ClassVar[bool] = True
+
+    def __add__(self, other: Entry | int) -> Entry:
+        return Sum(self, _entry(other))
+
+    def __radd__(self, other: int) -> Entry:
+        return Sum(Whole(other), self) if other else self
+
+    def __sub__(self, other: Entry | int) -> Entry:
+        return Difference(self, _entry(other))
+
+    def __mul__(self, other: Entry | int) -> Entry:
+        return Product(self, _entry(other))
+
+    def __rmul__(self, other: int) -> Entry:
+        return self if other == 1 else Product(Whole(other), self)
+
+    def leaves(self) -> Iterator[Entry]:
+        """The entries at its ends, in the order in which they are written."""
+        yield self
+
+    def loops(self) -> int:
+        """How many loops, one in another, it takes to know its value; 0 where that is the same in all of them."""
+        return 0
+
+    def replaced(self, becomes: Callable[[Entry], Entry]) -> Entry:
+        """The same of what its leaves become."""
+        return becomes(self)
+
+    def text(self, names: Mapping[Entry, str]) -> str:
+        """As code, with `names` for leaves that have one."""
+        return names.get(self) or str(self)
+
+
+Index: TypeAlias = tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Position(Entry):
+    """Where the loop at a depth stands; the outermost one has depth 0."""
+
+    depth: int
+
+    def loops(self) -> int:
+        return self.depth + 1
+
+    def __str__(self) -> str:
+        return f"i{self.depth}"
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Entry):
+    """A number."""
+
+    value: int
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Size(Entry):
+    """The number of elements along an axis, which only the data of a run may give."""
+
+    axis: Axis
+
+    def __str__(self) -> str:
+        return f"size({self.axis!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class At(Entry):
+    """The integer that the parent at this number has at `position`."""
+
+    parent: int
+    position: Index
+
+    def __str__(self) -> str:
+        return f"parent{self.parent}[{', '.join(map(str, self.position))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair(Entry):
+    """An entry that is made of two others."""
+
+    left: Entry
+    right: Entry
+    single = False
+
+    def leaves(self) -> Iterator[Entry]:
+        yield from self.left.leaves()
+        yield from self.right.leaves()
+
+    def loops(self) -> int:
+        return max(self.left.loops(), self.right.loops())
+
+    def replaced(self, becomes: Callable[[Entry], Entry]) -> Entry:
+        return type(self)(self.left.replaced(becomes), self.right.replaced(becomes))
+
+    def __str__(self) -> str:
+        return self.text({})
+
+
+class Sum(Pair):
+    """Two entries added up."""
+
+    __slots__ = ()
+
+    def text(self, names: Mapping[Entry, str]) -> str:
+        return f"{self.left.text(names)} + {self.right.text(names)}"
+
+
+class Difference(Pair):
+    """An entry less another."""
+
+    __slots__ = ()
+
+    def text(self, names: Mapping[Entry, str]) -> str:
+        return f"{self.left.text(names)} - {_grouped(self.right, names)}"
+
+
+class Product(Pair):
+    """Two entries multiplied."""
+
+    __slots__ = ()
+
+    def text(self, names: Mapping[Entry, str]) -> str:
+        return f"{_grouped(self.left, names)} * {_grouped(self.right, names)}"
+
+
+def _entry(value: Entry | int) -> Entry:
+    return value if isinstance(value, Entry) else Whole(value)
+
+
+def _grouped(entry: Entry, names: Mapping[Entry, str]) -> str:
+    text = entry.text(names)
+    return text if entry.single else f"({text})"
+
+
+def flat(index: Index, sizes: Sequence[Entry | int]) -> Entry:
+    """The place of an element among all of an array of these sizes, in row-major order.
+
+    >>> print(flat((Position(0), Position(1), Whole(2)), (4, 5, 6)))
+    (i0 * 5 + i1) * 6 + 2
+    """
+    place: Entry | None = None
+    for entry, size in zip(index, sizes, strict=True):
+        place = entry if place is None else place * size + entry
+    return Whole(0) if place is None else place
