@@ -122,6 +122,8 @@ def binary(builder: Builder, name: str, x: Num, y: Num) -> Num:
         if type.kind == "f":
             return Num(_floored_float(builder, name, left, right, type))
         return Num(_floored(builder, name, left, right, type, natural), natural=natural)
+    if name == "subtract" and isinstance(right, Operation) and right.name == "remainder" and right.operands[0] == left:
+        natural = x.natural and y.natural  # x - x % y
     return Num(Operation(name, (left, right), type), x.weak and y.weak, natural)
 
 

@@ -11,6 +11,11 @@ def names_in(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
+def _assigned(target: ast.expr) -> set[str]:
+    """The names that get a value where something is assigned to a target; the array of an element does not."""
+    return {each.id for each in ast.walk(target) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+
+
 def leaves(body: Sequence[ast.stmt], kind: type[ast.stmt]) -> bool:
     """Whether statements of a loop have a `break`, or a `continue`, that is its own."""
     for each in body:
@@ -47,15 +52,15 @@ def _assignments(tree: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
                 for target in targets:
                     if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple):
                         pairs = zip(target.elts, value.elts, strict=False)
-                        yield from ((name, each) for one, each in pairs for name in names_in(one))
+                        yield from ((name, each) for one, each in pairs for name in _assigned(one))
                     else:
-                        yield from ((name, value) for name in names_in(target))
+                        yield from ((name, value) for name in _assigned(target))
             case ast.AnnAssign(target, _, value) if value is not None:
-                yield from ((name, value) for name in names_in(target))
+                yield from ((name, value) for name in _assigned(target))
             case ast.AugAssign(ast.Name() as target, op, value):
                 yield target.id, ast.BinOp(target, op, value)
             case ast.For(target, value):
-                yield from ((name, value) for name in names_in(target))
+                yield from ((name, value) for name in _assigned(target))
             case _:
                 pass
 

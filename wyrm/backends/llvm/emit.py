@@ -52,8 +52,11 @@ def emit(functions: Sequence[Function], outside: Mapping[str, tuple[str, Functio
         declared.add(f"declare {_returned(function)} @{symbol}({types})")
     if not entry:
         symbols[functions[-1].name] = SHARED
-    texts = [_Function(each, declared, symbols, known).text() for each in functions]
-    return "\n\n".join([*sorted(declared), *texts, *([_entry(functions[-1], symbols)] if entry else [])]) + "\n"
+    metadata = ['!0 = !{!"llvm.loop.unroll.runtime.disable"}']
+    texts = [_Function(each, declared, metadata, symbols, known).text() for each in functions]
+    if entry:
+        texts.append(_entry(functions[-1], symbols))
+    return "\n\n".join([*sorted(declared), *texts, "\n".join(metadata)]) + "\n"
 
 
 def _entry(function: Function, symbols: Mapping[str, str]) -> str:
@@ -96,10 +99,11 @@ class _Function(Instructions):
     """The text of one function."""
 
     def __init__(
-        self, function: Function, declared: set[str], symbols: Mapping[str, str], known: Mapping[str, Function]
-    ) -> None:
+        self, function: Function, declared: set[str], metadata: list[str], symbols: Mapping[str, str],
+        known: Mapping[str, Function],
+    ) -> None:  # fmt: skip
         super().__init__(declared, fused=function.fused)
-        self._function = function
+        self._function, self._metadata = function, metadata
         self._symbols, self._known = symbols, known
         # Where `break` and `continue` go, of the loops around.
         self._loops: list[tuple[str, str]] = []
@@ -121,7 +125,8 @@ class _Function(Instructions):
             self._put(each, "zeroinitializer")
         self._body(function.body)
         end = "ret void" if _returned(function) == "void" else f"ret {_returned(function)} zeroinitializer"
-        kind = " alwaysinline" if function.inlined else ""
+        # A function with a loop in a loop does so much that its call costs nothing; a copy of it takes long to compile.
+        kind = " alwaysinline" if function.inlined else " noinline" if _depth(function.body) > 1 else ""
         symbol = self._symbols[function.name]
         linkage = "" if symbol == SHARED else "internal "
         head = f"define {linkage}{_returned(function)} @{symbol}({', '.join(parameters)}){kind} nounwind {{"
@@ -187,8 +192,15 @@ class _Function(Instructions):
         self._label(turn)
         self._do(f"{index}.next = add nuw nsw i64 {index}, 1")
         more = self._new(f"icmp slt i64 {index}.next, {count}")
-        self._do(f"br i1 {more}, label %{body}, label %{end}")
+        # A loop over elements is vectorised; to unroll that takes long to compile, and gains nothing.
+        plain = ", !llvm.loop " + self._unrolled_no_more() if any(isinstance(each, Store) for each in loop.body) else ""
+        self._do(f"br i1 {more}, label %{body}, label %{end}{plain}")
         self._label(end)
+
+    def _unrolled_no_more(self) -> str:
+        """The name of a loop that is not unrolled, unless its count is known."""
+        self._metadata.append(f"!{len(self._metadata)} = distinct !{{!{len(self._metadata)}, !0}}")
+        return f"!{len(self._metadata) - 1}"
 
     def _while(self, loop: While) -> None:
         head, body, end = self._labels("head", "body", "end")
@@ -271,6 +283,20 @@ class _Function(Instructions):
         first, second = (address("i8", letter) for letter in letters)
         given = [first, second, m, n, k, one, a, a_step, b, b_step, factor, c, c_step]
         self._do(f"call void @{name}({', '.join(f'ptr {each}' for each in given)})")
+
+
+def _depth(statements: Sequence[Statement]) -> int:
+    """How many loops stand in each other."""
+    deepest = 0
+    for each in statements:
+        match each:
+            case For(_, _, body) | While(_, _, body):
+                deepest = max(deepest, 1 + _depth(body))
+            case If(_, body, otherwise):
+                deepest = max(deepest, _depth(body), _depth(otherwise))
+            case _:
+                pass
+    return deepest
 
 
 def _assigned(statements: Sequence[Statement]) -> list[Variable]:
