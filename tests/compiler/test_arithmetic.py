@@ -198,7 +198,7 @@ def test_functions_of_floats() -> None:
 
 
 def test_functions_of_python() -> None:
-    def several(a: int, b: int, x: float, y: float) -> tuple[float, ...]:
+    def several(a: int, b: int, x: float, y: float) -> tuple[Any, ...]:
         quotient, rest = divmod(a, b)
         return (
             quotient, rest, abs(a), abs(x), round(x), int(x), float(a), bool(a), max(a, b, 3), min((x, y, 0.5)),

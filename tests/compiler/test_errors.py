@@ -61,6 +61,7 @@ WRONG = [
     ("a, b = 1, 2, 3", "tuple of 3"),
     ("a, b = n", "2 names for what is no tuple"),
     ("a, *b = 1, 2, 3", "name each item"),
+    ("a = (n, *x)", "a star is for a tuple"),
     ("n = (n, n)", "use two variables"),
     ("y = 1", "use two variables"),
     ("for i in range(f): pass", "a range of floats"),
@@ -157,9 +158,10 @@ def _scaled(x: Any, by: Any = 1) -> Any:
     return x * by
 
 
-def _sometimes(x: Any) -> Any:  # type: ignore[return]
+def _sometimes(x: Any) -> Any:
     if x > 0:
         return x
+    x += 1
 
 
 def _stars(*x: Any) -> Any:
@@ -211,7 +213,7 @@ def test_arguments_that_are_none_of_the_language() -> None:
     def kernel(x: Any) -> None:
         pass
 
-    for value in (
+    odd: tuple[Any, ...] = (
         "text",
         [1],
         {},
@@ -222,7 +224,8 @@ def test_arguments_that_are_none_of_the_language() -> None:
         np.array(["a"]),
         2**63,
         -(2**70),
-    ):
+    )
+    for value in odd:
         with pytest.raises(NotCompiled):
             translated(kernel, value)
     packed = np.frombuffer(bytes(9), np.uint8)[1:].view(np.float32)

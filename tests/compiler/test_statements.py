@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.compiler.running import check, compiled, copies, translated
-from wyrm.compiler.errors import NotCompiled
+from tests.compiler.running import check, compiled, copies
 from wyrm.compiler.functions import KernelFunction
 
 # --- kernels that kernels of these tests call -------------------------------------------------------------------------
@@ -64,23 +63,9 @@ def test_several_names_at_once() -> None:
         i, x[i] = 2, x[2]
         c = d = x[1] + i
         [e, (f, g)] = c, (d, t[0])
-        return a, b, *t, c, d, e, f, g  # type: ignore[return-value]
+        return a, b, *t, c, d, e, f, g
 
-    def written_out(x: Any) -> tuple[float, ...]:
-        a, b = 1.0, 2.0
-        a, b = b, a
-        t = (a, b, 3.0)
-        t = (t[2], t[0], t[1])
-        x[0], x[1] = x[1], x[0]
-        i = 0
-        i, x[i] = 2, x[2]
-        c = d = x[1] + i
-        [e, (f, g)] = c, (d, t[0])
-        return a, b, t[0], t[1], t[2], c, d, e, f, g
-
-    check(written_out, np.arange(3.0))
-    with pytest.raises(NotCompiled, match="a star"):
-        translated(swapped, np.arange(3.0))
+    check(swapped, np.arange(3.0))
 
 
 def test_an_array_that_is_turned_in_place() -> None:
@@ -256,7 +241,7 @@ def test_defaults_keywords_and_tuples_in_calls() -> None:
 
 
 def test_a_variable_holds_all_that_it_is_given() -> None:
-    def widened(x: Any, n: int) -> tuple[float, float]:
+    def widened(x: Any, n: Any) -> tuple[Any, Any]:
         total, n = 0, n / 2
         for i in range(x.size):
             if i > 1:
@@ -274,7 +259,7 @@ def test_a_kind_that_is_known_later() -> None:
         total = 0.0
         for i in range(x.size):
             if i > 0:
-                total += previous  # noqa: F821
+                total += previous  # type: ignore[has-type] # noqa: F821
             previous = x[i]  # noqa: F841
         return total
 
@@ -294,7 +279,7 @@ def test_a_variable_without_a_value_is_zero() -> None:
 
 
 def test_statements_that_are_never_reached_need_not_make_sense() -> None:
-    def either(x: Any) -> float:
+    def either(x: Any) -> Any:
         if x.ndim == 1:
             return x[0]
         if x.dtype == np.float32 and undefined(x):  # type: ignore[name-defined] # noqa: F821
@@ -306,7 +291,7 @@ def test_statements_that_are_never_reached_need_not_make_sense() -> None:
 
 
 def test_arrays_that_are_chosen() -> None:
-    def fill(x: Any, y: Any, n: int) -> float:
+    def fill(x: Any, y: Any, n: int) -> Any:
         z = x if n > 0 else y
         z[0] = 5
         return (x if n > 1 else y[:2])[1]

@@ -1,4 +1,4 @@
-'''Compile kernels: functions in a subset of Python, for numbers and arrays of NumPy, become loop programs.
+"""Compile kernels: functions in a subset of Python, for numbers and arrays of NumPy, become loop programs.
 
 A kernel is written with `def` in a file. It is compiled for the kinds of its arguments: the types of numbers, and the
 dtype, the number of axes and the layout of arrays. It does what Python and NumPy do, or is refused with `NotCompiled`,
@@ -32,8 +32,8 @@ Types
     its values: an integer in a variable is an int64, a float a float64, where in NumPy it would take the type of what
     it meets. `float(x)` is a float64. The result of an operator of two bools is an int64, but for `& | ^`.
 Arithmetic
-    `+ - * / // % ** & | ^ ~ << >>`, comparisons, also chained, `and`, `or`, `not`, `x if c else y`. Integers wrap around;
-    `//` and `%` by 0 give 0 of integers. A power of integers takes a literal.
+    `+ - * / // % ** & | ^ ~ << >>`, comparisons, also chained, `and`, `or`, `not`, `x if c else y`. Integers wrap
+    around; `//` and `%` of integers by 0 give 0. A power of integers takes a literal.
 Functions
     `abs bool divmod float int len max min pow round`; of NumPy and `math` those of one float, such as `exp`, and
     `sign maximum minimum where power arctan2 hypot copysign fmod isnan isinf isfinite logical_and logical_or
@@ -49,9 +49,9 @@ Statements
     `assert` is ignored. What is read before it has a value is 0. A condition that is known while compiling, such as
     `x.dtype == np.float32`, leaves the other branch out.
 Calls
-    Of kernels, with defaults, keywords and `*` before a tuple. A kernel that is compiled with `distinct` writes to no
+    Of kernels, with defaults, keywords, and `*` before a tuple. A kernel that is compiled with `distinct` writes to no
     array that shares memory with another one: parts of one array that it is called with do not overlap.
 
 It has no closures, recursion, generators, comprehensions, lambdas, lists, dicts, texts, `try`, `with`, `in`, `@`,
 functions of whole arrays, nor indices that are arrays or bools.
-'''
+"""

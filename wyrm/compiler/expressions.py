@@ -155,6 +155,16 @@ class Expressions:
         """The same of expressions that are numbers."""
         return [each for each in self.in_order(self.number, nodes) if isinstance(each, Num)]
 
+    def spread(self, nodes: Sequence[ast.expr]) -> list[Value]:
+        """The same, with the items of tuples that have a star before them."""
+        found = self.in_order(self.value, [each.value if isinstance(each, ast.Starred) else each for each in nodes])
+        spread: list[Value] = []
+        for node, value in zip(nodes, found, strict=True):
+            if isinstance(node, ast.Starred) and not isinstance(value, Group):
+                raise NotCompiled(f"{ast.unparse(node)}: a star is for a tuple")
+            spread += value.items if isinstance(node, ast.Starred) and isinstance(value, Group) else [value]
+        return spread
+
     # --- expressions ----------------------------------------------------------------------------------------------
 
     def value(self, node: ast.expr) -> Value:
@@ -165,7 +175,7 @@ class Expressions:
             case ast.Name(name):
                 return self._name(name)
             case ast.Tuple(elements):
-                return Group(tuple(self.in_order(self.value, elements)))
+                return Group(tuple(self.spread(elements)))
             case ast.BinOp(left, op, right):
                 return binary(self.builder, operator_name(op), *self.numbers([left, right]))
             case ast.UnaryOp(ast.Not(), operand):
@@ -327,17 +337,11 @@ class Expressions:
         keywords = [each.arg for each in node.keywords]
         if None in keywords:
             raise NotCompiled(f"{text}(**...): name each argument")
-        nodes = [*node.args, *(each.value for each in node.keywords)]
-        stars = [isinstance(each, ast.Starred) for each in nodes]
-        plain = [each.value if isinstance(each, ast.Starred) else each for each in nodes]
-        found = self.in_order(self.value, plain)
-        arguments: list[Value] = []
-        for value, star in zip(found[: len(node.args)], stars, strict=False):
-            if star and not isinstance(value, Group):
-                raise NotCompiled(f"{text}(*...): a star is for a tuple")
-            arguments += value.items if star and isinstance(value, Group) else [value]
+        found = self.spread([*node.args, *(each.value for each in node.keywords)])
+        count = len(found) - len(keywords)
+        arguments = found[:count]
         if isinstance(function.value, KernelFunction):
-            given = {name: value for name, value in zip(keywords, found[len(node.args) :], strict=True) if name}
+            given = {name: value for name, value in zip(keywords, found[count:], strict=True) if name}
             return self.invoke(function.value, function.value.bound(arguments, given))
         if keywords:
             raise NotCompiled(f"{text} with the keyword {keywords[0]}; in kernels only kernels take keywords")

@@ -17,19 +17,20 @@ _lock = threading.Lock()
 
 
 @cache
-def _initialized() -> None:
+def _processor() -> tuple[Any, str, str]:
+    """The target for this processor, its name, and what it can do."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return target, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 def _machine() -> Any:
     """A target machine for this processor; what uses one takes it over."""
-    _initialized()
-    target = llvm.Target.from_triple(llvm.get_process_triple())
+    target, name, features = _processor()
     return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3, reloc="default",
-        codemodel="jitdefault", jit=True,
-    )  # fmt: skip
+        cpu=name, features=features, opt=3, reloc="default", codemodel="jitdefault", jit=True
+    )
 
 
 def _optimized(text: str) -> tuple[Any, Any]:
@@ -39,9 +40,8 @@ def _optimized(text: str) -> tuple[Any, Any]:
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = options.slp_vectorization = True
-    llvm.create_pass_builder(machine, options).getModulePassManager().run(
-        module, llvm.create_pass_builder(machine, options)
-    )
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
     return module, machine
 
 
