@@ -3,51 +3,60 @@
 from __future__ import annotations
 
 import ast
-import math
-from collections.abc import Sequence
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from wyrm.compiler import indexing
+from wyrm.compiler import indexing, subscripts
 from wyrm.compiler.arithmetic import (
-    COMPARISONS,
     as_type,
     binary,
-    bits_of,
     common_type,
-    function_of,
+    inverted,
+    is_cheap,
     literal,
     negative,
+    of_kind,
     truth,
 )
 from wyrm.compiler.builder import Builder
-from wyrm.compiler.calls import call_builtin, known_builtin
-from wyrm.compiler.errors import NotCompiled
+from wyrm.compiler.calls import call
+from wyrm.compiler.errors import NotCompiled, Unsettled
 from wyrm.compiler.functions import KernelFunction
-from wyrm.compiler.indexing import Range
-from wyrm.compiler.values import Address, Group, Kind, Num, Static, Value, View, kind_of, parts_of, rebuilt, types_of
+from wyrm.compiler.known import known, same
+from wyrm.compiler.memory import overlap
+from wyrm.compiler.values import (
+    Group,
+    Kind,
+    Num,
+    Static,
+    Value,
+    View,
+    joined,
+    kind_of,
+    parts_of,
+    rebuilt,
+    types_of,
+    variables_of,
+)
 from wyrm.ir.program import (
     Assign,
-    Bits,
-    Cast,
     Expression,
     If,
     Invoke,
-    Load,
     Number,
     Operation,
     Select,
     Statement,
     Variable,
 )
-from wyrm.ir.types import BOOL, INT64, Scalar, scalar_of
+from wyrm.ir.types import BOOL
 
 if TYPE_CHECKING:
     from wyrm.compiler.translate import Translation
 
-OPERATORS: dict[type[ast.operator], str] = {
+_OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.FloorDiv: "floor_divide",
     ast.Mod: "remainder", ast.Pow: "power", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor",
     ast.LShift: "left", ast.RShift: "right",
@@ -56,36 +65,105 @@ _COMPARE: dict[type[ast.cmpop], str] = {
     ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal", ast.Eq: "equal",
     ast.NotEq: "not_equal",
 }  # fmt: skip
+# What to write instead of expressions that kernels do not have.
+_INSTEAD: dict[type[ast.expr], str] = {
+    ast.ListComp: "a comprehension; fill an array that is an argument, in a loop",
+    ast.SetComp: "a comprehension; write a loop",
+    ast.DictComp: "a comprehension; write a loop",
+    ast.GeneratorExp: "a generator; write a loop",
+    ast.Lambda: "a lambda; write a function with def, at the top of a module",
+    ast.Dict: "a dict; kernels have numbers, arrays and tuples",
+    ast.Set: "a set; kernels have numbers, arrays and tuples",
+    ast.List: "a list; kernels have numbers, arrays and tuples",
+    ast.JoinedStr: "a text; kernels have numbers, arrays and tuples",
+    ast.NamedExpr: "an assignment within an expression; write it before",
+    ast.Yield: "a generator; fill an array that is an argument",
+    ast.YieldFrom: "a generator; fill an array that is an argument",
+    ast.Await: "await; kernels run from beginning to end",
+    ast.Starred: "a star; it is for the arguments of a call, before a tuple",
+}
+
+
+@dataclass
+class Knowledge:
+    """What is known of a function while it is gone through again and again, until nothing is added.
+
+    The kinds of its variables and of its result, and the parameters whose memory arrays show: an empty name stands for
+    any.
+    """
+
+    kinds: dict[str, Kind]
+    result: Kind | None = None
+    origins: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def copy(self) -> Knowledge:
+        """The same, to compare with later."""
+        return Knowledge(dict(self.kinds), self.result, dict(self.origins))
 
 
 class Expressions:
-    """What expressions mean in one function."""
+    """What expressions mean in one function; not `apart`, arrays that it is given may show the same memory."""
 
     def __init__(
-        self, translation: Translation, function: KernelFunction, builder: Builder, kinds: dict[str, Kind]
+        self, translation: Translation, function: KernelFunction, builder: Builder, knowledge: Knowledge, *, apart: bool
     ) -> None:
-        self.translation, self.function, self.builder, self.kinds = translation, function, builder, kinds
+        self.apart = apart
+        self.translation, self.function, self.builder = translation, function, builder
+        self.knowledge, self.kinds = knowledge, knowledge.kinds
+        # The variables that surely have a value here, and those that are read where they may have none.
+        self.given: set[str] = set()
+        self.cleared: dict[str, None] = {}
+        self._origins_of_fresh: dict[str, frozenset[str]] = {}
 
     # --- what is wanted of an expression --------------------------------------------------------------------------
 
     def number(self, node: ast.expr) -> Num:
         """An expression that is a number."""
-        value = self.value(node)
+        return self.as_number(self.value(node), node)
+
+    def as_number(self, value: Value, node: ast.expr) -> Num:
+        """A value that is a number, or an array without axes."""
         if isinstance(value, View) and not value.shape:
             value = indexing.read(value)
+        if isinstance(value, View):
+            raise NotCompiled(f"{ast.unparse(node)} is an array where a number is asked for; loop over its elements")
         if not isinstance(value, Num):
             raise NotCompiled(f"{ast.unparse(node)} is no number")
         return value
 
     def condition(self, node: ast.expr) -> Expression:
         """Whether an expression is true."""
-        return truth(self.number(node))
+        match node:
+            case ast.BoolOp(op, values):
+                return self._lazily(isinstance(op, ast.And), values)
+            case ast.UnaryOp(ast.Not(), operand):
+                return truth(_denied(self.condition(operand)))
+            case _:
+                return truth(self.number(node))
 
-    def items(self, value: Value) -> tuple[Value, ...]:
-        """The values in a tuple."""
-        if isinstance(value, Group):
-            return value.items
-        raise NotCompiled("a single value where several are asked for")
+    def in_order(self, evaluate: Callable[[ast.expr], Value], nodes: Sequence[ast.expr]) -> list[Value]:
+        """The values of several expressions, each as it was when its turn came."""
+        found, marks = [], []
+        for node in nodes:
+            found.append(evaluate(node))
+            marks.append(self.builder.mark())
+        for place in reversed(range(len(found) - 1)):
+            found[place] = self.builder.settled(marks[place], found[place])
+        return found
+
+    def numbers(self, nodes: Sequence[ast.expr]) -> list[Num]:
+        """The same of expressions that are numbers."""
+        return [each for each in self.in_order(self.number, nodes) if isinstance(each, Num)]
+
+    def spread(self, nodes: Sequence[ast.expr]) -> list[Value]:
+        """The same, with the items of tuples that have a star before them."""
+        found = self.in_order(self.value, [each.value if isinstance(each, ast.Starred) else each for each in nodes])
+        spread: list[Value] = []
+        for node, value in zip(nodes, found, strict=True):
+            if isinstance(node, ast.Starred) and not isinstance(value, Group):
+                raise NotCompiled(f"{ast.unparse(node)}: a star is for a tuple")
+            spread += value.items if isinstance(node, ast.Starred) and isinstance(value, Group) else [value]
+        return spread
 
     # --- expressions ----------------------------------------------------------------------------------------------
 
@@ -93,247 +171,218 @@ class Expressions:
         """What an expression stands for."""
         match node:
             case ast.Constant(value):
-                return _known(value)
+                return known(value)
             case ast.Name(name):
                 return self._name(name)
             case ast.Tuple(elements):
-                return Group(tuple(self.value(each) for each in elements))
+                return Group(tuple(self.spread(elements)))
             case ast.BinOp(left, op, right):
-                x = self._kept_for(self.number(left), right)
-                return binary(self.builder, OPERATORS[type(op)], x, self.number(right))
+                return binary(self.builder, operator_name(op), *self.numbers([left, right]))
+            case ast.UnaryOp(ast.Not(), operand):
+                return _denied(self.condition(operand))
             case ast.UnaryOp(op, operand):
-                return self._unary(op, self.number(operand))
+                x = self.number(operand)
+                return negative(x) if isinstance(op, ast.USub) else inverted(x) if isinstance(op, ast.Invert) else x
             case ast.Compare(left, ops, comparators):
                 return self._compare(left, ops, comparators)
             case ast.BoolOp(op, values):
-                return self._lazily(isinstance(op, ast.And), values)
+                return self._one_of(isinstance(op, ast.And), values)
             case ast.IfExp(test, body, otherwise):
-                return self._either(self.condition(test), body, otherwise)
+                return self._either(self.condition(test), lambda: self.value(body), lambda: self.value(otherwise))
             case ast.Attribute(of, name):
-                return self._attribute(self.value(of), name, node)
+                return subscripts.attribute(self.value(of), name, node)
             case ast.Subscript(of, index):
-                return self._subscript(self.value(of), index)
+                return subscripts.subscript(self, self.value(of), index)
             case ast.Call():
                 return self._call(node)
             case _:
-                raise NotCompiled(f"an expression that kernels do not have: {ast.unparse(node)}")
-
-    def _kept_for(self, value: Num, later: ast.expr) -> Num:
-        """A number that is not read again after a call has perhaps changed what it reads."""
-        if any(isinstance(each, ast.Call) for each in ast.walk(later)):
-            return self.builder.held(value)
-        return value
+                raise NotCompiled(_INSTEAD.get(type(node), f"{ast.unparse(node)}: kernels have no such expression"))
 
     def _name(self, name: str) -> Value:
-        if name in self.kinds:
+        if name in self.function.locals:
+            if name not in self.kinds:
+                raise Unsettled(f"{name} is read before it has a value")
+            if name not in self.given:
+                self.cleared[name] = None
             kind = self.kinds[name]
-            return rebuilt(kind, [Variable(name + end, type) for end, type in types_of(kind)])
+            return rebuilt(kind, variables_of(name, kind))
         names = self.function.globals()
         if name in names:
-            return _known(names[name])
+            return known(names[name])
         builtins = names.get("__builtins__", {})
         found = builtins.get(name) if isinstance(builtins, dict) else getattr(builtins, name, None)
         if found is None:
-            raise NotCompiled(f"{name} is not known here")
+            raise NotCompiled(f"{name} is not known here; kernels use their arguments, and names of their module")
         return Static(found)
-
-    def _unary(self, op: ast.unaryop, x: Num) -> Num:
-        if isinstance(op, ast.USub):
-            return negative(x)
-        if isinstance(op, ast.Not):
-            condition = truth(x)
-            if isinstance(condition, Number):
-                return literal(not condition.value)
-            return Num(Operation("not", (condition,), BOOL))
-        if isinstance(op, ast.UAdd):
-            return x
-        if x.type.kind in "iu":
-            ones = Number(-1 if x.type.kind == "i" else 2**x.type.bits - 1, x.type)
-            return Num(Operation("xor", (x.expression, ones), x.type))
-        if x.type == BOOL:
-            return Num(Operation("not", (x.expression,), BOOL))
-        raise NotCompiled("~ of a float")
 
     def _compare(self, left: ast.expr, ops: Sequence[ast.cmpop], comparators: Sequence[ast.expr]) -> Value:
         if len(ops) == 1 and isinstance(ops[0], ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
-            x, y = self.value(left), self.value(comparators[0])
+            positive = isinstance(ops[0], ast.Is | ast.Eq)
+            x, y = self.in_order(self.value, [left, comparators[0]])
             if isinstance(x, Static) and isinstance(y, Static):
-                same = x.value is y.value or (isinstance(ops[0], ast.Eq | ast.NotEq) and x.value == y.value)
-                return literal(same == isinstance(ops[0], ast.Is | ast.Eq))
-            if isinstance(ops[0], ast.Is | ast.IsNot):
-                return literal(isinstance(ops[0], ast.IsNot))
-        result: Num | None = None
-        x = self.number(left)
-        for position, (op, node) in enumerate(zip(ops, comparators, strict=True)):
+                return literal((x.value is y.value if _is_identity(ops[0]) else same(x.value, y.value)) == positive)
+            if isinstance(x, Static) or isinstance(y, Static):  # such as None: never the same as a number or an array
+                return literal(not positive)
+            if not _is_identity(ops[0]):
+                numbers = self.as_number(x, left), self.as_number(y, comparators[0])
+                return binary(self.builder, _COMPARE[type(ops[0])], *numbers)
+        for op in ops:
             if type(op) not in _COMPARE:
-                raise NotCompiled(f"a comparison that kernels do not have: {type(op).__name__}")
-            x = self._kept_for(x, node)
-            y = self.number(node)
-            if position < len(ops) - 1:
-                y = Num(self.builder.let(y.expression), y.weak, y.natural)
-            one = binary(self.builder, _COMPARE[type(op)], x, y)
-            result = one if result is None else Num(Operation("and", (result.expression, one.expression), BOOL))
-            x = y
-        assert result is not None
-        return result
+                raise NotCompiled("`in` and `is` of numbers or arrays; compare with == and `or`")
+        if len(ops) == 1:
+            return binary(self.builder, _COMPARE[type(ops[0])], *self.numbers([left, comparators[0]]))
+        return self._chained(self.number(left), ops, comparators)
 
-    def _lazily(self, every: bool, values: Sequence[ast.expr]) -> Num:
+    def _chained(self, x: Num, ops: Sequence[ast.cmpop], comparators: Sequence[ast.expr]) -> Num:
+        """`x < y < z`: y is evaluated once, and z only where x < y."""
+        mark = self.builder.mark()
+        y = self.number(comparators[0])
+        settled = self.builder.settled(mark, x)
+        assert isinstance(settled, Num)
+        y = Num(self.builder.let(y.expression), y.weak, y.natural)
+        first = binary(self.builder, _COMPARE[type(ops[0])], settled, y)
+        if len(ops) == 1:
+            return first
+        return Num(self._decided(True, truth(first), lambda: truth(self._chained(y, ops[1:], comparators[1:]))))
+
+    # --- what is evaluated only where it is needed ----------------------------------------------------------------
+
+    def _lazily(self, every: bool, values: Sequence[ast.expr]) -> Expression:
         """`and` or `or` of conditions: what comes later is not evaluated where an earlier one decides."""
         first, *rest = values
         condition = self.condition(first)
-        if not rest:
-            return Num(condition)
+        return self._decided(every, condition, lambda: self._lazily(every, rest)) if rest else condition
+
+    def _decided(self, every: bool, condition: Expression, later: Callable[[], Expression]) -> Expression:
         if isinstance(condition, Number):
-            return self._lazily(every, rest) if bool(condition.value) == every else literal(not every)
+            return later() if bool(condition.value) == every else Number(not every, BOOL)
         with self.builder.block() as body:
-            later = self._lazily(every, rest).expression
-        if not body and _is_cheap(later):
-            return Num(Operation("and" if every else "or", (condition, later), BOOL))
+            found = later()
+        if not body and is_cheap(found):
+            return Operation("and" if every else "or", (condition, found), BOOL)
         result = Variable(self.builder.fresh("t"), BOOL)
         decided = (Assign(result, Number(not every, BOOL)),)
-        evaluated = (*body, Assign(result, later))
+        evaluated = (*body, Assign(result, found))
         self.builder.add(If(condition, evaluated, decided) if every else If(condition, decided, evaluated))
-        return Num(result)
-
-    def _either(self, condition: Expression, chosen: ast.expr, otherwise: ast.expr) -> Value:
-        if isinstance(condition, Number):
-            return self.value(chosen if condition.value else otherwise)
-        condition = self.builder.let(condition)
-        blocks: list[list[Statement]] = []
-        values: list[Num] = []
-        for node in (chosen, otherwise):
-            with self.builder.block() as block:
-                values.append(self.number(node))
-            blocks.append(block)
-        type, natural = common_type(*values), all(value.natural for value in values)
-        first, second = (as_type(value, type).expression for value in values)
-        if not any(blocks) and _is_cheap(first) and _is_cheap(second):
-            return Num(Select(condition, first, second, type), natural=natural)
-        result = Variable(self.builder.fresh("t"), type)
-        bodies = [(*block, Assign(result, each)) for block, each in zip(blocks, (first, second), strict=True)]
-        self.builder.add(If(condition, bodies[0], bodies[1]))
-        return Num(result, natural=natural)
-
-    # --- parts and attributes -------------------------------------------------------------------------------------
-
-    def part(self, view: View, index: ast.expr) -> View:
-        """The part of an array that an index chooses."""
-        entries: list[Num | Range] = []
-        nodes = index.elts if isinstance(index, ast.Tuple) else [index]
-        for node in nodes:
-            if isinstance(node, ast.Slice):
-                if node.step is not None:
-                    raise NotCompiled("a slice with a step")
-                ends = [None if each is None else self.number(each) for each in (node.lower, node.upper)]
-                entries.append(Range(*ends))
-                continue
-            value = self.value(node)
-            if isinstance(value, Static) and value.value is Ellipsis:
-                entries += [indexing.WHOLE] * (len(view.shape) - len(nodes) + 1)
-            elif isinstance(value, Group):
-                entries += [each for each in value.items if isinstance(each, Num)]
-            else:
-                if isinstance(value, View) and not value.shape:
-                    value = indexing.read(value)
-                if not isinstance(value, Num):
-                    raise NotCompiled(f"an index that is no integer: {ast.unparse(node)}")
-                entries.append(value)
-        return indexing.part(self.builder, view, entries)
-
-    def _subscript(self, value: Value, index: ast.expr) -> Value:
-        if isinstance(value, View):
-            return indexing.read(self.part(value, index))
-        if isinstance(value, Group):
-            return self._item(value, index)
-        raise NotCompiled(f"a part of what is no array: [{ast.unparse(index)}]")
-
-    def _item(self, group: Group, index: ast.expr) -> Value:
-        if isinstance(index, ast.Slice):
-            ends = []
-            for each in (index.lower, index.upper):
-                number = None if each is None else self.number(each).expression
-                if number is not None and not isinstance(number, Number):
-                    raise NotCompiled("a part of a tuple that is not known while compiling")
-                ends.append(None if number is None else int(number.value))
-            return Group(group.items[ends[0] : ends[1]])
-        place = self.number(index)
-        if isinstance(place.expression, Number):
-            return group.items[int(place.expression.value)]
-        numbers = [each for each in group.items if isinstance(each, Num)]
-        if len(numbers) != len(group.items) or not numbers:
-            raise NotCompiled("an item of a tuple that is not known while compiling")
-        at = self.builder.let(as_type(place, INT64).expression)
-        *before, last = numbers
-        result = last
-        for position, item in reversed(list(enumerate(before))):
-            test = Operation("equal", (at, Number(position, INT64)), BOOL)
-            chosen = as_type(item, last.type).expression
-            result = Num(Select(test, chosen, result.expression, last.type), natural=all(n.natural for n in numbers))
         return result
 
-    def _attribute(self, value: Value, name: str, node: ast.expr) -> Value:
-        match value:
-            case Static(ModuleType() as module):
-                return _known(getattr(module, name))
-            case View():
-                return _view_attribute(value, name)
-            case Num() if name == "dtype":
-                return Static(value.type)
-            case Num() if name == "view":
-                return Static(("view", value))
-            case Static(Scalar() as type) if name == "type":
-                return Static(type)
-            case Static(Scalar() as type) if name == "itemsize":
-                return literal(type.itemsize)
-            case _:
-                raise NotCompiled(f"an attribute that kernels do not have: {ast.unparse(node)}")
+    def _one_of(self, every: bool, values: Sequence[ast.expr]) -> Value:
+        """`and` or `or` as a value: the first operand that decides, or the last one."""
+        first, *rest = values
+        if not rest:
+            return self.value(first)
+        given = self.number(first)
+        if given.type == BOOL and isinstance(given.expression, Number):
+            return self._one_of(every, rest) if bool(given.expression.value) == every else given
+        given = Num(self.builder.let(given.expression), given.weak, given.natural)
+        test = truth(given)
+        if every:
+            return self._either(test, lambda: self._one_of(every, rest), lambda: given)
+        return self._either(test, lambda: given, lambda: self._one_of(every, rest))
+
+    def _either(self, condition: Expression, chosen: Callable[[], Value], otherwise: Callable[[], Value]) -> Value:
+        if isinstance(condition, Number):
+            return chosen() if condition.value else otherwise()
+        condition = self.builder.let(condition)
+        blocks: list[list[Statement]] = []
+        values: list[Value] = []
+        for evaluate in (chosen, otherwise):
+            with self.builder.block() as block:
+                value = evaluate()
+                values.append(indexing.read(value) if isinstance(value, View) else value)
+            blocks.append(block)
+        first, second = values
+        weak = natural = False
+        if isinstance(first, Num) and isinstance(second, Num):
+            type = common_type(first, second)
+            weak = first.weak and second.weak
+            first, second = as_type(first, type), as_type(second, type)
+            natural = first.natural and second.natural
+            if not any(blocks) and is_cheap(first.expression) and is_cheap(second.expression):
+                return Num(Select(condition, first.expression, second.expression, type), weak, natural)
+        kind = joined(kind_of(first), kind_of(second))
+        name = self.builder.fresh("t")
+        results = variables_of(name, kind)
+        for block, value in zip(blocks, (first, second), strict=True):
+            parts = parts_of(of_kind(value, kind), kind)
+            block += [Assign(result, part) for result, part in zip(results, parts, strict=True)]
+        self.builder.add(If(condition, tuple(blocks[0]), tuple(blocks[1])))
+        self.note_origins(name, first)
+        self.note_origins(name, second)
+        found = rebuilt(kind, results)
+        return Num(found.expression, weak, natural) if isinstance(found, Num) else found
+
+    # --- the memory that arrays show ------------------------------------------------------------------------------
+
+    def origins_of(self, view: View) -> frozenset[str]:
+        """The parameters whose memory an array shows."""
+        name = indexing.root_of(view.pointer) or ""
+        return self._origins_of_fresh.get(name) or self.knowledge.origins.get(name, _ANY)
+
+    def note_origins(self, name: str, value: Value) -> None:
+        """Remember what memory the arrays of a variable show."""
+        if isinstance(value, View):
+            known = self._origins_of_fresh if "#" in name else self.knowledge.origins
+            known[name] = known.get(name, frozenset()) | self.origins_of(value)
+        elif isinstance(value, Group):
+            for place, item in enumerate(value.items):
+                self.note_origins(f"{name}.{place}", item)
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
     def _call(self, node: ast.Call) -> Value:
-        function = self.value(node.func)
-        if node.keywords:
-            raise NotCompiled(f"a call with keywords: {ast.unparse(node)}")
-        if isinstance(function, Static) and function.value is IndexError:
-            raise NotCompiled("an error that is made but not raised")
-        arguments = [self.value(each) for each in node.args]
-        arguments = [
-            indexing.read(each) if isinstance(each, View) and not each.shape and _scalar_call(function) else each
-            for each in arguments
-        ]
+        function, text = self.value(node.func), ast.unparse(node.func)
         if not isinstance(function, Static):
-            raise NotCompiled(f"{ast.unparse(node.func)} is no function")
-        called = function.value
-        if isinstance(called, KernelFunction):
-            return self.invoke(called, arguments)
-        if isinstance(called, tuple) and len(called) == 2 and called[0] == "view":
-            return bits_of(called[1], _scalar(arguments[0]))
-        if known_builtin(called):
-            return call_builtin(self, called, arguments)
-        type = _scalar_or_none(called)
-        if type is not None and len(arguments) == 1 and isinstance(arguments[0], Num):
-            return as_type(arguments[0], type)
-        name = getattr(called, "__name__", "")
-        numbers = [each for each in arguments if isinstance(each, Num)]
-        if len(numbers) == len(arguments) and _is_numeric(called):
-            found = function_of(self.builder, name, numbers)
-            if found is not None:
-                return as_type(found, INT64) if called in (math.floor, math.ceil) else found
-        raise NotCompiled(f"a call that kernels do not have: {ast.unparse(node.func)}")
+            raise NotCompiled(f"{text} is called, and no function")
+        keywords = [each.arg for each in node.keywords]
+        if None in keywords:
+            raise NotCompiled(f"{text}(**...): name each argument")
+        found = self.spread([*node.args, *(each.value for each in node.keywords)])
+        count = len(found) - len(keywords)
+        arguments = found[:count]
+        if isinstance(function.value, KernelFunction):
+            given = {name: value for name, value in zip(keywords, found[count:], strict=True) if name}
+            return self.invoke(function.value, function.value.bound(arguments, given))
+        if keywords:
+            raise NotCompiled(f"{text} with the keyword {keywords[0]}; in kernels only kernels take keywords")
+        return call(self, function.value, arguments, text)
 
     def invoke(self, function: KernelFunction, arguments: Sequence[Value]) -> Value:
         """Call another function of the program."""
-        if not isinstance(function, KernelFunction):
-            raise NotCompiled(f"{function} is no kernel")
         given = [_strong(each) for each in arguments]
         kinds = tuple(map(kind_of, given))
         compiled = self.translation.specialized(function, kinds)
+        if function.distinct:
+            starts = accumulate([0, *(len(types_of(kind)) for kind in kinds)])
+            views = [(place, each) for place, each in zip(starts, given, strict=False) if isinstance(each, View)]
+            several = not self.apart and len(views) > 1 and bool(compiled.written)
+            if several or overlap(views, compiled.written):
+                compiled = self.translation.specialized(function, kinds, apart=False)
         parts = [part for value, kind in zip(given, kinds, strict=True) for part in parts_of(value, kind)]
         result = compiled.result
-        made = [] if result is None else types_of(result)
-        variables = [Variable(self.builder.fresh("r") + end, type) for end, type in made]
+        variables = [] if result is None else variables_of(self.builder.fresh("r"), result)
         self.builder.add(Invoke(tuple(variables), compiled.function.name, tuple(parts)))
         return Static(None) if result is None else rebuilt(result, variables)
+
+
+_ANY = frozenset([""])
+
+
+def operator_name(op: ast.operator) -> str:
+    """The name of an operator; `NotCompiled` for `@`."""
+    if type(op) not in _OPERATORS:
+        raise NotCompiled("@ of arrays; multiply in loops")
+    return _OPERATORS[type(op)]
+
+
+def _is_identity(op: ast.cmpop) -> bool:
+    return isinstance(op, ast.Is | ast.IsNot)
+
+
+def _denied(condition: Expression) -> Num:
+    if isinstance(condition, Number):
+        return literal(not condition.value)
+    return Num(Operation("not", (condition,), BOOL))
 
 
 def _strong(value: Value) -> Value:
@@ -345,97 +394,3 @@ def _strong(value: Value) -> Value:
             return Group(tuple(map(_strong, items)))
         case _:
             return value
-
-
-def _known(value: Any) -> Value:
-    """What is known while compiling."""
-    if isinstance(value, bool | int | float):
-        return literal(value)
-    if isinstance(value, np.generic):
-        type = scalar_of(value.dtype)
-        if type is None:
-            raise NotCompiled(f"a number of dtype {value.dtype}")
-        number = value.item()
-        return Num(Number(number, type), natural=type.kind in "iu" and number >= 0)
-    if isinstance(value, tuple):
-        return Group(tuple(map(_known, value)))
-    if isinstance(value, np.dtype):
-        return Static(_scalar(Static(value)))
-    return Static(value)
-
-
-def _view_attribute(view: View, name: str) -> Value:
-    match name:
-        case "shape":
-            return Group(tuple(Num(size, natural=True) for size in view.shape))
-        case "size":
-            return indexing.size_of(view)
-        case "ndim":
-            return literal(len(view.shape))
-        case "dtype":
-            return Static(view.element)
-        case "itemsize":
-            return literal(view.element.itemsize)
-        case "T":
-            return indexing.transposed(view)
-        case "ctypes":
-            return Address(view.pointer, view.element)
-        case "strides":
-            size = Number(view.element.itemsize, INT64)
-            return Group(tuple(Num(Operation("stride", (step, size), INT64)) for step in view.strides))
-        case _:
-            raise NotCompiled(f"an attribute of arrays that kernels do not have: {name}")
-
-
-def _scalar_or_none(value: Any) -> Scalar | None:
-    if isinstance(value, Scalar):
-        return value
-    if value is bool or value is int or value is float:
-        return scalar_of(np.dtype(value))
-    if isinstance(value, type) and issubclass(value, np.generic):
-        return scalar_of(value)
-    return None
-
-
-def _scalar(value: Value) -> Scalar:
-    found = None
-    if isinstance(value, Static):
-        found = scalar_of(value.value) if isinstance(value.value, np.dtype) else _scalar_or_none(value.value)
-    if found is None:
-        raise NotCompiled("a dtype that kernels do not have")
-    return found
-
-
-def _scalar_call(function: Value) -> bool:
-    """Whether a call is of numbers, so that an array without axes stands for its element."""
-    return isinstance(function, Static) and (_is_numeric(function.value) or _scalar_or_none(function.value) is not None)
-
-
-def _is_numeric(function: Any) -> bool:
-    """Whether a function is one of NumPy, `math` or Python, and not of a user."""
-    return isinstance(function, np.ufunc) or getattr(function, "__module__", None) in ("math", "numpy", "builtins")
-
-
-def _is_cheap(expression: Expression) -> bool:
-    """Whether to evaluate an expression costs little, ends nothing and reads no memory."""
-    match expression:
-        case Variable() | Number():
-            return True
-        case Load():
-            return False
-        case Operation(name, operands, type):
-            integer = type.kind != "f" and name in ("divide", "remainder")
-            return (
-                not integer
-                and (type.kind != "f" or name in _CHEAP or name in COMPARISONS)
-                and all(map(_is_cheap, operands))
-            )
-        case Cast(operand, _) | Bits(operand, _):
-            return _is_cheap(operand)
-        case Select(condition, chosen, otherwise, _):
-            return all(map(_is_cheap, (condition, chosen, otherwise)))
-        case _:
-            return False
-
-
-_CHEAP = frozenset(["add", "subtract", "multiply", "divide", "negative", "abs", "accumulate", "sqrt", "floor"])

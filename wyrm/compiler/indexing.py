@@ -6,19 +6,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from wyrm.compiler.arithmetic import as_type
-from wyrm.compiler.builder import Builder, larger, reads, smaller
+from wyrm.compiler.builder import DIFFERENT_SHAPES, Builder, larger, smaller
 from wyrm.compiler.errors import NotCompiled
 from wyrm.compiler.values import ONE, ZERO, Layout, Num, Value, View, contiguous_strides, plus, times
-from wyrm.ir.program import Expression, Load, Number, Offset, Operation, Select, Store
+from wyrm.ir.program import Assign, Expression, For, If, Load, Number, Offset, Operation, Select, Store, Variable
 from wyrm.ir.types import BOOL, INT64, Pointer
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A slice, whose parts may be left out."""
+    """A slice, whose ends may be left out; it takes every `step`-th element."""
 
     start: Num | None
     stop: Num | None
+    step: int = 1
 
 
 WHOLE = Range(None, None)
@@ -32,29 +33,30 @@ def part(builder: Builder, view: View, entries: Sequence[Num | Range]) -> View:
     offset: Expression = ZERO
     shape: list[Expression] = []
     strides: list[Expression] = []
-    whole = [isinstance(entry, Range) and entry.start is None and entry.stop is None for entry in entries]
     for entry, size, stride in zip(entries, view.shape, view.strides, strict=True):
         if isinstance(entry, Range):
             start, length = _bounds(builder, entry, size)
             offset = plus(offset, times(start, stride))
             shape.append(length)
-            strides.append(stride)
+            strides.append(times(Number(entry.step, INT64), stride))
         else:
             offset = plus(offset, times(_index(builder, entry, size), stride))
     pointer = view.pointer
     if offset != ZERO:
         pointer = Offset(pointer, offset, Pointer(view.element))
-    return View(pointer, view.element, tuple(shape), tuple(strides), _layout(view, entries, whole))
+    return View(pointer, view.element, tuple(shape), tuple(strides), _layout(view, entries))
 
 
-def _layout(view: View, entries: Sequence[Num | Range], whole: Sequence[bool]) -> Layout:
+def _layout(view: View, entries: Sequence[Num | Range]) -> Layout:
     """How the part of an array lies in memory."""
     kept = [i for i, entry in enumerate(entries) if isinstance(entry, Range)]
+    steps = [entry.step for entry in entries if isinstance(entry, Range)]
     if not kept:
         return "contiguous"
-    if view.layout == "any" or kept[-1] != len(entries) - 1:
+    if view.layout == "any" or kept[-1] != len(entries) - 1 or steps[-1] != 1:
         return "any"
-    if view.layout == "contiguous" and kept == list(range(kept[0], len(entries))) and all(whole[kept[0] + 1 :]):
+    whole = all(entry == WHOLE for entry in entries[kept[0] + 1 :])
+    if view.layout == "contiguous" and whole and steps[0] == 1:
         return "contiguous"
     # A part of the rows alone of an array whose rows lie apart has one axis.
     return "contiguous" if len(kept) == 1 else "rows"
@@ -62,8 +64,8 @@ def _layout(view: View, entries: Sequence[Num | Range], whole: Sequence[bool]) -
 
 def _index(builder: Builder, entry: Num, size: Expression) -> Expression:
     """An index, counted from the end where it is negative."""
-    if entry.type.kind == "f":
-        raise NotCompiled("an index is a float")
+    if entry.type.kind in "fb":
+        raise NotCompiled(f"an index is an integer, not a {entry.type}; int(x) makes one of a number")
     index = as_type(entry, INT64).expression
     if isinstance(index, Number):
         index = plus(index, size) if index.value < 0 else index
@@ -78,77 +80,129 @@ def _index(builder: Builder, entry: Num, size: Expression) -> Expression:
 
 def _bounds(builder: Builder, entry: Range, size: Expression) -> tuple[Expression, Expression]:
     """Where a slice begins, and how long it is."""
-    if entry.start is None and entry.stop is None:
-        return ZERO, size
     start = ZERO if entry.start is None else _bound(builder, entry.start, size)
     stop = size if entry.stop is None else _bound(builder, entry.stop, size)
-    if start == ZERO:
-        return ZERO, stop
-    return start, builder.let(larger(builder.let(Operation("subtract", (stop, start), INT64)), ZERO))
+    length = stop
+    if start != ZERO:
+        length = builder.let(larger(builder.let(Operation("subtract", (stop, start), INT64)), ZERO))
+    if entry.step != 1:
+        step = Number(entry.step, INT64)
+        rounded = Operation("divide", (plus(length, Number(entry.step - 1, INT64)), step), INT64)
+        length = builder.let(rounded)
+    return start, length
 
 
 def _bound(builder: Builder, bound: Num, size: Expression) -> Expression:
     """An end of a slice, inside the array."""
-    if bound.type.kind == "f":
-        raise NotCompiled("a slice by a float")
+    if bound.type.kind in "fb":
+        raise NotCompiled(f"an end of a slice is an integer, not a {bound.type}; int(x) makes one of a number")
     index = builder.let(as_type(bound, INT64).expression)
-    if isinstance(index, Number) and index.value < 0:
-        return builder.let(larger(builder.let(plus(size, index)), ZERO))
     if index == ZERO:
         return ZERO
+    if isinstance(index, Number) and index.value < 0:
+        return builder.let(larger(builder.let(plus(size, index)), ZERO))
     if not bound.natural:
-        from_end = builder.let(larger(builder.let(plus(index, size)), ZERO))
+        from_end = builder.let(larger(builder.let(Operation("add", (index, size), INT64)), ZERO))
         index = builder.let(Select(Operation("less", (index, ZERO), BOOL), from_end, index, INT64))
     return builder.let(smaller(index, builder.let(size)))
-
-
-def element(view: View) -> Num:
-    """The only element of a part that has no axes."""
-    return Num(Load(view.pointer, ZERO, view.element))
-
-
-def split(view: View) -> tuple[Expression, Expression]:
-    """The array that a part without axes lies in, and the index there."""
-    if isinstance(view.pointer, Offset):
-        return view.pointer.pointer, view.pointer.index
-    return view.pointer, ZERO
 
 
 def read(view: View) -> Value:
     """A part of an array: its element where it has no axes."""
     if view.shape:
         return view
-    pointer, index = split(view)
+    pointer, index = _place(view)
     return Num(Load(pointer, index, view.element))
 
 
-def write(builder: Builder, view: View, value: Value) -> None:
-    """Write a number, or an array whose shape fits, to all elements of a part."""
+def _place(view: View) -> tuple[Expression, Expression]:
+    """The array that a part without axes lies in, and the index there."""
+    if isinstance(view.pointer, Offset):
+        return view.pointer.pointer, view.pointer.index
+    return view.pointer, ZERO
+
+
+def put(builder: Builder, view: View, number: Num) -> None:
+    """Write a number to a part that is an element."""
+    pointer, index = _place(view)
+    builder.add(Store(pointer, index, as_type(number, view.element).expression))
+
+
+def write(builder: Builder, view: View, value: Value, *, apart: bool = False) -> None:
+    """Write a number, or an array whose shape fits, to all elements of a part.
+
+    `apart`: an array shares no memory with the part that it is written to.
+    """
     if isinstance(value, View) and not value.shape:
         value = read(value)
-    if not view.shape:
-        if not isinstance(value, Num):
-            raise NotCompiled("an element takes a number")
-        pointer, index = split(view)
-        builder.add(Store(pointer, index, as_type(value, view.element).expression))
-        return
-    view = held(builder, view)
     if isinstance(value, Num):
-        given = builder.let(as_type(value, view.element).expression)
-
-        def fill(indices: list[Num]) -> None:
-            write(builder, part(builder, view, indices), Num(given))
-
-        over(builder, view.shape, fill)
-    elif isinstance(value, View) and len(value.shape) <= len(view.shape):
-        source, extra = held(builder, value), len(view.shape) - len(value.shape)
-
-        def copy(indices: list[Num]) -> None:
-            write(builder, part(builder, view, indices), read(part(builder, source, indices[extra:])))
-
-        over(builder, view.shape, copy)
+        if not view.shape:
+            put(builder, view, value)
+            return
+        view = held(builder, view)
+        given = Num(builder.let(as_type(value, view.element).expression))
+        over(builder, view.shape, lambda at: put(builder, _element(view, [each.expression for each in at]), given))
+    elif isinstance(value, View) and view.shape and len(value.shape) <= len(view.shape):
+        _copy(builder, held(builder, view), held(builder, value), apart)
+    elif not view.shape:
+        raise NotCompiled("an element of an array takes a number, not an array or a tuple")
     else:
-        raise NotCompiled("a part of an array takes a number, or an array of no more axes")
+        raise NotCompiled("a part of an array takes a number, or an array with no more axes")
+
+
+def _copy(builder: Builder, view: View, source: View, apart: bool) -> None:
+    """Copy an array to a part; what both share is copied before it is overwritten."""
+    extra = len(view.shape) - len(source.shape)
+    steps = list(source.strides)
+    for axis, (size, own) in enumerate(zip(source.shape, view.shape[extra:], strict=True)):
+        if size == own:
+            continue
+        one = Operation("equal", (size, ONE), BOOL)
+        if builder.checked:
+            different = Operation("not_equal", (size, own), BOOL)
+            builder.fail_where(
+                Operation("and", (different, Operation("not", (one,), BOOL)), BOOL), DIFFERENT_SHAPES
+            )  # fmt: skip
+        steps[axis] = builder.let(Select(one, ZERO, steps[axis], INT64), "s")
+
+    def copied(backwards: bool) -> tuple[For | If | Assign, ...]:
+        def body(at: list[Num]) -> None:
+            places = [each.expression for each in at]
+            if backwards:
+                places = [
+                    Operation("subtract", (plus(size, Number(-1, INT64)), place), INT64)
+                    for size, place in zip(view.shape, places, strict=True)
+                ]
+            offset = ZERO if not steps else _offset(places[extra:], steps)
+            number = Num(Load(source.pointer, offset, source.element))
+            put(builder, _element(view, places), number)
+
+        with builder.block() as block:
+            over(builder, view.shape, body)
+        return tuple(block)  # type: ignore[arg-type]
+
+    if apart:
+        builder.statements += copied(backwards=False)
+        return
+    # Along the memory or against it, whichever reads a number before it is overwritten.
+    later: Expression = Operation("greater", (view.pointer, source.pointer), BOOL)
+    if view.layout == "any" and len(view.shape) == 1:
+        later = Operation("not_equal", (later, Operation("less", (view.strides[0], ZERO), BOOL)), BOOL)
+    later = builder.let(later)
+    builder.add(If(later, copied(backwards=True), copied(backwards=False)))
+
+
+def _offset(places: Sequence[Expression], steps: Sequence[Expression]) -> Expression:
+    total: Expression = ZERO
+    for place, step in zip(places, steps, strict=True):
+        total = plus(total, times(place, step))
+    return total
+
+
+def _element(view: View, places: Sequence[Expression]) -> View:
+    """The element at indices that are inside."""
+    pointer = Offset(view.pointer, _offset(places, view.strides), Pointer(view.element))
+    return View(pointer, view.element, (), (), "contiguous")
 
 
 def over(
@@ -162,14 +216,26 @@ def over(
         over(builder, shape[1:], body, [*indices, Num(index, natural=True)])
 
 
-def held(builder: Builder, view: View) -> View:
-    """The same part, all that it is made of computed here."""
-    shape = tuple(builder.let(size) for size in view.shape)
+def at(view: View, indices: Sequence[Num]) -> Value:
+    """The element, or the part, at indices that are inside."""
+    count = len(indices)
+    offset = _offset([each.expression for each in indices], view.strides[:count])
+    pointer = Offset(view.pointer, offset, Pointer(view.element))
+    layout = view.layout if count < len(view.shape) else "contiguous"
+    if layout == "rows" and count == len(view.shape) - 1:
+        layout = "contiguous"
+    return read(View(pointer, view.element, view.shape[count:], view.strides[count:], layout))
+
+
+def held(builder: Builder, view: View, *, copy: bool = False) -> View:
+    """The same part, all that it is made of computed here; a `copy` stays the same whatever is assigned."""
+    keep: Callable[..., Expression] = builder.copy if copy else builder.let
+    shape = tuple(keep(size) for size in view.shape)
     if view.layout == "contiguous":
         strides = contiguous_strides(shape)
     else:
-        strides = tuple(builder.let(stride) for stride in view.strides)
-    return View(builder.let(view.pointer, "p"), view.element, shape, strides, view.layout)
+        strides = tuple(keep(stride) for stride in view.strides)
+    return View(keep(view.pointer, "p"), view.element, shape, strides, view.layout)
 
 
 def transposed(view: View) -> View:
@@ -187,6 +253,8 @@ def size_of(view: View) -> Num:
     return Num(total, natural=True)
 
 
-__all__ = [
-    "WHOLE", "Range", "element", "held", "over", "part", "read", "reads", "size_of", "split", "transposed", "write",
-]  # fmt: skip
+def root_of(pointer: Expression) -> str | None:
+    """The variable that says where an array lies which this is a part of."""
+    while isinstance(pointer, Offset):
+        pointer = pointer.pointer
+    return pointer.name if isinstance(pointer, Variable) else None

@@ -6,20 +6,24 @@ from collections.abc import Sequence
 
 from wyrm.compiler.builder import Builder
 from wyrm.compiler.errors import NotCompiled
+from wyrm.compiler.expressions import Knowledge
 from wyrm.compiler.functions import KernelFunction
+from wyrm.compiler.memory import written_by
 from wyrm.compiler.statements import Body
-from wyrm.compiler.values import Kind, types_of
+from wyrm.compiler.values import Kind, Static, types_of, variables_of
 from wyrm.ir.program import For, Function, Invoke, LoopProgram, Statement, While
 
 # So many times the types of variables may change while a function is gone through.
-_ROUNDS = 12
+_ROUNDS = 50
 
 
 class Compiled:
-    """A function for certain kinds of arguments: the kind of its result, and its loop program."""
+    """A function for certain kinds of arguments: its loop program, the kind of its result, and what it writes to."""
 
-    def __init__(self, function: Function, result: Kind | None, source: KernelFunction) -> None:
-        self.function, self.result, self.source = function, result, source
+    def __init__(
+        self, function: Function, result: Kind | None, source: KernelFunction, written: frozenset[int]
+    ) -> None:
+        self.function, self.result, self.source, self.written = function, result, source, written
 
 
 class Translation:
@@ -30,59 +34,79 @@ class Translation:
         # The texts of the codes that functions fail with.
         self.errors: dict[int, str] = {}
         self.functions: dict[str, Compiled] = {}
-        self._found: dict[tuple[int, tuple[Kind, ...]], Compiled | None] = {}
+        self._found: dict[tuple[int, tuple[Kind, ...], bool], Compiled | None] = {}
         self._keep: list[KernelFunction] = []
 
-    def specialized(self, function: KernelFunction, kinds: tuple[Kind, ...]) -> Compiled:
-        """The function for arguments of these kinds; `NotCompiled` where there is no form for it."""
-        key = id(function), kinds
+    def specialized(self, function: KernelFunction, kinds: tuple[Kind, ...], *, apart: bool = True) -> Compiled:
+        """The function for arguments of these kinds; `NotCompiled` where there is no form for it.
+
+        Not `apart`: its arrays may show the same memory, though it takes none that do.
+        """
+        key = id(function), kinds, apart
         if key in self._found:
             found = self._found[key]
             if found is None:
-                raise NotCompiled(f"{function.__name__} calls itself", function.where())
+                raise NotCompiled(f"{function.__name__} calls itself; write a loop", function.where())
             return found
         self._found[key] = None
         self._keep.append(function)  # so that its identity stays its own
         try:
-            compiled = self._translate(function, kinds)
-        except BaseException:
-            del self._found[key]
+            compiled = self._translate(function, kinds, apart)
+        except NotCompiled:
             raise
+        except RecursionError:
+            raise NotCompiled("an expression that is nested too deeply; use variables", function.where()) from None
+        except Exception as error:  # what is odd enough to break the compiler is no kernel
+            text = f"{type(error).__name__}: {error}"
+            raise NotCompiled(f"{function.__name__} cannot be compiled: {text}", function.where()) from error
+        finally:
+            if self._found[key] is None:
+                del self._found[key]
         self._found[key] = self.functions[compiled.function.name] = compiled
         return compiled
 
-    def _translate(self, function: KernelFunction, kinds: tuple[Kind, ...]) -> Compiled:
+    def _translate(self, function: KernelFunction, kinds: tuple[Kind, ...], apart: bool) -> Compiled:
+        tree, names = function.tree, function.parameters
         if function.closure():
             raise NotCompiled(
-                f"{function.__name__} uses {', '.join(function.closure())} of the function around it", function.where()
+                f"{function.__name__} uses {', '.join(function.closure())} of the function around it; pass it as an "
+                f"argument, or make it a constant of the module",
+                function.where(),
             )
-        tree = function.tree
-        names = [each.arg for each in tree.args.args]
-        if tree.args.vararg or tree.args.kwarg or tree.args.kwonlyargs or len(names) != len(kinds):
+        rest = [(name, function.default(name)) for name in names[len(kinds) :]]
+        if len(names) < len(kinds) or any(value is None for _, value in rest):
             raise NotCompiled(f"{function.__name__} takes {len(names)} arguments, not {len(kinds)}", function.where())
-        variables: dict[str, Kind] = dict(zip(names, kinds, strict=True))
-        result: Kind | None = None
+        known = Knowledge({})
         for _ in range(_ROUNDS):
-            builder = Builder(self.errors, self.checked)
-            body = Body(self, function, builder, dict(variables), result)
-            parameters = body.parameters(list(zip(names, kinds, strict=True)))
-            body.run(tree.body)
-            if body.kinds == variables and body.result == result:
+            before, builder = known.copy(), Builder(self.errors, self.checked)
+            body = Body(self, function, builder, known, apart=apart)
+            parameters = body.parameters(list(zip(names, kinds, strict=False)))
+            for name, value in rest:
+                body.assign(name, value or Static(None))
+            ended = body.run(tree.body)
+            if known == before:
                 break
-            variables, result = body.kinds, body.result
         else:
             raise NotCompiled(f"the types of variables in {function.__name__} do not settle", function.where())
+        if body.unsettled is not None:
+            raise body.unsettled
+        if known.result is not None and not (ended and body.returns == {True}):
+            raise NotCompiled(
+                f"{function.__name__} returns a value in one place, and ends without one in another", function.where()
+            )
         made = Function(
             self._name(function.__name__),
             tuple(parameters),
-            tuple(type for _, type in ([] if result is None else types_of(result))),
+            tuple(type for _, type in ([] if known.result is None else types_of(known.result))),
             tuple(builder.statements),
-            distinct=function.distinct,
+            cleared=tuple(each for name in body.cleared for each in variables_of(name, known.kinds[name])),
+            distinct=function.distinct and apart,
             inlined=function.inlined,
             fused=function.fused,
             fails=builder.fails or any(self.functions[name].function.fails for name in _called(builder.statements)),
         )
-        return Compiled(made, result, function)
+        written = written_by(made, {name: each.written for name, each in self.functions.items()})
+        return Compiled(made, known.result, function, written)
 
     def _name(self, wanted: str) -> str:
         name, count = wanted, 1

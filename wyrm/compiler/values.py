@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from wyrm.compiler.errors import NotCompiled
-from wyrm.ir.program import Expression, Number, Operation
+from wyrm.ir.program import Expression, Number, Operation, Variable
 from wyrm.ir.types import FLOAT64, INT64, Pointer, Scalar, Type, scalar_of
 
 Layout = Literal["contiguous", "rows", "any"]
@@ -19,7 +19,7 @@ Layout = Literal["contiguous", "rows", "any"]
 class Num:
     """A number. A `weak` one is a literal, which takes the type of what it meets, as in NumPy.
 
-    `natural`: it is known to be at least 0.
+    `natural`: it is an int64 that is known to be at least 0.
     """
 
     expression: Expression
@@ -59,14 +59,14 @@ class Static:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """A pointer to numbers."""
+class Method:
+    """A function that belongs to a number, such as `view`."""
 
-    pointer: Expression
-    element: Scalar
+    name: str
+    of: Num
 
 
-Value = Num | View | Group | Static | Address
+Value = Num | View | Group | Static
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class NumKind:
     natural: bool = False
 
     def __str__(self) -> str:
-        return f"{self.type}{'+' if self.natural else ''}"
+        return str(self.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class ViewKind:
     layout: Layout
 
     def __str__(self) -> str:
-        return f"{self.element}[{self.axes} {self.layout}]"
+        return f"an array of {self.element} with {self.axes} axes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class GroupKind:
     items: tuple[Kind, ...]
 
     def __str__(self) -> str:
-        return f"({', '.join(map(str, self.items))})"
+        return f"a tuple ({', '.join(map(str, self.items))})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +108,11 @@ class StaticKind:
 
     value: Any
 
-
-@dataclass(frozen=True, slots=True)
-class AddressKind:
-    """A pointer."""
-
-    element: Scalar
+    def __str__(self) -> str:
+        return repr(self.value)
 
 
-Kind = NumKind | ViewKind | GroupKind | StaticKind | AddressKind
+Kind = NumKind | ViewKind | GroupKind | StaticKind
 
 ZERO, ONE = Number(0, INT64), Number(1, INT64)
 
@@ -155,15 +151,17 @@ def kind_of(value: Value) -> Kind:
     """What kind of thing a value is."""
     match value:
         case Num(_, _, natural):
-            return NumKind(value.type, natural and value.type.kind in "iu")
+            return NumKind(value.type, natural and value.type == INT64)
         case View(_, element, shape, _, layout):
             return ViewKind(element, len(shape), layout)
         case Group(items):
             return GroupKind(tuple(map(kind_of, items)))
         case Static(known):
+            try:
+                hash(known)
+            except TypeError:
+                raise NotCompiled(f"a {type(known).__name__} is no value that kernels pass on or keep") from None
             return StaticKind(known)
-        case Address(_, element):
-            return AddressKind(element)
 
 
 def types_of(kind: Kind) -> list[tuple[str, Type]]:
@@ -179,8 +177,11 @@ def types_of(kind: Kind) -> list[tuple[str, Type]]:
             return [(f".{place}{end}", type) for place, item in enumerate(items) for end, type in types_of(item)]
         case StaticKind():
             return []
-        case AddressKind(element):
-            return [("", Pointer(element))]
+
+
+def variables_of(name: str, kind: Kind) -> list[Variable]:
+    """The variables of a name of a kind."""
+    return [Variable(name + end, type) for end, type in types_of(kind)]
 
 
 def _own_strides(axes: int, layout: Layout) -> int:
@@ -199,10 +200,8 @@ def parts_of(value: Value, kind: Kind) -> list[Expression]:
             return [part for item, each in zip(items, kinds, strict=True) for part in parts_of(item, each)]
         case Static(), StaticKind():
             return []
-        case Address(pointer, _), AddressKind():
-            return [pointer]
         case _:
-            raise NotCompiled(f"{value} is not of the kind {kind}")
+            raise NotCompiled(f"a {kind_of(value)} is no {kind}")
 
 
 def rebuilt(kind: Kind, parts: Sequence[Expression]) -> Value:
@@ -226,8 +225,6 @@ def rebuilt(kind: Kind, parts: Sequence[Expression]) -> Value:
             return Group(tuple(found))
         case StaticKind(value):
             return Static(value)
-        case AddressKind(element):
-            return Address(parts[0], element)
 
 
 def joined(first: Kind, second: Kind) -> Kind:
@@ -242,7 +239,9 @@ def joined(first: Kind, second: Kind) -> Kind:
         case GroupKind(items), GroupKind(others) if len(items) == len(others):
             return GroupKind(tuple(joined(a, b) for a, b in zip(items, others, strict=True)))
         case _:
-            raise NotCompiled(f"a variable is {first} in one place and {second} in another")
+            raise NotCompiled(
+                f"a variable, or what is returned, is {first} in one place and {second} in another; use two variables"
+            )
 
 
 def promoted(first: Scalar, second: Scalar) -> Scalar:

@@ -56,7 +56,10 @@ class Operation:
     """A function of numbers by its name.
 
     `step` and `stride` add and multiply integers that stay inside an array, so they do not overflow; `accumulate` adds
-    a term to a sum whose terms may be added in any order; all others mean what NumPy's function of the name does.
+    a term to a sum whose terms may be added in any order. `left` and `right` move by fewer bits than there are. The
+    quotient of integers that `divide` gives is rounded towards zero, and `remainder`, of floats too, has the sign of
+    what is divided; no integer is divided by zero. `round` takes a half to the even integer. All others mean what
+    NumPy's function of the name does. `greater` compares pointers too.
     """
 
     name: str
@@ -71,7 +74,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A number as one of another type."""
+    """A number as one of another type. A float that is too large for an integer, or a NaN, becomes some integer."""
 
     operand: Expression
     type: Scalar
@@ -272,14 +275,16 @@ def _indented(body: tuple[Statement, ...]) -> Iterator[str]:
 class Function:
     """A function: `results` are the types of what it returns.
 
-    `distinct`: no two pointers among its parameters show the same memory. `inlined`: it becomes a part of those that
-    call it. `fused`: a product may be rounded together with the sum that takes it in.
+    `cleared`: variables that may be read before they are assigned; they begin as zero. `distinct`: what is written
+    through a pointer among its parameters is not read or written through another. `inlined`: it becomes a part of those
+    that call it. `fused`: a product may be rounded together with the sum that takes it in.
     """
 
     name: str
     parameters: tuple[Variable, ...]
     results: tuple[Type, ...]
     body: tuple[Statement, ...]
+    cleared: tuple[Variable, ...] = ()
     distinct: bool = False
     inlined: bool = False
     fused: bool = False

@@ -19,7 +19,9 @@ def kind_of_argument(value: Any) -> Kind:
     if isinstance(value, np.ndarray):
         element = scalar_of(value.dtype)
         if element is None:
-            raise NotCompiled(f"an array of dtype {value.dtype}")
+            raise NotCompiled(f"an array of dtype {value.dtype}; kernels have bools, integers and floats")
+        if not value.flags.aligned:
+            raise NotCompiled("an array that is not aligned; copy it")
         if value.flags.c_contiguous:
             return ViewKind(element, value.ndim, "contiguous")
         if any(stride % value.itemsize for stride in value.strides):
@@ -29,6 +31,8 @@ def kind_of_argument(value: Any) -> Kind:
     if isinstance(value, bool | np.bool_):
         return NumKind(BOOL)
     if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise NotCompiled(f"{value} is no integer of 64 bits")
         return NumKind(INT64)
     if isinstance(value, float) and not isinstance(value, np.generic):
         return NumKind(FLOAT64)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import struct
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from wyrm.backends.llvm.instructions import Instructions, in_memory, llvm_type
 from wyrm.ir.program import (
     Assign,
-    Bits,
-    Cast,
     Expression,
     Fail,
     For,
@@ -17,52 +16,17 @@ from wyrm.ir.program import (
     If,
     Invoke,
     Leave,
-    Load,
-    Number,
-    Offset,
-    Operation,
     Product,
     Return,
-    Select,
     Statement,
     Store,
     Variable,
     While,
 )
-from wyrm.ir.types import BOOL, FLOAT32, Pointer, Scalar, Type
+from wyrm.ir.types import BOOL, FLOAT32, Pointer, Scalar
 
 # What modules export: a function for Python, or one for other modules.
 ENTRY, SHARED = "wyrm_entry", "wyrm_shared"
-_FLOATS = {32: "float", 64: "double"}
-_ARITHMETIC = {"add": "add", "subtract": "sub", "multiply": "mul"}
-_BITWISE = {"and": "and", "or": "or", "xor": "xor", "left": "shl"}
-_INSIDE = {"step": "add nsw", "stride": "mul nsw"}
-# What LLVM calls them: of ordered floats, of signed and of unsigned integers. A NaN is unequal to everything.
-_COMPARISONS = {
-    "less": ("olt", "slt", "ult"), "less_equal": ("ole", "sle", "ule"), "greater": ("ogt", "sgt", "ugt"),
-    "greater_equal": ("oge", "sge", "uge"), "equal": ("oeq", "eq", "eq"), "not_equal": ("une", "ne", "ne"),
-    "unordered": ("uno", "", ""),
-}  # fmt: skip
-# Functions of floats that LLVM knows, and those of the C library that it does not.
-_KNOWN = {
-    "abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "exp": "exp", "exp2": "exp2", "log": "log",
-    "log2": "log2", "log10": "log10", "sin": "sin", "cos": "cos", "power": "pow", "trunc": "trunc",
-    "copysign": "copysign",
-}  # fmt: skip
-_LIBRARY = {
-    name: name for name in ("tanh", "sinh", "cosh", "tan", "expm1", "log1p", "erf", "atan2", "hypot", "lgamma", "fmod")
-} | {"arcsin": "asin", "arccos": "acos", "arctan": "atan"}
-
-
-def llvm_type(type: Type) -> str:
-    """What LLVM calls a type in registers."""
-    if isinstance(type, Pointer):
-        return "ptr"
-    return _FLOATS[type.bits] if type.kind == "f" else f"i{type.bits}"
-
-
-def _in_memory(type: Scalar) -> str:
-    return "i8" if type == BOOL else llvm_type(type)
 
 
 @dataclass(frozen=True)
@@ -97,9 +61,16 @@ def emit(
         declared.add(f"declare {_returned(function)} @{symbol}({types})")
     if not entry:
         symbols[functions[-1].name] = SHARED
-    root = functions[-1]
-    texts = [_Function(each, declared, symbols, known, at_use and each is root).text() for each in functions]
-    return "\n\n".join([*sorted(declared), *texts, *([_entry(root, symbols, at_use)] if entry else [])]) + "\n"
+    metadata = ['!0 = !{!"llvm.loop.unroll.runtime.disable"}']
+    root, calls = functions[-1], Counter(name for each in functions for name in _called(each.body))
+    texts = []
+    for each in functions:
+        # A call of what has a loop in a loop costs nothing beside it, but each copy of it takes long to compile.
+        copied = calls[each.name] == 1 or _depth(each.body) < 2
+        texts.append(_Function(each, declared, metadata, symbols, known, copied, at_use and each is root).text())
+    if entry:
+        texts.append(_entry(root, symbols, at_use))
+    return "\n\n".join([*sorted(declared), *texts, "\n".join(metadata)]) + "\n"
 
 
 def _entry(function: Function, symbols: Mapping[str, str], at_use: bool) -> str:
@@ -138,29 +109,20 @@ def _returned(function: Function) -> str:
     return "{ " + ", ".join(types) + " }" if types else "void"
 
 
-class _Function:
-    """The text of one function. Variables live on the stack; LLVM moves them to registers."""
+class _Function(Instructions):
+    """The text of one function."""
 
     def __init__(
-        self,
-        function: Function,
-        declared: set[str],
-        symbols: Mapping[str, str],
-        known: Mapping[str, Function],
-        at_use: bool,
-    ) -> None:
-        self._function, self._declared = function, declared
-        self._symbols, self._known = symbols, known
+        self, function: Function, declared: set[str], metadata: list[str], symbols: Mapping[str, str],
+        known: Mapping[str, Function], copied: bool, at_use: bool,
+    ) -> None:  # fmt: skip
         # Where in the table the parameters are that are read at each use.
-        self._words = {each.name: place for place, each in enumerate(function.parameters)} if at_use else {}
-        self._slots: list[str] = []
-        self._lines: list[str] = []
-        self._places: dict[str, str] = {}
-        self._values: dict[str, str] = {}
-        self._count = 0
+        words = {each.name: place for place, each in enumerate(function.parameters)} if at_use else {}
+        super().__init__(declared, words, fused=function.fused)
+        self._function, self._metadata, self._copied = function, metadata, copied
+        self._symbols, self._known = symbols, known
         # Where `break` and `continue` go, of the loops around.
         self._loops: list[tuple[str, str]] = []
-        self._contract = "contract " if function.fused else ""
 
     def text(self) -> str:
         """The definition."""
@@ -177,39 +139,15 @@ class _Function:
                 self._words.pop(each.name, None)
                 self._values.pop(each.name, None)
                 self._put(each, given)
+        for each in function.cleared:
+            self._put(each, "zeroinitializer")
         self._body(function.body)
         end = "ret void" if _returned(function) == "void" else f"ret {_returned(function)} zeroinitializer"
-        kind = " alwaysinline" if function.inlined else ""
+        kind = " alwaysinline" if function.inlined else "" if self._copied else " noinline"
         symbol = self._symbols[function.name]
         linkage = "" if symbol == SHARED else "internal "
         head = f"define {linkage}{_returned(function)} @{symbol}({', '.join(parameters)}){kind} nounwind {{"
         return "\n".join([head, "start:", *self._slots, *self._lines, f"  {end}", "}"])
-
-    # --- lines ----------------------------------------------------------------------------------------------------
-
-    def _new(self, text: str) -> str:
-        self._count += 1
-        self._lines.append(f"  %t{self._count} = {text}")
-        return f"%t{self._count}"
-
-    def _do(self, text: str) -> None:
-        self._lines.append(f"  {text}")
-
-    def _label(self, name: str) -> None:
-        self._lines.append(f"{name}:")
-
-    def _labels(self, *names: str) -> list[str]:
-        self._count += 1
-        return [f"{name}{self._count}" for name in names]
-
-    def _place(self, variable: Variable) -> str:
-        if variable.name not in self._places:
-            self._places[variable.name] = place = f"%v{len(self._places)}"
-            self._slots.append(f"  {place} = alloca {llvm_type(variable.type)}")
-        return self._places[variable.name]
-
-    def _put(self, variable: Variable, value: str) -> None:
-        self._do(f"store {llvm_type(variable.type)} {value}, ptr {self._place(variable)}")
 
     # --- statements -----------------------------------------------------------------------------------------------
 
@@ -247,17 +185,10 @@ class _Function:
 
     def _store(self, pointer: Expression, index: Expression, value: Expression) -> None:
         assert isinstance(value.type, Scalar)
-        given, type = self._value(value), _in_memory(value.type)
+        given, type = self._value(value), in_memory(value.type)
         if value.type == BOOL:
             given = self._new(f"zext i1 {given} to i8")
-        at = self._at(pointer, index, type)
-        self._do(f"store {type} {given}, ptr {at}")
-
-    def _at(self, pointer: Expression, index: Expression, type: str) -> str:
-        base = self._value(pointer)
-        if isinstance(index, Number) and index.value == 0:
-            return base
-        return self._new(f"getelementptr inbounds {type}, ptr {base}, i64 {self._value(index)}")
+        self._do(f"store {type} {given}, ptr {self._at(pointer, index, type)}")
 
     def _for(self, loop: For) -> None:
         head, body, turn, end = self._labels("head", "body", "turn", "end")
@@ -278,8 +209,15 @@ class _Function:
         self._label(turn)
         self._do(f"{index}.next = add nuw nsw i64 {index}, 1")
         more = self._new(f"icmp slt i64 {index}.next, {count}")
-        self._do(f"br i1 {more}, label %{body}, label %{end}")
+        # A loop over elements is vectorised; to unroll that takes long to compile, and gains nothing.
+        plain = ", !llvm.loop " + self._unrolled_no_more() if any(isinstance(each, Store) for each in loop.body) else ""
+        self._do(f"br i1 {more}, label %{body}, label %{end}{plain}")
         self._label(end)
+
+    def _unrolled_no_more(self) -> str:
+        """The name of a loop that is not unrolled, unless its count is known."""
+        self._metadata.append(f"!{len(self._metadata)} = distinct !{{!{len(self._metadata)}, !0}}")
+        return f"!{len(self._metadata) - 1}"
 
     def _while(self, loop: While) -> None:
         head, body, end = self._labels("head", "body", "end")
@@ -362,118 +300,30 @@ class _Function:
         given = [first, second, m, n, k, one, a, a_step, b, b_step, factor, c, c_step]
         self._do(f"call void @{name}({', '.join(f'ptr {each}' for each in given)})")
 
-    # --- expressions ----------------------------------------------------------------------------------------------
 
-    def _value(self, expression: Expression) -> str:
-        match expression:
-            case Variable(name, type):
-                if name in self._values:
-                    return self._values[name]
-                if name in self._words:
-                    at = self._new(f"getelementptr inbounds i64, ptr %table, i64 {self._words[name]}")
-                    found = self._new(f"load {'i8' if type == BOOL else llvm_type(type)}, ptr {at}")
-                    return self._new(f"trunc i8 {found} to i1") if type == BOOL else found
-                return self._new(f"load {llvm_type(type)}, ptr {self._place(expression)}")
-            case Number(value, type):
-                return _constant(value, type)
-            case Load(pointer, index, type):
-                found = self._new(f"load {_in_memory(type)}, ptr {self._at(pointer, index, _in_memory(type))}")
-                return self._new(f"trunc i8 {found} to i1") if type == BOOL else found
-            case Offset(pointer, index, type):
-                return self._at(pointer, index, _in_memory(type.element))
-            case Select(condition, chosen, otherwise, type):
-                test, first, second = map(self._value, (condition, chosen, otherwise))
-                return self._new(f"select i1 {test}, {llvm_type(type)} {first}, {llvm_type(type)} {second}")
-            case Cast(operand, type):
-                return self._cast(operand, type)
-            case Bits(operand, type):
-                return self._new(f"bitcast {llvm_type(operand.type)} {self._value(operand)} to {llvm_type(type)}")
-            case Operation():
-                return self._operation(expression)
-
-    def _cast(self, operand: Expression, to: Scalar) -> str:
-        given, own = self._value(operand), operand.type
-        assert isinstance(own, Scalar)
-        if own == to or (own.kind in "iu" and to.kind in "iu" and own.bits == to.bits):
-            return given
-        source, target = llvm_type(own), llvm_type(to)
-        if to == BOOL:
-            zero = _constant(0, own)
-            return self._new(
-                f"fcmp une {source} {given}, {zero}" if own.kind == "f" else f"icmp ne {source} {given}, {zero}"
-            )
-        if own.kind == "f":
-            name = ("fpext" if to.bits > own.bits else "fptrunc") if to.kind == "f" else f"fpto{_sign(to)}i"
-        elif to.kind == "f":
-            name = f"{_sign(own)}itofp"
-        elif to.bits < own.bits:
-            name = "trunc"
-        else:
-            name = "sext" if own.kind == "i" else "zext"
-        return self._new(f"{name} {source} {given} to {target}")
-
-    def _operation(self, operation: Operation) -> str:
-        name, first = operation.name, operation.operands[0].type
-        assert isinstance(first, Scalar)
-        values = [self._value(operand) for operand in operation.operands]
-        type, is_float = llvm_type(first), first.kind == "f"
-        if name in _COMPARISONS:
-            predicate = _COMPARISONS[name][0 if is_float else 1 if first.kind == "i" else 2]
-            return self._new(f"{'fcmp' if is_float else 'icmp'} {predicate} {type} {values[0]}, {values[1]}")
-        if name == "accumulate" and is_float:
-            return self._new(f"fadd reassoc contract nsz {type} {values[0]}, {values[1]}")
-        if name == "negative":
-            return self._new(f"fneg {type} {values[0]}" if is_float else f"sub {type} 0, {values[0]}")
-        if name == "not":
-            return self._new(f"xor i1 {values[0]}, true")
-        if name in _ARITHMETIC or name == "accumulate":
-            text = _ARITHMETIC.get(name, "add")
-            return self._new(f"{f'f{text} {self._contract}' if is_float else text} {type} {values[0]}, {values[1]}")
-        if name in _INSIDE:
-            return self._new(f"{_INSIDE[name]} {type} {values[0]}, {values[1]}")
-        if name in _BITWISE:
-            return self._new(f"{_BITWISE[name]} {type} {values[0]}, {values[1]}")
-        if name == "right":
-            return self._new(f"{'ashr' if first.kind == 'i' else 'lshr'} {type} {values[0]}, {values[1]}")
-        if name in ("divide", "remainder"):
-            kind = "f" if is_float else _sign(first)
-            word = "div" if name == "divide" else "rem"
-            return self._new(f"{kind}{word} {self._contract if is_float else ''}{type} {values[0]}, {values[1]}")
-        return self._function_of(name, first, values)
-
-    def _function_of(self, name: str, type: Scalar, values: Sequence[str]) -> str:
-        number = llvm_type(type)
-        arguments, types = ", ".join(f"{number} {value}" for value in values), ", ".join([number] * len(values))
-        if name in _KNOWN:
-            callee, attributes = f"llvm.{_KNOWN[name]}.f{type.bits}", ""
-        else:
-            callee = _LIBRARY[name] + ("f" if type == FLOAT32 else "")
-            attributes = " nounwind willreturn memory(none)"
-        self._declared.add(f"declare {number} @{callee}({types}){attributes}")
-        return self._new(f"call {number} @{callee}({arguments})")
+def _depth(statements: Sequence[Statement]) -> int:
+    """How many loops stand in each other."""
+    deepest = 0
+    for each in statements:
+        match each:
+            case For(_, _, body) | While(_, _, body):
+                deepest = max(deepest, 1 + _depth(body))
+            case If(_, body, otherwise):
+                deepest = max(deepest, _depth(body), _depth(otherwise))
+            case _:
+                pass
+    return deepest
 
 
-def _sign(type: Scalar) -> str:
-    return "s" if type.kind == "i" else "u"
-
-
-def _constant(value: float | int | bool, type: Scalar) -> str:
-    if type == BOOL:
-        return "true" if value else "false"
-    if type.kind != "f":
-        return str(int(value))
-    if type == FLOAT32:
-        value = struct.unpack("<f", struct.pack("<f", _in_range(float(value))))[0]
-    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
-
-
-def _in_range(value: float) -> float:
-    """A number as float32 has it: one that is too large for it is infinite."""
-    try:
-        struct.pack("<f", value)
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
-    return value
+def _called(statements: Sequence[Statement]) -> list[str]:
+    """The names of the functions that statements call, each as often as it stands there."""
+    found: list[str] = []
+    for each in statements:
+        if isinstance(each, Invoke):
+            found.append(each.function)
+        for body in ("before", "body", "otherwise"):
+            found += _called(getattr(each, body, ()))
+    return found
 
 
 def _assigned(statements: Sequence[Statement]) -> list[Variable]:

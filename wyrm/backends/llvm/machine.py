@@ -14,19 +14,20 @@ from wyrm.backends.llvm.emit import ENTRY, SHARED
 
 
 @cache
-def _initialized() -> None:
+def _processor() -> tuple[Any, str, str]:
+    """The target for this processor, its name, and what it can do."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return target, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 def _machine(level: int = 3) -> Any:
     """A target machine for this processor; what uses one takes it over."""
-    _initialized()
-    target = llvm.Target.from_triple(llvm.get_process_triple())
+    target, name, features = _processor()
     return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=level, reloc="default",
-        codemodel="jitdefault", jit=True,
-    )  # fmt: skip
+        cpu=name, features=features, opt=level, reloc="default", codemodel="jitdefault", jit=True
+    )
 
 
 def _optimized(text: str, level: int) -> tuple[Any, Any]:
@@ -36,9 +37,8 @@ def _optimized(text: str, level: int) -> tuple[Any, Any]:
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = options.slp_vectorization = level > 1
-    llvm.create_pass_builder(machine, options).getModulePassManager().run(
-        module, llvm.create_pass_builder(machine, options)
-    )
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
     return module, machine
 
 

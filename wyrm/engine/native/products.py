@@ -174,17 +174,20 @@ def multiply(x: Any, y: Any, out: Any, kept: int) -> None:
         x_step = max(x_row, inner) if x_plain else max(x_column, rows)
         gemm(not y_plain, not x_plain, columns, rows, inner, y, y_step, x, x_step, kept, out, max(out_row, columns))
         return
-    if inner > 0 and (by_rows or by_dots) and not CHECKED:
-        result = seen_as(out, (rows, out_row))
-        if by_dots and columns == 1 and out_row == 1:  # the transposed product, of four rows of x at a time
-            column, turned = seen_as(y, (1, inner)), seen_as(out, (1, rows))
-            by_four_dots(column, seen_as(x, (rows, x_row)), turned, 1, rows, inner, kept)
-        elif by_dots:
-            by_four_dots(seen_as(x, (rows, x_row)), seen_as(y, (columns, y_column)), result, rows, columns, inner, kept)
-        elif x_column == 1:
-            by_two_rows(seen_as(x, (rows, x_row)), seen_as(y, (inner, y_row)), result, rows, columns, inner, kept)
+    # Each of the loops is called in one place, so that there is one copy of it.
+    if inner > 0 and by_dots and not CHECKED:
+        if columns == 1 and out_row == 1:  # the transposed product, of four rows of x at a time
+            first, second, result = seen_as(y, (1, inner)), seen_as(x, (rows, x_row)), seen_as(out, (1, rows))
         else:
-            by_two_rows(seen_as(x, (inner, x_column)).T, seen_as(y, (inner, y_row)), result, rows, columns, inner, kept)
+            first, second, result = (
+                seen_as(x, (rows, x_row)),
+                seen_as(y, (columns, y_column)),
+                seen_as(out, (rows, out_row)),
+            )
+        by_four_dots(first, second, result, first.shape[0], second.shape[0], inner, kept)
+        return
+    if inner > 0 and by_rows and not CHECKED:
+        by_two_rows(x, seen_as(y, (inner, y_row)), seen_as(out, (rows, out_row)), rows, columns, inner, kept)
         return
     anyhow(x, y, out, rows, columns, inner, kept)
 

@@ -1,0 +1,217 @@
+"""The instructions of a function of LLVM that expressions become."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from wyrm.ir.program import Bits, Cast, Expression, Load, Number, Offset, Operation, Select, Variable
+from wyrm.ir.types import BOOL, FLOAT32, UINT32, UINT64, Pointer, Scalar, Type
+
+_FLOATS = {32: "float", 64: "double"}
+_ARITHMETIC = {"add": "add", "subtract": "sub", "multiply": "mul"}
+_BITWISE = {"and": "and", "or": "or", "xor": "xor", "left": "shl"}
+_INSIDE = {"step": "add nsw", "stride": "mul nsw"}
+# What LLVM calls them: of ordered floats, of signed and of unsigned integers. A NaN is unequal to everything.
+_COMPARISONS = {
+    "less": ("olt", "slt", "ult"), "less_equal": ("ole", "sle", "ule"), "greater": ("ogt", "sgt", "ugt"),
+    "greater_equal": ("oge", "sge", "uge"), "equal": ("oeq", "eq", "eq"), "not_equal": ("une", "ne", "ne"),
+    "unordered": ("uno", "", ""),
+}  # fmt: skip
+# Functions of floats that LLVM knows, and those of the C library that it does not.
+_KNOWN = {
+    "abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "exp": "exp", "exp2": "exp2", "log": "log",
+    "log2": "log2", "log10": "log10", "sin": "sin", "cos": "cos", "power": "pow", "trunc": "trunc",
+    "copysign": "copysign", "round": "rint",
+}  # fmt: skip
+_LIBRARY = {
+    name: name for name in ("tanh", "sinh", "cosh", "tan", "expm1", "log1p", "erf", "atan2", "hypot", "lgamma")
+} | {"arcsin": "asin", "arccos": "acos", "arctan": "atan"}
+
+
+def llvm_type(type: Type) -> str:
+    """What LLVM calls a type in registers."""
+    if isinstance(type, Pointer):
+        return "ptr"
+    return _FLOATS[type.bits] if type.kind == "f" else f"i{type.bits}"
+
+
+def in_memory(type: Scalar) -> str:
+    """What LLVM calls a number in memory."""
+    return "i8" if type == BOOL else llvm_type(type)
+
+
+class Instructions:
+    """The lines of one function. Variables live on the stack; LLVM moves them to registers."""
+
+    def __init__(self, declared: set[str], words: dict[str, int], *, fused: bool) -> None:
+        # The functions from outside that the module uses; and the words of the table that parameters are read from.
+        self._declared, self._words = declared, words
+        self._contract = "contract " if fused else ""
+        self._slots: list[str] = []
+        self._lines: list[str] = []
+        self._places: dict[str, str] = {}
+        self._values: dict[str, str] = {}
+        self._count = 0
+
+    # --- lines ----------------------------------------------------------------------------------------------------
+
+    def _new(self, text: str) -> str:
+        self._count += 1
+        self._lines.append(f"  %t{self._count} = {text}")
+        return f"%t{self._count}"
+
+    def _do(self, text: str) -> None:
+        self._lines.append(f"  {text}")
+
+    def _label(self, name: str) -> None:
+        self._lines.append(f"{name}:")
+
+    def _labels(self, *names: str) -> list[str]:
+        self._count += 1
+        return [f"{name}{self._count}" for name in names]
+
+    def _place(self, variable: Variable) -> str:
+        if variable.name not in self._places:
+            self._places[variable.name] = place = f"%v{len(self._places)}"
+            self._slots.append(f"  {place} = alloca {llvm_type(variable.type)}")
+        return self._places[variable.name]
+
+    def _put(self, variable: Variable, value: str) -> None:
+        self._do(f"store {llvm_type(variable.type)} {value}, ptr {self._place(variable)}")
+
+    def _at(self, pointer: Expression, index: Expression, type: str) -> str:
+        """The address of an element that is read or written."""
+        base = self._value(pointer)
+        if isinstance(index, Number) and index.value == 0:
+            return base
+        return self._new(f"getelementptr inbounds {type}, ptr {base}, i64 {self._value(index)}")
+
+    # --- expressions ----------------------------------------------------------------------------------------------
+
+    def _value(self, expression: Expression) -> str:
+        match expression:
+            case Variable(name, type):
+                if name in self._values:
+                    return self._values[name]
+                if name in self._words:
+                    at = self._new(f"getelementptr inbounds i64, ptr %table, i64 {self._words[name]}")
+                    found = self._new(f"load {'i8' if type == BOOL else llvm_type(type)}, ptr {at}")
+                    return self._new(f"trunc i8 {found} to i1") if type == BOOL else found
+                return self._new(f"load {llvm_type(type)}, ptr {self._place(expression)}")
+            case Number(value, type):
+                return _constant(value, type)
+            case Load(pointer, index, type):
+                found = self._new(f"load {in_memory(type)}, ptr {self._at(pointer, index, in_memory(type))}")
+                return self._new(f"icmp ne i8 {found}, 0") if type == BOOL else found
+            case Offset(pointer, index, type):
+                # Not `inbounds`: a part may be empty, and lie beyond the end.
+                element, base = in_memory(type.element), self._value(pointer)
+                return self._new(f"getelementptr {element}, ptr {base}, i64 {self._value(index)}")
+            case Select(condition, chosen, otherwise, type):
+                test, first, second = map(self._value, (condition, chosen, otherwise))
+                return self._new(f"select i1 {test}, {llvm_type(type)} {first}, {llvm_type(type)} {second}")
+            case Cast(operand, type):
+                return self._cast(operand, type)
+            case Bits(operand, type):
+                return self._new(f"bitcast {llvm_type(operand.type)} {self._value(operand)} to {llvm_type(type)}")
+            case Operation():
+                return self._operation(expression)
+
+    def _cast(self, operand: Expression, to: Scalar) -> str:
+        given, own = self._value(operand), operand.type
+        assert isinstance(own, Scalar)
+        if own == to or (own.kind in "iu" and to.kind in "iu" and own.bits == to.bits):
+            return given
+        source, target = llvm_type(own), llvm_type(to)
+        if to == BOOL:
+            zero = _constant(0, own)
+            return self._new(
+                f"fcmp une {source} {given}, {zero}" if own.kind == "f" else f"icmp ne {source} {given}, {zero}"
+            )
+        if own.kind == "f" and to.kind != "f":
+            return self._rounded(given, own, to)
+        if own.kind == "f":
+            name = "fpext" if to.bits > own.bits else "fptrunc"
+        elif to.kind == "f":
+            name = f"{_sign(own)}itofp"
+        elif to.bits < own.bits:
+            name = "trunc"
+        else:
+            name = "sext" if own.kind == "i" else "zext"
+        return self._new(f"{name} {source} {given} to {target}")
+
+    def _rounded(self, given: str, own: Scalar, to: Scalar) -> str:
+        """A float as an integer; short ones, and uint32, by way of a longer one, so that negative numbers wrap around.
+
+        A number that is too large, or a NaN, gives poison, which `freeze` makes some integer.
+        """
+        bits = 64 if to.bits == 64 or to == UINT32 else 32
+        sign = "u" if to == UINT64 else "s"
+        found = self._new(f"fpto{sign}i {llvm_type(own)} {given} to i{bits}")
+        found = self._new(f"freeze i{bits} {found}")
+        return found if bits == to.bits else self._new(f"trunc i{bits} {found} to {llvm_type(to)}")
+
+    def _operation(self, operation: Operation) -> str:
+        name, first = operation.name, operation.operands[0].type
+        values = [self._value(operand) for operand in operation.operands]
+        if isinstance(first, Pointer):
+            return self._new(f"icmp ugt ptr {values[0]}, {values[1]}")
+        type, is_float = llvm_type(first), first.kind == "f"
+        if name in _COMPARISONS:
+            predicate = _COMPARISONS[name][0 if is_float else 1 if first.kind == "i" else 2]
+            return self._new(f"{'fcmp' if is_float else 'icmp'} {predicate} {type} {values[0]}, {values[1]}")
+        if name == "accumulate" and is_float:
+            return self._new(f"fadd reassoc contract nsz {type} {values[0]}, {values[1]}")
+        if name == "negative":
+            return self._new(f"fneg {type} {values[0]}" if is_float else f"sub {type} 0, {values[0]}")
+        if name == "not":
+            return self._new(f"xor i1 {values[0]}, true")
+        if name in _ARITHMETIC or name == "accumulate":
+            text = _ARITHMETIC.get(name, "add")
+            return self._new(f"{f'f{text} {self._contract}' if is_float else text} {type} {values[0]}, {values[1]}")
+        if name in _INSIDE:
+            return self._new(f"{_INSIDE[name]} {type} {values[0]}, {values[1]}")
+        if name in _BITWISE:
+            return self._new(f"{_BITWISE[name]} {type} {values[0]}, {values[1]}")
+        if name == "right":
+            return self._new(f"{'ashr' if first.kind == 'i' else 'lshr'} {type} {values[0]}, {values[1]}")
+        if name in ("divide", "remainder"):
+            kind = "f" if is_float else _sign(first)
+            word = "div" if name == "divide" else "rem"
+            return self._new(f"{kind}{word} {self._contract if is_float else ''}{type} {values[0]}, {values[1]}")
+        return self._function_of(name, first, values)
+
+    def _function_of(self, name: str, type: Scalar, values: Sequence[str]) -> str:
+        number = llvm_type(type)
+        arguments, types = ", ".join(f"{number} {value}" for value in values), ", ".join([number] * len(values))
+        if name in _KNOWN:
+            callee, attributes = f"llvm.{_KNOWN[name]}.f{type.bits}", ""
+        else:
+            callee = _LIBRARY[name] + ("f" if type == FLOAT32 else "")
+            attributes = " nounwind willreturn memory(none)"
+        self._declared.add(f"declare {number} @{callee}({types}){attributes}")
+        return self._new(f"call {number} @{callee}({arguments})")
+
+
+def _sign(type: Scalar) -> str:
+    return "s" if type.kind == "i" else "u"
+
+
+def _constant(value: float | int | bool, type: Scalar) -> str:
+    if type == BOOL:
+        return "true" if value else "false"
+    if type.kind != "f":
+        return str(int(value))
+    if type == FLOAT32:
+        value = struct.unpack("<f", struct.pack("<f", _in_range(float(value))))[0]
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def _in_range(value: float) -> float:
+    """A number as float32 has it: one that is too large for it is infinite."""
+    try:
+        struct.pack("<f", value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+    return value
