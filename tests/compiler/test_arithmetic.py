@@ -94,12 +94,12 @@ def test_signed_and_unsigned_integers(dtype: str, other: str) -> None:
 
 
 def test_literals_take_the_type_of_what_they_meet() -> None:
-    for dtype in (*SIGNED, *UNSIGNED, *FLOATS):
+    for dtype in ("int8", "int64", "uint16", "uint64", *FLOATS):
         for expression in ("x + 1", "2 * x", "x - True", "100 - x", "x / 2"):
             check_of_two(expression, dtype)
     for dtype in (*SIGNED, *FLOATS):
         check_of_two("1.5 * x", dtype)
-    for dtype in (*SIGNED, *UNSIGNED):  # literals that are no number of the type
+    for dtype in ("int8", "uint8", "int64", "uint64"):  # literals that are no number of the type
         for sign in ("<", "<=", ">", ">=", "==", "!="):
             check_of_two(f"x {sign} -1", dtype)
             check_of_two(f"300 {sign} x", dtype)

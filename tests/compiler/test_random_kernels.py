@@ -142,7 +142,7 @@ def kernels(draw: Draw) -> tuple[str, str]:
     return "\n".join(["def kernel(x, y, a, b):", *(f"    {each}" for each in lines), "    return a, b\n"]), dtype
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=70, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(kernels(), st.data())
 def test_random_kernels(kernel: tuple[str, str], data: st.DataObject) -> None:
     text, dtype = kernel
