@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -61,8 +62,12 @@ def emit(
     if not entry:
         symbols[functions[-1].name] = SHARED
     metadata = ['!0 = !{!"llvm.loop.unroll.runtime.disable"}']
-    root = functions[-1]
-    texts = [_Function(each, declared, metadata, symbols, known, at_use and each is root).text() for each in functions]
+    root, calls = functions[-1], Counter(name for each in functions for name in _called(each.body))
+    texts = []
+    for each in functions:
+        # Beside what has a loop in a loop a call of it costs little, but a copy of it takes long to compile.
+        whole = _depth(each.body) > 1 and not (entry and calls[each.name] == 1)
+        texts.append(_Function(each, declared, metadata, symbols, known, whole, at_use and each is root).text())
     if entry:
         texts.append(_entry(root, symbols, at_use))
     return "\n\n".join([*sorted(declared), *texts, "\n".join(metadata)]) + "\n"
@@ -109,12 +114,12 @@ class _Function(Instructions):
 
     def __init__(
         self, function: Function, declared: set[str], metadata: list[str], symbols: Mapping[str, str],
-        known: Mapping[str, Function], at_use: bool,
+        known: Mapping[str, Function], whole: bool, at_use: bool,
     ) -> None:  # fmt: skip
         # Where in the table the parameters are that are read at each use.
         words = {each.name: place for place, each in enumerate(function.parameters)} if at_use else {}
         super().__init__(declared, words, fused=function.fused)
-        self._function, self._metadata = function, metadata
+        self._function, self._metadata, self._whole = function, metadata, whole
         self._symbols, self._known = symbols, known
         # Where `break` and `continue` go, of the loops around.
         self._loops: list[tuple[str, str]] = []
@@ -138,8 +143,7 @@ class _Function(Instructions):
             self._put(each, "zeroinitializer")
         self._body(function.body)
         end = "ret void" if _returned(function) == "void" else f"ret {_returned(function)} zeroinitializer"
-        # A call of what has a loop in a loop costs nothing beside it, but a copy of it takes long to compile.
-        kind = " alwaysinline" if function.inlined else " noinline" if _depth(function.body) > 1 else ""
+        kind = " alwaysinline" if function.inlined else " noinline" if self._whole else ""
         symbol = self._symbols[function.name]
         linkage = "" if symbol == SHARED else "internal "
         head = f"define {linkage}{_returned(function)} @{symbol}({', '.join(parameters)}){kind} nounwind {{"
@@ -309,6 +313,17 @@ def _depth(statements: Sequence[Statement]) -> int:
             case _:
                 pass
     return deepest
+
+
+def _called(statements: Sequence[Statement]) -> list[str]:
+    """The names of the functions that statements call, each as often as it stands there."""
+    found: list[str] = []
+    for each in statements:
+        if isinstance(each, Invoke):
+            found.append(each.function)
+        for body in ("before", "body", "otherwise"):
+            found += _called(getattr(each, body, ()))
+    return found
 
 
 def _assigned(statements: Sequence[Statement]) -> list[Variable]:

@@ -82,7 +82,7 @@ class Averager:
 
         def work(thread: int) -> None:
             totals, rows = np.zeros(1), parts[thread]
-            self.runner.call(bindings[thread], columns, 0, 1, len(rows), step, rows, totals, np.zeros((1, 0)))
+            self.runner.call(bindings[thread], columns, (0, 1, len(rows), step, rows, totals, np.zeros((1, 0))))
 
         together([partial(work, thread) for thread in range(len(parts))])
         count = sum(map(len, parts))

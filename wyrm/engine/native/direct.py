@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.engine.native.binding import Binding
-from wyrm.engine.native.feeding import as_column, check_ranges
-from wyrm.engine.native.runner import Graph, Runner
+from wyrm.engine.native.feeding import check_ranges
+from wyrm.engine.native.runner import Graph, Own, Runner
 from wyrm.node.base import BaseNode
 
 _NOTHING = np.zeros((1, 0))
@@ -28,9 +28,12 @@ class Direct:
         read = set(self.runner.graph.inputs)
         self._read = [(position, leaf) for position, leaf in enumerate(inputs) if leaf in read]
         self._shapes = {leaf: leaf.shape for _, leaf in self._read}
-        self._order = np.zeros(1, np.int64)
-        self._totals = np.zeros(1)
+        # What a call has of its own; only the step of random nodes changes.
+        self._own: Own = (0, 1, 0, 0, np.zeros(1, np.int64), np.zeros(1), _NOTHING)
         self._binding: Binding | None = None
+        # The arrays of a binding that arguments go into; a column without rows leaves them as they are.
+        self._targets: list[tuple[int, NDArray[Any]]] = []
+        self._columns = {leaf: np.empty((0, 1), leaf.dtype) for _, leaf in self._read}
         # Whether there are random nodes, which draw for a step.
         self.draws = self.runner.graph.draws
 
@@ -41,22 +44,30 @@ class Direct:
 
     def prepare(self) -> None:
         """Compile it, or load it; `CompileError` where that cannot be done."""
-        binding = self.runner.binding(self._shapes)
-        self.runner.prepare(binding, {leaf: np.empty((1, 1), leaf.dtype) for leaf in binding.columns})
+        self.runner.prepare(self._bound(), self._columns)
 
     def release(self) -> None:
         """Free all arrays; the next call makes them anew."""
-        self._binding = None
+        self._binding, self._targets = None, []
         self.runner._bindings.clear()
 
     def __call__(self, arrays: Sequence[NDArray[Any]], step: int = 0) -> list[NDArray[Any]]:
         """The outputs; the arrays have the shapes and dtypes of the inputs and are in row-major order."""
+        binding = self._bound()
+        if self.runner.graph.ranges.limits:
+            check_ranges(self.runner.graph.ranges.limits, {leaf: arrays[position] for position, leaf in self._read}, {})
+        for position, target in self._targets:
+            np.copyto(target, arrays[position])
+        if step != self._own[3]:
+            self._own = (*self._own[:3], step, *self._own[4:])
+        self.runner.call(binding, self._columns, self._own)
+        return [np.array(binding.array(slot)) for slot in self.runner.graph.lowering.outputs]
+
+    def _bound(self) -> Binding:
+        """The arrays of the program, made anew where a leaf has another one."""
         binding = self._binding
         if binding is None or not binding.is_current():
             binding = self._binding = self.runner.binding(self._shapes)
-        if self.runner.graph.ranges.limits:
-            check_ranges(self.runner.graph.ranges.limits, {leaf: arrays[position] for position, leaf in self._read}, {})
-        # An array as a whole is a column of one row.
-        columns = {leaf: as_column(arrays[position][None]) for position, leaf in self._read}
-        self.runner.call(binding, columns, 0, 1, 0, step, self._order, self._totals, _NOTHING)
-        return [np.array(binding.array(slot)) for slot in self.runner.graph.lowering.outputs]
+            places = {leaf: position for position, leaf in self._read}
+            self._targets = [(places[leaf], binding.array(slot)) for leaf, slot in self.runner.graph.source.fed]
+        return binding

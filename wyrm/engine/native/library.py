@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,18 +51,26 @@ class Machine:
     results: tuple[NumKind, ...]
     single: bool
     errors: dict[int, str]
+    # Whether it returns a whole number alone.
+    whole: bool = False
 
     def run(self, table: NDArray[np.int64]) -> Any:
         """Call it with a table of arguments, after which there is room for the results."""
         status = self.entry(_address(table))
-        if status:
-            raise IndexError(self.errors[status])
+        return self.result(table.data) if status == 0 else self.refuse(status)
+
+    def result(self, words: memoryview[int]) -> Any:
+        """What it has put into the table."""
+        if self.whole:
+            return words[-1]
         if not self.results:
             return None
-        if self.results == (_INTEGER,) and self.single:
-            return int(table[-1])
-        found = results_of(table[len(table) - len(self.results) :].tolist(), self.results)
+        found = results_of(words[len(words) - len(self.results) :].tolist(), self.results)
         return found[0] if self.single else tuple(found)
+
+    def refuse(self, status: int) -> NoReturn:
+        """Raise the error that a function has ended with."""
+        raise IndexError(self.errors[status])
 
 
 _lock = threading.RLock()
@@ -119,13 +127,14 @@ class _Remembered:
 
     def __init__(self, machine: Machine, table: NDArray[np.int64], arguments: Sequence[Any]) -> None:
         self.machine, self.table = machine, table
-        self._of = [
-            weakref.ref(each) if isinstance(each, np.ndarray) else (lambda each=each: each) for each in arguments
-        ]
+        self._arrays = [(i, weakref.ref(each)) for i, each in enumerate(arguments) if isinstance(each, np.ndarray)]
+        self._others = [(i, each) for i, each in enumerate(arguments) if not isinstance(each, np.ndarray)]
 
     def is_of(self, arguments: Sequence[Any]) -> bool:
         """Whether these are the same objects."""
-        return all(reference() is each for reference, each in zip(self._of, arguments, strict=True))
+        return all(reference() is arguments[i] for i, reference in self._arrays) and all(
+            each is arguments[i] for i, each in self._others
+        )
 
 
 def table_of(machine: Machine, arguments: Sequence[Any], kinds: Sequence[Kind]) -> NDArray[np.int64]:
@@ -135,21 +144,29 @@ def table_of(machine: Machine, arguments: Sequence[Any], kinds: Sequence[Kind]) 
 
 
 class Bound:
-    """A function with all its arguments, some of which each call has of its own."""
+    """A function with all its arguments; each call has those that come first of its own, and some of the others."""
 
-    def __init__(self, function: Entry, arguments: Sequence[Any], changing: Sequence[int]) -> None:
-        kinds = tuple(map(kind_of_argument, arguments))
+    def __init__(self, function: Entry, own: Sequence[Any], others: Sequence[Any], changing: Sequence[int]) -> None:
+        self._arguments = [*own, *others]
+        kinds = tuple(map(kind_of_argument, self._arguments))
         self._machine = function.machine(kinds)
-        self._table = table_of(self._machine, arguments, kinds)
-        self._words = self._table.data
-        starts = np.cumsum([0, *(len(words_of(each, kind)) for each, kind in zip(arguments, kinds, strict=True))])
-        self._changing = [(place, int(starts[place]), kinds[place]) for place in changing]
-        self._arguments = list(arguments)
+        self._table = table_of(self._machine, self._arguments, kinds)
+        self._words, self._address = self._table.data, _address(self._table)
+        counts = [len(words_of(each, kind)) for each, kind in zip(self._arguments, kinds, strict=True)]
+        places = [(place, sum(counts[:place]), kinds[place]) for place in (*range(len(own)), *changing)]
+        self._own, self._places_of_own, self._places = own, places[: len(own)], places[len(own) :]
 
-    def take(self, changed: Sequence[Any]) -> bool:
+    def take(self, own: Sequence[Any], changed: Sequence[Any]) -> bool:
         """Have these for the arguments that change; False where the function is compiled for other kinds."""
+        if own is not self._own:
+            if not self._put(own, self._places_of_own):
+                return False
+            self._own = own
+        return self._put(changed, self._places)
+
+    def _put(self, values: Sequence[Any], places: Sequence[tuple[int, int, Kind]]) -> bool:
         words, arguments = self._words, self._arguments
-        for value, (place, start, kind) in zip(changed, self._changing, strict=True):
+        for value, (place, start, kind) in zip(values, places, strict=True):
             if value is arguments[place]:
                 continue
             if type(value) is int and kind == _INTEGER:
@@ -168,7 +185,9 @@ class Bound:
 
     def __call__(self) -> Any:
         """Call the function."""
-        return self._machine.run(self._table)
+        machine = self._machine
+        status = machine.entry(self._address)
+        return machine.result(self._words) if status == 0 else machine.refuse(status)
 
 
 _INTEGER = NumKind(INT64)
@@ -242,9 +261,9 @@ def _made(
             _provided.add(symbol)
     if symbols[-1] not in _entries:
         _entries[symbols[-1]] = entry_of(codes[-1])
-    return Machine(
-        _entries[symbols[-1]], tuple(constants), tuple(NumKind(Scalar(*each)) for each in results), single, errors
-    )
+    kinds = tuple(NumKind(Scalar(*each)) for each in results)
+    whole = single and kinds == (_INTEGER,)
+    return Machine(_entries[symbols[-1]], tuple(constants), kinds, single, errors, whole)
 
 
 def _units(translation: Translation, root: str) -> tuple[list[Unit], tuple[Number, ...]]:

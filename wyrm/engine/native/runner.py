@@ -42,6 +42,11 @@ LARGE = 120
 _KEPT_BINDINGS = 16
 
 
+# What each call of `run` has of its own: the first step and how many, the size of a batch, the number that random nodes
+# count from, the order of the rows, what it fills in, and the numbers of the optimizer, (steps, numbers).
+Own = tuple[int, int, int, int, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
+
+
 class Plan(NamedTuple):
     """What a program works with: see `Program.plan`."""
 
@@ -167,7 +172,7 @@ class Runner:
         self._bindings: dict[Any, Binding] = {}
         self._compiling = threading.Lock()
         # What stands for what a call has of its own, before there is one.
-        self._own = (0, 0, 0, 0, np.zeros(0, np.int64), np.zeros(2), np.zeros((0, len(graph.source.hyper))))
+        self._own: Own = (0, 0, 0, 0, np.zeros(0, np.int64), np.zeros(2), np.zeros((0, len(graph.source.hyper))))
 
     def binding(self, shapes: dict[Leaf, tuple[int, ...]], thread: int = 0) -> Binding:
         """The arrays for inputs of these shapes, of one thread."""
@@ -196,37 +201,24 @@ class Runner:
                 self._module = module
         return self._module.run
 
-    def call(
-        self,
-        binding: Binding,
-        columns: Mapping[Leaf, NDArray[Any]],
-        first: int,
-        count: int,
-        batch: int,
-        step: int,
-        order: NDArray[np.int64],
-        totals: NDArray[np.float64],
-        hyper: NDArray[np.float64],
-    ) -> int:
+    def call(self, binding: Binding, columns: Mapping[Leaf, NDArray[Any]], own: Own) -> int:
         """Do steps; how many were done before a loss was not finite.
 
         Where there is an optimizer, `totals` is given the sum of the losses and the number of steps that were done,
         also where a step raises.
         """
-        own = [first, count, batch, step, order, totals, hyper]
-        bound = self.prepare(binding, columns, own)
+        bound: Any = binding.compiled
+        if not (bound and self.compiled and bound.take(own, [columns[leaf] for leaf in binding.columns])):
+            bound = self.prepare(binding, columns, own)
         try:
-            if bound is not None:
-                done: int = bound()
-            else:
-                done = self.load()(*own, *self._values(binding, columns))
+            done: int = self.load()(*own, *self._values(binding, columns)) if bound is None else bound()
         except IndexError as error:
             binding.forget_rows()
             raise index_error(self.name, self.graph.schedule, binding, error) from None
         except BaseException:
             binding.forget_rows()
             raise
-        if done < count:
+        if done < own[1]:
             binding.forget_rows()
         return done
 
@@ -238,14 +230,14 @@ class Runner:
             values[position] = columns[leaf]
         return values
 
-    def prepare(self, binding: Binding, columns: Mapping[Leaf, NDArray[Any]], own: Sequence[Any] = ()) -> Any:
+    def prepare(self, binding: Binding, columns: Mapping[Leaf, NDArray[Any]], own: Own | None = None) -> Any:
         """Compile what is called with these arrays, or load it; nothing runs yet, so that Ctrl-C may end it.
 
         Returns `run` with the arrays of the binding, where it is compiled; `own` is what a call has of its own.
         """
         bound: Any = binding.compiled
         own = own or self._own
-        if bound and (not self.compiled or bound.take([*own, *(columns[leaf] for leaf in binding.columns)])):
+        if bound and (not self.compiled or bound.take(own, [columns[leaf] for leaf in binding.columns])):
             return bound if self.compiled else None
         run = self.load()
         from wyrm.engine.native.library import Bound, Entry
@@ -253,8 +245,8 @@ class Runner:
         # By one thread, while others wait.
         with deferred, self._compiling, cache.announced(self.name), self._refusals():
             if self.compiled:
-                changing = [*range(len(own)), *(len(own) + place for place in binding.columns.values())]
-                binding.compiled = Bound(run, [*own, *self._values(binding, columns)], changing)
+                changing = [len(own) + place for place in binding.columns.values()]
+                binding.compiled = Bound(run, own, self._values(binding, columns), changing)
                 return binding.compiled
             values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
             for call in self.graph.source.calls:

@@ -244,7 +244,7 @@ class Training:
         """Do steps; how many. They are counted as they were made, also where one raises."""
         totals = np.zeros(2)
         try:
-            self.runner.call(binding, work.columns, 0, count, batch, step, order, totals, hyper)
+            self.runner.call(binding, work.columns, (0, count, batch, step, order, totals, hyper))
         except BaseException:
             with self._count_lock:
                 work.steps += int(totals[1])
@@ -388,7 +388,7 @@ class Training:
         hyper = self._hyper(1)
         totals = np.zeros(2)
         with nullcontext() if optimizer is None else deferred:
-            done = self.runner.call(binding, columns, 0, 1, 0, self.steps, _ALONE, totals, hyper)
+            done = self.runner.call(binding, columns, (0, 1, 0, self.steps, _ALONE, totals, hyper))
             if optimizer is not None and done == 0:
                 loss = float(binding.array(graph.lowering.outputs[0]))
                 raise Diverged(
