@@ -56,6 +56,10 @@ class Training:
         self._count_lock = threading.Lock()
         self._averager: Averager | None = None
         self._shuffle_rows: Callable[..., Any]
+        # For steps that take their inputs as a whole: columns without rows, which leave an input as it is, and what the
+        # steps fill in and are given.
+        self._columns = {leaf: np.empty((0, 1), leaf.dtype) for leaf in graph.inputs}
+        self._totals, self._numbers = np.zeros(2), np.zeros((1, len(graph.source.hyper)))
         self._known_division: tuple[int, list[NDArray[np.int64]], Division] | None = None
 
     # --- one pass -------------------------------------------------------------------------------------------------
@@ -383,12 +387,13 @@ class Training:
         shapes = self._shapes(given)
         binding = self.runner.binding(shapes)
         check_ranges(graph.ranges.limits, given, binding.sizes)
-        # An input as a whole is a column of one row.
-        columns = {leaf: as_column(array[None]) for leaf, array in self._complete(given).items()}
-        hyper = self._hyper(1)
-        totals = np.zeros(2)
+        complete = self._complete(given)
+        for leaf, slot in graph.source.fed:
+            np.copyto(binding.array(slot), complete[leaf])
+        self._numbers[...] = self._hyper(1)
+        own = 0, 1, 0, self.steps, _ALONE, self._totals, self._numbers
         with nullcontext() if optimizer is None else deferred:
-            done = self.runner.call(binding, columns, (0, 1, 0, self.steps, _ALONE, totals, hyper))
+            done = self.runner.call(binding, self._columns, own)
             if optimizer is not None and done == 0:
                 loss = float(binding.array(graph.lowering.outputs[0]))
                 raise Diverged(
