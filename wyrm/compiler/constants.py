@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from wyrm.ir.program import Expression, Function, Invoke, Number, Operation, Statement, Variable
+
+# What functions are made of that may have constants in it.
+_PARTS = frozenset(get_args(Expression) + get_args(Statement)) - {Variable}
 
 
 def parameterized(
@@ -46,12 +49,12 @@ def _key(number: Number) -> str:
 
 
 def _children(item: Any) -> list[Any]:
-    """The expressions and statements that one is made of."""
+    """The expressions and statements that one is made of, but for variables."""
     found: list[Any] = []
     for name in item.__dataclass_fields__:
         value = getattr(item, name)
         found += value if isinstance(value, tuple) else [value]
-    return [each for each in found if hasattr(each, "__dataclass_fields__")]
+    return [each for each in found if type(each) in _PARTS]
 
 
 def _visit(item: Expression | Statement, found: dict[str, Number], needed: dict[str, tuple[Number, ...]]) -> None:
@@ -75,12 +78,10 @@ def _changed(item: Any, variables: dict[str, Variable], needed: dict[str, tuple[
     def again(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(map(again, value))
-        return _changed(value, variables, needed) if hasattr(value, "__dataclass_fields__") else value
+        return _changed(value, variables, needed) if type(value) in _PARTS else value
 
     if isinstance(item, Number):
         return variables.get(_key(item), item)
-    if isinstance(item, Variable):
-        return item
     if isinstance(item, Operation) and item.name == "power":
         base, exponent = item.operands
         return replace(item, operands=(again(base), exponent))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -164,19 +165,20 @@ def kind_of(value: Value) -> Kind:
             return StaticKind(known)
 
 
-def types_of(kind: Kind) -> list[tuple[str, Type]]:
+@cache
+def types_of(kind: Kind) -> tuple[tuple[str, Type], ...]:
     """The variables that hold a value of a kind: the end of the name of each, and its type."""
     match kind:
         case NumKind(type, _):
-            return [("", type)]
+            return (("", type),)
         case ViewKind(element, axes, layout):
             sizes = [(f".n{axis}", INT64) for axis in range(axes)]
             steps = [(f".s{axis}", INT64) for axis in range(_own_strides(axes, layout))]
-            return [("", Pointer(element)), *sizes, *steps]
+            return ("", Pointer(element)), *sizes, *steps
         case GroupKind(items):
-            return [(f".{place}{end}", type) for place, item in enumerate(items) for end, type in types_of(item)]
+            return tuple((f".{place}{end}", type) for place, item in enumerate(items) for end, type in types_of(item))
         case StaticKind():
-            return []
+            return ()
 
 
 def variables_of(name: str, kind: Kind) -> list[Variable]:
