@@ -113,6 +113,8 @@ class Expressions:
         # The variables that surely have a value here, and those that are read where they may have none.
         self.given: set[str] = set()
         self.cleared: dict[str, None] = {}
+        # Whether something has become known that code before it may have been compiled without.
+        self.revised = False
         self._origins_of_fresh: dict[str, frozenset[str]] = {}
 
     # --- what is wanted of an expression --------------------------------------------------------------------------
@@ -323,7 +325,9 @@ class Expressions:
         """Remember what memory the arrays of a variable show."""
         if isinstance(value, View):
             known = self._origins_of_fresh if "#" in name else self.knowledge.origins
-            known[name] = known.get(name, frozenset()) | self.origins_of(value)
+            before = known.get(name)
+            known[name] = (before or frozenset()) | self.origins_of(value)
+            self.revised |= before is not None and known[name] != before
         elif isinstance(value, Group):
             for place, item in enumerate(value.items):
                 self.note_origins(f"{name}.{place}", item)

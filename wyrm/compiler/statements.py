@@ -25,6 +25,7 @@ from wyrm.compiler.values import (
     kind_of,
     parts_of,
     rebuilt,
+    types_of,
     variables_of,
 )
 from wyrm.ir.program import Assign, Expression, If, Leave, Number, Return, Variable, While
@@ -137,6 +138,7 @@ class Body(Expressions):
             kind = NumKind(kind.type)  # it may become negative
         if name in self.kinds:
             kind = joined(self.kinds[name], kind)
+            self.revised |= kind != self.kinds[name]
         self.kinds[name] = kind
         self.note_origins(name, value)
         self.given.add(name)
@@ -272,7 +274,9 @@ class Body(Expressions):
             self.builder.add(Return())
             return
         known = self.knowledge
-        known.result = kind_of(value) if known.result is None else joined(known.result, kind_of(value))
+        result = kind_of(value) if known.result is None else joined(known.result, kind_of(value))
+        self.revised |= known.result is not None and types_of(result) != types_of(known.result)
+        known.result = result
         self.builder.add(Return(tuple(parts_of(of_kind(value, known.result), known.result))))
 
     def _raise(self, statement: ast.Raise) -> None:

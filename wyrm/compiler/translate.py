@@ -84,7 +84,7 @@ class Translation:
             for name, value in rest:
                 body.assign(name, value or Static(None))
             ended = body.run(tree.body)
-            if known == before:
+            if known == before or not (body.revised or body.unsettled):
                 break
         else:
             raise NotCompiled(f"the types of variables in {function.__name__} do not settle", function.where())
