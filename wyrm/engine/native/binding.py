@@ -90,7 +90,7 @@ class Binding:
         if argument.column is not None:
             return None  # given with each call
         if argument.number is not None:
-            return np.zeros((), argument.dtype)
+            return aligned((), argument.dtype)
         if argument.state is not None:
             parameter, state = argument.state
             assert self.optimizer is not None
@@ -115,7 +115,7 @@ class Binding:
         shape = resolve(slot.dims, self.sizes)
         if slot.leaf is not None:
             if slot.leaf is STEP:
-                return np.zeros((), np.int64)
+                return aligned((), np.dtype(np.int64))
             if slot.leaf in self._fed:
                 self.own_bytes += int(np.prod(shape)) * slot.dtype.itemsize
                 return aligned(shape, slot.dtype)

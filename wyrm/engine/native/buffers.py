@@ -51,8 +51,9 @@ def _rounded(size: int) -> int:
 
 
 def aligned_bytes(size: int) -> NDArray[np.uint8]:
-    """Zeros that start at a line of the cache."""
-    memory = np.zeros(size + ALIGNMENT, np.uint8)
+    """Zeros that start at a line of the cache, and share none with anything else: what another thread writes, say."""
+    lines = -(-size // ALIGNMENT)
+    memory = np.zeros((lines + 1) * ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size]
 

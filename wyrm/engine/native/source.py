@@ -323,7 +323,7 @@ class Source:
             held = {slot for rows in self.lowering.rows for slot in (rows.slots, rows.rows, rows.count, rows.sums)}
             held |= set(self.lowering.slots.values())
             for invocation in self.invocations:
-                for slot in dict.fromkeys(map(_root, invocation.slots)):
+                for slot in sorted(set(map(_root, invocation.slots)), key=lambda each: each.name):  # always the same
                     if slot not in held and slot.leaf is None and slot.fixed is None:
                         held.add(slot)
                         found.setdefault(id(invocation), []).append(self._spoil(slot))

@@ -17,6 +17,7 @@ from wyrm.engine.interrupts import deferred, deliver
 from wyrm.engine.native.averaging import Averager, parts_of
 from wyrm.engine.native.binding import Binding
 from wyrm.engine.native.blas import limited
+from wyrm.engine.native.buffers import aligned
 from wyrm.engine.native.feeding import as_column, check_ranges
 from wyrm.engine.native.ordering import compiled
 from wyrm.engine.native.partition import Division, divide, key_columns
@@ -246,7 +247,7 @@ class Training:
         hyper: NDArray[np.float64],
     ) -> int:
         """Do steps; how many. They are counted as they were made, also where one raises."""
-        totals = np.zeros(2)
+        totals: NDArray[np.float64] = aligned((2,), np.dtype(np.float64))  # type: ignore[assignment]  # of that dtype
         try:
             self.runner.call(binding, work.columns, (0, count, batch, step, order, totals, hyper))
         except BaseException:
