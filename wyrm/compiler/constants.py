@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from wyrm.ir.program import Expression, Function, Invoke, Number, Operation, Statement, Variable
+from wyrm.ir.program import Expression, Function, Invoke, Number, Operation, Statement, Variable, called
 
 # What functions are made of that may have constants in it.
 _PARTS = frozenset(get_args(Expression) + get_args(Statement)) - {Variable}
@@ -29,7 +29,7 @@ def parameterized(
             for statement in function.body:
                 _visit(statement, found, needed)
         needed[function.name] = tuple(found.values())
-        if found or any(needed.get(name) for name in _called(function.body)):
+        if found or any(needed.get(name) for name in called(function.body)):
             variables = {
                 key: Variable(f"constant {place}", each.type) for place, (key, each) in enumerate(found.items())
             }
@@ -95,17 +95,3 @@ def _changed(item: Any, variables: dict[str, Variable], needed: dict[str, tuple[
         passed = tuple(variables[_key(number)] for number in needed[item.function])
         fields["arguments"] = (*fields.get("arguments", item.arguments), *passed)
     return replace(item, **fields) if fields else item
-
-
-def _called(statements: Sequence[Statement]) -> list[str]:
-    found: list[str] = []
-
-    def collect(item: Any) -> None:
-        if isinstance(item, Invoke):
-            found.append(item.function)
-        for each in _children(item):
-            collect(each)
-
-    for statement in statements:
-        collect(statement)
-    return found

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from wyrm.compiler.indexing import root_of
 from wyrm.compiler.values import View
-from wyrm.ir.program import Assign, Function, Invoke, Product, Statement, Store, Variable
+from wyrm.ir.program import Assign, Function, Invoke, Product, Store, Variable, every
 from wyrm.ir.types import Pointer
 
 # Where the product of matrices stands among the operands of `Product`.
@@ -15,7 +15,7 @@ _RESULT = 10
 
 def written_by(function: Function, others: Mapping[str, frozenset[int]]) -> frozenset[int]:
     """The places of the parameters whose memory a function writes to; `others` are those of functions that it calls."""
-    statements = list(_all(function.body))
+    statements = list(every(function.body))
     origins: dict[str, set[str]] = {each.name: {each.name} for each in function.parameters}
 
     def of(pointer: object) -> set[str]:
@@ -59,10 +59,3 @@ def overlap(views: Sequence[tuple[int, View]], written: frozenset[int]) -> bool:
             if same and first in written and isinstance(one.pointer, Variable) | isinstance(other.pointer, Variable):
                 return True
     return False
-
-
-def _all(statements: Sequence[Statement]) -> Iterator[Statement]:
-    for each in statements:
-        yield each
-        for body in ("before", "body", "otherwise"):
-            yield from _all(getattr(each, body, ()))

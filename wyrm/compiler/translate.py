@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from wyrm.compiler.builder import Builder
 from wyrm.compiler.errors import NotCompiled
 from wyrm.compiler.expressions import Knowledge
@@ -11,7 +9,7 @@ from wyrm.compiler.functions import KernelFunction
 from wyrm.compiler.memory import written_by
 from wyrm.compiler.statements import Body
 from wyrm.compiler.values import Kind, Static, types_of, variables_of
-from wyrm.ir.program import For, Function, Invoke, LoopProgram, Statement, While
+from wyrm.ir.program import For, Function, LoopProgram, While, called
 
 # So many times the types of variables may change while a function is gone through.
 _ROUNDS = 50
@@ -103,7 +101,7 @@ class Translation:
             distinct=function.distinct and apart,
             inlined=function.inlined,
             fused=function.fused,
-            fails=builder.fails or any(self.functions[name].function.fails for name in _called(builder.statements)),
+            fails=builder.fails or any(self.functions[name].function.fails for name in called(builder.statements)),
         )
         written = written_by(made, {name: each.written for name, each in self.functions.items()})
         return Compiled(made, known.result, function, written)
@@ -149,7 +147,7 @@ class Translation:
         return LoopProgram(tuple(ordered.values()))
 
     def _calls(self, name: str) -> list[str]:
-        return _called(self.functions[name].function.body)
+        return called(self.functions[name].function.body)
 
     def _inside(self, name: str) -> list[str]:
         return [each for each in self._calls(name) if not self._is_shared(name, each)]
@@ -163,14 +161,3 @@ class Translation:
         if by.calls_apart and not (source.inlined and self._is_straight(called)):
             return True
         return source.shared == "always" or (source.shared == "called" and by.calls_shared)
-
-
-def _called(statements: Sequence[Statement]) -> list[str]:
-    """The names of the functions that statements call."""
-    found: list[str] = []
-    for each in statements:
-        if isinstance(each, Invoke):
-            found.append(each.function)
-        for body in ("before", "body", "otherwise"):
-            found += _called(getattr(each, body, ()))
-    return found

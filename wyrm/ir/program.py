@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from wyrm.ir.types import BOOL, INT64, Pointer, Scalar, Type
@@ -266,6 +266,19 @@ def _indented(body: tuple[Statement, ...]) -> Iterator[str]:
     for statement in body:
         for line in statement.lines():
             yield f"    {line}"
+
+
+def every(statements: Sequence[Statement]) -> Iterator[Statement]:
+    """Statements and all that stand inside them, from the first to the last."""
+    for each in statements:
+        yield each
+        for body in ("before", "body", "otherwise"):
+            yield from every(getattr(each, body, ()))
+
+
+def called(statements: Sequence[Statement]) -> list[str]:
+    """The names of the functions that statements call, each as often as it stands there."""
+    return [each.function for each in every(statements) if isinstance(each, Invoke)]
 
 
 # --- functions -------------------------------------------------------------------------------------------------------

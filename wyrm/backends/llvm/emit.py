@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from wyrm.backends.llvm.instructions import Instructions, in_memory, llvm_type
@@ -22,6 +22,8 @@ from wyrm.ir.program import (
     Store,
     Variable,
     While,
+    called,
+    every,
 )
 from wyrm.ir.types import BOOL, FLOAT32, Pointer, Scalar
 
@@ -62,12 +64,12 @@ def emit(
     if not entry:
         symbols[functions[-1].name] = SHARED
     metadata = ['!0 = !{!"llvm.loop.unroll.runtime.disable"}']
-    root, calls = functions[-1], Counter(name for each in functions for name in _called(each.body))
+    root, calls = functions[-1], Counter(name for each in functions for name in called(each.body))
     texts = []
     for each in functions:
         # Beside what has a loop in a loop a call of it costs little, but a copy of it takes long to compile.
-        whole = _depth(each.body) > 1 and not (entry and calls[each.name] == 1)
-        texts.append(_Function(each, declared, metadata, symbols, known, whole, at_use and each is root).text())
+        noinline = _depth(each.body) > 1 and not (entry and calls[each.name] == 1)
+        texts.append(_Function(each, declared, metadata, symbols, known, noinline, at_use and each is root).text())
     if entry:
         texts.append(_entry(root, symbols, at_use))
     return "\n\n".join([*sorted(declared), *texts, "\n".join(metadata)]) + "\n"
@@ -114,12 +116,12 @@ class _Function(Instructions):
 
     def __init__(
         self, function: Function, declared: set[str], metadata: list[str], symbols: Mapping[str, str],
-        known: Mapping[str, Function], whole: bool, at_use: bool,
+        known: Mapping[str, Function], noinline: bool, at_use: bool,
     ) -> None:  # fmt: skip
         # Where in the table the parameters are that are read at each use.
         words = {each.name: place for place, each in enumerate(function.parameters)} if at_use else {}
         super().__init__(declared, words, fused=function.fused)
-        self._function, self._metadata, self._whole = function, metadata, whole
+        self._function, self._metadata, self._noinline = function, metadata, noinline
         self._symbols, self._known = symbols, known
         # Where `break` and `continue` go, of the loops around.
         self._loops: list[tuple[str, str]] = []
@@ -143,7 +145,7 @@ class _Function(Instructions):
             self._put(each, "zeroinitializer")
         self._body(function.body)
         end = "ret void" if _returned(function) == "void" else f"ret {_returned(function)} zeroinitializer"
-        kind = " alwaysinline" if function.inlined else " noinline" if self._whole else ""
+        kind = " alwaysinline" if function.inlined else " noinline" if self._noinline else ""
         symbol = self._symbols[function.name]
         linkage = "" if symbol == SHARED else "internal "
         head = f"define {linkage}{_returned(function)} @{symbol}({', '.join(parameters)}){kind} nounwind {{"
@@ -315,35 +317,13 @@ def _depth(statements: Sequence[Statement]) -> int:
     return deepest
 
 
-def _called(statements: Sequence[Statement]) -> list[str]:
-    """The names of the functions that statements call, each as often as it stands there."""
-    found: list[str] = []
-    for each in statements:
-        if isinstance(each, Invoke):
-            found.append(each.function)
-        for body in ("before", "body", "otherwise"):
-            found += _called(getattr(each, body, ()))
-    return found
-
-
-def _assigned(statements: Sequence[Statement]) -> list[Variable]:
+def _assigned(statements: Sequence[Statement]) -> Iterator[Variable]:
     """The variables that statements assign."""
-    found: list[Variable] = []
-    for each in statements:
-        match each:
-            case Assign(variable, _):
-                found.append(variable)
-            case Invoke(results, _, _):
-                found += results
-            case For(_, _, body):
-                found += _assigned(body)
-            case While(before, _, body):
-                found += [*_assigned(before), *_assigned(body)]
-            case If(_, body, otherwise):
-                found += [*_assigned(body), *_assigned(otherwise)]
-            case _:
-                pass
-    return found
+    for each in every(statements):
+        if isinstance(each, Assign):
+            yield each.variable
+        elif isinstance(each, Invoke):
+            yield from each.results
 
 
 __all__ = ["ENTRY", "SHARED", "Unit", "emit"]

@@ -42,6 +42,8 @@ class Collection:
     def __init__(self, given: Iterable[str] = ()) -> None:
         self._given = frozenset(given)
         self.texts: list[str] = []
+        # Whether any multiplies matrices.
+        self.multiplies = False
         # Where the definitions of functions are, by their names here: file and line.
         self.origins: dict[str, tuple[str, int]] = {}
         self._names: dict[tuple[Callable[..., Any], np.dtype[Any]], str] = {}
@@ -54,6 +56,7 @@ class Collection:
         `RegistrationError` where its text cannot be read, or it uses what compiled code cannot.
         """
         if function in _SUBSTITUTES:
+            self.multiplies |= function is multiply_into
             return _SUBSTITUTES[function]
         if function in _BY_PRECISION:
             chosen = _BY_PRECISION[function][dtype == np.float64]

@@ -31,9 +31,8 @@ class Direct:
         # What a call has of its own; only the step of random nodes changes.
         self._own: Own = (0, 1, 0, 0, np.zeros(1, np.int64), np.zeros(1), _NOTHING)
         self._binding: Binding | None = None
-        # The arrays of a binding that arguments go into; a column without rows leaves them as they are.
+        # The arrays of a binding that arguments go into.
         self._targets: list[tuple[int, NDArray[Any]]] = []
-        self._columns = {leaf: np.empty((0, 1), leaf.dtype) for _, leaf in self._read}
         # Whether there are random nodes, which draw for a step.
         self.draws = self.runner.graph.draws
 
@@ -44,7 +43,7 @@ class Direct:
 
     def prepare(self) -> None:
         """Compile it, or load it; `CompileError` where that cannot be done."""
-        self.runner.prepare(self._bound(), self._columns)
+        self.runner.prepare(self._bound(), self.runner.graph.no_columns)
 
     def release(self) -> None:
         """Free all arrays; the next call makes them anew."""
@@ -60,7 +59,7 @@ class Direct:
             np.copyto(target, arrays[position])
         if step != self._own[3]:
             self._own = (*self._own[:3], step, *self._own[4:])
-        self.runner.call(binding, self._columns, self._own)
+        self.runner.call(binding, self.runner.graph.no_columns, self._own)
         return [np.array(binding.array(slot)) for slot in self.runner.graph.lowering.outputs]
 
     def _bound(self) -> Binding:

@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, NoReturn
 
 import numpy as np
@@ -24,7 +25,7 @@ from wyrm.compiler.constants import parameterized
 from wyrm.compiler.errors import NotCompiled
 from wyrm.compiler.functions import KernelFunction
 from wyrm.compiler.translate import Translation
-from wyrm.compiler.values import GroupKind, Kind, NumKind
+from wyrm.compiler.values import GroupKind, Kind, NumKind, types_of
 from wyrm.engine.interrupts import deliver
 from wyrm.engine.native import cache
 from wyrm.ir.program import Number
@@ -152,8 +153,8 @@ class Bound:
         self._machine = function.machine(kinds)
         self._table = table_of(self._machine, self._arguments, kinds)
         self._words, self._address = self._table.data, _address(self._table)
-        counts = [len(words_of(each, kind)) for each, kind in zip(self._arguments, kinds, strict=True)]
-        places = [(place, sum(counts[:place]), kinds[place]) for place in (*range(len(own)), *changing)]
+        starts = list(accumulate((len(types_of(kind)) for kind in kinds), initial=0))
+        places = [(place, starts[place], kinds[place]) for place in (*range(len(own)), *changing)]
         self._own, self._places_of_own, self._places = own, places[: len(own)], places[len(own) :]
 
     def take(self, own: Sequence[Any], changed: Sequence[Any]) -> bool:
@@ -229,7 +230,7 @@ def _load(function: KernelFunction, kinds: tuple[Kind, ...]) -> Machine:
     constants = [word for each in numbers for word in words_of(each.value, NumKind(each.type))]
     results = [(each.type.kind, each.type.bits) for each in _numbers(function, compiled.result)]
     single = not isinstance(compiled.result, GroupKind)
-    codes = _compiled(units)
+    codes = list(map(_code_of, units))
     rest = constants, results, single, translation.errors
     cache.store().write(name, marshal.dumps((symbols, *rest)))
     return _made(symbols, codes, *rest)
@@ -289,20 +290,16 @@ def _units(translation: Translation, root: str) -> tuple[list[Unit], tuple[Numbe
     return list(units.values()), constants[root]
 
 
-def _compiled(units: Sequence[Unit]) -> list[bytes]:
-    """The machine code of each module, from the store or put there."""
-
-    def code_of(unit: Unit) -> bytes:
-        kept = cache.store().read(f"{unit.symbol}.machine")
-        if kept is not None:
-            return kept
-        deliver()
-        Counted.compiled += 1
-        code = machine_code(unit.text, unit.level)
-        cache.store().write(f"{unit.symbol}.machine", code)
-        return code
-
-    return list(map(code_of, units))
+def _code_of(unit: Unit) -> bytes:
+    """The machine code of a module, from the store or put there."""
+    kept = cache.store().read(f"{unit.symbol}.machine")
+    if kept is not None:
+        return kept
+    deliver()
+    Counted.compiled += 1
+    code = machine_code(unit.text, unit.level)
+    cache.store().write(f"{unit.symbol}.machine", code)
+    return code
 
 
 class Listing:

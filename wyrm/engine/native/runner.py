@@ -97,6 +97,8 @@ class Graph:
         self.inputs: list[Leaf] = [
             leaf for leaf in schedule.leaves if isinstance(leaf, Input | IndexInput) and leaf is not STEP
         ]
+        # Columns without rows, which leave the inputs as they are.
+        self.no_columns: dict[Leaf, NDArray[Any]] = {leaf: np.empty((0, 1), leaf.dtype) for leaf in self.inputs}
         self.draws = any(leaf is STEP for leaf in schedule.leaves)
         loss = final(self.outputs[0]) if optimizer is not None else None
         self.source = Source(
@@ -240,7 +242,7 @@ class Runner:
         if bound and (not self.compiled or bound.take(own, [columns[leaf] for leaf in binding.columns])):
             return bound if self.compiled else None
         run = self.load()
-        from wyrm.engine.native.library import Bound, Entry
+        from wyrm.engine.native.library import Bound
 
         # By one thread, while others wait.
         with deferred, self._compiling, cache.announced(self.name), self._refusals():
@@ -248,11 +250,8 @@ class Runner:
                 changing = [len(own) + place for place in binding.columns.values()]
                 binding.compiled = Bound(run, own, self._values(binding, columns), changing)
                 return binding.compiled
-            values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
-            for call in self.graph.source.calls:
-                function = getattr(self._module, call.function, None)
-                if isinstance(function, Entry):  # and not plain Python
-                    function.compile_for([values[argument.name] for argument in call.arguments])
+            for function, arguments in self._called(binding):
+                function.compile_for(arguments)
         binding.compiled = True
         return None
 
@@ -275,7 +274,7 @@ class Runner:
 
     def listing(self) -> Any:
         """The loop programs and modules that are compiled, for data that lies in memory in rows."""
-        from wyrm.engine.native.library import Entry, Listing
+        from wyrm.engine.native.library import Listing
 
         binding = next(iter(self._bindings.values()), None)
         if binding is None:
@@ -286,12 +285,19 @@ class Runner:
             columns = {leaf: np.empty((1, 1), leaf.dtype) for leaf in binding.columns}
             listing.add(run, [*self._own, *self._values(binding, columns)])
             return listing
+        for function, arguments in self._called(binding):
+            listing.add(function, arguments)
+        return listing
+
+    def _called(self, binding: Binding) -> Iterator[tuple[Any, list[Any]]]:
+        """The compiled functions that a `run` in Python calls, and what with."""
+        from wyrm.engine.native.library import Entry
+
         values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
         for call in self.graph.source.calls:
             function = getattr(self._module, call.function, None)
-            if isinstance(function, Entry):
-                listing.add(function, [values[argument.name] for argument in call.arguments])
-        return listing
+            if isinstance(function, Entry):  # and not the `evaluate` of an op
+                yield function, [values[argument.name] for argument in call.arguments]
 
     def after_fork(self) -> None:
         """Forget arrays in the midst of a step, and locks, of a thread that is not there in a forked process."""

@@ -144,7 +144,7 @@ class Source:
     @property
     def multiplies(self) -> bool:
         """Whether a step may call BLAS."""
-        return bool(self.evaluated) or any("multiply_into(" in text for text in self._collection.texts)
+        return bool(self.evaluated) or self._collection.multiplies
 
     @property
     def calls(self) -> list[Invocation]:

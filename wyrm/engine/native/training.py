@@ -57,9 +57,7 @@ class Training:
         self._count_lock = threading.Lock()
         self._averager: Averager | None = None
         self._shuffle_rows: Callable[..., Any]
-        # For steps that take their inputs as a whole: columns without rows, which leave an input as it is, and what the
-        # steps fill in and are given.
-        self._columns = {leaf: np.empty((0, 1), leaf.dtype) for leaf in graph.inputs}
+        # What steps that take their inputs as a whole fill in and are given.
         self._totals, self._numbers = np.zeros(2), np.zeros((1, len(graph.source.hyper)))
         self._known_division: tuple[int, list[NDArray[np.int64]], Division] | None = None
 
@@ -303,7 +301,7 @@ class Training:
         for leaf, slot in runner.graph.source.fed:
             if leaf not in work.given:
                 np.copyto(binding.array(slot), bound_array(leaf))
-                work.columns.setdefault(leaf, np.empty((0, 1), leaf.dtype))
+                work.columns.setdefault(leaf, runner.graph.no_columns[leaf])
         runner.prepare(binding, work.columns)
         return binding
 
@@ -394,7 +392,7 @@ class Training:
         self._numbers[...] = self._hyper(1)
         own = 0, 1, 0, self.steps, _ALONE, self._totals, self._numbers
         with nullcontext() if optimizer is None else deferred:
-            done = self.runner.call(binding, self._columns, own)
+            done = self.runner.call(binding, graph.no_columns, own)
             if optimizer is not None and done == 0:
                 loss = float(binding.array(graph.lowering.outputs[0]))
                 raise Diverged(
