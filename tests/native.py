@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.engine.native import cache
-from wyrm.engine.native.collect import Collection
+from wyrm.backends.llvm import cache
+from wyrm.compiler.collect import Collection
 
 _HEADER = '''"""Kernels of a test."""
 
@@ -18,8 +18,8 @@ import math
 
 import numpy as np
 
-from wyrm.engine.native.compilers import accumulated, fused, fused_kernel, kernel, loops, natural
-from wyrm.engine.native.runtime import multiply_into
+from wyrm.backends.llvm.compilers import accumulated, fused, fused_kernel, kernel, loops, natural
+from wyrm.backends.llvm.runtime import multiply_into
 '''
 
 

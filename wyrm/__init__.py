@@ -5,8 +5,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from wyrm import _bind as _bind  # binds the conveniences of nodes to the rooms that provide them
-from wyrm.engine import Timing, run, time_ops, watch_nan
-from wyrm.engine.native.program import Program, compile
+from wyrm.backends.numpy import Timing, run, time_ops, watch_nan
 from wyrm.errors import WyrmError
 from wyrm.functions import (
     Function,
@@ -49,6 +48,7 @@ from wyrm.ops.product import einsum
 from wyrm.ops.slicing import concatenate, stack
 from wyrm.ops.updating import updating
 from wyrm.ops.vocabulary import vocabulary_loss
+from wyrm.train.program import Program, compile
 from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
 if TYPE_CHECKING:

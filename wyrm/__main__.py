@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from wyrm.engine.native import cache
+from wyrm.backends.llvm import cache
 
 
 def main() -> None:

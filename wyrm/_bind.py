@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import DTypeLike
 
-from wyrm.engine import reference
+from wyrm.backends.numpy import reference
 from wyrm.functions import numpy_protocol
 from wyrm.nn.gpt2 import GPT2
 from wyrm.nn.module import Module

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engine.reference import Runner
+from wyrm.backends.numpy.reference import Runner
 from wyrm.errors import DTypeError, WyrmError
 from wyrm.grad.reverse import pull_back, with_sizes
 from wyrm.node.base import describe

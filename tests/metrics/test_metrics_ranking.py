@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hypothesis_numpy
 from sklearn import metrics as sklearn_metrics
@@ -98,7 +98,7 @@ def test_constant_scores_earn_the_last_place() -> None:
     assert ranking_auc(np.zeros(10), {4}) == 0.5
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(MATRICES)
 def test_ranking_auc_equals_roc_auc_over_the_items_not_excluded(matrices: tuple[Any, Any, Any]) -> None:
     scores, relevant, exclude = (matrix[0] for matrix in matrices)

@@ -1,1 +1,1 @@
-"""What turns a loop program into something that runs, a package each."""
+"""What runs a graph: `numpy` node by node, `llvm` as machine code."""

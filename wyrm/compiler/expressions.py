@@ -1,400 +1,130 @@
-"""The expressions of a function: what each stands for, and the statements that it takes to compute it."""
+"""Formulas as the text of scalar expressions, in the float type of the node that they belong to."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import Any
 
-from wyrm.compiler import indexing, subscripts
-from wyrm.compiler.arithmetic import (
-    as_type,
-    binary,
-    common_type,
-    inverted,
-    is_cheap,
-    literal,
-    negative,
-    of_kind,
-    truth,
-)
-from wyrm.compiler.builder import Builder
-from wyrm.compiler.calls import call
-from wyrm.compiler.errors import NotCompiled, Unsettled
-from wyrm.compiler.functions import KernelFunction
-from wyrm.compiler.known import known, same
-from wyrm.compiler.memory import overlap
-from wyrm.compiler.values import (
-    Group,
-    Kind,
-    Num,
-    Static,
-    Value,
-    View,
-    joined,
-    kind_of,
-    parts_of,
-    rebuilt,
-    types_of,
-    variables_of,
-)
-from wyrm.ir.program import (
-    Assign,
-    Expression,
-    If,
-    Invoke,
-    Number,
-    Operation,
-    Select,
-    Statement,
-    Variable,
-)
-from wyrm.ir.types import BOOL
+import numpy as np
 
-if TYPE_CHECKING:
-    from wyrm.compiler.translate import Translation
+from wyrm.node.base import BaseNode
+from wyrm.ops.fast_math import float32_exp, float32_tanh
+from wyrm.ops.formula import Attribute, Call, Operand, Result, parse
 
-_OPERATORS: dict[type[ast.operator], str] = {
-    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.FloorDiv: "floor_divide",
-    ast.Mod: "remainder", ast.Pow: "power", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor",
-    ast.LShift: "left", ast.RShift: "right",
+_BINARY = {
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**",
+    "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!=",
+    "logical_and": "and", "logical_or": "or",
 }  # fmt: skip
-_COMPARE: dict[type[ast.cmpop], str] = {
-    ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal", ast.Eq: "equal",
-    ast.NotEq: "not_equal",
-}  # fmt: skip
-# What to write instead of expressions that kernels do not have.
-_INSTEAD: dict[type[ast.expr], str] = {
-    ast.ListComp: "a comprehension; fill an array that is an argument, in a loop",
-    ast.SetComp: "a comprehension; write a loop",
-    ast.DictComp: "a comprehension; write a loop",
-    ast.GeneratorExp: "a generator; write a loop",
-    ast.Lambda: "a lambda; write a function with def, at the top of a module",
-    ast.Dict: "a dict; kernels have numbers, arrays and tuples",
-    ast.Set: "a set; kernels have numbers, arrays and tuples",
-    ast.List: "a list; kernels have numbers, arrays and tuples",
-    ast.JoinedStr: "a text; kernels have numbers, arrays and tuples",
-    ast.NamedExpr: "an assignment within an expression; write it before",
-    ast.Yield: "a generator; fill an array that is an argument",
-    ast.YieldFrom: "a generator; fill an array that is an argument",
-    ast.Await: "await; kernels run from beginning to end",
-    ast.Starred: "a star; it is for the arguments of a call, before a tuple",
-}
+_UNARY = {"negative": "-", "logical_not": "not "}
+_FUNCTIONS = {"erf": "math.erf"}
+# Functions of float32 numbers that loops over many of them can be vectorised with.
+FAST: dict[str, Callable[..., Any]] = {"exp": float32_exp, "tanh": float32_tanh}
 
 
-@dataclass
-class Knowledge:
-    """What is known of a function while it is gone through again and again, until nothing is added.
+def number(value: float, dtype: np.dtype[Any]) -> str:
+    """A literal of a dtype; a Python number is float64 in compiled code."""
+    text = repr(float(value)) if np.isfinite(value) else "np.nan" if value != value else "np.inf"
+    text = f"-{text}" if value == -np.inf else text
+    return text if dtype == np.float64 else f"np.{dtype}({text})"
 
-    The kinds of its variables and of its result, and the parameters whose memory arrays show: an empty name stands for
-    any.
+
+def scalar_type(dtype: np.dtype[Any]) -> str:
+    """The function that makes a scalar of this dtype."""
+    return f"np.{dtype}" if dtype.kind != "b" else "bool"
+
+
+def float_type(node: BaseNode[Any, Any]) -> np.dtype[Any]:
+    """The float type that the formula of a node computes in."""
+    if node.dtype.kind == "f":
+        return node.dtype
+    return next((parent.dtype for parent in node.parents if parent.dtype.kind == "f"), np.dtype(np.float32))
+
+
+def _call(function: str, arguments: list[str], dtype: np.dtype[Any]) -> str:
+    if function in FAST and dtype == np.float32:
+        return f"{FAST[function].__name__}({', '.join(arguments)})"
+    if function in _BINARY:
+        return f"({arguments[0]} {_BINARY[function]} {arguments[1]})"
+    if function in _UNARY:
+        return f"({_UNARY[function]}{arguments[0]})"
+    if function == "where":
+        return f"({arguments[1]} if {arguments[0]} else {arguments[2]})"
+    return f"{_FUNCTIONS.get(function, f'np.{function}')}({', '.join(arguments)})"
+
+
+def adds_up(step: str) -> bool:
+    """Whether the step of a fold adds each element to the total, and does nothing else with that."""
+    calls, total = parse(step), Attribute("total")
+    return calls[-1].function == "add" and [a for call in calls for a in call.arguments].count(total) == 1
+
+
+def formula_lines(
+    formula: str,
+    operands: Sequence[str],
+    attribute: Callable[[str], str],
+    dtype: np.dtype[Any],
+    temporary: Callable[[], str],
+    reordered: bool = False,
+) -> tuple[list[str], str]:
+    """The assignments that a formula needs for what it uses twice, and the expression of its value.
+
+    `attribute` gives the text of a name that is not an operand; `temporary` makes names for intermediate results. Where
+    the value is `reordered`, it is a sum of a total and a term, which may be added up in another order.
     """
-
-    kinds: dict[str, Kind]
-    result: Kind | None = None
-    origins: dict[str, frozenset[str]] = field(default_factory=dict)
-
-    def copy(self) -> Knowledge:
-        """The same, to compare with later."""
-        return Knowledge(dict(self.kinds), self.result, dict(self.origins))
-
-
-class Expressions:
-    """What expressions mean in one function; not `apart`, arrays that it is given may show the same memory."""
-
-    def __init__(
-        self, translation: Translation, function: KernelFunction, builder: Builder, knowledge: Knowledge, *, apart: bool
-    ) -> None:
-        self.apart = apart
-        self.translation, self.function, self.builder = translation, function, builder
-        self.knowledge, self.kinds = knowledge, knowledge.kinds
-        # The variables that surely have a value here, and those that are read where they may have none.
-        self.given: set[str] = set()
-        self.cleared: dict[str, None] = {}
-        # Whether something has become known that code before it may have been compiled without.
-        self.revised = False
-        self._origins_of_fresh: dict[str, frozenset[str]] = {}
-
-    # --- what is wanted of an expression --------------------------------------------------------------------------
-
-    def number(self, node: ast.expr) -> Num:
-        """An expression that is a number."""
-        return self.as_number(self.value(node), node)
-
-    def as_number(self, value: Value, node: ast.expr) -> Num:
-        """A value that is a number, or an array without axes."""
-        if isinstance(value, View) and not value.shape:
-            value = indexing.read(value)
-        if isinstance(value, View):
-            raise NotCompiled(f"{ast.unparse(node)} is an array where a number is asked for; loop over its elements")
-        if not isinstance(value, Num):
-            raise NotCompiled(f"{ast.unparse(node)} is no number")
-        return value
-
-    def condition(self, node: ast.expr) -> Expression:
-        """Whether an expression is true."""
-        match node:
-            case ast.BoolOp(op, values):
-                return self._lazily(isinstance(op, ast.And), values)
-            case ast.UnaryOp(ast.Not(), operand):
-                return truth(_denied(self.condition(operand)))
-            case _:
-                return truth(self.number(node))
-
-    def in_order(self, evaluate: Callable[[ast.expr], Value], nodes: Sequence[ast.expr]) -> list[Value]:
-        """The values of several expressions, each as it was when its turn came."""
-        found, marks = [], []
-        for node in nodes:
-            found.append(evaluate(node))
-            marks.append(self.builder.mark())
-        for place in reversed(range(len(found) - 1)):
-            found[place] = self.builder.settled(marks[place], found[place])
-        return found
-
-    def numbers(self, nodes: Sequence[ast.expr]) -> list[Num]:
-        """The same of expressions that are numbers."""
-        return [each for each in self.in_order(self.number, nodes) if isinstance(each, Num)]
-
-    def spread(self, nodes: Sequence[ast.expr]) -> list[Value]:
-        """The same, with the items of tuples that have a star before them."""
-        found = self.in_order(self.value, [each.value if isinstance(each, ast.Starred) else each for each in nodes])
-        spread: list[Value] = []
-        for node, value in zip(nodes, found, strict=True):
-            if isinstance(node, ast.Starred) and not isinstance(value, Group):
-                raise NotCompiled(f"{ast.unparse(node)}: a star is for a tuple")
-            spread += value.items if isinstance(node, ast.Starred) and isinstance(value, Group) else [value]
-        return spread
-
-    # --- expressions ----------------------------------------------------------------------------------------------
-
-    def value(self, node: ast.expr) -> Value:
-        """What an expression stands for."""
-        match node:
-            case ast.Constant(value):
-                return known(value)
-            case ast.Name(name):
-                return self._name(name)
-            case ast.Tuple(elements):
-                return Group(tuple(self.spread(elements)))
-            case ast.BinOp(left, op, right):
-                return binary(self.builder, operator_name(op), *self.numbers([left, right]))
-            case ast.UnaryOp(ast.Not(), operand):
-                return _denied(self.condition(operand))
-            case ast.UnaryOp(op, operand):
-                x = self.number(operand)
-                return negative(x) if isinstance(op, ast.USub) else inverted(x) if isinstance(op, ast.Invert) else x
-            case ast.Compare(left, ops, comparators):
-                return self._compare(left, ops, comparators)
-            case ast.BoolOp(op, values):
-                return self._one_of(isinstance(op, ast.And), values)
-            case ast.IfExp(test, body, otherwise):
-                return self._either(self.condition(test), lambda: self.value(body), lambda: self.value(otherwise))
-            case ast.Attribute(of, name):
-                return subscripts.attribute(self.value(of), name, node)
-            case ast.Subscript(of, index):
-                return subscripts.subscript(self, self.value(of), index)
-            case ast.Call():
-                return self._call(node)
-            case _:
-                raise NotCompiled(_INSTEAD.get(type(node), f"{ast.unparse(node)}: kernels have no such expression"))
-
-    def _name(self, name: str) -> Value:
-        if name in self.function.locals:
-            if name not in self.kinds:
-                raise Unsettled(f"{name} is read before it has a value")
-            if name not in self.given:
-                self.cleared[name] = None
-            kind = self.kinds[name]
-            return rebuilt(kind, variables_of(name, kind))
-        names = self.function.globals()
-        if name in names:
-            return known(names[name])
-        builtins = names.get("__builtins__", {})
-        found = builtins.get(name) if isinstance(builtins, dict) else getattr(builtins, name, None)
-        if found is None:
-            raise NotCompiled(f"{name} is not known here; kernels use their arguments, and names of their module")
-        return Static(found)
-
-    def _compare(self, left: ast.expr, ops: Sequence[ast.cmpop], comparators: Sequence[ast.expr]) -> Value:
-        if len(ops) == 1 and isinstance(ops[0], ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
-            positive = isinstance(ops[0], ast.Is | ast.Eq)
-            x, y = self.in_order(self.value, [left, comparators[0]])
-            if isinstance(x, Static) and isinstance(y, Static):
-                return literal((x.value is y.value if _is_identity(ops[0]) else same(x.value, y.value)) == positive)
-            if isinstance(x, Static) or isinstance(y, Static):  # such as None: never the same as a number or an array
-                return literal(not positive)
-            if not _is_identity(ops[0]):
-                numbers = self.as_number(x, left), self.as_number(y, comparators[0])
-                return binary(self.builder, _COMPARE[type(ops[0])], *numbers)
-        for op in ops:
-            if type(op) not in _COMPARE:
-                raise NotCompiled("`in` and `is` of numbers or arrays; compare with == and `or`")
-        if len(ops) == 1:
-            return binary(self.builder, _COMPARE[type(ops[0])], *self.numbers([left, comparators[0]]))
-        return self._chained(self.number(left), ops, comparators)
-
-    def _chained(self, x: Num, ops: Sequence[ast.cmpop], comparators: Sequence[ast.expr]) -> Num:
-        """`x < y < z`: y is evaluated once, and z only where x < y."""
-        mark = self.builder.mark()
-        y = self.number(comparators[0])
-        settled = self.builder.settled(mark, x)
-        assert isinstance(settled, Num)
-        y = Num(self.builder.let(y.expression), y.weak, y.natural)
-        first = binary(self.builder, _COMPARE[type(ops[0])], settled, y)
-        if len(ops) == 1:
-            return first
-        return Num(self._decided(True, truth(first), lambda: truth(self._chained(y, ops[1:], comparators[1:]))))
-
-    # --- what is evaluated only where it is needed ----------------------------------------------------------------
-
-    def _lazily(self, every: bool, values: Sequence[ast.expr]) -> Expression:
-        """`and` or `or` of conditions: what comes later is not evaluated where an earlier one decides."""
-        first, *rest = values
-        condition = self.condition(first)
-        return self._decided(every, condition, lambda: self._lazily(every, rest)) if rest else condition
-
-    def _decided(self, every: bool, condition: Expression, later: Callable[[], Expression]) -> Expression:
-        if isinstance(condition, Number):
-            return later() if bool(condition.value) == every else Number(not every, BOOL)
-        with self.builder.block() as body:
-            found = later()
-        if not body and is_cheap(found):
-            return Operation("and" if every else "or", (condition, found), BOOL)
-        result = Variable(self.builder.fresh("t"), BOOL)
-        decided = (Assign(result, Number(not every, BOOL)),)
-        evaluated = (*body, Assign(result, found))
-        self.builder.add(If(condition, evaluated, decided) if every else If(condition, decided, evaluated))
-        return result
-
-    def _one_of(self, every: bool, values: Sequence[ast.expr]) -> Value:
-        """`and` or `or` as a value: the first operand that decides, or the last one."""
-        first, *rest = values
-        if not rest:
-            return self.value(first)
-        given = self.number(first)
-        if given.type == BOOL and isinstance(given.expression, Number):
-            return self._one_of(every, rest) if bool(given.expression.value) == every else given
-        given = Num(self.builder.let(given.expression), given.weak, given.natural)
-        test = truth(given)
-        if every:
-            return self._either(test, lambda: self._one_of(every, rest), lambda: given)
-        return self._either(test, lambda: given, lambda: self._one_of(every, rest))
-
-    def _either(self, condition: Expression, chosen: Callable[[], Value], otherwise: Callable[[], Value]) -> Value:
-        if isinstance(condition, Number):
-            return chosen() if condition.value else otherwise()
-        condition = self.builder.let(condition)
-        blocks: list[list[Statement]] = []
-        values: list[Value] = []
-        for evaluate in (chosen, otherwise):
-            with self.builder.block() as block:
-                value = evaluate()
-                values.append(indexing.read(value) if isinstance(value, View) else value)
-            blocks.append(block)
-        first, second = values
-        weak = natural = False
-        if isinstance(first, Num) and isinstance(second, Num):
-            type = common_type(first, second)
-            weak = first.weak and second.weak
-            first, second = as_type(first, type), as_type(second, type)
-            natural = first.natural and second.natural
-            if not any(blocks) and is_cheap(first.expression) and is_cheap(second.expression):
-                return Num(Select(condition, first.expression, second.expression, type), weak, natural)
-        kind = joined(kind_of(first), kind_of(second))
-        name = self.builder.fresh("t")
-        results = variables_of(name, kind)
-        for block, value in zip(blocks, (first, second), strict=True):
-            parts = parts_of(of_kind(value, kind), kind)
-            block += [Assign(result, part) for result, part in zip(results, parts, strict=True)]
-        self.builder.add(If(condition, tuple(blocks[0]), tuple(blocks[1])))
-        self.note_origins(name, first)
-        self.note_origins(name, second)
-        found = rebuilt(kind, results)
-        return Num(found.expression, weak, natural) if isinstance(found, Num) else found
-
-    # --- the memory that arrays show ------------------------------------------------------------------------------
-
-    def origins_of(self, view: View) -> frozenset[str]:
-        """The parameters whose memory an array shows."""
-        name = indexing.root_of(view.pointer) or ""
-        return self._origins_of_fresh.get(name) or self.knowledge.origins.get(name, _ANY)
-
-    def note_origins(self, name: str, value: Value) -> None:
-        """Remember what memory the arrays of a variable show."""
-        if isinstance(value, View):
-            known = self._origins_of_fresh if "#" in name else self.knowledge.origins
-            before = known.get(name)
-            known[name] = (before or frozenset()) | self.origins_of(value)
-            self.revised |= before is not None and known[name] != before
-        elif isinstance(value, Group):
-            for place, item in enumerate(value.items):
-                self.note_origins(f"{name}.{place}", item)
-
-    # --- calls ----------------------------------------------------------------------------------------------------
-
-    def _call(self, node: ast.Call) -> Value:
-        function, text = self.value(node.func), ast.unparse(node.func)
-        if not isinstance(function, Static):
-            raise NotCompiled(f"{text} is called, and no function")
-        keywords = [each.arg for each in node.keywords]
-        if None in keywords:
-            raise NotCompiled(f"{text}(**...): name each argument")
-        found = self.spread([*node.args, *(each.value for each in node.keywords)])
-        count = len(found) - len(keywords)
-        arguments = found[:count]
-        if isinstance(function.value, KernelFunction):
-            given = {name: value for name, value in zip(keywords, found[count:], strict=True) if name}
-            return self.invoke(function.value, function.value.bound(arguments, given))
-        if keywords:
-            raise NotCompiled(f"{text} with the keyword {keywords[0]}; in kernels only kernels take keywords")
-        return call(self, function.value, arguments, text)
-
-    def invoke(self, function: KernelFunction, arguments: Sequence[Value]) -> Value:
-        """Call another function of the program."""
-        given = [_strong(each) for each in arguments]
-        kinds = tuple(map(kind_of, given))
-        compiled = self.translation.specialized(function, kinds)
-        if function.distinct:
-            starts = accumulate([0, *(len(types_of(kind)) for kind in kinds)])
-            views = [(place, each) for place, each in zip(starts, given, strict=False) if isinstance(each, View)]
-            several = not self.apart and len(views) > 1 and bool(compiled.written)
-            if several or overlap(views, compiled.written):
-                compiled = self.translation.specialized(function, kinds, apart=False)
-        parts = [part for value, kind in zip(given, kinds, strict=True) for part in parts_of(value, kind)]
-        result = compiled.result
-        variables = [] if result is None else variables_of(self.builder.fresh("r"), result)
-        self.builder.add(Invoke(tuple(variables), compiled.function.name, tuple(parts)))
-        return Static(None) if result is None else rebuilt(result, variables)
+    calls = parse(formula)
+    uses = [0] * len(calls)
+    for call in calls:
+        for argument in call.arguments:
+            if isinstance(argument, Result):
+                uses[argument.position] += 1
+    lines: list[str] = []
+    results: list[str] = []
+    for place, call in enumerate(calls):
+        arguments = _arguments(call, operands, results, attribute, dtype)
+        if reordered and place == len(calls) - 1:
+            total = call.arguments.index(Attribute("total"))
+            text = f"accumulated({arguments[total]}, {arguments[1 - total]})"
+        else:
+            text = _call(call.function, arguments, dtype)
+        # A conditional evaluates one side; both are computed first, for loops without branches are vectorised.
+        if uses[place] > 1 or (uses[place] == 1 and _chosen(calls, place)):
+            name = temporary()
+            lines.append(f"{name} = {text}")
+            text = name
+        results.append(text)
+    value = results[-1]
+    return lines, value[1:-1] if _wrapped(value) else value
 
 
-_ANY = frozenset([""])
+def _chosen(calls: Sequence[Call], place: int) -> bool:
+    return any(Result(place) in call.arguments[1:] for call in calls if call.function == "where")
 
 
-def operator_name(op: ast.operator) -> str:
-    """The name of an operator; `NotCompiled` for `@`."""
-    if type(op) not in _OPERATORS:
-        raise NotCompiled("@ of arrays; multiply in loops")
-    return _OPERATORS[type(op)]
+def _arguments(
+    call: Call, operands: Sequence[str], results: Sequence[str], attribute: Callable[[str], str], dtype: np.dtype[Any]
+) -> list[str]:
+    found = []
+    for argument in call.arguments:
+        match argument:
+            case Operand(position):
+                found.append(operands[position])
+            case Result(position):
+                found.append(results[position])
+            case Attribute(name):
+                found.append(attribute(name))
+            case value:
+                found.append(number(value, dtype))
+    return found
 
 
-def _is_identity(op: ast.cmpop) -> bool:
-    return isinstance(op, ast.Is | ast.IsNot)
-
-
-def _denied(condition: Expression) -> Num:
-    if isinstance(condition, Number):
-        return literal(not condition.value)
-    return Num(Operation("not", (condition,), BOOL))
-
-
-def _strong(value: Value) -> Value:
-    """A literal as a number of its own type."""
-    match value:
-        case Num(expression, _, natural):
-            return Num(expression, natural=natural)
-        case Group(items):
-            return Group(tuple(map(_strong, items)))
-        case _:
-            return value
+def _wrapped(text: str) -> bool:
+    """Whether one pair of parentheses encloses the whole text."""
+    if not text.startswith("("):
+        return False
+    depth = 0
+    for i, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return i == len(text) - 1
+    return False

@@ -1,153 +1,196 @@
-"""Loops: over a range, over the elements or rows of arrays, and over the indices of a shape."""
+"""The tree of loops that a schedule becomes, and the arrays that they read and write."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from wyrm.compiler import indexing
-from wyrm.compiler.arithmetic import as_type, binary, literal
-from wyrm.compiler.errors import NotCompiled
-from wyrm.compiler.names import leaves
-from wyrm.compiler.values import ONE, ZERO, Group, Num, Static, Value, View, plus, times
-from wyrm.ir.program import Expression, Number, Operation, Select
-from wyrm.ir.types import BOOL, INT64
-
-if TYPE_CHECKING:
-    from wyrm.compiler.statements import Body
-
-# What a loop goes over: how many turns along each axis, and the value for the indices of a turn.
-Turns = tuple[Sequence[Expression], Callable[[Sequence[Num]], Value]]
+from wyrm.node.base import BaseNode
+from wyrm.node.entries import Entry, Index, Pair, Position, Whole
+from wyrm.types.dims import Axis, Dims, axis_size
 
 
-def for_each(body: Body, statement: ast.For) -> None:
-    """A `for` loop."""
-    if statement.orelse:
-        raise NotCompiled("a loop with an else; set a variable before break, and test it after the loop")
-    shape, given = _turns(body, statement.iter)
-    if len(shape) != 1 and leaves(statement.body, ast.Break):
-        raise NotCompiled("break out of a loop over several axes; write a loop for each axis")
-    before = set(body.given)
+@dataclass(eq=False)
+class Slot:
+    """An array that generated code works on: a leaf's, a view of another slot by `view`, or else a buffer.
 
-    def turn(indices: list[Num]) -> None:
-        body.assign_to(statement.target, given(indices), body.builder.mark())
-        body.run(statement.body)
+    `fixed` is a node whose value depends on sizes alone and is computed when these are bound.
+    """
 
-    if not shape and (leaves(statement.body, ast.Continue)):
-        raise NotCompiled("continue in a loop over an array without axes")
-    indexing.over(body.builder, shape, turn)
-    body.given = before
+    name: str
+    dims: Dims
+    dtype: np.dtype[Any]
+    leaf: BaseNode[Any, Any] | None = None
+    base: Slot | None = None
+    view: BaseNode[Any, Any] | None = None
+    fixed: BaseNode[Any, Any] | None = None
 
-
-def _turns(body: Body, over: ast.expr) -> Turns:
-    match over:
-        case ast.Call(function, arguments, []):
-            return _turns_of_call(body, body.value(function), arguments, over)
-        case ast.Attribute(array, "flat"):
-            view = body.value(array)
-            if not isinstance(view, View):
-                raise NotCompiled(f"{ast.unparse(array)} is no array")
-            return _elements(body, view, len(view.shape))
-        case _:
-            value = body.value(over)
-            if isinstance(value, View) and value.shape:
-                return _elements(body, value, 1)
-            raise NotCompiled(
-                f"a loop over {ast.unparse(over)}; kernels loop over range(...), an array, its `flat`, enumerate(x), "
-                f"zip(x, y) and np.ndindex(shape)"
-            )
+    @property
+    def root(self) -> Slot:
+        """The slot whose memory this one shows."""
+        return self if self.base is None else self.base.root
 
 
-def _turns_of_call(body: Body, function: Value, arguments: Sequence[ast.expr], over: ast.Call) -> Turns:
-    called = function.value if isinstance(function, Static) else None
-    if any(isinstance(each, ast.Starred) for each in arguments):
-        raise NotCompiled(f"{ast.unparse(over)}: write the arguments without a star")
-    if called is range and 1 <= len(arguments) <= 3:
-        numbers = body.numbers(arguments)
-        return _range(body, numbers)
-    if called is enumerate and len(arguments) == 1:
-        shape, given = _turns(body, arguments[0])
-        if len(shape) == 1:
-            return shape, lambda at: Group((at[0], given(at)))
-    if called is zip and arguments:
-        pairs = [_turns(body, each) for each in arguments]
-        if all(len(shape) == 1 for shape, _ in pairs):
-            count = pairs[0][0][0]
-            for (size,), _ in pairs[1:]:
-                count = body.builder.let(Select(Operation("less", (size, count), BOOL), size, count, INT64))
-            return [count], lambda at: Group(tuple(given(at) for _, given in pairs))
-    if called is np.ndindex and arguments:
-        values = body.in_order(body.value, arguments)
-        if len(values) == 1 and isinstance(values[0], Group):
-            values = list(values[0].items)
-        sizes = [as_type(each, INT64) for each in values if isinstance(each, Num) and each.type.kind in "iu"]
-        if len(sizes) == len(values):
-            return [body.builder.copy(each.expression, "n") for each in sizes], lambda at: Group(tuple(at))
-    raise NotCompiled(
-        f"a loop over {ast.unparse(over)}; kernels loop over range(...), an array, its `flat`, enumerate(x), "
-        f"zip(x, y) and np.ndindex(shape)"
-    )
+@dataclass(eq=False)
+class Value:
+    """A computed node: a variable within the loops of `chain`, and an array where anything else reads it.
+
+    `chain` leads from the root to the item after which the value is complete; `domain` has the positions of the axes
+    that are looped over, those of size 1 left out.
+    """
+
+    node: BaseNode[Any, Any]
+    slot: Slot
+    chain: list[Item]
+    domain: tuple[int, ...]
+    register: bool
+    stored: bool = False
 
 
-def _elements(body: Body, view: View, axes: int) -> Turns:
-    """All elements, or rows, along the first axes."""
-    held = indexing.held(body.builder, view, copy=True)
-    body.note_origins(indexing.root_of(held.pointer) or "", view)
-    return held.shape[:axes], lambda at: indexing.at(held, at)
+@dataclass(eq=False)
+class Placed:
+    """A node whose elements are computed from their places, where they are read, and the numbers in its parent."""
+
+    node: BaseNode[Any, Any]
+    name: str
+    operands: list[Reference]
 
 
-def _range(body: Body, arguments: Sequence[Num]) -> Turns:
-    start, step = literal(0), literal(1)
-    if len(arguments) == 1:
-        (stop,) = arguments
-    elif len(arguments) == 2:
-        start, stop = arguments
-    else:
-        start, stop, step = arguments
-    if any(each.type.kind == "f" for each in (start, stop, step)):
-        raise NotCompiled("a range of floats; int(x) makes an integer of a number")
-    # What the bounds are called stays as it is while the loop runs.
-    first, last, by = (body.builder.copy(as_type(each, INT64).expression, "n") for each in (start, stop, step))
-    if by == ZERO:
-        raise NotCompiled("a range by steps of 0")
-    count, backwards = _count(body, first, last, by, step)
-    inside = backwards and isinstance(last, Number) and last.value >= -1
-    natural = inside or (start.natural and not backwards and (step.natural or isinstance(by, Number)))
+@dataclass(eq=False)
+class Reference:
+    """An element that an expression reads: of an array or of a computed value, or computed from its place.
 
-    def place(at: Sequence[Num]) -> Num:
-        return Num(plus(first, times(at[0].expression, by)), natural=natural)
+    `casts` are applied to the element.
+    """
 
-    return [count], place
+    target: Slot | Value | Placed
+    index: Index
+    casts: tuple[np.dtype[Any], ...] = ()
+    # The value that a view of its array stands for, which has to be complete.
+    whole: Value | None = None
 
 
-def _count(body: Body, first: Expression, last: Expression, by: Expression, step: Num) -> tuple[Expression, bool]:
-    """How many turns a range has, and whether it goes down for sure."""
-    up = last if first == ZERO else Operation("subtract", (last, first), INT64)
-    if by == ONE:
-        return up, False
-    down = Operation("subtract", (first, last), INT64)
-    if isinstance(by, Number):
-        backwards = by.value < 0
-        return _rounded_up(body, down if backwards else up, Number(abs(by.value), INT64)), backwards
-    if step.natural:
-        return _rounded_up(body, up, by), False
-    below = Operation("less", (by, ZERO), BOOL)
-    distance = Select(below, down, up, INT64)
-    size = Select(below, Operation("negative", (by,), INT64), by, INT64)
-    return _rounded_up(body, distance, body.builder.let(size)), False
+@dataclass(frozen=True, slots=True)
+class Read(Entry):
+    """The integer that a reference reads."""
+
+    reference: Reference
 
 
-def _rounded_up(body: Body, distance: Expression, size: Expression) -> Expression:
-    """How many steps of a size there are in a distance; none of size 0, nor where the distance is below 0."""
-    distance = body.builder.let(distance)
-    if size == ONE:
-        return distance
-    one_less = Num(Operation("subtract", (distance, ONE), INT64), natural=True)
-    whole = binary(body.builder, "floor_divide", one_less, Num(size, natural=True)).expression
-    some = Operation("greater", (distance, ZERO), BOOL)
-    if not isinstance(size, Number):
-        some = Operation("and", (some, Operation("not_equal", (size, ZERO), BOOL)), BOOL)
-    return Select(some, Operation("add", (whole, ONE), INT64), ZERO, INT64)
+class Checked(Pair):
+    """An integer, which is found to be in range before it is used, and the size that it stays below."""
+
+    __slots__ = ()
+
+    def text(self, names: Mapping[Entry, str]) -> str:
+        return f"checked({self.left.text(names)}, {self.right.text(names)})"
+
+
+@dataclass(eq=False)
+class Item:
+    """A part of a block of code, at `position` in it."""
+
+    position: int = -1
+
+
+@dataclass(eq=False)
+class Statement(Item):
+    """One element of a node: computed, folded into a total, written to a place, or added to a row's sum."""
+
+    node: BaseNode[Any, Any] | None = None
+    kind: str = "element"
+    operands: list[Reference] = field(default_factory=list)
+    value: Value | None = None
+    place: Index = ()
+    adds: bool = False
+    rows: RowSums | None = None
+
+
+@dataclass(eq=False)
+class Block(Item):
+    """Items in order; at the root one without an axis holds what is computed once."""
+
+    items: list[Item] = field(default_factory=list)
+
+    def append(self, item: Item) -> None:
+        """Put an item at the end."""
+        item.position = len(self.items)
+        self.items.append(item)
+
+
+@dataclass(eq=False)
+class Loop(Block):
+    """A loop over one axis; `starts` and `ends` are the folds that it accumulates, `fills` arrays to set to zero."""
+
+    axis: Axis = 0
+    starts: list[Fold] = field(default_factory=list)
+    fills: list[Slot] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Straight(Block):
+    """Scalars that are computed one after another, outside any loop."""
+
+    fills: list[Slot] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Fold:
+    """A total that a loop accumulates: a variable, or the part of an array that `kept` indexes, None for whole axes.
+
+    `inner` is the innermost of the loops over the axes that are `reduced`, where these are one in another with no other
+    loop between them.
+    """
+
+    value: Value
+    reduced: list[Axis]
+    kept: tuple[Entry | None, ...] | None  # None for a variable
+    inner: Loop | None
+
+
+@dataclass(eq=False)
+class Call(Item):
+    """A node computed by its own kernel, or, without one, by `evaluate`; or added to what `out` holds."""
+
+    node: BaseNode[Any, Any] = None  # type: ignore[assignment]  # always given; a default follows that of the base
+    operands: list[Slot] = field(default_factory=list)
+    out: Slot = None  # type: ignore[assignment]  # as above
+    adds: bool = False
+    # What the kernel is called with, where that is not for the node to say.
+    arguments: Callable[..., tuple[Any, ...]] | None = None
+
+
+@dataclass(eq=False)
+class RowSums:
+    """The row-sparse gradient of one parameter: the rows touched in a step and the sum of what each was given.
+
+    `rows` names them, `slots[row]` says where; `count` is how many there are, and what the places in `slots` count
+    from. Tables that are indexed by the same nodes have these in common. `sums` is zero between steps.
+    """
+
+    parameter: BaseNode[Any, Any]
+    slots: Slot
+    rows: Slot
+    count: Slot
+    sums: Slot
+    # The index nodes that name rows: what they can name together bounds the number of rows.
+    indices: list[BaseNode[Any, Any]]
+
+
+def loop_axes(dims: Dims) -> tuple[int, ...]:
+    """The positions of the axes that need a loop."""
+    return tuple(i for i, axis in enumerate(dims) if axis_size(axis) != 1)
+
+
+def loop_index(dims: Dims) -> Index:
+    """The index of an element under one loop for each axis that needs one."""
+    positions = map(Position, range(len(dims)))
+    return tuple(Whole(0) if axis_size(axis) == 1 else next(positions) for axis in dims)
+
+
+def is_aligned(index: Index, domain: Sequence[int], depth: int) -> bool:
+    """Whether an element is read where the loop at this depth stands."""
+    return depth < len(domain) and index[domain[depth]] == Position(depth)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
-from wyrm.engine.reference import Runner
+from wyrm.backends.numpy.reference import Runner
 from wyrm.errors import CompileError, DTypeError, NotDifferentiable, NotSet, ShapeError
 from wyrm.functions.structure import Structure, flatten, places, unflatten
 from wyrm.functions.tracing import Kind, Trace, argument_names, as_nodes, kinds_of, name_of
@@ -278,7 +278,7 @@ class _Call:
     @functools.cached_property
     def native(self) -> Any:
         """The compiled form."""
-        from wyrm.engine.native.direct import Direct
+        from wyrm.train.direct import Direct
 
         return Direct(self.trace.outputs, self.trace.inputs)
 

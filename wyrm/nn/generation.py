@@ -9,7 +9,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engine.native.program import compile
 from wyrm.errors import IndexOutOfRange, ShapeError
 from wyrm.nn.choosing import choose
 from wyrm.nn.gpt2 import GPT2
@@ -17,6 +16,7 @@ from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input, Parameter
 from wyrm.node.storage import bound_array
 from wyrm.ops.cached_attention import CachedAttention
+from wyrm.train.program import compile
 
 
 class Reader:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.engine.interrupts import deferred
+from wyrm._interrupts import deferred
 from wyrm.errors import DTypeError, NotFinite, OptionError
 from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter

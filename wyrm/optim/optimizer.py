@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engine.interrupts import deferred
+from wyrm._interrupts import deferred
 from wyrm.errors import CheckpointError, Diverged, NotSet
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Input, Parameter

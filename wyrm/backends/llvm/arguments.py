@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.compiler.errors import NotCompiled
-from wyrm.compiler.values import GroupKind, Kind, NumKind, ViewKind
 from wyrm.ir.types import BOOL, FLOAT64, INT64, scalar_of
+from wyrm.kernels.errors import NotCompiled
+from wyrm.kernels.values import GroupKind, Kind, NumKind, ViewKind
 
 
 def kind_of_argument(value: Any) -> Kind:

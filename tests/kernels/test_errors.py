@@ -1,0 +1,256 @@
+"""What is outside of the language of kernels is an error that says so, and where."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.kernels.running import translated, written
+from wyrm.backends.llvm.arguments import kind_of_argument
+from wyrm.kernels.errors import NotCompiled
+from wyrm.kernels.functions import KernelFunction
+from wyrm.kernels.translate import Translation
+
+# The body of a kernel of an array x, an array y, an integer n and a float f; and what the error says.
+WRONG = [
+    ("with f: pass", "with statement"),
+    ("try:\n        pass\n    except ValueError:\n        pass", "do not catch"),
+    ("g = lambda a: a", "lambda; write a function with def"),
+    ("y = [i for i in range(3)]", "comprehension"),
+    ("y = {1: 2}", "dict"),
+    ("y = {1, 2}", "a set"),
+    ("y = [1, 2]", "a list"),
+    ("y = sum(i for i in range(3))", "generator"),
+    ("y = 'text' + 'more'", "'text' is no number"),
+    ("y = f'{n}'", "a text"),
+    ("y = np.zeros(3)", "np.zeros"),
+    ("y = np.sum(x)", "np.sum of an array; it takes numbers"),
+    ("y = x.sum()", "no sum"),
+    ("y = np.exp(x)", "loop over"),
+    ("y = max(x)", "loop over"),
+    ("y = np.maximum(n, f, out=x)", "keyword out"),
+    ("y = np.no_such_thing(n)", "numpy has no no_such_thing"),
+    ("y = no_such_name", "no_such_name is not known here"),
+    ("y = print(n)", "kernels have no print"),
+    ("y = n.no_such_thing", "no_such_thing"),
+    ("y = x + 1", "x is an array where a number is asked for"),
+    ("y = x @ x", "@ of arrays"),
+    ("x += x", "x is an array"),
+    ("x[0:2] += 1", "more than one element"),
+    ("x[f] = 1", "an index is an integer, not a float64"),
+    ("x[n > 1] = 1", "an index is an integer, not a bool"),
+    ("x[None] = 1", "an index is an integer, a slice or an ellipsis"),
+    ("x[::-1][0] = 1", "a literal above 0"),
+    ("x[::n][0] = 1", "a literal above 0"),
+    ("x[f:] = 1", "an end of a slice is an integer"),
+    ("x[0, 0, 0] = 1", "3 indices of an array with 1 axes"),
+    ("x[0] = x", "takes a number"),
+    ("x[0] = (1, 2)", "takes a number"),
+    ("x[:] = (1, 2)", "takes a number, or an array"),
+    ("n[0] = 1", "no part of an array"),
+    ("y = n[0]", "neither an array nor a tuple"),
+    ("y = (1, 2)[5]", "item 5 of a tuple of 2"),
+    ("y = x.shape[3]", "item 3 of a tuple of 1"),
+    ("y = (x, y)[n]", "not known while compiling"),
+    ("y = x.shape[f]", "an index of a tuple is an integer"),
+    ("a, b = 1, 2, 3", "tuple of 3"),
+    ("a, b = n", "2 names for what is no tuple"),
+    ("a, *b = 1, 2, 3", "name each item"),
+    ("a = (n, *x)", "a star is for a tuple"),
+    ("n = (n, n)", "use two variables"),
+    ("y = 1", "use two variables"),
+    ("for i in range(f): pass", "a range of floats"),
+    ("for i in range(0, 5, 0): pass", "steps of 0"),
+    ("for i in n: pass", "kernels loop over range"),
+    ("for i in range(): pass", "kernels loop over range"),
+    ("for i in reversed(x): pass", "kernels loop over range"),
+    ("for i in range(3):\n        pass\n    else:\n        pass", "a loop with an else"),
+    ("while n:\n        n -= 1\n    else:\n        pass", "a loop with an else"),
+    ("for i, j in np.ndindex(3, 4):\n        break", "a loop for each axis"),
+    ("del n", "del"),
+    ("global q\n    q = 1", "global"),
+    ("import os", "import at the top"),
+    ("from os import path", "import at the top"),
+    ("def g(): pass", "define it beside"),
+    ("class C: pass", "a class"),
+    ("match n:\n        case 1:\n            pass", "if and elif"),
+    ("yield n", "a generator"),
+    ("if (m := n) > 1: pass", "write it before"),
+    ("assert_ = n in (1, 2)", "`in` and `is`"),
+    ("y = n is f", "`in` and `is`"),
+    ("raise ValueError('no')", "IndexError"),
+    ("raise IndexError(n)", "IndexError"),
+    ("raise", "IndexError"),
+    ("y = n ** n", "no literal"),
+    ("y = 10 ** 10 ** 10", "no integer of 64 bits"),
+    ("y = 1 << 100", "no integer of 64 bits"),
+    ("m = 2 ** 64", "no integer of 64 bits"),
+    ("m = (-1) ** 0.5", "complex"),
+    ("m = 1j", "a complex"),
+    ("m = 1 / 0", "has no value"),
+    ("m = math.sqrt(-1.0)", "has no value"),
+    ("m = f << 1", "for integers"),
+    ("m = f & 1", "for integers"),
+    ("m = ~f", "for integers and bools"),
+    ("m = n << -1", "the other way"),
+    ("m = len(n)", "neither an array"),
+    ("m = len()", "len takes 1 arguments"),
+    ("m = max()", "max takes numbers"),
+    ("m = float('word')", "a number of what is none"),
+    ("m = np.float16(n)", "np.float16"),
+    ("m = f.view(np.float16)", "a dtype that kernels do not have"),
+    ("m = f.view(np.int32)", "not as long"),
+    ("m = f.view()", "takes a dtype"),
+    ("m = np.dtype('word')", "no dtype"),
+    ("x.flat[0] = 1", "no flat"),
+    ("m = GLOBAL[0]", "pass it to the kernel"),
+    ("m = SCALED(n, n, n)", "takes 2 arguments, not 3"),
+    ("m = SCALED(n, of=n)", "no argument of"),
+    ("m = SCALED(n, x=n)", "or twice"),
+    ("m = SCALED(by=n)", "without its argument x"),
+    ("m = SCALED(*x)", "a star is for a tuple"),
+    ("m = SCALED(**{'x': n})", "name each argument"),
+    ("m = SCALED(GLOBAL)", "no value that kernels pass on"),
+    ("m = SCALED(np.exp)", "is no number"),
+    ("m = AROUND(n)", "of the function around it"),
+    ("m = ENDLESS(n)", "calls itself"),
+    ("m = SOMETIMES(n)", "ends without one"),
+    ("m = STARS(n)", "any number of arguments"),
+    ("m = LAMBDA(n)", "not as a lambda"),
+    ("m = BUILTIN(n)", "no function that is written in Python"),
+    ("m = PARTIAL(n)", "no function that is written in Python"),
+    ("m = NOWHERE(n)", "not in a file"),
+    ("m = unset + 1\n    unset = m", "unset is read before it has a value"),
+    ("m = x\n    m = x[0]", "use two variables"),
+    ("m = None\n    m += 1", "None is no number|m is no number"),
+    ("n.real = 1", "cannot be assigned"),
+    ("n += (1, 2)", "is no number"),
+    ("(n) = SCALED", "use two variables"),
+    ("y = x.shape + 1", "is no number"),
+    ("y = -x", "x is an array"),
+    ("y = not x", "x is an array"),
+    ("if x: pass", "x is an array"),
+    ("y = n(1)", "no function"),
+    ("y = ..., 1\n    y = y + 1", "use two variables"),
+    ("return x, 'text' + 1", "'text' is no number"),
+]  # fmt: skip
+
+
+def _around() -> Callable[..., Any]:
+    q = 1
+
+    def around(x: Any) -> Any:
+        return x + q
+
+    return around
+
+
+def _endless(x: Any) -> Any:
+    return ENDLESS(x)
+
+
+def _scaled(x: Any, by: Any = 1) -> Any:
+    return x * by
+
+
+def _sometimes(x: Any) -> Any:
+    if x > 0:
+        return x
+    x += 1
+
+
+def _stars(*x: Any) -> Any:
+    return x[0]
+
+
+def _nowhere() -> Callable[..., Any]:
+    found: dict[str, Any] = {}
+    exec("def f(x): return x", found)
+    function: Callable[..., Any] = found["f"]
+    return function
+
+
+ENDLESS = KernelFunction(_endless)
+USED: dict[str, Any] = {
+    "math": math,
+    "GLOBAL": np.arange(3),
+    "SCALED": KernelFunction(_scaled),
+    "AROUND": KernelFunction(_around()),
+    "ENDLESS": ENDLESS,
+    "SOMETIMES": KernelFunction(_sometimes),
+    "STARS": KernelFunction(_stars),
+    "LAMBDA": KernelFunction(lambda x: x),
+    "BUILTIN": KernelFunction(abs),
+    "PARTIAL": KernelFunction(functools.partial(_scaled, by=2)),
+    "NOWHERE": KernelFunction(_nowhere()),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG)
+def test_code_outside_of_the_language(text: str, message: str) -> None:
+    function = written(f"def kernel(x, y, n, f):\n    {text}\n", "kernel")
+    function.__globals__.update(USED)
+    with pytest.raises(NotCompiled, match=message) as error:
+        translated(function, np.arange(4.0), np.arange(5.0), 3, 2.5)
+    assert "cannot be compiled" not in str(error.value)
+    assert error.value.where.split(",")[0] in str(error.value)
+    assert ":" in error.value.where or error.value.where
+
+
+def test_the_line_is_named() -> None:
+    text = "def kernel(x):\n    a = 1\n    for i in range(3):\n        if i > a:\n            x[i] = unknown\n"
+    function = written(text, "kernel")
+    with pytest.raises(NotCompiled, match=r"kernel, <kernel .*>:5"):
+        translated(function, np.arange(4.0))
+
+
+def test_arguments_that_are_none_of_the_language() -> None:
+    def kernel(x: Any) -> None:
+        pass
+
+    odd: tuple[Any, ...] = (
+        "text",
+        [1],
+        {},
+        None,
+        1j,
+        np.zeros(2, complex),
+        np.zeros(2, "M8[s]"),
+        np.array(["a"]),
+        2**63,
+        -(2**70),
+    )
+    for value in odd:
+        with pytest.raises(NotCompiled):
+            translated(kernel, value)
+    packed = np.frombuffer(bytes(9), np.uint8)[1:].view(np.float32)
+    assert not packed.flags.aligned
+    with pytest.raises(NotCompiled, match="aligned"):
+        translated(kernel, packed)
+    for structured in (np.zeros(2, ">f4"), np.zeros(2, [("a", "f4"), ("b", "i1")])["a"]):
+        with pytest.raises(NotCompiled):
+            translated(kernel, structured)
+    with pytest.raises(NotCompiled, match="takes 1 arguments, not 2"):
+        translated(kernel, 1, 2)
+
+
+def test_an_error_leaves_the_compiler_usable() -> None:
+    translation = Translation(checked=False)
+    kernel = USED["ENDLESS"]
+    for _ in range(2):
+        with pytest.raises(NotCompiled, match="calls itself"):
+            translation.specialized(kernel, (kind_of_argument(1),))
+    assert translation.specialized(USED["SCALED"], (kind_of_argument(1),)).function.name == "_scaled"
+
+
+def test_deep_expressions() -> None:
+    deep = written(f"def kernel(x):\n    x[0] = {'-' * 150}x[0]\n", "kernel")
+    translated(deep, np.arange(2.0))
+    deeper = written(f"def kernel(x):\n    x[0] = {'+'.join(['x[0]'] * 900)}\n", "kernel")
+    with pytest.raises(NotCompiled, match="nested"):
+        translated(deeper, np.arange(2.0))

@@ -1,0 +1,76 @@
+"""What is compiled, by a counter: nothing for another size, constant, learning rate or name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.backends.llvm.library import Counted
+
+
+class Batch(wy.Dim): ...
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("WYRM_CACHE_DIR", str(tmp_path / "cache"))
+    yield
+
+
+def compiled_by(
+    hidden: int = 8, decay: float = 0.03, rate: float = 0.1, name: str = "x", activation: str = "tanh", layers: int = 1
+) -> int:
+    """How many functions a program compiles that trains a small network."""
+    wy.nn.seed(0)
+    x, y = wy.Input(dims=(Batch(), 5), name=name), wy.Input(dims=(Batch(),), name="y")
+    inner: Any = x
+    for layer in range(layers):
+        inner = getattr(wy.nn.Linear(hidden if layer else 5, hidden)(inner), activation)()
+    scale = wy.Parameter(np.ones(3, np.float32), name="scale")
+    loss = (wy.nn.Linear(hidden, 3)(inner).sum(axis=-1) - y).square().mean() + decay * scale.square().sum()
+    program = wy.compile(loss, wy.optim.Adam(loss.parameters(), rate))
+    before = Counted.compiled
+    program.epoch({x: np.ones((12, 5)), y: np.ones(12)}, batch_size=4)
+    return Counted.compiled - before
+
+
+def test_only_what_differs_is_compiled() -> None:
+    assert compiled_by() > 0
+    assert compiled_by() == 0
+    assert compiled_by(hidden=16) == 0
+    assert compiled_by(decay=0.7) == 0
+    assert compiled_by(rate=0.5) == 0
+    assert compiled_by(name="renamed") == 0
+    assert compiled_by(activation="relu") == 1
+
+
+def test_another_constant_gives_other_numbers() -> None:
+    x = wy.Input(dims=(3,), name="x")
+    values = np.array([1.0, 2.0, 3.0])
+    for factor in (0.3, 0.7, 2.5):
+        np.testing.assert_allclose(wy.compile(x * factor + factor)({x: values}), values * factor + factor, rtol=1e-6)
+
+
+def test_layers_that_repeat_are_compiled_once() -> None:
+    """Of a program so large that its functions are compiled apart."""
+    few = compiled_by(layers=8)
+    assert few > 1
+    assert compiled_by(layers=12) == 1  # the function that calls them
+
+
+def test_a_second_program_shares_kernels() -> None:
+    """Train, then predict: the product of matrices is there already."""
+    wy.nn.seed(0)
+    x = wy.Input(dims=(Batch(), 5), name="x")
+    scores = wy.nn.Linear(5, 3)(x)
+    loss = scores.square().mean()
+    train = wy.compile(loss, wy.optim.SGD(loss.parameters(), 0.1))
+    train({x: np.ones((4, 5))})
+    before = Counted.compiled
+    wy.compile(scores)({x: np.ones((4, 5))})
+    assert Counted.compiled - before == 1

@@ -1,0 +1,135 @@
+"""Where native code cannot be made: what is said, and what goes on without it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.backends.llvm import library, machine
+from wyrm.errors import CompileError, RegistrationError
+
+WITHOUT_LLVM = """
+import sys, warnings
+sys.modules["llvmlite"] = None
+import wyrm as wy
+from wyrm.errors import CompileError
+
+@wy.function(engine="auto")
+def doubled(x):
+    return x * 2.0
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    print(doubled(3.0), doubled(4.0), len(caught))
+print(caught[0].message)
+x = wy.Input(name="x")
+try:
+    wy.compile(x * 2.0)({x: 1.0})
+except CompileError as error:
+    print(error)
+"""
+
+
+def test_without_llvmlite_the_reference_engine_goes_on_where_it_may() -> None:
+    found = subprocess.run([sys.executable, "-c", WITHOUT_LLVM], capture_output=True, text=True, check=True)
+    values, warning, error = found.stdout.splitlines()
+    assert values == "6.0 8.0 1"
+    assert "llvmlite" in warning and "the reference engine computes it instead" in warning
+    assert error.startswith("a program for multiply cannot be compiled: llvmlite") and "wy.run" in error
+
+
+def test_what_llvm_refuses_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(text: str, level: int) -> bytes:
+        raise RuntimeError("no such target")
+
+    monkeypatch.setenv("WYRM_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(library, "machine_code", refuse)
+    x = wy.Input(name="x")
+    program = wy.compile((x * 0.123).tanh() + 1.5)
+    with pytest.raises(CompileError, match=r"a program for add cannot be compiled: LLVM refuses: no such target"):
+        program({x: 1.0})
+    monkeypatch.setattr(library, "machine_code", machine.machine_code)
+    assert program({x: 0.0}) == 1.5
+
+
+def test_an_engine_that_there_is_not() -> None:
+    with pytest.raises(ValueError, match="engine is 'reference', 'native' or 'auto', not 'cuda'"):
+        wy.function(lambda x: x, engine="cuda")  # type: ignore[call-overload]  # that is tested
+
+
+class Doubled(wy.Node[Any, Any]):
+    """Twice its operand, with a kernel that a test gives it."""
+
+    __slots__ = ()
+
+    def __init__(self, x: Any) -> None:
+        self._construct((x,))
+
+    def shape_rule(self) -> Any:
+        return self.parents[0].dims
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        return np.dtype(np.float32)
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return operands[0] * 2
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (gradient * 2.0,)
+
+
+HUGE = float("inf")
+
+
+def listing(x: Any, out: Any) -> None:
+    values = [each * 2.0 for each in x]
+    out[0] = values[0]
+
+
+def norm(x: Any, out: Any) -> None:
+    for i in range(x.size):
+        out[i] = np.linalg.norm(x)
+
+
+def bounded(x: Any, out: Any) -> None:
+    for i in range(x.size):
+        out[i] = min(max(x[i], -HUGE), HUGE) * 2.0
+
+
+def closing_over(factor: float) -> Any:
+    def kernel(x: Any, out: Any) -> None:
+        for i in range(x.size):
+            out[i] = x[i] * factor
+
+    return kernel
+
+
+def run(kernel: Any) -> Any:
+    op: Any = type("Doubled", (Doubled,), {"__slots__": (), "kernel": staticmethod(kernel)})
+    x = wy.Input(dims=(3,), name="x")
+    return wy.compile(op(x))({x: [1.0, 2.0, 3.0]})
+
+
+@pytest.mark.parametrize(
+    ("kernel", "line"), [(listing, "values = [each * 2.0 for each in x]"), (norm, "out[i] = np.linalg.norm(x)")]
+)
+def test_a_kernel_outside_of_the_language_is_named_with_its_line(kernel: Any, line: str) -> None:
+    with pytest.raises(RegistrationError, match=r"a program for doubled .*doubled_kernel") as caught:
+        run(kernel)
+    number = next(i for i, each in enumerate(Path(__file__).read_text().splitlines(), 1) if line in each)
+    assert f"{Path(__file__).name}:{number}" in str(caught.value)
+
+
+def test_a_kernel_that_closes_over_something_is_refused() -> None:
+    with pytest.raises(RegistrationError, match=r"doubled_kernel uses factor of the function around kernel"):
+        run(closing_over(2.0))
+
+
+def test_a_kernel_may_use_infinite_constants() -> None:
+    np.testing.assert_array_equal(run(bounded), [2.0, 4.0, 6.0])

@@ -1,0 +1,109 @@
+"""Threads that share parameters, and processes that share the cache."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.train.partition import divide
+
+
+class Batch(wy.Dim): ...
+
+
+def recommender(seed: int = 0) -> tuple[Any, dict[Any, Any], list[Any]]:
+    """Pairwise ranking with drawn negatives: a loss, its columns, its parameters."""
+    data = wy.data.low_rank_preferences(200, 300, rank=4, interactions_per_user=40, seed=0)
+    random = np.random.default_rng(seed)
+    users = wy.Parameter(random.normal(0, 0.1, (200, 8)).astype(np.float32), name="users")
+    items = wy.Parameter(random.normal(0, 0.1, (300, 8)).astype(np.float32), name="items")
+    bias = wy.Parameter.zeros((300,), name="bias")
+    batch = Batch()
+    user, item = wy.IndexInput(dims=(batch,), name="user"), wy.IndexInput(dims=(batch,), name="item")
+    other = wy.random.index(300, (batch,), seed=1, stream=1)
+    difference: Any = items.index(item) - items.index(other)
+    advantage: Any = bias.index(item) - bias.index(other)
+    liked: Any = users.index(user)
+    score: Any = liked.vector_dot(difference) + advantage
+    columns = {user: np.asarray(data.users), item: np.asarray(data.items)}
+    return -score.sigmoid().mean(), columns, [users, items, bias]
+
+
+def dense() -> tuple[Any, dict[Any, Any], list[Any]]:
+    random = np.random.default_rng(0)
+    x, weight = wy.Input(dims=(Batch(), 5), name="x"), wy.Parameter(np.ones((5, 3), np.float32), name="weight")
+    return (x @ weight).tanh().square().mean(), {x: random.standard_normal((203, 5)).astype(np.float32)}, [weight]
+
+
+@pytest.mark.parametrize("mode", ["hogwild", "synchronized"])
+@pytest.mark.parametrize("make", [recommender, dense])
+def test_two_threads_learn(make: Any, mode: Any) -> None:
+    loss, columns, parameters = make()
+    train = wy.compile(loss, wy.optim.Adagrad(parameters, 0.1))
+    losses = [train.epoch(columns, batch_size=10, shuffle=True, threads=2, mode=mode) for _ in range(4)]
+    assert losses[-1] < losses[0]
+    assert all(np.isfinite(parameter.value).all() for parameter in parameters)
+
+
+@pytest.mark.parametrize("make", [recommender, dense])
+def test_synchronized_threads_give_the_same_bits(make: Any) -> None:
+    def trained() -> list[Any]:
+        loss, columns, parameters = make()
+        train = wy.compile(loss, wy.optim.Adagrad(parameters, 0.1))
+        for _ in range(3):
+            train.epoch(columns, batch_size=10, shuffle=True, seed=5, threads=2, mode="synchronized")
+        return [parameter.value for parameter in parameters]
+
+    for one, other in zip(trained(), trained(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_one_thread_gives_the_same_bits() -> None:
+    def trained() -> list[Any]:
+        loss, columns, parameters = recommender()
+        wy.compile(loss, wy.optim.Adam(parameters, 0.01)).epoch(columns, batch_size=10, shuffle=True, seed=5)
+        return [parameter.value for parameter in parameters]
+
+    for one, other in zip(trained(), trained(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_division_has_every_row_once_and_keeps_threads_apart() -> None:
+    random = np.random.default_rng(0)
+    users, items = random.integers(0, 5000, 100_000), random.integers(0, 3000, 100_000)
+    division = divide(len(users), 2, [users, items], table_bytes=2**24)
+    assert division.apart
+    seen: list[int] = []
+    for phase in division.phases:
+        touched: list[tuple[set[int], set[int]]] = []
+        for parts in phase:
+            rows = np.concatenate([division.order[part.start : part.stop] for part in parts])
+            seen += rows.tolist()
+            touched.append((set(users[rows].tolist()), set(items[rows].tolist())))
+        assert not touched[0][0] & touched[1][0] and not touched[0][1] & touched[1][1]
+    assert sorted(seen) == list(range(len(users)))
+
+
+def test_programs_that_share_parameters_run_in_two_python_threads() -> None:
+    loss, columns, parameters = recommender()
+    programs = [wy.compile(loss, wy.optim.SGD(parameters, 0.1)) for _ in range(2)]
+    errors: list[BaseException] = []
+
+    def work(program: wy.Program) -> None:
+        try:
+            for _ in range(3):
+                program.epoch(columns, batch_size=10)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(program,)) for program in programs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert all(np.isfinite(parameter.value).all() for parameter in parameters)

@@ -1,0 +1,215 @@
+"""The product of two matrices for kernels: BLAS, or loops where calling it takes longer than the work.
+
+It is compiled once for each precision, and kept, so that a program adds no more than a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from wyrm.kernels import calls
+from wyrm.kernels.calls import builtin, general, same_size
+from wyrm.kernels.errors import NotCompiled
+from wyrm.kernels.expressions import Expressions
+from wyrm.kernels.functions import KernelFunction
+from wyrm.kernels.values import Value, View
+from wyrm.ops import product
+from wyrm.ops.scratch import DEBUG
+from wyrm.ops.sums import accumulated, natural
+
+# Up to so many products of numbers, or so short an inner axis, loops were faster than the BLAS of SciPy (AVX-512).
+LOOPS_BELOW = 2048
+LOOPS_INNER = 4
+# Sums of more products than this are added up in parts.
+LONGEST_SUM = 4096
+
+
+def _loops(function: Any) -> KernelFunction:
+    return KernelFunction(function, distinct=True, fused=True)
+
+
+# --- loops ------------------------------------------------------------------------------------------------------------
+
+
+@_loops
+def one_row(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, kept: int) -> None:
+    """`out[i] = kept * out[i] + x[i] @ y`, four rows of y at a time."""
+    fours = inner - inner % 4
+    for j in range(0, fours, 4):
+        a, b, c, d = x[i, j], x[i, j + 1], x[i, j + 2], x[i, j + 3]
+        adds = j > 0 or kept
+        for k in range(columns):
+            sums = a * y[j, k] + b * y[j + 1, k] + c * y[j + 2, k] + d * y[j + 3, k]
+            out[i, k] = out[i, k] + sums if adds else sums
+    for j in range(fours, inner):
+        a, adds = x[i, j], j > 0 or kept
+        for k in range(columns):
+            out[i, k] = out[i, k] + a * y[j, k] if adds else a * y[j, k]
+
+
+@_loops
+def two_rows(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, kept: int) -> None:
+    """The same for rows i and i + 1 at once: what is read of y serves both."""
+    fours = inner - inner % 4
+    for j in range(0, fours, 4):
+        a, b, c, d = x[i, j], x[i, j + 1], x[i, j + 2], x[i, j + 3]
+        e, f, g, h = x[i + 1, j], x[i + 1, j + 1], x[i + 1, j + 2], x[i + 1, j + 3]
+        adds = j > 0 or kept
+        for k in range(columns):
+            s, t, u, v = y[j, k], y[j + 1, k], y[j + 2, k], y[j + 3, k]
+            first, second = a * s + b * t + c * u + d * v, e * s + f * t + g * u + h * v
+            out[i, k] = out[i, k] + first if adds else first
+            out[i + 1, k] = out[i + 1, k] + second if adds else second
+    for j in range(fours, inner):
+        a, e, adds = x[i, j], x[i + 1, j], j > 0 or kept
+        for k in range(columns):
+            out[i, k] = out[i, k] + a * y[j, k] if adds else a * y[j, k]
+            out[i + 1, k] = out[i + 1, k] + e * y[j, k] if adds else e * y[j, k]
+
+
+@_loops
+def by_two_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
+    """`out = kept * out + x @ y` where the rows of y are contiguous."""
+    pairs = rows - rows % 2
+    for i in range(0, pairs, 2):
+        two_rows(x, y, out, i, columns, inner, kept)
+    if pairs < rows:
+        one_row(x, y, out, pairs, columns, inner, kept)
+
+
+@_loops
+def dots(x: Any, y: Any, out: Any, rows: int, columns: int, first: int, length: int, kept: int) -> None:
+    """`out = kept * out + x @ y.T` over a part of the inner axis, four rows of y at a time."""
+    zero = x.dtype.type(0)
+    fours = columns - columns % 4
+    for i in range(rows):
+        for k in range(0, fours, 4):
+            a = b = c = d = zero
+            for offset in range(length):
+                j = natural(first + offset)
+                a = accumulated(a, x[i, j] * y[k, j])
+                b = accumulated(b, x[i, j] * y[k + 1, j])
+                c = accumulated(c, x[i, j] * y[k + 2, j])
+                d = accumulated(d, x[i, j] * y[k + 3, j])
+            out[i, k] = out[i, k] + a if kept else a
+            out[i, k + 1] = out[i, k + 1] + b if kept else b
+            out[i, k + 2] = out[i, k + 2] + c if kept else c
+            out[i, k + 3] = out[i, k + 3] + d if kept else d
+        for k in range(fours, columns):
+            a = zero
+            for offset in range(length):
+                j = natural(first + offset)
+                a = accumulated(a, x[i, j] * y[k, j])
+            out[i, k] = out[i, k] + a if kept else a
+
+
+@_loops
+def by_four_dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
+    """`out = kept * out + x @ y.T` where the rows of x and y are contiguous, and may be long.
+
+    A long sum of float32 numbers loses digits, a sum of sums hardly any.
+    """
+    for first in range(0, inner, LONGEST_SUM):
+        adds = 1 if first > 0 else kept
+        dots(x, y, out, rows, columns, first, min(LONGEST_SUM, inner - first), adds)
+
+
+@_loops
+def anyhow(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
+    """`out = kept * out + x @ y` of arrays of any strides."""
+    for i in range(rows):
+        for k in range(columns):
+            total = 0.0
+            for j in range(inner):
+                total = accumulated(total, x[i, j] * y[j, k])
+            out[i, k] = out[i, k] + total if kept else total
+
+
+# --- the choice -------------------------------------------------------------------------------------------------------
+
+# Whether every access is checked, which needs arrays of the true shapes.
+CHECKED = DEBUG
+
+
+def gemm(
+    x_turned: bool, y_turned: bool, rows: int, columns: int, inner: int, x: Any, x_step: int, y: Any, y_step: int,
+    kept: int, out: Any, step: int,
+) -> None:  # fmt: skip
+    """The BLAS of SciPy; of column-major matrices."""
+    raise NotImplementedError("only compiled code calls BLAS")
+
+
+def seen_as(x: Any, shape: tuple[int, ...]) -> Any:
+    """The numbers of an array, from the first on, as an array of this shape."""
+    raise NotImplementedError("only compiled code sees memory as it likes")
+
+
+def steps_of(x: Any) -> tuple[int, ...]:
+    """How many numbers lie between an element and the next one along each axis."""
+    return tuple(stride // x.itemsize for stride in x.strides)
+
+
+def multiply(x: Any, y: Any, out: Any, kept: int) -> None:
+    """`out = kept * out + x @ y`."""
+    rows, columns, inner = out.shape[0], out.shape[1], x.shape[1]
+    x_row, x_column = steps_of(x)
+    y_row, y_column = steps_of(y)
+    out_row, out_column = steps_of(out)
+    by_rows = out_column == 1 and y_column == 1 and (x_column == 1 or x_row == 1)
+    by_dots = out_column == 1 and y_row == 1 and x_column == 1
+    # BLAS takes rows that do not overlap, as those of a broadcast operand do; of one row the step does not count.
+    x_plain = x_column == 1 and (x_row >= inner or rows == 1)
+    y_plain = y_column == 1 and (y_row >= columns or inner == 1)
+    x_turned = x_row == 1 and (x_column >= rows or inner == 1)
+    y_turned = y_row == 1 and (y_column >= inner or columns == 1)
+    by_blas = out_column == 1 and (x_plain or x_turned) and (y_plain or y_turned) and (out_row >= columns or rows == 1)
+    # BLAS copies all of y into another order first, which one row does not pay for: 180 us for 8000 x 64, loops 27; and
+    # with one column, all of x: 90 us for 8000 x 64, loops 31.
+    one = (rows == 1 or (columns == 1 and out_row == 1)) and by_dots
+    small = rows * columns * inner < LOOPS_BELOW or inner <= LOOPS_INNER or one
+    if by_blas and not (small and (by_rows or by_dots)):
+        # BLAS works in column-major order, in which the transposed product has what is asked for.
+        y_step = max(y_row, columns) if y_plain else max(y_column, inner)
+        x_step = max(x_row, inner) if x_plain else max(x_column, rows)
+        gemm(not y_plain, not x_plain, columns, rows, inner, y, y_step, x, x_step, kept, out, max(out_row, columns))
+        return
+    # Each of the loops is called in one place, so that there is one copy of it.
+    if inner > 0 and by_dots and not CHECKED:
+        if columns == 1 and out_row == 1:  # the transposed product, of four rows of x at a time
+            first, second, result = seen_as(y, (1, inner)), seen_as(x, (rows, x_row)), seen_as(out, (1, rows))
+        else:
+            first, second, result = (
+                seen_as(x, (rows, x_row)),
+                seen_as(y, (columns, y_column)),
+                seen_as(out, (rows, out_row)),
+            )
+        by_four_dots(first, second, result, first.shape[0], second.shape[0], inner, kept)
+        return
+    if inner > 0 and by_rows and not CHECKED:
+        by_two_rows(x, seen_as(y, (inner, y_row)), seen_as(out, (rows, out_row)), rows, columns, inner, kept)
+        return
+    anyhow(x, y, out, rows, columns, inner, kept)
+
+
+MULTIPLY = KernelFunction(multiply, distinct=True, fused=True, shared="always")
+builtin(gemm)(calls.gemm)
+builtin(seen_as)(calls.seen_as)
+builtin(steps_of)(calls.steps_of)
+builtin(accumulated)(calls.accumulate)
+builtin(natural)(calls.natural)
+
+
+@builtin(product.multiply_into)
+def _multiply_into(body: Expressions, arguments: Sequence[Value]) -> Value:
+    """A call of `multiply`, where the shapes fit."""
+    x, y, out, kept = arguments
+    if not (isinstance(x, View) and isinstance(y, View) and isinstance(out, View)):
+        raise NotCompiled("a product of what are no matrices")
+    if not len(x.shape) == len(y.shape) == len(out.shape) == 2:
+        raise NotCompiled("a product of what are no matrices: each has two axes")
+    if not x.element == y.element == out.element:
+        raise NotCompiled(f"a product of {x.element} and {y.element} numbers in {out.element}")
+    pairs = [(x.shape[0], out.shape[0]), (x.shape[1], y.shape[0]), (y.shape[1], out.shape[1])]
+    same_size(body, pairs, "the shapes of a product of matrices do not fit")
+    return body.invoke(MULTIPLY, [general(x), general(y), general(out), kept])

@@ -1,0 +1,6 @@
+"""The reference engine: each node by the functions of NumPy, in topological order."""
+
+from wyrm.backends.numpy.observe import Timing, time_ops, watch_nan
+from wyrm.backends.numpy.reference import run
+
+__all__ = ["Timing", "run", "time_ops", "watch_nan"]

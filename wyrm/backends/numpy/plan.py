@@ -1,0 +1,369 @@
+"""A plan of the reference engine: a schedule bound to sizes and arrays, run in stages, only what changed."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from itertools import accumulate, islice, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.backends.numpy.numpy_functions import Scratch, formula_steps
+from wyrm.backends.numpy.observe import Observer
+from wyrm.errors import ShapeError, WyrmError
+from wyrm.node.base import BaseNode, explain
+from wyrm.node.choices import Choosing, check_choices, is_checked_when_set
+from wyrm.node.storage import Storage, bound_array, is_leaf, stored, tick
+from wyrm.ops.comparison import StopGradient
+from wyrm.ops.shape import IndexReshape, Rearrangement
+from wyrm.ops.slicing import IndexSlice
+from wyrm.schedule.schedule import Schedule
+from wyrm.types.dims import Dim
+
+_Call = Callable[[], Any]
+_VIEWS = (Rearrangement, IndexReshape, IndexSlice, StopGradient)
+# Programs for other sets of changed leaves are kept too, for a loop changes the same few sets over and over.
+_KEPT_PROGRAMS = 8
+
+
+_Owners = tuple["weakref.ref[Plan]", ...]
+
+
+class Cell:
+    """The value of one node, when it last may have changed, and the plans that compute it."""
+
+    __slots__ = ("owners", "stamp", "value")
+
+    def __init__(self, value: Any, owners: _Owners) -> None:
+        self.value: Any = value
+        self.stamp = 0
+        self.owners = owners
+
+    def plans(self) -> list[Plan]:
+        """The owners that live."""
+        return [plan for owner in self.owners if (plan := owner()) is not None]
+
+
+class _Stage:
+    """A part of a plan that runs as one: the nodes that its outputs need beyond the stages before it."""
+
+    __slots__ = ("programs", "ran_at", "start", "stop")
+
+    def __init__(self, start: int, stop: int) -> None:
+        self.start, self.stop = start, stop
+        self.ran_at = 0
+        self.programs: dict[tuple[int, ...], list[_Call]] = {}
+
+
+class Plan:
+    """Arrays for every node of a schedule and the calls that fill them.
+
+    `stages` are groups of outputs; running a stage computes what its outputs need and no earlier stage has. Values of
+    nodes that another live plan computes too, under the same sizes, are shared with it, and then checked one by one
+    for their age.
+    """
+
+    # How often a plan took nodes from another one that still lives, for that one to take them back.
+    taken = 0
+
+    def __init__(self, schedule: Schedule, stages: Sequence[Sequence[BaseNode[Any, Any]]]) -> None:
+        self.schedule = schedule
+        self.sizes = schedule.bind()
+        self._order, self.stages = _by_stage(schedule, stages)
+        self.position = {node: i for i, node in enumerate(self._order)}
+        self.parents = [[self.position[parent] for parent in schedule.parents(node)] for node in self._order]
+        self.leaves: list[tuple[int, Storage, NDArray[Any]]] = [
+            (i, stored(node), bound_array(node)) for i, node in enumerate(self._order) if is_leaf(node)
+        ]
+        self._seen = -1
+        self._partners: list[weakref.ref[Plan]] = []
+        self._scratch = Scratch()
+        self._dense: dict[int, Cell] = {}
+        self._reference = weakref.ref(self)
+        self._alone: _Owners = (self._reference,)
+        self._joint: dict[int, tuple[_Owners, _Owners]] = {}
+        self.cells: list[Cell] = []
+        self.calls: list[list[_Call]] = []
+        for i, node in enumerate(self._order):
+            calls: list[_Call] = []
+            self.calls.append(calls)
+            if is_leaf(node):
+                self.cells.append(Cell(bound_array(node), self._alone))
+            else:
+                self.cells.append(self._prepare(node, i, schedule.shape(node, self.sizes), calls))
+
+    # --- sharing --------------------------------------------------------------------------------------------------
+
+    def _adopt(self, node: BaseNode[Any, Any], shape: tuple[int, ...], view: NDArray[Any] | None = None) -> Cell | None:
+        """The cell that another live plan has for this node, which from now on both mind the age of."""
+        cell: Cell | None = node._cell
+        if cell is None or cell.value is None or tuple(cell.value.shape) != shape:
+            return None
+        if isinstance(node, _VIEWS) and not _same_view(cell.value, view):
+            return None
+        # Most cells of another plan have one and the same tuple of owners.
+        if id(cell.owners) not in self._joint:
+            self._joint[id(cell.owners)] = cell.owners, self._join(cell.plans())
+        joint = self._joint[id(cell.owners)][1]
+        if not joint:
+            return None
+        cell.owners = joint
+        return cell
+
+    def _join(self, others: list[Plan]) -> _Owners:
+        """The owners of cells that this plan shares with others, none where it cannot."""
+        # Sizes count as much as data: a sum over the batch of a constant is of the same shape for every batch.
+        if not others or any(others[0].sizes.get(name, size) != size for name, size in self.sizes.items()):
+            return ()
+        for other in others:
+            if self._reference not in other._partners:
+                for plan, partner in ((self, other), (other, self)):
+                    if not plan._has_partners():
+                        plan._stamp()
+                    plan._partners.append(partner._reference)
+        return (*(other._reference for other in others), self._reference)
+
+    def _has_partners(self) -> bool:
+        """Whether another live plan uses some of these cells."""
+        if self._partners:
+            self._partners = [partner for partner in self._partners if partner() is not None]
+        return bool(self._partners)
+
+    def _stamp(self) -> None:
+        """Give the cells their age, which a plan on its own does not keep."""
+        for stage in self.stages:
+            for cell in islice(self.cells, stage.start, stage.stop):
+                cell.stamp = max(cell.stamp, stage.ran_at)
+
+    def activate(self) -> None:
+        """Let `node.value` read from this plan."""
+        if self._seen != Plan.taken:
+            for node, representative in self.schedule.representative.items():
+                if not is_leaf(node):
+                    self._lend(node, self.cells[self.position[representative]])
+            self._seen = Plan.taken
+
+    def stand_in(self, node: BaseNode[Any, Any], twin: BaseNode[Any, Any]) -> None:
+        """Let `node.value` read what this plan has for `twin`."""
+        cell = self.cells[self.position[self.schedule.representative[twin]]]
+        if node._cell is not cell and not is_leaf(node):
+            self._lend(node, cell)
+            self._seen = Plan.taken
+
+    @staticmethod
+    def _lend(node: BaseNode[Any, Any], cell: Cell) -> None:
+        held = node._cell
+        if held is not cell:
+            if held is not None and held.plans():
+                Plan.taken += 1
+            object.__setattr__(node, "_cell", cell)
+
+    # --- preparation ----------------------------------------------------------------------------------------------
+
+    def _prepare(self, node: BaseNode[Any, Any], i: int, shape: tuple[int, ...], calls: list[_Call]) -> Cell:
+        """The cell of a node, its array made here unless another plan has one; `calls` get what computes it."""
+        operands = [self.cells[p] for p in self.parents[i]]
+        if not node.takes_rows:
+            operands = [
+                self._as_dense(p, operand, calls) if self._order[p].gives_rows else operand
+                for p, operand in zip(self.parents[i], operands, strict=True)
+            ]
+        if isinstance(node, _VIEWS):
+            view = node.evaluate(np, *(operand.value for operand in operands), shape=shape)
+            if np.may_share_memory(view, operands[0].value):
+                return self._adopt(node, shape, view) or Cell(view, self._alone)
+        cell = self._adopt(node, shape) or Cell(None, self._alone)
+        if isinstance(node, Choosing) and not all(is_checked_when_set(node, choice) for choice in node.choices()):
+            calls.append(_CheckChoices(node, operands, self.sizes))
+        if node.gives_rows:
+            calls.append(_Evaluate(node, operands, shape, cell))
+            return cell
+        if cell.value is None:
+            cell.value = np.empty(shape, node.dtype)
+        if node.formula is not None:
+            calls += formula_steps(node, [operand.value for operand in operands], cell.value, self._scratch)
+        else:
+            calls.append(_EvaluateInto(node, operands, shape, cell.value))
+        return cell
+
+    def _as_dense(self, position: int, rows: Cell, calls: list[_Call]) -> Cell:
+        """The dense form of a row-sparse operand."""
+        if position not in self._dense:
+            node = self._order[position]
+            self._dense[position] = Cell(np.empty(self.schedule.shape(node, self.sizes), node.dtype), self._alone)
+        dense = self._dense[position]
+
+        def fill() -> None:
+            dense.value[...] = 0.0
+            rows.value.add_to(dense.value)
+
+        calls.append(fill)
+        return dense
+
+    # --- running --------------------------------------------------------------------------------------------------
+
+    def run(self, index: int, observer: Observer | None) -> None:
+        """Bring the values of one stage up to date, the stages before it being so already."""
+        stage = self.stages[index]
+        ran_at = stage.ran_at
+        changed = []
+        for i, storage, array in self.leaves:
+            if storage.version > ran_at:
+                if storage.array is not array:
+                    array[...] = storage.array
+                self.cells[i].stamp = storage.version
+                changed.append(i)
+        now = tick()
+        with np.errstate(all="ignore"):
+            if observer is not None:
+                self._run_observed(stage, observer)
+            elif self._partners and self._has_partners():
+                self._run_by_age(stage, now)
+            elif ran_at == 0:
+                for calls in islice(self.calls, stage.start, stage.stop):
+                    for call in calls:
+                        call()
+            elif changed:
+                for call in self._program(stage, tuple(changed)):
+                    call()
+        stage.ran_at = now
+
+    def _program(self, stage: _Stage, changed: tuple[int, ...]) -> list[_Call]:
+        """The calls of the stage that depend on the changed leaves."""
+        program = stage.programs.get(changed)
+        if program is None:
+            stale = bytearray(len(self.calls))
+            for i in changed:
+                stale[i] = 1
+            program = []
+            for i in range(stage.stop):
+                if any(stale[p] for p in self.parents[i]):
+                    stale[i] = 1
+                    if i >= stage.start:
+                        program += self.calls[i]
+            if len(stage.programs) >= _KEPT_PROGRAMS:
+                stage.programs.pop(next(iter(stage.programs)))
+            stage.programs[changed] = program
+        return program
+
+    def _run_by_age(self, stage: _Stage, now: int) -> None:
+        cells = self.cells
+        for i in range(stage.start, stage.stop):
+            parents = self.parents[i]
+            if not parents:
+                if stage.ran_at == 0:
+                    for call in self.calls[i]:
+                        call()
+                continue
+            cell = cells[i]
+            newest = max([cells[p].stamp for p in parents])
+            if cell.stamp < newest or cell.stamp == 0:
+                for call in self.calls[i]:
+                    call()
+                cell.stamp = now
+
+    def _run_observed(self, stage: _Stage, observer: Observer) -> None:
+        """Everything anew, node by node."""
+        now = tick()
+        for i in range(stage.start, stage.stop):
+            start = time.perf_counter()
+            for call in self.calls[i]:
+                call()
+            seconds = time.perf_counter() - start
+            self.cells[i].stamp = now
+            if is_leaf(self._order[i]):
+                continue
+            observer.time(self._order[i], seconds)
+            observer.check(self._order[i], self.cells[i].value, [self.cells[p].value for p in self.parents[i]])
+
+    def value(self, node: BaseNode[Any, Any]) -> Any:
+        """The value of a node of the schedule."""
+        return self.cells[self.position[self.schedule.representative[node]]].value
+
+
+class _CheckChoices:
+    """A call that checks the integers that an op chooses by."""
+
+    __slots__ = ("node", "operands", "sizes")
+
+    def __init__(self, node: Choosing[Any, Any], operands: list[Cell], sizes: dict[type[Dim], int]) -> None:
+        self.node, self.operands, self.sizes = node, operands, sizes
+
+    def __call__(self) -> None:
+        check_choices(self.node, [operand.value for operand in self.operands], self.sizes)
+
+
+class _Evaluate:
+    """A call that puts the row-sparse result of an op into its cell."""
+
+    __slots__ = ("cell", "node", "operands", "shape")
+
+    def __init__(self, node: BaseNode[Any, Any], operands: list[Cell], shape: tuple[int, ...], cell: Cell) -> None:
+        self.node, self.operands, self.shape, self.cell = node, operands, shape, cell
+
+    def __call__(self) -> None:
+        self.cell.value = self.node.evaluate(np, *[operand.value for operand in self.operands], shape=self.shape)
+
+
+class _EvaluateInto:
+    """A call that copies the result of an op into its array."""
+
+    __slots__ = ("arrays", "cells", "node", "out", "shape")
+
+    def __init__(
+        self, node: BaseNode[Any, Any], operands: list[Cell], shape: tuple[int, ...], out: NDArray[Any]
+    ) -> None:
+        self.node, self.shape, self.out = node, shape, out
+        # Row-sparse operands are other objects after every run, arrays stay.
+        self.cells = operands if node.takes_rows else None
+        self.arrays = [] if node.takes_rows else [_read_only(operand.value) for operand in operands]
+
+    def __call__(self) -> None:
+        arrays = self.arrays if self.cells is None else [cell.value for cell in self.cells]
+        try:
+            result = self.node.evaluate(np, *arrays, shape=self.shape)
+        except Exception as error:
+            if not isinstance(error, WyrmError):
+                error.add_note(explain(self.node, f"failed with {type(error).__name__}"))
+            raise
+        if getattr(result, "shape", ()) != self.shape:
+            raise ShapeError(
+                explain(self.node, f"evaluate gave shape {np.shape(result)}, shape_rule says {self.shape} in this run")
+            )
+        np.copyto(self.out, result)
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _same_view(value: Any, view: NDArray[Any] | None) -> bool:
+    """Whether `value` is the same view as `view`; where that is None, whether it is no view at all."""
+    if view is None:
+        return getattr(value, "base", None) is None
+    same: bool = value.__array_interface__ == view.__array_interface__
+    return same
+
+
+def _by_stage(
+    schedule: Schedule, stages: Sequence[Sequence[BaseNode[Any, Any]]]
+) -> tuple[list[BaseNode[Any, Any]], list[_Stage]]:
+    """The nodes of the schedule, those that an earlier stage needs before the rest, and the bounds of the stages."""
+    stage_of: dict[BaseNode[Any, Any], int] = {}
+    counts = [0] * len(stages)
+    for number, outputs in enumerate(stages):
+        stack = [schedule.representative[output] for output in outputs]
+        while stack:
+            node = stack.pop()
+            if node not in stage_of:
+                stage_of[node] = number
+                counts[number] += 1
+                stack += schedule.parents(node)
+    bounds = [0, *accumulate(counts)]
+    order = sorted(schedule.nodes, key=stage_of.__getitem__)  # stable: parents stay before children
+    return order, [_Stage(start, stop) for start, stop in pairwise(bounds)]

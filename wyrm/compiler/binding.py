@@ -1,0 +1,221 @@
+"""The arrays that a program works on, for one combination of sizes and one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.compiler.buffers import Interval, aligned, aligned_bytes, assign
+from wyrm.compiler.functions import Extent
+from wyrm.compiler.loops import Call, RowSums, Slot
+from wyrm.compiler.source import Argument, Flat, KernelArgument, Number, Source
+from wyrm.compiler.updates import Optimizer
+from wyrm.node.base import BaseNode
+from wyrm.node.choices import Choosing, check_choices
+from wyrm.node.storage import bound_array
+from wyrm.ops.philox import STEP
+from wyrm.ops.sampling import RandomIndex
+from wyrm.types.dims import Dim, resolve, resolve_axis
+
+_NOTHING: Mapping[BaseNode[Any, Any], NDArray[Any]] = MappingProxyType({})
+
+
+class Binding:
+    """Arrays for every argument of a program's `run`.
+
+    `sizes` are those of the named axes; the inputs in `fed` get an array of the thread's own, those in `given` have
+    that, and other leaves have their own.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        sizes: dict[type[Dim], int],
+        fed: Mapping[BaseNode[Any, Any], tuple[int, ...]],
+        optimizer: Optimizer | None,
+        given: Mapping[BaseNode[Any, Any], NDArray[Any]] = _NOTHING,
+    ) -> None:
+        self.source, self.sizes, self.optimizer = source, sizes, optimizer
+        self._fed, self._given = fed, given
+        self._arrays: dict[Slot, NDArray[Any]] = {}
+        self._calls: dict[Call, tuple[Any, ...]] = {}
+        self.functions: dict[str, Callable[[], None]] = {}
+        # Whether all that is called with these arrays is compiled; the function itself, where it is one.
+        self.compiled: Any = False
+        self.own_bytes = 0
+        self.buffers = self._place_buffers()
+        self.columns: dict[BaseNode[Any, Any], int] = {}
+        # The stripes that random index nodes draw from, which threads are given.
+        self.stripes: list[tuple[Call, NDArray[np.int64]]] = []
+        values = []
+        for position, argument in enumerate(source.arguments.values()):
+            if isinstance(argument, Flat) and argument.column is not None:
+                self.columns[argument.column] = position
+            values.append(self._value(argument))
+        self.values = values
+        for call, arguments in self._calls.items():
+            if isinstance(call.node, RandomIndex):
+                self.stripes.append((call, arguments[-1]))
+        self.leaves = [
+            (slot.leaf, array)
+            for slot, array in self._arrays.items()
+            if slot.leaf is not None and slot.leaf not in fed and slot.leaf not in given and slot.leaf is not STEP
+        ]
+
+    def is_current(self) -> bool:
+        """Whether leaves still hold the arrays that were bound."""
+        return all(bound_array(leaf) is array for leaf, array in self.leaves)
+
+    def forget_rows(self) -> None:
+        """Empty the sums of rows that a step left behind which was not finished."""
+        for rows in self.source.lowering.rows:
+            self.array(rows.sums)[: self.array(rows.count)[0]] = 0
+        for count in {id(array): array for array in (self.array(r.count) for r in self.source.lowering.rows)}.values():
+            count[1] += count[0]
+            count[0] = 0
+
+    def _value(self, argument: Argument) -> Any:
+        if isinstance(argument, Slot):
+            return self.array(argument)
+        if isinstance(argument, Extent):
+            return resolve_axis(argument.axis, self.sizes)
+        if isinstance(argument, Number):
+            return argument.value
+        if isinstance(argument, KernelArgument):
+            return self._kernel_argument(argument)
+        if argument.column is not None:
+            return None  # given with each call
+        if argument.number is not None:
+            return aligned((), argument.dtype)
+        if argument.state is not None:
+            parameter, state = argument.state
+            assert self.optimizer is not None
+            array: NDArray[Any] = self.optimizer.state_of(parameter)[state]  # type: ignore[arg-type]  # a parameter
+        else:
+            assert argument.slot is not None
+            array = self.array(argument.slot)
+        if argument.axes == 1:
+            return array.reshape(-1)
+        rows = array.shape[0] if array.ndim else 1
+        return array.reshape(rows, array.size // rows if rows else 1)
+
+    # --- arrays ---------------------------------------------------------------------------------------------------
+
+    def array(self, slot: Slot) -> NDArray[Any]:
+        """The array of a slot."""
+        if slot not in self._arrays:
+            self._arrays[slot] = self._make(slot)
+        return self._arrays[slot]
+
+    def _make(self, slot: Slot) -> NDArray[Any]:
+        shape = resolve(slot.dims, self.sizes)
+        if slot.leaf is not None:
+            if slot.leaf is STEP:
+                return aligned((), np.dtype(np.int64))
+            if slot.leaf in self._fed:
+                self.own_bytes += int(np.prod(shape)) * slot.dtype.itemsize
+                return aligned(shape, slot.dtype)
+            return self._given[slot.leaf] if slot.leaf in self._given else bound_array(slot.leaf)
+        if slot.fixed is not None:
+            return self._fixed(slot.fixed)
+        if slot.base is not None:
+            assert slot.view is not None
+            operand = self.array(slot.base)
+            view: NDArray[Any] = slot.view.evaluate(np, operand, *slot.view.parents[1:], shape=shape)
+            if view.size and not np.may_share_memory(view, operand):
+                raise AssertionError(f"{slot.name} is not a view of {slot.base.name}")
+            return view
+        for rows in self.source.lowering.rows:
+            if slot in (rows.slots, rows.rows, rows.sums, rows.count):
+                return self._rows(rows, slot, shape)
+        raise AssertionError(f"{slot.name} has no memory")
+
+    def _rows(self, rows: RowSums, slot: Slot, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Memory for the rows that a step can touch."""
+        named = sum(int(np.prod(resolve(indices.dims, self.sizes))) for indices in rows.indices)
+        most = min(named, resolve(rows.parameter.dims, self.sizes)[0])
+        if slot is rows.rows:
+            shape = (most,)
+        elif slot is rows.sums:
+            shape = (most, *shape[1:])
+        array = aligned(shape, slot.dtype)
+        if slot is rows.count:
+            array[1] = 1  # above what `slots` holds at first
+        self.own_bytes += array.nbytes
+        return array
+
+    def _fixed(self, node: BaseNode[Any, Any]) -> NDArray[Any]:
+        """What a node that depends on sizes alone gives for these."""
+        operands = [
+            np.broadcast_to(np.zeros((), parent.dtype), resolve(parent.dims, self.sizes)) for parent in node.parents
+        ]
+        return np.array(node.evaluate(np, *operands, shape=resolve(node.dims, self.sizes)), node.dtype)
+
+    def _place_buffers(self) -> int:
+        """Give every buffer its place in one block of memory; the block's size in bytes."""
+        uses: dict[Slot, tuple[int, int]] = {}
+        invocations = self.source.invocations
+        for position, invocation in enumerate(invocations):
+            for slot in invocation.slots:
+                root = slot.root
+                if self._is_buffer(root):
+                    uses[root] = (uses.get(root, (position, 0))[0], position)
+        lowering = self.source.lowering
+        for slot in [*lowering.outputs, *self.source.kept]:
+            if slot.root in uses:
+                uses[slot.root] = (uses[slot.root][0], len(invocations))
+        shapes = {slot: resolve(slot.dims, self.sizes) for slot in uses}
+        sizes = {slot: int(np.prod(shape, dtype=np.int64)) * slot.dtype.itemsize for slot, shape in shapes.items()}
+        offsets, total = assign([Interval(sizes[slot], *use) for slot, use in uses.items()])
+        memory = aligned_bytes(total)
+        for slot, offset in zip(uses, offsets, strict=True):
+            part = memory[offset : offset + sizes[slot]]
+            self._arrays[slot] = part.view(slot.dtype).reshape(shapes[slot])
+        return total
+
+    def _is_buffer(self, slot: Slot) -> bool:
+        if slot.leaf is not None or slot.fixed is not None:
+            return False
+        return not any(slot in (r.slots, r.rows, r.sums, r.count) for r in self.source.lowering.rows)
+
+    # --- kernels --------------------------------------------------------------------------------------------------
+
+    def _kernel_argument(self, argument: KernelArgument) -> Any:
+        call = argument.call
+        operands, out = [self.array(slot) for slot in call.operands], self.array(call.out)
+        if argument.position < 0:
+            return _evaluation(call.node, operands, out, self.sizes)
+        if call not in self._calls:
+            self._calls[call] = found = (call.arguments or call.node.kernel_arguments)(operands, out)
+            given = set(map(id, map(_memory, (*operands, out))))
+            made = {id(memory): memory for memory in map(_memory, filter(_is_array, found))}
+            self.own_bytes += sum(memory.nbytes for key, memory in made.items() if key not in given)
+        return self._calls[call][argument.position]
+
+
+def _is_array(argument: Any) -> bool:
+    return isinstance(argument, np.ndarray)
+
+
+def _memory(array: NDArray[Any]) -> NDArray[Any]:
+    """The array that holds the memory that an array shows."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _evaluation(
+    node: BaseNode[Any, Any], operands: list[NDArray[Any]], out: NDArray[Any], sizes: Mapping[type[Dim], int]
+) -> Callable[[], None]:
+    """A call that computes a node without a kernel."""
+
+    def evaluate() -> None:
+        if isinstance(node, Choosing):
+            check_choices(node, operands, sizes)
+        out[...] = np.asarray(node.evaluate(np, *operands, shape=out.shape))
+
+    return evaluate

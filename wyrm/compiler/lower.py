@@ -1,0 +1,402 @@
+"""From nodes to loops: which nodes are computed in which loop, and which values have to be kept in arrays.
+
+A node goes into the last loop over its axes that does not come before what it reads. What it reads at the position
+where a loop stands may be computed in that loop; what it reads elsewhere, or needs whole, must be complete before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from wyrm.compiler.loops import (
+    Block,
+    Call,
+    Checked,
+    Fold,
+    Item,
+    Loop,
+    Placed,
+    Read,
+    Reference,
+    RowSums,
+    Slot,
+    Statement,
+    Straight,
+    Value,
+    is_aligned,
+    loop_axes,
+    loop_index,
+)
+from wyrm.compiler.naming import Names
+from wyrm.compiler.patterns import VIEWS, sums_in_place
+from wyrm.node.base import BaseNode, label
+from wyrm.node.entries import At, Entry, Index, Position, Size, Whole
+from wyrm.node.storage import is_leaf
+from wyrm.ops.shape import IndexReshape, Reshape, aligned_index
+from wyrm.schedule.ranges import Ranges
+from wyrm.schedule.schedule import Schedule
+from wyrm.types.dims import Axis, Dims, axis_size, broadcast
+
+Rest = TypeVar("Rest", Entry, None)
+Dependency = tuple[Value, Index | None]
+
+
+class Lowering:
+    """The loops that compute a schedule, and the sums of row-sparse gradients beside it.
+
+    `rows` gives for a parameter the pairs of gradient and index nodes, all of the schedule, that touch its rows.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        outputs: Sequence[BaseNode[Any, Any]],
+        rows: dict[BaseNode[Any, Any], list[tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]],
+        ranges: Ranges,
+        names: Names | None = None,
+    ) -> None:
+        self.schedule, self.ranges = schedule, ranges
+        self.root = Block()
+        # What depends on leaves alone: calls before anything else, and scalars.
+        self.early: list[Call] = []
+        self.root.append(Straight())
+        self.values: dict[BaseNode[Any, Any], Value] = {}
+        self.slots: dict[BaseNode[Any, Any], Slot] = {}
+        self.name = names or Names()
+        # The integer that was read last.
+        self._read_last: Reference
+        self._views: dict[BaseNode[Any, Any], Slot] = {}
+        # Where the rows that index nodes name are found, for all tables of one size that the same nodes index.
+        self._touched: dict[tuple[Any, ...], tuple[Slot, Slot, Slot]] = {}
+        self._copies: dict[BaseNode[Any, Any], Value] = {}
+        self._placements: dict[BaseNode[Any, Any], Placed] = {}
+        self._sums = sums_in_place(schedule)
+        self._sum_of: dict[Slot, Value] = {}
+        self._late = {term for term, _ in self._sums.values()}
+        for node in schedule.nodes:
+            self._lower(node)
+        self.outputs = [self.array(schedule.representative[output], views=True) for output in outputs]
+        self.rows = [self._sum_rows(parameter, pairs) for parameter, pairs in rows.items()]
+
+    # --- names and arrays -----------------------------------------------------------------------------------------
+
+    def _slot(self, node: BaseNode[Any, Any], **more: Any) -> Slot:
+        return Slot(self.name(label(node)), node.dims, node.dtype, **more)
+
+    def leaf(self, node: BaseNode[Any, Any]) -> Slot:
+        """The array of a leaf, or of a node that only sizes determine."""
+        slot = self.slots.get(node)
+        if slot is None:
+            slot = self.slots[node] = self._slot(node, **{"leaf" if is_leaf(node) else "fixed": node})
+        return slot
+
+    def array(self, node: BaseNode[Any, Any], views: bool = False) -> Slot:
+        """An array that holds the value of a node, in row-major order unless `views` of any strides will do."""
+        if is_leaf(node) or node.shape_only:
+            return self.leaf(node)
+        if node in self.values:
+            value = self.values[node]
+            value.stored = True
+            return value.slot
+        parent = self._parent(node)
+        same = node.dtype == parent.dtype
+        if same and isinstance(node, VIEWS) and (views or node.keeps_layout):
+            if node not in self._views:
+                base = self.array(parent, views=views and not isinstance(node, Reshape | IndexReshape))
+                self._views[node] = self._slot(node, base=base, view=node)
+            return self._views[node]
+        return self._copy(node)
+
+    def own_array(self, node: BaseNode[Any, Any]) -> Slot:
+        """An array in row-major order that is computed, and shows no leaf's memory."""
+        slot = self.array(node)
+        return slot if slot.root.leaf is None and slot.root.fixed is None else self._copy(node)
+
+    def _copy(self, node: BaseNode[Any, Any]) -> Slot:
+        if node not in self._copies:
+            self._copies[node] = self._element(node, [self.read(node, loop_index(node.dims))], "copy")
+        self._copies[node].stored = True
+        return self._copies[node].slot
+
+    def producer(self, slot: Slot) -> Value | None:
+        """The value that is computed, last of all, into the memory of a slot."""
+        root = slot.root
+        if root in self._sum_of:
+            return self._sum_of[root]
+        for values in (self.values, self._copies):
+            for value in values.values():
+                if value.slot is root:
+                    return value
+        return None
+
+    def _parent(self, node: BaseNode[Any, Any], position: int = 0) -> BaseNode[Any, Any]:
+        return self.schedule.representative[node.parents[position]]
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def read(self, node: BaseNode[Any, Any], index: Index) -> Reference:
+        """The element of a node at an index, followed through views to where it is computed or kept."""
+        at, casts = index, list[np.dtype[Any]]()
+        while True:
+            if is_leaf(node) or node.shape_only:
+                return Reference(self.leaf(node), at, tuple(casts))
+            if node in self.values:
+                return Reference(self.values[node], at, tuple(casts))
+            if node.by_place is not None:
+                return Reference(self._placed(node), at, tuple(casts))
+            entries = node.reads(at)
+            if entries is None:
+                slot = self.array(node, views=True)
+                return Reference(slot, at, tuple(casts), whole=self.producer(slot))
+            parent = self._parent(node)
+            at = self._entries(node, entries, parent.dims)
+            if parent.dtype != node.dtype:
+                casts.append(node.dtype)
+            node = parent
+
+    def _placed(self, node: BaseNode[Any, Any]) -> Placed:
+        if node not in self._placements:
+            parent = self._parent(node)
+            operands = [self.read(parent, (Whole(number),)) for number in range(parent.size)]
+            self._placements[node] = Placed(node, self.name(label(node)), operands)
+        return self._placements[node]
+
+    def _entries(self, node: BaseNode[Any, Any], entries: Index, dims: Dims) -> Index:
+        """An index of axes `dims` with the integers of parents in it read."""
+        return tuple(entry.replaced(partial(self._leaf, node, axis)) for entry, axis in zip(entries, dims, strict=True))
+
+    def _leaf(self, node: BaseNode[Any, Any], axis: Axis, leaf: Entry) -> Entry:
+        if not isinstance(leaf, At):
+            return leaf
+        indices = self._parent(node, leaf.parent)
+        return self._integer(indices, self._entries(node, leaf.position, indices.dims), axis)
+
+    def _integer(self, indices: BaseNode[Any, Any], index: Index, axis: Axis) -> Entry:
+        """An integer that chooses along an axis, with a check where it is not known to be in range."""
+        self._read_last = self.read(indices, index)
+        read, size = Read(self._read_last), axis_size(axis)
+        if self.ranges.is_known(indices, axis):
+            return read
+        return Checked(read, Size(axis) if size is None else Whole(size))
+
+    def dependencies(self, references: Iterable[Reference]) -> list[Dependency]:
+        """The computed values that references read, those in their indices too, and where; None for all of one."""
+        found: list[Dependency] = []
+        stack = list(references)
+        while stack:
+            reference = stack.pop()
+            if isinstance(reference.target, Value):
+                found.append((reference.target, reference.index))
+            elif isinstance(reference.target, Placed):
+                stack += reference.target.operands
+            elif reference.whole is not None:
+                found.append((reference.whole, None))
+            for entry in reference.index:
+                stack += [leaf.reference for leaf in entry.leaves() if isinstance(leaf, Read)]
+        return found
+
+    # --- placing --------------------------------------------------------------------------------------------------
+
+    def _earliest(self, path: Sequence[Item], block: Block, needed: Iterable[Dependency], scalar: bool) -> int:
+        """The first position in a block where what is needed is there."""
+        depth, first = len(path), 0
+        for value, index in needed:
+            chain = value.chain
+            if depth >= len(chain) or list(chain[:depth]) != list(path):
+                continue
+            item = chain[depth]
+            inside = depth < len(chain) - 1 and index is not None
+            if inside and isinstance(item, Loop):
+                inside = index is not None and is_aligned(index, value.domain, depth)
+            elif inside:
+                inside = scalar
+            first = max(first, item.position + (0 if inside else 1))
+        return first
+
+    def _loops(self, dims: Dims, needed: list[Dependency]) -> list[Loop]:
+        """The loops, one in another, over the axes of `dims` in which what is needed can be read."""
+        path: list[Loop] = []
+        block: Block = self.root
+        for position in loop_axes(dims):
+            axis = dims[position]
+            first = self._earliest(path, block, needed, scalar=False)
+            fitting = [i for i in block.items[first:] if isinstance(i, Loop) and i.axis == axis]
+            if fitting:
+                loop = fitting[-1]
+            else:
+                loop = Loop(axis=axis)
+                block.append(loop)
+            path.append(loop)
+            block = loop
+        return path
+
+    def _straight(self, needed: list[Dependency]) -> Straight:
+        first = self._earliest([], self.root, needed, scalar=True)
+        for item in self.root.items[first:]:
+            if isinstance(item, Straight):
+                return item
+        straight = Straight()
+        self.root.append(straight)
+        return straight
+
+    def _put(self, dims: Dims, statement: Statement, after: Sequence[Value] = ()) -> list[Block]:
+        """Put a statement into loops over `dims`, or among the scalars, `after` values; the blocks around it."""
+        needed = [*self.dependencies(statement.operands), *((value, None) for value in after)]
+        if statement.place:
+            needed += self.dependencies([Reference(self.leaf_of(statement), statement.place)])
+        path: list[Block] = [*self._loops(dims, needed)] if loop_axes(dims) else [self._straight(needed)]
+        path[-1].append(statement)
+        return path
+
+    @staticmethod
+    def leaf_of(statement: Statement) -> Slot:
+        """The array that a statement writes to."""
+        if statement.rows is not None:
+            return statement.rows.sums
+        assert statement.value is not None
+        return statement.value.slot
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    def _lower(self, node: BaseNode[Any, Any]) -> None:
+        if is_leaf(node) or node.shape_only or node.by_place is not None or node in self._late:
+            return
+        if node in self._sums:
+            self._lower_sum(node, *self._sums[node])
+        elif node.formula is not None:
+            operands = [
+                self.read(self.schedule.representative[parent], aligned_index(parent.dims, loop_index(node.dims)))
+                for parent in node.parents
+            ]
+            self.values[node] = self._element(node, operands)
+        elif node.fold is not None:
+            self._lower_fold(node)
+        elif node.reads(loop_index(node.dims)) is not None or (
+            isinstance(node, VIEWS) and node.writes(0, loop_index(node.parents[0].dims)) is None
+        ):
+            return  # a view: those who read it read through it
+        elif any(node.writes(i, loop_index(parent.dims)) is not None for i, parent in enumerate(node.parents)):
+            self._lower_writes(node)
+        else:
+            self._lower_call(node)
+
+    def _element(self, node: BaseNode[Any, Any], operands: list[Reference], kind: str = "element") -> Value:
+        value = Value(node, self._slot(node), [], loop_axes(node.dims), register=True)
+        statement = Statement(node=node, kind=kind, operands=operands, value=value)
+        value.chain = [*self._put(node.dims, statement), statement]
+        return value
+
+    def _lower_fold(self, node: BaseNode[Any, Any]) -> None:
+        dims: Dims = node.parents[0].dims
+        for parent in node.parents[1:]:
+            dims = broadcast(dims, parent.dims)
+        index, axes, folded = loop_index(dims), loop_axes(dims), set(node.folds())
+        operands = [
+            self.read(self.schedule.representative[parent], aligned_index(parent.dims, index))
+            for parent in node.parents
+        ]
+        reduced = [depth for depth, axis in enumerate(axes) if axis in folded]
+        if not reduced:  # one element each
+            self.values[node] = self._element(node, operands, "fold")
+            return
+        first = reduced[0]
+        register = reduced == list(range(first, len(axes)))
+        value = Value(node, self._slot(node), [], loop_axes(node.dims), register)
+        value.stored = not register
+        kept = [Position(depth) for depth in range(len(axes)) if depth not in reduced]
+        place = () if register else tuple(_spread(kept, node.dims, Whole(0)))
+        statement = Statement(node=node, kind="fold", operands=operands, value=value, place=place)
+        path = self._put(dims, statement)
+        loop, inner = path[first], path[reduced[-1]]
+        assert isinstance(loop, Loop) and isinstance(inner, Loop)
+        before = None if register else tuple(_spread(kept[:first], node.dims, None))
+        together = reduced == list(range(first, first + len(reduced)))
+        fold = Fold(value, [dims[axes[depth]] for depth in reduced], before, inner if together else None)
+        loop.starts.append(fold)
+        value.chain = [*path[:first], loop]
+        self.values[node] = value
+
+    def _lower_writes(self, node: BaseNode[Any, Any]) -> None:
+        value = Value(node, self._slot(node), [], loop_axes(node.dims), register=False, stored=True)
+        fill: Slot | None = value.slot if node.starts_from_zero else None
+        last: Item | None = None
+        for position, parent in enumerate(node.parents):
+            index = loop_index(parent.dims)
+            place = node.writes(position, index)
+            if place is None:
+                continue
+            entries = self._entries(node, place.position, node.dims)
+            operand = self.read(self.schedule.representative[parent], index)
+            statement = Statement(
+                node=node, kind="write", operands=[operand], value=value, place=entries, adds=place.adds
+            )
+            after: list[Value] = []
+            if place.adds and last is not None:
+                value.chain, after = [last], [value]  # adds to what the parts before it wrote
+            item = self._put(parent.dims, statement, after)[0]
+            if fill is not None and isinstance(item, Loop | Straight):
+                item.fills.append(fill)
+                fill = None
+            if last is None or item.position > last.position:
+                last = item
+        assert last is not None
+        value.chain = [last]
+        self.values[node] = value
+
+    def _lower_call(self, node: BaseNode[Any, Any]) -> None:
+        call = Call(node=node, operands=self._operands(node), out=self._slot(node))
+        if any(self.producer(slot) is not None for slot in call.operands):
+            self.root.append(call)
+        else:
+            self.early.append(call)
+        self.values[node] = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
+
+    def _lower_sum(self, node: BaseNode[Any, Any], term: BaseNode[Any, Any], other: BaseNode[Any, Any]) -> None:
+        """The kernel of one term of a sum adds to where the other is."""
+        call = Call(node=term, operands=self._operands(term), out=self.array(other), adds=True)
+        self.root.append(call)
+        value = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
+        self.values[node] = self._sum_of[call.out.root] = value
+
+    def _operands(self, node: BaseNode[Any, Any]) -> list[Slot]:
+        return [self.array(self.schedule.representative[parent], views=node.takes_views) for parent in node.parents]
+
+    def _sum_rows(
+        self, parameter: BaseNode[Any, Any], pairs: list[tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]
+    ) -> RowSums:
+        name, integers = label(parameter), np.dtype(np.int64)
+        named = (*(indices for _, indices in pairs), parameter.dims[0])
+        if named not in self._touched:
+            self._touched[named] = (
+                Slot(self.name(f"slots_of_{name}"), parameter.dims[:1], integers),
+                Slot(self.name(f"rows_of_{name}"), (), integers),
+                Slot(self.name(f"count_of_{name}"), (2,), integers),
+            )
+        sums = Slot(self.name(f"sums_of_{name}"), parameter.dims, parameter.dtype)
+        rows = RowSums(parameter, *self._touched[named], sums, [indices for _, indices in pairs])
+        for gradient, indices in pairs:
+            dims: Dims = gradient.dims
+            index, rank = loop_index(dims), len(indices.dims)
+            place = self._integer(indices, index[:rank], parameter.dims[0])
+            statement = Statement(
+                node=gradient,
+                kind="rows",
+                operands=[self.read(gradient, index), self._read_last],
+                place=(place, *index[rank:]),
+                adds=True,
+                rows=rows,
+            )
+            self._put(dims, statement)
+        return rows
+
+
+def _spread(kept: Sequence[Entry], dims: Dims, rest: Rest) -> Iterator[Entry | Rest]:
+    """The positions that are kept, in the axes of a result; `rest` in those of size 1, or not reached yet."""
+    entries = iter(kept)
+    wide = set(loop_axes(dims))
+    for position in range(len(dims)):
+        yield next(entries, rest) if position in wide else rest

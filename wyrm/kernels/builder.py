@@ -1,0 +1,179 @@
+"""Where the statements of a function go while it is compiled."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from wyrm.ir.program import (
+    Assign,
+    Bits,
+    Cast,
+    Expression,
+    Fail,
+    For,
+    If,
+    Invoke,
+    Load,
+    Number,
+    Offset,
+    Operation,
+    Product,
+    Select,
+    Statement,
+    Store,
+    Variable,
+)
+from wyrm.ir.types import BOOL, INT64
+from wyrm.kernels.values import ZERO, Group, Num, Value, View
+
+OUT_OF_BOUNDS = "index is out of bounds"
+DIFFERENT_SHAPES = "the shapes of an array and of the part that it is copied to do not fit"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place in a block, and how often memory had been written to when it was reached."""
+
+    block: list[Statement]
+    place: int
+    writes: int
+
+
+class Builder:
+    """The block that statements are added to, and names that nothing else has."""
+
+    def __init__(self, errors: dict[int, str], checked: bool) -> None:
+        self.statements: list[Statement] = []
+        self._errors, self.checked = errors, checked
+        self.fails = False
+        self._count = 0
+        self._writes = 0
+
+    def add(self, statement: Statement) -> None:
+        """One more statement."""
+        if isinstance(statement, Store | Invoke | Product):
+            self._writes += 1
+        self.statements.append(statement)
+
+    def fresh(self, name: str) -> str:
+        """A name of its own, which no variable of a kernel can have."""
+        self._count += 1
+        return f"{name}#{self._count}"
+
+    @contextmanager
+    def block(self) -> Iterator[list[Statement]]:
+        """Within it, statements go into a block of their own, which it gives."""
+        around, self.statements = self.statements, []
+        try:
+            yield self.statements
+        finally:
+            self.statements = around
+
+    def let(self, value: Expression, name: str = "t") -> Expression:
+        """A variable for a value, which is computed here; a variable or constant is left as it is."""
+        if isinstance(value, Variable | Number):
+            return value
+        return self.copy(value, name)
+
+    def copy(self, value: Expression, name: str = "t") -> Expression:
+        """A variable for a value, which stays what it is whatever is assigned; a constant is left as it is."""
+        if isinstance(value, Number):
+            return value
+        variable = Variable(self.fresh(name), value.type)
+        self.add(Assign(variable, value))
+        return variable
+
+    # --- the order of evaluation ----------------------------------------------------------------------------------
+
+    def mark(self) -> Mark:
+        """The place that has been reached."""
+        return Mark(self.statements, len(self.statements), self._writes)
+
+    def settled(self, mark: Mark, value: Value) -> Value:
+        """A value that was found at the mark, and what it was then: memory may have been written to since.
+
+        What it reads from memory is read at the mark, so marks are settled from the last to the first.
+        """
+        if self._writes == mark.writes:
+            return value
+
+        def early(expression: Expression) -> Expression:
+            if not loads(expression):
+                return expression
+            variable = Variable(self.fresh("t"), expression.type)
+            mark.block.insert(mark.place, Assign(variable, expression))
+            return variable
+
+        match value:
+            case Num(expression, weak, natural):
+                return Num(early(expression), weak, natural)
+            case View(pointer, element, shape, strides, layout):
+                return View(early(pointer), element, tuple(map(early, shape)), tuple(map(early, strides)), layout)
+            case Group(items):
+                return Group(tuple(self.settled(mark, item) for item in items))
+            case _:
+                return value
+
+    # --- errors, checks and loops ---------------------------------------------------------------------------------
+
+    def fail(self, message: str) -> None:
+        """End with an error."""
+        code = zlib.crc32(message.encode()) & 0x7FFFFFFF | 1  # the same in every program
+        self._errors[code] = message
+        self.fails = True
+        self.add(Fail(code))
+
+    def fail_where(self, condition: Expression, message: str) -> None:
+        """End with an error where a condition holds."""
+        with self.block() as body:
+            self.fail(message)
+        self.add(If(condition, tuple(body)))
+
+    def check(self, index: Expression, size: Expression) -> None:
+        """In debug mode, end where an index is not below a size."""
+        if self.checked:
+            below, beyond = Operation("less", (index, ZERO), BOOL), Operation("greater_equal", (index, size), BOOL)
+            self.fail_where(Operation("or", (below, beyond), BOOL), OUT_OF_BOUNDS)
+
+    @contextmanager
+    def loop(self, count: Expression, name: str = "i") -> Iterator[Variable]:
+        """Within it, statements go into a loop with this index."""
+        count = self.let(count, "n")
+        index = Variable(self.fresh(name), INT64)
+        with self.block() as body:
+            yield index
+        self.add(For(index, count, tuple(body)))
+
+
+def loads(expression: Expression) -> bool:
+    """Whether an expression reads memory."""
+    match expression:
+        case Load():
+            return True
+        case Operation(_, operands, _):
+            return any(map(loads, operands))
+        case Cast(operand, _) | Bits(operand, _):
+            return loads(operand)
+        case Offset(pointer, index, _):
+            return loads(pointer) or loads(index)
+        case Select(condition, chosen, otherwise, _):
+            return loads(condition) or loads(chosen) or loads(otherwise)
+        case _:
+            return False
+
+
+def smaller(x: Expression, y: Expression) -> Expression:
+    """The smaller of two integers."""
+    if isinstance(x, Number) and isinstance(y, Number):
+        return Number(min(x.value, y.value), INT64)
+    return Select(Operation("less", (x, y), BOOL), x, y, INT64)
+
+
+def larger(x: Expression, y: Expression) -> Expression:
+    """The larger of two integers."""
+    if isinstance(x, Number) and isinstance(y, Number):
+        return Number(max(x.value, y.value), INT64)
+    return Select(Operation("greater", (x, y), BOOL), x, y, INT64)

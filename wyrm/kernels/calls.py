@@ -1,0 +1,217 @@
+"""What kernels call that is neither a function of numbers nor a kernel: products, sums and Python's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wyrm.ir.program import Expression, Number, Operation, Product
+from wyrm.ir.types import BOOL, INT64
+from wyrm.kernels import indexing
+from wyrm.kernels.arithmetic import as_type, bits_of, literal, truth
+from wyrm.kernels.errors import NotCompiled
+from wyrm.kernels.functions_of_numbers import function_of, of_several
+from wyrm.kernels.known import dtype_named, dtype_or_none
+from wyrm.kernels.values import Group, Method, Num, Static, Value, View, contiguous_strides
+
+if TYPE_CHECKING:
+    from wyrm.kernels.expressions import Expressions
+
+Builtin = Callable[["Expressions", Sequence[Value]], Value]
+_BUILTINS: dict[Any, Builtin] = {}
+
+
+def builtin(function: Any) -> Callable[[Builtin], Builtin]:
+    """A decorator that gives a Python function a form in kernels."""
+
+    def register(form: Builtin) -> Builtin:
+        _BUILTINS[function] = form
+        return form
+
+    return register
+
+
+def _form_of(function: Any) -> Builtin | None:
+    """The form that a function has in kernels."""
+    try:
+        return _BUILTINS.get(function)
+    except TypeError:  # what cannot be a key
+        return None
+
+
+def call(body: Expressions, function: Any, arguments: Sequence[Value], text: str) -> Value:
+    """What the call of a function gives that is no kernel; `text` is what it is called."""
+    if isinstance(function, Method):
+        return _method(function, arguments, text)
+    form = _form_of(function)
+    if form is not None:
+        return form(body, arguments)
+    if function is np.dtype and len(arguments) == 1:
+        return _dtype(arguments[0])
+    type = dtype_or_none(function)
+    if type is None and not _is_numeric(function):
+        if callable(function):
+            raise NotCompiled(
+                f"a call of {text}; kernels call kernels, functions of numbers of NumPy and math, abs, bool, divmod, "
+                f"float, int, len, max, min, pow and round"
+            )
+        raise NotCompiled(f"a call of {text}, which is no function")
+    if type is not None and len(arguments) == 1 and isinstance(arguments[0], Static):
+        return _of_text(arguments[0].value, function)
+    given = numbers(arguments, text)
+    if type is not None:
+        if len(given) != 1:
+            raise NotCompiled(f"{text} takes one number")
+        return as_type(given[0], type)
+    found = function_of(body.builder, function, given)
+    if found is None:
+        raise NotCompiled(f"kernels have no {text} of {len(arguments)} numbers; write it as a loop or a function")
+    return found
+
+
+def _method(method: Method, arguments: Sequence[Value], text: str) -> Value:
+    if len(arguments) != (method.name != "item"):
+        raise NotCompiled(f"{text} takes a dtype")
+    if method.name == "item":
+        return method.of
+    type = dtype_named(arguments[0])
+    return bits_of(method.of, type) if method.name == "view" else Num(as_type(method.of, type).expression)
+
+
+def _dtype(given: Value) -> Value:
+    """What `np.dtype` gives of a dtype, or of the name of one."""
+    text = given.value if isinstance(given, Static) else None
+    if isinstance(text, str):
+        try:
+            return Static(dtype_named(Static(np.dtype(text))))
+        except TypeError:
+            raise NotCompiled(f"{text} is no dtype") from None
+    return Static(dtype_named(given))
+
+
+def _of_text(text: Any, function: Any) -> Num:
+    if function is float and isinstance(text, str):
+        try:
+            return literal(float(text))
+        except ValueError:
+            pass
+    raise NotCompiled("a number of what is none")
+
+
+def _is_numeric(function: Any) -> bool:
+    """Whether a function is one of NumPy, `math` or Python, and not of a user."""
+    return isinstance(function, np.ufunc) or getattr(function, "__module__", None) in ("math", "numpy", "builtins")
+
+
+def numbers(arguments: Sequence[Value], text: str = "this") -> list[Num]:
+    """Arguments that have to be numbers."""
+    found = [indexing.read(each) if isinstance(each, View) and not each.shape else each for each in arguments]
+    if any(isinstance(each, View) for each in found):
+        raise NotCompiled(f"{text} of an array; it takes numbers: loop over the elements")
+    if not all(isinstance(each, Num) for each in found):
+        raise NotCompiled(f"{text} takes numbers")
+    return [each for each in found if isinstance(each, Num)]
+
+
+def _exactly(arguments: Sequence[Value], count: int, text: str) -> None:
+    if len(arguments) != count:
+        raise NotCompiled(f"{text} takes {count} arguments, not {len(arguments)}")
+
+
+@builtin(len)
+def _len(body: Expressions, arguments: Sequence[Value]) -> Value:
+    _exactly(arguments, 1, "len")
+    (given,) = arguments
+    if isinstance(given, Group):
+        return literal(len(given.items))
+    if isinstance(given, View) and given.shape:
+        return Num(given.shape[0], natural=True)
+    raise NotCompiled("the length of what is neither an array with axes nor a tuple")
+
+
+def _several(arguments: Sequence[Value], text: str) -> list[Num]:
+    if len(arguments) == 1 and isinstance(arguments[0], Group):
+        arguments = arguments[0].items
+    if not arguments or (len(arguments) == 1 and not isinstance(arguments[0], Num)):
+        raise NotCompiled(f"{text} takes numbers, or a tuple of them; of an array, loop over the elements")
+    return numbers(arguments, text)
+
+
+@builtin(max)
+def _max(body: Expressions, arguments: Sequence[Value]) -> Value:
+    return of_several(body.builder, "max", _several(arguments, "max"))
+
+
+@builtin(min)
+def _min(body: Expressions, arguments: Sequence[Value]) -> Value:
+    return of_several(body.builder, "min", _several(arguments, "min"))
+
+
+def accumulate(body: Expressions, arguments: Sequence[Value]) -> Value:
+    """`total + term` of the type of the total, of the terms of a sum in any order."""
+    _exactly(arguments, 2, "accumulated")
+    total, term = numbers(arguments)
+    given = as_type(term, total.type)
+    return Num(Operation("accumulate", (total.expression, given.expression), total.type))
+
+
+def natural(body: Expressions, arguments: Sequence[Value]) -> Value:
+    """An integer that is known to be at least 0."""
+    _exactly(arguments, 1, "natural")
+    (index,) = numbers(arguments)
+    return Num(as_type(index, INT64).expression, natural=True)
+
+
+def same_size(body: Expressions, pairs: Sequence[tuple[Expression, Expression]], message: str) -> None:
+    """End where sizes differ."""
+    wrong: Expression = Number(False, BOOL)
+    for first, second in pairs:
+        if first != second:
+            wrong = Operation("or", (wrong, Operation("not_equal", (first, second), BOOL)), BOOL)
+    if not isinstance(wrong, Number):
+        body.builder.fail_where(wrong, message)
+
+
+def general(view: View) -> View:
+    """A view of which nothing is known but its number of axes, so that fewer forms of a function are needed."""
+    return View(view.pointer, view.element, view.shape, view.strides, "any")
+
+
+def gemm(body: Expressions, arguments: Sequence[Value]) -> Value:
+    """The BLAS: see `Product`; the operands at 0, 1 and 9 say yes or no."""
+    _exactly(arguments, 12, "gemm")
+    operands: list[Expression] = []
+    for place, each in enumerate(arguments):
+        if (place in (5, 7, 10)) != isinstance(each, View):
+            raise NotCompiled("a product of what are no arrays")
+        if isinstance(each, View):
+            operands.append(each.pointer)
+        elif isinstance(each, Num):
+            operands.append(truth(each) if place in (0, 1, 9) else as_type(each, INT64).expression)
+        else:
+            raise NotCompiled("a product with sizes that are no numbers")
+    out = arguments[10]
+    assert isinstance(out, View)
+    body.builder.add(Product(tuple(operands), out.element))
+    return literal(0)
+
+
+def seen_as(body: Expressions, arguments: Sequence[Value]) -> Value:
+    """The numbers of an array as one of this shape, in row-major order from its first on."""
+    _exactly(arguments, 2, "seen_as")
+    view, shape = arguments
+    if not isinstance(view, View) or not isinstance(shape, Group):
+        raise NotCompiled("an array and a shape are asked for")
+    sizes = tuple(body.builder.let(as_type(each, INT64).expression) for each in numbers(shape.items))
+    return View(view.pointer, view.element, sizes, contiguous_strides(sizes), "contiguous")
+
+
+def steps_of(body: Expressions, arguments: Sequence[Value]) -> Value:
+    """How many numbers lie between an element and the next one along each axis."""
+    _exactly(arguments, 1, "steps_of")
+    (view,) = arguments
+    if not isinstance(view, View):
+        raise NotCompiled("an array is asked for")
+    return Group(tuple(Num(step) for step in view.strides))

@@ -1,0 +1,61 @@
+"""Which arrays a function writes to, and whether arguments of a call show the same memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from wyrm.ir.program import Assign, Function, Invoke, Product, Store, Variable, every
+from wyrm.ir.types import Pointer
+from wyrm.kernels.indexing import root_of
+from wyrm.kernels.values import View
+
+# Where the product of matrices stands among the operands of `Product`.
+_RESULT = 10
+
+
+def written_by(function: Function, others: Mapping[str, frozenset[int]]) -> frozenset[int]:
+    """The places of the parameters whose memory a function writes to; `others` are those of functions that it calls."""
+    statements = list(every(function.body))
+    origins: dict[str, set[str]] = {each.name: {each.name} for each in function.parameters}
+
+    def of(pointer: object) -> set[str]:
+        return origins.get(root_of(pointer) or "", set())  # type: ignore[arg-type]  # a pointer is an expression
+
+    changed = True
+    while changed:
+        changed = False
+        for each in statements:
+            moved: list[tuple[Variable, set[str]]] = []
+            if isinstance(each, Assign):
+                moved = [(each.variable, of(each.value))]
+            elif isinstance(each, Invoke):
+                given = set().union(*map(of, each.arguments))
+                moved = [(result, given) for result in each.results]
+            for variable, found in moved:
+                known = origins.setdefault(variable.name, set())
+                if isinstance(variable.type, Pointer) and not found <= known:
+                    known |= found
+                    changed = True
+    written: set[str] = set()
+    for each in statements:
+        if isinstance(each, Store):
+            written |= of(each.pointer)
+        elif isinstance(each, Product):
+            written |= of(each.operands[_RESULT])
+        elif isinstance(each, Invoke):
+            for place in others[each.function]:
+                written |= of(each.arguments[place])
+    return frozenset(place for place, each in enumerate(function.parameters) if each.name in written)
+
+
+def overlap(views: Sequence[tuple[int, View]], written: frozenset[int]) -> bool:
+    """Whether an array that is written to is another one as well, or a part of it; views are at these places.
+
+    Two parts of one array do not count as such: kernels pass on parts that do not overlap.
+    """
+    for first, one in views:
+        for second, other in views:
+            same = first != second and root_of(one.pointer) == root_of(other.pointer)
+            if same and first in written and isinstance(one.pointer, Variable) | isinstance(other.pointer, Variable):
+                return True
+    return False

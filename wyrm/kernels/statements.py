@@ -1,0 +1,291 @@
+"""The statements of a function, one after the other, as those of a loop program."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from wyrm.ir.program import Assign, Expression, If, Leave, Number, Return, Variable, While
+from wyrm.ir.types import Pointer
+from wyrm.kernels import indexing, loops, subscripts
+from wyrm.kernels.arithmetic import binary, of_kind
+from wyrm.kernels.builder import Builder, Mark
+from wyrm.kernels.errors import NotCompiled, Unsettled
+from wyrm.kernels.expressions import Expressions, Knowledge, operator_name
+from wyrm.kernels.functions import KernelFunction
+from wyrm.kernels.names import leaves
+from wyrm.kernels.values import (
+    Group,
+    Kind,
+    Num,
+    NumKind,
+    Static,
+    Value,
+    View,
+    joined,
+    kind_of,
+    parts_of,
+    rebuilt,
+    types_of,
+    variables_of,
+)
+
+if TYPE_CHECKING:
+    from wyrm.kernels.translate import Translation
+
+# What to write instead of statements that kernels do not have.
+_INSTEAD: dict[type[ast.stmt], str] = {
+    ast.With: "a with statement; kernels have no contexts",
+    ast.Try: "a try statement; kernels raise errors, and do not catch them",
+    ast.TryStar: "a try statement; kernels raise errors, and do not catch them",
+    ast.FunctionDef: "a function in a function; define it beside the kernel",
+    ast.AsyncFunctionDef: "a function in a function; define it beside the kernel",
+    ast.ClassDef: "a class in a function; kernels have numbers, arrays and tuples",
+    ast.Import: "an import in a function; import at the top of the module",
+    ast.ImportFrom: "an import in a function; import at the top of the module",
+    ast.Global: "a global variable that is assigned; return the number, or write it to an array",
+    ast.Nonlocal: "a variable of the function around it; pass it as an argument",
+    ast.Delete: "del; kernels delete nothing",
+    ast.Match: "a match statement; write if and elif",
+}
+
+
+class Body(Expressions):
+    """One function in the midst of being compiled."""
+
+    def __init__(
+        self, translation: Translation, function: KernelFunction, builder: Builder, knowledge: Knowledge, *, apart: bool
+    ) -> None:
+        super().__init__(translation, function, builder, knowledge, apart=apart)
+        # What is read before it has a value, as far as is known; and whether a value, or nothing, is returned.
+        self.unsettled: Unsettled | None = None
+        self.returns: set[bool] = set()
+
+    def parameters(self, given: Sequence[tuple[str, Kind]]) -> list[Variable]:
+        """The variables of the parameters, in order; one whose kind has become wider has a variable of its own."""
+        found = []
+        for name, kind in given:
+            variables = variables_of(name, kind)
+            self.given.add(name)
+            if self.kinds.setdefault(name, kind) != kind:
+                variables = variables_of(f"given {name}", kind)
+            for each in variables:
+                if isinstance(each.type, Pointer):
+                    self.knowledge.origins.setdefault(each.name, frozenset([each.name]))
+            if self.kinds[name] != kind:
+                self.assign(name, rebuilt(kind, variables))
+            found += variables
+        return found
+
+    def run(self, body: Sequence[ast.stmt]) -> bool:
+        """Compile statements up to one after which nothing is reached; whether there is one."""
+        for statement in body:
+            try:
+                if self._statement(statement):
+                    return True
+            except Unsettled as error:
+                self.unsettled = self.unsettled or Unsettled(error.message, self.function.where(statement.lineno))
+            except NotCompiled as error:
+                if error.where:
+                    raise
+                raise NotCompiled(error.message, self.function.where(statement.lineno)) from None
+        return False
+
+    def _statement(self, statement: ast.stmt) -> bool:
+        match statement:
+            case ast.Assign(targets, value):
+                several = len(targets) > 1 or any(isinstance(target, ast.Tuple | ast.List) for target in targets)
+                given = self._copied(self.value(value)) if several else self.value(value)
+                mark = self.builder.mark()
+                for target in targets:
+                    self.assign_to(target, given, mark)
+            case ast.AnnAssign(target, _, value):
+                if value is not None:
+                    self.assign_to(target, self.value(value), self.builder.mark())
+            case ast.AugAssign(target, op, value):
+                self._augmented(target, op, value)
+            case ast.Expr(ast.Constant()) | ast.Pass() | ast.Assert():
+                pass
+            case ast.Expr(value):
+                self.value(value)
+            case ast.If(test, body, otherwise):
+                return self._if(test, body, otherwise)
+            case ast.For():
+                loops.for_each(self, statement)
+            case ast.While():
+                return self._while(statement)
+            case ast.Break() | ast.Continue():
+                self.builder.add(Leave(next=isinstance(statement, ast.Continue)))
+                return True
+            case ast.Return(value):
+                self._return(Static(None) if value is None else self.value(value))
+                return True
+            case ast.Raise():
+                self._raise(statement)
+                return True
+            case _:
+                text = f"{ast.unparse(statement).splitlines()[0]}: kernels have no such statement"
+                raise NotCompiled(_INSTEAD.get(type(statement), text))
+        return False
+
+    # --- assignments ----------------------------------------------------------------------------------------------
+
+    def assign(self, name: str, value: Value) -> None:
+        """A variable has a value from now on; its kind is one that holds all that it ever has."""
+        kind = kind_of(value)
+        if isinstance(kind, NumKind) and name in self.function.growing:
+            kind = NumKind(kind.type)  # it may become negative
+        if name in self.kinds:
+            kind = joined(self.kinds[name], kind)
+            self.revised |= kind != self.kinds[name]
+        self.kinds[name] = kind
+        self.note_origins(name, value)
+        self.given.add(name)
+        parts = parts_of(of_kind(value, kind), kind)
+        variables = variables_of(name, kind)
+        moved = [(variable, part) for variable, part in zip(variables, parts, strict=True) if part != variable]
+        if len(moved) > 1:  # all are computed before the first is changed
+            moved = [(variable, self._kept(part, name)) for variable, part in moved]
+        for variable, part in moved:
+            self.builder.add(Assign(variable, part))
+
+    def _kept(self, part: Expression, name: str) -> Expression:
+        """What goes into one of several variables; a part of the same name may be about to be changed."""
+        if isinstance(part, Variable) and part.name.split(".")[0] == name:
+            return self.builder.copy(part)
+        return self.builder.let(part)
+
+    def _copied(self, value: Value) -> Value:
+        """A value that stays what it is, whatever is assigned."""
+        if isinstance(value, Num):
+            return Num(self.builder.copy(value.expression), value.weak, value.natural)
+        if isinstance(value, View):
+            copy = indexing.held(self.builder, value, copy=True)
+            self.note_origins(indexing.root_of(copy.pointer) or "", value)
+            return copy
+        return Group(tuple(map(self._copied, value.items))) if isinstance(value, Group) else value
+
+    def assign_to(self, target: ast.expr, value: Value, mark: Mark) -> None:
+        """What is assigned to a name, a part of an array, or several of these; the value was found at the mark."""
+        match target:
+            case ast.Name(name):
+                self.assign(name, value)
+            case ast.Tuple(targets) | ast.List(targets):
+                if not isinstance(value, Group):
+                    raise NotCompiled(f"{len(targets)} names for what is no tuple")
+                if len(value.items) != len(targets) or any(isinstance(each, ast.Starred) for each in targets):
+                    raise NotCompiled(f"{ast.unparse(target)} for a tuple of {len(value.items)}; name each item")
+                for each, item in zip(targets, value.items, strict=True):
+                    self.assign_to(each, item, mark)
+            case ast.Subscript():
+                view = self._target(target)
+                value = self.builder.settled(mark, value)
+                indexing.write(self.builder, view, value, apart=self._shares_nothing(view, value))
+            case _:
+                raise NotCompiled(f"{ast.unparse(target)} cannot be assigned in kernels")
+
+    def _target(self, target: ast.Subscript) -> View:
+        array = self.value(target.value)
+        if not isinstance(array, View):
+            raise NotCompiled(f"{ast.unparse(target)} is assigned, and no part of an array")
+        return subscripts.part(self, array, target.slice)
+
+    def _shares_nothing(self, view: View, value: Value) -> bool:
+        """Whether an array that is copied to a part shares no memory with it, so that any order will do."""
+        if not isinstance(value, View) or not value.shape or not view.shape:
+            return True
+        to, source = self.origins_of(view), self.origins_of(value)
+        if self.function.distinct and self.apart and "" not in to | source and not to & source:
+            return True
+        shared = (to & source) - {""}
+        alike = view.strides == value.strides and len(view.shape) == len(value.shape)
+        if shared and not (alike and (len(view.shape) == 1 or view.layout == value.layout == "contiguous")):
+            raise NotCompiled("a part of an array copied to another part of it, which may overlap; write the loop")
+        return False
+
+    def _augmented(self, target: ast.expr, op: ast.operator, value: ast.expr) -> None:
+        name = operator_name(op)
+        if isinstance(target, ast.Subscript):
+            view = indexing.held(self.builder, self._target(target))
+            before = indexing.read(view)
+            if not isinstance(before, Num):
+                raise NotCompiled(f"{ast.unparse(target)} is more than one element; loop over them")
+            _, after = self._in_place(name, before, target, value)
+            indexing.put(self.builder, view, after)
+            return
+        if not isinstance(target, ast.Name):
+            raise NotCompiled(f"{ast.unparse(target)} cannot be assigned in kernels")
+        found = self.value(target)
+        if isinstance(found, View) and not found.shape:  # which is changed in place, as in NumPy
+            before, after = self._in_place(name, indexing.read(found), target, value)
+            indexing.put(self.builder, found, after)
+            return
+        if isinstance(found, Group):
+            raise NotCompiled(f"{ast.unparse(target)} is a tuple; write the new one")
+        before, after = self._in_place(name, found, target, value)
+        self.assign(target.id, after)
+
+    def _in_place(self, name: str, before: Value, target: ast.expr, value: ast.expr) -> tuple[Num, Num]:
+        """The number before, and what the operator makes of it."""
+        first, mark = self.as_number(before, target), self.builder.mark()
+        second = self.number(value)
+        settled = self.builder.settled(mark, first)
+        assert isinstance(settled, Num)
+        return first, binary(self.builder, name, settled, second)
+
+    # --- control flow ---------------------------------------------------------------------------------------------
+
+    def _if(self, test: ast.expr, body: Sequence[ast.stmt], otherwise: Sequence[ast.stmt]) -> bool:
+        condition = self.condition(test)
+        if isinstance(condition, Number):  # known while compiling: the other one need not even make sense
+            return self.run(body if condition.value else otherwise)
+        blocks, given, ends = [], [], []
+        before = set(self.given)
+        for statements in (body, otherwise):
+            self.given = set(before)
+            with self.builder.block() as block:
+                ended = self.run(statements)
+            blocks.append(tuple(block))
+            ends.append(ended)
+            if not ended:
+                given.append(self.given)
+        self.given = set.intersection(*given) if given else before
+        self.builder.add(If(condition, blocks[0], blocks[1]))
+        return all(ends)
+
+    def _while(self, statement: ast.While) -> bool:
+        if statement.orelse:
+            raise NotCompiled("a loop with an else; set a variable before break, and test it after the loop")
+        with self.builder.block() as before:
+            condition = self.builder.let(self.condition(statement.test))
+        given = set(self.given)
+        with self.builder.block() as inner:
+            self.run(statement.body)
+        self.given = given
+        self.builder.add(While(tuple(before), condition, tuple(inner)))
+        endless = isinstance(condition, Number) and bool(condition.value)
+        return endless and not leaves(statement.body, ast.Break)
+
+    def _return(self, value: Value) -> None:
+        nothing = isinstance(value, Static) and value.value is None
+        self.returns.add(not nothing)
+        if nothing:
+            self.builder.add(Return())
+            return
+        known = self.knowledge
+        result = kind_of(value) if known.result is None else joined(known.result, kind_of(value))
+        self.revised |= known.result is not None and types_of(result) != types_of(known.result)
+        known.result = result
+        self.builder.add(Return(tuple(parts_of(of_kind(value, known.result), known.result))))
+
+    def _raise(self, statement: ast.Raise) -> None:
+        match statement.exc:
+            case ast.Call(function, [ast.Constant() | ast.Name() as message], []):
+                error, text = self.value(function), self.value(message)
+                if error == Static(IndexError) and isinstance(text, Static) and isinstance(text.value, str):
+                    self.builder.fail(text.value)
+                    return
+            case _:
+                pass
+        raise NotCompiled("kernels raise IndexError(text) alone, with a text that is known while compiling")

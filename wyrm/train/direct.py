@@ -1,0 +1,72 @@
+"""Outputs for inputs of fixed shapes: what a call costs besides the work is kept small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.compiler.binding import Binding
+from wyrm.node.base import BaseNode
+from wyrm.train.feeding import check_ranges
+from wyrm.train.runner import Graph, Own, Runner
+
+_NOTHING = np.zeros((1, 0))
+
+
+class Direct:
+    """A program that computes outputs, called with one array for each of its inputs, whose axes all have sizes."""
+
+    def __init__(
+        self,
+        outputs: Sequence[BaseNode[Any, Any]],
+        inputs: Sequence[BaseNode[Any, Any]],
+    ) -> None:
+        self.runner = Runner(Graph(outputs, None), "auto")
+        read = set(self.runner.graph.inputs)
+        self._read = [(position, leaf) for position, leaf in enumerate(inputs) if leaf in read]
+        self._shapes = {leaf: leaf.shape for _, leaf in self._read}
+        # What a call has of its own; only the step of random nodes changes.
+        self._own: Own = (0, 1, 0, 0, np.zeros(1, np.int64), np.zeros(1), _NOTHING)
+        self._binding: Binding | None = None
+        # The arrays of a binding that arguments go into.
+        self._targets: list[tuple[int, NDArray[Any]]] = []
+        # Whether there are random nodes, which draw for a step.
+        self.draws = self.runner.graph.draws
+
+    @property
+    def source(self) -> str:
+        """The generated source."""
+        return self.runner.text
+
+    def prepare(self) -> None:
+        """Compile it, or load it; `CompileError` where that cannot be done."""
+        self.runner.prepare(self._bound(), self.runner.graph.no_columns)
+
+    def release(self) -> None:
+        """Free all arrays; the next call makes them anew."""
+        self._binding, self._targets = None, []
+        self.runner._bindings.clear()
+
+    def __call__(self, arrays: Sequence[NDArray[Any]], step: int = 0) -> list[NDArray[Any]]:
+        """The outputs; the arrays have the shapes and dtypes of the inputs and are in row-major order."""
+        binding = self._bound()
+        if self.runner.graph.ranges.limits:
+            check_ranges(self.runner.graph.ranges.limits, {leaf: arrays[position] for position, leaf in self._read}, {})
+        for position, target in self._targets:
+            np.copyto(target, arrays[position])
+        if step != self._own[3]:
+            self._own = (*self._own[:3], step, *self._own[4:])
+        self.runner.call(binding, self.runner.graph.no_columns, self._own)
+        return [np.array(binding.array(slot)) for slot in self.runner.graph.lowering.outputs]
+
+    def _bound(self) -> Binding:
+        """The arrays of the program, made anew where a leaf has another one."""
+        binding = self._binding
+        if binding is None or not binding.is_current():
+            binding = self._binding = self.runner.binding(self._shapes)
+            places = {leaf: position for position, leaf in self._read}
+            self._targets = [(places[leaf], binding.array(slot)) for leaf, slot in self.runner.graph.source.fed]
+        return binding

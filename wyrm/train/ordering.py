@@ -1,0 +1,66 @@
+"""Orders of rows: shuffled, and by blocks. Plain functions, compiled where programs are, in the cache on disk.
+
+Numba's own place for compiled code is the package's folder, where an uninstallation would leave it behind.
+"""
+
+from __future__ import annotations
+
+from functools import cache as once
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from wyrm.backends.llvm import cache
+from wyrm.compiler.collect import Collection
+
+_HEADER = '''"""Orders of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wyrm.backends.llvm.runtime import entry
+'''
+
+
+def shuffle(order: Any, start: int, stop: int, seed: int) -> None:
+    """Put a part of an order into random order (Fisher and Yates), by SplitMix64 (Steele et al., 2014)."""
+    state = np.uint64(seed)
+    for last in range(stop - 1, start, -1):
+        state += np.uint64(0x9E3779B97F4A7C15)
+        mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed = (mixed ^ (mixed >> np.uint64(31))) >> np.uint64(32)
+        chosen = start + np.int64((mixed * np.uint64(last - start + 1)) >> np.uint64(32))
+        order[last], order[chosen] = order[chosen], order[last]
+
+
+def by_block(first: Any, second: Any, count: int, blocks: Any, starts: Any, order: Any) -> None:
+    """The rows in the order of their blocks, and where each block starts; `blocks` is scratch.
+
+    The block of a row is (stripe of `first`, stripe of `second`); a stripe is every count-th group of 16 numbers, which
+    share no line of the processor's cache with another stripe.
+    """
+    stripes = np.uint32(count)
+    starts[:] = 0
+    for i in range(len(first)):
+        blocks[i] = (np.uint32(first[i] >> 4) % stripes) * stripes + np.uint32(second[i] >> 4) % stripes
+        starts[blocks[i] + 1] += 1
+    for block in range(1, len(starts)):
+        starts[block] += starts[block - 1]
+    for i in range(len(first)):
+        order[starts[blocks[i]]] = i
+        starts[blocks[i]] += 1
+    for block in range(len(starts) - 1, 0, -1):
+        starts[block] = starts[block - 1]
+    starts[0] = 0
+
+
+@once
+def compiled() -> ModuleType:
+    """The module with `shuffle` and `by_block` as native code."""
+    collection = Collection()
+    for function in (shuffle, by_block):
+        collection.add(function, function.__name__, np.dtype(np.int64), "entry")
+    return cache.module("\n\n".join([_HEADER, *collection.texts]))

@@ -1,0 +1,108 @@
+"""Which rows of the data each thread goes through, so that threads rarely touch the same rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.compiler.loops import RowSums
+from wyrm.node.base import BaseNode
+from wyrm.ops.sampling import RandomIndex
+from wyrm.train.ordering import compiled
+
+Leaf = BaseNode[Any, Any]
+# Blocks may differ this much from their mean before the threads would wait for each other too long.
+_MOST_UNEVEN = 1.4
+# Stripes of a table are made about as small as the cache of a core, blocks not so small that steps on them cost less
+# than starting them, nor so many that sorting rows into them is slow.
+_NEAR_BYTES = 2**19
+_SMALLEST_BLOCK = 8192
+_MOST_STRIPES = 32
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of `order` that come one after another, and the stripe of the tables that random indices draw from."""
+
+    start: int
+    stop: int
+    stripe: int
+
+
+@dataclass(frozen=True)
+class Division:
+    """An order of all rows, and for each phase the parts of each thread; `apart` where threads share no row."""
+
+    order: NDArray[np.int64]
+    phases: list[list[list[Part]]]
+    stripes: int
+    apart: bool
+
+
+def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None = None, table_bytes: int = 0) -> Division:
+    """Parts of the rows for each thread, by blocks of one or two key columns, or else simply cut.
+
+    A block is a stripe of the first key crossed with one of the second; in each of `threads` phases no two threads
+    have a stripe in common. Of tables that take `table_bytes` there are so many stripes that one stays near a core.
+    """
+    if keys is not None and threads > 1:
+        stripes = threads * _finer(rows, threads, table_bytes)
+        order, starts = np.empty(rows, np.int64), np.empty(stripes * stripes + 1, np.int64)
+        compiled().by_block(keys[0], keys[-1], stripes, np.empty(rows, np.uint32), starts, order)
+        phases = [
+            [_blocks(starts, stripes, threads, thread, (thread + phase) % threads) for thread in range(threads)]
+            for phase in range(threads)
+        ]
+        # Of one key only the blocks on the diagonal have rows.
+        phases = [phase for phase in phases if any(phase)]
+        longest = sum(max(sum(part.stop - part.start for part in parts) for parts in phase) for phase in phases)
+        if longest * threads <= _MOST_UNEVEN * rows:
+            return Division(order, phases, stripes, apart=True)
+    bounds = [rows * thread // threads for thread in range(threads + 1)]
+    parts = [[Part(start, stop, 0)] for start, stop in pairwise(bounds)]
+    return Division(np.arange(rows, dtype=np.int64), [parts], 1, apart=False)
+
+
+def _finer(rows: int, threads: int, table_bytes: int) -> int:
+    """How many stripes a thread's share of the tables is cut into, for blocks that are not too small."""
+    wanted = -(-table_bytes // (threads * _NEAR_BYTES))
+    most = int((rows / _SMALLEST_BLOCK) ** 0.5) // threads
+    return max(1, min(wanted, most, _MOST_STRIPES // threads))
+
+
+def _blocks(starts: NDArray[np.int64], stripes: int, threads: int, first: int, second: int) -> list[Part]:
+    """The blocks that have rows, of the stripes that belong to two of the threads' shares."""
+    return [
+        Part(int(starts[i * stripes + j]), int(starts[i * stripes + j + 1]), j)
+        for i in range(first, stripes, threads)
+        for j in range(second, stripes, threads)
+        if starts[i * stripes + j] < starts[i * stripes + j + 1]
+    ]
+
+
+def key_columns(sums: Sequence[RowSums], columns: Mapping[Leaf, NDArray[Any]]) -> list[Leaf] | None:
+    """The one or two columns that decide which rows of the tables a step touches; None where that is not so simple.
+
+    Beside them, random nodes may draw rows of the same tables.
+    """
+    keys: dict[Leaf, None] = {}
+    draws: set[Leaf] = set()  # the keys of tables that random nodes draw from
+    for rows in sums:
+        size = rows.parameter.dims[0]
+        found = {node for node in rows.indices if not isinstance(node, RandomIndex)}
+        drawn = [node for node in rows.indices if isinstance(node, RandomIndex)]
+        if len(found) != 1 or not found <= columns.keys() or any(node.draws_below != int(size) for node in drawn):
+            return None
+        (key,) = found
+        if columns[key].ndim != 1:
+            return None
+        keys[key] = None
+        if drawn:
+            draws.add(key)
+    ordered = sorted(keys, key=draws.__contains__)  # random nodes draw from the stripe of the last one
+    return ordered if len(draws) <= 1 and 1 <= len(keys) <= 2 else None

@@ -1,0 +1,51 @@
+"""A copy of what training changes, to return to when a loss leaves the finite numbers."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.node.storage import bound_array
+from wyrm.train.runner import Graph
+
+
+class Snapshot:
+    """A copy of parameters and state to return to."""
+
+    def __init__(self, graph: Graph) -> None:
+        optimizer = graph.optimizer
+        assert optimizer is not None
+        self.arrays: list[NDArray[Any]] = []
+        for parameter in graph.parameters:
+            self.arrays += [bound_array(parameter), *optimizer.state_of(parameter).values()]
+        self.arrays += map(bound_array, graph.buffers)
+        self._leaves = [(leaf, bound_array(leaf)) for leaf in (*graph.parameters, *graph.buffers)]
+        self._copies = [np.empty_like(array) for array in self.arrays]
+        self.cost = 0.0
+        self.taken = 0.0
+
+    def take(self) -> None:
+        """Copy everything."""
+        start = time.perf_counter()
+        for array, copy in zip(self.arrays, self._copies, strict=True):
+            np.copyto(copy, array)
+        self.taken = time.perf_counter()
+        self.cost = self.taken - start
+
+    def is_finite(self) -> bool:
+        """Whether everything is finite now."""
+        return all(bool(np.isfinite(np.sum(array, dtype=np.float64))) for array in self.arrays) or all(
+            bool(np.isfinite(array).all()) for array in self.arrays
+        )
+
+    def is_current(self) -> bool:
+        """Whether these are still the arrays of the parameters and buffers."""
+        return all(bound_array(leaf) is array for leaf, array in self._leaves)
+
+    def restore(self) -> None:
+        """Return to the copy."""
+        for array, copy in zip(self.arrays, self._copies, strict=True):
+            np.copyto(array, copy)
