@@ -23,7 +23,7 @@ def main() -> None:
     if options.action == "clear":
         left = store.clear()
     found = [path for path in entries if path not in left]
-    programs = sum(path.suffix == ".program" for path in found)
+    programs = sum(path.suffix == ".link" for path in found)
     what = f"{programs} programs, {sum(entries[path] for path in found) / 2**20:.1f} MiB"
     if options.action == "clear":
         print(f"deleted {what}, from {store.folder}")  # noqa: T201  # the answer

@@ -24,7 +24,7 @@ class Batch(wy.Dim): ...
 class Items(wy.Dim): ...
 
 
-SAMPLE = compiled(sampling.sampling_kernel, np.int64)
+SAMPLE = compiled(sampling.sampling_kernel)
 
 
 def looped(kernel: Any, node: Any, stripes: tuple[int, int] | None = None) -> NDArray[Any]:

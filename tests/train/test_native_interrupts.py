@@ -111,9 +111,9 @@ def test_an_interrupt_inside_a_step_of_a_python_loop_waits_for_its_end(
     optimizer = wy.optim.Adam([a, b], 0.1)
     program = wy.compile((a * x.sum()).sum() + (b * 2.0).sum(), optimizer, loop="python")
     program({x: [1.0]})
-    module = program._runner._module
-    (update,) = (name for name in vars(module) if name.startswith("update"))
-    monkeypatch.setattr(module, update, pressed_after(getattr(module, update), 7))
+    entries = program._runner._entries
+    (update,) = (function for function in entries if function.__name__.startswith("update"))
+    monkeypatch.setitem(entries, update, pressed_after(entries[update], 7))
     with pytest.raises(KeyboardInterrupt):
         program.epoch({x: np.ones(40)})
     # The fourth step was at the first of the two.

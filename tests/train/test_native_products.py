@@ -28,7 +28,7 @@ def multiply_matrices(x: Any, y: Any, out: Any, kept: int) -> None:
 
 @pytest.fixture(scope="module")
 def multiply() -> Any:
-    return compiled(multiply_matrices, np.float32)
+    return compiled(multiply_matrices)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

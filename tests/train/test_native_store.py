@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import marshal
 import os
 import resource
 import stat
@@ -17,9 +16,11 @@ from typing import NoReturn
 import pytest
 
 from wyrm.backends.llvm import cache
+from wyrm.backends.llvm.library import Counted, Entry
 from wyrm.backends.llvm.store import Store
+from wyrm.kernels.functions import KernelFunction
 
-NAME, OTHER = f"wyrm_{'0' * 31}a.machine", f"wyrm_{'0' * 31}b.program"
+NAME, OTHER = f"wyrm_{'0' * 31}a.machine", f"wyrm_{'0' * 31}b.link"
 CONTENT = bytes(range(50))
 
 posix = pytest.mark.skipif(os.name != "posix", reason="owners and modes are those of POSIX")
@@ -193,13 +194,19 @@ def test_a_link_or_a_pipe_in_the_place_of_a_file_is_not_read(store: Store, tmp_p
 @posix
 def test_code_that_another_user_may_have_planted_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WYRM_CACHE_DIR", str(tmp_path))
-    text = f"answer = 'the right one of {tmp_path}'\n"
-    name = f"wyrm_{cache.key(text)}.program"
     tmp_path.chmod(0o700)
-    cache.store().write(name, marshal.dumps(compile("answer = 'planted'", "planted", "exec")))
-    (tmp_path / name).chmod(0o666)
+    function = KernelFunction(_tripled)
+    assert Entry(function)(14.0) == 42.0
+    for path in tmp_path.iterdir():
+        path.chmod(0o666)
+    before = Counted.compiled
     with pytest.warns(RuntimeWarning, match="is not used: users other than its owner"):
-        assert cache.module(text).answer.startswith("the right one")
+        assert Entry(function)(14.0) == 42.0
+    assert Counted.compiled == before + 1
+
+
+def _tripled(x: float) -> float:
+    return x * 3.0
 
 
 def unwritten(folder: Path, reason: str) -> None:

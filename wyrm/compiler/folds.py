@@ -1,4 +1,4 @@
-"""The text that accumulates totals: sums keep the digits that one float32 number to add to would lose.
+"""The statements of reductions: sums keep the digits that one float32 number to add to would lose.
 
 The total of a sum is float64. Where that would halve the numbers that a loop works on at once, and where the totals are
 an array, float32 parts are summed, and a part is added to the total before it has grown long.
@@ -12,8 +12,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from wyrm.compiler.expressions import FAST, adds_up, float_type, formula_lines, number, scalar_type
+from wyrm.compiler.formulas import FAST, adds_up, float_type, formula_steps, number
+from wyrm.compiler.indices import expression_of
 from wyrm.compiler.loops import Fold, Loop, Placed, Slot, Statement, Value
+from wyrm.ir import arrays
+from wyrm.ir.arrays import Apply, Convert, Element, Expression, Extent, Let, Literal, Name, Store, When, While
+from wyrm.ir.types import FLOAT64 as DOUBLE
+from wyrm.ir.types import scalar_of
 from wyrm.node.entries import Position
 from wyrm.node.loops import Fold as Rule
 from wyrm.ops.formula import parse
@@ -29,20 +34,20 @@ _ONE_BY_ONE = {"cos", "erf", "expm1", "log", "log1p", "power", "sin"}
 
 
 class Names(Protocol):
-    """What the text of a function gives: names of its arguments and of its variables."""
+    """What a function gives: names of its arguments and of its variables."""
 
     def use(self, slot: Slot, written: bool = False) -> str:
         """The name of an array."""
 
-    def size(self, axis: Axis) -> str:
-        """The name of the size of an axis."""
+    def size(self, axis: Axis) -> Name:
+        """The size of an axis."""
 
     def temporary(self) -> str:
         """A new name."""
 
 
 class Totals:
-    """The totals of the folds of one function."""
+    """The totals of the reductions of one function."""
 
     def __init__(self, names: Names, named: Callable[[str], str]) -> None:
         self._names, self._named = names, named
@@ -50,18 +55,18 @@ class Totals:
         # The part that a loop accumulates of a total in a variable.
         self._parts: dict[Value, str] = {}
         self._parts_in: dict[Loop, list[Value]] = {}
-        # Totals in float64 of a fold whose own array holds parts of them, or where there is no count, nothing.
+        # Totals in float64 of a reduction whose own array holds parts of them, or where there is no count, nothing.
         self._wide: dict[Value, Slot] = {}
         self._counts: dict[Value, str] = {}
         self._rows_in: dict[Loop, list[Fold]] = {}
 
     # --- before a loop ------------------------------------------------------------------------------------------------
 
-    def start(self, loop: Loop) -> list[str]:
-        """The lines before a loop that set its totals to what they start from."""
-        lines = []
+    def start(self, loop: Loop) -> list[arrays.Statement]:
+        """The statements before a loop that set its totals to what they start from."""
+        statements: list[arrays.Statement] = []
         for fold in loop.starts:
-            lines += self._start(fold)
+            statements += self._start(fold)
         if _sums_parts(loop):
             for item in loop.items:
                 value = item.value if isinstance(item, Statement) and item.kind == "fold" else None
@@ -69,24 +74,26 @@ class Totals:
                 if value is not None and sums and value.register and value.chain[-1] is not item:
                     self._parts[value] = f"{value.slot.name}_part__"
                     self._parts_in.setdefault(loop, []).append(value)
-        return lines
+        return statements
 
-    def _start(self, fold: Fold) -> list[str]:
+    def _start(self, fold: Fold) -> list[arrays.Statement]:
         value, node, rule = fold.value, fold.value.node, _rule(fold.value)
         if fold.kept is None:
             self._variables[value] = f"{value.slot.name}_total__"
-            return [f"{self._variables[value]} = {number(rule.start, self._total_type(value))}"]
-        where = ", ".join(":" if entry is None else str(entry) for entry in fold.kept)
-        lines = [f"{self._names.use(value.slot, True)}[{where}] = {number(rule.start, node.dtype)}"]
-        if node.dtype == FLOAT32 and adds_up(rule.step) and not _at_most(fold.reduced, _ROWS):
-            self._wide[value] = wide = Slot(self._named(f"wide_{value.slot.name}"), value.slot.dims, FLOAT64)
-            if fold.inner is None:
-                lines = [f"{self._names.use(wide, True)}[{where}] = {number(rule.start, FLOAT64)}"]
-            else:
-                self._counts[value] = self._names.temporary()
-                self._rows_in.setdefault(fold.inner, []).append(fold)
-                lines += [f"{self._names.use(wide, True)}[{where}] = 0", f"{self._counts[value]} = 0"]
-        return lines
+            return [Let(self._variables[value], number(rule.start, self._total_type(value)))]
+        where = tuple(None if entry is None else expression_of(entry) for entry in fold.kept)
+        if node.dtype != FLOAT32 or not adds_up(rule.step) or _at_most(fold.reduced, _ROWS):
+            return [Store(self._names.use(value.slot, True), where, number(rule.start, node.dtype))]
+        self._wide[value] = wide = Slot(self._named(f"wide_{value.slot.name}"), value.slot.dims, FLOAT64)
+        if fold.inner is None:
+            return [Store(self._names.use(wide, True), where, number(rule.start, FLOAT64))]
+        self._counts[value] = self._names.temporary()
+        self._rows_in.setdefault(fold.inner, []).append(fold)
+        return [
+            Store(self._names.use(value.slot, True), where, number(rule.start, node.dtype)),
+            Store(self._names.use(wide, True), where, Literal(0)),
+            Let(self._counts[value], Literal(0)),
+        ]
 
     @staticmethod
     def _total_type(value: Value) -> np.dtype[Any]:
@@ -94,105 +101,121 @@ class Totals:
 
     # --- in a loop ----------------------------------------------------------------------------------------------------
 
-    def step(self, statement: Statement, operands: list[str]) -> list[str]:
-        """The lines that take one element into a total."""
+    def step(self, statement: Statement, operands: list[Expression], comment: str) -> list[arrays.Statement]:
+        """The statements that take one element into a total."""
         value = statement.value
         assert value is not None
         rule, dtype = _rule(value), value.node.dtype
-        if statement.place:
-            slot = value.slot if value in self._counts else self._wide.get(value, value.slot)
-            total = f"{self._names.use(slot, True)}[{', '.join(map(str, statement.place))}]"
-        else:
-            total = self._parts.get(value, self._variables.get(value, ""))
-        lines, text = self.formula(rule.step, operands, dtype, total, "", reordered=adds_up(rule.step))
-        return [*lines, f"{total} = {text}"]
+        if not statement.place:
+            variable = self._parts.get(value, self._variables.get(value, ""))
+            steps, result = self.formula(rule.step, operands, dtype, Name(variable), reordered=adds_up(rule.step))
+            return [*steps, Let(variable, result, comment)]
+        slot = value.slot if value in self._counts else self._wide.get(value, value.slot)
+        array, place = self._names.use(slot, True), tuple(map(expression_of, statement.place))
+        steps, result = self.formula(rule.step, operands, dtype, Element(array, place), reordered=adds_up(rule.step))
+        return [*steps, Store(array, place, result, comment=comment)]
 
     def formula(
-        self, formula: str, operands: list[str], dtype: np.dtype[Any], total: str, count: str, reordered: bool = False
-    ) -> tuple[list[str], str]:
-        """A formula of a fold as text; `reordered` where it adds to the total, in whatever order is fast."""
-        attributes = {"total": total, "count": count}.__getitem__
-        return formula_lines(formula, operands, attributes, dtype, self._names.temporary, reordered)
+        self,
+        formula: str,
+        operands: list[Expression],
+        dtype: np.dtype[Any],
+        total: Expression,
+        count: Expression | None = None,
+        reordered: bool = False,
+    ) -> tuple[list[Let], Expression]:
+        """A formula of a reduction; `reordered` where it adds to the total, in whatever order is fast."""
+        attributes = {"total": total} if count is None else {"total": total, "count": count}
+        return formula_steps(formula, operands, attributes.__getitem__, dtype, self._names.temporary, reordered)
 
-    def around(self, loop: Loop, depth: int, body: list[str]) -> list[str]:
-        """The lines of a loop around those of its body, in parts where it accumulates parts of totals."""
+    def around(self, loop: Loop, depth: int, body: Sequence[arrays.Statement]) -> list[arrays.Statement]:
+        """A loop with this body, in parts where it accumulates parts of totals."""
         size, index = self._names.size(loop.axis), str(Position(depth))
-        body = [*body, *(line for fold in self._rows_in.get(loop, []) for line in self._add_rows(fold))]
+        body = (*body, *(each for fold in self._rows_in.get(loop, []) for each in self._add_rows(fold)))
         parts = self._parts_in.get(loop, [])
-        zeros = [f"{self._parts[value]} = {number(0.0, FLOAT32)}" for value in parts]
-        sums = [f"{self._variables[value]} = {self._variables[value]} + {self._parts[value]}" for value in parts]
-        if not parts or _at_most([loop.axis], _PART):
-            return [*zeros, f"for {index} in range({size}):", *_indented(body), *sums]
-        first, inner = f"first{depth}__", f"j{depth}__"
-        return [
-            f"{first} = 0",
-            f"while {first} < {size}:",
-            *_indented(zeros),
-            f"    for {inner} in range(min({_PART}, {size} - natural({first}))):",
-            f"        {index} = natural({first} + {inner})",
-            *_indented(_indented(body)),
-            *_indented(sums),
-            f"    {first} += {_PART}",
+        zeros = [Let(self._parts[value], number(0.0, FLOAT32)) for value in parts]
+        sums = [
+            Let(self._variables[value], Apply("add", (Name(self._variables[value]), Name(self._parts[value]))))
+            for value in parts
         ]
+        if not parts or _at_most([loop.axis], _PART):
+            return [*zeros, arrays.Loop(index, size, body), *sums]
+        first, inner, length = f"first{depth}__", f"j{depth}__", Literal(_PART)
+        rest = Apply("subtract", (size, Apply("natural", (Name(first),))))
+        at = Let(index, Apply("natural", (Apply("add", (Name(first), Name(inner))),)))
+        part = arrays.Loop(inner, Apply("min", (length, rest)), (at, *body))
+        after = Let(first, Apply("add", (Name(first), length)))
+        return [
+            Let(first, Literal(0)), While(Apply("less", (Name(first), size)), (*zeros, part, *sums, after))
+        ]  # fmt: skip
 
-    def _add_rows(self, fold: Fold) -> list[str]:
+    def _add_rows(self, fold: Fold) -> list[arrays.Statement]:
         """Add what an array holds to the totals, at the end of so many rows."""
         value, count = fold.value, self._counts[fold.value]
 
-        def add(index: str) -> list[str]:
-            part = f"{self._names.use(value.slot, True)}[{index}]"
+        def add(index: tuple[Expression, ...]) -> list[arrays.Statement]:
+            part = self._names.use(value.slot, True)
             return [
-                f"{self._names.use(self._wide[value], True)}[{index}] += {part}",
-                f"{part} = {number(0.0, FLOAT32)}",
+                Store(self._names.use(self._wide[value], True), index, Element(part, index), adds=True),
+                Store(part, index, number(0.0, FLOAT32)),
             ]
 
-        assert fold.kept is not None
-        return [f"{count} += 1", f"if {count} == {_ROWS}:", f"    {count} = 0", *_indented(self._each(fold, add))]
+        full = Apply("equal", (Name(count), Literal(_ROWS)))
+        return [
+            Let(count, Apply("add", (Name(count), Literal(1)))),
+            When(full, (Let(count, Literal(0)), *self._each(fold, add))),
+        ]
 
-    def _each(self, fold: Fold, lines: Callable[[str], list[str]]) -> list[str]:
-        """Loops over the totals in an array, with these lines in them."""
+    def _each(
+        self, fold: Fold, statements: Callable[[tuple[Expression, ...]], list[arrays.Statement]]
+    ) -> list[arrays.Statement]:
+        """Loops over the totals in an array, with these statements in them."""
         assert fold.kept is not None
         name = self._names.use(fold.value.slot, True)
-        index = [f"j{position}" if entry is None else str(entry) for position, entry in enumerate(fold.kept)]
-        loops = [
-            f"for j{position} in range({name}.shape[{position}]):"
-            for position, entry in enumerate(fold.kept)
-            if entry is None
-        ]
-        body = lines(", ".join(index))
-        for head in reversed(loops):
-            body = [head, *_indented(body)]
+        index = [Name(f"j{place}") if each is None else expression_of(each) for place, each in enumerate(fold.kept)]
+        body = statements(tuple(index))
+        for place, each in reversed(list(enumerate(fold.kept))):
+            if each is None:
+                body = [arrays.Loop(f"j{place}", Extent(name, place), tuple(body))]
         return body
 
     # --- after a loop -------------------------------------------------------------------------------------------------
 
-    def finish(self, value: Value, total: str, count: str) -> tuple[list[str], str]:
-        """What a fold makes of its total."""
+    def finish(self, value: Value, total: Expression, count: Expression) -> tuple[list[Let], Expression]:
+        """What a reduction makes of its total."""
         rule = _rule(value)
         return self.formula(rule.finish, [], value.node.dtype, total, count) if rule.finish else ([], total)
 
-    def end(self, fold: Fold, variable: str) -> list[str]:
-        """The lines after a loop that make the result of a total: in `variable`, or in its array."""
+    def end(self, fold: Fold, variable: str, comment: str) -> list[arrays.Statement]:
+        """The statements after a loop that make the result of a total: in `variable`, or in its array."""
         value, node = fold.value, fold.value.node
-        extents = " * ".join(map(self._names.size, fold.reduced))
+        sizes: Expression = self._names.size(fold.reduced[0])
+        for axis in fold.reduced[1:]:
+            sizes = Apply("multiply", (sizes, self._names.size(axis)))
         if fold.kept is None:
             dtype = self._total_type(value)
-            lines, text = self.finish(value, self._variables[value], f"{scalar_type(dtype)}({extents})")
-            return [*lines, f"{variable} = {text if dtype == node.dtype else f'{scalar_type(node.dtype)}({text})'}"]
+            steps, result = self.finish(value, Name(self._variables[value]), _converted(sizes, dtype))
+            return [*steps, Let(variable, result if dtype == node.dtype else _converted(result, node.dtype), comment)]
         wide = self._wide.get(value)
         if wide is None and not _rule(value).finish:
             return []
-        count = f"{scalar_type(node.dtype if wide is None else FLOAT64)}({extents})"
+        count = _converted(sizes, node.dtype if wide is None else FLOAT64)
 
-        def result(index: str) -> list[str]:
-            own = total = f"{self._names.use(value.slot, True)}[{index}]"
+        def made(index: tuple[Expression, ...]) -> list[arrays.Statement]:
+            array = self._names.use(value.slot, True)
+            own: Expression = Element(array, index)
+            total = own
             if wide is not None:
-                total = f"{self._names.use(wide)}[{index}]"
-                total = f"({total} + {own})" if value in self._counts else total
-            lines, text = self.finish(value, total, count)
-            return [*lines, f"{own} = {text}"]
+                total = Element(self._names.use(wide), index)
+                total = Apply("add", (total, own)) if value in self._counts else total
+            steps, result = self.finish(value, total, count)
+            return [*steps, Store(array, index, result)]
 
-        return self._each(fold, result)
+        return self._each(fold, made)
+
+
+def _converted(value: Expression, dtype: np.dtype[Any]) -> Convert:
+    return Convert(value, scalar_of(dtype) or DOUBLE)
 
 
 def _rule(value: Value) -> Rule:
@@ -218,7 +241,3 @@ def _at_most(axes: Sequence[Axis], size: int) -> bool:
     """Whether axes are known to have no more elements."""
     sizes = [axis_size(axis) for axis in axes]
     return None not in sizes and math.prod(each for each in sizes if each is not None) <= size
-
-
-def _indented(lines: Sequence[str]) -> list[str]:
-    return [f"    {line}" for line in lines]

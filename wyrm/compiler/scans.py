@@ -7,12 +7,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.compiler.collect import Collection
+from wyrm.compiler.collect import OpKernels
 from wyrm.compiler.expansion import expand
 from wyrm.compiler.loops import Slot
 from wyrm.compiler.lower import Lowering
 from wyrm.compiler.naming import Names
+from wyrm.compiler.runtime import added, copied, put, taken
 from wyrm.compiler.source import Flat, Source
+from wyrm.ir.arrays import (
+    Apply,
+    ArrayFunction,
+    Break,
+    Call,
+    Convert,
+    Element,
+    Expression,
+    Let,
+    Literal,
+    Loop,
+    Name,
+    Statement,
+    Store,
+    When,
+    fill,
+)  # fmt: skip
+from wyrm.ir.types import INT64
+from wyrm.kernels.arrays import ArrayRoutine
 from wyrm.ops.scan import Scan, Steps
 from wyrm.schedule.ranges import Ranges
 from wyrm.schedule.schedule import Schedule
@@ -21,7 +41,7 @@ from wyrm.schedule.schedule import Schedule
 class ScanSource(Source):
     """The function of a loop: it goes through the steps, each of which is what a program does for a row of data."""
 
-    def __init__(self, node: Scan[Any], names: Names, collection: Collection, ranges: Ranges) -> None:
+    def __init__(self, node: Scan[Any], names: Names, op_kernels: OpKernels, ranges: Ranges) -> None:
         self.steps = steps = node.steps
         standing = expand(steps.body.outputs)
         schedule = Schedule([standing[output] for output in steps.body.outputs])
@@ -30,10 +50,10 @@ class ScanSource(Source):
         self.made = [lowering.own_array(node) for node in made]
         lowering.outputs = self.made
         self.outer: list[str] = []
-        self.function = names("scan")
-        super().__init__(lowering, (), None, None, {}, {}, collection)
+        self._name = names("scan")
+        super().__init__(lowering, (), None, None, {}, {}, op_kernels)
 
-    def _run_text(self) -> str:
+    def _routine(self) -> ArrayRoutine:
         steps, lowering = self.steps, self.lowering
         inputs, count = steps.body.inputs, steps.carried
         carried = [self._flat(lowering.leaf(given)) for given in inputs[:count]]
@@ -41,62 +61,69 @@ class ScanSource(Source):
         going_on = rows.pop() if steps.stops else None
         if steps.summed:
             rows, sums = rows[: -steps.summed], rows[-steps.summed :]
-        before, each, after = list[str](), list[str](), list[str]()
+        before, each, after = list[Statement](), list[Statement](), list[Statement]()
+        done, t = Name("done"), Name("t")
         if steps.limited:
-            before.append("done = 0")
+            before.append(Let("done", Literal(0)))
         limit = self._outer("limit") if steps.limited else None
         starts = [self._outer("start") for _ in carried]
         sequences = [self._outer("sequence") for _ in range(steps.sequences)]
-        length = self._outer("length")
-        before.append(f"count = {length}" + (f" if {limit}[0] > {length} else int({limit}[0])" if limit else ""))
-        histories = []
+        length: Expression = self._outer("length")
+        if limit is None:
+            before.append(Let("count", length))
+        else:
+            asked = Element(limit.name, (Literal(0),))
+            beyond = Apply("greater", (asked, length))
+            before.append(Let("count", Apply("where", (beyond, length, Convert(asked, INT64)))))
+        histories: list[tuple[str, int]] = []  # and their axes
         for start, given in zip(starts, carried, strict=True):
             named = {
                 name: self._outer(name) for name in (("last", "history") if steps.reverse else ("history", "last"))
             }
             last, history = named["last"], named["history"]
-            histories.append(history)
-            before.append(f"copied({start}, {given})")
-            after.append(f"copied({given}, {last})")
+            histories.append((history.name, 2))
+            before.append(Call(copied, (start, given)))
+            after.append(Call(copied, (given, last)))
             if steps.keeps:
-                each.append(f"put({given}, {history}, t)")
+                each.append(Call(put, (given, history, t)))
                 if steps.limited and not steps.reverse:  # what the last step left stands beside what it was given
-                    after += [f"if done < {length}:", f"    put({given}, {history}, done)"]
+                    after.append(When(Apply("less", (done, length)), (Call(put, (given, history, done)),)))
         for sequence, given in zip(sequences, inputs[count : count + steps.sequences], strict=True):
             if given in lowering.slots:
-                each.append(f"taken({sequence}, t, {self._flat(lowering.leaf(given))})")
+                each.append(Call(taken, (sequence, t, self._flat(lowering.leaf(given)))))
         spoiling = self._spoiling()
         for invocation in self.invocations:
-            each += [*spoiling.get(id(invocation), []), self._line(invocation)]
+            each += [*spoiling.get(id(invocation), []), self._call_of(invocation)]
         for slot in rows:
             kept = self._outer("made")
-            histories.append(kept)
-            each.append(f"put({self._flat(slot)}, {kept}, t)")
+            histories.append((kept.name, 2))
+            each.append(Call(put, (self._flat(slot), kept, t)))
         for slot in sums:
             total = self._outer("total")
-            before.append(f"{total}[...] = 0")
-            each.append(f"added({self._flat(slot)}, {total})")
+            before.append(fill(total.name, 1))
+            each.append(Call(added, (self._flat(slot), total)))
         for slot, given in zip(going, carried, strict=True):
-            each.append(f"copied({self._flat(slot)}, {given})")
+            each.append(Call(copied, (self._flat(slot), given)))
         if steps.limited and steps.keeps:
-            before += [f"{history}[...] = 0" for history in histories]
+            before += [fill(*history) for history in histories]
         if steps.limited:
-            each.append("done = k + 1")
+            each.append(Let("done", Apply("add", (Name("k"), Literal(1)))))
         if going_on is not None:
-            after.append(f"{self._outer('steps_done')}[0] = done")
-            each += [f"if not {self._use(going_on)}[()]:", "    break"]
-        t = "count - 1 - k" if steps.reverse else "k"
-        lines = [*before, "for k in range(count):", f"    t = {t}", *(f"    {line}" for line in each), *after]
-        head = f"def {self.function}({', '.join([*self.outer, *self.arguments])}):"
-        return "\n".join([head, *(f"    {line}" for line in lines), ""])
+            after.append(Store(self._outer("steps_done").name, (Literal(0),), done))
+            stops = Apply("logical_not", (Element(self._use(going_on).name, ()),))
+            each.append(When(stops, (Break(),)))
+        last_step = Apply("subtract", (Name("count"), Literal(1)))
+        first = Let("t", Apply("subtract", (last_step, Name("k"))) if steps.reverse else Name("k"))
+        body = (*before, Loop("k", Name("count"), (first, *each)), *after)
+        return ArrayRoutine(ArrayFunction(self._name, (*self.outer, *self.arguments), body), calls_shared=True)
 
-    def _flat(self, slot: Slot) -> str:
+    def _flat(self, slot: Slot) -> Name:
         return self._use(Flat(self.lowering.name(f"flat_{slot.name}"), slot, 1))
 
-    def _outer(self, name: str) -> str:
+    def _outer(self, name: str) -> Name:
         """An argument that comes from the program around the loop."""
         self.outer.append(self.lowering.name(name))
-        return self.outer[-1]
+        return Name(self.outer[-1])
 
     @property
     def count(self) -> int:

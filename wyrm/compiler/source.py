@@ -1,44 +1,33 @@
-"""The source of a program: its kernels, and the function `run` that steps through the data and calls them."""
+"""The functions of a program: its loops, and `run`, which steps through the data and calls them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from wyrm.compiler.collect import Collection
-from wyrm.compiler.expressions import FAST
-from wyrm.compiler.functions import Extent, Kernel, Writer
+from wyrm.compiler.collect import OpKernels
+from wyrm.compiler.functions import Extent, Kernel, Writer, comment_of
 from wyrm.compiler.loops import Call, Loop, RowSums, Slot, Straight
 from wyrm.compiler.lower import Lowering
+from wyrm.compiler.materialize import materialize
 from wyrm.compiler.naming import identifier
-from wyrm.compiler.updates import Optimizer, update_text
+from wyrm.compiler.runtime import check_all, check_counted, load, release, spoil_indices, spoil_numbers
+from wyrm.compiler.updates import Optimizer, update
+from wyrm.ir import arrays
+from wyrm.ir.arrays import Apply, ArrayFunction, Element, Literal, Name, Return, Store, When
+from wyrm.kernels.arrays import ArrayRoutine
+from wyrm.kernels.functions import Routine
 from wyrm.node.base import BaseNode, format_dims
 from wyrm.node.choices import Choosing
 from wyrm.ops.philox import STEP
 from wyrm.ops.scan import Scan
 from wyrm.ops.scratch import DEBUG
 
-_HEADER = '''"""{title}"""
-
-from __future__ import annotations
-
-import math
-
-import numpy as np
-
-from wyrm.backends.llvm.compilers import accumulated, entry, fused, fused_kernel, kernel, large_entry, loops, natural
-from wyrm.backends.llvm.compilers import steps
-from wyrm.backends.llvm.runtime import added, check_all, check_counted, checked, claim, copied, load, multiply_into, put
-from wyrm.backends.llvm.runtime import release, taken
-'''
-
 # The functions of a program of more calls a step than this are compiled apart, and not as parts of one.
 LARGEST_FUNCTION = 40
-_DEBUG_HEADER = "from wyrm.backends.llvm.runtime import spoil_indices, spoil_numbers\n"
 
 
 @dataclass(eq=False)
@@ -75,20 +64,29 @@ class Number:
 Argument = Slot | Extent | KernelArgument | Flat | Number
 
 
+@dataclass(eq=False)
+class Evaluation:
+    """The `evaluate` of an op without a kernel, which Python calls by the name of an argument."""
+
+    name: str
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+
 @dataclass
 class Invocation:
-    """One line of `run`: a function and its arguments; `reads` and `writes` say how long buffers are needed."""
+    """One call in `run`: a function and its arguments; `slots` say how long buffers are needed."""
 
-    function: str
+    function: Routine | Evaluation
     arguments: Sequence[Argument]
     slots: set[Slot]
     comment: str = ""
-    # Whether it is no compiled function but the `evaluate` of an op.
-    evaluates: bool = False
 
 
 class Source:
-    """The text of a program and what its `run` is called with, in order.
+    """The functions of a program and what its `run` is called with, in order.
 
     `fed` are the inputs whose columns `run` goes through; `loss` ends a step where it is not finite.
     """
@@ -101,13 +99,13 @@ class Source:
         optimizer: Optimizer | None,
         gradients: Mapping[BaseNode[Any, Any], BaseNode[Any, Any]],
         moving: Mapping[BaseNode[Any, Any], BaseNode[Any, Any]],
-        collection: Collection | None = None,
+        op_kernels: OpKernels | None = None,
     ) -> None:
         self.lowering, self.loss = lowering, loss
-        self._collection = collection or Collection()
+        self.op_kernels = op_kernels or OpKernels()
         # The sources of the loops in the graph.
         self.scans: list[Any] = []
-        self._writer = Writer(lowering, self._collection)
+        self._writer = Writer(lowering, self.op_kernels)
         self.invocations: list[Invocation] = []
         self.arguments: dict[str, Argument] = {}
         self.evaluated: list[Call] = []
@@ -118,33 +116,26 @@ class Source:
         # What is read when all calls are done.
         self.kept = [*becoming.values(), *([] if loss is None else [lowering.array(loss)])]
         self.kernels = self._loops()
-        self.updates: dict[str, str] = {}
+        self.updates: dict[str, ArrayRoutine] = {}
         # After how many invocations the loss is there.
         self._known = 0 if loss is None else self._first_with(lowering.array(loss))
         # What is computed in Python may raise, and a step that does has moved nothing.
-        self._safe = max([self._known, *(i for i, each in enumerate(self.invocations, 1) if each.evaluates)])
+        self._safe = max(
+            [self._known, *(i for i, each in enumerate(self.invocations, 1) if isinstance(each.function, Evaluation))]
+        )
         self._last: list[Invocation] = []
         if optimizer is not None:
             self._update_early(optimizer, dense)
             for rows in lowering.rows:
                 self._last.append(self._update(optimizer, rows.parameter, rows.sums, rows))
         self._last += [self._move(buffer, becomes) for buffer, becomes in becoming.items()]
-        written = [*(kernel.text for kernel in self.kernels), *self.updates.values()]
-        for function in FAST.values():
-            if any(f"{function.__name__}(" in text for text in written):
-                self._collection.add(function, function.__name__, np.dtype(np.float32))
         self.size = len(self.invocations) + len(self._last) + sum(scan.size for scan in self.scans)
-        self._run = self._run_text()
-
-    @property
-    def origins(self) -> dict[str, tuple[str, int]]:
-        """The file and line of each kernel's definition, by its name here."""
-        return self._collection.origins
+        self.run = self._routine()
 
     @property
     def multiplies(self) -> bool:
         """Whether a step may call BLAS."""
-        return bool(self.evaluated) or self._collection.multiplies
+        return bool(self.evaluated) or self.op_kernels.multiplies
 
     @property
     def calls(self) -> list[Invocation]:
@@ -155,6 +146,7 @@ class Source:
 
     def _loops(self) -> list[Kernel]:
         items = [item for item in self.lowering.root.items if isinstance(item, Loop | Straight) and item.items]
+        materialize(items)
         kernels = self._writer.kernels(items)
         by_item = dict(zip(items, kernels, strict=True))
         for item in [*self.lowering.early, *self.lowering.root.items]:
@@ -163,11 +155,8 @@ class Source:
             elif item in by_item:
                 kernel = by_item[item]
                 slots = {argument for argument in kernel.arguments if isinstance(argument, Slot)}
-                self.invocations.append(Invocation(kernel.name, kernel.arguments, slots))
-        first: dict[str, Kernel] = {}
-        for kernel in kernels:
-            first.setdefault(kernel.name, kernel)
-        return list(first.values())
+                self.invocations.append(Invocation(kernel.function, kernel.arguments, slots))
+        return kernels
 
     def _call(self, call: Call) -> None:
         node = call.node
@@ -179,15 +168,15 @@ class Source:
         if kernel is None:
             name = self.lowering.name(f"evaluate_{identifier(node.op_name())}")
             self.evaluated.append(call)
-            self.invocations.append(Invocation(name, [], slots, comment, evaluates=True))
+            self.invocations.append(Invocation(Evaluation(name), [], slots, comment))
             self.arguments[name] = KernelArgument(name, call, -1)
             return
         if isinstance(node, Choosing):
             self._check(call, node, comment)
-        name = self._collection.add(kernel, f"{identifier(node.op_name())}_{ending}", node.dtype)
+        function = self.op_kernels.add(kernel, f"{identifier(node.op_name())}_{ending}")
         count = kernel.__code__.co_argcount
         arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
-        self.invocations.append(Invocation(name, arguments, slots, comment))
+        self.invocations.append(Invocation(function, arguments, slots, comment))
 
     def _check(self, call: Call, node: Choosing[Any, Any], comment: str) -> None:
         """Check the integers that a kernel chooses by and that are not known to be in range."""
@@ -197,9 +186,9 @@ class Source:
                 continue
             slot = call.operands[choice.operand]
             arguments: list[Argument]
-            function, arguments = "check_all", [slot, self._writer.extent(choice.axis)]
+            function, arguments = check_all, [slot, self._writer.extent(choice.axis)]
             if choice.ignored is not None:
-                function = "check_counted"
+                function = check_counted
                 arguments.append(Number(self.lowering.name(f"ignored_of_{slot.name}"), choice.ignored))
             self.invocations.append(Invocation(function, arguments, {slot}, f"the indices of {comment}"))
 
@@ -207,13 +196,13 @@ class Source:
         """Make a function of a loop; False where its body has an op without a native form."""
         from wyrm.compiler.scans import ScanSource
 
-        source = ScanSource(node, self.lowering.name, self._collection, self.lowering.ranges)
+        source = ScanSource(node, self.lowering.name, self.op_kernels, self.lowering.ranges)
         if source.evaluated:
             return False
         self.scans.append(source)
         call.arguments = source.bound
         arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(source.count)]
-        self.invocations.append(Invocation(source.function, arguments, slots, comment))
+        self.invocations.append(Invocation(source.run, arguments, slots, comment))
         return True
 
     def _first_with(self, slot: Slot) -> int:
@@ -246,8 +235,8 @@ class Source:
         key = f"{parameter.dtype} {kind}"
         if key not in self.updates:
             name = self.lowering.name(f"update_{kind}_{parameter.dtype}")
-            self.updates[key] = update_text(name, rule, row_axes, not rows and optimizer.flushes)
-        name = self.updates[key].split("(", 1)[0].removeprefix("def ")
+            code = update(name, rule, row_axes, not rows and optimizer.flushes)
+            self.updates[key] = ArrayRoutine(code, distinct=True)
         axes, slot = max(1, row_axes), self.lowering.leaf(parameter)
         arguments: list[Argument] = [
             Flat(self.lowering.name(f"flat_{slot.name}"), slot, axes),
@@ -265,60 +254,68 @@ class Source:
             self.arguments[named] = arguments[-1]
         if rows is not None:
             arguments += [rows.rows, rows.count]
-        return Invocation(name, arguments, {gradient}, f"{slot.name} {format_dims(parameter.dims)}")
+        return Invocation(self.updates[key], arguments, {gradient}, f"{slot.name} {format_dims(parameter.dims)}")
 
     def _move(self, buffer: BaseNode[Any, Any], becomes: Slot) -> Invocation:
         if "move" not in self.updates:
-            name = self.lowering.name("move")
-            loop = "    for i in range(target.shape[0]):\n        target[i] = value[i]\n"
-            self.updates["move"] = f"def {name}(target, value):\n{loop}"
-        name = self.updates["move"].split("(", 1)[0].removeprefix("def ")
+            i = Name("i")
+            loop = arrays.Loop("i", arrays.Extent("target", 0), (Store("target", (i,), Element("value", (i,))),))
+            code = ArrayFunction(self.lowering.name("move"), ("target", "value"), (loop,))
+            self.updates["move"] = ArrayRoutine(code, distinct=True)
         slot = self.lowering.leaf(buffer)
         arguments = [Flat(self.lowering.name(f"flat_{each.name}"), each, 1) for each in (slot, becomes)]
-        return Invocation(name, arguments, {becomes}, f"{slot.name} {format_dims(buffer.dims)}")
+        return Invocation(self.updates["move"], arguments, {becomes}, f"{slot.name} {format_dims(buffer.dims)}")
 
-    # --- text -----------------------------------------------------------------------------------------------------
+    # --- run ------------------------------------------------------------------------------------------------------
 
-    def _run_text(self) -> str:
-        lines, spoiling = ["    for k in range(count):"], self._spoiling()
+    def _routine(self) -> ArrayRoutine:
+        """The function that goes through the data."""
+        body = arrays.Loop("k", Name("count"), tuple(self._step()))
+        head = ["first", "count", "batch", "step", "order", "totals", "hyper", *self.arguments]
+        code = ArrayFunction("run", tuple(head), (body, Return(Name("count"))))
+        return ArrayRoutine(code, calls_shared=True, calls_apart=self.size > LARGEST_FUNCTION)
+
+    def _step(self) -> list[arrays.Statement]:
+        statements, spoiling, k = list[arrays.Statement](), self._spoiling(), Name("k")
+        place = Apply("add", (Name("first"), k))
         for leaf, slot in self.fed:
             column = Flat(self.lowering.name(f"column_of_{slot.name}"), None, 2, column=leaf)
             batch = Flat(self.lowering.name(f"batch_of_{slot.name}"), slot, 1)
+            rows = self._use(column)
             if DEBUG:  # an input without a column keeps what it holds
-                lines += [f"        if {self._use(column)}.shape[0] > 0:", f"            {self._spoil(slot)}"]
-            lines.append(f"        load({self._use(column)}, order, (first + k) * batch, {self._use(batch)})")
+                given = Apply("greater", (arrays.Extent(rows.name, 0), Literal(0)))
+                statements.append(When(given, tuple(self._spoil(slot))))
+            start = Apply("multiply", (place, Name("batch")))
+            statements.append(arrays.Call(load, (rows, Name("order"), start, self._use(batch))))
         if STEP in self.lowering.slots:
-            lines.append(f"        {self._use(self.lowering.slots[STEP])}[()] = step + first + k")
+            steps = Apply("add", (Apply("add", (Name("step"), Name("first"))), k))
+            statements.append(Store(self._use(self.lowering.slots[STEP]).name, (), steps))
         for position, number in enumerate(self.hyper):
             for name, flat in list(self.arguments.items()):
                 if isinstance(flat, Flat) and flat.number == number:
-                    lines.append(f"        {name}[()] = hyper[k, {position}]")
+                    statements.append(Store(name, (), Element("hyper", (k, Literal(position)))))
         for position in range(len(self.invocations) + 1):
             if position == self._known and self.loss is not None:
-                loss = self._use(self.lowering.array(self.loss))
-                lines.append(f"        if not np.isfinite({loss}[()]):")
-                lines.append("            return k")
-                lines.append(f"        totals[0] += {loss}[()]")
+                loss = Element(self._use(self.lowering.array(self.loss)).name, ())
+                infinite = Apply("logical_not", (Apply("isfinite", (loss,)),))
+                statements.append(When(infinite, (Return(k),)))
+                statements.append(Store("totals", (Literal(0),), loss, adds=True))
             for invocation in self.invocations[position : position + 1]:
-                lines += [f"        {line}" for line in [*spoiling.get(id(invocation), []), self._line(invocation)]]
-        lines += [f"        {self._line(invocation)}" for invocation in self._last]
+                statements += [*spoiling.get(id(invocation), []), self._call_of(invocation)]
+        statements += map(self._call_of, self._last)
         counts = {rows.count.name: rows.count for rows in self.lowering.rows}
-        lines += [f"        release({self._use(count)})" for count in counts.values()]
-        if self.loss is not None:
-            lines.append("        totals[1] = k + 1")  # also for who calls it when a later step raises
-        if len(lines) == 1:  # all outputs are there already
-            lines.append("        pass")
-        lines.append("    return count")
-        head = ["first", "count", "batch", "step", "order", "totals", "hyper", *self.arguments]
-        return "\n".join([f"def run({', '.join(head)}):", *lines, ""])
+        statements += [arrays.Call(release, (self._use(count),)) for count in counts.values()]
+        if self.loss is not None:  # also for who calls it when a later step raises
+            statements.append(Store("totals", (Literal(1),), Apply("add", (k, Literal(1)))))
+        return statements
 
-    def _line(self, invocation: Invocation) -> str:
-        comment = f"  # {re.sub(r'[^ -~]', ' ', invocation.comment)}" if invocation.comment else ""
-        return f"{invocation.function}({', '.join(map(self._use, invocation.arguments))}){comment}"
+    def _call_of(self, invocation: Invocation) -> arrays.Call:
+        arguments = tuple(map(self._use, invocation.arguments))
+        return arrays.Call(invocation.function, arguments, comment_of(invocation.comment))
 
-    def _spoiling(self) -> dict[int, list[str]]:
-        """In debug mode, the lines before each invocation that fill what it is the first to use."""
-        found: dict[int, list[str]] = {}
+    def _spoiling(self) -> dict[int, list[arrays.Statement]]:
+        """In debug mode, what comes before each invocation to fill the arrays that it is the first to use."""
+        found: dict[int, list[arrays.Statement]] = {}
         if DEBUG:
             held = {slot for rows in self.lowering.rows for slot in (rows.slots, rows.rows, rows.count, rows.sums)}
             held |= set(self.lowering.slots.values())
@@ -326,32 +323,31 @@ class Source:
                 for slot in sorted(set(map(_root, invocation.slots)), key=lambda each: each.name):  # always the same
                     if slot not in held and slot.leaf is None and slot.fixed is None:
                         held.add(slot)
-                        found.setdefault(id(invocation), []).append(self._spoil(slot))
+                        found.setdefault(id(invocation), []).extend(self._spoil(slot))
         return found
 
-    def _spoil(self, slot: Slot) -> str:
+    def _spoil(self, slot: Slot) -> list[arrays.Statement]:
         if slot.dtype.kind != "f" and slot.dtype != np.int64:
-            return "pass"
-        function = "spoil_numbers" if slot.dtype.kind == "f" else "spoil_indices"
-        return f"{function}({self._use(Flat(self.lowering.name(f'spoiled_{slot.name}'), slot, 1))})"
+            return []
+        function = spoil_numbers if slot.dtype.kind == "f" else spoil_indices
+        return [arrays.Call(function, (self._use(Flat(self.lowering.name(f"spoiled_{slot.name}"), slot, 1)),))]
 
-    def _use(self, argument: Argument) -> str:
+    def _use(self, argument: Argument) -> Name:
         self.arguments.setdefault(argument.name, argument)
-        return argument.name
+        return Name(argument.name)
 
-    def text(self, compiled: bool) -> str:
-        """The source of a module; where the loop over the data is not `compiled`, it is plain Python."""
-        title = "A program that wyrm generated; `run` goes through the data."
-        header = _HEADER.format(title=title).rstrip() + "\n" + (_DEBUG_HEADER if DEBUG else "")
-        entry = "@large_entry\n" if self.size > LARGEST_FUNCTION else "@entry\n"
-        return "\n\n".join([header, *self._collection.texts, *self._parts(), (entry if compiled else "") + self._run])
+    # --- text -----------------------------------------------------------------------------------------------------
 
-    def _parts(self) -> list[str]:
-        """The functions of this source and of the loops in it."""
-        parts = [f"@loops\n{text}" for text in (*(kernel.text for kernel in self.kernels), *self.updates.values())]
-        for scan in self.scans:
-            parts += [*scan._parts(), f"@steps\n{scan._run}"]
-        return parts
+    @property
+    def text(self) -> str:
+        """The functions as text: the kernels of ops in Python, the loops, and `run` last."""
+        return "\n\n".join([*self.op_kernels.sources, *self._texts()])
+
+    def _texts(self) -> list[str]:
+        routines = [kernel.function for kernel in self.kernels]
+        routines += self.updates.values()
+        texts = [routine.code.text for routine in dict.fromkeys(routines)]
+        return [*texts, *(text for scan in self.scans for text in scan._texts()), self.run.code.text]
 
 
 def _root(slot: Slot) -> Slot:

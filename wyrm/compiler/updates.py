@@ -1,14 +1,16 @@
-"""An optimizer's rule as the text of a loop over the elements of a parameter, or over the rows that a step touched."""
+"""An optimizer's rule as a loop over the elements of a parameter, or over the rows that a step touched."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.compiler.expressions import formula_lines, number
+from wyrm.compiler.formulas import formula_steps, number
+from wyrm.ir.arrays import Apply, ArrayFunction, Element, Expression, Extent, Let, Literal, Loop, Name, Statement, Store
 from wyrm.node.base import BaseNode
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
@@ -53,77 +55,74 @@ class Optimizer(Protocol):
         """Count steps that have been done with these parameters; below 0, undone."""
 
 
-def update_text(name: str, rule: Rule, row_axes: int, flushes: bool) -> str:
+def update(name: str, rule: Rule, row_axes: int, flushes: bool) -> ArrayFunction:
     """The function that moves one parameter: all of it, or with `row_axes` the rows that `rows` and `count` name.
 
     Its arguments are the parameter, the gradient, the arrays of the state and the numbers of the step, all in the order
     of the rule; then, for rows, `rows` and `count`. Arrays are flat, or with `row_axes` have that many axes, one or
     two; the gradient of rows is set to zero for the next step.
     """
-    rows = row_axes > 0
-    element = ["j", "row", "row, j"][row_axes]
+    row, j, k = Name("row"), Name("j"), Name("k")
+    element = [(j,), (row,), (row, j)][row_axes]
+    place = [(j,), (k,), (k, j)][row_axes]  # of the gradient
     schedule = Schedule(rule.outputs)
-    state, hyper = list(rule.state), list(rule.hyper)
-    arguments = ["parameter", "gradient", *state, *hyper, *(["rows", "count"] if rows else [])]
-    places = {rule.parameter: "parameter", rule.gradient: "gradient", **{rule.state[key]: key for key in state}}
-    names: dict[BaseNode[Any, Any], str] = {}
-    once: list[str] = []
-    each: list[str] = []
+    state, hyper, dtype = list(rule.state), list(rule.hyper), rule.parameter.dtype
+    arguments = ["parameter", "gradient", *state, *hyper, *(["rows", "count"] if row_axes else [])]
+    arrays = {rule.parameter: "parameter", rule.gradient: "gradient", **{rule.state[key]: key for key in state}}
+    values: dict[BaseNode[Any, Any], Expression] = {}
+    once: list[Statement] = []
+    each: list[Statement] = []
     for key in hyper:
-        names[rule.hyper[key]] = f"{key}_"
-        once.append(f"{key}_ = {key}[()]")
-    for leaf, array in places.items():
-        names[leaf] = f"{array}_"
-        place = element.replace("row", "k") if leaf is rule.gradient else element
-        each.append(f"{array}_ = {array}[{place}]")
-    used = iter(range(10**6))
+        values[rule.hyper[key]] = Name(f"{key}_")
+        once.append(Let(f"{key}_", Element(key, ())))
+    for leaf, array in arrays.items():
+        values[leaf] = Name(f"{array}_")
+        each.append(Let(f"{array}_", Element(array, place if leaf is rule.gradient else element)))
+    used = count()
     for node in schedule.nodes:
-        if node in names:
+        if node in values:
             continue
-        dtype = rule.parameter.dtype
         if is_leaf(node):
-            names[node] = number(bound_array(node).item(), dtype)
+            values[node] = number(bound_array(node).item(), dtype)
             continue
         assert node.formula is not None
-        lines, text = formula_lines(
-            node.formula,
-            [names[parent] for parent in schedule.parents(node)],
-            _attributes(node, dtype),
-            dtype,
-            lambda: f"t{next(used)}",
-        )
-        names[node] = f"{node.op_name()}_{next(used)}"
-        (each if node.dims else once).extend([*lines, f"{names[node]} = {text}"])
-    zero = number(0.0, rule.parameter.dtype)
-    if flushes and state:
-        # The smallest normal number where the gradient is zero; the least other gradient makes it negative. A condition
-        # instead makes the loop of Adam a quarter slower.
-        tiny = float(np.finfo(rule.parameter.dtype).tiny)
-        least, factor = number(tiny, rule.parameter.dtype), number(1.0 / tiny, rule.parameter.dtype)
-        each.append(f"limit__ = {least} - abs(gradient_) * {factor}")
-    targets = ["parameter", *state]
-    for target, output in zip(targets, schedule.outputs, strict=True):
-        result = names[output]
-        if flushes and target != "parameter":
-            result = f"{zero} if abs({result}) < limit__ else {result}"
-        each.append(f"{target}[{element}] = {result}")
-    if rows:
-        each.append(f"gradient[{element.replace('row', 'k')}] = 0")
-    return "\n".join([f"def {name}({', '.join(arguments)}):", *_indented(once, 1), *_loop(each, row_axes), ""])
+        operands = [values[parent] for parent in schedule.parents(node)]
+        steps, result = formula_steps(
+            node.formula, operands, _attributes(node, dtype), dtype, lambda: f"t{next(used)}"
+        )  # fmt: skip
+        variable = f"{node.op_name()}_{next(used)}"
+        values[node] = Name(variable)
+        (each if node.dims else once).extend([*steps, Let(variable, result)])
+    flushed = _flushing(dtype) if flushes and state else None
+    if flushed is not None:
+        each.append(flushed[0])
+    for target, output in zip(["parameter", *state], schedule.outputs, strict=True):
+        moved = values[output]
+        if flushed is not None and target != "parameter":
+            moved = Apply("where", (Apply("less", (Apply("abs", (moved,)), flushed[1])), number(0.0, dtype), moved))
+        each.append(Store(target, element, moved))
+    if row_axes:
+        each.append(Store("gradient", place, Literal(0)))
+    return ArrayFunction(name, tuple(arguments), (*once, _loop(each, row_axes)))
 
 
-def _attributes(node: BaseNode[Any, Any], dtype: np.dtype[Any]) -> Any:
+def _attributes(node: BaseNode[Any, Any], dtype: np.dtype[Any]) -> Callable[[str], Expression]:
     return lambda name: number(getattr(node, name), dtype)
 
 
-def _loop(lines: Sequence[str], row_axes: int) -> list[str]:
+def _flushing(dtype: np.dtype[Any]) -> tuple[Let, Name]:
+    """The limit below which state becomes zero: the smallest normal number where the gradient is zero, else below zero.
+
+    A condition instead makes the loop of Adam a quarter slower.
+    """
+    tiny = float(np.finfo(dtype).tiny)
+    factor = Apply("multiply", (Apply("abs", (Name("gradient_"),)), number(1.0 / tiny, dtype)))
+    return Let("limit__", Apply("subtract", (number(tiny, dtype), factor))), Name("limit__")
+
+
+def _loop(body: Sequence[Statement], row_axes: int) -> Loop:
     if row_axes == 0:
-        return ["    for j in range(parameter.shape[0]):", *_indented(lines, 2)]
-    head = ["    for k in range(count[0]):", "        row = rows[k]"]
-    if row_axes == 1:
-        return [*head, *_indented(lines, 2)]
-    return [*head, "        for j in range(gradient.shape[1]):", *_indented(lines, 3)]
-
-
-def _indented(lines: Sequence[str], depth: int) -> list[str]:
-    return ["    " * depth + line for line in lines]
+        return Loop("j", Extent("parameter", 0), tuple(body))
+    row = Let("row", Element("rows", (Name("k"),)))
+    inner = tuple(body) if row_axes == 1 else (Loop("j", Extent("gradient", 1), tuple(body)),)
+    return Loop("k", Element("count", (Literal(0),)), (row, *inner))

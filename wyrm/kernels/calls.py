@@ -41,6 +41,11 @@ def _form_of(function: Any) -> Builtin | None:
         return None
 
 
+def has_no_form(function: Any) -> bool:
+    """Whether a Python function is compiled where it is called, for it has no form of its own."""
+    return _form_of(function) is None and not (function.__module__ or "").startswith("numpy")
+
+
 def call(body: Expressions, function: Any, arguments: Sequence[Value], text: str) -> Value:
     """What the call of a function gives that is no kernel; `text` is what it is called."""
     if isinstance(function, Method):

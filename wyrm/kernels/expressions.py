@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 from wyrm.ir.program import (
@@ -33,9 +34,9 @@ from wyrm.kernels.arithmetic import (
     truth,
 )
 from wyrm.kernels.builder import Builder
-from wyrm.kernels.calls import call
+from wyrm.kernels.calls import call, has_no_form
 from wyrm.kernels.errors import NotCompiled, Unsettled
-from wyrm.kernels.functions import KernelFunction
+from wyrm.kernels.functions import Routine, kernel_of
 from wyrm.kernels.known import known, same
 from wyrm.kernels.memory import overlap
 from wyrm.kernels.values import (
@@ -105,7 +106,7 @@ class Expressions:
     """What expressions mean in one function; not `apart`, arrays that it is given may show the same memory."""
 
     def __init__(
-        self, translation: Translation, function: KernelFunction, builder: Builder, knowledge: Knowledge, *, apart: bool
+        self, translation: Translation, function: Routine, builder: Builder, knowledge: Knowledge, *, apart: bool
     ) -> None:
         self.apart = apart
         self.translation, self.function, self.builder = translation, function, builder
@@ -344,14 +345,17 @@ class Expressions:
         found = self.spread([*node.args, *(each.value for each in node.keywords)])
         count = len(found) - len(keywords)
         arguments = found[:count]
-        if isinstance(function.value, KernelFunction):
+        called = function.value
+        if isinstance(called, FunctionType) and has_no_form(called):
+            called = kernel_of(called)
+        if isinstance(called, Routine):
             given = {name: value for name, value in zip(keywords, found[count:], strict=True) if name}
-            return self.invoke(function.value, function.value.bound(arguments, given))
+            return self.invoke(called, called.bound(arguments, given))
         if keywords:
             raise NotCompiled(f"{text} with the keyword {keywords[0]}; in kernels only kernels take keywords")
         return call(self, function.value, arguments, text)
 
-    def invoke(self, function: KernelFunction, arguments: Sequence[Value]) -> Value:
+    def invoke(self, function: Routine, arguments: Sequence[Value]) -> Value:
         """Call another function of the program."""
         given = [_strong(each) for each in arguments]
         kinds = tuple(map(kind_of, given))

@@ -1,22 +1,29 @@
-"""Functions of the language of kernels: a function of Python, and how it is compiled."""
+"""Functions that are compiled for the kinds of their arguments, and those of them that are written in Python."""
 
 from __future__ import annotations
 
 import ast
+import dis
 import linecache
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from types import FunctionType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from wyrm.kernels.errors import NotCompiled
 from wyrm.kernels.known import known
 from wyrm.kernels.names import growing
 from wyrm.kernels.values import Value
+from wyrm.ops import fast_math
+
+if TYPE_CHECKING:
+    from wyrm.kernels.statements import Body
 
 
-class KernelFunction:
-    """A Python function that is compiled for the kinds of its arguments; called from Python, it is that function.
+class Routine:
+    """A function that is compiled, each time for arguments of other kinds, and how that is done.
 
     `distinct`: no array that it writes to shares memory with another of its arrays. `inlined`: it becomes a part of
     those that call it. `fused`: products may be rounded together with the sums that take them in. `shared`: it is
@@ -27,7 +34,7 @@ class KernelFunction:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        name: str,
         *,
         distinct: bool = False,
         inlined: bool = False,
@@ -37,13 +44,70 @@ class KernelFunction:
         calls_apart: bool = False,
         generated: bool = False,
     ) -> None:
-        self.function = function
+        self.__name__ = name
         self.distinct, self.inlined, self.fused = distinct, inlined, fused
         self.shared, self.calls_shared, self.calls_apart = shared, calls_shared, calls_apart
         self.generated = generated
-        # The file and line of the definition that this one is a copy of.
-        self.origin: tuple[str, int] | None = None
-        self.__name__ = getattr(function, "__name__", repr(function))
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of its parameters."""
+        raise NotImplementedError
+
+    @property
+    def locals(self) -> frozenset[str]:
+        """The names of its variables."""
+        raise NotImplementedError
+
+    @property
+    def growing(self) -> frozenset[str]:
+        """Its variables that may exceed the integers."""
+        raise NotImplementedError
+
+    @property
+    def identity(self) -> str:
+        """What its compiled form depends on: its code, its constants, and those of all that it calls."""
+        raise NotImplementedError
+
+    def write(self, body: Body) -> bool:
+        """Compile its statements; whether the last one ends it."""
+        raise NotImplementedError
+
+    def default(self, name: str) -> Value | None:
+        """What a parameter is where it is not given; None where it has to be given."""
+        return None
+
+    def bound(self, arguments: Sequence[Value], keywords: Mapping[str, Value]) -> list[Value]:
+        """The values of all parameters in a call."""
+        return list(arguments)
+
+    def globals(self) -> dict[str, Any]:
+        """What its global names stand for."""
+        return {}
+
+    def closure(self) -> tuple[str, ...]:
+        """The names of variables of a function around it, which it may not use."""
+        return ()
+
+    def where(self, line: int | None = None) -> str:
+        """The function and a line of it, for messages."""
+        return self.__name__
+
+    @property
+    def how(self) -> tuple[Any, ...]:
+        """How it is compiled."""
+        return (
+            self.distinct, self.inlined, self.fused, self.shared, self.calls_shared, self.calls_apart, self.generated
+        )  # fmt: skip
+
+
+class KernelFunction(Routine):
+    """A Python function that is compiled; called from Python, it is that function."""
+
+    def __init__(self, function: Callable[..., Any], *, name: str | None = None, **how: Any) -> None:
+        own: str = getattr(function, "__name__", repr(function))
+        super().__init__(own if name is None else name, **how)
+        self.function = function
         self.__doc__ = function.__doc__
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -123,11 +187,60 @@ class KernelFunction:
         code = getattr(self.function, "__code__", None)
         if code is None:
             return self.__name__
-        if self.origin is None:
-            return f"{self.__name__}, {code.co_filename}:{line or code.co_firstlineno}"
-        file, first = self.origin
-        after = 0 if line is None else line - self.tree.lineno
-        return f"{self.__name__}, {file}:{first + after}"
+        return f"{self.__name__}, {code.co_filename}:{line or code.co_firstlineno}"
+
+    @cached_property
+    def identity(self) -> str:
+        """What its compiled form depends on: its code, its constants, and those of all that it calls."""
+        return repr((fingerprint(self.function), self.how))
+
+    def write(self, body: Body) -> bool:
+        """Compile its statements; whether the last one ends it."""
+        return body.run(self.tree.body)
+
+
+_OPS = fast_math.__name__.removesuffix("fast_math")
+
+
+@cache
+def kernel_of(function: FunctionType, name: str | None = None) -> KernelFunction:
+    """A plain function as a kernel, or as what a kernel calls.
+
+    Products may be fused with sums inside the ops of this library. The arithmetic of users is done as it is written,
+    which gives the numbers of NumPy.
+    """
+    if function.__module__ == fast_math.__name__:
+        return KernelFunction(function, name=name, inlined=True, fused=True)
+    own = function.__module__.startswith(_OPS)
+    return KernelFunction(function, name=name, distinct=True, fused=own, shared="called")
+
+
+def global_names(function: FunctionType) -> Iterator[str]:
+    """The global names that a function reads, each once; not those of attributes."""
+    found = dict.fromkeys(
+        each.argval for each in dis.get_instructions(function) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    )
+    return iter(found)
+
+
+def fingerprint(function: Any) -> str:
+    """A text that differs where a function, a constant that it uses, or a function that it calls does."""
+    found: dict[Any, str] = {}
+
+    def visit(value: Any) -> str:
+        if isinstance(value, Routine):
+            return visit(value.function) if isinstance(value, KernelFunction) else value.identity
+        if not isinstance(value, FunctionType):
+            return repr(value) if isinstance(value, bool | int | float | tuple | np.generic) else str(type(value))
+        if value not in found:
+            found[value] = ""  # one that calls itself is refused elsewhere
+            code, names = value.__code__, value.__globals__
+            used = [f"{name}={visit(names[name])}" for name in global_names(value) if name in names]
+            facts = code.co_code.hex(), code.co_consts, code.co_names, code.co_varnames, value.__defaults__
+            found[value] = repr((value.__module__, value.__qualname__, facts, used))
+        return found[value]
+
+    return visit(function)
 
 
 @cache

@@ -13,7 +13,7 @@ from wyrm.kernels.arithmetic import binary, of_kind
 from wyrm.kernels.builder import Builder, Mark
 from wyrm.kernels.errors import NotCompiled, Unsettled
 from wyrm.kernels.expressions import Expressions, Knowledge, operator_name
-from wyrm.kernels.functions import KernelFunction
+from wyrm.kernels.functions import Routine
 from wyrm.kernels.names import leaves
 from wyrm.kernels.values import (
     Group,
@@ -55,7 +55,7 @@ class Body(Expressions):
     """One function in the midst of being compiled."""
 
     def __init__(
-        self, translation: Translation, function: KernelFunction, builder: Builder, knowledge: Knowledge, *, apart: bool
+        self, translation: Translation, function: Routine, builder: Builder, knowledge: Knowledge, *, apart: bool
     ) -> None:
         super().__init__(translation, function, builder, knowledge, apart=apart)
         # What is read before it has a value, as far as is known; and whether a value, or nothing, is returned.
@@ -119,7 +119,7 @@ class Body(Expressions):
                 self.builder.add(Leave(next=isinstance(statement, ast.Continue)))
                 return True
             case ast.Return(value):
-                self._return(Static(None) if value is None else self.value(value))
+                self.returned(Static(None) if value is None else self.value(value))
                 return True
             case ast.Raise():
                 self._raise(statement)
@@ -267,7 +267,8 @@ class Body(Expressions):
         endless = isinstance(condition, Number) and bool(condition.value)
         return endless and not leaves(statement.body, ast.Break)
 
-    def _return(self, value: Value) -> None:
+    def returned(self, value: Value) -> None:
+        """End the function with a result, or with None."""
         nothing = isinstance(value, Static) and value.value is None
         self.returns.add(not nothing)
         if nothing:

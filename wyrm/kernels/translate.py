@@ -6,7 +6,7 @@ from wyrm.ir.program import For, Function, LoopProgram, While, called
 from wyrm.kernels.builder import Builder
 from wyrm.kernels.errors import NotCompiled
 from wyrm.kernels.expressions import Knowledge
-from wyrm.kernels.functions import KernelFunction
+from wyrm.kernels.functions import Routine
 from wyrm.kernels.memory import written_by
 from wyrm.kernels.statements import Body
 from wyrm.kernels.values import Kind, Static, types_of, variables_of
@@ -18,9 +18,7 @@ _ROUNDS = 50
 class Compiled:
     """A function for certain kinds of arguments: its loop program, the kind of its result, and what it writes to."""
 
-    def __init__(
-        self, function: Function, result: Kind | None, source: KernelFunction, written: frozenset[int]
-    ) -> None:
+    def __init__(self, function: Function, result: Kind | None, source: Routine, written: frozenset[int]) -> None:
         self.function, self.result, self.source, self.written = function, result, source, written
 
 
@@ -33,9 +31,9 @@ class Translation:
         self.errors: dict[int, str] = {}
         self.functions: dict[str, Compiled] = {}
         self._found: dict[tuple[int, tuple[Kind, ...], bool], Compiled | None] = {}
-        self._keep: list[KernelFunction] = []
+        self._keep: list[Routine] = []
 
-    def specialized(self, function: KernelFunction, kinds: tuple[Kind, ...], *, apart: bool = True) -> Compiled:
+    def specialized(self, function: Routine, kinds: tuple[Kind, ...], *, apart: bool = True) -> Compiled:
         """The function for arguments of these kinds; `NotCompiled` where there is no form for it.
 
         Not `apart`: its arrays may show the same memory, though it takes none that do.
@@ -63,8 +61,8 @@ class Translation:
         self._found[key] = self.functions[compiled.function.name] = compiled
         return compiled
 
-    def _translate(self, function: KernelFunction, kinds: tuple[Kind, ...], apart: bool) -> Compiled:
-        tree, names = function.tree, function.parameters
+    def _translate(self, function: Routine, kinds: tuple[Kind, ...], apart: bool) -> Compiled:
+        names = function.parameters
         if function.closure():
             raise NotCompiled(
                 f"{function.__name__} uses {', '.join(function.closure())} of the function around it; pass it as an "
@@ -81,7 +79,7 @@ class Translation:
             parameters = body.parameters(list(zip(names, kinds, strict=False)))
             for name, value in rest:
                 body.assign(name, value or Static(None))
-            ended = body.run(tree.body)
+            ended = function.write(body)
             if known == before or not (body.revised or body.unsettled):
                 break
         else:

@@ -1,27 +1,13 @@
-"""Orders of rows: shuffled, and by blocks. Plain functions, compiled where programs are, in the cache on disk.
-
-Numba's own place for compiled code is the package's folder, where an uninstallation would leave it behind.
-"""
+"""Orders of rows: shuffled, and by blocks."""
 
 from __future__ import annotations
 
-from functools import cache as once
-from types import ModuleType
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from wyrm.backends.llvm import cache
-from wyrm.compiler.collect import Collection
-
-_HEADER = '''"""Orders of rows."""
-
-from __future__ import annotations
-
-import numpy as np
-
-from wyrm.backends.llvm.runtime import entry
-'''
+from wyrm.kernels.functions import KernelFunction
 
 
 def shuffle(order: Any, start: int, stop: int, seed: int) -> None:
@@ -57,10 +43,9 @@ def by_block(first: Any, second: Any, count: int, blocks: Any, starts: Any, orde
     starts[0] = 0
 
 
-@once
-def compiled() -> ModuleType:
-    """The module with `shuffle` and `by_block` as native code."""
-    collection = Collection()
-    for function in (shuffle, by_block):
-        collection.add(function, function.__name__, np.dtype(np.int64), "entry")
-    return cache.module("\n\n".join([_HEADER, *collection.texts]))
+@cache
+def compiled(function: Any) -> Any:
+    """One of these functions as native code."""
+    from wyrm.backends.llvm.library import Entry
+
+    return Entry(KernelFunction(function))

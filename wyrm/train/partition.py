@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from wyrm.compiler.loops import RowSums
 from wyrm.node.base import BaseNode
 from wyrm.ops.sampling import RandomIndex
-from wyrm.train.ordering import compiled
+from wyrm.train.ordering import by_block, compiled
 
 Leaf = BaseNode[Any, Any]
 # Blocks may differ this much from their mean before the threads would wait for each other too long.
@@ -53,7 +53,7 @@ def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None = N
     if keys is not None and threads > 1:
         stripes = threads * _finer(rows, threads, table_bytes)
         order, starts = np.empty(rows, np.int64), np.empty(stripes * stripes + 1, np.int64)
-        compiled().by_block(keys[0], keys[-1], stripes, np.empty(rows, np.uint32), starts, order)
+        compiled(by_block)(keys[0], keys[-1], stripes, np.empty(rows, np.uint32), starts, order)
         phases = [
             [_blocks(starts, stripes, threads, thread, (thread + phase) % threads) for thread in range(threads)]
             for phase in range(threads)

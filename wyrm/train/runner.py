@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,12 +16,15 @@ from wyrm.backends.llvm import cache
 from wyrm.compiler.binding import Binding
 from wyrm.compiler.diagnosis import index_error
 from wyrm.compiler.expansion import expand
+from wyrm.compiler.interpret import Interpreter
 from wyrm.compiler.lower import Lowering
-from wyrm.compiler.source import Source
+from wyrm.compiler.source import Evaluation, Source
 from wyrm.compiler.updates import Optimizer
 from wyrm.errors import CompileError, NotDifferentiable, RegistrationError, UnusedParameter
 from wyrm.grad.reverse import pull_back
+from wyrm.ir.arrays import Callee
 from wyrm.kernels.errors import NotCompiled
+from wyrm.kernels.functions import Routine
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input
@@ -169,8 +173,9 @@ class Runner:
         if self.compiled and graph.source.evaluated:
             names = ", ".join(sorted({call.node.op_name() for call in graph.source.evaluated}))
             raise NotDifferentiable(f"{names} has no native form, so the loop cannot be compiled; use loop='auto'")
-        self.text = graph.source.text(self.compiled)
-        self._module: Any = None
+        # `run`, when it is first called, and the functions that it calls where Python runs it.
+        self._run: Any = None
+        self._entries: dict[Callee, Any] = {}
         self._bindings: dict[Any, Binding] = {}
         self._compiling = threading.Lock()
         # What stands for what a call has of its own, before there is one.
@@ -193,15 +198,34 @@ class Runner:
             self._bindings[key] = binding
         return binding
 
+    @property
+    def text(self) -> str:
+        """The functions as text."""
+        return self.graph.source.text
+
     def load(self) -> Any:
-        """The function `run`, compiled or loaded when it is first called."""
-        if self._module is None:
+        """The function `run`."""
+        if self._run is None:
             with deferred, self._refusals():
-                module = cache.module(self.text)
-                for name, origin in self.graph.source.origins.items():
-                    vars(module)[name].origin = origin
-                self._module = module
-        return self._module.run
+                from wyrm.backends.llvm.library import Entry
+
+                run = self.graph.source.run
+                self._run = Entry(run) if self.compiled else partial(Interpreter(self._called_by_python).run, run.code)
+        return self._run
+
+    def _called_by_python(self, function: Callee, arguments: list[Any], variables: dict[str, Any]) -> Any:
+        if isinstance(function, Evaluation):
+            return variables[function.name]()
+        return self._entry(function)(*arguments)
+
+    def _entry(self, function: Callee) -> Any:
+        """A function that a `run` in Python calls."""
+        from wyrm.backends.llvm.library import Entry
+
+        assert isinstance(function, Routine)
+        if function not in self._entries:
+            self._entries[function] = Entry(function)
+        return self._entries[function]
 
     def call(self, binding: Binding, columns: Mapping[Leaf, NDArray[Any]], own: Own) -> int:
         """Do steps; how many were done before a loss was not finite.
@@ -213,7 +237,7 @@ class Runner:
         if not (bound and self.compiled and bound.take(own, [columns[leaf] for leaf in binding.columns])):
             bound = self.prepare(binding, columns, own)
         try:
-            done: int = self.load()(*own, *self._values(binding, columns)) if bound is None else bound()
+            done: int = self.load()([*own, *self._values(binding, columns)]) if bound is None else bound()
         except IndexError as error:
             binding.forget_rows()
             raise index_error(self.name, self.graph.schedule, binding, error) from None
@@ -283,21 +307,18 @@ class Runner:
         run, listing = self.load(), Listing()
         if self.compiled:
             columns = {leaf: np.empty((1, 1), leaf.dtype) for leaf in binding.columns}
-            listing.add(run, [*self._own, *self._values(binding, columns)])
+            listing.add(run.function, [*self._own, *self._values(binding, columns)])
             return listing
         for function, arguments in self._called(binding):
-            listing.add(function, arguments)
+            listing.add(function.function, arguments)
         return listing
 
     def _called(self, binding: Binding) -> Iterator[tuple[Any, list[Any]]]:
         """The compiled functions that a `run` in Python calls, and what with."""
-        from wyrm.backends.llvm.library import Entry
-
         values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
         for call in self.graph.source.calls:
-            function = getattr(self._module, call.function, None)
-            if isinstance(function, Entry):  # and not the `evaluate` of an op
-                yield function, [values[argument.name] for argument in call.arguments]
+            if not isinstance(call.function, Evaluation):
+                yield self._entry(call.function), [values[argument.name] for argument in call.arguments]
 
     def after_fork(self) -> None:
         """Forget arrays in the midst of a step, and locks, of a thread that is not there in a forked process."""

@@ -21,6 +21,7 @@ from wyrm.compiler.buffers import aligned
 from wyrm.errors import Diverged
 from wyrm.node.base import BaseNode
 from wyrm.node.storage import bound_array, stored, tick
+from wyrm.train import ordering
 from wyrm.train.averaging import Averager, parts_of
 from wyrm.train.feeding import as_column, check_ranges
 from wyrm.train.ordering import compiled
@@ -84,7 +85,7 @@ class Training:
             # No more than there are steps to do.
             stepping = min(threads, max(1, rows // batch_size))
             self.runner.load()
-            self._shuffle_rows = compiled().shuffle
+            self._shuffle_rows = compiled(ordering.shuffle)
             keys = key_columns(self.graph.lowering.rows, given)
             division = self._division(rows, stepping, None if keys is None else [given[key] for key in keys])
             columns = {leaf: as_column(array) for leaf, array in given.items()}

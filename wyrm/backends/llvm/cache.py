@@ -1,9 +1,7 @@
-"""Compiled programs: one module for each source, found by its content, and kept on disk by `store`."""
+"""Where compiled code is kept, by what it depends on; and what is said while compiling takes long."""
 
 from __future__ import annotations
 
-import linecache
-import marshal
 import os
 import sys
 import threading
@@ -12,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from types import CodeType, ModuleType
 
 from wyrm.backends.llvm.store import Store
 from wyrm.ops.scratch import DEBUG
@@ -46,9 +43,8 @@ def _versions() -> bytes:
     import llvmlite.binding
 
     package = Path(__file__).parents[2]
-    rooms = [package / "ir", package / "compiler", package / "backends" / "llvm"]
-    files = [*(file for room in rooms for file in sorted(room.glob("*.py")))]
-    files += [Path(__file__).with_name(f"{name}.py") for name in ("compilers", "library", "products", "runtime")]
+    rooms = [package / "ir", package / "kernels", package / "backends" / "llvm"]
+    files = [file for room in rooms for file in sorted(room.glob("*.py"))]
     host = llvmlite.binding.get_host_cpu_name(), sys.version, llvmlite.__version__, DEBUG
     return repr(host).encode() + b"".join(file.read_bytes() for file in files)
 
@@ -58,41 +54,6 @@ def key(text: str) -> str:
     from hashlib import sha256
 
     return sha256(text.encode() + _versions()).hexdigest()[:32]
-
-
-_loaded: dict[str, ModuleType] = {}
-_lock = threading.RLock()  # a module may need another one
-
-
-def module(text: str) -> ModuleType:
-    """The module of a source. What Python makes of it is kept, and so is the machine code of its functions.
-
-    Several processes may do so at once: what an entry of the store has is what its name says, whoever wrote it.
-    """
-    with _lock:
-        name = f"wyrm_{key(text)}"
-        if name not in _loaded:
-            made = sys.modules[name] = ModuleType(name)
-            try:
-                exec(_code(name, text), made.__dict__)
-            except BaseException:
-                del sys.modules[name]
-                raise
-            _loaded[name] = made
-        return _loaded[name]
-
-
-def _code(name: str, text: str) -> CodeType:
-    """A source for Python to run, from the store or put there."""
-    file = f"<{name}>"
-    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file  # for tracebacks
-    kept = store().read(f"{name}.program")
-    if kept is not None:
-        code: CodeType = marshal.loads(kept)
-        return code
-    code = compile(text, file, "exec", dont_inherit=True, optimize=0)
-    store().write(f"{name}.program", marshal.dumps(code))
-    return code
 
 
 @contextmanager

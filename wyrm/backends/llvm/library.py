@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from wyrm._interrupts import deliver
 from wyrm.backends.llvm import cache
+from wyrm.backends.llvm import products as _products  # noqa: F401  # so that kernels can multiply
 from wyrm.backends.llvm.arguments import kind_of_argument, results_of, words_of
 from wyrm.backends.llvm.emit import Unit, emit
 from wyrm.backends.llvm.machine import assembly, entry_of, machine_code, provide
@@ -27,7 +28,7 @@ from wyrm.ir.program import Number
 from wyrm.ir.types import INT64, Scalar
 from wyrm.kernels.constants import parameterized
 from wyrm.kernels.errors import NotCompiled
-from wyrm.kernels.functions import KernelFunction
+from wyrm.kernels.functions import Routine
 from wyrm.kernels.translate import Translation
 from wyrm.kernels.values import GroupKind, Kind, NumKind, types_of
 from wyrm.ops.scratch import DEBUG
@@ -91,11 +92,11 @@ _provided: set[str] = set()
 _entries: dict[str, Callable[[int], int]] = {}
 
 
-class Entry(KernelFunction):
-    """A function that Python calls: the first call with arguments of some kinds compiles it, or loads it."""
+class Entry:
+    """A function for Python to call: the first call with arguments of some kinds compiles it, or loads it."""
 
-    def __init__(self, function: Callable[..., Any], **how: Any) -> None:
-        super().__init__(function, **how)
+    def __init__(self, function: Routine) -> None:
+        self.function = function
         self._machines: dict[tuple[Kind, ...], Machine] = {}
         self._tables: dict[tuple[int, ...], _Remembered] = {}
 
@@ -119,7 +120,7 @@ class Entry(KernelFunction):
         found = self._machines.get(kinds)
         if found is None:
             with _lock:
-                found = self._machines[kinds] = _load(self, kinds)
+                found = self._machines[kinds] = _load(self.function, kinds)
         return found
 
 
@@ -212,10 +213,8 @@ def _address(array: NDArray[Any]) -> int:
 # --- compiling, and what is kept ----------------------------------------------------------------------------------
 
 
-def _load(function: KernelFunction, kinds: tuple[Kind, ...]) -> Machine:
-    python = function.function
-    place = python.__module__, python.__qualname__, python.__code__.co_firstlineno
-    name = f"wyrm_{cache.key(repr((*place, kinds)))}.link"
+def _load(function: Routine, kinds: tuple[Kind, ...]) -> Machine:
+    name = f"wyrm_{cache.key(repr((function.identity, kinds)))}.link"
     link = cache.store().read(name)
     if link is not None:
         symbols, *rest = marshal.loads(link)
@@ -236,7 +235,7 @@ def _load(function: KernelFunction, kinds: tuple[Kind, ...]) -> Machine:
     return _made(symbols, codes, *rest)
 
 
-def _numbers(function: KernelFunction, result: Kind | None) -> list[NumKind]:
+def _numbers(function: Routine, result: Kind | None) -> list[NumKind]:
     """The numbers that a function returns."""
     if result is None:
         return []
@@ -309,7 +308,7 @@ class Listing:
         self.loop_programs: list[str] = []
         self._units: dict[str, Unit] = {}
 
-    def add(self, function: KernelFunction, arguments: Sequence[Any]) -> None:
+    def add(self, function: Routine, arguments: Sequence[Any]) -> None:
         """Take in a function for arguments like these."""
         translation = Translation(checked=DEBUG)
         name = translation.specialized(function, tuple(map(kind_of_argument, arguments))).function.name

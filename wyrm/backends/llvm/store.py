@@ -15,7 +15,7 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 
-_NAME = re.compile(r"wyrm_[0-9a-f]{32}\.(program|machine|link)")
+_NAME = re.compile(r"wyrm_[0-9a-f]{32}\.(machine|link)")
 _TEMPORARY = re.compile(rf"{_NAME.pattern}\.\w+\.tmp")
 # Seconds after which a temporary file is that of a process that was killed; writing one takes far less.
 _ABANDONED_AFTER = 3600.0
@@ -25,8 +25,7 @@ _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NON
 
 
 class Store:
-    """Entries by name in a folder; a name is `wyrm_`, 32 digits from 0 to f, and `.program`, `.machine` or
-    `.link`.
+    """Entries by name in a folder; a name is `wyrm_`, 32 digits from 0 to f, and `.machine` or `.link`.
 
     The folder is made when the first entry is written, for this user alone. Nothing here stops a run: an entry that is
     missing, damaged or not to be trusted is not there, and one that cannot be written is not kept. The first time that

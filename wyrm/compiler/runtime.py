@@ -1,20 +1,21 @@
-"""What generated code calls: decorators, and the few functions that are the same in every program."""
+"""The few functions that every program calls; each becomes a part of those that call it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from wyrm.backends.llvm import products as _products  # noqa: F401  # so that kernels can multiply
-from wyrm.backends.llvm.compilers import entry, inlined, kernel, loops, steps
-from wyrm.ops.product import multiply_into
+from wyrm.kernels.functions import KernelFunction
 from wyrm.ops.scratch import NO_INTEGER, OUT_OF_RANGE
 
-__all__ = [
-    "added", "check_all", "check_counted", "checked", "claim", "copied", "entry", "inlined", "kernel", "load", "loops",
-    "multiply_into", "put", "release", "spoil_indices", "spoil_numbers", "steps", "taken",
-]  # fmt: skip
+Function = Callable[..., Any]
+
+
+def inlined(function: Function) -> KernelFunction:
+    """A function that becomes a part of those that call it."""
+    return KernelFunction(function, inlined=True)
 
 
 @inlined

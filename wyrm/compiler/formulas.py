@@ -1,0 +1,102 @@
+"""Formulas as expressions over numbers, in the float type of the node that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wyrm.ir.arrays import Apply, Expression, Let, Literal, Name, Result
+from wyrm.ir.types import scalar_of
+from wyrm.kernels.functions import kernel_of
+from wyrm.node.base import BaseNode
+from wyrm.ops.fast_math import float32_exp, float32_tanh
+from wyrm.ops.formula import Attribute, Call, Operand, parse
+from wyrm.ops.formula import Result as Earlier
+
+# Functions of float32 numbers that loops over many of them can be vectorised with.
+FAST = {"exp": kernel_of(float32_exp), "tanh": kernel_of(float32_tanh)}
+
+
+def number(value: float, dtype: np.dtype[Any]) -> Literal:
+    """A constant of a dtype."""
+    return Literal(float(value), None if dtype == np.float64 else scalar_of(dtype))
+
+
+def float_type(node: BaseNode[Any, Any]) -> np.dtype[Any]:
+    """The float type that the formula of a node computes in."""
+    if node.dtype.kind == "f":
+        return node.dtype
+    return next((parent.dtype for parent in node.parents if parent.dtype.kind == "f"), np.dtype(np.float32))
+
+
+def adds_up(step: str) -> bool:
+    """Whether the step of a reduction adds each element to the total, and does nothing else with that."""
+    calls, total = parse(step), Attribute("total")
+    return calls[-1].function == "add" and [a for call in calls for a in call.arguments].count(total) == 1
+
+
+def formula_steps(
+    formula: str,
+    operands: Sequence[Expression],
+    attribute: Callable[[str], Expression],
+    dtype: np.dtype[Any],
+    temporary: Callable[[], str],
+    reordered: bool = False,
+) -> tuple[list[Let], Expression]:
+    """The variables that a formula needs for what it uses twice, and the expression of its value.
+
+    `attribute` gives what a name stands for that is not an operand; `temporary` makes names of variables. Where the
+    value is `reordered`, it is a sum of a total and a term, which may be added up in another order.
+    """
+    calls = parse(formula)
+    uses = [0] * len(calls)
+    for call in calls:
+        for argument in call.arguments:
+            if isinstance(argument, Earlier):
+                uses[argument.position] += 1
+    steps: list[Let] = []
+    results: list[Expression] = []
+    for place, call in enumerate(calls):
+        arguments = _arguments(call, operands, results, attribute, dtype)
+        value: Expression
+        if reordered and place == len(calls) - 1:
+            total = call.arguments.index(Attribute("total"))
+            value = Apply("accumulate", (arguments[total], arguments[1 - total]))
+        elif call.function in FAST and dtype == np.float32:
+            value = Result(FAST[call.function], tuple(arguments))
+        else:
+            value = Apply(call.function, tuple(arguments))
+        # Both sides of a choice are computed before it, for loops without branches are vectorised.
+        if uses[place] > 1 or (uses[place] == 1 and _is_chosen(calls, place)):
+            variable = temporary()
+            steps.append(Let(variable, value))
+            value = Name(variable)
+        results.append(value)
+    return steps, results[-1]
+
+
+def _is_chosen(calls: Sequence[Call], place: int) -> bool:
+    return any(Earlier(place) in call.arguments[1:] for call in calls if call.function == "where")
+
+
+def _arguments(
+    call: Call,
+    operands: Sequence[Expression],
+    results: Sequence[Expression],
+    attribute: Callable[[str], Expression],
+    dtype: np.dtype[Any],
+) -> list[Expression]:
+    found = []
+    for argument in call.arguments:
+        match argument:
+            case Operand(position):
+                found.append(operands[position])
+            case Earlier(position):
+                found.append(results[position])
+            case Attribute(name):
+                found.append(attribute(name))
+            case value:
+                found.append(number(value, dtype))
+    return found

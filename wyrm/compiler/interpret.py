@@ -1,0 +1,97 @@
+"""Functions over arrays run by Python, statement by statement: for a step that calls what only Python can compute."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wyrm.ir import arrays
+from wyrm.ir.arrays import ArrayFunction, Callee, Expression, Statement
+
+_BY_NAME: dict[str, Callable[..., Any]] = {
+    "abs": abs, "min": min, "erf": math.erf, "natural": lambda index: index,
+    "accumulate": lambda total, term: total + term,
+}  # fmt: skip
+
+
+class _Ended(Exception):  # no error
+    """The function has returned."""
+
+
+class _Left(Exception):  # no error
+    """The innermost loop has been left."""
+
+
+class Interpreter:
+    """Runs functions; `call` is what a call of another function does, given its arguments and all variables."""
+
+    def __init__(self, call: Callable[[Callee, list[Any], dict[str, Any]], Any]) -> None:
+        self._call = call
+
+    def run(self, function: ArrayFunction, arguments: Sequence[Any]) -> Any:
+        """What a function returns."""
+        variables = dict(zip(function.parameters, arguments, strict=True))
+        try:
+            self._block(function.body, variables)
+        except _Ended as ended:
+            return ended.args[0]
+        return None
+
+    def _block(self, body: Sequence[Statement], variables: dict[str, Any]) -> None:
+        for statement in body:
+            self._statement(statement, variables)
+
+    def _statement(self, statement: Statement, variables: dict[str, Any]) -> None:
+        def value(expression: Expression) -> Any:
+            return self._value(expression, variables)
+
+        match statement:
+            case arrays.Let(variable, given):
+                variables[variable] = value(given)
+            case arrays.Store(array, index, given, adds):
+                place = tuple(slice(None) if each is None else value(each) for each in index)
+                variables[array][place] = variables[array][place] + value(given) if adds else value(given)
+            case arrays.Loop(index, count, body):
+                self._turns(body, variables, ((index, turn) for turn in range(value(count))))
+            case arrays.While(condition, body):
+                while value(condition):
+                    self._block(body, variables)
+            case arrays.When(condition, body):
+                if value(condition):
+                    self._block(body, variables)
+            case arrays.Break():
+                raise _Left
+            case arrays.Return(given):
+                raise _Ended(value(given))
+            case arrays.Call(function, arguments):
+                self._call(function, [value(each) for each in arguments], variables)
+
+    def _turns(self, body: Sequence[Statement], variables: dict[str, Any], turns: Any) -> None:
+        for index, turn in turns:
+            variables[index] = turn
+            try:
+                self._block(body, variables)
+            except _Left:
+                return
+
+    def _value(self, expression: Expression, variables: dict[str, Any]) -> Any:
+        match expression:
+            case arrays.Name(name):
+                return variables[name]
+            case arrays.Literal(value, type):
+                return value if type is None else type.dtype.type(value)
+            case arrays.Element(array, index):
+                return variables[array][tuple(self._value(each, variables) for each in index)]
+            case arrays.Extent(array, axis):
+                return variables[array].shape[axis]
+            case arrays.Convert(operand, type):
+                return type.dtype.type(self._value(operand, variables))
+            case arrays.Result(function, arguments):
+                return self._call(function, [self._value(each, variables) for each in arguments], variables)
+            case arrays.Apply(function, operands):
+                named = _BY_NAME.get(function) or getattr(np, function)
+                return named(*(self._value(each, variables) for each in operands))
+        raise AssertionError(f"{expression} is no expression")
