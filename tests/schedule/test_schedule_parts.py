@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.compiler.expansion import expand
+from wyrm.compiler.decompose import expand
 from wyrm.schedule.parts import Whole, whole_of
 
 RANDOM = np.random.default_rng(0)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.compiler.buffers import Interval, aligned, aligned_bytes, assign
 from wyrm.compiler.functions import Extent
 from wyrm.compiler.loops import Call, RowSums, Slot
+from wyrm.compiler.memory import aligned, aligned_bytes, plan_memory
 from wyrm.compiler.source import Argument, Flat, KernelArgument, Number, Source
 from wyrm.compiler.updates import Optimizer
 from wyrm.node.base import BaseNode
@@ -157,30 +157,12 @@ class Binding:
 
     def _place_buffers(self) -> int:
         """Give every buffer its place in one block of memory; the block's size in bytes."""
-        uses: dict[Slot, tuple[int, int]] = {}
-        invocations = self.source.invocations
-        for position, invocation in enumerate(invocations):
-            for slot in invocation.slots:
-                root = slot.root
-                if self._is_buffer(root):
-                    uses[root] = (uses.get(root, (position, 0))[0], position)
-        lowering = self.source.lowering
-        for slot in [*lowering.outputs, *self.source.kept]:
-            if slot.root in uses:
-                uses[slot.root] = (uses[slot.root][0], len(invocations))
-        shapes = {slot: resolve(slot.dims, self.sizes) for slot in uses}
-        sizes = {slot: int(np.prod(shape, dtype=np.int64)) * slot.dtype.itemsize for slot, shape in shapes.items()}
-        offsets, total = assign([Interval(sizes[slot], *use) for slot, use in uses.items()])
-        memory = aligned_bytes(total)
-        for slot, offset in zip(uses, offsets, strict=True):
-            part = memory[offset : offset + sizes[slot]]
-            self._arrays[slot] = part.view(slot.dtype).reshape(shapes[slot])
-        return total
-
-    def _is_buffer(self, slot: Slot) -> bool:
-        if slot.leaf is not None or slot.fixed is not None:
-            return False
-        return not any(slot in (r.slots, r.rows, r.sums, r.count) for r in self.source.lowering.rows)
+        plan = plan_memory(self.source, self.sizes)
+        memory = aligned_bytes(plan.size)
+        for slot, (start, shape) in plan.places.items():
+            stop = start + int(np.prod(shape, dtype=np.int64)) * slot.dtype.itemsize
+            self._arrays[slot] = memory[start:stop].view(slot.dtype).reshape(shape)
+        return plan.size
 
     # --- kernels --------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+import textwrap
 from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
@@ -26,7 +28,7 @@ class OpKernels:
         self.kernels: list[KernelFunction] = []
         # Whether any multiplies matrices.
         self.multiplies = False
-        self._checked: set[FunctionType] = set()
+        self._checked: dict[FunctionType, None] = {}
 
     def add(self, function: Callable[..., Any], name: str) -> KernelFunction:
         """Take in a kernel; `RegistrationError` where its source is not known, or it uses what compiled code cannot."""
@@ -39,13 +41,18 @@ class OpKernels:
 
     @property
     def sources(self) -> list[str]:
-        """The Python code of the kernels."""
-        return [inspect.getsource(kernel.function) for kernel in self.kernels]
+        """The Python code of the kernels, by the names that they are called by, and of what they call."""
+        names = {kernel.function: kernel.__name__ for kernel in self.kernels}
+        texts = []
+        for function in self._checked:
+            text, name = textwrap.dedent(inspect.getsource(function)), names.get(function, function.__name__)
+            texts.append(re.sub(rf"^def {function.__name__}\b", f"def {name}", text, count=1, flags=re.MULTILINE))
+        return texts
 
     def _check(self, function: FunctionType, kernel: str) -> None:
         if function in self._checked:
             return
-        self._checked.add(function)
+        self._checked[function] = None
         if function.__code__.co_freevars:
             raise RegistrationError(
                 f"the kernel {kernel} uses {', '.join(function.__code__.co_freevars)} of the function around "

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from wyrm.compiler.deduplicate import Scheduled
+from wyrm.compiler.differentiate import Wanted
 from wyrm.compiler.loops import (
     Block,
     Call,
@@ -45,21 +47,19 @@ Rest = TypeVar("Rest", Entry, None)
 Dependency = tuple[Value, Index | None]
 
 
-class Lowering:
-    """The loops that compute a schedule, and the sums of row-sparse gradients beside it.
+def lower(scheduled: Scheduled) -> Lowering:
+    """The loops that compute what is wanted."""
+    return Lowering(scheduled.schedule, scheduled.wanted, scheduled.ranges)
 
-    `rows` gives for a parameter the pairs of gradient and index nodes, all of the schedule, that touch its rows.
+
+class Lowering:
+    """The loops that compute a schedule, the sums of row-sparse gradients beside it, and arrays for what is wanted.
+
+    All nodes of `wanted` are of the schedule.
     """
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        outputs: Sequence[BaseNode[Any, Any]],
-        rows: dict[BaseNode[Any, Any], list[tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]],
-        ranges: Ranges,
-        names: Names | None = None,
-    ) -> None:
-        self.schedule, self.ranges = schedule, ranges
+    def __init__(self, schedule: Schedule, wanted: Wanted, ranges: Ranges, names: Names | None = None) -> None:
+        self.schedule, self.ranges, self.optimizer = schedule, ranges, wanted.optimizer
         self.root = Block()
         # What depends on leaves alone: calls before anything else, and scalars.
         self.early: list[Call] = []
@@ -79,8 +79,11 @@ class Lowering:
         self._late = {term for term, _ in self._sums.values()}
         for node in schedule.nodes:
             self._lower(node)
-        self.outputs = [self.array(schedule.representative[output], views=True) for output in outputs]
-        self.rows = [self._sum_rows(parameter, pairs) for parameter, pairs in rows.items()]
+        self.outputs = [self.array(output, views=True) for output in wanted.outputs]
+        self.rows = [self._sum_rows(parameter, pairs) for parameter, pairs in wanted.rows.items()]
+        self.gradients = {parameter: self.array(node) for parameter, node in wanted.gradients.items()}
+        self.moving = {buffer: self.array(node) for buffer, node in wanted.moving.items()}
+        self.loss = None if wanted.loss is None else self.array(wanted.loss)
 
     # --- names and arrays -----------------------------------------------------------------------------------------
 
@@ -366,7 +369,7 @@ class Lowering:
         return [self.array(self.schedule.representative[parent], views=node.takes_views) for parent in node.parents]
 
     def _sum_rows(
-        self, parameter: BaseNode[Any, Any], pairs: list[tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]
+        self, parameter: BaseNode[Any, Any], pairs: Sequence[tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]
     ) -> RowSums:
         name, integers = label(parameter), np.dtype(np.int64)
         named = (*(indices for _, indices in pairs), parameter.dims[0])

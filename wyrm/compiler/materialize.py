@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from wyrm.compiler.loops import Block, Loop, Placed, Read, Reference, Statement, Straight, Value
+from wyrm.compiler.lower import Lowering
 
 
-def materialize(items: Iterable[Loop | Straight]) -> None:
-    """Have an array for every value that a statement reads outside of the loops in which it is computed."""
-    for item in items:
-        _visit(item, [item] if isinstance(item, Loop) else [], item)
+def materialize(lowering: Lowering) -> Lowering:
+    """The same loops with an array for every value that is read outside of the loops in which it is computed."""
+    for item in lowering.root.items:
+        if isinstance(item, Loop | Straight):
+            _visit(item, [item] if isinstance(item, Loop) else [], item)
+    return lowering
 
 
 def _visit(block: Block, path: list[Block], root: Block) -> None:

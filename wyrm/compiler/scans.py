@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.compiler.collect import OpKernels
-from wyrm.compiler.expansion import expand
+from wyrm.compiler.decompose import expand
+from wyrm.compiler.differentiate import Wanted
 from wyrm.compiler.loops import Slot
 from wyrm.compiler.lower import Lowering
+from wyrm.compiler.materialize import materialize
 from wyrm.compiler.naming import Names
 from wyrm.compiler.runtime import added, copied, put, taken
 from wyrm.compiler.source import Flat, Source
@@ -46,12 +48,12 @@ class ScanSource(Source):
         standing = expand(steps.body.outputs)
         schedule = Schedule([standing[output] for output in steps.body.outputs])
         made = [schedule.representative[standing[output]] for output in steps.body.outputs]
-        lowering = Lowering(schedule, [], {}, ranges.inside(node), names)
+        lowering = Lowering(schedule, Wanted([]), ranges.inside(node), names)
         self.made = [lowering.own_array(node) for node in made]
         lowering.outputs = self.made
         self.outer: list[str] = []
         self._name = names("scan")
-        super().__init__(lowering, (), None, None, {}, {}, op_kernels)
+        super().__init__(materialize(lowering), (), op_kernels=op_kernels)
 
     def _routine(self) -> ArrayRoutine:
         steps, lowering = self.steps, self.lowering

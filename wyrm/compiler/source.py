@@ -12,7 +12,6 @@ from wyrm.compiler.collect import OpKernels
 from wyrm.compiler.functions import Extent, Kernel, Writer, comment_of
 from wyrm.compiler.loops import Call, Loop, RowSums, Slot, Straight
 from wyrm.compiler.lower import Lowering
-from wyrm.compiler.materialize import materialize
 from wyrm.compiler.naming import identifier
 from wyrm.compiler.runtime import check_all, check_counted, load, release, spoil_indices, spoil_numbers
 from wyrm.compiler.updates import Optimizer, update
@@ -22,6 +21,8 @@ from wyrm.kernels.arrays import ArrayRoutine
 from wyrm.kernels.functions import Routine
 from wyrm.node.base import BaseNode, format_dims
 from wyrm.node.choices import Choosing
+from wyrm.node.index_leaves import IndexInput
+from wyrm.node.leaves import Input
 from wyrm.ops.philox import STEP
 from wyrm.ops.scan import Scan
 from wyrm.ops.scratch import DEBUG
@@ -85,23 +86,25 @@ class Invocation:
     comment: str = ""
 
 
+def write(lowering: Lowering) -> Source:
+    """The functions that compute what was lowered, with columns of data for all inputs."""
+    leaves = lowering.schedule.leaves
+    return Source(lowering, [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput) and leaf is not STEP])
+
+
 class Source:
     """The functions of a program and what its `run` is called with, in order.
 
-    `fed` are the inputs whose columns `run` goes through; `loss` ends a step where it is not finite.
+    `inputs` are those whose columns `run` goes through; a loss ends a step where it is not finite.
     """
 
     def __init__(
         self,
         lowering: Lowering,
-        fed: Sequence[BaseNode[Any, Any]],
-        loss: BaseNode[Any, Any] | None,
-        optimizer: Optimizer | None,
-        gradients: Mapping[BaseNode[Any, Any], BaseNode[Any, Any]],
-        moving: Mapping[BaseNode[Any, Any], BaseNode[Any, Any]],
+        inputs: Sequence[BaseNode[Any, Any]],
         op_kernels: OpKernels | None = None,
     ) -> None:
-        self.lowering, self.loss = lowering, loss
+        self.lowering, self.inputs = lowering, list(inputs)
         self.op_kernels = op_kernels or OpKernels()
         # The sources of the loops in the graph.
         self.scans: list[Any] = []
@@ -110,25 +113,23 @@ class Source:
         self.arguments: dict[str, Argument] = {}
         self.evaluated: list[Call] = []
         self.hyper: list[str] = []
-        self.fed = [(leaf, lowering.leaf(leaf)) for leaf in fed if leaf in lowering.slots]
-        dense = {parameter: lowering.array(node) for parameter, node in gradients.items()}
-        becoming = {buffer: lowering.array(node) for buffer, node in moving.items()}
+        self.fed = [(leaf, lowering.leaf(leaf)) for leaf in inputs if leaf in lowering.slots]
         # What is read when all calls are done.
-        self.kept = [*becoming.values(), *([] if loss is None else [lowering.array(loss)])]
+        self.kept = [*lowering.moving.values(), *([] if lowering.loss is None else [lowering.loss])]
         self.kernels = self._loops()
         self.updates: dict[str, ArrayRoutine] = {}
         # After how many invocations the loss is there.
-        self._known = 0 if loss is None else self._first_with(lowering.array(loss))
+        self._known = 0 if lowering.loss is None else self._first_with(lowering.loss)
         # What is computed in Python may raise, and a step that does has moved nothing.
         self._safe = max(
             [self._known, *(i for i, each in enumerate(self.invocations, 1) if isinstance(each.function, Evaluation))]
         )
         self._last: list[Invocation] = []
-        if optimizer is not None:
-            self._update_early(optimizer, dense)
+        if (optimizer := lowering.optimizer) is not None:
+            self._update_early(optimizer, lowering.gradients)
             for rows in lowering.rows:
                 self._last.append(self._update(optimizer, rows.parameter, rows.sums, rows))
-        self._last += [self._move(buffer, becomes) for buffer, becomes in becoming.items()]
+        self._last += [self._move(buffer, becomes) for buffer, becomes in lowering.moving.items()]
         self.size = len(self.invocations) + len(self._last) + sum(scan.size for scan in self.scans)
         self.run = self._routine()
 
@@ -146,7 +147,6 @@ class Source:
 
     def _loops(self) -> list[Kernel]:
         items = [item for item in self.lowering.root.items if isinstance(item, Loop | Straight) and item.items]
-        materialize(items)
         kernels = self._writer.kernels(items)
         by_item = dict(zip(items, kernels, strict=True))
         for item in [*self.lowering.early, *self.lowering.root.items]:
@@ -295,8 +295,8 @@ class Source:
                 if isinstance(flat, Flat) and flat.number == number:
                     statements.append(Store(name, (), Element("hyper", (k, Literal(position)))))
         for position in range(len(self.invocations) + 1):
-            if position == self._known and self.loss is not None:
-                loss = Element(self._use(self.lowering.array(self.loss)).name, ())
+            if position == self._known and self.lowering.loss is not None:
+                loss = Element(self._use(self.lowering.loss).name, ())
                 infinite = Apply("logical_not", (Apply("isfinite", (loss,)),))
                 statements.append(When(infinite, (Return(k),)))
                 statements.append(Store("totals", (Literal(0),), loss, adds=True))
@@ -305,7 +305,7 @@ class Source:
         statements += map(self._call_of, self._last)
         counts = {rows.count.name: rows.count for rows in self.lowering.rows}
         statements += [arrays.Call(release, (self._use(count),)) for count in counts.values()]
-        if self.loss is not None:  # also for who calls it when a later step raises
+        if self.lowering.loss is not None:  # also for who calls it when a later step raises
             statements.append(Store("totals", (Literal(1),), Apply("add", (k, Literal(1)))))
         return statements
 

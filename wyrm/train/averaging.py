@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.compiler.binding import Binding
-from wyrm.compiler.expansion import expand
+from wyrm.compiler.decompose import expand
+from wyrm.compiler.differentiate import gradients_of
+from wyrm.compiler.pipeline import Graph
 from wyrm.node.base import BaseNode
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import bound_array, store, stored
 from wyrm.ops.updating import updates_of
 from wyrm.schedule.parts import Whole, whole_of
-from wyrm.train.runner import Graph, Runner, gradients_of
+from wyrm.train.runner import Runner
 from wyrm.types.rows import RowSparse
 
 Leaf = BaseNode[Any, Any]

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.compiler.binding import Binding
+from wyrm.compiler.pipeline import Graph
 from wyrm.node.base import BaseNode
 from wyrm.train.feeding import check_ranges
-from wyrm.train.runner import Graph, Own, Runner
+from wyrm.train.runner import Own, Runner
 
 _NOTHING = np.zeros((1, 0))
 

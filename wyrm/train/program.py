@@ -12,13 +12,14 @@ from typing import Any, Literal
 import numpy as np
 
 from wyrm.backends.numpy.reference import checked_weight
+from wyrm.compiler.pipeline import Graph
 from wyrm.compiler.updates import Optimizer
 from wyrm.errors import CheckpointError, ShapeError
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.modes import modes_of, warn_of_training
 from wyrm.node.pickling import Records, copied, flatten_all, restore_all
 from wyrm.train.feeding import check_values, columns, given_inputs
-from wyrm.train.runner import Graph, Plan, Runner
+from wyrm.train.runner import Plan, Runner
 from wyrm.train.training import Mode, Training
 from wyrm.types.options import whole
 from wyrm.types.typing import Indices, Values
@@ -91,8 +92,9 @@ class Program:
         """What the program is after each stage of its compilation, as text, by the name of the stage and in order.
 
         "graph" has the nodes of the outputs, each with the line of code that made it; "differentiate" those of
-        gradients too; "decompose" has simpler nodes for composed ones; "deduplicate" equal ones once. "loops" is
-        `source`, "loop program" the same with types, pointers and steps, "llvm" what LLVM compiles.
+        gradients too; "decompose" has simpler nodes for composed ones; "deduplicate" equal ones once. "fuse" has the
+        loops that nodes share, "materialize" the arrays that are kept. "write" is `source`, "plan memory" says where
+        arrays lie. "loop program" has types, pointers and steps, "emit" is `llvm`.
 
         >>> x = wy.Input(dims=(3,), name="x")
         >>> stages = wy.compile(x.tanh() + x.tanh()).stages()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -15,27 +15,16 @@ from wyrm._interrupts import deferred
 from wyrm.backends.llvm import cache
 from wyrm.compiler.binding import Binding
 from wyrm.compiler.diagnosis import index_error
-from wyrm.compiler.expansion import expand
 from wyrm.compiler.interpret import Interpreter
-from wyrm.compiler.lower import Lowering
-from wyrm.compiler.source import Evaluation, Source
-from wyrm.compiler.updates import Optimizer
-from wyrm.errors import CompileError, NotDifferentiable, RegistrationError, UnusedParameter
-from wyrm.grad.reverse import pull_back
+from wyrm.compiler.memory import plan_memory
+from wyrm.compiler.pipeline import Graph
+from wyrm.compiler.source import Evaluation
+from wyrm.errors import CompileError, NotDifferentiable, RegistrationError
 from wyrm.ir.arrays import Callee
 from wyrm.kernels.errors import NotCompiled
 from wyrm.kernels.functions import Routine
-from wyrm.node.base import BaseNode, describe, label
-from wyrm.node.index_leaves import IndexInput
-from wyrm.node.leaves import Constant, Input
-from wyrm.node.node import Node
+from wyrm.node.base import BaseNode, label
 from wyrm.node.storage import bound_array, check_shape, not_set, stored
-from wyrm.node.traversal import shallow_first
-from wyrm.ops.index import JoinRows, RowGradient
-from wyrm.ops.philox import STEP
-from wyrm.ops.updating import updates_of
-from wyrm.schedule.ranges import Ranges
-from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import axis_size
 
 Feed = Mapping[Any, Any]
@@ -68,99 +57,6 @@ class Plan(NamedTuple):
             f"never stored: {', '.join(self.dropped) or 'none'}",
         ]
         return "\n".join(lines)
-
-
-class Graph:
-    """What a program computes, as loops and source: independent of sizes and data."""
-
-    def __init__(self, outputs: Sequence[BaseNode[Any, Any]], optimizer: Optimizer | None) -> None:
-        self.outputs, self.optimizer = list(outputs), optimizer
-        gradients: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
-        rows: dict[BaseNode[Any, Any], list[tuple[Any, Any]]] = {}
-        if optimizer is not None:
-            gradients, rows = gradients_of(self.outputs[0], optimizer)
-        pairs = [node for touched in rows.values() for pair in touched for node in pair]
-        moving = updates_of(self.outputs) if optimizer is not None else {}
-        # What is computed: the nodes that users made and their gradients; and those that stand for them, taken apart.
-        self.wanted = wanted = [*self.outputs, *gradients.values(), *pairs, *moving.values()]
-        standing = expand(wanted)
-        self.simpler = [standing[node] for node in wanted]
-        # Each gradient as soon as it can be computed: what it is made of is then needed no more.
-        self.schedule = schedule = Schedule(shallow_first(self.simpler), wanted)
-
-        def final(node: BaseNode[Any, Any]) -> BaseNode[Any, Any]:
-            return schedule.representative[standing[node]]
-
-        self.merged = [
-            label(node) for node, first in schedule.representative.items() if node is not first and node.parents
-        ]
-        sparse = {p: [(final(g), final(i)) for g, i in touched] for p, touched in rows.items()}
-        # What of data lies out of range is known by this, and told before anything runs.
-        self.ranges = Ranges([*schedule.nodes, *(RowGradient(g, i, p.dims) for p in sparse for g, i in sparse[p])])
-        self.lowering = Lowering(schedule, [final(output) for output in self.outputs], sparse, self.ranges)
-        self.inputs: list[Leaf] = [
-            leaf for leaf in schedule.leaves if isinstance(leaf, Input | IndexInput) and leaf is not STEP
-        ]
-        # Columns without rows, which leave the inputs as they are.
-        self.no_columns: dict[Leaf, NDArray[Any]] = {leaf: np.empty((0, 1), leaf.dtype) for leaf in self.inputs}
-        self.draws = any(leaf is STEP for leaf in schedule.leaves)
-        loss = final(self.outputs[0]) if optimizer is not None else None
-        self.source = Source(
-            self.lowering,
-            self.inputs,
-            loss,
-            optimizer,
-            {p: final(gradient) for p, gradient in gradients.items()},
-            {buffer: final(becomes) for buffer, becomes in moving.items()},
-        )
-        self.buffers = list(moving)
-        self.parameters = [p for p in (optimizer.parameters if optimizer else []) if p in gradients or p in rows]
-
-    @property
-    def computed(self) -> set[str]:
-        """The nodes that no array holds."""
-        return {label(value.node) for value in self.lowering.values.values() if not value.stored}
-
-
-def gradients_of(
-    loss: BaseNode[Any, Any], optimizer: Optimizer
-) -> tuple[dict[BaseNode[Any, Any], BaseNode[Any, Any]], dict[BaseNode[Any, Any], list[tuple[Any, Any]]]]:
-    """The dense gradients of the optimizer's parameters, and the pairs of gradient and indices of the row-sparse."""
-    if not isinstance(loss, Node) or loss.dims != () or loss.dtype.kind != "f":
-        raise NotDifferentiable(
-            f"a program that trains takes one scalar float loss, not {describe(loss)}: reduce it with .sum() or .mean()"
-        )
-    found = pull_back([loss], [Constant(1.0, dtype=loss.dtype)], optimizer.parameters)
-    dense: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
-    sparse: dict[BaseNode[Any, Any], list[tuple[Any, Any]]] = {}
-    for parameter, gradient in zip(optimizer.parameters, found, strict=True):
-        if gradient is None:
-            continue
-        pairs = _row_parts(gradient)
-        if pairs is None:
-            dense[parameter] = gradient
-        else:
-            sparse[parameter] = pairs
-    if not dense and not sparse:
-        raise UnusedParameter(
-            f"{describe(loss)} depends on none of the optimizer's parameters "
-            f"({', '.join(map(label, optimizer.parameters))}); give the optimizer loss.parameters()"
-        )
-    return dense, sparse
-
-
-def _row_parts(gradient: BaseNode[Any, Any]) -> list[tuple[Any, Any]] | None:
-    """What rows of a gradient are given, part by part; None for a dense gradient."""
-    parts, stack = [], [gradient]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, JoinRows):
-            stack += reversed(node.parents)
-        elif isinstance(node, RowGradient):
-            parts.append((node.parents[0], node.parents[1]))
-        else:
-            return None
-    return parts
 
 
 class Runner:
@@ -300,11 +196,7 @@ class Runner:
         """The loop programs and modules that are compiled, for data that lies in memory in rows."""
         from wyrm.backends.llvm.library import Listing
 
-        binding = next(iter(self._bindings.values()), None)
-        if binding is None:
-            shapes = {leaf: tuple(axis_size(axis) or 1 for axis in leaf.dims) for leaf in self.graph.inputs}
-            binding = self.binding(shapes)
-        run, listing = self.load(), Listing()
+        binding, run, listing = self._some_binding(), self.load(), Listing()
         if self.compiled:
             columns = {leaf: np.empty((1, 1), leaf.dtype) for leaf in binding.columns}
             listing.add(run.function, [*self._own, *self._values(binding, columns)])
@@ -312,6 +204,16 @@ class Runner:
         for function, arguments in self._called(binding):
             listing.add(function.function, arguments)
         return listing
+
+    def memory(self) -> str:
+        """Where buffers lie, for sizes of data that it ran with, else for axes of size 1."""
+        return str(plan_memory(self.graph.source, self._some_binding().sizes))
+
+    def _some_binding(self) -> Binding:
+        found = next(iter(self._bindings.values()), None)
+        if found is not None:
+            return found
+        return self.binding({leaf: tuple(axis_size(axis) or 1 for axis in leaf.dims) for leaf in self.graph.inputs})
 
     def _called(self, binding: Binding) -> Iterator[tuple[Any, list[Any]]]:
         """The compiled functions that a `run` in Python calls, and what with."""

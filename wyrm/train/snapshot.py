@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.compiler.pipeline import Graph
 from wyrm.node.storage import bound_array
-from wyrm.train.runner import Graph
 
 
 class Snapshot:

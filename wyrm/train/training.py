@@ -17,7 +17,8 @@ from wyrm._interrupts import deferred, deliver
 from wyrm.backends.llvm.blas_threads import limited
 from wyrm.backends.numpy.reference import accumulate
 from wyrm.compiler.binding import Binding
-from wyrm.compiler.buffers import aligned
+from wyrm.compiler.memory import aligned
+from wyrm.compiler.pipeline import Graph
 from wyrm.errors import Diverged
 from wyrm.node.base import BaseNode
 from wyrm.node.storage import bound_array, stored, tick
@@ -29,7 +30,7 @@ from wyrm.train.partition import Division, divide, key_columns
 from wyrm.train.passes import Pass, Share, check_batches, check_options, turns
 from wyrm.train.pool import Pool
 from wyrm.train.progress import bar
-from wyrm.train.runner import Graph, Runner
+from wyrm.train.runner import Runner
 from wyrm.train.snapshot import Snapshot
 from wyrm.types.dims import axis_size
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from wyrm.compiler.loops import Slot
+from wyrm.compiler.source import Source
+from wyrm.types.dims import Dim, resolve
 
 # Arrays start at lines of the processor's cache.
 ALIGNMENT = 64
@@ -48,6 +53,38 @@ def assign(intervals: Sequence[Interval]) -> tuple[list[int], int]:
 
 def _rounded(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Where each buffer begins in one block of memory, and its shape; the size of the block in bytes."""
+
+    places: Mapping[Slot, tuple[int, tuple[int, ...]]]
+    size: int
+
+    def __str__(self) -> str:
+        lines = [
+            f"{start:>12,}  {slot.name}: {shape} {slot.dtype}" for slot, (start, shape) in self.places.items()
+        ]  # fmt: skip
+        return "\n".join([*lines, f"{self.size:,} bytes in all"])
+
+
+def plan_memory(source: Source, sizes: Mapping[type[Dim], int]) -> MemoryPlan:
+    """A place for every array that only a step needs, where named axes have these sizes."""
+    uses: dict[Slot, tuple[int, int]] = {}
+    held = {slot for rows in source.lowering.rows for slot in (rows.slots, rows.rows, rows.sums, rows.count)}
+    for position, invocation in enumerate(source.invocations):
+        for slot in invocation.slots:
+            root = slot.root
+            if root.leaf is None and root.fixed is None and root not in held:
+                uses[root] = (uses.get(root, (position, 0))[0], position)
+    for slot in [*source.lowering.outputs, *source.kept]:
+        if slot.root in uses:
+            uses[slot.root] = (uses[slot.root][0], len(source.invocations))
+    shapes = {slot: resolve(slot.dims, sizes) for slot in uses}
+    lengths = {slot: math.prod(shape) * slot.dtype.itemsize for slot, shape in shapes.items()}
+    starts, size = assign([Interval(lengths[slot], *use) for slot, use in uses.items()])
+    return MemoryPlan({slot: (start, shapes[slot]) for slot, start in zip(uses, starts, strict=True)}, size)
 
 
 def aligned_bytes(size: int) -> NDArray[np.uint8]:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from wyrm.compiler.differentiate import Wanted
 from wyrm.node.base import BaseNode
 from wyrm.node.site import made_at
 from wyrm.node.storage import is_leaf
 from wyrm.node.traversal import topological_order
+
+
+def decompose(wanted: Wanted) -> Wanted:
+    """The same made of simpler ops, where an op is made of such."""
+    return replace(wanted.replaced(expand(wanted.nodes).__getitem__), written=wanted.nodes)
 
 
 def expand(outputs: Sequence[BaseNode[Any, Any]]) -> dict[BaseNode[Any, Any], BaseNode[Any, Any]]:

@@ -1,0 +1,62 @@
+"""What stages make, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from wyrm.compiler.deduplicate import Scheduled
+from wyrm.compiler.differentiate import Wanted
+from wyrm.compiler.loops import Block, Call, Item, Loop, Statement, Straight
+from wyrm.compiler.lower import Lowering
+from wyrm.node.base import BaseNode, format_dims, label
+from wyrm.node.traversal import topological_order
+from wyrm.schedule.text import text_of
+
+
+def nodes(value: Wanted | Scheduled) -> str:
+    """A line for each node, with the line of code that made it."""
+    if isinstance(value, Scheduled):
+        return text_of(value.schedule.nodes, value.schedule.parents)
+    return text_of(topological_order(value.nodes), _parents)
+
+
+def _parents(node: BaseNode[Any, Any]) -> tuple[BaseNode[Any, Any], ...]:
+    parents: tuple[BaseNode[Any, Any], ...] = node.parents
+    return parents
+
+
+def loops(lowering: Lowering) -> str:
+    """The tree of loops: a line for each loop, call of a kernel and node that is computed there."""
+    items = [*lowering.early, *lowering.root.items]
+    return "\n".join(line for item in items for line in _lines(item))
+
+
+def _lines(item: Item) -> Iterator[str]:
+    if isinstance(item, Loop | Straight):
+        if not item.items:
+            return
+        yield f"for {item.axis!r}:" if isinstance(item, Loop) else "once:"
+    if isinstance(item, Block):
+        for each in item.items:
+            yield from (f"    {line}" for line in _lines(each))
+    elif isinstance(item, Call):
+        yield f"{item.out.name} {'+=' if item.adds else '='} {_named(item.node)}"
+    elif isinstance(item, Statement) and item.node is not None:
+        verb = {"fold": "reduce ", "write": "write ", "copy": "copy ", "rows": "add to rows "}.get(item.kind, "")
+        yield f"{verb}{_named(item.node)}"
+
+
+def _named(node: BaseNode[Any, Any]) -> str:
+    return f"{node.op_name()} {format_dims(node.dims)}  # {node.site} {node.site.source}".rstrip()
+
+
+def kept_arrays(lowering: Lowering) -> str:
+    """The arrays that hold values, and the nodes that no array holds."""
+    lines = [
+        f"{value.slot.name}: {format_dims(value.slot.dims)} {value.slot.dtype}"
+        for value in lowering.values.values()
+        if value.stored
+    ]
+    never = sorted({label(value.node) for value in lowering.values.values() if not value.stored})
+    return "\n".join([*lines, f"in variables alone: {', '.join(never) or 'none'}"])
