@@ -11,7 +11,8 @@ import numpy as np
 from wyrm.backends.llvm.arguments import kind_of_argument
 from wyrm.backends.llvm.emit import emit
 from wyrm.backends.llvm.library import Machine, table_of
-from wyrm.backends.llvm.machine import entry_of, machine_code
+from wyrm.backends.llvm.machine import entry_of
+from wyrm.backends.llvm.optimize import machine_code
 from wyrm.kernels.functions import KernelFunction
 from wyrm.kernels.translate import Compiled, Translation
 from wyrm.kernels.values import GroupKind, NumKind

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.backends.llvm import library, machine
+from wyrm.backends.llvm import library, optimize
 from wyrm.errors import CompileError, RegistrationError
 
 WITHOUT_LLVM = """
@@ -54,7 +54,7 @@ def test_what_llvm_refuses_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     program = wy.compile((x * 0.123).tanh() + 1.5)
     with pytest.raises(CompileError, match=r"a program for add cannot be compiled: LLVM refuses: no such target"):
         program({x: 1.0})
-    monkeypatch.setattr(library, "machine_code", machine.machine_code)
+    monkeypatch.setattr(library, "machine_code", optimize.machine_code)
     assert program({x: 0.0}) == 1.5
 
 

@@ -23,7 +23,9 @@ from wyrm.backends.llvm import cache
 from wyrm.backends.llvm import products as _products  # noqa: F401  # so that kernels can multiply
 from wyrm.backends.llvm.arguments import kind_of_argument, results_of, words_of
 from wyrm.backends.llvm.emit import Unit, emit
-from wyrm.backends.llvm.machine import assembly, entry_of, machine_code, provide
+from wyrm.backends.llvm.machine import entry_of, provide
+from wyrm.backends.llvm.optimize import assembly, machine_code
+from wyrm.backends.llvm.parallel import Second, compile_all
 from wyrm.ir.program import Number
 from wyrm.ir.types import INT64, Scalar
 from wyrm.kernels.constants import parameterized
@@ -222,14 +224,15 @@ def _load(function: Routine, kinds: tuple[Kind, ...]) -> Machine:
         if len(kept) == len(symbols):
             return _made(symbols, kept, *rest)
     deliver()
-    translation = Translation(checked=DEBUG)
-    compiled = translation.specialized(function, kinds)
-    units, numbers = _units(translation, compiled.function.name)
+    with Second(early=function.calls_shared and cache.store().is_empty()) as second:
+        translation = Translation(checked=DEBUG)
+        compiled = translation.specialized(function, kinds)
+        units, numbers = _units(translation, compiled.function.name)
+        codes = _codes_of(units, second)
     symbols = [unit.symbol for unit in units]
     constants = [word for each in numbers for word in words_of(each.value, NumKind(each.type))]
     results = [(each.type.kind, each.type.bits) for each in _numbers(function, compiled.result)]
     single = not isinstance(compiled.result, GroupKind)
-    codes = list(map(_code_of, units))
     rest = constants, results, single, translation.errors
     cache.store().write(name, marshal.dumps((symbols, *rest)))
     return _made(symbols, codes, *rest)
@@ -289,16 +292,15 @@ def _units(translation: Translation, root: str) -> tuple[list[Unit], tuple[Numbe
     return list(units.values()), constants[root]
 
 
-def _code_of(unit: Unit) -> bytes:
-    """The machine code of a module, from the store or put there."""
-    kept = cache.store().read(f"{unit.symbol}.machine")
-    if kept is not None:
-        return kept
-    deliver()
-    Counted.compiled += 1
-    code = machine_code(unit.text, unit.level)
-    cache.store().write(f"{unit.symbol}.machine", code)
-    return code
+def _codes_of(units: Sequence[Unit], second: Second) -> list[bytes]:
+    """The machine code of modules, from the store or put there."""
+    found = {unit.symbol: cache.store().read(f"{unit.symbol}.machine") for unit in units}
+    missing = [unit for unit in units if found[unit.symbol] is None]
+    Counted.compiled += len(missing)
+    made = compile_all(missing, lambda unit: machine_code(unit.text, unit.level), second)
+    for symbol, code in made.items():
+        cache.store().write(f"{symbol}.machine", code)
+    return [code for code in (found | made).values() if code is not None]
 
 
 class Listing:

@@ -105,6 +105,13 @@ class Store:
                 f"The next process compiles it again. Set WYRM_CACHE_DIR to a folder that can be written",
             )
 
+    def is_empty(self) -> bool:
+        """Whether the folder has no files, or is not there."""
+        try:
+            return next(self.folder.iterdir(), None) is None
+        except OSError:
+            return True
+
     def entries(self) -> dict[Path, int]:
         """The files that this class wrote and their sizes, those that a killed process has left too."""
         found = {}
