@@ -32,6 +32,11 @@ Update = tuple[Value, dict[str, Value]]
 _FLUSH_EVERY = 16
 
 
+def _filled(parameter: Parameter[Any], start: float) -> NDArray[Any]:
+    """State that begins with a number; memory of zeros is given when it is first used."""
+    return np.full(parameter.shape, start, parameter.dtype) if start else np.zeros(parameter.shape, parameter.dtype)
+
+
 class Optimizer:
     """The base of all optimizers.
 
@@ -82,7 +87,7 @@ class Optimizer:
         self.steps = 0
         self._counts = [0] * len(self.parameters)
         self._state = [
-            {slot: np.full(p.shape, start, p.dtype) for slot, start in self.initial_state().items()}
+            {slot: _filled(p, start) for slot, start in self.initial_state().items()}
             for p in self.parameters
         ]
 
