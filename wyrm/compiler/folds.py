@@ -15,6 +15,7 @@ import numpy as np
 from wyrm.compiler.expressions import FAST, adds_up, float_type, formula_lines, number, scalar_type
 from wyrm.compiler.loops import Fold, Loop, Placed, Slot, Statement, Value
 from wyrm.node.entries import Position
+from wyrm.node.loops import LOOPS
 from wyrm.node.loops import Fold as Rule
 from wyrm.ops.formula import parse
 from wyrm.types.dims import Axis, axis_size
@@ -196,7 +197,7 @@ class Totals:
 
 
 def _rule(value: Value) -> Rule:
-    rule = value.node.fold
+    rule = LOOPS.of(value.node).fold
     assert rule is not None
     return rule
 

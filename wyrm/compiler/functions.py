@@ -28,6 +28,7 @@ from wyrm.node.base import format_dims
 from wyrm.node.entries import Entry, Index, Size, flat
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant
+from wyrm.node.loops import LOOPS
 from wyrm.node.storage import bound_array
 from wyrm.types.dims import Axis, Dim
 
@@ -204,7 +205,8 @@ class _Function:
     def _by_place(self, target: Placed, index: Index, path: list[Block]) -> tuple[str, int]:
         """The text of an element that is computed from its place."""
         node, names, depth = target.node, dict[Entry, str](), 0
-        assert node.by_place is not None
+        rule = LOOPS.of(node)
+        assert rule.by_place is not None
         sizes = [Size(axis) for axis in node.dims]
         for position, (entry, size) in enumerate(zip(index, sizes, strict=True)):
             more, deep = self._leaves(entry, path)
@@ -217,8 +219,8 @@ class _Function:
             text, deep = self.render(operand, path)
             arguments.append(text)
             depth = max(depth, deep)
-        arguments += map(repr, node.place_arguments())
-        function = self.writer.collection.add(node.by_place, node.by_place.__name__, float_type(node))
+        arguments += map(repr, rule.place_arguments(node))
+        function = self.writer.collection.add(rule.by_place, rule.by_place.__name__, float_type(node))
         call = f"{function}({', '.join(arguments)})"
         return self._once(call, target.name, path, depth), depth
 
@@ -291,8 +293,9 @@ class _Function:
 
     def _fold(self, statement: Statement, operands: list[str], comment: str) -> list[str]:
         value = statement.value
-        assert value is not None and value.node.fold is not None
-        rule, dtype = value.node.fold, value.node.dtype
+        assert value is not None
+        rule, dtype = LOOPS.of(value.node).fold, value.node.dtype
+        assert rule is not None
         if value.chain[-1] is statement:  # of one element each
             lines, text = self.totals.formula(rule.step, operands, dtype, number(rule.start, dtype), "")
             more, text = self.totals.finish(value, f"({text})", number(1.0, dtype))

@@ -27,7 +27,7 @@ from wyrm.node.leaves import Constant, Input
 from wyrm.node.node import Node
 from wyrm.node.storage import bound_array, check_shape, not_set, stored
 from wyrm.node.traversal import shallow_first
-from wyrm.ops.index import JoinRows, RowGradient
+from wyrm.ops.index import row_gradient, row_parts
 from wyrm.ops.philox import STEP
 from wyrm.ops.updating import updates_of
 from wyrm.schedule.ranges import Ranges
@@ -92,7 +92,7 @@ class Graph:
         ]
         sparse = {p: [(final(g), final(i)) for g, i in touched] for p, touched in rows.items()}
         # What of data lies out of range is known by this, and told before anything runs.
-        self.ranges = Ranges([*schedule.nodes, *(RowGradient(g, i, p.dims) for p in sparse for g, i in sparse[p])])
+        self.ranges = Ranges([*schedule.nodes, *(row_gradient(g, i, p.dims) for p in sparse for g, i in sparse[p])])
         self.lowering = Lowering(schedule, [final(output) for output in self.outputs], sparse, self.ranges)
         self.inputs: list[Leaf] = [
             leaf for leaf in schedule.leaves if isinstance(leaf, Input | IndexInput) and leaf is not STEP
@@ -132,7 +132,7 @@ def gradients_of(
     for parameter, gradient in zip(optimizer.parameters, found, strict=True):
         if gradient is None:
             continue
-        pairs = _row_parts(gradient)
+        pairs = row_parts(gradient)
         if pairs is None:
             dense[parameter] = gradient
         else:
@@ -143,20 +143,6 @@ def gradients_of(
             f"({', '.join(map(label, optimizer.parameters))}); give the optimizer loss.parameters()"
         )
     return dense, sparse
-
-
-def _row_parts(gradient: BaseNode[Any, Any]) -> list[tuple[Any, Any]] | None:
-    """What rows of a gradient are given, part by part; None for a dense gradient."""
-    parts, stack = [], [gradient]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, JoinRows):
-            stack += reversed(node.parents)
-        elif isinstance(node, RowGradient):
-            parts.append((node.parents[0], node.parents[1]))
-        else:
-            return None
-    return parts
 
 
 class Runner:
