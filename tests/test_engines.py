@@ -16,7 +16,8 @@ from wyrm.node import REGISTRY, BaseNode, IndexNode, Node
 from wyrm.node.storage import Leaf
 
 ROOT = Path(wyrm.__file__).parent
-FILES = sorted(path for room in ("backends", "compiler", "schedule", "train") for path in (ROOT / room).rglob("*.py"))
+ROOMS = ("backends", "compiler", "ir", "kernels", "schedule", "train")
+FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 
 
 def names_an_op(value: Any) -> bool:

@@ -21,7 +21,7 @@ def sums_in_place(
     users.update(schedule.outputs)
     found: dict[BaseNode[Any, Any], tuple[BaseNode[Any, Any], BaseNode[Any, Any]]] = {}
     for node in schedule.nodes:
-        if node.formula == "x + y":
+        if node.formula == "x + y" and len(node.parents) == 2:
             for term, other in permutations(schedule.parents(node), 2):
                 if (
                     LOOPS.of(term).adding_kernel is not None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 T = TypeVar("T")
 _NONE: Mapping[str, str] = MappingProxyType({})
-# What belongs into a rule and not into the class of an op: the registry, and its name in a rule.
+# What belongs in a rule and not in the class of an op: the registry, and its name in a rule.
 _WORDS: dict[str, tuple[Rules[Any], str]] = {}
 
 
@@ -72,16 +72,17 @@ class Rules(Generic[R]):
 
 
 def check_words(op: type[BaseNode[Any, Any]]) -> None:
-    """`RegistrationError` where the class of an op says what belongs into a rule, for nobody would read it."""
+    """`RegistrationError` where the class of an op has what belongs in a rule, for nobody would read it."""
     for base in op.__mro__:
         for word, (rules, instead) in _WORDS.items():
             # A static attribute and a property may have any name.
             if word in base.__dict__ and word not in op.attributes and not isinstance(base.__dict__[word], property):
                 kind = type(rules.default).__name__
                 raise RegistrationError(
-                    f"op {op.__name__} has {word!r}, which is no part of an op but of its rule: write "
-                    f"'@wy.{rules.name}.register({base.__name__})' above 'class {base.__name__}Rule(wy.{kind})' below "
-                    f"the op, and {instead!r} in there; what was a method takes the node as an argument"
+                    f"op {op.__name__} has {word!r}, which belongs in a rule for the op. Write below it:\n"
+                    f"    @wy.{rules.name}.register({base.__name__})\n"
+                    f"    class {base.__name__}Rule(wy.{kind}):\n"
+                    f"        ...  # {instead} goes here; a method takes the node after self"
                 )
 
 
