@@ -125,7 +125,7 @@ class LoopForm:
 
 
 class Unmoved(LoopForm):
-    """That of an op whose elements are where its first operand has them."""
+    """The loop form of an op whose elements are where its first operand has them."""
 
     keeps_layout = True
 
