@@ -39,6 +39,7 @@ from wyrm.node import (
     Tensor,
     Undefined,
 )
+from wyrm.node.loops import LOOPS, LoopForm
 from wyrm.ops import random
 from wyrm.ops.attention import attention
 from wyrm.ops.checkpoint import checkpoint
@@ -71,6 +72,7 @@ if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as t
 __version__ = "0.1.0"
 
 __all__ = [
+    "LOOPS",
     "ZERO",
     "Binary",
     "Buffer",
@@ -83,6 +85,7 @@ __all__ = [
     "IndexNode",
     "IndexTensor",
     "Input",
+    "LoopForm",
     "Node",
     "One",
     "Parameter",

@@ -62,7 +62,8 @@ def run_kernel(node: Any) -> Any:
     """What the kernel of a node computes as plain Python, where nothing was before."""
     operands = [np.ascontiguousarray(parent.forward()) for parent in node.parents]
     out = np.full(node.shape, np.nan, node.dtype)
-    node.kernel(*node.kernel_arguments(operands, out))
+    rule: Any = wy.LOOPS.of(node)
+    rule.kernel(*rule.kernel_arguments(node, operands, out))
     return out
 
 

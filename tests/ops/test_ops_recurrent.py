@@ -42,7 +42,8 @@ def leaves(arrays: tuple[Any, ...]) -> list[Any]:
 def run_kernel(node: Any) -> Any:
     arrays = [np.ascontiguousarray(parent.forward()) for parent in node.parents]
     out = np.full(node.shape, np.nan, node.dtype)
-    node.kernel(*node.kernel_arguments(arrays, out))
+    rule: Any = wy.LOOPS.of(node)
+    rule.kernel(*rule.kernel_arguments(node, arrays, out))
     return out
 
 
@@ -136,7 +137,8 @@ def test_a_reset_forgets_even_a_state_that_is_not_finite() -> None:
     arrays = [projected, weights, hidden, cell, resets]
     np.testing.assert_array_equal(tape.evaluate(np, *arrays, shape=tape.shape), expected)
     out = np.empty(tape.shape, np.float32)
-    LSTMTape.kernel(*tape.kernel_arguments(arrays, out))
+    rule: Any = wy.LOOPS.of(tape)
+    rule.kernel(*rule.kernel_arguments(tape, arrays, out))
     np.testing.assert_allclose(out, expected, rtol=2e-5, atol=2e-6)
 
 

@@ -30,7 +30,8 @@ SAMPLE = compiled(sampling.sampling_kernel)
 def looped(kernel: Any, node: Any, stripes: tuple[int, int] | None = None) -> NDArray[Any]:
     """What the loop makes of the values of the parents, whatever was in the result before."""
     out = np.full(node.shape, -1, node.dtype)
-    arguments = node.kernel_arguments([np.asarray(parent.value) for parent in node.parents], out)
+    operands = [np.asarray(parent.value) for parent in node.parents]
+    arguments = wy.LOOPS.of(node).kernel_arguments(node, operands, out)
     if stripes is not None:
         arguments[-1][:] = stripes
     kernel(*arguments)
@@ -152,7 +153,7 @@ def test_the_loop_draws_the_same(options: dict[str, Any], shape: tuple[int, ...]
         wy.random.set_step(step)
         expected = node.forward()
         np.testing.assert_array_equal(looped(SAMPLE, node), expected)
-        np.testing.assert_array_equal(looped(RandomIndex.kernel, node), expected)
+        np.testing.assert_array_equal(looped(wy.LOOPS.of_op(RandomIndex).kernel, node), expected)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -32,6 +32,9 @@ class Wrong(wy.Unary, abstract=True):
 class Beyond(Wrong):
     __slots__ = ()
 
+
+@wy.LOOPS.register(Beyond)
+class BeyondLoops(wy.LoopForm):
     @staticmethod
     def kernel(x: Any, out: Any) -> None:
         for i in range(x.size + 1):
@@ -41,6 +44,9 @@ class Beyond(Wrong):
 class Unwritten(Wrong):
     __slots__ = ()
 
+
+@wy.LOOPS.register(Unwritten)
+class UnwrittenLoops(wy.LoopForm):
     @staticmethod
     def kernel(x: Any, out: Any) -> None:
         for i in range(x.size - 1):

@@ -35,13 +35,16 @@ class Loaded(wy.Unary):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return operands[0] * 3.0 + 1.0
 
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (gradient * 3.0,)
+
+
+@wy.LOOPS.register(Loaded)
+class LoadedLoops(wy.LoopForm):
     @staticmethod
     def kernel(x: Any, out: Any) -> None:
         for i in range(x.size):
             out[i] = load(x[i], 1.0)
-
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        return (gradient * 3.0,)
 
 
 class Batch(wy.Dim): ...

@@ -73,6 +73,12 @@ class Compensated(wy.Node[Any, Any]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.asarray(xp.sum(operands[0], dtype=xp.float64), dtype=xp.float32)
 
+    def vjp(self, gradient: Any) -> Any:
+        return (gradient.broadcast_to(self.parents[0].dims),)
+
+
+@wy.LOOPS.register(Compensated)
+class CompensatedLoops(wy.LoopForm):
     @staticmethod
     def kernel(x: Any, out: Any) -> None:
         total = lost = np.float32(0.0)
@@ -83,11 +89,8 @@ class Compensated(wy.Node[Any, Any]):
             total = larger
         out[0] = total
 
-    def kernel_arguments(self, operands: Any, out: Any) -> Any:
+    def kernel_arguments(self, node: Any, operands: Any, out: Any) -> Any:
         return operands[0], out.reshape(1)
-
-    def vjp(self, gradient: Any) -> Any:
-        return (gradient.broadcast_to(self.parents[0].dims),)
 
 
 def test_a_kernel_of_ones_own_keeps_the_order_that_it_is_written_in() -> None:

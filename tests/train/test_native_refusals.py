@@ -111,7 +111,8 @@ def closing_over(factor: float) -> Any:
 
 
 def run(kernel: Any) -> Any:
-    op: Any = type("Doubled", (Doubled,), {"__slots__": (), "kernel": staticmethod(kernel)})
+    op: Any = type("Doubled", (Doubled,), {"__slots__": ()})
+    wy.LOOPS.register(op)(type("DoubledLoops", (wy.LoopForm,), {"kernel": staticmethod(kernel)}))
     x = wy.Input(dims=(3,), name="x")
     return wy.compile(op(x))({x: [1.0, 2.0, 3.0]})
 

@@ -15,10 +15,10 @@ from wyrm.compiler.memory import aligned, aligned_bytes, plan_memory
 from wyrm.compiler.source import Argument, Flat, KernelArgument, Number, Source
 from wyrm.compiler.updates import Optimizer
 from wyrm.node.base import BaseNode
-from wyrm.node.choices import Choosing, check_choices
+from wyrm.node.choices import check_choices
+from wyrm.node.loops import LOOPS
 from wyrm.node.storage import bound_array
 from wyrm.ops.philox import STEP
-from wyrm.ops.sampling import RandomIndex
 from wyrm.types.dims import Dim, resolve, resolve_axis
 
 _NOTHING: Mapping[BaseNode[Any, Any], NDArray[Any]] = MappingProxyType({})
@@ -58,7 +58,7 @@ class Binding:
             values.append(self._value(argument))
         self.values = values
         for call, arguments in self._calls.items():
-            if isinstance(call.node, RandomIndex):
+            if LOOPS.of(call.node).draws_from(call.node) is not None:
                 self.stripes.append((call, arguments[-1]))
         self.leaves = [
             (slot.leaf, array)
@@ -172,11 +172,18 @@ class Binding:
         if argument.position < 0:
             return _evaluation(call.node, operands, out, self.sizes)
         if call not in self._calls:
-            self._calls[call] = found = (call.arguments or call.node.kernel_arguments)(operands, out)
+            self._calls[call] = found = _arguments(call, operands, out)
             given = set(map(id, map(_memory, (*operands, out))))
             made = {id(memory): memory for memory in map(_memory, filter(_is_array, found))}
             self.own_bytes += sum(memory.nbytes for key, memory in made.items() if key not in given)
         return self._calls[call][argument.position]
+
+
+def _arguments(call: Call, operands: list[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    """What the function of a call is called with."""
+    if call.arguments is not None:
+        return call.arguments(operands, out)
+    return LOOPS.of(call.node).kernel_arguments(call.node, operands, out)
 
 
 def _is_array(argument: Any) -> bool:
@@ -196,8 +203,7 @@ def _evaluation(
     """A call that computes a node without a kernel."""
 
     def evaluate() -> None:
-        if isinstance(node, Choosing):
-            check_choices(node, operands, sizes)
+        check_choices(node, operands, sizes)
         out[...] = np.asarray(node.evaluate(np, *operands, shape=out.shape))
 
     return evaluate

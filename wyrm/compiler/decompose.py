@@ -8,6 +8,7 @@ from typing import Any
 
 from wyrm.compiler.differentiate import Wanted
 from wyrm.node.base import BaseNode
+from wyrm.node.loops import LOOPS
 from wyrm.node.site import made_at
 from wyrm.node.storage import is_leaf
 from wyrm.node.traversal import topological_order
@@ -24,7 +25,7 @@ def expand(outputs: Sequence[BaseNode[Any, Any]]) -> dict[BaseNode[Any, Any], Ba
     order = topological_order(outputs)
     nodes, present = set(order), {_key(node) for node in order if not is_leaf(node)}
     for node in order:
-        part = node.part_of()
+        part = LOOPS.of(node).part_of(node)
         if part is not None and any(_key(other) in present for other in topological_order([part], nodes)):
             _expand([part], standing)
             standing[node] = standing[part]
@@ -48,7 +49,7 @@ def _expand(outputs: Sequence[BaseNode[Any, Any]], standing: dict[BaseNode[Any, 
             else:
                 parents = tuple(standing[parent] for parent in node.parents)
                 copy = type(node).rebuild(parents, node.attribute_values(), node.name)
-            simpler = copy.composed()
+            simpler = LOOPS.of(copy).decompose(copy)
             if simpler is not None:
                 _expand([simpler], standing)
                 copy = standing[simpler]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from wyrm.compiler.differentiate import Wanted
 from wyrm.node.base import label
 from wyrm.node.traversal import shallow_first
-from wyrm.ops.index import RowGradient
+from wyrm.ops.index import row_gradient
 from wyrm.schedule.ranges import Ranges
 from wyrm.schedule.schedule import Schedule
 
@@ -32,5 +32,5 @@ def deduplicate(wanted: Wanted) -> Scheduled:
     final = wanted.replaced(schedule.representative.__getitem__)
     merged = [label(node) for node, first in schedule.representative.items() if node is not first and node.parents]
     # What of data lies out of range is known by this, and told before anything runs.
-    touched = [RowGradient(g, i, parameter.dims) for parameter, pairs in final.rows.items() for g, i in pairs]
+    touched = [row_gradient(g, i, parameter.dims) for parameter, pairs in final.rows.items() for g, i in pairs]
     return Scheduled(final, schedule, Ranges([*schedule.nodes, *touched]), merged)

@@ -13,7 +13,7 @@ from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
-from wyrm.ops.index import JoinRows, RowGradient
+from wyrm.ops.index import row_parts
 from wyrm.ops.updating import updates_of
 
 AnyNode = BaseNode[Any, Any]
@@ -83,7 +83,7 @@ def gradients_of(
     for parameter, gradient in zip(optimizer.parameters, found, strict=True):
         if gradient is None:
             continue
-        pairs = _row_parts(gradient)
+        pairs = row_parts(gradient)
         if pairs is None:
             dense[parameter] = gradient
         else:
@@ -94,17 +94,3 @@ def gradients_of(
             f"({', '.join(map(label, optimizer.parameters))}); give the optimizer loss.parameters()"
         )
     return dense, sparse
-
-
-def _row_parts(gradient: AnyNode) -> list[tuple[Any, Any]] | None:
-    """What rows of a gradient are given, part by part; None for a dense gradient."""
-    parts, stack = [], [gradient]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, JoinRows):
-            stack += reversed(node.parents)
-        elif isinstance(node, RowGradient):
-            parts.append((node.parents[0], node.parents[1]))
-        else:
-            return None
-    return parts

@@ -20,6 +20,7 @@ from wyrm.ir.arrays import Apply, Convert, Element, Expression, Extent, Let, Lit
 from wyrm.ir.types import FLOAT64 as DOUBLE
 from wyrm.ir.types import scalar_of
 from wyrm.node.entries import Position
+from wyrm.node.loops import LOOPS
 from wyrm.node.loops import Fold as Rule
 from wyrm.ops.formula import parse
 from wyrm.types.dims import Axis, axis_size
@@ -219,7 +220,7 @@ def _converted(value: Expression, dtype: np.dtype[Any]) -> Convert:
 
 
 def _rule(value: Value) -> Rule:
-    rule = value.node.fold
+    rule = LOOPS.of(value.node).fold
     assert rule is not None
     return rule
 

@@ -23,6 +23,7 @@ from wyrm.node.base import format_dims
 from wyrm.node.entries import Entry, Index, Size, flat
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant
+from wyrm.node.loops import LOOPS
 from wyrm.node.storage import bound_array
 from wyrm.types.dims import Axis, Dim
 
@@ -188,8 +189,9 @@ class _Function:
 
     def _fold(self, statement: Statement, operands: list[Expression], comment: str) -> list[arrays.Statement]:
         value = statement.value
-        assert value is not None and value.node.fold is not None
-        rule, dtype = value.node.fold, value.node.dtype
+        assert value is not None
+        rule, dtype = LOOPS.of(value.node).fold, value.node.dtype
+        assert rule is not None
         if value.chain[-1] is not statement:
             return self.totals.step(statement, operands, comment)
         # The reduction of one element.
@@ -236,7 +238,8 @@ class _Function:
     def _by_place(self, target: Placed, index: Index, path: list[Block]) -> tuple[Expression, int]:
         """An element that is computed from its place."""
         node, leaves, depth = target.node, dict[Entry, Expression](), 0
-        assert node.by_place is not None
+        rule = LOOPS.of(node)
+        assert rule.by_place is not None
         sizes = [Size(axis) for axis in node.dims]
         for position, (entry, size) in enumerate(zip(index, sizes, strict=True)):
             more, deep = self._leaves(entry, path)
@@ -249,8 +252,8 @@ class _Function:
             expression, deep = self.read(operand, path)
             arguments.append(expression)
             depth = max(depth, deep)
-        arguments += map(Literal, node.place_arguments())
-        function = self.writer.op_kernels.add(node.by_place, node.by_place.__name__)
+        arguments += map(Literal, rule.place_arguments(node))
+        function = self.writer.op_kernels.add(rule.by_place, rule.by_place.__name__)
         return self._once(Result(function, tuple(arguments)), target.name, path, depth), depth
 
     def _entry(self, entry: Entry, path: list[Block]) -> tuple[Expression, int]:

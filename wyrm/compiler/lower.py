@@ -34,11 +34,12 @@ from wyrm.compiler.loops import (
     loop_index,
 )
 from wyrm.compiler.naming import Names
-from wyrm.compiler.patterns import VIEWS, sums_in_place
+from wyrm.compiler.patterns import sums_in_place
 from wyrm.node.base import BaseNode, label
 from wyrm.node.entries import At, Entry, Index, Position, Size, Whole
+from wyrm.node.loops import LOOPS
 from wyrm.node.storage import is_leaf
-from wyrm.ops.shape import IndexReshape, Reshape, aligned_index
+from wyrm.ops.shape import aligned_index
 from wyrm.schedule.ranges import Ranges
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import Axis, Dims, axis_size, broadcast
@@ -107,9 +108,9 @@ class Lowering:
             return value.slot
         parent = self._parent(node)
         same = node.dtype == parent.dtype
-        if same and isinstance(node, VIEWS) and (views or node.keeps_layout):
+        if same and node.is_view and (views or LOOPS.of(node).keeps_layout):
             if node not in self._views:
-                base = self.array(parent, views=views and not isinstance(node, Reshape | IndexReshape))
+                base = self.array(parent, views=views and not node.same_elements)
                 self._views[node] = self._slot(node, base=base, view=node)
             return self._views[node]
         return self._copy(node)
@@ -149,9 +150,10 @@ class Lowering:
                 return Reference(self.leaf(node), at, tuple(casts))
             if node in self.values:
                 return Reference(self.values[node], at, tuple(casts))
-            if node.by_place is not None:
+            rule = LOOPS.of(node)
+            if rule.by_place is not None:
                 return Reference(self._placed(node), at, tuple(casts))
-            entries = node.reads(at)
+            entries = rule.reads(node, at)
             if entries is None:
                 slot = self.array(node, views=True)
                 return Reference(slot, at, tuple(casts), whole=self.producer(slot))
@@ -266,7 +268,8 @@ class Lowering:
     # --- nodes ----------------------------------------------------------------------------------------------------
 
     def _lower(self, node: BaseNode[Any, Any]) -> None:
-        if is_leaf(node) or node.shape_only or node.by_place is not None or node in self._late:
+        rule = LOOPS.of(node)
+        if is_leaf(node) or node.shape_only or rule.by_place is not None or node in self._late:
             return
         if node in self._sums:
             self._lower_sum(node, *self._sums[node])
@@ -276,13 +279,13 @@ class Lowering:
                 for parent in node.parents
             ]
             self.values[node] = self._element(node, operands)
-        elif node.fold is not None:
+        elif rule.fold is not None:
             self._lower_fold(node)
-        elif node.reads(loop_index(node.dims)) is not None or (
-            isinstance(node, VIEWS) and node.writes(0, loop_index(node.parents[0].dims)) is None
+        elif rule.reads(node, loop_index(node.dims)) is not None or (
+            node.is_view and rule.writes(node, 0, loop_index(node.parents[0].dims)) is None
         ):
             return  # a view: those who read it read through it
-        elif any(node.writes(i, loop_index(parent.dims)) is not None for i, parent in enumerate(node.parents)):
+        elif any(rule.writes(node, i, loop_index(parent.dims)) is not None for i, parent in enumerate(node.parents)):
             self._lower_writes(node)
         else:
             self._lower_call(node)
@@ -297,7 +300,7 @@ class Lowering:
         dims: Dims = node.parents[0].dims
         for parent in node.parents[1:]:
             dims = broadcast(dims, parent.dims)
-        index, axes, folded = loop_index(dims), loop_axes(dims), set(node.folds())
+        index, axes, folded = loop_index(dims), loop_axes(dims), set(LOOPS.of(node).folds(node))
         operands = [
             self.read(self.schedule.representative[parent], aligned_index(parent.dims, index))
             for parent in node.parents
@@ -325,11 +328,12 @@ class Lowering:
 
     def _lower_writes(self, node: BaseNode[Any, Any]) -> None:
         value = Value(node, self._slot(node), [], loop_axes(node.dims), register=False, stored=True)
-        fill: Slot | None = value.slot if node.starts_from_zero else None
+        rule = LOOPS.of(node)
+        fill: Slot | None = value.slot if rule.starts_from_zero else None
         last: Item | None = None
         for position, parent in enumerate(node.parents):
             index = loop_index(parent.dims)
-            place = node.writes(position, index)
+            place = rule.writes(node, position, index)
             if place is None:
                 continue
             entries = self._entries(node, place.position, node.dims)
@@ -366,7 +370,8 @@ class Lowering:
         self.values[node] = self._sum_of[call.out.root] = value
 
     def _operands(self, node: BaseNode[Any, Any]) -> list[Slot]:
-        return [self.array(self.schedule.representative[parent], views=node.takes_views) for parent in node.parents]
+        views = LOOPS.of(node).takes_views
+        return [self.array(self.schedule.representative[parent], views=views) for parent in node.parents]
 
     def _sum_rows(
         self, parameter: BaseNode[Any, Any], pairs: Sequence[tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]

@@ -8,16 +8,9 @@ from typing import Any
 
 from wyrm.compiler.loops import loop_index
 from wyrm.node.base import BaseNode
+from wyrm.node.loops import LOOPS
 from wyrm.node.storage import is_leaf
-from wyrm.ops.arithmetic import Add
-from wyrm.ops.comparison import StopGradient
-from wyrm.ops.shape import IndexReshape, Rearrangement
-from wyrm.ops.slicing import IndexSlice
-from wyrm.ops.vocabulary import TapePart
 from wyrm.schedule.schedule import Schedule
-
-# Nodes whose array shows another one's memory.
-VIEWS = (Rearrangement, IndexReshape, IndexSlice, StopGradient, TapePart)
 
 
 def sums_in_place(
@@ -28,10 +21,10 @@ def sums_in_place(
     users.update(schedule.outputs)
     found: dict[BaseNode[Any, Any], tuple[BaseNode[Any, Any], BaseNode[Any, Any]]] = {}
     for node in schedule.nodes:
-        if isinstance(node, Add):
+        if node.formula == "x + y" and len(node.parents) == 2:
             for term, other in permutations(schedule.parents(node), 2):
                 if (
-                    term.adding_kernel is not None
+                    LOOPS.of(term).adding_kernel is not None
                     and _has_memory(other)
                     and users[term] == users[other] == 1
                     and node.dims == term.dims == other.dims
@@ -42,5 +35,6 @@ def sums_in_place(
 
 def _has_memory(node: BaseNode[Any, Any]) -> bool:
     """Whether the array of a node is its own."""
-    view = isinstance(node, VIEWS) or (node.formula is None and node.reads(loop_index(node.dims)) is not None)
-    return not (is_leaf(node) or node.shape_only or node.by_place is not None or view)
+    rule = LOOPS.of(node)
+    view = node.is_view or (node.formula is None and rule.reads(node, loop_index(node.dims)) is not None)
+    return not (is_leaf(node) or node.shape_only or rule.by_place is not None or view)

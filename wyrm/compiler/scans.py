@@ -35,7 +35,9 @@ from wyrm.ir.arrays import (
 )  # fmt: skip
 from wyrm.ir.types import INT64
 from wyrm.kernels.arrays import ArrayRoutine
-from wyrm.ops.scan import Scan, Steps
+from wyrm.node.base import BaseNode
+from wyrm.node.loops import LOOPS
+from wyrm.ops.scan import Steps
 from wyrm.schedule.ranges import Ranges
 from wyrm.schedule.schedule import Schedule
 
@@ -43,8 +45,10 @@ from wyrm.schedule.schedule import Schedule
 class ScanSource(Source):
     """The function of a loop: it goes through the steps, each of which is what a program does for a row of data."""
 
-    def __init__(self, node: Scan[Any], names: Names, op_kernels: OpKernels, ranges: Ranges) -> None:
-        self.steps = steps = node.steps
+    def __init__(self, node: BaseNode[Any, Any], names: Names, op_kernels: OpKernels, ranges: Ranges) -> None:
+        steps = LOOPS.of(node).steps(node)
+        assert steps is not None
+        self.steps = steps
         standing = expand(steps.body.outputs)
         schedule = Schedule([standing[output] for output in steps.body.outputs])
         made = [schedule.representative[standing[output]] for output in steps.body.outputs]

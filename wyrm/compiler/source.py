@@ -20,11 +20,10 @@ from wyrm.ir.arrays import Apply, ArrayFunction, Element, Literal, Name, Return,
 from wyrm.kernels.arrays import ArrayRoutine
 from wyrm.kernels.functions import Routine
 from wyrm.node.base import BaseNode, format_dims
-from wyrm.node.choices import Choosing
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Input
+from wyrm.node.loops import LOOPS
 from wyrm.ops.philox import STEP
-from wyrm.ops.scan import Scan
 from wyrm.ops.scratch import DEBUG
 
 # The functions of a program of more calls a step than this are compiled apart, and not as parts of one.
@@ -162,23 +161,23 @@ class Source:
         node = call.node
         slots = {call.out, *call.operands}
         comment = f"{node.op_name()} {format_dims(node.dims)}"
-        if isinstance(node, Scan) and self._scan(call, node, slots, comment):
+        rule = LOOPS.of(node)
+        if rule.steps(node) is not None and self._scan(call, node, slots, comment):
             return
-        kernel, ending = (node.adding_kernel, "added_kernel") if call.adds else (node.kernel, "kernel")
+        kernel, ending = (rule.adding_kernel, "added_kernel") if call.adds else (rule.kernel, "kernel")
         if kernel is None:
             name = self.lowering.name(f"evaluate_{identifier(node.op_name())}")
             self.evaluated.append(call)
             self.invocations.append(Invocation(Evaluation(name), [], slots, comment))
             self.arguments[name] = KernelArgument(name, call, -1)
             return
-        if isinstance(node, Choosing):
-            self._check(call, node, comment)
+        self._check(call, node, comment)
         function = self.op_kernels.add(kernel, f"{identifier(node.op_name())}_{ending}")
         count = kernel.__code__.co_argcount
         arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
         self.invocations.append(Invocation(function, arguments, slots, comment))
 
-    def _check(self, call: Call, node: Choosing[Any, Any], comment: str) -> None:
+    def _check(self, call: Call, node: BaseNode[Any, Any], comment: str) -> None:
         """Check the integers that a kernel chooses by and that are not known to be in range."""
         for choice in node.choices():
             indices = self.lowering.schedule.representative[node.parents[choice.operand]]
@@ -192,7 +191,7 @@ class Source:
                 arguments.append(Number(self.lowering.name(f"ignored_of_{slot.name}"), choice.ignored))
             self.invocations.append(Invocation(function, arguments, {slot}, f"the indices of {comment}"))
 
-    def _scan(self, call: Call, node: Scan[Any], slots: set[Slot], comment: str) -> bool:
+    def _scan(self, call: Call, node: BaseNode[Any, Any], slots: set[Slot], comment: str) -> bool:
         """Make a function of a loop; False where its body has an op without a native form."""
         from wyrm.compiler.scans import ScanSource
 

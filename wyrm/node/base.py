@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
-from wyrm.node.entries import Index
-from wyrm.node.loops import Fold, Place
+from wyrm.node.rules import check_words
 from wyrm.node.site import Site, built_nodes, user_site
 from wyrm.types.dims import Dims, axis_size
 
 if TYPE_CHECKING:
+    from wyrm.node.choices import Choice
     from wyrm.node.leaves import Parameter
 
 # Class-level variables have defaults (PEP 696): an unannotated node is Node[Any, Any] and never a false alarm.
@@ -46,6 +45,7 @@ class BaseNode(Generic[P_co, S]):
 
     A subclass is an op. It gives `shape_rule`, a meaning (`formula` or `evaluate`) and `vjp`; its public `__slots__`
     are its static attributes. Defining one registers it; `abstract=True` keeps a family's base out of the registry.
+    What a backend knows of an op besides is a rule, registered for it: `wy.LOOPS` has those of the native backend.
     """
 
     __slots__ = ("__weakref__", "_cell", "_plan", "dims", "dtype", "name", "parents", "site")
@@ -60,33 +60,16 @@ class BaseNode(Generic[P_co, S]):
     takes_rows: ClassVar[bool] = False
     # Whether the op's value is row-sparse.
     gives_rows: ClassVar[bool] = False
-    # Whether the elements are those of the only operand, all of them.
+    # Whether the elements are those of the only operand, all of them and in row-major order, under other axes.
     same_elements: ClassVar[bool] = False
+    # Whether the value may be a view: the elements of the first operand, found elsewhere in its memory.
+    is_view: ClassVar[bool] = False
     # Whether the node is its only parent under another identity: no engine computes it, and messages name the parent.
     same_value: ClassVar[bool] = False
-    # The positions of parents that are functions of other parents, whose gradient accounts for them.
-    derived: ClassVar[frozenset[int]] = frozenset()
-    # Forms for an engine that generates loops, beside `formula`; an op without any runs by `evaluate`.
-    # A reduction of the operands, broadcast, over the axes `folds`.
-    fold: ClassVar[Fold | None] = None
-    # Whether the result starts from zeros before `writes` puts elements in their places.
-    starts_from_zero: ClassVar[bool] = True
-    # Whether, for a view, its elements lie in row-major order in memory where those of its operand do.
-    keeps_layout: ClassVar[bool] = False
     # Whether the value depends on nothing but the operands' shapes.
     shape_only: ClassVar[bool] = False
-    # One element by its place, counted in row-major order: a function of that, of the numbers in the only parent and of
-    # the attributes' `place_arguments`, as simple as a `kernel`. It is computed wherever it is read, and never stored.
-    by_place: ClassVar[Callable[..., Any] | None] = None
-    # A loop that fills the result, for the native engine to compile: a static function that is called with what
-    # `kernel_arguments` gives, calls only NumPy, `math` and functions like itself, and allocates nothing.
-    # Its arithmetic is done in the order in which it is written; where it adds up many terms,
-    # `total = accumulated(total, term)` of `wyrm.ops.sums` lets the compiler choose the order, which is faster.
-    kernel: ClassVar[Callable[..., None] | None] = None
-    # The same kernel, but adding to what `out` holds: what a sum of this node and another is computed with.
-    adding_kernel: ClassVar[Callable[..., None] | None] = None
-    # Whether the kernel takes operands of any strides; others get arrays in row-major order.
-    takes_views: ClassVar[bool] = False
+    # The positions of parents that are functions of other parents, whose gradient accounts for them.
+    derived: ClassVar[frozenset[int]] = frozenset()
 
     parents: P_co
     dims: S
@@ -128,45 +111,18 @@ class BaseNode(Generic[P_co, S]):
         Every engine calls it when it binds data of these sizes, before anything is computed.
         """
 
-    def reads(self, index: Index) -> Index | None:
-        """Where the first parent has the element that the result has at `index`; None where it is not so simple."""
-        return None
-
-    def writes(self, parent: int, index: Index) -> Place | None:
-        """Where in the result the element goes that a parent has at `index`; None for a parent that gives none."""
-        return None
-
-    def folds(self) -> tuple[int, ...]:
-        """The axes of the operands, broadcast, that `fold` takes to one."""
-        raise NotImplementedError
+    def choices(self) -> tuple[Choice, ...]:
+        """The operands whose integers choose along an axis; see `Choosing`."""
+        return ()
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        """How the value depends on rows of data, where its loop forms do not tell.
+        """How the value depends on rows of data, where its formula or its loop form does not tell.
 
         `rows` are the axes of the parents that have an element for each row, None for a parent that is the same for
         all. It is "rows" where each row of the result depends on that row of the parents alone, "mean" for the mean of
         what depends on rows one by one, and None where rows depend on each other, or it is not known.
         """
         return None
-
-    def place_arguments(self) -> tuple[int | float, ...]:
-        """What `by_place` is called with after the place and the numbers in the parent."""
-        return ()
-
-    def composed(self) -> BaseNode[Any, Any] | None:
-        """The same value made of simpler ops, for an engine that fuses them."""
-        return None
-
-    def part_of(self) -> BaseNode[Any, Any] | None:
-        """This value as a part of one that its gradient needs: used where that is computed anyhow."""
-        return None
-
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        """What `kernel` is called with, each time: views of the operands and of `out`, numbers, and scratch arrays.
-
-        It is asked once for each set of arrays that a program works on; `out` is in row-major order.
-        """
-        return (*operands, out)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         """For each parent a node with the gradient, `ZERO`, or `Undefined(reason)`."""
@@ -353,6 +309,7 @@ def register(cls: type[BaseNode[Any, Any]]) -> None:
             f"op {cls.__name__} lacks {' and '.join(missing)}; every op has a shape rule, a meaning and a gradient "
             f"(return wyrm.ZERO or wyrm.Undefined(reason) where there is none)"
         )
+    check_words(cls)
     cls.check_registration()
     key = f"{cls.__module__}.{cls.__qualname__}"
     previous = REGISTRY.get(key)  # the same class defined anew, as in a notebook, may take its methods again

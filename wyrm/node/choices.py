@@ -27,7 +27,7 @@ class Choosing(BaseNode[P_co, S], Generic[P_co, S], abstract=True):
     """An op with operands whose integers choose along an axis; `choices` says which.
 
     Data of a leaf is checked when it is set, where the axis has a size by then. Every engine checks all other integers
-    before the op runs, so that neither `evaluate` nor `kernel` meets one that is out of range.
+    before the op runs, so that neither `evaluate` nor a kernel meets one that is out of range.
     """
 
     __slots__ = ()
@@ -67,7 +67,7 @@ def is_within(indices: BaseNode[Any, Any], axis: Axis) -> bool:
     return most <= size
 
 
-def _limit(user: Choosing[Any, Any], choice: Choice, size: int) -> None:
+def _limit(user: BaseNode[Any, Any], choice: Choice, size: int) -> None:
     """Record that `user` chooses from `size`, for data that a leaf is given later, and check what it holds now."""
     source = source_of(user.parents[choice.operand])
     draws_below: int | None = getattr(source, "draws_below", None)
@@ -84,13 +84,13 @@ def _limit(user: Choosing[Any, Any], choice: Choice, size: int) -> None:
     limits[key] = IndexLimit(weakref.ref(user, lambda _: limits.pop(key, None)), size, choice.ignored)
 
 
-def is_checked_when_set(user: Choosing[Any, Any], choice: Choice) -> bool:
+def is_checked_when_set(user: BaseNode[Any, Any], choice: Choice) -> bool:
     """Whether the reference engine need not check these integers in each run."""
     indices = user.parents[choice.operand]
     return is_within(indices, choice.axis) or (holds_data(source_of(indices)) and axis_size(choice.axis) is not None)
 
 
-def check_choices(user: Choosing[Any, Any], operands: Sequence[NDArray[Any]], sizes: Mapping[type[Dim], int]) -> None:
+def check_choices(user: BaseNode[Any, Any], operands: Sequence[NDArray[Any]], sizes: Mapping[type[Dim], int]) -> None:
     """`IndexOutOfRange` for the first integer among the operands' values that is out of range."""
     for choice in user.choices():
         indices = np.asarray(operands[choice.operand])

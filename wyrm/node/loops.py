@@ -1,10 +1,20 @@
-"""The words in which an op tells an engine that generates loops what one element of its result is."""
+"""What the native backend knows of an op: its loop form, in the words of which an engine generates loops."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from numpy.typing import NDArray
+
+from wyrm.errors import RegistrationError
 from wyrm.node.entries import Index
+from wyrm.node.rules import Rules
+
+if TYPE_CHECKING:
+    from wyrm.node.base import BaseNode
+    from wyrm.ops.scan import Steps
 
 
 class Place(NamedTuple):
@@ -23,3 +33,114 @@ class Fold(NamedTuple):
     start: float
     step: str
     finish: str = ""
+
+
+class LoopForm:
+    """What an engine that generates loops knows of an op; it stands beside the op and is registered for it.
+
+    An op with a `formula` needs none, for that is its meaning in every engine. Another op says what its elements are in
+    one of these ways, of which the first counts: by simpler ops (`decompose`), by a reduction (`fold`), by where the
+    first operand has them (`reads`), by where elements of the operands go (`writes`), or by a function that fills the
+    result (`kernel`). An op that says nothing is computed in Python, by its `evaluate`.
+
+    A function that is compiled (`kernel`, `adding_kernel`, `by_place`) is static, calls only NumPy, `math` and
+    functions like itself, and allocates nothing. Its arithmetic is done in the order in which it is written; where it
+    adds up many terms, `total = accumulated(total, term)` of `wyrm.ops.sums` lets the compiler choose the order, which
+    is faster.
+
+        @wy.LOOPS.register(Flip)
+        class FlipLoops(wy.LoopForm):
+            @staticmethod
+            def kernel(x, out):
+                for i in range(x.size):
+                    out[i] = x[x.size - 1 - i]
+
+            def kernel_arguments(self, node, operands, out):
+                return operands[0].reshape(-1), out.reshape(-1)
+    """
+
+    # A reduction of the operands, broadcast, over the axes `folds`.
+    fold: Fold | None = None
+    # Whether the result starts from zeros before `writes` puts elements in their places.
+    starts_from_zero: bool = True
+    # Whether, for a view, its elements lie in row-major order in memory where those of its operand do.
+    keeps_layout: bool = False
+    # One element by its place, counted in row-major order: a function of that, of the numbers in the only parent and of
+    # the `place_arguments`. It is computed wherever it is read, and never stored.
+    by_place: Callable[..., Any] | None = None
+    # A loop that fills the result. It is called with what `kernel_arguments` gives.
+    kernel: Callable[..., None] | None = None
+    # The same kernel, but adding to what `out` holds: what a sum of this node and another is computed with.
+    adding_kernel: Callable[..., None] | None = None
+    # Whether the kernel takes operands of any strides; others get arrays in row-major order.
+    takes_views: bool = False
+
+    def __init_subclass__(cls) -> None:
+        for name in ("kernel", "adding_kernel", "by_place"):
+            if isinstance(cls.__dict__.get(name), FunctionType):
+                raise RegistrationError(f"{name} of {cls.__name__} is compiled on its own: make it a @staticmethod")
+
+    def decompose(self, node: Any) -> BaseNode[Any, Any] | None:
+        """The same value made of simpler ops, which are fused with what is around them."""
+        return None
+
+    def part_of(self, node: Any) -> BaseNode[Any, Any] | None:
+        """This value as a part of one that its gradient needs: used where that is computed anyhow."""
+        return None
+
+    def folds(self, node: Any) -> tuple[int, ...]:
+        """The axes of the operands, broadcast, that `fold` takes to one."""
+        raise NotImplementedError
+
+    def reads(self, node: Any, index: Index) -> Index | None:
+        """Where the first parent has the element that the result has at `index`; None where it is not so simple."""
+        return None
+
+    def writes(self, node: Any, parent: int, index: Index) -> Place | None:
+        """Where in the result the element goes that a parent has at `index`; None for a parent that gives none."""
+        return None
+
+    def place_arguments(self, node: Any) -> tuple[int | float, ...]:
+        """What `by_place` is called with after the place and the numbers in the parent."""
+        return ()
+
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        """What `kernel` is called with, each time: views of the operands and of `out`, numbers, and scratch arrays.
+
+        It is asked once for each set of arrays that a program works on; `out` is in row-major order.
+        """
+        return (*operands, out)
+
+    def draws_from(self, node: Any) -> int | None:
+        """The size of the table of which the kernel draws rows at random; None where it draws none.
+
+        The last of its arguments is then an array of two numbers: the stripe of the table to draw from, and how many
+        stripes there are. Threads that draw from other stripes rarely meet.
+        """
+        return None
+
+    def steps(self, node: Any) -> Steps | None:
+        """What a loop does of which the node's value is the tape; None for any other op."""
+        return None
+
+
+class Unmoved(LoopForm):
+    """The loop form of an op whose elements are where its first operand has them."""
+
+    keeps_layout = True
+
+    def reads(self, node: Any, index: Index) -> Index:
+        return index
+
+
+LOOPS: Rules[LoopForm] = Rules(
+    "LOOPS",
+    LoopForm(),
+    {
+        word: {"composed": "decompose"}.get(word, word)
+        for word in (
+            "adding_kernel", "by_place", "composed", "decompose", "fold", "folds", "keeps_layout", "kernel",
+            "kernel_arguments", "part_of", "place_arguments", "reads", "starts_from_zero", "takes_views", "writes",
+        )
+    },
+)  # fmt: skip

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, format_dims, label
+from wyrm.node.loops import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.attention_kernels import (
     attention_gradient_kernel,
@@ -130,25 +131,30 @@ class _Attention(Node[Any, S], Generic[S], abstract=True):
         total = xp.sum(powers, axis=-1, keepdims=True)
         return powers / xp.where(total > 0.0, total, 1.0 + 0.0 * total), parts
 
-    def _numbers(self, features: int, heads: int) -> tuple[Any, ...]:
-        """What both kernels take after the arrays."""
-        keep_scale = self.dtype.type(1.0 / (1.0 - self.rate))
-        threshold = drop_threshold(self.rate)
-        scale = self.dtype.type(features**-0.5)
-        return self.causal, scale, self._slopes(heads), threshold, keep_scale, self.seed & WORD, self.stream & WORD
 
-    def _scratch(self, time: int, features: int, copies: int, scores: tuple[int, ...]) -> tuple[NDArray[Any], ...]:
+class _AttentionLoops(LoopForm):
+    def numbers(self, node: Any, features: int, heads: int) -> tuple[Any, ...]:
+        """What all kernels take after the arrays."""
+        keep_scale = node.dtype.type(1.0 / (1.0 - node.rate))
+        threshold = drop_threshold(node.rate)
+        scale = node.dtype.type(features**-0.5)
+        return node.causal, scale, node._slopes(heads), threshold, keep_scale, node.seed & WORD, node.stream & WORD
+
+    def scratch(
+        self, node: Any, time: int, features: int, copies: int, scores: tuple[int, ...]
+    ) -> tuple[NDArray[Any], ...]:
+        """Their scratch arrays: copies of keys and values, scores, and what dropout needs."""
         tile = min(_QUERIES, max(1, time))
         half = (time + 1) // 2
         return (
-            scratch((copies, features, time), self.dtype), scratch((*scores, tile, time), self.dtype),
-            scratch((2, time), np.uint32), scratch(half, np.uint32), scratch(2 * half, self.dtype),
+            scratch((copies, features, time), node.dtype), scratch((*scores, tile, time), node.dtype),
+            scratch((2, time), np.uint32), scratch(half, np.uint32), scratch(2 * half, node.dtype),
         )  # fmt: skip
 
-    def _mask_and_step(self, operands: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """For a kernel: an empty mask where there is none, the step as an array of one number."""
-        extra = list(operands[len(operands) - self.masked - (self.rate > 0.0) :])
-        mask = extra.pop(0) if self.masked else np.zeros((1, 1, 0), np.bool_)
+    def mask_and_step(self, node: Any, operands: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """An empty mask where there is none, the step as an array of one number."""
+        extra = list(operands[len(operands) - node.masked - (node.rate > 0.0) :])
+        mask = extra.pop(0) if node.masked else np.zeros((1, 1, 0), np.bool_)
         return mask, extra[0].reshape(-1) if extra else np.zeros(1, np.int64)
 
 
@@ -188,14 +194,6 @@ class Attention(_Attention[S], Generic[S]):
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if all(row in (0, None) for row in rows) else None
 
-    takes_views = True
-    kernel = staticmethod(attention_kernel)
-
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        _, time, heads, features = out.shape
-        mask, step = self._mask_and_step(operands)
-        return operands[0], mask, step, out, *self._numbers(features, heads), *self._scratch(time, features, 2, ())
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         extra = self._extra()
         by_packed = AttentionGradient(self.parents[0], gradient, *extra, **self._options())
@@ -211,6 +209,18 @@ class Attention(_Attention[S], Generic[S]):
         scores = (queries @ keys.matrix_transpose()) * _scale(features, packed.dtype) + bias
         composed: Node[Any, Any] = ((scores.softmax() * factors) @ values).transpose(0, 2, 1, 3)
         return composed
+
+
+@LOOPS.register(Attention)
+class _ForwardLoops(_AttentionLoops):
+    takes_views = True
+    kernel = staticmethod(attention_kernel)
+
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        _, time, heads, features = out.shape
+        mask, step = self.mask_and_step(node, operands)
+        scratch = self.scratch(node, time, features, 2, ())
+        return operands[0], mask, step, out, *self.numbers(node, features, heads), *scratch
 
 
 def _scale(features: Any, dtype: np.dtype[Any]) -> Any:
@@ -254,21 +264,24 @@ class AttentionGradient(_Attention[S], Generic[S]):
         parts = [xp.permute_dims(part, (0, 2, 1, 3)) for part in (by_scores @ keys, turned @ queries, by_values)]
         return xp.stack(parts, axis=2)
 
-    takes_views = True
-    kernel = staticmethod(attention_gradient_kernel)
-
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        _, time, _, heads, features = out.shape
-        mask, step = self._mask_and_step(operands)
-        scratch = self._scratch(time, features, 4, (2,))
-        return operands[0], operands[1], mask, step, out, *self._numbers(features, heads), *scratch
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         packed, given = self.parents[:2]
         extra = self._extra()
         attention: Attention[Any] = Attention(packed, *extra, **self._options())
         (by_packed,) = through(attention.composed_of_nodes(packed), given, (packed,))
         return (*through(by_packed, gradient, (packed, given)), *(ZERO for _ in extra))
+
+
+@LOOPS.register(AttentionGradient)
+class _GradientLoops(_AttentionLoops):
+    takes_views = True
+    kernel = staticmethod(attention_gradient_kernel)
+
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        _, time, _, heads, features = out.shape
+        mask, step = self.mask_and_step(node, operands)
+        scratch = self.scratch(node, time, features, 4, (2,))
+        return operands[0], operands[1], mask, step, out, *self.numbers(node, features, heads), *scratch
 
 
 class AttentionMask(_Attention[S], Generic[S]):
@@ -300,16 +313,19 @@ class AttentionMask(_Attention[S], Generic[S]):
         )
         return xp.broadcast_to(part, shape)
 
-    kernel = staticmethod(attention_mask_kernel)
-
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        _, heads, time, _ = out.shape
-        mask, step = self._mask_and_step(operands)
-        _, _, *scratch = self._scratch(time, 1, 0, ())
-        return mask, step, out, *self._numbers(1, heads), self.part == "bias", FAR, *scratch
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return tuple(ZERO for _ in self.parents)
+
+
+@LOOPS.register(AttentionMask)
+class _MaskLoops(_AttentionLoops):
+    kernel = staticmethod(attention_mask_kernel)
+
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        _, heads, time, _ = out.shape
+        mask, step = self.mask_and_step(node, operands)
+        _, _, *scratch = self.scratch(node, time, 1, 0, ())
+        return mask, step, out, *self.numbers(node, 1, heads), node.part == "bias", FAR, *scratch
 
 
 def attention(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.node.base import BaseNode, label
-from wyrm.node.choices import Choosing, check_choices
+from wyrm.node.choices import check_choices
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input
 from wyrm.node.site import made_at
@@ -94,7 +94,7 @@ def value_of(
     operands = [found[parent] for parent in node.parents]
     if not node.takes_rows:
         operands = [_dense(operand) for operand in operands]
-    if isinstance(node, Choosing) and xp is np:
+    if xp is np:
         check_choices(node, operands, sizes)
     shape = resolve(node.dims, sizes)
     if node.formula is not None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, format_dims, label
+from wyrm.node.loops import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.attention import FAR
 from wyrm.ops.attention_kernels import cached_attention_kernel
@@ -64,14 +65,6 @@ class CachedAttention(Node[Any, S], Generic[S]):
         shares = xp.astype(powers / xp.sum(powers, axis=2, keepdims=True), self.dtype)[:, :, None]
         return xp.sum(shares * xp.concat([cache[:, 1], value], axis=3), axis=3)
 
-    takes_views = True
-    kernel = staticmethod(cached_attention_kernel)
-
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        packed, cache, allowed = operands
-        scores = scratch(allowed.size + 1, self.dtype)
-        return packed, cache, allowed, out, self.dtype.type(out.shape[2] ** -0.5), scores, np.zeros(0, np.bool_)
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         packed, cache, allowed = (parent.erase() for parent in self.parents)
         features: Any = packed.dims[3]
@@ -82,3 +75,14 @@ class CachedAttention(Node[Any, S], Generic[S]):
         shares = scores.softmax().expand_dims(2)
         composed = (shares * concatenate([cache[:, 1], value], axis=-1)).sum(axis=-1)
         return (*through(composed, gradient, (packed, cache)), ZERO)
+
+
+@LOOPS.register(CachedAttention)
+class _CachedAttentionLoops(LoopForm):
+    takes_views = True
+    kernel = staticmethod(cached_attention_kernel)
+
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        packed, cache, allowed = operands
+        scores = scratch(allowed.size + 1, node.dtype)
+        return packed, cache, allowed, out, node.dtype.type(out.shape[2] ** -0.5), scores, np.zeros(0, np.bool_)

@@ -10,6 +10,7 @@ from typing_extensions import TypeVar
 from wyrm.errors import DTypeError
 from wyrm.node.base import ZERO, BaseNode, describe, label
 from wyrm.node.leaves import Constant
+from wyrm.node.loops import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.node.site import made_at
 from wyrm.node.traversal import replaced, topological_order
@@ -29,7 +30,6 @@ class Again(Passing[S], Generic[S]):
     """`x`, for computing with it again once `after` is there; it has the name of `x` in messages."""
 
     __slots__ = ()
-    kernel = staticmethod(copy_kernel)
 
     def __init__(self, x: Any, after: Any) -> None:
         self._construct((x, after), label(x))
@@ -37,12 +37,17 @@ class Again(Passing[S], Generic[S]):
     def _own(self) -> Again[S]:
         return self
 
-    def kernel_arguments(self, operands: Sequence[Any], out: Any) -> tuple[Any, ...]:
-        x, after = operands
-        return x.reshape(-1), after.reshape(-1), out.reshape(-1)
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return gradient, ZERO
+
+
+@LOOPS.register(Again)
+class _AgainLoops(LoopForm):
+    kernel = staticmethod(copy_kernel)
+
+    def kernel_arguments(self, node: Any, operands: Sequence[Any], out: Any) -> tuple[Any, ...]:
+        x, after = operands
+        return x.reshape(-1), after.reshape(-1), out.reshape(-1)
 
 
 class Checkpoint(Transparent[S], Generic[S]):

@@ -11,9 +11,9 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError
 from wyrm.node.base import ZERO, BaseNode, describe, label
-from wyrm.node.entries import Index
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
+from wyrm.node.loops import LOOPS, Unmoved
 from wyrm.node.node import IndexNode, Node
 from wyrm.node.storage import FLOATS
 from wyrm.ops.elementwise import (
@@ -319,12 +319,12 @@ class Cast(Unary[L, S], Generic[L, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return operands[0].astype(self.to)
 
-    def reads(self, index: Index) -> Index:
-        return index
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         (x,) = self.parents
         return (ZERO if x.dtype.kind == "b" else Cast(gradient, x.dtype),)
+
+
+LOOPS.register(Cast)(Unmoved())
 
 
 @method("astype")
@@ -341,7 +341,7 @@ class StopGradient(Unary[L, S], Generic[L, S]):
     """`x`, taken as a constant by every gradient."""
 
     __slots__ = ()
-    keeps_layout = True
+    is_view = True
     method = "stop_gradient"
 
     def _own(self) -> StopGradient[Any, S]:
@@ -353,8 +353,8 @@ class StopGradient(Unary[L, S], Generic[L, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return operands[0]
 
-    def reads(self, index: Index) -> Index:
-        return index
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (ZERO,)
+
+
+LOOPS.register(StopGradient)(Unmoved())

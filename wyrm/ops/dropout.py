@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, explain, label
+from wyrm.node.loops import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.comparison import Where
 from wyrm.ops.elementwise import L, R, S, common_dtype, constant_like, method, operand
@@ -45,7 +46,6 @@ class RandomKey(Node[Any, S], Generic[S]):
     """Two 32-bit words for each (seed, step, stream), as unlike each other as random ones."""
 
     __slots__ = ("seed", "stream")
-    kernel = staticmethod(random_key_kernel)
     seed: int
     stream: int
 
@@ -67,18 +67,22 @@ class RandomKey(Node[Any, S], Generic[S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return _key(xp, operands[0], self.seed, self.stream)
 
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        return operands[0].reshape(-1), out, self.seed & WORD, self.stream & WORD
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (ZERO,)
+
+
+@LOOPS.register(RandomKey)
+class _RandomKeyLoops(LoopForm):
+    kernel = staticmethod(random_key_kernel)
+
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        return operands[0].reshape(-1), out, node.seed & WORD, node.stream & WORD
 
 
 class Kept(Node[Any, S], Generic[S]):
     """A mask of the axes `to` that is true where an element of a dropout at `rate` is kept, from a `RandomKey`."""
 
     __slots__ = ("rate", "to")
-    by_place = staticmethod(keeps)
     rate: float
     to: Dims
 
@@ -97,14 +101,19 @@ class Kept(Node[Any, S], Generic[S]):
             raise ShapeError(f"a key has two words, as RandomKey has, not {label(key)}")
         return self.to
 
-    def place_arguments(self) -> tuple[int]:
-        return (drop_threshold(self.rate, 2**32),)
-
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return _kept(xp, operands[0], self.rate, shape)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (ZERO,)
+
+
+@LOOPS.register(Kept)
+class _KeptLoops(LoopForm):
+    by_place = staticmethod(keeps)
+
+    def place_arguments(self, node: Any) -> tuple[int]:
+        return (drop_threshold(node.rate, 2**32),)
 
 
 class _Dropout(Node[Any, S], Generic[S], abstract=True):
@@ -131,12 +140,6 @@ class _Dropout(Node[Any, S], Generic[S], abstract=True):
     def _dropped(self, xp: Any, x: Any, step: Any, shape: tuple[int, ...]) -> Any:
         mask = _kept(xp, _key(xp, step, self.seed, self.stream), self.rate, shape)
         return xp.where(mask, x * x.dtype.type(1.0 / (1.0 - self.rate)), x.dtype.type(0.0))
-
-    def composed(self) -> Node[Any, Any]:
-        x, *_, step = self.parents
-        kept: Any = Kept(RandomKey(step, self.seed, self.stream), self.rate, x.dims)
-        result: Node[Any, Any] = Where(kept, x * (1.0 / (1.0 - self.rate)), constant_like(0.0, x))
-        return result
 
 
 class Dropout(_Dropout[S], Generic[L, S]):
@@ -165,6 +168,14 @@ class Dropout(_Dropout[S], Generic[L, S]):
         return Dropout(gradient, self.rate, self.seed, self.stream), ZERO
 
 
+@LOOPS.register(Dropout)
+class _DropoutLoops(LoopForm):
+    def decompose(self, node: Any) -> Any:
+        x, *_, step = node.parents
+        kept: Any = Kept(RandomKey(step, node.seed, node.stream), node.rate, x.dims)
+        return Where(kept, x * (1.0 / (1.0 - node.rate)), constant_like(0.0, x))
+
+
 class AddDropout(_Dropout[S], Generic[L, R, S]):
     """`residual + dropout(x)` of two operands of the same axes, in one pass; the parents are `x` and the residual."""
 
@@ -189,12 +200,14 @@ class AddDropout(_Dropout[S], Generic[L, R, S]):
             raise ShapeError(explain(self, f"{x.shape} is added to {residual.shape}, by the data of this run"))
         return residual + self._dropped(xp, x, step, shape)
 
-    def composed(self) -> Node[Any, Any]:
-        result: Node[Any, Any] = self.parents[1] + super().composed()
-        return result
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return Dropout(gradient, self.rate, self.seed, self.stream), gradient, ZERO
+
+
+@LOOPS.register(AddDropout)
+class _AddDropoutLoops(_DropoutLoops):
+    def decompose(self, node: Any) -> Any:
+        return node.parents[1] + super().decompose(node)
 
 
 @method("dropout")

@@ -1,7 +1,7 @@
 """Ops that stand for a few in a row, so that graphs stay shallow: a linear layer with its GELU, tokens with positions.
 
-Each is one node with a gradient node of its own. An engine that fuses loops takes them apart by `composed`, and so does
-the gradient of higher order.
+Each is one node with a gradient node of its own. The native engine takes them apart by their loop forms, to fuse them
+with what is around them, and so does the gradient of higher order.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, format_dims, label
 from wyrm.node.choices import Choice, Choosing
+from wyrm.node.loops import LOOPS, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.accumulation import unbroadcast
 from wyrm.ops.activation import Gelu, GeluTanh
@@ -112,9 +113,6 @@ class LinearGelu(_Linear[S], Generic[L, S]):
         x = self._inner_value(xp, *operands)
         return 0.5 * x * (1.0 + _bend(xp, x) if self.approximate else _normal_distribution(xp, x))
 
-    def composed(self) -> Any:
-        return _gelu(self._inner(), self.approximate)
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return None if any(mapped[1:]) else self.rebuild(tuple(operands), self.attribute_values())
 
@@ -122,6 +120,12 @@ class LinearGelu(_Linear[S], Generic[L, S]):
         x, weight, *bias = self.parents
         by_inner: Any = LinearGeluGradient(x, weight, *bias, gradient, approximate=self.approximate, biased=self.biased)
         return *MatMul(x, weight).vjp(by_inner), *(by_inner for _ in bias)
+
+
+@LOOPS.register(LinearGelu)
+class _LinearGeluLoops(LoopForm):
+    def decompose(self, node: Any) -> Any:
+        return _gelu(node._inner(), node.approximate)
 
 
 class LinearGeluGradient(_Linear[S], Generic[S]):
@@ -154,7 +158,8 @@ class LinearGeluGradient(_Linear[S], Generic[S]):
         density = xp.exp(-0.5 * x * x) * (1.0 / math.sqrt(2.0 * math.pi))
         return operands[-1] * (0.5 * _normal_distribution(xp, x) + x * density)
 
-    def composed(self) -> Any:
+    def _of_nodes(self) -> Any:
+        """The same of ordinary nodes."""
         inner = self._inner()
         (by_inner,) = _gelu(inner, self.approximate).vjp(self.parents[-1])
         return by_inner
@@ -166,7 +171,13 @@ class LinearGeluGradient(_Linear[S], Generic[S]):
         return self.rebuild((x, *operands[1:-1], gradient), self.attribute_values())
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        return through(self.composed(), gradient, self.parents)
+        return through(self._of_nodes(), gradient, self.parents)
+
+
+@LOOPS.register(LinearGeluGradient)
+class _LinearGeluGradientLoops(LoopForm):
+    def decompose(self, node: Any) -> Any:
+        return node._of_nodes()
 
 
 @overload
@@ -243,11 +254,6 @@ class Embed(Choosing[Any, S], Node[Any, S], Generic[L, S]):
         time, context = axis_size(indices.dims[-1]), axis_size(positions.dims[0])
         return positions if time == context else positions[:time]
 
-    def composed(self) -> Any:
-        table, _positions, indices = self.parents
-        rows: Any = Index(table, indices)
-        return rows + self._places()
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return None if any(mapped[:2]) else Embed(*operands)
 
@@ -258,6 +264,14 @@ class Embed(Choosing[Any, S], Node[Any, S], Generic[L, S]):
         if places is not positions:
             (by_positions,) = places.vjp(by_positions)
         return RowGradient(gradient, indices, table.dims), by_positions, ZERO
+
+
+@LOOPS.register(Embed)
+class _EmbedLoops(LoopForm):
+    def decompose(self, node: Any) -> Any:
+        table, _positions, indices = node.parents
+        rows: Any = Index(table, indices)
+        return rows + node._places()
 
 
 @overload

@@ -15,7 +15,7 @@ from wyrm.node.entries import At
 from wyrm.node.entries import Index as LoopIndex
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Parameter
-from wyrm.node.loops import Place
+from wyrm.node.loops import LOOPS, LoopForm, Place
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import L, R, S, common_dtype, method, operand
@@ -74,16 +74,19 @@ class Index(_Indexing[L, I, S], Generic[L, I, S]):
     def choices(self) -> tuple[Choice, ...]:
         return (Choice(1, self.parents[0].dims[0]),)
 
-    def reads(self, index: LoopIndex) -> LoopIndex:
-        rank = self.parents[1].ndim
-        return (At(1, index[:rank]), *index[rank:])
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return None if mapped[0] else Index(*operands)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         table, indices = self.parents
         return RowGradient(gradient, indices, table.dims), ZERO
+
+
+@LOOPS.register(Index)
+class _IndexLoops(LoopForm):
+    def reads(self, node: Any, index: LoopIndex) -> LoopIndex:
+        rank = node.parents[1].ndim
+        return (At(1, index[:rank]), *index[rank:])
 
 
 @overload
@@ -188,12 +191,15 @@ class RowGradient(Choosing[tuple[L, I], S], Node[tuple[L, I], S], Generic[L, I, 
     def choices(self) -> tuple[Choice, ...]:
         return (Choice(1, self.to[0]),)
 
-    def writes(self, parent: int, index: LoopIndex) -> Place | None:
-        rank = self.parents[1].ndim
-        return Place((At(1, index[:rank]), *index[rank:]), adds=True) if parent == 0 else None
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return Index(gradient, self.parents[1]), ZERO
+
+
+@LOOPS.register(RowGradient)
+class _RowGradientLoops(LoopForm):
+    def writes(self, node: Any, parent: int, index: LoopIndex) -> Place | None:
+        rank = node.parents[1].ndim
+        return Place((At(1, index[:rank]), *index[rank:]), adds=True) if parent == 0 else None
 
 
 class JoinRows(Node[tuple[L, R], S], Generic[L, R, S]):
@@ -220,12 +226,34 @@ class JoinRows(Node[tuple[L, R], S], Generic[L, R, S]):
         x, y = operands
         return x.joined(y) if isinstance(x, RowSparse) else x + y
 
-    def composed(self) -> Node[Any, Any]:
-        x, y = self.parents
-        return x + y
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return gradient, gradient
+
+
+@LOOPS.register(JoinRows)
+class _JoinRowsLoops(LoopForm):
+    def decompose(self, node: Any) -> Any:
+        x, y = node.parents
+        return x + y
+
+
+def row_parts(gradient: Any) -> list[tuple[Any, Any]] | None:
+    """The pairs of gradient and indices that a row-sparse gradient is the sum of; None for a dense one."""
+    parts, stack = [], [gradient]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, JoinRows):
+            stack += reversed(node.parents)
+        elif isinstance(node, RowGradient):
+            parts.append((node.parents[0], node.parents[1]))
+        else:
+            return None
+    return parts
+
+
+def row_gradient(gradient: Any, indices: Any, to: Dims) -> RowGradient[Any, Any, Any]:
+    """One such pair as a row-sparse gradient of the axes `to`."""
+    return RowGradient(gradient, indices, to)
 
 
 def _columns(xp: Any, indices: Any, axis: int) -> tuple[Any, ...]:
@@ -267,15 +295,18 @@ class TakeAlongAxis(_Indexing[L, I, S], Generic[L, I, S]):
     def choices(self) -> tuple[Choice, ...]:
         return (Choice(1, self.parents[0].dims[self.axis]),)
 
-    def reads(self, index: LoopIndex) -> LoopIndex:
-        return (*index[: self.axis], At(1, index), *index[self.axis + 1 :])
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return self.rebuild(tuple(spread(operands, mapped)), {"axis": self.axis + 1}) if mapped[1] else None
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         x, indices = self.parents
         return PlaceAlongAxis(gradient, indices, self.axis, x.dims), ZERO
+
+
+@LOOPS.register(TakeAlongAxis)
+class _TakeAlongAxisLoops(LoopForm):
+    def reads(self, node: Any, index: LoopIndex) -> LoopIndex:
+        return (*index[: node.axis], At(1, index), *index[node.axis + 1 :])
 
 
 class PlaceAlongAxis(Choosing[tuple[L, I], S], Node[tuple[L, I], S], Generic[L, I, S]):
@@ -309,10 +340,6 @@ class PlaceAlongAxis(Choosing[tuple[L, I], S], Node[tuple[L, I], S], Generic[L, 
     def choices(self) -> tuple[Choice, ...]:
         return (Choice(1, self.to[self.axis]),)
 
-    def writes(self, parent: int, index: LoopIndex) -> Place | None:
-        place = (*index[: self.axis], At(1, index), *index[self.axis + 1 :])
-        return Place(place, adds=True) if parent == 0 else None
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         if not mapped[1]:
             return None
@@ -321,6 +348,13 @@ class PlaceAlongAxis(Choosing[tuple[L, I], S], Node[tuple[L, I], S], Generic[L, 
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return TakeAlongAxis(gradient, self.parents[1], self.axis), ZERO
+
+
+@LOOPS.register(PlaceAlongAxis)
+class _PlaceAlongAxisLoops(LoopForm):
+    def writes(self, node: Any, parent: int, index: LoopIndex) -> Place | None:
+        place = (*index[: node.axis], At(1, index), *index[node.axis + 1 :])
+        return Place(place, adds=True) if parent == 0 else None
 
 
 @overload
@@ -359,7 +393,6 @@ class ScatterAdd(Choosing[tuple[L, Any, R], S], Node[tuple[L, Any, R], S], Gener
     """The first operand with rows added to it; a row named twice gets both."""
 
     __slots__ = ()
-    starts_from_zero = False
 
     def __init__(self, x: Any, indices: Any, values: Any) -> None:
         self._construct((x, as_indices(indices), operand(values, x)))
@@ -393,14 +426,19 @@ class ScatterAdd(Choosing[tuple[L, Any, R], S], Node[tuple[L, Any, R], S], Gener
         np.add.at(result, indices, values)
         return result
 
-    def writes(self, parent: int, index: LoopIndex) -> Place | None:
-        rank = self.parents[1].ndim
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return gradient, ZERO, Index(gradient, self.parents[1])
+
+
+@LOOPS.register(ScatterAdd)
+class _ScatterAddLoops(LoopForm):
+    starts_from_zero = False
+
+    def writes(self, node: Any, parent: int, index: LoopIndex) -> Place | None:
+        rank = node.parents[1].ndim
         if parent == 0:
             return Place(index)
         return Place((At(1, index[:rank]), *index[rank:]), adds=True) if parent == 2 else None
-
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        return gradient, ZERO, Index(gradient, self.parents[1])
 
 
 @method("scatter_add")

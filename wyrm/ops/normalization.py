@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import explain, format_dims, label
+from wyrm.node.loops import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.batching import spread
 from wyrm.ops.composition import through
@@ -131,13 +132,15 @@ class _Normalization(Node[Any, S], Generic[S], abstract=True):
             raise ShapeError(explain(self, "the last axis has size 0, by the data of this run"))
         return x
 
-    def _rows(self, array: NDArray[Any]) -> NDArray[Any]:
-        features = self._checked(array).shape[-1]
-        return array.reshape(math.prod(array.shape[:-1]), features)
 
-    def _numbers(self, x: NDArray[Any]) -> tuple[Any, ...]:
+class _NormalizationLoops(LoopForm):
+    def rows(self, array: NDArray[Any]) -> NDArray[Any]:
+        """An array with its rows on one axis."""
+        return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
+
+    def numbers(self, node: Any, x: NDArray[Any]) -> tuple[Any, ...]:
         """What every kernel takes after the arrays."""
-        return self.centred, self.dtype.type(x.shape[-1]), self.dtype.type(self.epsilon)
+        return node.centred, node.dtype.type(node._checked(x).shape[-1]), node.dtype.type(node.epsilon)
 
 
 class _Forward(_Normalization[S], Generic[L, S], abstract=True):
@@ -154,13 +157,6 @@ class _Forward(_Normalization[S], Generic[L, S], abstract=True):
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if rows[0] != len(self.parents[0].dims) - 1 and all(row is None for row in rows[1:]) else None
 
-    kernel = staticmethod(normalization_kernel)
-
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        x, weight, *biases = operands
-        bias = biases[0] if biases else np.zeros(0, out.dtype)
-        return self._rows(x), weight, bias, self._rows(out), *self._numbers(x)
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return None if any(mapped[1:]) else self.rebuild(tuple(operands), self.attribute_values())
 
@@ -172,6 +168,16 @@ class _Forward(_Normalization[S], Generic[L, S], abstract=True):
         )
         by_x = NormalizationGradient(x, weight, gradient, centred=self.centred, epsilon=self.epsilon)
         return by_x, *(by_vectors[position] for position in range(1 + len(bias)))
+
+
+@LOOPS.register(_Forward)
+class _ForwardLoops(_NormalizationLoops):
+    kernel = staticmethod(normalization_kernel)
+
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        x, weight, *biases = operands
+        bias = biases[0] if biases else np.zeros(0, out.dtype)
+        return self.rows(x), weight, bias, self.rows(out), *self.numbers(node, x)
 
 
 class LayerNorm(_Forward[L, S], Generic[L, S]):
@@ -252,12 +258,6 @@ class NormalizationGradient(_Normalization[S], Generic[S]):
         self._checked(operands[0])
         return _gradient(_of_arrays(xp), operands, self.centred, self.epsilon)
 
-    kernel = staticmethod(normalization_gradient_kernel)
-
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        x, weight, gradient = operands
-        return self._rows(x), weight, self._rows(gradient), self._rows(out), *self._numbers(x)
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         x, weight, gradient = operands
         if mapped[1]:
@@ -268,6 +268,15 @@ class NormalizationGradient(_Normalization[S], Generic[S]):
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         composed = _gradient(_OF_NODES, self.parents, self.centred, self.epsilon)
         return through(composed, gradient, self.parents)
+
+
+@LOOPS.register(NormalizationGradient)
+class _NormalizationGradientLoops(_NormalizationLoops):
+    kernel = staticmethod(normalization_gradient_kernel)
+
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        x, weight, gradient = operands
+        return self.rows(x), weight, self.rows(gradient), self.rows(out), *self.numbers(node, x)
 
 
 class NormalizationWeightGradient(_Normalization[S], Generic[S]):
@@ -295,15 +304,18 @@ class NormalizationWeightGradient(_Normalization[S], Generic[S]):
         self._checked(operands[0])
         return _weight_gradient(_of_arrays(xp), operands, self.centred, self.epsilon, self.biased)
 
-    kernel = staticmethod(weight_gradient_kernel)
-
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        x, gradient = operands
-        return self._rows(x), self._rows(gradient), out, *self._numbers(x), np.zeros(out.shape)
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         composed = _weight_gradient(_OF_NODES, self.parents, self.centred, self.epsilon, self.biased)
         return through(composed, gradient, self.parents)
+
+
+@LOOPS.register(NormalizationWeightGradient)
+class _NormalizationWeightGradientLoops(_NormalizationLoops):
+    kernel = staticmethod(weight_gradient_kernel)
+
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        x, gradient = operands
+        return self.rows(x), self.rows(gradient), out, *self.numbers(node, x), np.zeros(out.shape)
 
 
 def _same(dims: Dims, others: Dims, last: Dims = ()) -> Dims:

@@ -7,6 +7,7 @@ from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
+from wyrm.node.loops import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.index import Indexable
 from wyrm.types.dims import Dims
@@ -35,11 +36,14 @@ class Transparent(Passing[S], Generic[S], abstract=True):
 
     __slots__ = ()
 
-    def composed(self) -> Any:
-        return self.parents[0]
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return operands[0] if mapped[0] else None
+
+
+@LOOPS.register(Transparent)
+class _TransparentLoops(LoopForm):
+    def decompose(self, node: Any) -> Any:
+        return node.parents[0]
 
 
 class Alias(Indexable, Transparent[S], Generic[S]):

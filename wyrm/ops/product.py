@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.leaves import Constant
-from wyrm.node.loops import Fold
+from wyrm.node.loops import LOOPS, Fold, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.batching import aligned, batch_axis
 from wyrm.ops.elementwise import L, R, S, as_operand, common_dtype, method, operand
@@ -91,25 +91,10 @@ class MatMul(_Product[L, R, S], Generic[L, R, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.matmul(*operands)
 
-    takes_views = True
-
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         x, y = self.parents
         summed = rows[0] == len(x.dims) - 1 or rows[1] == max(len(y.dims) - 2, 0)
         return None if summed else "rows"
-
-    kernel = staticmethod(products)
-    adding_kernel = staticmethod(added_products)
-
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        x, y = operands
-        x, y = x[None] if x.ndim == 1 else x, y[:, None] if y.ndim == 1 else y
-        if y.ndim == 2 and x.flags.c_contiguous:  # one product over all leading axes
-            rows = math.prod(x.shape[:-1])
-            return x.reshape(rows, x.shape[-1]), y, out.reshape(rows, y.shape[-1])
-        batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-        stack = [m if m.shape[:-2] == batch else np.broadcast_to(m, (*batch, *m.shape[-2:])) for m in (x, y)]
-        return *stack, out.reshape(*batch, x.shape[-2], y.shape[-1])
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         (x, y), (many_x, many_y) = operands, mapped
@@ -138,6 +123,23 @@ class MatMul(_Product[L, R, S], Generic[L, R, S]):
             flat, flat_gradient = x.reshape((rows, x.dims[-1])), gradient.reshape((rows, gradient.dims[-1]))
             return gradient @ y.matrix_transpose(), flat.matrix_transpose() @ flat_gradient
         return gradient @ y.matrix_transpose(), x.matrix_transpose() @ gradient
+
+
+@LOOPS.register(MatMul)
+class _MatMulLoops(LoopForm):
+    takes_views = True
+    kernel = staticmethod(products)
+    adding_kernel = staticmethod(added_products)
+
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        x, y = operands
+        x, y = x[None] if x.ndim == 1 else x, y[:, None] if y.ndim == 1 else y
+        if y.ndim == 2 and x.flags.c_contiguous:  # one product over all leading axes
+            rows = math.prod(x.shape[:-1])
+            return x.reshape(rows, x.shape[-1]), y, out.reshape(rows, y.shape[-1])
+        batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        stack = [m if m.shape[:-2] == batch else np.broadcast_to(m, (*batch, *m.shape[-2:])) for m in (x, y)]
+        return *stack, out.reshape(*batch, x.shape[-2], y.shape[-1])
 
 
 def _which(dims: Dims) -> str:
@@ -212,11 +214,6 @@ class VectorDot(_Product[L, R, S], Generic[L, R, S]):
         products = x * y
         return summed(xp, products, (products.ndim - 1,))
 
-    fold = Fold(0.0, "total + x * y")
-
-    def folds(self) -> tuple[int, ...]:
-        return (self.ndim,)
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         rank = max(parent.ndim for parent in self.parents)
         return VectorDot(*(aligned(x, many, rank) for x, many in zip(operands, mapped, strict=True)))
@@ -225,6 +222,14 @@ class VectorDot(_Product[L, R, S], Generic[L, R, S]):
         x, y = self.parents
         spread = gradient.expand_dims(-1)
         return spread * y, spread * x
+
+
+@LOOPS.register(VectorDot)
+class _VectorDotLoops(LoopForm):
+    fold = Fold(0.0, "total + x * y")
+
+    def folds(self, node: Any) -> tuple[int, ...]:
+        return (node.ndim,)
 
 
 @overload
@@ -302,9 +307,23 @@ class Einsum(_Product[L, R, S], Generic[L, R, S]):
             return xp.asarray(xp.einsum(self.subscripts, *wide), dtype=self.dtype)
         return xp.einsum(self.subscripts, *operands)
 
-    def composed(self) -> Node[Any, Any]:
-        x, y = self.parents
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        free = next(letter for letter in ascii_letters if letter not in self.subscripts)
+        x, y, result = self.terms()
+        terms = (free * many + term for term, many in zip((x, y), mapped, strict=True))
+        return self.rebuild(tuple(operands), {"subscripts": f"{','.join(terms)}->{free}{result}"})
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
         x_term, y_term, result = self.terms()
+        x, y = self.parents
+        return _einsum_vjp(gradient, result, y, y_term, x, x_term), _einsum_vjp(gradient, result, x, x_term, y, y_term)
+
+
+@LOOPS.register(Einsum)
+class _EinsumLoops(LoopForm):
+    def decompose(self, node: Any) -> Any:
+        x, y = node.parents
+        x_term, y_term, result = node.terms()
         x, x_term = _summed(x, x_term, y_term + result)
         y, y_term = _summed(y, y_term, x_term + result)
         batch = [letter for letter in x_term if letter in y_term and letter in result]
@@ -318,19 +337,7 @@ class Einsum(_Product[L, R, S], Generic[L, R, S]):
         products = left.reshape((*batched, *widths[:2])) @ right.reshape((*batched, *widths[1:]))
         order = [*batch, *rows, *columns]
         spread: Any = products.reshape(tuple(axes[letter] for letter in order))
-        answer: Node[Any, Any] = spread.transpose(*(order.index(letter) for letter in result)) if result else spread
-        return answer
-
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
-        free = next(letter for letter in ascii_letters if letter not in self.subscripts)
-        x, y, result = self.terms()
-        terms = (free * many + term for term, many in zip((x, y), mapped, strict=True))
-        return self.rebuild(tuple(operands), {"subscripts": f"{','.join(terms)}->{free}{result}"})
-
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        x_term, y_term, result = self.terms()
-        x, y = self.parents
-        return _einsum_vjp(gradient, result, y, y_term, x, x_term), _einsum_vjp(gradient, result, x, x_term, y, y_term)
+        return spread.transpose(*(order.index(letter) for letter in result)) if result else spread
 
 
 def _summed(x: Any, term: str, others: str) -> tuple[Any, str]:

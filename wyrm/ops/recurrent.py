@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, Undefined, format_dims, label
 from wyrm.node.entries import Index
+from wyrm.node.loops import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
 from wyrm.ops.composition import through
@@ -181,12 +182,6 @@ class LSTMTape(_Recurrent[S], Generic[S]):
             return xp.zeros(shape, self.dtype)
         return _forward(_of_arrays(xp), shape[1], operands, (shape[0], self.gates, shape[3]))
 
-    kernel = staticmethod(forward_kernel)
-
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        batch, time, kept, width = out.shape
-        return (*operands[:4], _mask_rows(operands[4:]), out.reshape(batch, time, kept * width))
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         dims: Any = self.dims
         batch, time, _, width = dims
@@ -195,6 +190,15 @@ class LSTMTape(_Recurrent[S], Generic[S]):
             return _open_time(self, time)
         composed = _forward(_OF_NODES, steps, self.parents, (batch, self.gates, width))
         return through(composed, gradient, self.parents)
+
+
+@LOOPS.register(LSTMTape)
+class _LSTMTapeLoops(LoopForm):
+    kernel = staticmethod(forward_kernel)
+
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        batch, time, kept, width = out.shape
+        return (*operands[:4], _mask_rows(operands[4:]), out.reshape(batch, time, kept * width))
 
 
 def _open_time(node: Any, time: Any) -> tuple[Any, ...]:
@@ -251,15 +255,6 @@ class LSTM(_Recurrent[S], Generic[S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return operands[0][:, :, HIDDEN:]
 
-    def reads(self, index: Index) -> Index:
-        batch, time, state, width = index
-        return batch, time, self.parents[0].dims[2] + HIDDEN + state, width
-
-    kernel = staticmethod(states_kernel)
-
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        return operands[0], out
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         tape, projected, weights, _, _, *resets = self.parents
         batch, time, kept, width = tape.dims
@@ -272,6 +267,18 @@ class LSTM(_Recurrent[S], Generic[S]):
         for mask in resets:
             by_hidden = where(mask[:, 0, None], 0.0, by_hidden)
         return ZERO, by_sums, by_weights, by_hidden, by_cell, *(ZERO for _ in resets)
+
+
+@LOOPS.register(LSTM)
+class _LSTMLoops(LoopForm):
+    kernel = staticmethod(states_kernel)
+
+    def reads(self, node: Any, index: Index) -> Index:
+        batch, time, state, width = index
+        return batch, time, node.parents[0].dims[2] + HIDDEN + state, width
+
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        return operands[0], out
 
 
 class LSTMGradient(_Recurrent[S], Generic[S]):
@@ -303,14 +310,6 @@ class LSTMGradient(_Recurrent[S], Generic[S]):
             return xp.zeros(shape, self.dtype)
         return _backward(_of_arrays(xp), shape[1], operands, (shape[0], shape[2] - 1, shape[3]))
 
-    kernel = staticmethod(backward_kernel)
-
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        tape, weights, by_states, *resets = operands
-        batch, time, parts, width = out.shape
-        rows = tape.reshape(batch, time, tape.shape[2] * width), out.reshape(batch, time, parts * width)
-        return rows[0], weights, by_states, _mask_rows(resets), rows[1], scratch((batch, width), out.dtype)
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         dims: Any = self.dims
         batch, time, parts, width = dims
@@ -319,3 +318,14 @@ class LSTMGradient(_Recurrent[S], Generic[S]):
             return _open_time(self, time)
         composed = _backward(_OF_NODES, steps, self.parents, (batch, parts - 1, width))
         return through(composed, gradient, self.parents)
+
+
+@LOOPS.register(LSTMGradient)
+class _LSTMGradientLoops(LoopForm):
+    kernel = staticmethod(backward_kernel)
+
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        tape, weights, by_states, *resets = operands
+        batch, time, parts, width = out.shape
+        rows = tape.reshape(batch, time, tape.shape[2] * width), out.reshape(batch, time, parts * width)
+        return rows[0], weights, by_states, _mask_rows(resets), rows[1], scratch((batch, width), out.dtype)

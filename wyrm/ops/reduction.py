@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, explain, label
-from wyrm.node.loops import Fold
+from wyrm.node.loops import LOOPS, Fold, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import L, S, bind_class, constant_like, method
@@ -99,9 +99,6 @@ def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: 
             raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
         return x.dtype
 
-    def folds(self) -> tuple[int, ...]:
-        return self.axis
-
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
         if self.empty is None and any(shapes[0][axis] == 0 for axis in self.axis):
             raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
@@ -122,6 +119,15 @@ def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: 
         if None in sizes:
             return Count(x, self.axis)
         return constant_like(float(math.prod(size for size in sizes if size is not None)), reduced)
+
+
+class _ReductionLoops(LoopForm):
+    def __init__(self, fold: Fold) -> None:
+        self.fold = fold
+
+    def folds(self, node: Any) -> tuple[int, ...]:
+        axes: tuple[int, ...] = node.axis
+        return axes
 
 
 class Count(Reduction[L, S], Generic[L, S]):
@@ -158,7 +164,6 @@ class Sum(Reduction[L, S], Generic[L, S]):
     __slots__ = ()
     method = "sum"
     empty = 0.0
-    fold = Fold(0.0, "total + x")
 
     def _own(self) -> Sum[Any, S]:
         return self
@@ -170,6 +175,9 @@ class Sum(Reduction[L, S], Generic[L, S]):
         return (self.spread(gradient),)
 
 
+LOOPS.register(Sum)(_ReductionLoops(Fold(0.0, "total + x")))
+
+
 class Mean(Reduction[L, S], Generic[L, S]):
     """The mean of the elements.
 
@@ -179,7 +187,6 @@ class Mean(Reduction[L, S], Generic[L, S]):
 
     __slots__ = ()
     method = "mean"
-    fold = Fold(0.0, "total + x", "total / count")
 
     def _own(self) -> Mean[Any, S]:
         return self
@@ -189,6 +196,9 @@ class Mean(Reduction[L, S], Generic[L, S]):
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (self.spread(gradient / self.count(gradient)),)
+
+
+LOOPS.register(Mean)(_ReductionLoops(Fold(0.0, "total + x", "total / count")))
 
 
 class _Extreme(Reduction[L, S], Generic[L, S], abstract=True):
@@ -210,13 +220,15 @@ class Max(_Extreme[L, S], Generic[L, S]):
 
     __slots__ = ()
     method = "max"
-    fold = Fold(-math.inf, "maximum(total, x)")
 
     def _own(self) -> Max[Any, S]:
         return self
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.max(operands[0], axis=self.axis, keepdims=self.keepdims)
+
+
+LOOPS.register(Max)(_ReductionLoops(Fold(-math.inf, "maximum(total, x)")))
 
 
 class Min(_Extreme[L, S], Generic[L, S]):
@@ -228,13 +240,15 @@ class Min(_Extreme[L, S], Generic[L, S]):
 
     __slots__ = ()
     method = "min"
-    fold = Fold(math.inf, "minimum(total, x)")
 
     def _own(self) -> Min[Any, S]:
         return self
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.min(operands[0], axis=self.axis, keepdims=self.keepdims)
+
+
+LOOPS.register(Min)(_ReductionLoops(Fold(math.inf, "minimum(total, x)")))
 
 
 class LogSumExp(Reduction[L, S], Generic[L, S]):
@@ -265,15 +279,18 @@ class LogSumExp(Reduction[L, S], Generic[L, S]):
         powers: Any = (x - top).exp()
         return top, powers, powers.sum(self.axis, keepdims=True)
 
-    def composed(self) -> Node[Any, Any]:
-        top, _, total = self._powers()
-        result: Node[Any, Any] = total.log() + top
-        return result if self.keepdims else result.reshape(self.dims)
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         # Not exp(x - self): beside a large number the sum has lost what tells it from the largest.
         _, powers, total = self._powers()
         return (powers / total * self.spread(gradient),)
+
+
+@LOOPS.register(LogSumExp)
+class _LogSumExpLoops(LoopForm):
+    def decompose(self, node: Any) -> Any:
+        top, _, total = node._powers()
+        result = total.log() + top
+        return result if node.keepdims else result.reshape(node.dims)
 
 
 class Variance(Reduction[L, S], Generic[L, S]):
@@ -318,17 +335,19 @@ class Variance(Reduction[L, S], Generic[L, S]):
         count = math.prod(x.shape[axis] for axis in self.axis) - self.ddof
         return summed(xp, distance * distance, self.axis, self.keepdims) / self.dtype.type(count)
 
-    def composed(self) -> Node[Any, Any]:
-        (x,) = self.parents
-        distance: Any = x - Mean(x, self.axis, keepdims=True)
-        total: Any = Sum(distance.square(), self.axis, self.keepdims)
-        result: Node[Any, Any] = total / (self.count(total) - float(self.ddof))
-        return result
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         (x,) = self.parents
         distance = x - Mean(x, self.axis, keepdims=True)
         return (distance * self.spread(gradient * 2.0 / (self.count(gradient) - float(self.ddof))),)
+
+
+@LOOPS.register(Variance)
+class _VarianceLoops(LoopForm):
+    def decompose(self, node: Any) -> Any:
+        (x,) = node.parents
+        distance: Any = x - Mean(x, node.axis, keepdims=True)
+        total: Any = Sum(distance.square(), node.axis, node.keepdims)
+        return total / (node.count(total) - float(node.ddof))
 
 
 class ArgMax(IndexNode[S], Generic[S]):
@@ -368,6 +387,12 @@ class ArgMax(IndexNode[S], Generic[S]):
         if shapes[0][self.axis] == 0:
             raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
 
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (ZERO,)
+
+
+@LOOPS.register(ArgMax)
+class _ArgMaxLoops(LoopForm):
     @staticmethod
     def kernel(x: Any, out: Any) -> None:
         for i in range(x.shape[0]):
@@ -378,13 +403,10 @@ class ArgMax(IndexNode[S], Generic[S]):
                         best = j
                 out[i, k] = best
 
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         x = operands[0]
-        outer, inner = math.prod(x.shape[: self.axis]), math.prod(x.shape[self.axis + 1 :])
-        return x.reshape(outer, x.shape[self.axis], inner), out.reshape(outer, inner)
-
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        return (ZERO,)
+        outer, inner = math.prod(x.shape[: node.axis]), math.prod(x.shape[node.axis + 1 :])
+        return x.reshape(outer, x.shape[node.axis], inner), out.reshape(outer, inner)
 
 
 @overload

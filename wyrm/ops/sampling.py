@@ -15,6 +15,7 @@ from wyrm.node.base import ZERO
 from wyrm.node.choices import Choice, Choosing
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant
+from wyrm.node.loops import LOOPS, LoopForm
 from wyrm.node.node import IndexNode
 from wyrm.node.storage import declared_dims, index_array
 from wyrm.ops.elementwise import S
@@ -149,7 +150,6 @@ class RandomIndex(Choosing[Any, S], IndexNode[S], Generic[S]):
     """
 
     __slots__ = ("seed", "stream", "table_size", "to", "weighted")
-    kernel = staticmethod(sampling_kernel)
     seed: int
     stream: int
     table_size: int
@@ -225,13 +225,22 @@ class RandomIndex(Choosing[Any, S], IndexNode[S], Generic[S]):
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if all(row is None for row in rows[:-1]) else None
 
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        step, cumulative, offsets, columns, rows = self._parts(operands)
-        arrays = step.reshape(-1), cumulative, offsets, columns, rows.reshape(-1), out.reshape(-1)
-        return (*arrays, self.table_size, self.seed & WORD, self.stream & WORD, np.array([0, 1]))
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (ZERO,) * len(self.parents)
+
+
+@LOOPS.register(RandomIndex)
+class _RandomIndexLoops(LoopForm):
+    kernel = staticmethod(sampling_kernel)
+
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        step, cumulative, offsets, columns, rows = node._parts(operands)
+        arrays = step.reshape(-1), cumulative, offsets, columns, rows.reshape(-1), out.reshape(-1)
+        return (*arrays, node.table_size, node.seed & WORD, node.stream & WORD, np.array([0, 1]))
+
+    def draws_from(self, node: Any) -> int:
+        size: int = node.table_size
+        return size
 
 
 def _are_known(columns: NDArray[Any], low: NDArray[Any], high: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.bool_]:

@@ -20,7 +20,7 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, Undefined, describe, format_dims
 from wyrm.node.entries import Entry, Index, Whole, flat
-from wyrm.node.loops import Place
+from wyrm.node.loops import LOOPS, LoopForm, Place
 from wyrm.node.node import Node
 from wyrm.ops.arithmetic import Add
 from wyrm.ops.body import Body
@@ -237,6 +237,13 @@ class Scan(Node[Any, S], Generic[S]):
         return (*(ZERO for _ in range(steps.limited)), *reversed_loop(self, weights, chosen))
 
 
+@LOOPS.register(Scan)
+class _ScanLoops(LoopForm):
+    def steps(self, node: Any) -> Steps:
+        steps: Steps = node.steps
+        return steps
+
+
 def zeros_like(node: Any) -> Any:
     """Zeros of the axes and the dtype of a node."""
     return BroadcastTo(constant_like(0.0, node), node.dims)
@@ -251,7 +258,6 @@ class ScanPart(Rearrangement[L, S], Generic[L, S]):
     """A part of a tape from `start` on, as an array of the axes `to`: a view."""
 
     __slots__ = ("start", "to")
-    keeps_layout = True
     start: int
     to: Dims
 
@@ -271,9 +277,6 @@ class ScanPart(Rearrangement[L, S], Generic[L, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.reshape(operands[0][self.start : self.start + math.prod(shape)], shape)
 
-    def reads(self, index: Index) -> Index:
-        return (_in_tape(self.to, index, self.start),)
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         (tape,) = operands
         part: Any = tape[:, self.start : self.start + _size(self.to)]
@@ -281,6 +284,14 @@ class ScanPart(Rearrangement[L, S], Generic[L, S]):
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (PlacePart(gradient, self.start, axis_size(self.parents[0].dims[0]) or 0),)
+
+
+@LOOPS.register(ScanPart)
+class _ScanPartLoops(LoopForm):
+    keeps_layout = True
+
+    def reads(self, node: Any, index: Index) -> Index:
+        return (_in_tape(node.to, index, node.start),)
 
 
 class PlacePart(Node[tuple[L], S], Generic[L, S]):
@@ -312,11 +323,14 @@ class PlacePart(Node[tuple[L], S], Generic[L, S]):
         )
         return xp.concat([before, flat, after])
 
-    def writes(self, parent: int, index: Index) -> Place | None:
-        return Place((_in_tape(self.parents[0].dims, index, self.start),))
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (ScanPart(gradient, self.start, self.parents[0].dims),)
+
+
+@LOOPS.register(PlacePart)
+class _PlacePartLoops(LoopForm):
+    def writes(self, node: Any, parent: int, index: Index) -> Place | None:
+        return Place((_in_tape(node.parents[0].dims, index, node.start),))
 
 
 def weight_of(gradient: Any, start: int, dims: Dims) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, format_dims
 from wyrm.node.entries import Index, Whole
+from wyrm.node.loops import LOOPS, LoopForm, Unmoved
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise import L, S, method
@@ -24,6 +25,7 @@ class Rearrangement(Node[tuple[L], S], Generic[L, S], abstract=True):
     """An op whose elements are those of its operand."""
 
     __slots__ = ()
+    is_view = True
 
     def dtype_rule(self) -> np.dtype[Any]:
         return self.parents[0].dtype
@@ -94,7 +96,7 @@ class Reshape(Rearrangement[L, S], Generic[L, S]):
     """The same elements in row-major order under other axes."""
 
     __slots__ = ("to",)
-    keeps_layout = True
+    same_elements = True
     to: tuple[Any, ...]
 
     def __init__(self, x: Any, to: tuple[Any, ...]) -> None:
@@ -108,9 +110,6 @@ class Reshape(Rearrangement[L, S], Generic[L, S]):
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.reshape(operands[0], shape)
-
-    def reads(self, index: Index) -> Index | None:
-        return _reshaped_index(self.parents[0].dims, self.dims, index)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         (x,) = operands
@@ -169,7 +168,7 @@ class IndexReshape(IndexNode[S], Generic[S]):
     """Integers under other axes."""
 
     __slots__ = ("to",)
-    keeps_layout = True
+    is_view = True
     same_elements = True
     to: tuple[Any, ...]
 
@@ -182,9 +181,6 @@ class IndexReshape(IndexNode[S], Generic[S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.reshape(operands[0], shape)
 
-    def reads(self, index: Index) -> Index | None:
-        return _reshaped_index(self.parents[0].dims, self.dims, index)
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         (x,) = operands
         dims: Any = self.dims
@@ -192,6 +188,14 @@ class IndexReshape(IndexNode[S], Generic[S]):
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (ZERO,)
+
+
+@LOOPS.register(Reshape, IndexReshape)
+class _ReshapeLoops(LoopForm):
+    keeps_layout = True
+
+    def reads(self, node: Any, index: Index) -> Index | None:
+        return _reshaped_index(node.parents[0].dims, node.dims, index)
 
 
 @overload
@@ -241,15 +245,18 @@ class Transpose(Rearrangement[L, S], Generic[L, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.transpose(operands[0], self.axes)
 
-    def reads(self, index: Index) -> Index:
-        return tuple(index[self.axes.index(axis)] for axis in range(len(index)))
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return Transpose(operands[0], (0, *(axis + 1 for axis in self.axes)))
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         inverse = tuple(int(i) for i in np.argsort(self.axes))
         return (Transpose(gradient, inverse),)
+
+
+@LOOPS.register(Transpose)
+class _TransposeLoops(LoopForm):
+    def reads(self, node: Any, index: Index) -> Index:
+        return tuple(index[node.axes.index(axis)] for axis in range(len(index)))
 
 
 @overload
@@ -365,15 +372,18 @@ class BroadcastTo(Rearrangement[L, S], Generic[L, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.broadcast_to(operands[0], shape)
 
-    def reads(self, index: Index) -> Index:
-        return aligned_index(self.parents[0].dims, index)
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         (x,) = operands
         return BroadcastTo(aligned(x, True, self.ndim), (x.dims[0], *self.to))
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (gradient,)
+
+
+@LOOPS.register(BroadcastTo)
+class _BroadcastToLoops(LoopForm):
+    def reads(self, node: Any, index: Index) -> Index:
+        return aligned_index(node.parents[0].dims, index)
 
 
 @overload
@@ -406,7 +416,6 @@ class WithSizes(Rearrangement[L, S], Generic[L, S]):
     """The operand, in a graph that has the `leaves` which bind its axes to the data of a run."""
 
     __slots__ = ()
-    keeps_layout = True
 
     def __init__(self, x: Any, leaves: Iterable[Any]) -> None:
         self._construct((x, *leaves))
@@ -421,11 +430,11 @@ class WithSizes(Rearrangement[L, S], Generic[L, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return operands[0]
 
-    def reads(self, index: Index) -> Index:
-        return index
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (gradient, *(ZERO for _ in self.parents[1:]))
+
+
+LOOPS.register(WithSizes)(Unmoved())
 
 
 @overload

@@ -13,7 +13,7 @@ import numpy as np
 from wyrm.errors import IndexOutOfRange, ShapeError
 from wyrm.node.base import ZERO, BaseNode, describe, explain, label
 from wyrm.node.entries import Entry, Index, Size, Whole
-from wyrm.node.loops import Place
+from wyrm.node.loops import LOOPS, LoopForm, Place
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import L, P_co, R, S, common_dtype, method, operand
@@ -148,9 +148,6 @@ class Slice(Rearrangement[L, S], Generic[L, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return operands[0][numpy_key(self.key)]
 
-    def reads(self, index: Index) -> Index:
-        return sliced_index(self.key, self.parents[0].dims, index)
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return operands[0][(slice(None), *numpy_key(self.key))]
 
@@ -184,9 +181,6 @@ class PlaceSlice(Rearrangement[L, S], Generic[L, S]):
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
         check_key(self, shape)
 
-    def writes(self, parent: int, index: Index) -> Place:
-        return Place(sliced_index(self.key, self.to, index))
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         (x,) = operands
         to = (x.dims[0], *self.to)
@@ -197,10 +191,17 @@ class PlaceSlice(Rearrangement[L, S], Generic[L, S]):
         return (Slice(gradient, self.key),)
 
 
+@LOOPS.register(PlaceSlice)
+class _PlaceSliceLoops(LoopForm):
+    def writes(self, node: Any, parent: int, index: Index) -> Place:
+        return Place(sliced_index(node.key, node.to, index))
+
+
 class IndexSlice(IndexNode[S], Generic[S]):
     """A part of integers by numbers and ranges."""
 
     __slots__ = ("key",)
+    is_view = True
     key: Key
 
     def __init__(self, x: Any, key: Key) -> None:
@@ -215,14 +216,17 @@ class IndexSlice(IndexNode[S], Generic[S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return operands[0][numpy_key(self.key)]
 
-    def reads(self, index: Index) -> Index:
-        return sliced_index(self.key, self.parents[0].dims, index)
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return operands[0][(slice(None), *numpy_key(self.key))]
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (ZERO,)
+
+
+@LOOPS.register(Slice, IndexSlice)
+class _SliceLoops(LoopForm):
+    def reads(self, node: Any, index: Index) -> Index:
+        return sliced_index(node.key, node.parents[0].dims, index)
 
 
 @overload
@@ -267,7 +271,6 @@ class Concatenate(Node[P_co, S], Generic[P_co, S]):
     """The operands one after another along `axis`."""
 
     __slots__ = ("axis",)
-    starts_from_zero = False
     axis: int
 
     def __init__(self, parts: Sequence[Any], axis: int) -> None:
@@ -299,10 +302,6 @@ class Concatenate(Node[P_co, S], Generic[P_co, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.concatenate(operands, axis=self.axis)
 
-    def writes(self, parent: int, index: Index) -> Place:
-        before = sum(operator.index(part.dims[self.axis]) for part in self.parents[:parent])
-        return Place((*index[: self.axis], before + index[self.axis], *index[self.axis + 1 :]))
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return Concatenate(spread(operands, mapped), self.axis + 1)
 
@@ -314,6 +313,16 @@ class Concatenate(Node[P_co, S], Generic[P_co, S]):
         return tuple(
             Slice(gradient, (*before, (start, stop, None), *after)) for start, stop in itertools.pairwise(bounds)
         )
+
+
+@LOOPS.register(Concatenate)
+class _ConcatenateLoops(LoopForm):
+    starts_from_zero = False
+
+    def writes(self, node: Any, parent: int, index: Index) -> Place:
+        axis = node.axis
+        before = sum(operator.index(part.dims[axis]) for part in node.parents[:parent])
+        return Place((*index[:axis], before + index[axis], *index[axis + 1 :]))
 
 
 def _parts(what: str, given: Any) -> list[Node[Any, Any]]:
@@ -379,7 +388,6 @@ class Stack(Node[P_co, S], Generic[P_co, S]):
     """Operands of one shape along a new axis."""
 
     __slots__ = ("axis",)
-    starts_from_zero = False
     axis: int
 
     def __init__(self, parts: Sequence[Any], axis: int) -> None:
@@ -404,9 +412,6 @@ class Stack(Node[P_co, S], Generic[P_co, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.stack(operands, axis=self.axis)
 
-    def writes(self, parent: int, index: Index) -> Place:
-        return Place((*index[: self.axis], Whole(parent), *index[self.axis :]))
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return Stack(spread(operands, mapped), self.axis + 1)
 
@@ -414,6 +419,14 @@ class Stack(Node[P_co, S], Generic[P_co, S]):
         before: Key = (ALL,) * self.axis
         after: Key = (ALL,) * (self.ndim - self.axis - 1)
         return tuple(Slice(gradient, (*before, i, *after)) for i in range(len(self.parents)))
+
+
+@LOOPS.register(Stack)
+class _StackLoops(LoopForm):
+    starts_from_zero = False
+
+    def writes(self, node: Any, parent: int, index: Index) -> Place:
+        return Place((*index[: node.axis], Whole(parent), *index[node.axis :]))
 
 
 @overload

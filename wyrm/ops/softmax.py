@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, explain, format_dims, label
 from wyrm.node.choices import Choice, Choosing
+from wyrm.node.loops import LOOPS, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.elementwise import L, S, bind_class, method
 from wyrm.ops.index import as_indices
@@ -71,15 +72,17 @@ class Softmax(_Normalized[L, S], Generic[L, S]):
         powers = xp.exp(x - xp.max(x, axis=self.axis, keepdims=True))
         return powers / summed(xp, powers, (self.axis,), True)
 
-    def composed(self) -> Node[Any, Any]:
-        (x,) = self.parents
-        powers = (x - x.max(self.axis, keepdims=True)).exp()
-        result: Node[Any, Any] = powers / powers.sum(self.axis, keepdims=True)
-        return result
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         y = self.erase()
         return (y * (gradient - (gradient * y).sum(axis=self.axis, keepdims=True)),)
+
+
+@LOOPS.register(Softmax)
+class _SoftmaxLoops(LoopForm):
+    def decompose(self, node: Any) -> Any:
+        (x,) = node.parents
+        powers = (x - x.max(node.axis, keepdims=True)).exp()
+        return powers / powers.sum(node.axis, keepdims=True)
 
 
 class LogSoftmax(_Normalized[L, S], Generic[L, S]):
@@ -102,14 +105,16 @@ class LogSoftmax(_Normalized[L, S], Generic[L, S]):
         shifted = x - xp.max(x, axis=self.axis, keepdims=True)
         return shifted - xp.log(summed(xp, xp.exp(shifted), (self.axis,), True))
 
-    def composed(self) -> Node[Any, Any]:
-        (x,) = self.parents
-        shifted = x - x.max(self.axis, keepdims=True)
-        result: Node[Any, Any] = shifted - shifted.exp().sum(self.axis, keepdims=True).log()
-        return result
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (gradient - self.erase().exp() * gradient.sum(axis=self.axis, keepdims=True),)
+
+
+@LOOPS.register(LogSoftmax)
+class _LogSoftmaxLoops(LoopForm):
+    def decompose(self, node: Any) -> Any:
+        (x,) = node.parents
+        shifted = x - x.max(node.axis, keepdims=True)
+        return shifted - shifted.exp().sum(node.axis, keepdims=True).log()
 
 
 class CrossEntropy(Choosing[tuple[L, IndexNode[Any], Any], S], Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
@@ -167,15 +172,6 @@ class CrossEntropy(Choosing[tuple[L, IndexNode[Any], Any], S], Node[tuple[L, Ind
         if self.reduction == "mean" and 0 in shapes[1]:
             raise ShapeError(explain(self, "has no mean over an axis of size 0, which the data of this run has"))
 
-    def composed(self) -> Node[Any, Any]:
-        logits, labels, probabilities = self.parents
-        label_logits = logits.take_along_axis(labels.reshape((*labels.dims, 1)), axis=-1).squeeze(-1)
-        losses: Any = (logits.max(-1) - label_logits) - probabilities.max(-1).log()
-        result: Node[Any, Any] = losses
-        if self.reduction != "none":
-            result = losses.mean() if self.reduction == "mean" else losses.sum()
-        return result
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         if not all(mapped):
             return None
@@ -192,6 +188,17 @@ class CrossEntropy(Choosing[tuple[L, IndexNode[Any], Any], S], Node[tuple[L, Ind
         rows = gradient if self.reduction == "none" else gradient.broadcast_to(labels.dims)
         # The softmax is a function of the logits, and their gradient accounts for it whole.
         return CrossEntropyGradient(probabilities, labels, rows), ZERO, ZERO
+
+
+@LOOPS.register(CrossEntropy)
+class _CrossEntropyLoops(LoopForm):
+    def decompose(self, node: Any) -> Any:
+        logits, labels, probabilities = node.parents
+        label_logits = logits.take_along_axis(labels.reshape((*labels.dims, 1)), axis=-1).squeeze(-1)
+        losses = (logits.max(-1) - label_logits) - probabilities.max(-1).log()
+        if node.reduction == "none":
+            return losses
+        return losses.mean() if node.reduction == "mean" else losses.sum()
 
 
 class CrossEntropyCount(Node[tuple[L], S], Generic[L, S]):
@@ -249,19 +256,6 @@ class CrossEntropyGradient(
         difference = xp.where(labels[..., None] == classes, probabilities - 1.0, probabilities)
         return difference * weights[..., None]
 
-    @staticmethod
-    def kernel(probabilities: Any, labels: Any, weights: Any, out: Any) -> None:
-        for i in range(out.shape[0]):
-            weight = weights[i]
-            for j in range(out.shape[1]):
-                out[i, j] = probabilities[i, j] * weight
-            out[i, labels[i]] -= weight
-
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        probabilities, labels, weights = operands
-        rows = (labels.size, out.shape[-1])
-        return probabilities.reshape(rows), labels.reshape(-1), weights.reshape(-1), out.reshape(rows)
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return CrossEntropyGradient(*operands) if all(mapped) else None
 
@@ -270,6 +264,22 @@ class CrossEntropyGradient(
         picked = gradient.take_along_axis(labels.reshape((*labels.dims, 1)), axis=-1).squeeze(-1)
         by_weight = gradient.vector_dot(probabilities) - picked
         return gradient * weights.expand_dims(-1), ZERO, by_weight
+
+
+@LOOPS.register(CrossEntropyGradient)
+class _CrossEntropyGradientLoops(LoopForm):
+    @staticmethod
+    def kernel(probabilities: Any, labels: Any, weights: Any, out: Any) -> None:
+        for i in range(out.shape[0]):
+            weight = weights[i]
+            for j in range(out.shape[1]):
+                out[i, j] = probabilities[i, j] * weight
+            out[i, labels[i]] -= weight
+
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        probabilities, labels, weights = operands
+        rows = (labels.size, out.shape[-1])
+        return probabilities.reshape(rows), labels.reshape(-1), weights.reshape(-1), out.reshape(rows)
 
 
 @overload

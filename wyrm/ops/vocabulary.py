@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import ZERO, BaseNode, explain, format_dims, label
+from wyrm.node.base import ZERO, explain, format_dims, label
 from wyrm.node.choices import Choice, Choosing
 from wyrm.node.entries import Index, Whole
 from wyrm.node.leaves import Constant
+from wyrm.node.loops import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.composition import through
 from wyrm.ops.elementwise import S, common_dtype
@@ -61,13 +62,6 @@ class _Vocabulary(Choosing[Any, S], Node[Any, S], Generic[S], abstract=True):
             raise ShapeError(f"smoothing is at least 0 and below 1, not {self.smoothing}")
         return unify(x.dims[0], labels.dims[0]), weight.dims[0], unify(x.dims[1], weight.dims[1])
 
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        x, weight, labels = operands
-        at_once = max(_FEWEST_ROWS, _LOGITS_BYTES // (weight.shape[0] * weight.itemsize))
-        logits = scratch((max(1, min(at_once, len(x))), weight.shape[0]), self.dtype)
-        result = out.reshape(1) if out.ndim == 0 else out
-        return x, weight, labels, result, self.dtype.type(self.smoothing), self.ignored, logits
-
     def _both(self, xp: Any, operands: Sequence[Any]) -> tuple[Any, Any]:
         """The mean loss, and the gradient by the logits."""
         x, weight, labels = operands
@@ -105,6 +99,15 @@ class _Vocabulary(Choosing[Any, S], Node[Any, S], Generic[S], abstract=True):
         return loss, by_logits.matrix_transpose() @ x, by_logits @ weight
 
 
+class _VocabularyLoops(LoopForm):
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        x, weight, labels = operands
+        at_once = max(_FEWEST_ROWS, _LOGITS_BYTES // (weight.shape[0] * weight.itemsize))
+        logits = scratch((max(1, min(at_once, len(x))), weight.shape[0]), node.dtype)
+        result = out.reshape(1) if out.ndim == 0 else out
+        return x, weight, labels, result, node.dtype.type(node.smoothing), node.ignored, logits
+
+
 class VocabularyLoss(_Vocabulary[S], Generic[S]):
     """The mean over rows of `-log softmax(x @ weight.T)[label]`, a scalar.
 
@@ -128,17 +131,9 @@ class VocabularyLoss(_Vocabulary[S], Generic[S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.asarray(self._both(xp, operands)[0], dtype=self.dtype)
 
-    kernel = staticmethod(vocabulary_loss_kernel)
-
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         # Where some labels do not count, the parts of a batch do not count alike.
         return "mean" if list(rows) == [0, None, 0] and self.ignored == NO_LABEL else None
-
-    def part_of(self) -> BaseNode[Any, Any]:
-        """The loss as the tape has it, for a graph that has the tape anyhow."""
-        return TapePart(
-            VocabularyTape(*self.parents, **self._options()), self.parents[0], self.parents[1], "loss"
-        ).reshape(())
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         tape: VocabularyTape[Any] = VocabularyTape(*self.parents, **self._options())
@@ -146,6 +141,15 @@ class VocabularyLoss(_Vocabulary[S], Generic[S]):
         if not (isinstance(gradient, Constant) and float(gradient.value) == 1.0):
             parts = [part * gradient for part in parts]
         return (*parts, ZERO)
+
+
+@LOOPS.register(VocabularyLoss)
+class _VocabularyLossLoops(_VocabularyLoops):
+    kernel = staticmethod(vocabulary_loss_kernel)
+
+    def part_of(self, node: Any) -> Any:
+        x, weight, _ = node.parents
+        return TapePart(VocabularyTape(*node.parents, **node._options()), x, weight, "loss").reshape(())
 
 
 class VocabularyTape(_Vocabulary[S], Generic[S]):
@@ -169,8 +173,6 @@ class VocabularyTape(_Vocabulary[S], Generic[S]):
         row = xp.where(xp.arange(shape[1]) == 0, xp.asarray(loss, dtype=self.dtype), self.dtype.type(0))
         return xp.concat([by_logits.T @ x, row[None], by_logits @ weight])
 
-    kernel = staticmethod(vocabulary_tape_kernel)
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         parts: tuple[Any, Any, Any] = self._tape_of_nodes()
         loss, by_weight, by_x = parts
@@ -183,6 +185,11 @@ class VocabularyTape(_Vocabulary[S], Generic[S]):
         first: Any = Constant(np.eye(1, size, dtype=self.dtype))
         composed: Any = concatenate([by_weight, loss * first, by_x])
         return (*through(composed.reshape(self.dims), gradient, self.parents[:2]), ZERO)
+
+
+@LOOPS.register(VocabularyTape)
+class _VocabularyTapeLoops(_VocabularyLoops):
+    kernel = staticmethod(vocabulary_tape_kernel)
 
 
 class _OfTape(Node[Any, S], Generic[S], abstract=True):
@@ -223,7 +230,7 @@ class TapePart(_OfTape[S], Generic[S]):
     """The loss, (1,), or a gradient that a tape has: a view of it."""
 
     __slots__ = ()
-    keeps_layout = True
+    is_view = True
 
     def _own(self) -> TapePart[S]:
         return self
@@ -237,15 +244,20 @@ class TapePart(_OfTape[S], Generic[S]):
         tape, first = operands[0], self._first()
         return tape[first, :1] if self.part == "loss" else tape[first : first + shape[0]]
 
-    def reads(self, index: Index) -> Index:
-        first = self._first()
-        if self.part == "loss":
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return PlaceInTape(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
+
+
+@LOOPS.register(TapePart)
+class _TapePartLoops(LoopForm):
+    keeps_layout = True
+
+    def reads(self, node: Any, index: Index) -> Index:
+        first = node._first()
+        if node.part == "loss":
             return Whole(first), index[0]
         row, column = index
         return first + row, column
-
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        return PlaceInTape(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
 
 
 class PlaceInTape(_OfTape[S], Generic[S]):
@@ -270,6 +282,12 @@ class PlaceInTape(_OfTape[S], Generic[S]):
         )
         return xp.concat([before, part, after])
 
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return TapePart(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
+
+
+@LOOPS.register(PlaceInTape)
+class _PlaceInTapeLoops(LoopForm):
     @staticmethod
     def kernel(part: Any, out: Any, first: int) -> None:
         for i in range(out.shape[0]):
@@ -277,12 +295,9 @@ class PlaceInTape(_OfTape[S], Generic[S]):
                 inside = 0 <= i - first < part.shape[0] and j < part.shape[1]
                 out[i, j] = part[i - first, j] if inside else 0
 
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         part = operands[0]
-        return part.reshape(-1, part.shape[-1]), out, self._first()
-
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        return TapePart(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
+        return part.reshape(-1, part.shape[-1]), out, node._first()
 
 
 class LabelTargets(Choosing[Any, S], Node[Any, S], Generic[S]):
@@ -318,13 +333,16 @@ class LabelTargets(Choosing[Any, S], Node[Any, S], Generic[S]):
         targets = chosen * (1 - spread) + spread / self.dtype.type(max(shape[1], 1))
         return targets * xp.astype(labels != self.ignored, self.dtype)[:, None]
 
-    kernel = staticmethod(targets_kernel)
-
-    def kernel_arguments(self, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        return operands[0], out, self.dtype.type(self.smoothing), self.ignored
-
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return ZERO, ZERO
+
+
+@LOOPS.register(LabelTargets)
+class _LabelTargetsLoops(LoopForm):
+    kernel = staticmethod(targets_kernel)
+
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        return operands[0], out, node.dtype.type(node.smoothing), node.ignored
 
 
 def vocabulary_loss(

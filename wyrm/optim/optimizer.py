@@ -87,8 +87,7 @@ class Optimizer:
         self.steps = 0
         self._counts = [0] * len(self.parameters)
         self._state = [
-            {slot: _filled(p, start) for slot, start in self.initial_state().items()}
-            for p in self.parameters
+            {slot: _filled(p, start) for slot, start in self.initial_state().items()} for p in self.parameters
         ]
 
     # --- what a subclass defines ----------------------------------------------------------------------------------

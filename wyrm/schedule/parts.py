@@ -12,9 +12,9 @@ from typing import Any
 
 from wyrm.node.base import BaseNode
 from wyrm.node.entries import At, Index, Position
+from wyrm.node.loops import LOOPS
 from wyrm.node.storage import is_leaf
 from wyrm.node.traversal import topological_order
-from wyrm.ops.shape import IndexReshape, Reshape
 from wyrm.types.dims import Dim, Dims, axis_size, open_axes
 
 Node = BaseNode[Any, Any]
@@ -90,7 +90,7 @@ def _of_totals(node: Node, parents: list[Place]) -> Place:
         by_number = parents[1] is Whole.SAME or (_LINEAR_IN_X[node.formula] and parents[0] is Whole.SAME)
         return kind if by_number else Whole.MIXED
     passes = len(parents) == 1 and (node.formula == "-x" or _reads(node) is not None)
-    return kind if passes or isinstance(node, Reshape) else Whole.MIXED
+    return kind if passes or node.same_elements else Whole.MIXED
 
 
 def _of_rows(node: Node, parents: list[Place], axes: list[int]) -> Place:
@@ -101,31 +101,32 @@ def _of_rows(node: Node, parents: list[Place], axes: list[int]) -> Place:
     told = node.by_rows(rows)
     if told is not None:
         return Whole.MEAN if told == "mean" else axes[0] if axes else Whole.MIXED
-    if node.fold is not None:
+    if LOOPS.of(node).fold is not None:
         return _folded(node, rows, axes)
     if not axes:
         return Whole.MIXED
     if node.formula is not None:
         return axes[0]
-    if isinstance(node, Reshape | IndexReshape):
+    if node.same_elements:
         # Rows stay in order where theirs is the outermost axis, alone or with others after it.
         return 0 if rows[0] == 0 and axes[0] == 0 else _read(node, rows, axes[0])
     return _read(node, rows, axes[0]) if _reads(node) is not None else _written(node, rows, axes[0])
 
 
 def _folded(node: Node, rows: list[int | None], axes: list[int]) -> Place:
-    assert node.fold is not None
+    rule = LOOPS.of(node)
+    assert rule.fold is not None
     rank = max(len(parent.dims) for parent in node.parents)
     places = {
         place + rank - len(parent.dims) for place, parent in zip(rows, node.parents, strict=True) if place is not None
     }
     if len(places) != 1:
         return Whole.MIXED
-    if not places <= set(node.folds()):
+    if not places <= set(rule.folds(node)):
         return axes[0] if axes else Whole.MIXED
-    if axes or node.fold.start != 0.0 or not node.fold.step.startswith("total + "):
+    if axes or rule.fold.start != 0.0 or not rule.fold.step.startswith("total + "):
         return Whole.MIXED
-    return {"": Whole.SUM, "total / count": Whole.MEAN}.get(node.fold.finish, Whole.MIXED)
+    return {"": Whole.SUM, "total / count": Whole.MEAN}.get(rule.fold.finish, Whole.MIXED)
 
 
 def _positions(dims: Dims) -> Index:
@@ -133,7 +134,7 @@ def _positions(dims: Dims) -> Index:
 
 
 def _reads(node: Node) -> Index | None:
-    return node.reads(_positions(node.dims))
+    return LOOPS.of(node).reads(node, _positions(node.dims))
 
 
 def _read(node: Node, rows: list[int | None], axis: int) -> Place:
@@ -156,7 +157,7 @@ def _written(node: Node, rows: list[int | None], axis: int) -> Place:
     for position, (parent, place) in enumerate(zip(node.parents, rows, strict=True)):
         if place is None:
             continue
-        to = node.writes(position, _positions(parent.dims))
+        to = LOOPS.of(node).writes(node, position, _positions(parent.dims))
         if to is None or to.position[axis] != Position(place):
             return Whole.MIXED
     return axis

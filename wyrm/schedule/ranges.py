@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from wyrm.node.base import BaseNode
-from wyrm.node.choices import Choosing, holds_data, is_within, source_of
+from wyrm.node.choices import holds_data, is_within, source_of
+from wyrm.node.loops import LOOPS
 from wyrm.node.traversal import topological_order
-from wyrm.ops.scan import Scan
 from wyrm.types.dims import Axis, axis_size
 
 Node = BaseNode[Any, Any]
@@ -47,10 +47,9 @@ class Ranges:
         self._limits: dict[tuple[Node, Axis, int | None], Limit] = {}
         self._below: dict[tuple[Node, int | None], int] = {}
         for node in nodes:
-            if isinstance(node, Choosing):
-                for choice in node.choices():
-                    self._add(Limit(node.parents[choice.operand], node, choice.axis, choice.ignored))
-            elif isinstance(node, Scan):
+            for choice in node.choices():
+                self._add(Limit(node.parents[choice.operand], node, choice.axis, choice.ignored))
+            if LOOPS.of(node).steps(node) is not None:
                 self.inside(node)
 
     @property
@@ -58,9 +57,11 @@ class Ranges:
         """What data of leaves has to be checked for when it is given."""
         return list(self._limits.values())
 
-    def inside(self, loop: Scan[Any]) -> Ranges:
+    def inside(self, loop: Node) -> Ranges:
         """What is known within a loop; what it asks of data is among the limits from now on."""
-        body, steps = loop.steps.body, loop.steps
+        steps = LOOPS.of(loop).steps(loop)
+        assert steps is not None
+        body = steps.body
         given = dict(zip(body.inputs, loop.parents[steps.limited :], strict=True))
         always = not steps.limited and steps.length > 0
         return Ranges(topological_order(body.outputs), self, given, always)

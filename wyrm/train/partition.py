@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from wyrm.compiler.loops import RowSums
 from wyrm.node.base import BaseNode
-from wyrm.ops.sampling import RandomIndex
+from wyrm.node.loops import LOOPS
 from wyrm.train.ordering import by_block, compiled
 
 Leaf = BaseNode[Any, Any]
@@ -93,10 +93,11 @@ def key_columns(sums: Sequence[RowSums], columns: Mapping[Leaf, NDArray[Any]]) -
     keys: dict[Leaf, None] = {}
     draws: set[Leaf] = set()  # the keys of tables that random nodes draw from
     for rows in sums:
-        size = rows.parameter.dims[0]
-        found = {node for node in rows.indices if not isinstance(node, RandomIndex)}
-        drawn = [node for node in rows.indices if isinstance(node, RandomIndex)]
-        if len(found) != 1 or not found <= columns.keys() or any(node.draws_below != int(size) for node in drawn):
+        size = int(rows.parameter.dims[0])
+        sizes = {node: LOOPS.of(node).draws_from(node) for node in rows.indices}
+        found = {node for node, drawn in sizes.items() if drawn is None}
+        drawn = [drawn for drawn in sizes.values() if drawn is not None]
+        if len(found) != 1 or not found <= columns.keys() or any(each != size for each in drawn):
             return None
         (key,) = found
         if columns[key].ndim != 1:

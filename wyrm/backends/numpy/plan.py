@@ -15,16 +15,12 @@ from wyrm.backends.numpy.numpy_functions import Scratch, formula_steps
 from wyrm.backends.numpy.observe import Observer
 from wyrm.errors import ShapeError, WyrmError
 from wyrm.node.base import BaseNode, explain
-from wyrm.node.choices import Choosing, check_choices, is_checked_when_set
+from wyrm.node.choices import check_choices, is_checked_when_set
 from wyrm.node.storage import Storage, bound_array, is_leaf, stored, tick
-from wyrm.ops.comparison import StopGradient
-from wyrm.ops.shape import IndexReshape, Rearrangement
-from wyrm.ops.slicing import IndexSlice
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import Dim
 
 _Call = Callable[[], Any]
-_VIEWS = (Rearrangement, IndexReshape, IndexSlice, StopGradient)
 # Programs for other sets of changed leaves are kept too, for a loop changes the same few sets over and over.
 _KEPT_PROGRAMS = 8
 
@@ -102,7 +98,7 @@ class Plan:
         cell: Cell | None = node._cell
         if cell is None or cell.value is None or tuple(cell.value.shape) != shape:
             return None
-        if isinstance(node, _VIEWS) and not _same_view(cell.value, view):
+        if node.is_view and not _same_view(cell.value, view):
             return None
         # Most cells of another plan have one and the same tuple of owners.
         if id(cell.owners) not in self._joint:
@@ -171,12 +167,12 @@ class Plan:
                 self._as_dense(p, operand, calls) if self._order[p].gives_rows else operand
                 for p, operand in zip(self.parents[i], operands, strict=True)
             ]
-        if isinstance(node, _VIEWS):
+        if node.is_view:
             view = node.evaluate(np, *(operand.value for operand in operands), shape=shape)
             if np.may_share_memory(view, operands[0].value):
                 return self._adopt(node, shape, view) or Cell(view, self._alone)
         cell = self._adopt(node, shape) or Cell(None, self._alone)
-        if isinstance(node, Choosing) and not all(is_checked_when_set(node, choice) for choice in node.choices()):
+        if not all(is_checked_when_set(node, choice) for choice in node.choices()):
             calls.append(_CheckChoices(node, operands, self.sizes))
         if node.gives_rows:
             calls.append(_Evaluate(node, operands, shape, cell))
@@ -289,7 +285,7 @@ class _CheckChoices:
 
     __slots__ = ("node", "operands", "sizes")
 
-    def __init__(self, node: Choosing[Any, Any], operands: list[Cell], sizes: dict[type[Dim], int]) -> None:
+    def __init__(self, node: BaseNode[Any, Any], operands: list[Cell], sizes: dict[type[Dim], int]) -> None:
         self.node, self.operands, self.sizes = node, operands, sizes
 
     def __call__(self) -> None:

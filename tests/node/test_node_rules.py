@@ -1,0 +1,201 @@
+"""Rules: what a backend knows of an op, registered beside it, and found by the op's class."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.errors import RegistrationError
+from wyrm.node import REGISTRY
+from wyrm.node.loops import Fold
+from wyrm.node.rules import Rules
+
+
+class Rule:
+    """What the backend of these tests knows of an op."""
+
+    def __init__(self, text: str = "the default") -> None:
+        self.text = text
+
+
+class Twice(wy.Unary):
+    """An op."""
+
+    __slots__ = ()
+    formula = "x * 2.0"
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (gradient * 2.0,)
+
+
+class Doubled(Twice):
+    """An op like it."""
+
+    __slots__ = ()
+
+
+class Family(wy.Unary, abstract=True):
+    """What has ops of a family."""
+
+    __slots__ = ()
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return (gradient,)
+
+
+class Member(Family):
+    """One of them."""
+
+    __slots__ = ()
+    formula = "x + 0.0"
+
+
+def rules() -> Rules[Rule]:
+    return Rules("TESTS", Rule())
+
+
+def op(name: str, base: type = wy.Unary, **parts: Any) -> Any:
+    """A new op."""
+    own = {"vjp": lambda self, gradient: (gradient,), "formula": "x + 0.0", "__module__": __name__}
+    return type(name, (base,), {**own, **parts})
+
+
+X = wy.Constant([1.0, 2.0])
+
+
+def test_a_rule_serves_the_op_and_its_subclasses() -> None:
+    known = rules()
+    assert known.of(Twice(X)).text == "the default"
+    known.register(Twice)(Rule("of Twice"))
+    assert known.of(Twice(X)).text == known.of(Doubled(X)).text == "of Twice"
+    known.register(Doubled)(Rule("of Doubled"))  # also where one was found before
+    assert known.of(Doubled(X)).text == "of Doubled" and known.of(Twice(X)).text == "of Twice"
+    assert known.of(X).text == known.of(Member(X)).text == "the default"
+
+
+def test_a_family_has_one_rule() -> None:
+    known = rules()
+
+    @known.register(Family)
+    class OfFamily(Rule):
+        def __init__(self) -> None:
+            super().__init__("of the family")
+
+    assert known.of(Member(X)).text == "of the family"
+    assert known.of_op(op("Later", Family)).text == "of the family"
+    assert OfFamily.__name__ == "OfFamily"
+
+
+def test_ops_share_a_rule() -> None:
+    known = rules()
+    known.register(Twice, Member)(Rule("of both"))
+    assert known.of(Twice(X)) is known.of(Member(X))
+
+
+def test_an_op_has_one_rule() -> None:
+    known = rules()
+    known.register(Twice)(Rule("of Twice"))
+
+    class Other(Rule):
+        pass
+
+    with pytest.raises(RegistrationError, match=r"op Twice has a rule in TESTS already, Rule, .*, Other: put all"):
+        known.register(Twice)(Other("another"))
+    with pytest.raises(RegistrationError, match="op Twice has a rule in TESTS already"):
+        known.register(Twice)(Rule("the same class"))
+    assert known.of(Twice(X)).text == "of Twice"
+
+
+def test_what_is_defined_anew_takes_the_place_of_what_was_there() -> None:
+    known = rules()
+    for text in ("first", "second"):
+
+        @known.register(Twice)
+        class OfTwice(Rule):
+            def __init__(self) -> None:
+                super().__init__(text)  # noqa: B023  # called at once
+
+        assert known.of(Twice(X)).text == text
+        again = op("Again")
+        known.register(again)(Rule(text))
+        assert known.of(again(X)).text == text
+
+
+def test_what_is_no_op_and_what_is_no_rule() -> None:
+    known = rules()
+    with pytest.raises(RegistrationError, match=r"Forgotten is no op: write @TESTS\.register\(Op\) above"):
+
+        @known.register  # type: ignore[arg-type]  # that is tested
+        class Forgotten(Rule):
+            pass
+
+    with pytest.raises(RegistrationError, match=r"int is no rule of TESTS: derive it from Rule"):
+        known.register(Twice)(int)
+    with pytest.raises(RegistrationError, match="Nothing is no rule of LOOPS: derive it from LoopForm"):
+        wy.LOOPS.register(Member)(type("Nothing", (), {}))
+
+
+def test_every_op_has_a_loop_form() -> None:
+    assert type(wy.LOOPS.of(Twice(X))) is wy.LoopForm
+    forms = [wy.LOOPS.of_op(each) for each in REGISTRY.values()]
+    assert all(isinstance(form, wy.LoopForm) for form in forms)
+    assert sum(type(form) is not wy.LoopForm for form in forms) > 40
+
+
+@pytest.mark.parametrize("name", ["kernel", "adding_kernel", "by_place"])
+def test_a_function_that_is_compiled_is_static(name: str) -> None:
+    with pytest.raises(RegistrationError, match=f"{name} of Wrong is compiled on its own: make it a @staticmethod"):
+        type("Wrong", (wy.LoopForm,), {name: lambda x, out: None})
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "instead"),
+    [
+        ("kernel", staticmethod(lambda x, out: None), "kernel"),
+        ("kernel_arguments", lambda self, operands, out: operands, "kernel_arguments"),
+        ("fold", Fold(0.0, "total + x"), "fold"),
+        ("reads", lambda self, index: index, "reads"),
+        ("writes", lambda self, parent, index: None, "writes"),
+        ("takes_views", True, "takes_views"),
+        ("composed", lambda self: self.parents[0], "decompose"),
+        ("decompose", lambda self: self.parents[0], "decompose"),
+    ],
+)
+def test_an_op_that_has_what_belongs_in_a_rule_is_refused(word: str, value: Any, instead: str) -> None:
+    reason = (
+        f"op Late has '{word}', which belongs in a rule for the op. Write below it:\n    @wy.LOOPS.register(Late)\n"
+        f"    class LateRule(wy.LoopForm):\n        ...  # {instead} goes here; a method takes the node after self"
+    )
+    with pytest.raises(RegistrationError, match=re.escape(reason)):
+        op("Late", **{word: value})
+    assert f"{__name__}.Late" not in REGISTRY
+
+
+def test_a_family_that_says_it_is_refused_with_its_first_op() -> None:
+    base: Any = type("Older", (wy.Unary,), {"kernel": staticmethod(lambda x, out: None)}, abstract=True)
+    with pytest.raises(RegistrationError, match=r"op Of has 'kernel',[^@]*@wy.LOOPS.register\(Older\)"):
+        op("Of", base)
+
+
+def test_an_attribute_and_a_property_may_have_these_names() -> None:
+    class Convolved(wy.Unary):
+        __slots__ = ("kernel",)
+        formula = "x + 0.0"
+        kernel: float
+
+        def __init__(self, x: Any, kernel: float) -> None:
+            self._construct((x,), kernel=kernel)
+
+        @property
+        def fold(self) -> str:
+            return f"by {self.kernel}"
+
+        def vjp(self, gradient: Any) -> tuple[Any, ...]:
+            return (gradient,)
+
+    assert Convolved(X, 2.0).fold == "by 2.0"
+    assert np.array_equal(Convolved(X, 2.0).forward(), X.value)
