@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from wyrm.ir.types import scalar_of
 from wyrm.kernels.functions import kernel_of
 from wyrm.node.base import BaseNode
 from wyrm.ops.fast_math import float32_exp, float32_tanh
-from wyrm.ops.formula import Attribute, Call, Operand, parse
+from wyrm.ops.formula import Attribute, Call, interpret, parse
 from wyrm.ops.formula import Result as Earlier
 
 # Functions of float32 numbers that loops over many of them can be vectorised with.
@@ -51,15 +52,10 @@ def formula_steps(
     value is `reordered`, it is a sum of a total and a term, which may be added up in another order.
     """
     calls = parse(formula)
-    uses = [0] * len(calls)
-    for call in calls:
-        for argument in call.arguments:
-            if isinstance(argument, Earlier):
-                uses[argument.position] += 1
+    uses = Counter(each.position for call in calls for each in call.arguments if isinstance(each, Earlier))
     steps: list[Let] = []
-    results: list[Expression] = []
-    for place, call in enumerate(calls):
-        arguments = _arguments(call, operands, results, attribute, dtype)
+
+    def apply(place: int, call: Call, arguments: list[Expression]) -> Expression:
         value: Expression
         if reordered and place == len(calls) - 1:
             total = call.arguments.index(Attribute("total"))
@@ -73,30 +69,11 @@ def formula_steps(
             variable = temporary()
             steps.append(Let(variable, value))
             value = Name(variable)
-        results.append(value)
-    return steps, results[-1]
+        return value
+
+    result = interpret(formula, operands, attribute, lambda value: number(value, dtype), apply)
+    return steps, result
 
 
 def _is_chosen(calls: Sequence[Call], place: int) -> bool:
     return any(Earlier(place) in call.arguments[1:] for call in calls if call.function == "where")
-
-
-def _arguments(
-    call: Call,
-    operands: Sequence[Expression],
-    results: Sequence[Expression],
-    attribute: Callable[[str], Expression],
-    dtype: np.dtype[Any],
-) -> list[Expression]:
-    found = []
-    for argument in call.arguments:
-        match argument:
-            case Operand(position):
-                found.append(operands[position])
-            case Earlier(position):
-                found.append(results[position])
-            case Attribute(name):
-                found.append(attribute(name))
-            case value:
-                found.append(number(value, dtype))
-    return found

@@ -18,7 +18,7 @@ from wyrm.node.leaves import Constant, Input
 from wyrm.node.site import made_at
 from wyrm.node.storage import bound_array, is_leaf
 from wyrm.node.traversal import topological_order
-from wyrm.ops.formula import array_function, parse
+from wyrm.ops.formula import Call, array_function, interpret
 from wyrm.ops.index import Indexable
 from wyrm.types.dims import Dim, resolve
 from wyrm.types.rows import RowSparse
@@ -105,11 +105,15 @@ def value_of(
 def _formula_value(xp: Any, node: BaseNode[Any, Any], operands: list[Any], shape: tuple[int, ...]) -> Any:
     assert node.formula is not None
     dtype = next((x.dtype for x in operands if x.dtype.kind == "f"), np.dtype(np.float32))
-    results: list[Any] = []
-    for call in parse(node.formula):
-        function = array_function(xp, call.function)
-        results.append(function(*call.resolve(node, operands, results, lambda value: xp.asarray(value, dtype=dtype))))
-    return xp.broadcast_to(results[-1], shape)
+
+    def constant(value: float) -> Any:
+        return xp.asarray(value, dtype=dtype)
+
+    def apply(_: int, call: Call, arguments: list[Any]) -> Any:
+        return array_function(xp, call.function)(*arguments)
+
+    value = interpret(node.formula, operands, lambda name: constant(getattr(node, name)), constant, apply)
+    return xp.broadcast_to(value, shape)
 
 
 def captured(

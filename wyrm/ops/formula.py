@@ -105,23 +105,6 @@ class Call(NamedTuple):
     function: str
     arguments: tuple[Argument, ...]
 
-    def resolve(
-        self, node: object, operands: Sequence[T], results: Sequence[T], constant: Callable[[float], T]
-    ) -> list[T]:
-        """The arguments as an engine has them: its operands, its earlier results, and numbers made by `constant`."""
-        found: list[T] = []
-        for argument in self.arguments:
-            match argument:
-                case Operand(position):
-                    found.append(operands[position])
-                case Result(position):
-                    found.append(results[position])
-                case Attribute(name):
-                    found.append(constant(getattr(node, name)))
-                case number:
-                    found.append(constant(number))
-        return found
-
 
 @cache
 def parse(formula: str) -> tuple[Call, ...]:
@@ -170,3 +153,36 @@ def parse(formula: str) -> tuple[Call, ...]:
     if not isinstance(visit(tree), Result):
         raise RegistrationError(f"formula {formula!r} computes nothing")
     return tuple(calls)
+
+
+def interpret(
+    formula: str,
+    operands: Sequence[T],
+    attribute: Callable[[str], T],
+    constant: Callable[[float], T],
+    apply: Callable[[int, Call, list[T]], T],
+) -> T:
+    """The value of a formula, by what `apply` gives for each call: its position, the call, and its arguments.
+
+    Every engine computes formulas by this, each with values of its own: arrays, buffers, or expressions of code.
+
+    >>> def apply(position, call, arguments):
+    ...     return f"{call.function}({', '.join(arguments)})"
+    >>> interpret("x * x + a", ["x"], str, str, apply)
+    'add(multiply(x, x), a)'
+    """
+    results: list[T] = []
+    for position, call in enumerate(parse(formula)):
+        arguments: list[T] = []
+        for argument in call.arguments:
+            match argument:
+                case Operand(place):
+                    arguments.append(operands[place])
+                case Result(place):
+                    arguments.append(results[place])
+                case Attribute(name):
+                    arguments.append(attribute(name))
+                case number:
+                    arguments.append(constant(number))
+        results.append(apply(position, call, arguments))
+    return results[-1]

@@ -13,7 +13,7 @@ from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, Input
 from wyrm.node.node import Node
 from wyrm.node.storage import bound_array, is_leaf
-from wyrm.ops.formula import MASKS, array_function, parse
+from wyrm.ops.formula import MASKS, Call, array_function, interpret
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import Dim
 
@@ -94,21 +94,21 @@ class Rule:
     def _formula(self, node: BaseNode[Any, Any], operands: list[int]) -> int:
         """Add the calls of a node's formula; the place of the last one's result."""
         assert node.formula is not None
-        number, results = self.parameter.dtype, list[int]()
+        number = self.parameter.dtype
 
         def constant(value: float) -> int:
             return self._constant(np.asarray(value, number))
 
-        for call in parse(node.formula):
-            arguments = call.resolve(node, operands, results, constant)
+        def apply(_: int, call: Call, arguments: list[int]) -> int:
             mask = call.function in MASKS
             # What depends on scalars alone is computed once for all blocks, in a place of its own.
             scalar = not node.dims
             result = self._constant(np.zeros((), np.bool_ if mask else number)) if scalar else self._block(mask)
-            results.append(result)
             function = _where if call.function == "where" else array_function(np, call.function)
             (self._scalar_calls if scalar else self._calls).append((function, tuple(arguments), result))
-        return results[-1]
+            return result
+
+        return interpret(node.formula, operands, lambda name: constant(getattr(node, name)), constant, apply)
 
     def _block(self, mask: bool) -> int:
         self._values.append(None)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.node.base import BaseNode
-from wyrm.ops.formula import MASKS, array_function, parse
+from wyrm.ops.formula import MASKS, Call, array_function, interpret, parse
 
 # The positional place for the result is faster, but NumPy is giving it up for these two.
 _KEYWORD_OUT = frozenset(["maximum", "minimum"])
@@ -36,25 +36,25 @@ def formula_steps(
     assert node.formula is not None
     floats = [operand.dtype for operand in operands if operand.dtype.kind == "f"]
     number = node.dtype if node.dtype.kind == "f" else floats[0] if floats else np.dtype(np.float32)
-    calls = parse(node.formula)
-    results: list[NDArray[Any]] = []
+    last = len(parse(node.formula)) - 1
     steps: list[Callable[[], Any]] = []
-    for place, call in enumerate(calls):
-        arguments = call.resolve(node, operands, results, lambda value: np.asarray(value, number))
-        if place == len(calls) - 1:
-            result = out
-        else:
+
+    def constant(value: float) -> NDArray[Any]:
+        return np.asarray(value, number)
+
+    def apply(place: int, call: Call, arguments: list[NDArray[Any]]) -> NDArray[Any]:
+        result = out
+        if place < last:
             shape = np.broadcast_shapes(*(argument.shape for argument in arguments))
-            dtype = np.dtype(np.bool_) if call.function in MASKS else number
-            result = scratch.array(shape, dtype, place)
-        results.append(result)
+            result = scratch.array(shape, np.dtype(np.bool_) if call.function in MASKS else number, place)
         if call.function == "where":
             condition, chosen, other = arguments
-            steps += [partial(np.copyto, result, other), partial(np.copyto, result, chosen, where=condition)]
+            steps.extend([partial(np.copyto, result, other), partial(np.copyto, result, chosen, where=condition)])
+        elif call.function in _KEYWORD_OUT:
+            steps.append(partial(array_function(np, call.function), *arguments, out=result))
         else:
-            function = array_function(np, call.function)
-            if call.function in _KEYWORD_OUT:
-                steps.append(partial(function, *arguments, out=result))
-            else:
-                steps.append(partial(function, *arguments, result))
+            steps.append(partial(array_function(np, call.function), *arguments, result))
+        return result
+
+    interpret(node.formula, operands, lambda name: constant(getattr(node, name)), constant, apply)
     return steps
