@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,8 +85,8 @@ class Checked(Pair):
 
     __slots__ = ()
 
-    def text(self, names: Mapping[Entry, str]) -> str:
-        return f"checked({self.left.text(names)}, {self.right.text(names)})"
+    def __str__(self) -> str:
+        return f"checked({self.left}, {self.right})"
 
 
 @dataclass(eq=False)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import keyword
 import re
 
-# What generated code calls its own. By their form the names of loop variables, of the kernels of ops, of the functions
-# in `fast_math` and of the numbers of an optimizer's rule are kept free.
+# What `run` and loops inside a graph call their own, and the functions that they call. By their form the names of loop
+# variables, of the kernels of ops, of the functions in `fast_math` and of the numbers of an optimizer's rule are kept
+# free.
 RESERVED = frozenset(
     [
-        "first", "count", "batch", "step", "order", "totals", "hyper", "k", "run", "np", "math", "abs", "bool", "range",
-        "claim", "release", "checked", "entry", "large_entry", "kernel", "inlined", "load", "loops", "multiply_into",
-        "added", "copied", "done", "put", "steps", "t", "taken", "accumulated", "fused", "fused_kernel", "natural",
-        "check_all", "check_counted", "spoil_numbers", "spoil_indices",
+        "first", "count", "batch", "step", "order", "totals", "hyper", "k", "t", "done", "run", "abs", "min", "claim",
+        "release", "checked", "load", "added", "copied", "put", "taken", "accumulate", "natural", "check_all",
+        "check_counted", "spoil_numbers", "spoil_indices",
     ]
 )  # fmt: skip
 _RESERVED_FORMS = re.compile(r"[ij]\d+|\w+_kernel(_\d+)?|float32_\w+|(?!update_)\w+_float(32|64)")

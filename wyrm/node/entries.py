@@ -6,7 +6,7 @@ out; nothing else is worked out, so what an op writes is what a program does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -46,10 +46,6 @@ class Entry:
     def replaced(self, becomes: Callable[[Entry], Entry]) -> Entry:
         """The same of what its leaves become."""
         return becomes(self)
-
-    def text(self, names: Mapping[Entry, str]) -> str:
-        """As code, with `names` for leaves that have one."""
-        return names.get(self) or str(self)
 
 
 Index: TypeAlias = tuple[Entry, ...]
@@ -117,17 +113,14 @@ class Pair(Entry):
     def replaced(self, becomes: Callable[[Entry], Entry]) -> Entry:
         return type(self)(self.left.replaced(becomes), self.right.replaced(becomes))
 
-    def __str__(self) -> str:
-        return self.text({})
-
 
 class Sum(Pair):
     """Two entries added up."""
 
     __slots__ = ()
 
-    def text(self, names: Mapping[Entry, str]) -> str:
-        return f"{self.left.text(names)} + {self.right.text(names)}"
+    def __str__(self) -> str:
+        return f"{self.left} + {self.right}"
 
 
 class Difference(Pair):
@@ -135,8 +128,8 @@ class Difference(Pair):
 
     __slots__ = ()
 
-    def text(self, names: Mapping[Entry, str]) -> str:
-        return f"{self.left.text(names)} - {_grouped(self.right, names)}"
+    def __str__(self) -> str:
+        return f"{self.left} - {_grouped(self.right)}"
 
 
 class Product(Pair):
@@ -144,17 +137,16 @@ class Product(Pair):
 
     __slots__ = ()
 
-    def text(self, names: Mapping[Entry, str]) -> str:
-        return f"{_grouped(self.left, names)} * {_grouped(self.right, names)}"
+    def __str__(self) -> str:
+        return f"{_grouped(self.left)} * {_grouped(self.right)}"
 
 
 def _entry(value: Entry | int) -> Entry:
     return value if isinstance(value, Entry) else Whole(value)
 
 
-def _grouped(entry: Entry, names: Mapping[Entry, str]) -> str:
-    text = entry.text(names)
-    return text if entry.single else f"({text})"
+def _grouped(entry: Entry) -> str:
+    return str(entry) if entry.single else f"({entry})"
 
 
 def flat(index: Index, sizes: Sequence[Entry | int]) -> Entry:
