@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from wyrm.compiler.functions import Extent
 from wyrm.compiler.loops import Call, RowSums, Slot
 from wyrm.compiler.memory import aligned, aligned_bytes, plan_memory
+from wyrm.compiler.scans import ScanSource
 from wyrm.compiler.source import Argument, Flat, KernelArgument, Number, Source
 from wyrm.compiler.updates import Optimizer
 from wyrm.node.base import BaseNode
@@ -19,6 +20,7 @@ from wyrm.node.choices import check_choices
 from wyrm.node.loops import LOOPS
 from wyrm.node.storage import bound_array
 from wyrm.ops.philox import STEP
+from wyrm.ops.scan import Steps
 from wyrm.types.dims import Dim, resolve, resolve_axis
 
 _NOTHING: Mapping[BaseNode[Any, Any], NDArray[Any]] = MappingProxyType({})
@@ -181,9 +183,38 @@ class Binding:
 
 def _arguments(call: Call, operands: list[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
     """What the function of a call is called with."""
-    if call.arguments is not None:
-        return call.arguments(operands, out)
+    if isinstance(call.loop, ScanSource):
+        return _loop_arguments(call.loop, operands, out)
     return LOOPS.of(call.node).kernel_arguments(call.node, operands, out)
+
+
+def _loop_arguments(source: ScanSource, operands: list[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    """What the function of a loop is called with, for operands and a tape."""
+    steps, inputs = source.steps, source.steps.body.inputs
+    own = inputs[: steps.carried + steps.sequences]
+    given = operands[steps.limited :]
+    same = dict(zip(inputs[len(own) :], given[len(own) :], strict=True))
+    binding = Binding(source, {}, {each: each.shape for each in own}, None, same)
+    outer: list[Any] = [operands[0].reshape(-1)] if steps.limited else []
+    outer += [array.reshape(-1) for array in given[: steps.carried]]
+    outer += [_rows(array) for array in given[steps.carried : len(own)]]
+    return (*outer, steps.length, *_parts(steps, out), *binding.values)
+
+
+def _rows(array: NDArray[Any]) -> NDArray[Any]:
+    return array.reshape(array.shape[0], int(np.prod(array.shape[1:])))
+
+
+def _parts(steps: Steps, tape: NDArray[Any]) -> list[NDArray[Any]]:
+    """The parts of a tape, each with one axis, or where there is one for each step with two."""
+    found = []
+    shapes = [tuple(int(axis) for axis in dims) for dims in steps.axes]
+    stacked = len(shapes) - steps.summed - steps.stops
+    for position, (start, stop, shape) in enumerate(zip(steps.starts, steps.starts[1:], shapes, strict=False)):
+        part = tape[start:stop]
+        single = position >= stacked or (position < 2 * steps.carried and position % 2 != steps.reverse)
+        found.append(part if single else part.reshape(shape[0], int(np.prod(shape[1:]))))
+    return found
 
 
 def _is_array(argument: Any) -> bool:

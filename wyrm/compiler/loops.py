@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wyrm.node.base import BaseNode
 from wyrm.node.entries import Entry, Index, Pair, Position, Whole
 from wyrm.types.dims import Axis, Dims, axis_size
+
+if TYPE_CHECKING:
+    from wyrm.compiler.source import Source
 
 
 @dataclass(eq=False)
@@ -159,8 +162,8 @@ class Call(Item):
     operands: list[Slot] = field(default_factory=list)
     out: Slot = None  # type: ignore[assignment]  # as above
     adds: bool = False
-    # What the kernel is called with, where that is not for the node to say.
-    arguments: Callable[..., tuple[Any, ...]] | None = None
+    # The functions of a loop, where the node is one.
+    loop: Source | None = None
 
 
 @dataclass(eq=False)

@@ -20,7 +20,8 @@ from wyrm.compiler.differentiate import Wanted, differentiate
 from wyrm.compiler.listing import kept_arrays, loops, nodes
 from wyrm.compiler.lower import Lowering, lower
 from wyrm.compiler.materialize import materialize
-from wyrm.compiler.source import Source, write
+from wyrm.compiler.scans import write
+from wyrm.compiler.source import Source
 from wyrm.compiler.updates import Optimizer
 from wyrm.node.base import BaseNode, label
 from wyrm.ops.philox import STEP

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from wyrm.compiler.collect import OpKernels
 from wyrm.compiler.decompose import expand
 from wyrm.compiler.differentiate import Wanted
@@ -36,10 +33,19 @@ from wyrm.ir.arrays import (
 from wyrm.ir.types import INT64
 from wyrm.kernels.arrays import ArrayRoutine
 from wyrm.node.base import BaseNode
+from wyrm.node.index_leaves import IndexInput
+from wyrm.node.leaves import Input
 from wyrm.node.loops import LOOPS
-from wyrm.ops.scan import Steps
+from wyrm.ops.philox import STEP
 from wyrm.schedule.ranges import Ranges
 from wyrm.schedule.schedule import Schedule
+
+
+def write(lowering: Lowering) -> Source:
+    """The functions that compute what was lowered, with columns of data for all inputs."""
+    leaves = lowering.schedule.leaves
+    inputs = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput) and leaf is not STEP]
+    return Source(lowering, inputs, OpKernels(), ScanSource)
 
 
 class ScanSource(Source):
@@ -57,7 +63,7 @@ class ScanSource(Source):
         lowering.outputs = self.made
         self.outer: list[str] = []
         self._name = names("scan")
-        super().__init__(materialize(lowering), (), op_kernels=op_kernels)
+        super().__init__(materialize(lowering), (), op_kernels, ScanSource)
 
     def _routine(self) -> ArrayRoutine:
         steps, lowering = self.steps, self.lowering
@@ -130,38 +136,3 @@ class ScanSource(Source):
         """An argument that comes from the program around the loop."""
         self.outer.append(self.lowering.name(name))
         return Name(self.outer[-1])
-
-    @property
-    def count(self) -> int:
-        """How many arguments the function has."""
-        return len(self.outer) + len(self.arguments)
-
-    def bound(self, operands: list[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        """The arguments of the function, for operands and a tape."""
-        from wyrm.compiler.binding import Binding
-
-        steps, inputs = self.steps, self.steps.body.inputs
-        own = inputs[: steps.carried + steps.sequences]
-        given = operands[steps.limited :]
-        same = dict(zip(inputs[len(own) :], given[len(own) :], strict=True))
-        binding = Binding(self, {}, {each: each.shape for each in own}, None, same)
-        outer: list[Any] = [operands[0].reshape(-1)] if steps.limited else []
-        outer += [array.reshape(-1) for array in given[: steps.carried]]
-        outer += [_rows(array) for array in given[steps.carried : len(own)]]
-        return (*outer, steps.length, *_parts(steps, out), *binding.values)
-
-
-def _rows(array: NDArray[Any]) -> NDArray[Any]:
-    return array.reshape(array.shape[0], int(np.prod(array.shape[1:])))
-
-
-def _parts(steps: Steps, tape: NDArray[Any]) -> list[NDArray[Any]]:
-    """The parts of a tape, each with one axis, or where there is one for each step with two."""
-    found = []
-    shapes = [tuple(int(axis) for axis in dims) for dims in steps.axes]
-    stacked = len(shapes) - steps.summed - steps.stops
-    for position, (start, stop, shape) in enumerate(zip(steps.starts, steps.starts[1:], shapes, strict=False)):
-        part = tape[start:stop]
-        single = position >= stacked or (position < 2 * steps.carried and position % 2 != steps.reverse)
-        found.append(part if single else part.reshape(shape[0], int(np.prod(shape[1:]))))
-    return found

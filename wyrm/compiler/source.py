@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from wyrm.compiler.collect import OpKernels
 from wyrm.compiler.functions import Extent, Kernel, Writer, comment_of
 from wyrm.compiler.loops import Call, Loop, RowSums, Slot, Straight
 from wyrm.compiler.lower import Lowering
-from wyrm.compiler.naming import identifier
+from wyrm.compiler.naming import Names, identifier
 from wyrm.compiler.runtime import check_all, check_counted, load, release, spoil_indices, spoil_numbers
 from wyrm.compiler.updates import Optimizer, update
 from wyrm.ir import arrays
@@ -20,11 +20,10 @@ from wyrm.ir.arrays import Apply, ArrayFunction, Element, Literal, Name, Return,
 from wyrm.kernels.arrays import ArrayRoutine
 from wyrm.kernels.functions import Routine
 from wyrm.node.base import BaseNode, format_dims
-from wyrm.node.index_leaves import IndexInput
-from wyrm.node.leaves import Input
 from wyrm.node.loops import LOOPS
 from wyrm.ops.philox import STEP
 from wyrm.ops.scratch import DEBUG
+from wyrm.schedule.ranges import Ranges
 
 # The functions of a program of more calls a step than this are compiled apart, and not as parts of one.
 LARGEST_FUNCTION = 40
@@ -85,28 +84,28 @@ class Invocation:
     comment: str = ""
 
 
-def write(lowering: Lowering) -> Source:
-    """The functions that compute what was lowered, with columns of data for all inputs."""
-    leaves = lowering.schedule.leaves
-    return Source(lowering, [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput) and leaf is not STEP])
+# What makes the functions of a loop in the graph.
+LoopSource = Callable[[BaseNode[Any, Any], Names, OpKernels, Ranges], "Source"]
 
 
 class Source:
     """The functions of a program and what its `run` is called with, in order.
 
-    `inputs` are those whose columns `run` goes through; a loss ends a step where it is not finite.
+    `inputs` are those whose columns `run` goes through; `loop_of` makes the functions of a loop in the graph. A loss
+    ends a step where it is not finite.
     """
 
     def __init__(
         self,
         lowering: Lowering,
         inputs: Sequence[BaseNode[Any, Any]],
-        op_kernels: OpKernels | None = None,
+        op_kernels: OpKernels,
+        loop_of: LoopSource,
     ) -> None:
         self.lowering, self.inputs = lowering, list(inputs)
-        self.op_kernels = op_kernels or OpKernels()
+        self.op_kernels, self._loop_of = op_kernels, loop_of
         # The sources of the loops in the graph.
-        self.scans: list[Any] = []
+        self.scans: list[Source] = []
         self._writer = Writer(lowering, self.op_kernels)
         self.invocations: list[Invocation] = []
         self.arguments: dict[str, Argument] = {}
@@ -129,8 +128,13 @@ class Source:
             for rows in lowering.rows:
                 self._last.append(self._update(optimizer, rows.parameter, rows.sums, rows))
         self._last += [self._move(buffer, becomes) for buffer, becomes in lowering.moving.items()]
-        self.size = len(self.invocations) + len(self._last) + sum(scan.size for scan in self.scans)
+        self.size: int = len(self.invocations) + len(self._last) + sum(scan.size for scan in self.scans)
         self.run = self._routine()
+
+    @property
+    def count(self) -> int:
+        """How many arguments `run` has."""
+        return len(self.run.code.parameters)
 
     @property
     def multiplies(self) -> bool:
@@ -193,13 +197,11 @@ class Source:
 
     def _scan(self, call: Call, node: BaseNode[Any, Any], slots: set[Slot], comment: str) -> bool:
         """Make a function of a loop; False where its body has an op without a native form."""
-        from wyrm.compiler.scans import ScanSource
-
-        source = ScanSource(node, self.lowering.name, self.op_kernels, self.lowering.ranges)
+        source = self._loop_of(node, self.lowering.name, self.op_kernels, self.lowering.ranges)
         if source.evaluated:
             return False
         self.scans.append(source)
-        call.arguments = source.bound
+        call.loop = source
         arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(source.count)]
         self.invocations.append(Invocation(source.run, arguments, slots, comment))
         return True

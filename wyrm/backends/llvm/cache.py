@@ -56,11 +56,15 @@ def key(text: str) -> str:
     return sha256(text.encode() + _versions()).hexdigest()[:32]
 
 
+class Counted:
+    """How many functions have been compiled in this process, and not only loaded."""
+
+    compiled = 0
+
+
 @contextmanager
 def announced(what: str) -> Iterator[None]:
     """Within it, a line on stderr appears where compiling takes over a second, and one more when it is done."""
-    from wyrm.backends.llvm.library import Counted
-
     before = Counted.compiled
 
     def speak() -> None:

@@ -22,6 +22,7 @@ from wyrm._interrupts import deliver
 from wyrm.backends.llvm import cache
 from wyrm.backends.llvm import products as _products  # noqa: F401  # so that kernels can multiply
 from wyrm.backends.llvm.arguments import kind_of_argument, results_of, words_of
+from wyrm.backends.llvm.cache import Counted
 from wyrm.backends.llvm.emit import Unit, emit
 from wyrm.backends.llvm.machine import entry_of, provide
 from wyrm.backends.llvm.optimize import assembly, machine_code
@@ -37,12 +38,6 @@ from wyrm.ops.scratch import DEBUG
 
 # So many sets of arguments of one function are remembered.
 _REMEMBERED = 1024
-
-
-class Counted:
-    """How many functions have been compiled in this process, and not only loaded."""
-
-    compiled = 0
 
 
 @dataclass(frozen=True)
