@@ -20,7 +20,7 @@ from wyrm.node.choices import check_choices
 from wyrm.node.loops import LOOPS
 from wyrm.node.storage import bound_array
 from wyrm.ops.philox import STEP
-from wyrm.ops.scan import Steps
+from wyrm.ops.steps import Steps
 from wyrm.types.dims import Dim, resolve, resolve_axis
 
 _NOTHING: Mapping[BaseNode[Any, Any], NDArray[Any]] = MappingProxyType({})

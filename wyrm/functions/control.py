@@ -18,7 +18,9 @@ from wyrm.node.node import Node
 from wyrm.node.site import building
 from wyrm.ops.body import Body, captured, given_like
 from wyrm.ops.passing import alias
-from wyrm.ops.scan import ENDLESS, Scan, Steps, zeros_like
+from wyrm.ops.scan import Scan
+from wyrm.ops.shape import zeros_like
+from wyrm.ops.steps import ENDLESS, Steps
 from wyrm.types.dims import Axis, axis_size
 
 

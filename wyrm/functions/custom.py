@@ -13,7 +13,7 @@ from wyrm.errors import NotDifferentiable, ShapeError
 from wyrm.functions.function import Function
 from wyrm.functions.structure import flatten, unflatten
 from wyrm.functions.tracing import name_of, standing
-from wyrm.grad.reverse import pull_back, zeros_of
+from wyrm.grad.reverse import pull_back
 from wyrm.node.base import ZERO, BaseNode, describe
 from wyrm.node.leaves import Constant, Input, as_constant
 from wyrm.node.node import Node
@@ -21,6 +21,7 @@ from wyrm.node.site import building
 from wyrm.node.traversal import topological_order
 from wyrm.ops.custom import Custom, Rule
 from wyrm.ops.passing import alias
+from wyrm.ops.shape import zeros_like
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,7 +65,7 @@ class _Custom(Generic[P, R]):
                 for place, parent in zip(kept_nodes, parents[count:], strict=True):
                     later[place] = alias(parent)
                 cotangents = [
-                    gradient if i == position else zeros_of(output) if isinstance(output, BaseNode) else output
+                    gradient if i == position else zeros_like(output) if isinstance(output, BaseNode) else output
                     for i, output in enumerate(outputs)
                 ]
                 with standing([gradient], alone=False):
@@ -174,7 +175,7 @@ class CustomJvp(_Custom[P, R]):
             pairs = [(c, w) for c, w in zip(changes, weights, strict=True) if isinstance(c, Node)]
             found = iter(pull_back([c for c, _ in pairs], [w for _, w in pairs], [t for t in along if t is not None]))
             flat = [
-                0.0 if tangent is None else zeros_of(leaf) if (gradient := next(found)) is None else gradient
+                0.0 if tangent is None else zeros_like(leaf) if (gradient := next(found)) is None else gradient
                 for leaf, tangent in zip(leaves, along, strict=True)
             ]
             gradients: tuple[Any, ...] = unflatten(structure, flat)

@@ -19,7 +19,8 @@ from wyrm.node.node import IndexNode
 from wyrm.node.site import made_at
 from wyrm.node.traversal import topological_order
 from wyrm.ops.body import Body, captured, given_like
-from wyrm.ops.scan import Scan, Steps
+from wyrm.ops.scan import Scan
+from wyrm.ops.steps import Steps
 from wyrm.ops.updating import Updating
 from wyrm.types.dims import axis_size, normalize_axis
 

@@ -18,6 +18,7 @@ from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import Node
 from wyrm.ops.body import given_like
+from wyrm.ops.shape import zeros_like
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,7 +60,7 @@ def _pulled(function: Callable[..., Any], args: tuple[Any, ...], cotangent: Any)
     weights = _matching(cotangent, shape, "cotangent")
     given = [reverse.weights_of(output, weight, "cotangent") for output, weight in zip(outputs, weights, strict=True)]
     found = reverse.pull_back(outputs, given, wanted)
-    gradients = [reverse.zeros_of(leaf) if g is None else g for leaf, g in zip(wanted, found, strict=True)]
+    gradients = [zeros_like(leaf) if g is None else g for leaf, g in zip(wanted, found, strict=True)]
     result: tuple[Any, ...] = unflatten(structure, gradients)
     return result
 
@@ -190,7 +191,7 @@ def _jacobians(output: Any, wanted: Sequence[Any]) -> list[Any]:
         return [_columns(output, x).reshape(shape) for x, shape in zip(wanted, shapes, strict=True)]
     given = given_like(output, output.dims, "cotangent")
     found = reverse.pull_back([output], [given], wanted)
-    gradients = [reverse.zeros_of(x) if g is None else g for x, g in zip(wanted, found, strict=True)]
+    gradients = [zeros_like(x) if g is None else g for x, g in zip(wanted, found, strict=True)]
     return [g.reshape(shape) for g, shape in zip(batched(gradients, {given: _units(output)}), shapes, strict=True)]
 
 

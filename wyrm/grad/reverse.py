@@ -14,7 +14,7 @@ from wyrm.node.node import Node
 from wyrm.node.storage import is_leaf
 from wyrm.node.traversal import topological_order
 from wyrm.ops.accumulation import accumulated
-from wyrm.ops.shape import BroadcastTo, WithSizes
+from wyrm.ops.shape import WithSizes, zeros_like
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dim, axis_size, open_axes
 
@@ -27,12 +27,7 @@ def pull_back(
     """For each node of `wrt` the gradient of the outputs weighted by the cotangents; None where none depends on it."""
     found = accumulated(outputs, cotangents, wrt, leaves=False)
     unreached = set(wrt).difference(topological_order(outputs)) if len(found) < len(set(wrt)) else set()
-    return [found[node] if node in found else None if node in unreached else zeros_of(node) for node in wrt]
-
-
-def zeros_of(node: BaseNode[Any, Any]) -> Node[Any, Any]:
-    """The declared zero as a node of the axes of `node`."""
-    return BroadcastTo(as_constant(0.0, node.dtype), node.dims)
+    return [found[node] if node in found else None if node in unreached else zeros_like(node) for node in wrt]
 
 
 def _bound(node: BaseNode[Any, Any]) -> list[type[Dim]]:
@@ -108,7 +103,7 @@ def _answer(
             f"{describe(output)} does not depend on {', '.join(map(describe, unused))}; leave it out of wrt, "
             f"or pass allow_unused=True for zeros"
         )
-    result = [zeros_of(node) if g is None else g for node, g in zip(nodes, gradients, strict=True)]
+    result = [zeros_like(node) if g is None else g for node, g in zip(nodes, gradients, strict=True)]
     result = with_sizes(result, [output])
     return result[0] if single else result
 
@@ -210,8 +205,8 @@ def push_forward(
 ) -> list[Node[Any, Any]]:
     """How the outputs change as the nodes of `wrt` move along the directions; see `jvp`."""
     # What follows is linear in these, and its gradient by them depends on no number of theirs: zeros will do.
-    cotangents = [zeros_of(x) for x in outputs]
+    cotangents = [zeros_like(x) for x in outputs]
     pulled = pull_back(outputs, cotangents, wrt)
     products = [(g * d).sum() for g, d in zip(pulled, directions, strict=True) if g is not None]
     found = pull_back(products, [as_constant(1.0, product.dtype) for product in products], cotangents)
-    return [zeros_of(x) if change is None else change for x, change in zip(outputs, found, strict=True)]
+    return [zeros_like(x) if change is None else change for x, change in zip(outputs, found, strict=True)]

@@ -14,7 +14,7 @@ from wyrm.node.rules import Rules
 
 if TYPE_CHECKING:
     from wyrm.node.base import BaseNode
-    from wyrm.ops.scan import Steps
+    from wyrm.ops.steps import Steps
 
 
 class Place(NamedTuple):

@@ -10,9 +10,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import accumulate
 from typing import Any, Generic
 
 import numpy as np
@@ -23,85 +20,11 @@ from wyrm.node.entries import Entry, Index, Whole, flat
 from wyrm.node.loops import LOOPS, LoopForm, Place
 from wyrm.node.node import Node
 from wyrm.ops.arithmetic import Add
-from wyrm.ops.body import Body
-from wyrm.ops.elementwise import L, S, constant_like
-from wyrm.ops.shape import BroadcastTo, Rearrangement
-from wyrm.types.dims import Axis, Dims, axis_size
-
-# The steps of a loop that may go on for ever, in which nothing is kept.
-ENDLESS = 2**62
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Steps:
-    """What a loop does.
-
-    The inputs of `body` are the carried values, a row of each sequence, and what is the same in all steps; its outputs
-    are what is carried on, what is made, what is summed, and where the loop `stops` a mask: whether it goes on.
-    """
-
-    body: Body
-    time: Axis
-    carried: int
-    sequences: int
-    summed: int = 0
-    reverse: bool = False
-    # Whether the first parent is the number of steps to do, at most the length.
-    limited: bool = False
-    stops: bool = False
-
-    def __repr__(self) -> str:
-        count = f"{self.length:,} steps" if self.keeps else "steps"
-        return f"<{count}{' backwards' if self.reverse else ''} of {self.body}>"
-
-    @property
-    def length(self) -> int:
-        """The number of steps, or the most there can be."""
-        return axis_size(self.time) or 0
-
-    @property
-    def keeps(self) -> bool:
-        """Whether the tape has what each step was given, and not what the last one left alone."""
-        return self.length < ENDLESS
-
-    @property
-    def outputs(self) -> tuple[Any, ...]:
-        """The outputs of the body that are numbers."""
-        return self.body.outputs[: -1 if self.stops else None]
-
-    @cached_property
-    def axes(self) -> list[Dims]:
-        """The axes of the parts of the tape, in their order: two for each carried value, then all others.
-
-        A carried value as the steps were given it and after the last one lie side by side, in the order of the steps.
-        """
-        found: list[Dims] = []
-        for position, output in enumerate(self.outputs):
-            if position < self.carried:
-                before: Dims = (self.time if self.keeps else 0, *output.dims)
-                found += [output.dims, before] if self.reverse else [before, output.dims]
-            elif position < len(self.outputs) - self.summed:
-                found.append((self.time, *output.dims))
-            else:
-                found.append(output.dims)
-        return [*found, ()] if self.stops else found
-
-    def history_of(self, carry: int) -> int:
-        """The number of the part that has a carried value as the steps were given it."""
-        return 2 * carry + self.reverse
-
-    def last_of(self, carry: int) -> int:
-        """The number of the part that has a carried value after the last step."""
-        return 2 * carry + 1 - self.reverse
-
-    @cached_property
-    def starts(self) -> list[int]:
-        """Where each part begins, and where the tape ends."""
-        return [0, *accumulate(_size(axes) for axes in self.axes)]
-
-
-def _size(dims: Dims) -> int:
-    return math.prod(axis_size(axis) or 0 for axis in dims)
+from wyrm.ops.elementwise import L, S
+from wyrm.ops.scan_gradient import reversed_loop
+from wyrm.ops.shape import Rearrangement
+from wyrm.ops.steps import Steps, size_of
+from wyrm.types.dims import Dims, axis_size
 
 
 class Scan(Node[Any, S], Generic[S]):
@@ -159,7 +82,7 @@ class Scan(Node[Any, S], Generic[S]):
     def after(self, carry: int) -> Any:
         """A carried value as each step left it."""
         steps = self.steps
-        size = 0 if steps.reverse else _size(steps.outputs[carry].dims)
+        size = 0 if steps.reverse else size_of(steps.outputs[carry].dims)
         return ScanPart(self, steps.starts[2 * carry] + size, steps.axes[steps.history_of(carry)])
 
     def last(self, carry: int) -> Any:
@@ -232,8 +155,6 @@ class Scan(Node[Any, S], Generic[S]):
             return tuple(Undefined(reason) for _ in self.parents)
         weights = [weight_of(gradient, start, dims) for start, dims in zip(steps.starts, steps.axes, strict=False)]
         chosen = [x for x, by in zip(steps.body.inputs, wanted[steps.limited :], strict=True) if by]
-        from wyrm.ops.scan_gradient import reversed_loop
-
         return (*(ZERO for _ in range(steps.limited)), *reversed_loop(self, weights, chosen))
 
 
@@ -242,11 +163,6 @@ class _ScanLoops(LoopForm):
     def steps(self, node: Any) -> Steps:
         steps: Steps = node.steps
         return steps
-
-
-def zeros_like(node: Any) -> Any:
-    """Zeros of the axes and the dtype of a node."""
-    return BroadcastTo(constant_like(0.0, node), node.dims)
 
 
 def _in_tape(dims: Dims, index: Index, start: int) -> Entry:
@@ -270,7 +186,7 @@ class ScanPart(Rearrangement[L, S], Generic[L, S]):
     def shape_rule(self) -> Dims:
         (tape,) = self.parents
         size = axis_size(tape.dims[0]) if len(tape.dims) == 1 else None
-        if size is None or self.start + _size(self.to) > size:
+        if size is None or self.start + size_of(self.to) > size:
             raise ShapeError(f"a part {self.to} from {self.start} on is not in {format_dims(tape.dims)}")
         return self.to
 
@@ -279,7 +195,7 @@ class ScanPart(Rearrangement[L, S], Generic[L, S]):
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         (tape,) = operands
-        part: Any = tape[:, self.start : self.start + _size(self.to)]
+        part: Any = tape[:, self.start : self.start + size_of(self.to)]
         return part.reshape((tape.dims[0], *self.to))
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
@@ -339,7 +255,7 @@ def weight_of(gradient: Any, start: int, dims: Dims) -> Any:
     The gradient is a sum of parts, one for each use, which are found again without making a tape of them.
     """
     terms, stack = [], [gradient]
-    size = _size(dims)
+    size = size_of(dims)
     while stack:
         node = stack.pop()
         if isinstance(node, Add):
@@ -356,4 +272,4 @@ def weight_of(gradient: Any, start: int, dims: Dims) -> Any:
     return total
 
 
-__all__ = ["ENDLESS", "PlacePart", "Scan", "ScanPart", "Steps", "weight_of", "zeros_like"]
+__all__ = ["PlacePart", "Scan", "ScanPart", "weight_of"]

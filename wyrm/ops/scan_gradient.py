@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wyrm.node.base import ZERO
 from wyrm.node.traversal import topological_order
@@ -11,8 +11,11 @@ from wyrm.ops.arithmetic import Add
 from wyrm.ops.body import Body, captured, given_like
 from wyrm.ops.composition import pulled
 from wyrm.ops.product import MatMul
-from wyrm.ops.scan import Scan, Steps, zeros_like
-from wyrm.ops.shape import Reshape, Transpose
+from wyrm.ops.shape import Reshape, Transpose, zeros_like
+from wyrm.ops.steps import Steps
+
+if TYPE_CHECKING:
+    from wyrm.ops.scan import Scan
 
 
 def reversed_loop(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
@@ -80,7 +83,7 @@ def reversed_loop(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]
     last = [zeros_like(x) if weights[steps.last_of(i)] is None else weights[steps.last_of(i)]
             for i, x in enumerate(carried)]  # fmt: skip
     # Where all gradients are zero, or products of what is there already, no loop is left.
-    result: Any = Scan(back, *limit, *last, *along.values(), *fixed.values()) if wholes else None
+    result: Any = type(scan)(back, *limit, *last, *along.values(), *fixed.values()) if wholes else None
     gradients: dict[Any, Any] = {x: result.last(i) for i, x in enumerate(carried)}
     parts = (result.made(number) for number in range(len(each) + len(factors) + len(sums)))
     gradients |= {x: next(parts) for x in each}

@@ -12,6 +12,7 @@ import numpy as np
 from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, format_dims
 from wyrm.node.entries import Index, Whole
+from wyrm.node.leaves import as_constant
 from wyrm.node.loops import LOOPS, LoopForm, Unmoved
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import aligned
@@ -493,3 +494,8 @@ def ravel(x: Shaped[L, S]) -> Reshape[L, tuple[Any]]:
     (2,)
     """
     return Reshape(x, (-1,))
+
+
+def zeros_like(node: Any) -> BroadcastTo[Any, Any]:
+    """Zeros of the axes and the dtype of a node."""
+    return BroadcastTo(as_constant(0.0, node.dtype), node.dims)
