@@ -20,6 +20,7 @@ from wyrm.functions.tracing import Kind, Trace, argument_names, as_nodes, kinds_
 from wyrm.grad.reverse import grad as gradient_of
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, Parameter
+from wyrm.node.state import cell_of, lend
 from wyrm.node.storage import store, stored
 from wyrm.node.traversal import topological_order
 from wyrm.ops.passing import alias
@@ -290,8 +291,9 @@ class _Call:
         if self._runner is not None:
             self._runner = None
             for node in topological_order(self.trace.outputs):
-                if node._cell is not None and not node._cell.plans():
-                    object.__setattr__(node, "_cell", None)
+                cell = cell_of(node)
+                if cell is not None and not cell.plans():
+                    lend(node, None)
         for storage in self._storages:
             storage.array = None
 

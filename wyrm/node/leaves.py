@@ -39,7 +39,10 @@ class _FloatLeaf(Node[tuple[()], S], Leaf, Generic[S], abstract=True):
     def __init__(self, array: NDArray[Any] | None, dims: Any, name: str | None, dtype: DTypeLike) -> None:
         _set(self, "_storage", Storage(array))
         _set(self, "dtype", np.dtype(dtype))
-        _set(self, "dims", declared_dims(array, dims, isinstance(self, Input), name or type(self).__name__))
+        if dims is None:
+            _set(self, "dims", () if array is None else array.shape)
+        else:
+            _set(self, "dims", declared_dims(array, dims, isinstance(self, Input), name or type(self).__name__))
         self._construct((), name)
 
     def _hold(self, value: Any, dims: Any, name: str | None, dtype: DTypeLike | None, what: str) -> None:

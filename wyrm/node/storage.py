@@ -29,6 +29,18 @@ def tick() -> int:
     return next(_clock)
 
 
+class Changes:
+    """When any leaf changed last: where that has not moved on, nothing that was computed since is stale."""
+
+    __slots__ = ("latest",)
+
+    def __init__(self) -> None:
+        self.latest = 0
+
+
+CHANGES = Changes()
+
+
 class IndexLimit(NamedTuple):
     """An op that chooses from `size`, as long as it lives; the number `ignored` chooses nothing."""
 
@@ -48,6 +60,15 @@ class Storage:
         self.gradient: FloatArray | RowSparse | None = None
         # For integers: the limits of the ops that choose by them, by the op's identity and its operand.
         self.limits: dict[tuple[int, int], IndexLimit] | None = None
+
+
+def touch(storage: Storage) -> None:
+    """Say that the array of a leaf has changed; the only way to say so."""
+    # Both at one instant that is there before: no call comes between, so no handler of a signal raises there. The
+    # storage first: a run in another thread that reads `latest` before this looks at it again.
+    now = tick()
+    storage.version = now
+    CHANGES.latest = now
 
 
 class Leaf(BaseNode[tuple[()], Any], abstract=True):
@@ -112,6 +133,8 @@ def _declared(axes: Iterable[Any]) -> str:
 
 def float_array(value: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
     """A new array: Python numbers become float32, NumPy floats keep their type."""
+    if type(value) is float and (dtype is None or dtype in FLOATS):  # the constants of most graphs, and quicker so
+        return np.array(value, FLOATS[0] if dtype is None else dtype)
     array = as_array(value)
     if dtype is None:
         dtype = array.dtype if isinstance(value, np.ndarray | np.generic) else np.dtype(np.float32)
@@ -210,7 +233,8 @@ def store(storage: Storage, array: NDArray[Any]) -> None:
         storage.array = array
     # No call comes between the change and this, so no handler of a signal raises there.
     storage.version = now
-    storage.version = tick()  # a run in another thread may have begun since
+    CHANGES.latest = now
+    touch(storage)  # a run in another thread may have begun since
 
 
 def index_array(value: Any, what: str | BaseNode[Any, Any]) -> NDArray[np.int64]:

@@ -114,21 +114,25 @@ def accumulated(
     for output, cotangent in zip(outputs, cotangents, strict=True):
         contributions.setdefault(output, []).append(cotangent)
     found: dict[BaseNode[Any, Any], Node[Any, Any]] = {}
-    for node in reversed(order):
-        if node not in leading or node not in contributions:
-            continue
-        with made_at(node.site):
-            gradient = _add(contributions.pop(node))
+    with made_at(None) as site:
+        for node in reversed(order):
+            given = contributions.pop(node, None) if node in leading else None
+            if given is None:
+                continue
+            site.move(node.place)
+            gradient = _add(given)
             if node in wanted:
                 found[node] = gradient
                 if leaves:
                     continue
-            by = [parent in leading for parent in node.parents]
-            if not any(by):
+            parents = node.parents
+            by = [parent in leading for parent in parents]
+            if True not in by:
                 continue
+            derived = node.derived
             for position, part in enumerate(_parts(node, gradient, by)):
-                parent = node.parents[position]
-                if position in node.derived:
+                parent = parents[position]
+                if derived and position in derived:
                     if parent in wanted and not leaves:
                         raise NotDifferentiable(
                             explain(node, f"no gradient by {label(parent)}, which is computed from another operand")

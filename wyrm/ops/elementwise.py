@@ -59,9 +59,9 @@ def common_dtype(parents: Iterable[BaseNode[Any, Any]]) -> np.dtype[Any]:
     """The one float type of the operands, masks going with any; bool where all are masks."""
     found: BaseNode[Any, Any] | None = None
     for parent in parents:
-        if isinstance(parent, IndexNode):
-            raise DTypeError(f"{label(parent)} holds integers, which choose elements and have no arithmetic")
         if parent.dtype.kind != "f":
+            if isinstance(parent, IndexNode):
+                raise DTypeError(f"{label(parent)} holds integers, which choose elements and have no arithmetic")
             continue
         if found is None:
             found = parent
@@ -72,13 +72,16 @@ def common_dtype(parents: Iterable[BaseNode[Any, Any]]) -> np.dtype[Any]:
     return np.dtype(np.bool_) if found is None else found.dtype
 
 
+_NUMBERS = (float, int, bool, np.number, np.bool_)
+
+
 def as_operand(value: Any, beside: BaseNode[Any, Any]) -> Node[Any, Any] | None:
     """`value` as a node of the dtype of the one `beside` it, or None for what is no number."""
     if isinstance(value, Node):
         return value
     if isinstance(value, IndexNode):
         raise DTypeError(f"{describe(value)} holds integers, which choose elements and have no arithmetic")
-    if isinstance(value, bool | int | float | np.number | np.bool_) or (
+    if isinstance(value, _NUMBERS) or (
         isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
     ):
         if beside.dtype.kind == "f":

@@ -20,7 +20,7 @@ from wyrm.compiler.binding import Binding
 from wyrm.compiler.buffers import aligned
 from wyrm.errors import Diverged
 from wyrm.node.base import BaseNode
-from wyrm.node.storage import bound_array, stored, tick
+from wyrm.node.storage import bound_array, stored, touch
 from wyrm.train.averaging import Averager, parts_of
 from wyrm.train.feeding import as_column, check_ranges
 from wyrm.train.ordering import compiled
@@ -425,4 +425,4 @@ class Training:
             return
         optimizer.advance(count, self.graph.parameters)
         for leaf in (*self.graph.parameters, *self.graph.buffers):
-            stored(leaf).version = tick()
+            touch(stored(leaf))

@@ -5,18 +5,22 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from itertools import accumulate, islice, pairwise
-from typing import Any
+from functools import cache, partial
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.backends.numpy.numpy_functions import Scratch, formula_steps
+from wyrm.backends.numpy.numpy_functions import Scratch, formula_steps, single_call
 from wyrm.backends.numpy.observe import Observer
 from wyrm.errors import ShapeError, WyrmError
 from wyrm.node.base import BaseNode, explain
 from wyrm.node.choices import Choosing, check_choices, is_checked_when_set
-from wyrm.node.storage import Storage, bound_array, is_leaf, stored, tick
+from wyrm.node.index_leaves import IndexConstant
+from wyrm.node.leaves import Constant
+from wyrm.node.state import cell_of, lend, lend_all
+from wyrm.node.storage import Leaf, Storage, bound_array, is_leaf, stored, tick
 from wyrm.ops.comparison import StopGradient
 from wyrm.ops.shape import IndexReshape, Rearrangement
 from wyrm.ops.slicing import IndexSlice
@@ -47,6 +51,20 @@ class Cell:
         return [plan for owner in self.owners if (plan := owner()) is not None]
 
 
+class _Traits(NamedTuple):
+    """What the preparation of a node asks of its class."""
+
+    leaf: bool
+    # The only call that computes it, and nothing else to mind.
+    simple: tuple[Callable[..., Any], tuple[int, ...]] | None
+
+
+@cache
+def _traits(cls: type[BaseNode[Any, Any]]) -> _Traits:
+    plain = not (issubclass(cls, (*_VIEWS, Choosing)) or cls.gives_rows or cls.takes_rows)
+    return _Traits(issubclass(cls, Leaf), single_call(cls.formula) if plain and cls.formula is not None else None)
+
+
 class _Stage:
     """A part of a plan that runs as one: the nodes that its outputs need beyond the stages before it."""
 
@@ -61,45 +79,83 @@ class _Stage:
 class Plan:
     """Arrays for every node of a schedule and the calls that fill them.
 
-    `stages` are groups of outputs; running a stage computes what its outputs need and no earlier stage has. Values of
-    nodes that another live plan computes too, under the same sizes, are shared with it, and then checked one by one
-    for their age.
+    There is a stage for each of the schedules that went on after another; running a stage computes what it has and no
+    earlier stage. Values of nodes that another live plan computes too, under the same sizes, are shared with it, and
+    then checked one by one for their age.
     """
 
     # How often a plan took nodes from another one that still lives, for that one to take them back.
     taken = 0
 
-    def __init__(self, schedule: Schedule, stages: Sequence[Sequence[BaseNode[Any, Any]]]) -> None:
-        self.schedule = schedule
-        self.sizes = schedule.bind()
-        self._order, self.stages = _by_stage(schedule, stages)
-        self.position = {node: i for i, node in enumerate(self._order)}
-        self.parents = [[self.position[parent] for parent in schedule.parents(node)] for node in self._order]
-        self.leaves: list[tuple[int, Storage, NDArray[Any]]] = [
-            (i, stored(node), bound_array(node)) for i, node in enumerate(self._order) if is_leaf(node)
-        ]
+    def __init__(self, schedule: Schedule) -> None:
+        self.stages: list[_Stage] = []
+        # What leaves hold that may change.
+        self.leaves: list[tuple[int, Storage, NDArray[Any]]] = []
         self._seen = -1
         self._partners: list[weakref.ref[Plan]] = []
         self._scratch = Scratch()
+        # Where row-sparse values are, and the dense forms of those that have one.
+        self._sparse: set[int] = set()
         self._dense: dict[int, Cell] = {}
         self._reference = weakref.ref(self)
         self._alone: _Owners = (self._reference,)
         self._joint: dict[int, tuple[_Owners, _Owners]] = {}
         self.cells: list[Cell] = []
-        self.calls: list[list[_Call]] = []
-        for i, node in enumerate(self._order):
-            calls: list[_Call] = []
-            self.calls.append(calls)
-            if is_leaf(node):
-                self.cells.append(Cell(bound_array(node), self._alone))
+        # The cells that nodes are lent: those of leaves are not.
+        self._lent: list[Cell | None] = []
+        # The calls of all nodes, one after another, and where those of each node begin and, last, end.
+        self._calls: list[_Call] = []
+        self._begins = [0]
+        self.extend(schedule)
+
+    def extend(self, schedule: Schedule) -> None:
+        """Take in the nodes of a schedule that goes on after the one that the plan is of.
+
+        Where this raises, the plan is of no use any more.
+        """
+        self.schedule = schedule
+        self.sizes = sizes = schedule.bind()
+        self._seen = -1
+        cells, lent, calls, begins = self.cells, self._lent, self._calls, self._begins
+        # Most nodes have their axes from another one: the same tuple, which lives as long as the schedule.
+        shapes: dict[int, tuple[int, ...]] = {}
+        alone, places, sparse = self._alone, schedule.places, self._sparse
+        for i in range(len(cells), len(schedule.nodes)):
+            node = schedule.nodes[i]
+            leaf, simple = _traits(type(node))
+            if leaf:
+                array = bound_array(node)
+                cell = Cell(array, alone)
+                if not isinstance(node, Constant | IndexConstant):
+                    self.leaves.append((i, stored(node), array))
+                lent.append(None)
             else:
-                self.cells.append(self._prepare(node, i, schedule.shape(node, self.sizes), calls))
+                dims = node.dims
+                shape = shapes.get(id(dims))
+                if shape is None:
+                    shape = shapes[id(dims)] = schedule.shape(node, sizes)
+                operands = [cells[p] for p in places[i]]
+                if simple is None:
+                    cell = self._prepare(node, i, shape, operands)
+                else:
+                    if sparse and not sparse.isdisjoint(places[i]):
+                        operands = self._all_dense(i, operands)
+                    adopted = None if cell_of(node) is None else self._adopt(node, shape)
+                    cell = adopted or Cell(np.empty(shape, node.dtype), alone)
+                    function, chosen = simple
+                    calls.append(partial(function, *[operands[p].value for p in chosen], cell.value))
+                if node.gives_rows:
+                    sparse.add(i)
+                lent.append(cell)
+            cells.append(cell)
+            begins.append(len(calls))
+        self.stages += [_Stage(*bounds) for bounds in schedule.stages[len(self.stages) :]]
 
     # --- sharing --------------------------------------------------------------------------------------------------
 
     def _adopt(self, node: BaseNode[Any, Any], shape: tuple[int, ...], view: NDArray[Any] | None = None) -> Cell | None:
         """The cell that another live plan has for this node, which from now on both mind the age of."""
-        cell: Cell | None = node._cell
+        cell = cell_of(node)
         if cell is None or cell.value is None or tuple(cell.value.shape) != shape:
             return None
         if isinstance(node, _VIEWS) and not _same_view(cell.value, view):
@@ -138,39 +194,35 @@ class Plan:
             for cell in islice(self.cells, stage.start, stage.stop):
                 cell.stamp = max(cell.stamp, stage.ran_at)
 
+    @property
+    def is_active(self) -> bool:
+        """Whether `node.value` reads from this plan, as far as it is known."""
+        return self._seen == Plan.taken
+
     def activate(self) -> None:
         """Let `node.value` read from this plan."""
         if self._seen != Plan.taken:
-            for node, representative in self.schedule.representative.items():
-                if not is_leaf(node):
-                    self._lend(node, self.cells[self.position[representative]])
+            if lend_all(self.schedule.position, self._lent):
+                Plan.taken += 1
             self._seen = Plan.taken
 
     def stand_in(self, node: BaseNode[Any, Any], twin: BaseNode[Any, Any]) -> None:
         """Let `node.value` read what this plan has for `twin`."""
-        cell = self.cells[self.position[self.schedule.representative[twin]]]
-        if node._cell is not cell and not is_leaf(node):
-            self._lend(node, cell)
-            self._seen = Plan.taken
-
-    @staticmethod
-    def _lend(node: BaseNode[Any, Any], cell: Cell) -> None:
-        held = node._cell
-        if held is not cell:
+        cell = self.cells[self.schedule.position[twin]]
+        held = cell_of(node)
+        if held is not cell and not is_leaf(node):
             if held is not None and held.plans():
                 Plan.taken += 1
-            object.__setattr__(node, "_cell", cell)
+            lend(node, cell)
+            self._seen = Plan.taken
 
     # --- preparation ----------------------------------------------------------------------------------------------
 
-    def _prepare(self, node: BaseNode[Any, Any], i: int, shape: tuple[int, ...], calls: list[_Call]) -> Cell:
-        """The cell of a node, its array made here unless another plan has one; `calls` get what computes it."""
-        operands = [self.cells[p] for p in self.parents[i]]
+    def _prepare(self, node: BaseNode[Any, Any], i: int, shape: tuple[int, ...], operands: list[Cell]) -> Cell:
+        """The cell of a node, its array made here unless another plan has one, and the calls that compute it."""
+        calls = self._calls
         if not node.takes_rows:
-            operands = [
-                self._as_dense(p, operand, calls) if self._order[p].gives_rows else operand
-                for p, operand in zip(self.parents[i], operands, strict=True)
-            ]
+            operands = self._all_dense(i, operands)
         if isinstance(node, _VIEWS):
             view = node.evaluate(np, *(operand.value for operand in operands), shape=shape)
             if np.may_share_memory(view, operands[0].value):
@@ -189,10 +241,17 @@ class Plan:
             calls.append(_EvaluateInto(node, operands, shape, cell.value))
         return cell
 
-    def _as_dense(self, position: int, rows: Cell, calls: list[_Call]) -> Cell:
+    def _all_dense(self, i: int, operands: list[Cell]) -> list[Cell]:
+        """The operands of a node that takes no row-sparse ones."""
+        return [
+            self._as_dense(p, operand) if p in self._sparse else operand
+            for p, operand in zip(self.schedule.places[i], operands, strict=True)
+        ]
+
+    def _as_dense(self, position: int, rows: Cell) -> Cell:
         """The dense form of a row-sparse operand."""
         if position not in self._dense:
-            node = self._order[position]
+            node = self.schedule.nodes[position]
             self._dense[position] = Cell(np.empty(self.schedule.shape(node, self.sizes), node.dtype), self._alone)
         dense = self._dense[position]
 
@@ -200,7 +259,7 @@ class Plan:
             dense.value[...] = 0.0
             rows.value.add_to(dense.value)
 
-        calls.append(fill)
+        self._calls.append(fill)
         return dense
 
     # --- running --------------------------------------------------------------------------------------------------
@@ -216,6 +275,8 @@ class Plan:
                     array[...] = storage.array
                 self.cells[i].stamp = storage.version
                 changed.append(i)
+        if observer is None and not changed and ran_at:
+            return  # what is shared with other plans has its age from the same leaves
         now = tick()
         with np.errstate(all="ignore"):
             if observer is not None:
@@ -223,9 +284,8 @@ class Plan:
             elif self._partners and self._has_partners():
                 self._run_by_age(stage, now)
             elif ran_at == 0:
-                for calls in islice(self.calls, stage.start, stage.stop):
-                    for call in calls:
-                        call()
+                for call in islice(self._calls, self._begins[stage.start], self._begins[stage.stop]):
+                    call()
             elif changed:
                 for call in self._program(stage, tuple(changed)):
                     call()
@@ -235,33 +295,34 @@ class Plan:
         """The calls of the stage that depend on the changed leaves."""
         program = stage.programs.get(changed)
         if program is None:
-            stale = bytearray(len(self.calls))
+            stale = bytearray(len(self.cells))
             for i in changed:
                 stale[i] = 1
             program = []
+            calls, begins, places = self._calls, self._begins, self.schedule.places
             for i in range(stage.stop):
-                if any(stale[p] for p in self.parents[i]):
+                if any([stale[p] for p in places[i]]):
                     stale[i] = 1
                     if i >= stage.start:
-                        program += self.calls[i]
+                        program += calls[begins[i] : begins[i + 1]]
             if len(stage.programs) >= _KEPT_PROGRAMS:
                 stage.programs.pop(next(iter(stage.programs)))
             stage.programs[changed] = program
         return program
 
     def _run_by_age(self, stage: _Stage, now: int) -> None:
-        cells = self.cells
+        cells, calls, begins, places = self.cells, self._calls, self._begins, self.schedule.places
         for i in range(stage.start, stage.stop):
-            parents = self.parents[i]
+            parents = places[i]
             if not parents:
                 if stage.ran_at == 0:
-                    for call in self.calls[i]:
+                    for call in calls[begins[i] : begins[i + 1]]:
                         call()
                 continue
             cell = cells[i]
             newest = max([cells[p].stamp for p in parents])
             if cell.stamp < newest or cell.stamp == 0:
-                for call in self.calls[i]:
+                for call in calls[begins[i] : begins[i + 1]]:
                     call()
                 cell.stamp = now
 
@@ -270,18 +331,23 @@ class Plan:
         now = tick()
         for i in range(stage.start, stage.stop):
             start = time.perf_counter()
-            for call in self.calls[i]:
+            for call in self._calls[self._begins[i] : self._begins[i + 1]]:
                 call()
             seconds = time.perf_counter() - start
             self.cells[i].stamp = now
-            if is_leaf(self._order[i]):
+            node = self.schedule.nodes[i]
+            if is_leaf(node):
                 continue
-            observer.time(self._order[i], seconds)
-            observer.check(self._order[i], self.cells[i].value, [self.cells[p].value for p in self.parents[i]])
+            observer.time(node, seconds)
+            observer.check(node, self.cells[i].value, [self.cells[p].value for p in self.schedule.places[i]])
+
+    def cell(self, node: BaseNode[Any, Any]) -> Cell:
+        """Where the value of a node of the schedule is."""
+        return self.cells[self.schedule.position[node]]
 
     def value(self, node: BaseNode[Any, Any]) -> Any:
         """The value of a node of the schedule."""
-        return self.cells[self.position[self.schedule.representative[node]]].value
+        return self.cells[self.schedule.position[node]].value
 
 
 class _CheckChoices:
@@ -348,22 +414,3 @@ def _same_view(value: Any, view: NDArray[Any] | None) -> bool:
         return getattr(value, "base", None) is None
     same: bool = value.__array_interface__ == view.__array_interface__
     return same
-
-
-def _by_stage(
-    schedule: Schedule, stages: Sequence[Sequence[BaseNode[Any, Any]]]
-) -> tuple[list[BaseNode[Any, Any]], list[_Stage]]:
-    """The nodes of the schedule, those that an earlier stage needs before the rest, and the bounds of the stages."""
-    stage_of: dict[BaseNode[Any, Any], int] = {}
-    counts = [0] * len(stages)
-    for number, outputs in enumerate(stages):
-        stack = [schedule.representative[output] for output in outputs]
-        while stack:
-            node = stack.pop()
-            if node not in stage_of:
-                stage_of[node] = number
-                counts[number] += 1
-                stack += schedule.parents(node)
-    bounds = [0, *accumulate(counts)]
-    order = sorted(schedule.nodes, key=stage_of.__getitem__)  # stable: parents stay before children
-    return order, [_Stage(start, stop) for start, stop in pairwise(bounds)]
