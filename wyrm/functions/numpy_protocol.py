@@ -172,6 +172,12 @@ _SIGNATURES: dict[Operation, Operation] = {
 def ufunc(node: Any, function: Any, method: str, *operands: Any, **options: Any) -> Any:
     """What NumPy calls for a ufunc of which `node` is an operand."""
     name = function.__name__
+    if method == "__call__" and not options and name in UFUNCS:
+        for operand in operands:
+            if not isinstance(operand, Node):
+                break
+        else:
+            return UFUNCS[name](*operands)  # nodes alone, as most are: there is nothing to convert or to refuse
     if method != "__call__":
         raise TypeError(f"numpy.{name}.{method} takes arrays, not nodes: use an operator or a method of the node")
     dtype, out = options.get("dtype"), options.get("out")

@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
 from wyrm.node.entries import Index
 from wyrm.node.loops import Fold, Place
-from wyrm.node.site import Place, Site, built_nodes, site_of, user_place
+from wyrm.node.site import Origin, Site, built_nodes, site_of, user_origin
 from wyrm.node.state import Stateful, begin
 from wyrm.types.dims import Dims, axis_size
 
@@ -43,13 +43,13 @@ class Undefined(NamedTuple):
 
 
 class BaseNode(Stateful, Generic[P_co, S]):
-    """One operation: parents, static attributes, axes, dtype, optional name, and the place that made it.
+    """One operation: parents, static attributes, axes, dtype, optional name, and the line that made it.
 
     A subclass is an op. It gives `shape_rule`, a meaning (`formula` or `evaluate`) and `vjp`; its public `__slots__`
     are its static attributes. Defining one registers it; `abstract=True` keeps a family's base out of the registry.
     """
 
-    __slots__ = ("__weakref__", "dims", "dtype", "name", "parents", "place")
+    __slots__ = ("__weakref__", "dims", "dtype", "name", "origin", "parents")
 
     attributes: ClassVar[tuple[str, ...]] = ()
     formula: ClassVar[str | None] = None
@@ -93,7 +93,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
     dims: S
     dtype: np.dtype[Any]
     name: str | None
-    place: Place
+    origin: Origin
 
     def __init_subclass__(cls, *, abstract: bool = False, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -194,9 +194,10 @@ class BaseNode(Stateful, Generic[P_co, S]):
             )
         for key, value in attributes.items():
             _set(self, key, value)
+        # As `_begin`, of which the call alone would be a twentieth of building a node.
         _set_parents(self, parents)
         _set_name(self, name)
-        _set_place(self, user_place())
+        _set_origin(self, user_origin())
         begin(self)
         built = built_nodes()
         if built is not None:
@@ -214,6 +215,16 @@ class BaseNode(Stateful, Generic[P_co, S]):
                 f"{self.op_name()} takes nodes, not {', '.join(strangers)}: make a number or an array a node with "
                 f"wy.Constant(value)"
             ) from None
+
+    def _begin(self, parents: tuple[Any, ...], name: str | None, origin: Origin) -> None:
+        """Have what every node has besides its axes, its dtype and its attributes; for leaves, which know these."""
+        _set_parents(self, parents)
+        _set_name(self, name)
+        _set_origin(self, origin)
+        begin(self)
+        built = built_nodes()
+        if built is not None:
+            built.append(self)
 
     @classmethod
     def rebuild(cls, parents: tuple[Any, ...], attributes: dict[str, Any], name: str | None = None) -> Any:
@@ -245,7 +256,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
     @property
     def site(self) -> Site:
         """The user's file and line that made it."""
-        return site_of(self.place)
+        return site_of(self.origin)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -336,8 +347,8 @@ class BaseNode(Stateful, Generic[P_co, S]):
 
 
 # The slots' own setters: past `__setattr__`, and twice as quick as that of `object`.
-_set_parents, _set_name, _set_place, _set_dtype, _set_dims = (
-    BaseNode.__dict__[slot].__set__ for slot in ("parents", "name", "place", "dtype", "dims")
+_set_parents, _set_name, _set_origin, _set_dtype, _set_dims = (
+    BaseNode.__dict__[slot].__set__ for slot in ("parents", "name", "origin", "dtype", "dims")
 )
 
 # The functions of NumPy that wyrm has as functions too.
@@ -400,7 +411,7 @@ def describe(node: BaseNode[Any, Any]) -> str:
     node = original(node)
     dims: Any = getattr(node, "dims", None)
     dtype = getattr(node, "dtype", None)
-    site = node.site if hasattr(node, "place") else None
+    site = node.site if hasattr(node, "origin") else None
     known = "" if dims is None else f" {format_dims(dims)}"
     return f"{label(node)}{known}{'' if dtype is None else f' {dtype}'}{'' if site is None else f' (at {site})'}"
 

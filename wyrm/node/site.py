@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 
 class Site(NamedTuple):
@@ -27,28 +27,30 @@ class Site(NamedTuple):
         return linecache.getline(self.filename, self.line).strip()
 
 
-# A line as a running frame has it, its code and the place in that: where that is in a file is worked out when asked.
-Place: TypeAlias = Site | tuple[CodeType, int]
+# A line, or a running frame's code and the place in it, for which line of which file that is can be worked out later.
+Origin: TypeAlias = Site | tuple[CodeType, int]
 
 
-def site_of(place: Place) -> Site:
-    """The file and line of a place."""
-    if isinstance(place, Site):
-        return place
-    code, offset = place
+def site_of(origin: Origin) -> Site:
+    """The file and line of an origin."""
+    if isinstance(origin, Site):
+        return origin
+    code, offset = origin
     lines = (line for start, stop, line in code.co_lines() if start <= offset < stop and line is not None)
     return Site(code.co_filename, next(lines, code.co_firstlineno))
 
 
-_override: ContextVar[Place | None] = ContextVar("_override", default=None)
+_override: ContextVar[Origin | None] = ContextVar("_override", default=None)
 # Code that is known to be wyrm's, by its identity: to look that up in the globals of each frame took a third of the
-# time of building a node. It is kept here, so that no other code takes its identity; users' code is not, but the last.
+# time of building a node. It is kept here, so that no other code takes its identity.
 _ours: dict[int, CodeType] = {}
-_last: CodeType | None = None
+# The code of the user that built the last node, and the places in it that have built any: a loop builds many nodes in
+# the same places, and each object less is one less for Python's collector to go through. In one tuple, for threads.
+_last: tuple[CodeType | None, dict[int, Origin]] = (None, {})
 
 
-def user_place() -> Place:
-    """The innermost line outside wyrm that is running now, as seen by the caller of a function of wyrm."""
+def user_origin() -> Origin:
+    """The innermost line outside wyrm that is running now; for a function of wyrm that a function of it calls."""
     global _last
     override = _override.get()
     if override is not None:
@@ -56,47 +58,58 @@ def user_place() -> Place:
     frame: FrameType = sys._getframe(2)
     while True:
         code = frame.f_code
-        if code is _last:
-            break
         if id(code) not in _ours:
-            if frame.f_globals.get("__name__", "").partition(".")[0] != "wyrm":
-                _last = code
-                break
-            _ours[id(code)] = code
+            last, origins = _last
+            if code is not last:
+                if _is_ours(frame):
+                    _ours[id(code)] = code
+                    continue
+                origins = {}
+                _last = code, origins
+            offset = frame.f_lasti
+            origin = origins.get(offset)
+            if origin is None:
+                origin = origins[offset] = code, offset
+            return origin
         outer = frame.f_back
         if outer is None:
-            break
+            return code, frame.f_lasti
         frame = outer
-    return code, frame.f_lasti
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether a frame runs code of wyrm."""
+    name: str = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0] == "wyrm"
 
 
 def user_site() -> Site:
     """The innermost line outside wyrm that is running now, as a file and a line."""
-    return site_of(user_place())
+    return site_of(user_origin())
 
 
-class made_at:  # noqa: N801  # used as a function is
-    """Within it, new nodes carry this place: a gradient's nodes carry the line of the node they differentiate.
+class made_at:
+    """Within it, new nodes carry this origin: a gradient's nodes carry the line of the node they differentiate.
 
-    `move` goes on to another place: in a long walk that costs a fifth of a new context.
+    `move` goes on to another origin: in a long walk that costs a fifth of a new context.
     """
 
-    __slots__ = ("_place", "_token")
-    _token: Token[Place | None]
+    __slots__ = ("_origin", "_token")
+    _token: Token[Origin | None]
 
-    def __init__(self, place: Place | None) -> None:
-        self._place = place
+    def __init__(self, origin: Origin | None) -> None:
+        self._origin = origin
 
     def __enter__(self) -> made_at:
-        self._token = _override.set(self._place)
+        self._token = _override.set(self._origin)
         return self
 
     def __exit__(self, *_: object) -> None:
         _override.reset(self._token)
 
-    def move(self, place: Place) -> None:
-        """From now on, new nodes carry this place."""
-        _override.set(place)
+    def move(self, origin: Origin) -> None:
+        """From now on, new nodes carry this origin."""
+        _override.set(origin)
 
 
 _built: ContextVar[list[Any] | None] = ContextVar("_built", default=None)
@@ -116,6 +129,5 @@ def building() -> Iterator[list[Any]]:
             around += nodes
 
 
-def built_nodes() -> list[Any] | None:
-    """The list that nodes go into as they are built, if there is one."""
-    return _built.get()
+# The list that nodes go into as they are built, if there is one. No function of Python's: it is asked for each node.
+built_nodes: Final = _built.get

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from wyrm.backends.numpy.plan import Cell
@@ -18,6 +18,7 @@ class Stateful:
     _way: Way | None
 
 
+N = TypeVar("N", bound=Stateful)
 # The slots' own setters, which are the quickest way past `__setattr__`.
 _set_cell = Stateful.__dict__["_cell"].__set__
 _set_way = Stateful.__dict__["_way"].__set__
@@ -39,7 +40,7 @@ def lend(node: Stateful, cell: Cell | None) -> None:
     _set_cell(node, cell)
 
 
-def lend_all(places: Mapping[Stateful, int], cells: Sequence[Cell | None]) -> bool:
+def lend_all(places: Mapping[N, int], cells: Sequence[Cell | None]) -> bool:
     """Let the values of nodes be read from the cells at their places; whether a living plan had lent one its own.
 
     A place without a cell leaves its nodes alone.

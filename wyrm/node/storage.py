@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, NotSet, ShapeError
 from wyrm.node.base import _BASES, BaseNode, describe
@@ -131,10 +131,12 @@ def _declared(axes: Iterable[Any]) -> str:
     return f"({', '.join(axis.__name__ if isinstance(axis, type) else repr(axis) for axis in axes)})"
 
 
-def float_array(value: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
+def float_array(value: Any, dtype: DTypeLike | None) -> NDArray[Any]:
     """A new array: Python numbers become float32, NumPy floats keep their type."""
     if type(value) is float and (dtype is None or dtype in FLOATS):  # the constants of most graphs, and quicker so
         return np.array(value, FLOATS[0] if dtype is None else dtype)
+    if type(value) is np.ndarray and value.dtype in FLOATS and (dtype is None or dtype is value.dtype):
+        return np.array(value, order="C")
     array = as_array(value)
     if dtype is None:
         dtype = array.dtype if isinstance(value, np.ndarray | np.generic) else np.dtype(np.float32)
@@ -149,8 +151,20 @@ def float_array(value: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
     return np.array(array, dtype=wanted, order="C")
 
 
+# Up to so many elements `bytes` say quicker whether all of a mask is true than `all` does, which takes a microsecond.
+_FEW = 256
+# The largest finite numbers.
+LARGEST = {dtype: float(np.finfo(dtype).max) for dtype in FLOATS}
+
+
+def is_finite(array: NDArray[Any]) -> bool:
+    """Whether there is neither a NaN nor an infinity among floating-point numbers."""
+    finite = np.isfinite(array)
+    return b"\0" not in finite.tobytes() if array.size <= _FEW else bool(finite.all())
+
+
 def check_finite(node: BaseNode[Any, Any], array: NDArray[Any]) -> None:
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
+    if array.dtype.kind == "f" and not is_finite(array):
         position = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         remedy = ", or declare the input with finite=False" if hasattr(node, "_finite") else ""
         raise NotFinite(f"{describe(node)} was given {array[position]} at position {position}; clean the data{remedy}")
@@ -235,6 +249,25 @@ def store(storage: Storage, array: NDArray[Any]) -> None:
     storage.version = now
     CHANGES.latest = now
     touch(storage)  # a run in another thread may have begun since
+
+
+def put_number(storage: Storage, value: object) -> bool:
+    """Whether a number could be put into a scalar leaf at once: a Python number, finite in the leaf's float type."""
+    array = storage.array
+    if array is None or array.shape or type(value) is not float or not fits_in(value, array.dtype):
+        return False
+    now = tick()
+    array[()] = value
+    storage.version = now  # as in `store`
+    CHANGES.latest = now
+    touch(storage)
+    return True
+
+
+def fits_in(value: float, dtype: np.dtype[Any]) -> bool:
+    """Whether a number is finite as one of a float type; False for a NaN and for a type that is none."""
+    largest = LARGEST.get(dtype)
+    return largest is not None and -largest <= value <= largest
 
 
 def index_array(value: Any, what: str | BaseNode[Any, Any]) -> NDArray[np.int64]:

@@ -50,7 +50,7 @@ def replaced(
         if all(parent is own for parent, own in zip(parents, node.parents, strict=True)):
             standing[node] = node
         else:
-            with made_at(node.place):
+            with made_at(node.origin):
                 standing[node] = type(node).rebuild(parents, node.attribute_values(), node.name)
     return [standing[node] for node in wanted]
 

@@ -93,19 +93,27 @@ def _parts(node: BaseNode[Any, Any], gradient: Any, wanted: Sequence[bool]) -> t
 
 
 def accumulated(
-    outputs: Sequence[Any], cotangents: Sequence[Any], wrt: Sequence[Any], *, leaves: bool
+    outputs: Sequence[Any],
+    cotangents: Sequence[Any],
+    wrt: Sequence[Any],
+    *,
+    leaves: bool,
+    order: Sequence[BaseNode[Any, Any]] | None = None,
 ) -> dict[BaseNode[Any, Any], Node[Any, Any]]:
     """The gradients of the outputs, weighted by the cotangents, by those nodes of `wrt` that get any.
 
     With `leaves` each node of `wrt` is a leaf to the outputs: nothing below it is looked at, and a gradient that is
     accounted for by another operand is not missed. Without, a node of `wrt` may be below another one, and a gradient by
-    a node that is computed from another operand is an error.
+    a node that is computed from another operand is an error; `order` is then the topological order, where it is known.
 
     The nodes that the walk makes carry the line of the node that they differentiate. Raises `NotDifferentiable`,
     `DTypeError` and `ShapeError` for what a `vjp` gives and should not.
     """
     wanted = set(wrt)
-    order = [*dict.fromkeys(wrt), *topological_order(outputs, wanted)] if leaves else topological_order(outputs)
+    if leaves:
+        order = [*dict.fromkeys(wrt), *topological_order(outputs, wanted)]
+    elif order is None:
+        order = topological_order(outputs)
     leading = set(wanted)  # the nodes that depend on one of wrt
     for node in order:
         if not leading.isdisjoint(node.parents):
@@ -119,7 +127,7 @@ def accumulated(
             given = contributions.pop(node, None) if node in leading else None
             if given is None:
                 continue
-            site.move(node.place)
+            site.move(node.origin)
             gradient = _add(given)
             if node in wanted:
                 found[node] = gradient

@@ -14,6 +14,7 @@ from wyrm.errors import DTypeError, RegistrationError, ShapeError
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
+from wyrm.node.storage import FLOATS
 from wyrm.ops.batching import aligned
 from wyrm.ops.formula import OPERANDS, Attribute, Operand, parse
 from wyrm.types.dims import Dims, broadcast
@@ -72,6 +73,7 @@ def common_dtype(parents: Iterable[BaseNode[Any, Any]]) -> np.dtype[Any]:
     return np.dtype(np.bool_) if found is None else found.dtype
 
 
+_FLOAT32, _FLOAT64 = FLOATS
 _NUMBERS = (float, int, bool, np.number, np.bool_)
 
 
@@ -81,9 +83,7 @@ def as_operand(value: Any, beside: BaseNode[Any, Any]) -> Node[Any, Any] | None:
         return value
     if isinstance(value, IndexNode):
         raise DTypeError(f"{describe(value)} holds integers, which choose elements and have no arithmetic")
-    if isinstance(value, _NUMBERS) or (
-        isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
-    ):
+    if isinstance(value, _NUMBERS) or (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"):
         if beside.dtype.kind == "f":
             return as_constant(value, beside.dtype)
         mask = isinstance(value, bool | np.bool_) or (isinstance(value, np.ndarray) and value.dtype.kind == "b")
@@ -145,7 +145,12 @@ class Elementwise(Node[P_co, S], Generic[P_co, S], abstract=True):
         return self.rebuild(parents, self.attribute_values())
 
     def dtype_rule(self) -> np.dtype[Any]:
-        dtype = common_dtype(self.parents)
+        parents: Any = self.parents
+        if 0 < len(parents) < 3:  # what most are, quickly
+            first: np.dtype[Any] = parents[0].dtype
+            if (first is _FLOAT32 or first is _FLOAT64) and parents[-1].dtype is first:
+                return first
+        dtype = common_dtype(parents)
         if dtype.kind != "f":
             raise DTypeError("a mask has no arithmetic; convert it with mask.astype(np.float32), or use wy.where")
         return dtype
@@ -165,6 +170,11 @@ class Unary(Elementwise[tuple[L], S], Generic[L, S], abstract=True):
 
     def __init__(self, x: Shaped[L, S]) -> None:
         self._construct((x,))
+
+    def shape_rule(self) -> Dims:
+        parents: Any = self.parents
+        dims: Dims = parents[0].dims if parents else super().shape_rule()
+        return dims
 
 
 class Binary(Elementwise[tuple[L, R], S], Generic[L, R, S], abstract=True):
@@ -213,6 +223,14 @@ def {method}(self, other: Any) -> Any: ...
 
     def __init__(self, x: Any, y: Any) -> None:
         self._construct((x, y))
+
+    def shape_rule(self) -> Dims:
+        parents: Any = self.parents
+        if len(parents) != 2:
+            return super().shape_rule()
+        left: Dims = parents[0].dims
+        right: Dims = parents[1].dims
+        return left if left is right else broadcast(left, right)
 
 
 # Operators whose right-hand form is another of them: `0 < x` is `x > 0`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
@@ -46,21 +45,23 @@ class Schedule:
         self._representative: dict[BaseNode[Any, Any], BaseNode[Any, Any]] | None = None
         done = len(self.nodes)
         self._add(order)
-        self.leaves = [] if after is None else list(after.leaves)
+        self.leaves: list[BaseNode[Any, Any]] = [] if after is None else list(after.leaves)
         self.leaves += [node for node in self.nodes[done:] if is_leaf(node)]
         self.outputs = [self.nodes[self.position[output]] for output in outputs]
         nodes = self.nodes[done:] if written is None else topological_order(written)
-        self._checking = [] if after is None else list(after._checking)
+        self._checking: list[BaseNode[Any, Any]] = [] if after is None else list(after._checking)
         self._checking += [node for node in nodes if type(node).check_sizes is not BaseNode.check_sizes]
-        self.stops = (*(() if after is None else after.stops), len(self.nodes))
+        self.stops: tuple[int, ...] = (*(() if after is None else after.stops), len(self.nodes))
 
     def _add(self, order: Iterable[BaseNode[Any, Any]]) -> None:
         """Take in nodes that come after those that are here, each operation once."""
         position, nodes, places = self.position, self.nodes, self.places
         known: dict[Any, int] = {}
         for i, node in enumerate(nodes):
-            with suppress(TypeError):
+            try:
                 known[_key(node, places[i])] = i
+            except TypeError:  # as below
+                continue
         for node in order:
             if node.same_value:
                 position[node] = position[node.parents[0]]
@@ -94,7 +95,7 @@ class Schedule:
 
     @property
     def last_use(self) -> list[int]:
-        """For each position the last one that reads it, its own where none does; for an output's the number of nodes."""
+        """For each position the last one that reads it, else its own; for that of an output the number of nodes."""
         last = list(range(len(self.nodes)))
         for i, parents in enumerate(self.places):
             for parent in parents:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -42,6 +43,7 @@ LARGE = 120
 _KEPT_BINDINGS = 16
 
 
+_NO_COLUMNS: Mapping[Leaf, NDArray[Any]] = MappingProxyType({})
 # What each call of `run` has of its own: the first step and how many, the size of a batch, the number that random nodes
 # count from, the order of the rows, what it fills in, and the numbers of the optimizer, (steps, numbers).
 Own = tuple[int, int, int, int, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
@@ -212,6 +214,16 @@ class Runner:
         bound: Any = binding.compiled
         if not (bound and self.compiled and bound.take(own, [columns[leaf] for leaf in binding.columns])):
             bound = self.prepare(binding, columns, own)
+        return self._run(bound, binding, columns, own)
+
+    def again(self, binding: Binding, own: Own, changing: Sequence[NDArray[Any]]) -> int | None:
+        """As `call`, with the columns in the order of the binding; None where something has to be compiled first."""
+        bound: Any = binding.compiled
+        if not (bound and self.compiled and bound.take(own, changing)):
+            return None
+        return self._run(bound, binding, _NO_COLUMNS, own)
+
+    def _run(self, bound: Any, binding: Binding, columns: Mapping[Leaf, NDArray[Any]], own: Own) -> int:
         try:
             done: int = self.load()(*own, *self._values(binding, columns)) if bound is None else bound()
         except IndexError as error:

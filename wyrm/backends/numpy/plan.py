@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Sequence
-from functools import cache, partial
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -59,10 +59,16 @@ class _Traits(NamedTuple):
     simple: tuple[Callable[..., Any], tuple[int, ...]] | None
 
 
-@cache
+_known_traits: dict[type[Any], _Traits] = {}
+
+
 def _traits(cls: type[BaseNode[Any, Any]]) -> _Traits:
-    plain = not (issubclass(cls, (*_VIEWS, Choosing)) or cls.gives_rows or cls.takes_rows)
-    return _Traits(issubclass(cls, Leaf), single_call(cls.formula) if plain and cls.formula is not None else None)
+    traits = _known_traits.get(cls)
+    if traits is None:
+        plain = not (issubclass(cls, (*_VIEWS, Choosing)) or cls.gives_rows or cls.takes_rows)
+        simple = single_call(cls.formula) if plain and cls.formula is not None else None
+        traits = _known_traits[cls] = _Traits(issubclass(cls, Leaf), simple)
+    return traits
 
 
 class _Stage:
@@ -301,7 +307,7 @@ class Plan:
             program = []
             calls, begins, places = self._calls, self._begins, self.schedule.places
             for i in range(stage.stop):
-                if any([stale[p] for p in places[i]]):
+                if any(stale[p] for p in places[i]):
                     stale[i] = 1
                     if i >= stage.start:
                         program += calls[begins[i] : begins[i + 1]]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm._collecting import uncollected
 from wyrm._interrupts import deferred
 from wyrm.backends.numpy.observe import observer
 from wyrm.backends.numpy.plan import Cell, Plan
@@ -21,9 +22,9 @@ from wyrm.node.modes import modes_of, warn_of_training
 from wyrm.node.node import Node
 from wyrm.node.site import made_at
 from wyrm.node.state import cell_of, keep_way, lend, way_of
-from wyrm.node.storage import CHANGES, FLOATS, Storage, is_leaf, not_set, store, stored
+from wyrm.node.storage import CHANGES, LARGEST, Storage, is_leaf, not_set, store, stored
 from wyrm.ops.random import STEP, advance_step, at_step, step_is_announced
-from wyrm.ops.updating import updates_of
+from wyrm.ops.updating import updates_among
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import axis_size
 from wyrm.types.options import number
@@ -31,7 +32,6 @@ from wyrm.types.rows import RowSparse
 
 # Plans for other sizes of the data are kept too: a last, smaller batch comes back every epoch.
 _KEPT_PLANS = 4
-_LARGEST = {dtype: float(np.finfo(dtype).max) for dtype in FLOATS}
 
 
 class Runner:
@@ -61,13 +61,13 @@ class Runner:
         key = tuple([None if s.array is None else s.array.shape for s in dynamic]) if dynamic else ()
         plan = self._plans.get(key)
         if plan is None or plan is not self._last:
-            plan = self._plans.pop(key, None) or Plan(self.schedule)
+            plan = self._plans.pop(key, None) or uncollected(Plan, self.schedule)
             if len(self._plans) >= _KEPT_PLANS:
                 self._plans.pop(next(iter(self._plans)))
             self._plans[key] = self._last = plan  # the last used come last
         if plan.schedule is not self.schedule:
             del self._plans[key]  # where the next line raises, the plan is of no use
-            plan.extend(self.schedule)
+            uncollected(plan.extend, self.schedule)
             self._plans[key] = plan
         plan.activate()
         return plan
@@ -124,19 +124,19 @@ class Way:
 
     def differentiate(self, loss: Node[Any, Any]) -> _Gradients:
         """Have a stage that computes the gradients by all parameters; the loss is the node itself."""
-        if self.gradients is None:
-            parameters = [leaf for leaf in self.runner.schedule.leaves if isinstance(leaf, Parameter)]
-            if not parameters:
-                raise UnusedParameter(
-                    f"{describe(loss)} depends on no parameter, so backward() has nothing to add to; make a leaf a "
-                    f"wy.Parameter, or take a gradient by others with wy.grad(loss, wrt)"
-                )
-            weight = Input(1.0, name="weight", dtype=loss.dtype, finite=False)
-            found = pull_back([self.twin], [weight], parameters)
-            outputs = [gradient for gradient in found if gradient is not None]
-            updates = updates_of([self.twin])
-            self.runner.add_stage([*outputs, *updates.values()])
-            self.gradients = _Gradients(parameters, weight, outputs, updates)
+        parameters = [leaf for leaf in self.runner.schedule.leaves if isinstance(leaf, Parameter)]
+        if not parameters:
+            raise UnusedParameter(
+                f"{describe(loss)} depends on no parameter, so backward() has nothing to add to; make a leaf a "
+                f"wy.Parameter, or take a gradient by others with wy.grad(loss, wrt)"
+            )
+        weight = Input(1.0, name="weight", dtype=loss.dtype, finite=False)
+        order = list(self.runner.schedule.position)
+        found = pull_back([self.twin], [weight], parameters, order)
+        outputs = [gradient for gradient in found if gradient is not None]
+        updates = updates_among(order)
+        self.runner.add_stage([*outputs, *updates.values()])
+        self.gradients = _Gradients(parameters, weight, outputs, updates)
         return self.gradients
 
 
@@ -144,14 +144,14 @@ def _twin(node: BaseNode[Any, Any]) -> Any:
     """The same operation on the same parents."""
     if is_leaf(node):
         return node
-    with made_at(node.place):
+    with made_at(node.origin):
         return type(node).rebuild(node.parents, node.attribute_values(), node.name)
 
 
 def _frozen(value: Any) -> NDArray[Any]:
     """A copy that cannot be mistaken for the place where values are changed."""
-    array: NDArray[Any] = value.dense() if isinstance(value, RowSparse) else value.copy()
-    array.setflags(False)
+    array: NDArray[Any] = value.dense() if isinstance(value, RowSparse) else value.copy("K")
+    array.setflags(write=False)
     return array
 
 
@@ -174,7 +174,7 @@ def forward(node: BaseNode[Any, Any]) -> NDArray[Any]:
     if way is None:
         if is_leaf(node):
             return value(node)
-        way = Way(node)
+        way = uncollected(Way, node)
         keep_way(node, way)
     else:
         known = way.known()
@@ -198,9 +198,9 @@ def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
     given = checked_weight(weight, loss.dtype)
     way = way_of(loss)
     if way is None:
-        way = Way(loss)
+        way = uncollected(Way, loss)
         keep_way(loss, way)
-    held = way.differentiate(loss)
+    held = way.gradients or uncollected(way.differentiate, loss)
     if way.runner.random and (way.step is None or step_is_announced()):
         way.step = advance_step()
     if stored(held.weight).array != given:
@@ -220,7 +220,7 @@ def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
 def checked_weight(weight: float, dtype: np.dtype[Any]) -> Any:
     """The weight of a gradient as a number of a dtype; `OptionError` where it is none that is finite."""
     found = number("weight", weight)
-    if abs(found) > _LARGEST[dtype]:
+    if abs(found) > LARGEST[dtype]:
         raise OptionError(f"weight is {weight}, which is too large for {dtype}")
     return dtype.type(found)
 
