@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from string import ascii_letters
 from typing import Any, Generic, Literal, overload
 
 import numpy as np
@@ -21,6 +20,8 @@ from wyrm.ops.sums import summed
 from wyrm.types.dims import Axis, Dims, broadcast, product, unify
 from wyrm.types.typing import A, Array, AtLeast1D, Bs, FittingShape, K, M, N, Shaped
 
+# The letters that a subscript may be.
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"  # without `string`, which takes 2 ms to import
 # More products than this are not summed in float32 by a function that adds one to another.
 _CHAIN = 1024
 
@@ -322,7 +323,7 @@ class Einsum(_Product[L, R, S], Generic[L, R, S]):
         return answer
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
-        free = next(letter for letter in ascii_letters if letter not in self.subscripts)
+        free = next(letter for letter in LETTERS if letter not in self.subscripts)
         x, y, result = self.terms()
         terms = (free * many + term for term, many in zip((x, y), mapped, strict=True))
         return self.rebuild(tuple(operands), {"subscripts": f"{','.join(terms)}->{free}{result}"})
