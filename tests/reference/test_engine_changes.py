@@ -278,3 +278,16 @@ def test_a_number_that_a_leaf_cannot_hold_changes_nothing() -> None:
         mask.set(1.0)
     x.set(float(np.finfo(np.float32).max))
     assert float(x.value) == float(np.finfo(np.float32).max)
+
+
+def test_values_under_other_sizes_come_back_where_nothing_has_changed() -> None:
+    class Batch(wy.Dim): ...
+
+    x, y = wy.Input(dims=(Batch(),)), wy.Input(dims=(Batch(),))
+    x.set([1.0, 2.0])
+    y.set([1.0, 2.0, 3.0])
+    rows = wy.Constant(1.0).broadcast_to((Batch(),)).sum()
+    one, two = x.sum() * rows, y.sum() * rows
+    for _ in range(3):
+        assert (float(one.forward()), float(rows.value)) == (6.0, 2.0)
+        assert (float(two.forward()), float(rows.value)) == (18.0, 3.0)

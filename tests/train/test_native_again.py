@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.node.storage import stored
 
 FLOAT = np.float32
 
@@ -152,3 +153,11 @@ def test_a_native_function_copies_what_it_returns_and_reads_what_it_closes_over(
     second = double(data)
     data[...] = 2.0
     assert (first.tolist(), second.tolist(), double(data).tolist()) == ([1.0, 2.0], [3.0, 4.0], [6.0, 8.0])
+
+
+def test_an_array_that_a_leaf_holds_instead_is_read() -> None:
+    x, y, weight, out = graph()
+    program, data = wy.compile(out), np.array([0.1, 0.2, 0.3], FLOAT)
+    program({x: 1.0, y: data})
+    stored(weight).array = np.array(0.5, FLOAT)
+    np.testing.assert_allclose(program({x: 1.0, y: data}), np.tanh(0.5 + data).sum(), rtol=1e-5)
