@@ -297,22 +297,16 @@ class Input(_FloatLeaf[S], abstract=True):
         assign(self, value, self._finite)
 
 
-# Whole numbers up to here are float32 numbers.
-_EXACT = 2**24
-
-
 def as_constant(value: Any, dtype: DTypeLike | None) -> Constant[Any]:
     """A number or array used as an operand: it takes the dtype of the node beside it."""
-    kind = type(value)
-    if (kind is float or (kind is int and -_EXACT <= value <= _EXACT)) and (dtype is FLOATS[0] or dtype is FLOATS[1]):
-        # What most are, past what other values need: half of the time of `graph * 2.0` was this number's.
-        node: Constant[Any] = object.__new__(Constant)
-        _set(node, "_storage", Storage(np.array(value, dtype)))
-        _set(node, "dtype", dtype)
-        _set(node, "dims", ())
-        node._begin((), None, user_origin())
-        return node
-    return Constant(value, dtype=dtype)
+    array = float_array(value, dtype)
+    # As `Constant` of it, past what axes and a name need: half of the time of `graph * 2.0` was this number's.
+    node: Constant[Any] = object.__new__(Constant)
+    _set(node, "_storage", Storage(array))
+    _set(node, "dtype", array.dtype)
+    _set(node, "dims", array.shape)
+    node._begin((), None, user_origin())
+    return node
 
 
 class Constant(_FloatLeaf[S], abstract=True):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from wyrm.backends.numpy.plan import Cell
+    from wyrm.backends.numpy.calls import Cell
     from wyrm.backends.numpy.reference import Way
 
 
@@ -25,7 +25,7 @@ _set_way = Stateful.__dict__["_way"].__set__
 
 
 def begin(node: Stateful) -> None:
-    """Nothing is kept for a new node."""
+    """Have nothing for a new node, so that nothing else has to ask whether a slot was ever set."""
     _set_cell(node, None)
     _set_way(node, None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 import weakref
 from collections.abc import Iterable
@@ -131,11 +132,19 @@ def _declared(axes: Iterable[Any]) -> str:
     return f"({', '.join(axis.__name__ if isinstance(axis, type) else repr(axis) for axis in axes)})"
 
 
+# Whole numbers up to here are float32 numbers.
+_EXACT = 2**24
+_FLOAT32, _FLOAT64 = FLOATS
+
+
 def float_array(value: Any, dtype: DTypeLike | None) -> NDArray[Any]:
     """A new array: Python numbers become float32, NumPy floats keep their type."""
-    if type(value) is float and (dtype is None or dtype in FLOATS):  # the constants of most graphs, and quicker so
-        return np.array(value, FLOATS[0] if dtype is None else dtype)
-    if type(value) is np.ndarray and value.dtype in FLOATS and (dtype is None or dtype is value.dtype):
+    # First what most constants are, and quicker so.
+    kind = type(value)
+    if kind is float or (kind is int and -_EXACT <= value <= _EXACT):
+        if dtype is None or dtype is _FLOAT32 or dtype is _FLOAT64:
+            return np.array(value, _FLOAT32 if dtype is None else dtype)
+    elif kind is np.ndarray and (dtype is None or dtype is value.dtype) and value.dtype in FLOATS:
         return np.array(value, order="C")
     array = as_array(value)
     if dtype is None:
@@ -159,6 +168,8 @@ LARGEST = {dtype: float(np.finfo(dtype).max) for dtype in FLOATS}
 
 def is_finite(array: NDArray[Any]) -> bool:
     """Whether there is neither a NaN nor an infinity among floating-point numbers."""
+    if not array.shape:
+        return math.isfinite(array.item())
     finite = np.isfinite(array)
     return b"\0" not in finite.tobytes() if array.size <= _FEW else bool(finite.all())
 

@@ -28,9 +28,13 @@ def topological_order(
         while way:
             for parent in left[-1]:
                 if parent not in done:
-                    way.append(parent)
-                    left.append(iter(parent.parents))
-                    break
+                    parents = parent.parents
+                    if parents:
+                        way.append(parent)
+                        left.append(iter(parents))
+                        break
+                    done.add(parent)
+                    order.append(parent)
             else:
                 left.pop()
                 node = way.pop()

@@ -66,7 +66,7 @@ def _contribution(node: BaseNode[Any, Any], position: int, gradient: Any) -> Nod
         raise NotDifferentiable(
             explain(node, f"vjp returned {gradient!r} for {label(parent)}; return a node, wyrm.ZERO or wyrm.Undefined")
         )
-    if parent.dtype.kind == "f" and gradient.dtype != parent.dtype:
+    if gradient.dtype is not parent.dtype and gradient.dtype != parent.dtype and parent.dtype.kind == "f":
         raise DTypeError(
             explain(node, f"vjp returned a gradient of {gradient.dtype} for {label(parent)}, which is {parent.dtype}")
         )

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.backends.numpy.calls import Call, Cell, CheckChoices, Evaluate, EvaluateInto, Owners
 from wyrm.backends.numpy.numpy_functions import Scratch, formula_steps, single_call
 from wyrm.backends.numpy.observe import Observer
-from wyrm.errors import ShapeError, WyrmError
-from wyrm.node.base import BaseNode, explain
-from wyrm.node.choices import Choosing, check_choices, is_checked_when_set
+from wyrm.node.base import BaseNode
+from wyrm.node.choices import Choosing, is_checked_when_set
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant
 from wyrm.node.state import cell_of, lend, lend_all
@@ -25,30 +25,10 @@ from wyrm.ops.comparison import StopGradient
 from wyrm.ops.shape import IndexReshape, Rearrangement
 from wyrm.ops.slicing import IndexSlice
 from wyrm.schedule.schedule import Schedule
-from wyrm.types.dims import Dim
 
-_Call = Callable[[], Any]
 _VIEWS = (Rearrangement, IndexReshape, IndexSlice, StopGradient)
 # Programs for other sets of changed leaves are kept too, for a loop changes the same few sets over and over.
 _KEPT_PROGRAMS = 8
-
-
-_Owners = tuple["weakref.ref[Plan]", ...]
-
-
-class Cell:
-    """The value of one node, when it last may have changed, and the plans that compute it."""
-
-    __slots__ = ("owners", "stamp", "value")
-
-    def __init__(self, value: Any, owners: _Owners) -> None:
-        self.value: Any = value
-        self.stamp = 0
-        self.owners = owners
-
-    def plans(self) -> list[Plan]:
-        """The owners that live."""
-        return [plan for owner in self.owners if (plan := owner()) is not None]
 
 
 class _Traits(NamedTuple):
@@ -79,7 +59,7 @@ class _Stage:
     def __init__(self, start: int, stop: int) -> None:
         self.start, self.stop = start, stop
         self.ran_at = 0
-        self.programs: dict[tuple[int, ...], list[_Call]] = {}
+        self.programs: dict[tuple[int, ...], list[Call]] = {}
 
 
 class Plan:
@@ -97,20 +77,21 @@ class Plan:
         self.stages: list[_Stage] = []
         # What leaves hold that may change.
         self.leaves: list[tuple[int, Storage, NDArray[Any]]] = []
-        self._seen = -1
+        # What `taken` was when nodes were last lent this plan's cells; `node.value` reads from it unless it has grown.
+        self.turn = -1
         self._partners: list[weakref.ref[Plan]] = []
         self._scratch = Scratch()
         # Where row-sparse values are, and the dense forms of those that have one.
         self._sparse: set[int] = set()
         self._dense: dict[int, Cell] = {}
         self._reference = weakref.ref(self)
-        self._alone: _Owners = (self._reference,)
-        self._joint: dict[int, tuple[_Owners, _Owners]] = {}
+        self._alone: Owners = (self._reference,)
+        self._joint: dict[int, tuple[Owners, Owners]] = {}
         self.cells: list[Cell] = []
         # The cells that nodes are lent: those of leaves are not.
         self._lent: list[Cell | None] = []
         # The calls of all nodes, one after another, and where those of each node begin and, last, end.
-        self._calls: list[_Call] = []
+        self._calls: list[Call] = []
         self._begins = [0]
         self.extend(schedule)
 
@@ -121,7 +102,7 @@ class Plan:
         """
         self.schedule = schedule
         self.sizes = sizes = schedule.bind()
-        self._seen = -1
+        self.turn = -1
         cells, lent, calls, begins = self.cells, self._lent, self._calls, self._begins
         # Most nodes have their axes from another one: the same tuple, which lives as long as the schedule.
         shapes: dict[int, tuple[int, ...]] = {}
@@ -175,7 +156,7 @@ class Plan:
         cell.owners = joint
         return cell
 
-    def _join(self, others: list[Plan]) -> _Owners:
+    def _join(self, others: list[Plan]) -> Owners:
         """The owners of cells that this plan shares with others, none where it cannot."""
         # Sizes count as much as data: a sum over the batch of a constant is of the same shape for every batch.
         if not others or any(others[0].sizes.get(name, size) != size for name, size in self.sizes.items()):
@@ -200,17 +181,12 @@ class Plan:
             for cell in islice(self.cells, stage.start, stage.stop):
                 cell.stamp = max(cell.stamp, stage.ran_at)
 
-    @property
-    def is_active(self) -> bool:
-        """Whether `node.value` reads from this plan, as far as it is known."""
-        return self._seen == Plan.taken
-
     def activate(self) -> None:
         """Let `node.value` read from this plan."""
-        if self._seen != Plan.taken:
+        if self.turn != Plan.taken:
             if lend_all(self.schedule.position, self._lent):
                 Plan.taken += 1
-            self._seen = Plan.taken
+            self.turn = Plan.taken
 
     def stand_in(self, node: BaseNode[Any, Any], twin: BaseNode[Any, Any]) -> None:
         """Let `node.value` read what this plan has for `twin`."""
@@ -220,7 +196,7 @@ class Plan:
             if held is not None and held.plans():
                 Plan.taken += 1
             lend(node, cell)
-            self._seen = Plan.taken
+            self.turn = Plan.taken
 
     # --- preparation ----------------------------------------------------------------------------------------------
 
@@ -235,16 +211,16 @@ class Plan:
                 return self._adopt(node, shape, view) or Cell(view, self._alone)
         cell = self._adopt(node, shape) or Cell(None, self._alone)
         if isinstance(node, Choosing) and not all(is_checked_when_set(node, choice) for choice in node.choices()):
-            calls.append(_CheckChoices(node, operands, self.sizes))
+            calls.append(CheckChoices(node, operands, self.sizes))
         if node.gives_rows:
-            calls.append(_Evaluate(node, operands, shape, cell))
+            calls.append(Evaluate(node, operands, shape, cell))
             return cell
         if cell.value is None:
             cell.value = np.empty(shape, node.dtype)
         if node.formula is not None:
             calls += formula_steps(node, [operand.value for operand in operands], cell.value, self._scratch)
         else:
-            calls.append(_EvaluateInto(node, operands, shape, cell.value))
+            calls.append(EvaluateInto(node, operands, shape, cell.value))
         return cell
 
     def _all_dense(self, i: int, operands: list[Cell]) -> list[Cell]:
@@ -297,7 +273,7 @@ class Plan:
                     call()
         stage.ran_at = now
 
-    def _program(self, stage: _Stage, changed: tuple[int, ...]) -> list[_Call]:
+    def _program(self, stage: _Stage, changed: tuple[int, ...]) -> list[Call]:
         """The calls of the stage that depend on the changed leaves."""
         program = stage.programs.get(changed)
         if program is None:
@@ -354,64 +330,6 @@ class Plan:
     def value(self, node: BaseNode[Any, Any]) -> Any:
         """The value of a node of the schedule."""
         return self.cells[self.schedule.position[node]].value
-
-
-class _CheckChoices:
-    """A call that checks the integers that an op chooses by."""
-
-    __slots__ = ("node", "operands", "sizes")
-
-    def __init__(self, node: Choosing[Any, Any], operands: list[Cell], sizes: dict[type[Dim], int]) -> None:
-        self.node, self.operands, self.sizes = node, operands, sizes
-
-    def __call__(self) -> None:
-        check_choices(self.node, [operand.value for operand in self.operands], self.sizes)
-
-
-class _Evaluate:
-    """A call that puts the row-sparse result of an op into its cell."""
-
-    __slots__ = ("cell", "node", "operands", "shape")
-
-    def __init__(self, node: BaseNode[Any, Any], operands: list[Cell], shape: tuple[int, ...], cell: Cell) -> None:
-        self.node, self.operands, self.shape, self.cell = node, operands, shape, cell
-
-    def __call__(self) -> None:
-        self.cell.value = self.node.evaluate(np, *[operand.value for operand in self.operands], shape=self.shape)
-
-
-class _EvaluateInto:
-    """A call that copies the result of an op into its array."""
-
-    __slots__ = ("arrays", "cells", "node", "out", "shape")
-
-    def __init__(
-        self, node: BaseNode[Any, Any], operands: list[Cell], shape: tuple[int, ...], out: NDArray[Any]
-    ) -> None:
-        self.node, self.shape, self.out = node, shape, out
-        # Row-sparse operands are other objects after every run, arrays stay.
-        self.cells = operands if node.takes_rows else None
-        self.arrays = [] if node.takes_rows else [_read_only(operand.value) for operand in operands]
-
-    def __call__(self) -> None:
-        arrays = self.arrays if self.cells is None else [cell.value for cell in self.cells]
-        try:
-            result = self.node.evaluate(np, *arrays, shape=self.shape)
-        except Exception as error:
-            if not isinstance(error, WyrmError):
-                error.add_note(explain(self.node, f"failed with {type(error).__name__}"))
-            raise
-        if getattr(result, "shape", ()) != self.shape:
-            raise ShapeError(
-                explain(self.node, f"evaluate gave shape {np.shape(result)}, shape_rule says {self.shape} in this run")
-            )
-        np.copyto(self.out, result)
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _same_view(value: Any, view: NDArray[Any] | None) -> bool:

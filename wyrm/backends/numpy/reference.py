@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from wyrm._collecting import uncollected
 from wyrm._interrupts import deferred
+from wyrm.backends.numpy.calls import Cell
 from wyrm.backends.numpy.observe import observer
-from wyrm.backends.numpy.plan import Cell, Plan
+from wyrm.backends.numpy.plan import Plan
 from wyrm.errors import NotDifferentiable, NotSet, OptionError, ShapeError, UnusedParameter
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, describe
@@ -107,9 +108,9 @@ class Way:
     def known(self) -> Cell | None:
         """Where the value is, if it is known at a glance that running the node would change nothing."""
         known = self._known
-        if known is None or known[2] != CHANGES.latest or not known[1].is_active or observer() is not None:
-            return None
-        return known[0]
+        if known is not None and known[2] == CHANGES.latest and known[1].turn == Plan.taken and observer() is None:
+            return known[0]
+        return None
 
     def run(self, node: BaseNode[Any, Any], stage: int = 0) -> Plan:
         """Bring one stage up to date, for `node` to read from."""
@@ -151,7 +152,7 @@ def _twin(node: BaseNode[Any, Any]) -> Any:
 def _frozen(value: Any) -> NDArray[Any]:
     """A copy that cannot be mistaken for the place where values are changed."""
     array: NDArray[Any] = value.dense() if isinstance(value, RowSparse) else value.copy("K")
-    array.setflags(write=False)
+    array.setflags(False)  # type: ignore[call-arg]  # `write`, by its place in half of the time
     return array
 
 
