@@ -13,7 +13,7 @@ from wyrm.errors import DTypeError, RegistrationError, ShapeError
 from wyrm.node.entries import Index
 from wyrm.node.loops import Fold, Place
 from wyrm.node.site import Origin, Site, built_nodes, site_of, user_origin
-from wyrm.node.state import Stateful, begin
+from wyrm.node.state import Stateful, keep_way, lend
 from wyrm.types.dims import Dims, axis_size
 
 if TYPE_CHECKING:
@@ -198,7 +198,8 @@ class BaseNode(Stateful, Generic[P_co, S]):
         _set_parents(self, parents)
         _set_name(self, name)
         _set_origin(self, user_origin())
-        begin(self)
+        lend(self, None)
+        keep_way(self, None)
         built = built_nodes()
         if built is not None:
             built.append(self)
@@ -221,7 +222,8 @@ class BaseNode(Stateful, Generic[P_co, S]):
         _set_parents(self, parents)
         _set_name(self, name)
         _set_origin(self, origin)
-        begin(self)
+        lend(self, None)
+        keep_way(self, None)
         built = built_nodes()
         if built is not None:
             built.append(self)

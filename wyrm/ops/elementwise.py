@@ -49,8 +49,16 @@ METHODS: dict[tuple[str, str], Callable[..., Any]] = {}
 def bind_class(cls: Any) -> None:
     """Make `cls`, called with the node and the method's arguments, the method `cls.method` of every node."""
 
-    def build(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        return cls(self, *arguments, **keywords)
+    build: Callable[..., Any]
+    if cls.__init__ is Unary.__init__:  # without arguments, which to pass on takes a sixth of building a node
+
+        def build(self: Any) -> Any:
+            return cls(self)
+
+    else:
+
+        def build(self: Any, *arguments: Any, **keywords: Any) -> Any:
+            return cls(self, *arguments, **keywords)
 
     build.__name__, build.__doc__ = cls.method, cls.__doc__
     method(cls.method, op=cls)(build)
