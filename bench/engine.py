@@ -119,7 +119,7 @@ def cases() -> list[Case]:
         Case("engine", "a program of 4 nodes, given a number", {"wyrm": partial(_program, True)}, goal="3 us"),
         Case("engine", "a program of 4 nodes, given an array", {"wyrm": partial(_program, False)}, goal="3 us"),
         Case("engine", "a native function of 4 nodes", {"wyrm": _function}, goal="3 us"),
-        Case("engine", "building, a node", {"wyrm": _build}),
+        Case("engine", "building, a node", {"wyrm": _build}, goal="3 us"),
         Case(
             "engine", "forward, a node",
             {"wyrm": partial(_wyrm, False), "numpy, by hand": _numpy, "torch eager": partial(_torch, False)},
