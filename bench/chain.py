@@ -48,7 +48,7 @@ def cases() -> list[Case]:
             "chain",
             f"build + forward + backward, a node of {count:,}",
             {"wyrm": partial(_once, _WYRM, count), "torch eager": partial(_torch, count)},
-            goal="runs, memory linear",
+            goal="20 us, memory linear",
             rounds=5,
         )
         for count in (25_000, 50_000, 100_000)

@@ -1,4 +1,7 @@
-"""The reference engine on 1,000 nodes of 16 float32 elements, beside PyTorch's eager autograd and HIPS autograd."""
+"""The reference engine on 1,000 nodes of 16 float32 elements, beside PyTorch's eager autograd and HIPS autograd.
+
+And what each call costs that computes next to nothing.
+"""
 
 from __future__ import annotations
 
@@ -71,9 +74,52 @@ def _numpy() -> Callable[[], Measurement]:
     return timed(lambda: network(_X, _WEIGHTS, np.tanh).sum(), NODES)
 
 
+def _small(changing: bool) -> Callable[[], Measurement]:
+    x, slope, intercept = wy.Input(1.0), wy.Parameter(2.0), wy.Parameter(0.5)
+    loss = (slope * x + intercept).tanh().square().sum()
+    loss.forward()
+
+    def work() -> None:
+        if changing:
+            x.set(1.5)
+        loss.forward()
+
+    return timed(work)
+
+
+def _program(number: bool) -> Callable[[], Measurement]:
+    x, slope, intercept = wy.Input(name="x"), wy.Parameter(2.0), wy.Parameter(0.5)
+    program = wy.compile((slope * x + intercept).tanh().square())
+    value: Any = 1.0 if number else np.array(1.0, np.float32)
+    return timed(lambda: program({x: value}))
+
+
+def _function() -> Callable[[], Measurement]:
+    call = wy.function(lambda x, y: (x * y + 1.0).tanh().sum(), engine="native")
+    data = np.ones(4, np.float32)
+    return timed(lambda: call(data, data))
+
+
+def _build() -> Callable[[], Measurement]:
+    weight = wy.Parameter(_X)
+
+    def work() -> None:
+        h: Any = weight
+        for i in range(NODES):
+            h = h * 0.999 if i % 2 else h + weight
+
+    return timed(work, NODES)
+
+
 def cases() -> list[Case]:
-    """Forward alone, and forward with backward, a node."""
+    """Forward alone, and forward with backward, a node; what calls cost that compute next to nothing; building."""
     return [
+        Case("engine", "forward of 5 nodes, nothing changed", {"wyrm": partial(_small, False)}, goal="0.5 us"),
+        Case("engine", "set an input and forward of 5 nodes", {"wyrm": partial(_small, True)}, goal="8 us"),
+        Case("engine", "a program of 4 nodes, given a number", {"wyrm": partial(_program, True)}, goal="3 us"),
+        Case("engine", "a program of 4 nodes, given an array", {"wyrm": partial(_program, False)}, goal="3 us"),
+        Case("engine", "a native function of 4 nodes", {"wyrm": _function}, goal="3 us"),
+        Case("engine", "building, a node", {"wyrm": _build}, goal="3 us"),
         Case(
             "engine", "forward, a node",
             {"wyrm": partial(_wyrm, False), "numpy, by hand": _numpy, "torch eager": partial(_torch, False)},

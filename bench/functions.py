@@ -153,5 +153,5 @@ def cases() -> list[Case]:
     return [
         *found,
         Case("functions", f"scan of a recurrent cell, {STEPS} steps, width {WIDTH}", loops, "jax at least 2x"),
-        Case("functions", f"trace and differentiate {OPERATIONS} ops", traced, "at most 50 ms"),
+        Case("functions", f"trace and differentiate {OPERATIONS} ops", traced, "at most 10 ms"),
     ]

@@ -50,3 +50,31 @@ DEFINED = [
 @pytest.mark.parametrize("name", DEFINED)
 def test_every_public_class_and_function_is_documented(name: str) -> None:
     assert inspect.getdoc(getattr(wy, name))
+
+
+def test_import_wyrm_leaves_the_compiler_and_the_layers_for_who_uses_them() -> None:
+    report = "import sys, wyrm; print(*sorted(name for name in sys.modules if name.startswith('wyrm.')))"
+    done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)
+    rooms = {name.split(".")[1] for name in done.stdout.split()}
+    assert not rooms & {"compiler", "data", "io", "ir", "kernels", "losses", "metrics", "optim", "train", "view"}
+    assert "wyrm.nn.linear" not in done.stdout.split()
+
+
+@pytest.mark.parametrize("package", ["wyrm", "wyrm.nn"])
+def test_what_is_imported_later_is_there_from_the_start(package: str) -> None:
+    program = (
+        f"import {package} as p; before = set(dir(p)); assert set(p.__all__) <= before; "
+        f"from {package} import *; missing = [name for name in before if not hasattr(p, name)]; assert not missing; "
+        f"assert before <= set(dir(p)); assert not hasattr(p, 'nothing'); "
+    )
+    subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["from wyrm import compile, Program, nn", "from wyrm.nn import GPT2, LSTM", "import wyrm.nn.linear",
+     "import wyrm.train.program", "from wyrm.nn import initializers", "import wyrm; wyrm.nn.Linear; wyrm.nn.linear",
+     "import wyrm; wyrm.nn.Module.save.__doc__.strip(); wyrm.nn.GPT2.from_pretrained"],
+)  # fmt: skip
+def test_names_that_are_imported_later_in_a_new_process(statement: str) -> None:
+    subprocess.run([sys.executable, "-c", statement], capture_output=True, text=True, check=True)

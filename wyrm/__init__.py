@@ -1,10 +1,9 @@
 """wyrm: a statically-typed node graph for automatic differentiation."""
 
-import importlib
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from wyrm import _bind as _bind  # binds the conveniences of nodes to the rooms that provide them
+from wyrm import _later
 from wyrm.backends.numpy import Timing, run, time_ops, watch_nan
 from wyrm.errors import WyrmError
 from wyrm.functions import (
@@ -49,24 +48,18 @@ from wyrm.ops.product import einsum
 from wyrm.ops.slicing import concatenate, stack
 from wyrm.ops.updating import updating
 from wyrm.ops.vocabulary import vocabulary_loss
-from wyrm.train.program import Program, compile
 from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
 if TYPE_CHECKING:
     from wyrm import data, io, losses, metrics, nn, optim, testing, view
-
-# Rooms that a program may do without are imported when they are first used.
-_ROOMS = ("data", "io", "losses", "metrics", "nn", "optim", "testing", "view")
+    from wyrm.train.program import Program, compile
 
 if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
-
-    def __getattr__(name: str) -> ModuleType:
-        if name in _ROOMS:
-            return importlib.import_module(f"wyrm.{name}")
-        raise AttributeError(f"module 'wyrm' has no attribute {name!r}")
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *_ROOMS})
+    # Rooms that a program may do without are imported when they are first used.
+    _ROOMS = ("compiler", "data", "io", "kernels", "losses", "metrics", "nn", "optim", "testing", "train", "view")
+    __getattr__, __dir__ = _later.later(
+        __name__, {**{room: room for room in _ROOMS}, "Program": "train.program", "compile": "train.program"}
+    )
 
 
 __version__ = "0.1.0"

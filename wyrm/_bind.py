@@ -1,16 +1,21 @@
 """The one place where the conveniences declared on nodes and modules meet the rooms that provide them."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.backends.numpy import reference
 from wyrm.functions import numpy_protocol
-from wyrm.nn.gpt2 import GPT2
-from wyrm.nn.module import Module
+from wyrm.nn.module import FILES, Module
 from wyrm.node.node import IndexNode, Node
+
+if TYPE_CHECKING:
+    from wyrm.nn.gpt2 import GPT2
 
 
 def _save(module: Module, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
@@ -47,7 +52,4 @@ Node.backward = reference.backward  # type: ignore[assignment,method-assign]  # 
 Node.zero_gradient = reference.zero_gradient  # type: ignore[assignment,method-assign]  # declared for the type checker
 Node.T = property(lambda self: self.transpose())  # type: ignore[assignment, misc]  # declared with overloads
 Node.mT = property(lambda self: self.matrix_transpose())  # type: ignore[assignment, misc]  # declared with overloads
-Module.save = _save  # type: ignore[assignment,method-assign]  # declared for the type checker
-Module.load = _load  # type: ignore[assignment,method-assign]  # declared for the type checker
-GPT2.save_pretrained = _save_pretrained  # type: ignore[assignment,method-assign]  # declared for the type checker
-GPT2.from_pretrained = staticmethod(_from_pretrained)  # type: ignore[method-assign]  # declared for the type checker
+FILES.update(save=_save, load=_load, save_pretrained=_save_pretrained, from_pretrained=_from_pretrained)

@@ -170,3 +170,26 @@ def test_a_node_with_one_name_at_two_sizes() -> None:
     square = wy.Parameter(np.ones((3, 4)), dims=(Hidden, Hidden), name="square")
     with pytest.raises(ShapeError, match=r"axis Hidden is bound twice .*: 3 by square .*, 4 by square"):
         Schedule([square])
+
+
+def test_a_schedule_after_another_has_its_nodes_first_and_computes_nothing_twice() -> None:
+    p, q = wy.Parameter([1.0, 2.0], name="p"), wy.Parameter([3.0, 4.0], name="q")
+    first = Schedule([p.sin() * 2.0])
+    second = Schedule([p.sin() * q, p.sin() * 2.0], after=first)
+    assert second.nodes[: len(first.nodes)] == first.nodes and first.stops == (4,)
+    assert names(second) == [*names(first), "parameter", "multiply"]
+    assert second.stops == (4, 6) and second.stages == [(0, 4), (4, 6)]
+    assert second.outputs[1] is first.outputs[0]
+    assert [leaf.name for leaf in second.leaves] == ["p", None, "q"]
+    for node, places in zip(second.nodes, second.places, strict=True):
+        assert [second.nodes[place] for place in places] == second.parents(node)
+    assert first.nodes == second.nodes[:4] and set(first.position) < set(second.position)
+
+
+def test_a_schedule_after_another_minds_its_sizes() -> None:
+    class Rows(wy.Dim): ...
+
+    first = Schedule([wy.Parameter([1.0, 2.0], dims=(Rows,)).sin()])
+    with pytest.raises(wy.WyrmError, match="bound twice"):
+        Schedule([wy.Parameter([1.0], dims=(Rows,)).sin()], after=first)
+    assert first.sizes == {Rows: 2}

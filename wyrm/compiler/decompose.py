@@ -43,7 +43,7 @@ def _expand(outputs: Sequence[BaseNode[Any, Any]], standing: dict[BaseNode[Any, 
         if node in standing:
             continue
         same = all(standing[parent] is parent for parent in node.parents)
-        with made_at(node.site):
+        with made_at(node.origin):
             if is_leaf(node) or same:
                 copy = node
             else:

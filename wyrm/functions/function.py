@@ -16,10 +16,11 @@ from typing_extensions import TypeVar
 from wyrm.backends.numpy.reference import Runner
 from wyrm.errors import CompileError, DTypeError, NotDifferentiable, NotSet, ShapeError
 from wyrm.functions.structure import Structure, flatten, places, unflatten
-from wyrm.functions.tracing import Kind, Trace, argument_names, as_nodes, kinds_of, name_of
+from wyrm.functions.tracing import Kind, Trace, argument_names, as_nodes, kinds_of, name_of, number_beside
 from wyrm.grad.reverse import grad as gradient_of
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, Parameter
+from wyrm.node.state import cell_of, lend
 from wyrm.node.storage import store, stored
 from wyrm.node.traversal import topological_order
 from wyrm.ops.passing import alias
@@ -60,7 +61,7 @@ class Function(Generic[P, R]):
         last = self._last
         if last is not None and not kwargs and last.fits(args):
             with self._lock:
-                again: R = last.answer(last(args))
+                again: R = last.answer(last.again(args))
             return again
         leaves, structure = self._leaves(args)
         if any(isinstance(leaf, BaseNode) for leaf in leaves):
@@ -290,20 +291,30 @@ class _Call:
         if self._runner is not None:
             self._runner = None
             for node in topological_order(self.trace.outputs):
-                if node._cell is not None and not node._cell.plans():
-                    object.__setattr__(node, "_cell", None)
+                cell = cell_of(node)
+                if cell is not None and not cell.plans():
+                    lend(node, None)
         for storage in self._storages:
             storage.array = None
 
     def fits(self, args: Sequence[Any]) -> bool:
-        """Whether these arguments are arrays like those that this was made for, as far as that is quick to tell."""
+        """Whether these arguments are arrays and numbers like those that this was made for, where that is quick."""
         kinds = self._arrays
         if kinds is None or len(args) != len(kinds):
             return False
+        numbers: list[np.dtype[Any]] = []
         for argument, (shape, dtype) in zip(args, kinds, strict=True):
-            if type(argument) is not np.ndarray or argument.shape != shape or argument.dtype is not dtype:
+            if type(argument) is np.ndarray:
+                if argument.shape != shape or argument.dtype is not dtype:
+                    return False
+            elif type(argument) is float and not shape:
+                numbers.append(dtype)
+            else:
                 return False
-        return True
+        if not numbers:
+            return True
+        number = number_beside(args)
+        return all(dtype is number for dtype in numbers)
 
     def answer(self, found: list[Any]) -> Any:
         """The result of the function with these leaves."""
@@ -316,10 +327,19 @@ class _Call:
         arrays = [np.asarray(leaf, dtype, order="C") for leaf, dtype in zip(leaves, self._dtypes, strict=True)]
         for position in self._integers:
             self.trace.inputs[position].set(arrays[position])  # which checks them
-        found = self._by_reference(arrays) if self.engine == "reference" else self._natively(arrays)
-        return [array[()] if array.ndim == 0 else array for array in found]
+        if self.engine == "reference":
+            return [array[()] if array.ndim == 0 else array for array in self._by_reference(arrays)]
+        return self._natively(arrays)
 
-    def _natively(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    def again(self, args: Sequence[Any]) -> list[Any]:
+        """As a call with arguments that fit."""
+        if self.engine != "native" or self._integers or not self.trace.outputs:
+            return self(args)
+        native = self.native
+        found: list[Any] = native(args, advance_step() if native.draws else 0)
+        return found
+
+    def _natively(self, arrays: Sequence[NDArray[Any]]) -> list[Any]:
         native = self.native
         if self.engine == "auto":
             try:
@@ -327,9 +347,9 @@ class _Call:
             except CompileError as error:
                 warnings.warn(f"{error}; the reference engine computes it instead", RuntimeWarning, stacklevel=4)
                 self.engine = "reference"
-                return self._by_reference(arrays)
+                return self(arrays)
             self.engine = "native"
-        answer: list[NDArray[Any]] = native(arrays, advance_step() if native.draws else 0)
+        answer: list[Any] = native(arrays, advance_step() if native.draws else 0)
         return answer
 
     def _by_reference(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:

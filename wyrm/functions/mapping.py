@@ -171,7 +171,7 @@ def batched(outputs: Sequence[Any], rows: dict[Any, Any]) -> list[Any]:
             raise ShapeError(f"{describe(node)} moves a buffer, which vmap has one of and many values for")
         operands = [many.get(parent, parent) for parent in node.parents]
         mapped = [parent in many for parent in node.parents]
-        with made_at(node.site):
+        with made_at(node.origin):
             found = node.batched(operands, mapped)
             many[node] = _one_by_one(node, operands, mapped) if found is None else found
     for output in outputs:

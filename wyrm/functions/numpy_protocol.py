@@ -7,7 +7,6 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from functools import cache
-from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from wyrm.ops import exponential
 from wyrm.ops.comparison import where
 from wyrm.ops.index import as_indices
 from wyrm.ops.keywords import refuse_keywords
-from wyrm.ops.product import einsum
+from wyrm.ops.product import LETTERS, einsum
 from wyrm.ops.reduction import all_axes
 from wyrm.ops.shape import BroadcastTo
 from wyrm.ops.slicing import concatenate, stack
@@ -73,7 +72,7 @@ def _dot(a: Any, b: Any) -> Any:
         return a * b
     if a.ndim == 1 or b.ndim <= 2:
         return a @ b
-    rows, columns, inner = ascii_letters[: a.ndim - 1], ascii_letters[a.ndim : a.ndim + b.ndim - 1], ascii_letters[-1]
+    rows, columns, inner = LETTERS[: a.ndim - 1], LETTERS[a.ndim : a.ndim + b.ndim - 1], LETTERS[-1]
     terms = f"{rows}{inner},{columns[:-1]}{inner}{columns[-1]}->{rows}{columns}"
     return einsum(terms, a, b)
 
@@ -172,6 +171,12 @@ _SIGNATURES: dict[Operation, Operation] = {
 def ufunc(node: Any, function: Any, method: str, *operands: Any, **options: Any) -> Any:
     """What NumPy calls for a ufunc of which `node` is an operand."""
     name = function.__name__
+    if method == "__call__" and not options and name in UFUNCS:
+        for operand in operands:
+            if not isinstance(operand, Node):
+                break
+        else:
+            return UFUNCS[name](*operands)  # nodes alone, as most are: there is nothing to convert or to refuse
     if method != "__call__":
         raise TypeError(f"numpy.{name}.{method} takes arrays, not nodes: use an operator or a method of the node")
     dtype, out = options.get("dtype"), options.get("out")

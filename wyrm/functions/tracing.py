@@ -122,10 +122,18 @@ def _argument(shape: Any, dtype: np.dtype[Any], name: str) -> Any:
     return Argument(dims=shape, name=name, dtype=dtype, finite=False)
 
 
+def number_beside(leaves: Sequence[Any]) -> np.dtype[Any]:
+    """The float type of the Python numbers among the leaves of arguments."""
+    for leaf in leaves:
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f":
+            found: np.dtype[Any] = leaf.dtype
+            return found
+    return _number_around()
+
+
 def kinds_of(leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list[Kind]:
     """What the leaves of the arguments are; a Python number has the float type of the arrays beside it."""
-    number = next((leaf.dtype for leaf in leaves if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f"), None)
-    number = number or _number_around()
+    number = number_beside(leaves)
     found: list[Kind] = []
     for i, leaf in enumerate(leaves):
         if not isinstance(leaf, np.ndarray | np.generic):

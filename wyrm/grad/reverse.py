@@ -22,11 +22,19 @@ S = TypeVar("S")
 
 
 def pull_back(
-    outputs: Sequence[Node[Any, Any]], cotangents: Sequence[Node[Any, Any]], wrt: Sequence[Node[Any, Any]]
+    outputs: Sequence[Node[Any, Any]],
+    cotangents: Sequence[Node[Any, Any]],
+    wrt: Sequence[Node[Any, Any]],
+    order: Sequence[BaseNode[Any, Any]] | None = None,
 ) -> list[Node[Any, Any] | None]:
-    """For each node of `wrt` the gradient of the outputs weighted by the cotangents; None where none depends on it."""
-    found = accumulated(outputs, cotangents, wrt, leaves=False)
-    unreached = set(wrt).difference(topological_order(outputs)) if len(found) < len(set(wrt)) else set()
+    """For each node of `wrt` the gradient of the outputs weighted by the cotangents; None where none depends on it.
+
+    `order` is the topological order of the outputs, where it is known.
+    """
+    if order is None:
+        order = topological_order(outputs)
+    found = accumulated(outputs, cotangents, wrt, leaves=False, order=order)
+    unreached = set(wrt).difference(order) if len(found) < len(set(wrt)) else set()
     return [found[node] if node in found else None if node in unreached else zeros_like(node) for node in wrt]
 
 
@@ -37,14 +45,18 @@ def _bound(node: BaseNode[Any, Any]) -> list[type[Dim]]:
     return [type(axis) for axis in node.dims if isinstance(axis, Dim) and axis.size is None and not axis.derived]
 
 
-def with_sizes(gradients: Sequence[Node[Any, Any]], outputs: Sequence[Node[Any, Any]]) -> list[Node[Any, Any]]:
-    """The gradients, each a graph that binds all of its axes.
+def with_sizes(
+    gradients: Sequence[Node[Any, Any]],
+    outputs: Sequence[Node[Any, Any]],
+    order: Sequence[BaseNode[Any, Any]] | None = None,
+) -> list[Node[Any, Any]]:
+    """The gradients, each a graph that binds all of its axes; `order` is that of the outputs, where it is known.
 
     The gradient of `x.sum()` repeats a number along the axes of `x` and needs nothing else of it; where such an axis
     has its size from the data, the gradient is given the leaf that binds it.
     """
     binders: dict[type[Dim], BaseNode[Any, Any]] = {}
-    for leaf in topological_order(outputs):
+    for leaf in topological_order(outputs) if order is None else order:
         for name in _bound(leaf):
             binders.setdefault(name, leaf)
     if not binders:
@@ -96,7 +108,8 @@ def _answer(
 ) -> Node[Any, Any] | list[Node[Any, Any]]:
     single = isinstance(wrt, BaseNode)
     nodes = _check_wrt([wrt] if single else wrt)
-    gradients = pull_back([output], [cotangent], nodes)
+    order = topological_order([output])
+    gradients = pull_back([output], [cotangent], nodes, order)
     unused = [node for node, gradient in zip(nodes, gradients, strict=True) if gradient is None]
     if unused and not allow_unused:
         raise UnusedParameter(
@@ -104,7 +117,7 @@ def _answer(
             f"or pass allow_unused=True for zeros"
         )
     result = [zeros_like(node) if g is None else g for node, g in zip(nodes, gradients, strict=True)]
-    result = with_sizes(result, [output])
+    result = with_sizes(result, [output], order)
     return result[0] if single else result
 
 
@@ -193,11 +206,12 @@ def jvp(output: Node[Any, Any], wrt: Any, tangent: Any) -> Node[Any, Any]:
     if len(nodes) != len(tangents):
         raise ShapeError(f"{len(tangents)} tangents for {len(nodes)} nodes")
     directions = [weights_of(node, t, "tangent") for node, t in zip(_check_wrt(nodes), tangents, strict=True)]
-    reached = set(topological_order([output]))
+    order = topological_order([output])
+    reached = set(order)
     unused = [node for node in nodes if node not in reached]
     if unused:
         raise UnusedParameter(f"{describe(output)} does not depend on {', '.join(map(describe, unused))}; leave it out")
-    return with_sizes(push_forward([output], nodes, directions), [output])[0]
+    return with_sizes(push_forward([output], nodes, directions), [output], order)[0]
 
 
 def push_forward(

@@ -9,7 +9,7 @@ import math
 import os
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -18,7 +18,7 @@ from wyrm.errors import ShapeError
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.initializers import Normal
-from wyrm.nn.module import Module
+from wyrm.nn.module import FILES, Module
 from wyrm.nn.normalization import LayerNorm
 from wyrm.nn.transformer import TransformerBlock
 from wyrm.node.leaves import Parameter
@@ -140,11 +140,12 @@ class GPT2(Module):
         """The mean cross-entropy of the tokens that follow, (batch, time); see `wyrm.vocabulary_loss`."""
         return vocabulary_loss(self(tokens), self.head_weight, following, smoothing=smoothing, ignored=ignored)
 
-    if TYPE_CHECKING:  # bound by wyrm._bind to the room that stands right of this one
+    def save_pretrained(self, directory: str | os.PathLike[str]) -> None:
+        """Write `config.json` and `model.safetensors` as the Hugging Face library reads them."""
+        FILES["save_pretrained"](self, directory)
 
-        def save_pretrained(self, directory: str | os.PathLike[str]) -> None:
-            """Write `config.json` and `model.safetensors` as the Hugging Face library reads them."""
-
-        @staticmethod
-        def from_pretrained(directory: str | os.PathLike[str], *, dtype: DTypeLike = np.float32) -> GPT2:
-            """The model in a folder of the Hugging Face library, or else a `CheckpointError`."""
+    @staticmethod
+    def from_pretrained(directory: str | os.PathLike[str], *, dtype: DTypeLike = np.float32) -> GPT2:
+        """The model in a folder of the Hugging Face library, or else a `CheckpointError`."""
+        model: GPT2 = FILES["from_pretrained"](directory, dtype=dtype)
+        return model

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self
 
 from wyrm.node.base import format_dims
 from wyrm.node.buffer import Buffer
@@ -12,6 +12,9 @@ from wyrm.node.leaves import Parameter
 
 # The attribute of a module whose parameters nodes stand for, as in a traced function: those nodes.
 STANDING = "_standing"
+
+# How modules are written to files and read, by the room that stands right of this one; wyrm._bind puts it here.
+FILES: dict[str, Callable[..., Any]] = {}
 
 
 def members(value: Any, path: str) -> Sequence[tuple[str, Any]]:
@@ -152,13 +155,13 @@ class Module:
             module.training = training
         return self
 
-    if TYPE_CHECKING:  # bound by wyrm._bind to the room that stands right of this one
+    def save(self, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
+        """Write parameters and buffers to a safetensors file, replacing one that is there in a single step."""
+        FILES["save"](self, path, metadata)
 
-        def save(self, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
-            """Write parameters and buffers to a safetensors file, replacing one that is there in a single step."""
-
-        def load(self, path: str | os.PathLike[str]) -> None:
-            """Set parameters and buffers from a file that `save` wrote: all, or on a `CheckpointError` none."""
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Set parameters and buffers from a file that `save` wrote: all, or on a `CheckpointError` none."""
+        FILES["load"](self, path)
 
     def __repr__(self) -> str:
         """The modules, parameters and buffers as an outline; a module with a `__repr__` of its own is shown by that."""

@@ -10,7 +10,8 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
 from wyrm.node.rules import check_words
-from wyrm.node.site import Site, built_nodes, user_site
+from wyrm.node.site import Origin, Site, built_nodes, site_of, user_origin
+from wyrm.node.state import Stateful, keep_way, lend
 from wyrm.types.dims import Dims, axis_size
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Undefined(NamedTuple):
     reason: str
 
 
-class BaseNode(Generic[P_co, S]):
+class BaseNode(Stateful, Generic[P_co, S]):
     """One operation: parents, static attributes, axes, dtype, optional name, and the line that made it.
 
     A subclass is an op. It gives `shape_rule`, a meaning (`formula` or `evaluate`) and `vjp`; its public `__slots__`
@@ -48,7 +49,7 @@ class BaseNode(Generic[P_co, S]):
     What a backend knows of an op besides is a rule, registered for it: `wy.LOOPS` has those of the native backend.
     """
 
-    __slots__ = ("__weakref__", "_cell", "_plan", "dims", "dtype", "name", "parents", "site")
+    __slots__ = ("__weakref__", "dims", "dtype", "name", "origin", "parents")
 
     attributes: ClassVar[tuple[str, ...]] = ()
     formula: ClassVar[str | None] = None
@@ -75,12 +76,12 @@ class BaseNode(Generic[P_co, S]):
     dims: S
     dtype: np.dtype[Any]
     name: str | None
-    site: Site
-    _cell: Any  # what the engine keeps for this node: its cached value
-    _plan: Any  # and, for one that was run, how to run it
+    origin: Origin
 
     def __init_subclass__(cls, *, abstract: bool = False, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
+        if "vjp" in cls.__dict__ and "vjp_by" not in cls.__dict__:
+            cls.vjp_by = BaseNode.vjp_by  # type: ignore[method-assign]  # and not that of a base with another `vjp`
         slots = [klass.__dict__.get("__slots__", ()) for klass in reversed(cls.__mro__) if klass not in _BASES]
         names = [name for group in slots for name in ((group,) if isinstance(group, str) else group)]
         cls.attributes = tuple(dict.fromkeys(name for name in names if not name.startswith("_")))
@@ -149,17 +150,18 @@ class BaseNode(Generic[P_co, S]):
             )
         for key, value in attributes.items():
             _set(self, key, value)
-        _set(self, "parents", parents)
-        _set(self, "name", name)
-        _set(self, "site", user_site())
-        _set(self, "_cell", None)
-        _set(self, "_plan", None)
+        # As `_begin`, of which the call alone would be a twentieth of building a node.
+        _set_parents(self, parents)
+        _set_name(self, name)
+        _set_origin(self, user_origin())
+        lend(self, None)
+        keep_way(self, None)
         built = built_nodes()
         if built is not None:
             built.append(self)
         try:
-            _set(self, "dtype", self.dtype_rule())
-            _set(self, "dims", self.shape_rule())
+            _set_dtype(self, self.dtype_rule())
+            _set_dims(self, self.shape_rule())
         except (ShapeError, DTypeError) as error:
             raise type(error)(explain(self, str(error))) from None
         except AttributeError:
@@ -170,6 +172,17 @@ class BaseNode(Generic[P_co, S]):
                 f"{self.op_name()} takes nodes, not {', '.join(strangers)}: make a number or an array a node with "
                 f"wy.Constant(value)"
             ) from None
+
+    def _begin(self, parents: tuple[Any, ...], name: str | None, origin: Origin) -> None:
+        """Have what every node has besides its axes, its dtype and its attributes; for leaves, which know these."""
+        _set_parents(self, parents)
+        _set_name(self, name)
+        _set_origin(self, origin)
+        lend(self, None)
+        keep_way(self, None)
+        built = built_nodes()
+        if built is not None:
+            built.append(self)
 
     @classmethod
     def rebuild(cls, parents: tuple[Any, ...], attributes: dict[str, Any], name: str | None = None) -> Any:
@@ -197,6 +210,11 @@ class BaseNode(Generic[P_co, S]):
         from wyrm.node.traversal import topological_order
 
         return [node for node in topological_order([self]) if isinstance(node, Parameter)]
+
+    @property
+    def site(self) -> Site:
+        """The user's file and line that made it."""
+        return site_of(self.origin)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -286,9 +304,14 @@ class BaseNode(Generic[P_co, S]):
         return restore, (flatten(self),)
 
 
+# The slots' own setters: past `__setattr__`, and twice as quick as that of `object`.
+_set_parents, _set_name, _set_origin, _set_dtype, _set_dims = (
+    BaseNode.__dict__[slot].__set__ for slot in ("parents", "name", "origin", "dtype", "dims")
+)
+
 # The functions of NumPy that wyrm has as functions too.
 _FUNCTIONS = frozenset(["concatenate", "einsum", "stack", "where"])
-_BASES: set[type] = {BaseNode, Generic, object}
+_BASES: set[type] = {BaseNode, Stateful, Generic, object}
 REGISTRY: dict[str, type[BaseNode[Any, Any]]] = {}
 
 
@@ -347,7 +370,7 @@ def describe(node: BaseNode[Any, Any]) -> str:
     node = original(node)
     dims: Any = getattr(node, "dims", None)
     dtype = getattr(node, "dtype", None)
-    site = getattr(node, "site", None)
+    site = node.site if hasattr(node, "origin") else None
     known = "" if dims is None else f" {format_dims(dims)}"
     return f"{label(node)}{known}{'' if dtype is None else f' {dtype}'}{'' if site is None else f' (at {site})'}"
 

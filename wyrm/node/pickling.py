@@ -42,7 +42,7 @@ def copied(root: BaseNode[Any, Any], memo: dict[int, Any]) -> BaseNode[Any, Any]
             make, arguments = node.__reduce__()
             memo[id(node)] = make(*arguments)
         else:
-            with made_at(node.site):
+            with made_at(node.origin):
                 parents = tuple(memo[id(parent)] for parent in node.parents)
                 memo[id(node)] = type(node).rebuild(parents, node.attribute_values(), node.name)
     copy: BaseNode[Any, Any] = memo[id(root)]

@@ -6,9 +6,10 @@ import linecache
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import CodeType, FrameType
+from typing import Any, Final, NamedTuple, TypeAlias
 
 
 class Site(NamedTuple):
@@ -26,28 +27,89 @@ class Site(NamedTuple):
         return linecache.getline(self.filename, self.line).strip()
 
 
-_site_override: ContextVar[Site | None] = ContextVar("_site_override", default=None)
+# A line, or a running frame's code and the place in it, for which line of which file that is can be worked out later.
+Origin: TypeAlias = Site | tuple[CodeType, int]
+
+
+def site_of(origin: Origin) -> Site:
+    """The file and line of an origin."""
+    if isinstance(origin, Site):
+        return origin
+    code, offset = origin
+    lines = (line for start, stop, line in code.co_lines() if start <= offset < stop and line is not None)
+    return Site(code.co_filename, next(lines, code.co_firstlineno))
+
+
+_override: ContextVar[Origin | None] = ContextVar("_override", default=None)
+# Code that is known to be wyrm's, by its identity: to look that up in the globals of each frame took a third of the
+# time of building a node. It is kept here, so that no other code takes its identity.
+_ours: dict[int, CodeType] = {}
+# The code of the user that built the last node, and the places in it that have built any: a loop builds many nodes in
+# the same places, and each object less is one less for Python's collector to go through. In one tuple, for threads.
+_last: tuple[CodeType | None, dict[int, Origin]] = (None, {})
+
+
+def user_origin() -> Origin:
+    """The innermost line outside wyrm that is running now; for a function of wyrm that a function of it calls."""
+    global _last
+    override = _override.get()
+    if override is not None:
+        return override
+    frame: FrameType = sys._getframe(2)
+    while True:
+        code = frame.f_code
+        if id(code) not in _ours:
+            last, origins = _last
+            if code is not last:
+                if _is_ours(frame):
+                    _ours[id(code)] = code
+                    continue
+                origins = {}
+                _last = code, origins
+            offset = frame.f_lasti
+            origin = origins.get(offset)
+            if origin is None:
+                origin = origins[offset] = code, offset
+            return origin
+        outer = frame.f_back
+        if outer is None:
+            return code, frame.f_lasti
+        frame = outer
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether a frame runs code of wyrm."""
+    name: str = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0] == "wyrm"
 
 
 def user_site() -> Site:
-    """The innermost line outside wyrm that is running now."""
-    override = _site_override.get()
-    if override is not None:
-        return override
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "wyrm":
-        frame = frame.f_back
-    return Site(frame.f_code.co_filename, frame.f_lineno)
+    """The innermost line outside wyrm that is running now, as a file and a line."""
+    return site_of(user_origin())
 
 
-@contextmanager
-def made_at(site: Site) -> Iterator[None]:
-    """Within it, new nodes carry `site`: a gradient's nodes carry the line of the node they differentiate."""
-    token = _site_override.set(site)
-    try:
-        yield
-    finally:
-        _site_override.reset(token)
+class made_at:
+    """Within it, new nodes carry this origin: a gradient's nodes carry the line of the node they differentiate.
+
+    `move` goes on to another origin: in a long walk that costs a fifth of a new context.
+    """
+
+    __slots__ = ("_origin", "_token")
+    _token: Token[Origin | None]
+
+    def __init__(self, origin: Origin | None) -> None:
+        self._origin = origin
+
+    def __enter__(self) -> made_at:
+        self._token = _override.set(self._origin)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _override.reset(self._token)
+
+    def move(self, origin: Origin) -> None:
+        """From now on, new nodes carry this origin."""
+        _override.set(origin)
 
 
 _built: ContextVar[list[Any] | None] = ContextVar("_built", default=None)
@@ -67,6 +129,5 @@ def building() -> Iterator[list[Any]]:
             around += nodes
 
 
-def built_nodes() -> list[Any] | None:
-    """The list that nodes go into as they are built, if there is one."""
-    return _built.get()
+# The list that nodes go into as they are built, if there is one. No function of Python's: it is asked for each node.
+built_nodes: Final = _built.get

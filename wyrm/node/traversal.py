@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from wyrm.node.base import BaseNode
@@ -18,21 +18,28 @@ def topological_order(
     """
     order: list[BaseNode[Any, Any]] = []
     done: set[BaseNode[Any, Any]] = set(known)
-    stack = list(outputs)
-    stack.reverse()
-    while stack:
-        node = stack[-1]
-        if node in done:
-            stack.pop()
-            continue
-        pending = [parent for parent in node.parents if parent not in done]
-        if pending:
-            pending.reverse()
-            stack += pending
-        else:
-            stack.pop()
-            done.add(node)
-            order.append(node)
+    # The way from an output to where the walk is, and for each node on it the parents that are left to look at.
+    way: list[BaseNode[Any, Any]] = []
+    left: list[Iterator[BaseNode[Any, Any]]] = []
+    for output in outputs:
+        if output not in done:
+            way.append(output)
+            left.append(iter(output.parents))
+        while way:
+            for parent in left[-1]:
+                if parent not in done:
+                    parents = parent.parents
+                    if parents:
+                        way.append(parent)
+                        left.append(iter(parents))
+                        break
+                    done.add(parent)
+                    order.append(parent)
+            else:
+                left.pop()
+                node = way.pop()
+                done.add(node)
+                order.append(node)
     return order
 
 
@@ -47,7 +54,7 @@ def replaced(
         if all(parent is own for parent, own in zip(parents, node.parents, strict=True)):
             standing[node] = node
         else:
-            with made_at(node.site):
+            with made_at(node.origin):
                 standing[node] = type(node).rebuild(parents, node.attribute_values(), node.name)
     return [standing[node] for node in wanted]
 

@@ -66,7 +66,7 @@ def _contribution(node: BaseNode[Any, Any], position: int, gradient: Any) -> Nod
         raise NotDifferentiable(
             explain(node, f"vjp returned {gradient!r} for {label(parent)}; return a node, wyrm.ZERO or wyrm.Undefined")
         )
-    if parent.dtype.kind == "f" and gradient.dtype != parent.dtype:
+    if gradient.dtype is not parent.dtype and gradient.dtype != parent.dtype and parent.dtype.kind == "f":
         raise DTypeError(
             explain(node, f"vjp returned a gradient of {gradient.dtype} for {label(parent)}, which is {parent.dtype}")
         )
@@ -93,19 +93,27 @@ def _parts(node: BaseNode[Any, Any], gradient: Any, wanted: Sequence[bool]) -> t
 
 
 def accumulated(
-    outputs: Sequence[Any], cotangents: Sequence[Any], wrt: Sequence[Any], *, leaves: bool
+    outputs: Sequence[Any],
+    cotangents: Sequence[Any],
+    wrt: Sequence[Any],
+    *,
+    leaves: bool,
+    order: Sequence[BaseNode[Any, Any]] | None = None,
 ) -> dict[BaseNode[Any, Any], Node[Any, Any]]:
     """The gradients of the outputs, weighted by the cotangents, by those nodes of `wrt` that get any.
 
     With `leaves` each node of `wrt` is a leaf to the outputs: nothing below it is looked at, and a gradient that is
     accounted for by another operand is not missed. Without, a node of `wrt` may be below another one, and a gradient by
-    a node that is computed from another operand is an error.
+    a node that is computed from another operand is an error; `order` is then the topological order, where it is known.
 
     The nodes that the walk makes carry the line of the node that they differentiate. Raises `NotDifferentiable`,
     `DTypeError` and `ShapeError` for what a `vjp` gives and should not.
     """
     wanted = set(wrt)
-    order = [*dict.fromkeys(wrt), *topological_order(outputs, wanted)] if leaves else topological_order(outputs)
+    if leaves:
+        order = [*dict.fromkeys(wrt), *topological_order(outputs, wanted)]
+    elif order is None:
+        order = topological_order(outputs)
     leading = set(wanted)  # the nodes that depend on one of wrt
     for node in order:
         if not leading.isdisjoint(node.parents):
@@ -114,21 +122,25 @@ def accumulated(
     for output, cotangent in zip(outputs, cotangents, strict=True):
         contributions.setdefault(output, []).append(cotangent)
     found: dict[BaseNode[Any, Any], Node[Any, Any]] = {}
-    for node in reversed(order):
-        if node not in leading or node not in contributions:
-            continue
-        with made_at(node.site):
-            gradient = _add(contributions.pop(node))
+    with made_at(None) as site:
+        for node in reversed(order):
+            given = contributions.pop(node, None) if node in leading else None
+            if given is None:
+                continue
+            site.move(node.origin)
+            gradient = _add(given)
             if node in wanted:
                 found[node] = gradient
                 if leaves:
                     continue
-            by = [parent in leading for parent in node.parents]
-            if not any(by):
+            parents = node.parents
+            by = [parent in leading for parent in parents]
+            if True not in by:
                 continue
+            derived = node.derived
             for position, part in enumerate(_parts(node, gradient, by)):
-                parent = node.parents[position]
-                if position in node.derived:
+                parent = parents[position]
+                if derived and position in derived:
                     if parent in wanted and not leaves:
                         raise NotDifferentiable(
                             explain(node, f"no gradient by {label(parent)}, which is computed from another operand")

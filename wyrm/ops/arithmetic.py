@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Generic
 
 import numpy as np
@@ -40,6 +41,9 @@ class Subtract(Binary[L, R, S], Generic[L, R, S]):
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return gradient, -gradient
 
+    def vjp_by(self, gradient: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+        return gradient, -gradient if wanted[1] else ZERO
+
 
 class Multiply(Binary[L, R, S], Generic[L, R, S]):
     """`x * y`."""
@@ -54,6 +58,10 @@ class Multiply(Binary[L, R, S], Generic[L, R, S]):
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         x, y = self.parents
         return gradient * y, gradient * x
+
+    def vjp_by(self, gradient: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+        x, y = self.parents
+        return gradient * y if wanted[0] else ZERO, gradient * x if wanted[1] else ZERO
 
 
 class Divide(Binary[L, R, S], Generic[L, R, S]):

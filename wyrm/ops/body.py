@@ -146,7 +146,7 @@ def captured(
                 standing[node] = node
             else:
                 outside.append(node)
-                with made_at(node.site):
+                with made_at(node.origin):
                     standing[node] = given_like(node, node.dims, label(node))
         return standing[node]
 
@@ -155,7 +155,7 @@ def captured(
             standing[node] = stands(node.parents[0])
         elif node in inside and node not in standing:
             parents = tuple(stands(parent) for parent in node.parents)
-            with made_at(node.site):
+            with made_at(node.origin):
                 same = all(map(operator.is_, parents, node.parents))
                 standing[node] = node if same else type(node).rebuild(parents, node.attribute_values(), node.name)
     made = [stands(output) for output in outputs]

@@ -72,7 +72,7 @@ class Checkpoint(Transparent[S], Generic[S]):
         result, *used = self.parents
         again: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
         for x in used[: self.inputs]:
-            with made_at(x.site):
+            with made_at(x.origin):
                 again[x] = Again(x, gradient)
         composed: Any = replaced([result], again)[0]
         # What is not asked for may have no gradient, as outside of such a part.

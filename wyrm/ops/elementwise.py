@@ -14,6 +14,7 @@ from wyrm.errors import DTypeError, RegistrationError, ShapeError
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
+from wyrm.node.storage import FLOATS
 from wyrm.ops.batching import aligned
 from wyrm.ops.formula import OPERANDS, Attribute, Operand, parse
 from wyrm.types.dims import Dims, broadcast
@@ -48,8 +49,16 @@ METHODS: dict[tuple[str, str], Callable[..., Any]] = {}
 def bind_class(cls: Any) -> None:
     """Make `cls`, called with the node and the method's arguments, the method `cls.method` of every node."""
 
-    def build(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        return cls(self, *arguments, **keywords)
+    build: Callable[..., Any]
+    if cls.__init__ is Unary.__init__:  # without arguments, which to pass on takes a sixth of building a node
+
+        def build(self: Any) -> Any:
+            return cls(self)
+
+    else:
+
+        def build(self: Any, *arguments: Any, **keywords: Any) -> Any:
+            return cls(self, *arguments, **keywords)
 
     build.__name__, build.__doc__ = cls.method, cls.__doc__
     method(cls.method, op=cls)(build)
@@ -59,9 +68,9 @@ def common_dtype(parents: Iterable[BaseNode[Any, Any]]) -> np.dtype[Any]:
     """The one float type of the operands, masks going with any; bool where all are masks."""
     found: BaseNode[Any, Any] | None = None
     for parent in parents:
-        if isinstance(parent, IndexNode):
-            raise DTypeError(f"{label(parent)} holds integers, which choose elements and have no arithmetic")
         if parent.dtype.kind != "f":
+            if isinstance(parent, IndexNode):
+                raise DTypeError(f"{label(parent)} holds integers, which choose elements and have no arithmetic")
             continue
         if found is None:
             found = parent
@@ -72,15 +81,17 @@ def common_dtype(parents: Iterable[BaseNode[Any, Any]]) -> np.dtype[Any]:
     return np.dtype(np.bool_) if found is None else found.dtype
 
 
+_FLOAT32, _FLOAT64 = FLOATS
+_NUMBERS = (float, int, bool, np.number, np.bool_)
+
+
 def as_operand(value: Any, beside: BaseNode[Any, Any]) -> Node[Any, Any] | None:
     """`value` as a node of the dtype of the one `beside` it, or None for what is no number."""
     if isinstance(value, Node):
         return value
     if isinstance(value, IndexNode):
         raise DTypeError(f"{describe(value)} holds integers, which choose elements and have no arithmetic")
-    if isinstance(value, bool | int | float | np.number | np.bool_) or (
-        isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
-    ):
+    if isinstance(value, _NUMBERS) or (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"):
         if beside.dtype.kind == "f":
             return as_constant(value, beside.dtype)
         mask = isinstance(value, bool | np.bool_) or (isinstance(value, np.ndarray) and value.dtype.kind == "b")
@@ -142,7 +153,12 @@ class Elementwise(Node[P_co, S], Generic[P_co, S], abstract=True):
         return self.rebuild(parents, self.attribute_values())
 
     def dtype_rule(self) -> np.dtype[Any]:
-        dtype = common_dtype(self.parents)
+        parents: Any = self.parents
+        if 0 < len(parents) < 3:  # what most are, quickly
+            first: np.dtype[Any] = parents[0].dtype
+            if (first is _FLOAT32 or first is _FLOAT64) and parents[-1].dtype is first:
+                return first
+        dtype = common_dtype(parents)
         if dtype.kind != "f":
             raise DTypeError("a mask has no arithmetic; convert it with mask.astype(np.float32), or use wy.where")
         return dtype
@@ -162,6 +178,11 @@ class Unary(Elementwise[tuple[L], S], Generic[L, S], abstract=True):
 
     def __init__(self, x: Shaped[L, S]) -> None:
         self._construct((x,))
+
+    def shape_rule(self) -> Dims:
+        parents: Any = self.parents
+        dims: Dims = parents[0].dims if parents else super().shape_rule()
+        return dims
 
 
 class Binary(Elementwise[tuple[L, R], S], Generic[L, R, S], abstract=True):
@@ -210,6 +231,14 @@ def {method}(self, other: Any) -> Any: ...
 
     def __init__(self, x: Any, y: Any) -> None:
         self._construct((x, y))
+
+    def shape_rule(self) -> Dims:
+        parents: Any = self.parents
+        if len(parents) != 2:
+            return super().shape_rule()
+        left: Dims = parents[0].dims
+        right: Dims = parents[1].dims
+        return left if left is right else broadcast(left, right)
 
 
 # Operators whose right-hand form is another of them: `0 < x` is `x > 0`.

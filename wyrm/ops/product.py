@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from string import ascii_letters
 from typing import Any, Generic, Literal, overload
 
 import numpy as np
@@ -21,6 +20,8 @@ from wyrm.ops.sums import summed
 from wyrm.types.dims import Axis, Dims, broadcast, product, unify
 from wyrm.types.typing import A, Array, AtLeast1D, Bs, FittingShape, K, M, N, Shaped
 
+# The letters that a subscript may be.
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"  # without `string`, which takes 2 ms to import
 # More products than this are not summed in float32 by a function that adds one to another.
 _CHAIN = 1024
 
@@ -308,7 +309,7 @@ class Einsum(_Product[L, R, S], Generic[L, R, S]):
         return xp.einsum(self.subscripts, *operands)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
-        free = next(letter for letter in ascii_letters if letter not in self.subscripts)
+        free = next(letter for letter in LETTERS if letter not in self.subscripts)
         x, y, result = self.terms()
         terms = (free * many + term for term, many in zip((x, y), mapped, strict=True))
         return self.rebuild(tuple(operands), {"subscripts": f"{','.join(terms)}->{free}{result}"})
@@ -337,7 +338,8 @@ class _EinsumLoops(LoopForm):
         products = left.reshape((*batched, *widths[:2])) @ right.reshape((*batched, *widths[1:]))
         order = [*batch, *rows, *columns]
         spread: Any = products.reshape(tuple(axes[letter] for letter in order))
-        return spread.transpose(*(order.index(letter) for letter in result)) if result else spread
+        answer: Node[Any, Any] = spread.transpose(*(order.index(letter) for letter in result)) if result else spread
+        return answer
 
 
 def _summed(x: Any, term: str, others: str) -> tuple[Any, str]:

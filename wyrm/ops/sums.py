@@ -33,14 +33,17 @@ def summed(xp: Any, x: Any, axis: Sequence[int], keepdims: bool = False) -> Any:
     one number after another. Those are summed in parts here.
     """
     axis = tuple(axis)
-    if isinstance(x, np.ndarray) and x.dtype == np.float32 and x.size:
+    if not isinstance(x, np.ndarray):
+        return xp.sum(x, axis=axis, keepdims=keepdims)
+    if x.size > _CHAIN and x.dtype == np.float32:
         last = axis == tuple(range(x.ndim - len(axis), x.ndim))
         if not (last and x.flags.c_contiguous):
             side_by_side = min(range(x.ndim), key=lambda a: (x.shape[a] == 1, abs(x.strides[a])))
             for a in axis:
                 while a != side_by_side and x.shape[a] > _CHAIN:
                     x = _in_parts(x, a)
-    return xp.sum(x, axis=axis, keepdims=keepdims)
+    add: Any = np.add.reduce  # what `numpy.sum` comes to, in half of the time
+    return add(x, axis=axis, keepdims=keepdims)
 
 
 def _in_parts(x: Any, axis: int) -> Any:

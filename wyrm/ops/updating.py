@@ -74,8 +74,13 @@ def updating(x: Node[Any, S], updates: Mapping[Any, Node[Any, Any]]) -> Updating
 
 def updates_of(outputs: Iterable[BaseNode[Any, Any]]) -> dict[Buffer[Any], BaseNode[Any, Any]]:
     """What the buffers that outputs depend on become; `ShapeError` where one would become two things."""
+    return updates_among(topological_order(outputs))
+
+
+def updates_among(nodes: Iterable[BaseNode[Any, Any]]) -> dict[Buffer[Any], BaseNode[Any, Any]]:
+    """As `updates_of`, of all nodes that some outputs depend on, parents first."""
     found: dict[Buffer[Any], BaseNode[Any, Any]] = {}
-    for node in topological_order(outputs):
+    for node in nodes:
         if isinstance(node, Updating):
             for buffer, becomes in node.pairs:
                 assert isinstance(buffer, Buffer)

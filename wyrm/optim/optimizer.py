@@ -14,7 +14,7 @@ from wyrm.errors import CheckpointError, Diverged, NotSet
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
-from wyrm.node.storage import bound_array, stored, tick
+from wyrm.node.storage import bound_array, stored, touch
 from wyrm.optim.rule import BLOCK, Elements, Rule
 from wyrm.types.arrays import as_array
 from wyrm.types.options import number
@@ -188,7 +188,7 @@ class Optimizer:
                 flush = self._state_decays and self.steps % _FLUSH_EVERY == 0
                 rule(array, gradient, state, hyper, flush)
         finally:
-            stored(parameter).version = tick()
+            touch(stored(parameter))
 
     @staticmethod
     def _move_rows(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -20,50 +21,87 @@ _NO_SHAPES: Mapping[BaseNode[Any, Any], tuple[int, ...]] = MappingProxyType({})
 class Schedule:
     """The nodes that `outputs` need, parents first, each operation once however often it was written.
 
-    `nodes` are in order, `representative` maps every node of the graph to the one of `nodes` that computes it,
-    `written` are the outputs as the user wrote them, where these are made of simpler ops: they say which sizes fit.
-    `last_use` gives for each position the last position that reads it (its own for an output's).
+    `nodes` are in order, `position` maps every node of the graph to the place among them of the one that computes it,
+    `places` has for each of them those of its parents. `written` are the outputs as the user wrote them, where these
+    are made of simpler ops: they say which sizes fit. A schedule that goes on `after` another one has all of its nodes
+    first; `stops` are the numbers of nodes that it and each one before it have.
     """
 
-    __slots__ = ("_checking", "_source", "last_use", "leaves", "nodes", "outputs", "representative", "sizes")
+    __slots__ = (
+        "_checking", "_representative", "_source", "leaves", "nodes", "outputs", "places", "position", "sizes", "stops"
+    )  # fmt: skip
 
     def __init__(
-        self, outputs: Sequence[BaseNode[Any, Any]], written: Sequence[BaseNode[Any, Any]] | None = None
+        self,
+        outputs: Sequence[BaseNode[Any, Any]],
+        written: Sequence[BaseNode[Any, Any]] | None = None,
+        after: Schedule | None = None,
     ) -> None:
-        order = topological_order(outputs)
-        self.sizes, self._source = _one_size_per_name(order)
-        self.representative: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
-        self.nodes: list[BaseNode[Any, Any]] = []
-        known: dict[Any, BaseNode[Any, Any]] = {}
+        self.position: dict[BaseNode[Any, Any], int] = {} if after is None else dict(after.position)
+        self.nodes: list[BaseNode[Any, Any]] = [] if after is None else list(after.nodes)
+        self.places: list[tuple[int, ...]] = [] if after is None else list(after.places)
+        order = topological_order(outputs, self.position)
+        self.sizes, self._source = _one_size_per_name(order, after)
+        self._representative: dict[BaseNode[Any, Any], BaseNode[Any, Any]] | None = None
+        done = len(self.nodes)
+        self._add(order)
+        self.leaves: list[BaseNode[Any, Any]] = [] if after is None else list(after.leaves)
+        self.leaves += [node for node in self.nodes[done:] if is_leaf(node)]
+        self.outputs = [self.nodes[self.position[output]] for output in outputs]
+        nodes = self.nodes[done:] if written is None else topological_order(written)
+        self._checking: list[BaseNode[Any, Any]] = [] if after is None else list(after._checking)
+        self._checking += [node for node in nodes if type(node).check_sizes is not BaseNode.check_sizes]
+        self.stops: tuple[int, ...] = (*(() if after is None else after.stops), len(self.nodes))
+
+    def _add(self, order: Iterable[BaseNode[Any, Any]]) -> None:
+        """Take in nodes that come after those that are here, each operation once."""
+        position, nodes, places = self.position, self.nodes, self.places
+        known: dict[Any, int] = {}
+        for i, node in enumerate(nodes):
+            try:
+                known[_key(node, places[i])] = i
+            except TypeError:  # as below
+                continue
         for node in order:
             if node.same_value:
-                self.representative[node] = self.representative[node.parents[0]]
+                position[node] = position[node.parents[0]]
                 continue
+            parents = tuple([position[parent] for parent in node.parents])
+            new = len(nodes)
             try:
-                first = known.setdefault(_key(node, self.representative), node)
+                place = known.setdefault(_key(node, parents), new)
             except TypeError:  # an attribute that cannot be compared, such as an array: never the same as another
-                first = node
-            self.representative[node] = first
-            if first is node:
-                self.nodes.append(node)
-        self.leaves = [node for node in self.nodes if is_leaf(node)]
-        self.outputs = [self.representative[output] for output in outputs]
-        self.last_use = self._last_uses()
-        nodes = self.nodes if written is None else topological_order(written)
-        self._checking = [node for node in nodes if type(node).check_sizes is not BaseNode.check_sizes]
+                place = new
+            position[node] = place
+            if place == new:
+                nodes.append(node)
+                places.append(parents)
+
+    @property
+    def stages(self) -> list[tuple[int, int]]:
+        """The first and the last node, not included, of what each schedule has beyond those before it."""
+        return list(pairwise((0, *self.stops)))
+
+    @property
+    def representative(self) -> dict[BaseNode[Any, Any], BaseNode[Any, Any]]:
+        """For every node of the graph the one of `nodes` that computes it."""
+        if self._representative is None:
+            self._representative = {node: self.nodes[place] for node, place in self.position.items()}
+        return self._representative
 
     def parents(self, node: BaseNode[Any, Any]) -> list[BaseNode[Any, Any]]:
         """The nodes that compute the parents of `node`."""
-        return [self.representative[parent] for parent in node.parents]
+        return [self.nodes[self.position[parent]] for parent in node.parents]
 
-    def _last_uses(self) -> list[int]:
-        position = {node: i for i, node in enumerate(self.nodes)}
+    @property
+    def last_use(self) -> list[int]:
+        """For each position the last one that reads it, else its own; for that of an output the number of nodes."""
         last = list(range(len(self.nodes)))
-        for i, node in enumerate(self.nodes):
-            for parent in self.parents(node):
-                last[position[parent]] = i
+        for i, parents in enumerate(self.places):
+            for parent in parents:
+                last[parent] = i
         for output in self.outputs:
-            last[position[output]] = len(self.nodes)
+            last[self.position[output]] = len(self.nodes)
         return last
 
     def bind(self, shapes: Mapping[BaseNode[Any, Any], tuple[int, ...]] = _NO_SHAPES) -> dict[type[Dim], int]:
@@ -113,28 +151,31 @@ def _data_shape(
     return None if array is None else array.shape
 
 
-def _key(node: BaseNode[Any, Any], representative: dict[BaseNode[Any, Any], BaseNode[Any, Any]]) -> Any:
-    """Equal for nodes that compute the same."""
-    if isinstance(node, Constant):
-        return Constant, *node.key
-    if is_leaf(node):
-        return node
-    parents = tuple([representative[parent] for parent in node.parents])
+def _key(node: BaseNode[Any, Any], parents: tuple[int, ...]) -> Any:
+    """Equal for nodes that compute the same; `parents` are the places of what computes theirs."""
+    if not parents:
+        if isinstance(node, Constant):
+            return Constant, *node.key
+        if is_leaf(node):
+            return node
+    if not node.attributes:
+        return type(node), parents
     return type(node), parents, tuple([exact(getattr(node, name)) for name in node.attributes])
 
 
 def _one_size_per_name(
-    nodes: Iterable[BaseNode[Any, Any]],
+    nodes: Iterable[BaseNode[Any, Any]], after: Schedule | None
 ) -> tuple[dict[type[Dim], int], dict[type[Dim], BaseNode[Any, Any]]]:
     """The sizes that named axes have in the graph and a node that has each; `ShapeError` where one name has two."""
-    sizes: dict[type[Dim], int] = {}
-    source: dict[type[Dim], BaseNode[Any, Any]] = {}
+    sizes: dict[type[Dim], int] = {} if after is None else dict(after.sizes)
+    source: dict[type[Dim], BaseNode[Any, Any]] = {} if after is None else dict(after._source)
     seen: set[int] = set()
     for node in nodes:
-        if id(node.dims) in seen:
+        dims = node.dims
+        if id(dims) in seen:
             continue
-        seen.add(id(node.dims))
-        for axis in node.dims:
+        seen.add(id(dims))
+        for axis in dims:
             if not isinstance(axis, Dim) or axis.derived or isinstance(axis, One):
                 continue
             size = axis_size(axis)

@@ -32,8 +32,11 @@ class Direct:
         # What a call has of its own; only the step of random nodes changes.
         self._own: Own = (0, 1, 0, 0, np.zeros(1, np.int64), np.zeros(1), _NOTHING)
         self._binding: Binding | None = None
-        # The arrays of a binding that arguments go into.
+        # The arrays of a binding that arguments go into, its outputs, and its columns, which have no rows.
         self._targets: list[tuple[int, NDArray[Any]]] = []
+        self._outputs: list[NDArray[Any]] = []
+        self._columns: list[NDArray[Any]] = []
+        self._limits = self.runner.graph.ranges.limits
         # Whether there are random nodes, which draw for a step.
         self.draws = self.runner.graph.draws
 
@@ -48,20 +51,21 @@ class Direct:
 
     def release(self) -> None:
         """Free all arrays; the next call makes them anew."""
-        self._binding, self._targets = None, []
+        self._binding, self._targets, self._outputs = None, [], []
         self.runner._bindings.clear()
 
-    def __call__(self, arrays: Sequence[NDArray[Any]], step: int = 0) -> list[NDArray[Any]]:
-        """The outputs; the arrays have the shapes and dtypes of the inputs and are in row-major order."""
+    def __call__(self, arrays: Sequence[NDArray[Any] | float], step: int = 0) -> list[Any]:
+        """The outputs, a scalar as a number; the arrays have the shapes and dtypes of the inputs."""
         binding = self._bound()
-        if self.runner.graph.ranges.limits:
-            check_ranges(self.runner.graph.ranges.limits, {leaf: arrays[position] for position, leaf in self._read}, {})
+        if self._limits:
+            check_ranges(self._limits, {leaf: np.asarray(arrays[position]) for position, leaf in self._read}, {})
         for position, target in self._targets:
-            np.copyto(target, arrays[position])
+            target[...] = arrays[position]
         if step != self._own[3]:
             self._own = (*self._own[:3], step, *self._own[4:])
-        self.runner.call(binding, self.runner.graph.no_columns, self._own)
-        return [np.array(binding.array(slot)) for slot in self.runner.graph.lowering.outputs]
+        if self.runner.again(binding, self._own, self._columns) is None:
+            self.runner.call(binding, self.runner.graph.no_columns, self._own)
+        return [array.copy("K") if array.shape else array[()] for array in self._outputs]
 
     def _bound(self) -> Binding:
         """The arrays of the program, made anew where a leaf has another one."""
@@ -69,5 +73,8 @@ class Direct:
         if binding is None or not binding.is_current():
             binding = self._binding = self.runner.binding(self._shapes)
             places = {leaf: position for position, leaf in self._read}
-            self._targets = [(places[leaf], binding.array(slot)) for leaf, slot in self.runner.graph.source.fed]
+            graph = self.runner.graph
+            self._targets = [(places[leaf], binding.array(slot)) for leaf, slot in graph.source.fed]
+            self._outputs = [binding.array(slot) for slot in graph.lowering.outputs]
+            self._columns = [graph.no_columns[leaf] for leaf in binding.columns]
         return binding

@@ -129,6 +129,9 @@ class Program:
         """
         warn_of_training(self._modes)
         with self._lock:
+            again = self._training.again(feed)
+            if again is not None:
+                return again[0] if self._single else again
             graph = self._graph
             given = given_inputs({} if feed is None else feed, graph.inputs)
             for leaf, array in given.items():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ LARGE = 120
 _KEPT_BINDINGS = 16
 
 
+_NO_COLUMNS: Mapping[Leaf, NDArray[Any]] = MappingProxyType({})
 # What each call of `run` has of its own: the first step and how many, the size of a batch, the number that random nodes
 # count from, the order of the rows, what it fills in, and the numbers of the optimizer, (steps, numbers).
 Own = tuple[int, int, int, int, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
@@ -70,7 +72,7 @@ class Runner:
             names = ", ".join(sorted({call.node.op_name() for call in graph.source.evaluated}))
             raise NotDifferentiable(f"{names} has no native form, so the loop cannot be compiled; use loop='auto'")
         # `run`, when it is first called, and the functions that it calls where Python runs it.
-        self._run: Any = None
+        self._loaded: Any = None
         self._entries: dict[Callee, Any] = {}
         self._bindings: dict[Any, Binding] = {}
         self._compiling = threading.Lock()
@@ -101,13 +103,15 @@ class Runner:
 
     def load(self) -> Any:
         """The function `run`."""
-        if self._run is None:
+        if self._loaded is None:
             with deferred, self._refusals():
                 from wyrm.backends.llvm.library import Entry
 
                 run = self.graph.source.run
-                self._run = Entry(run) if self.compiled else partial(Interpreter(self._called_by_python).run, run.code)
-        return self._run
+                self._loaded = (
+                    Entry(run) if self.compiled else partial(Interpreter(self._called_by_python).run, run.code)
+                )
+        return self._loaded
 
     def _called_by_python(self, function: Callee, arguments: list[Any], variables: dict[str, Any]) -> Any:
         if isinstance(function, Evaluation):
@@ -132,6 +136,16 @@ class Runner:
         bound: Any = binding.compiled
         if not (bound and self.compiled and bound.take(own, [columns[leaf] for leaf in binding.columns])):
             bound = self.prepare(binding, columns, own)
+        return self._run(bound, binding, columns, own)
+
+    def again(self, binding: Binding, own: Own, changing: Sequence[NDArray[Any]]) -> int | None:
+        """As `call`, with the columns in the order of the binding; None where something has to be compiled first."""
+        bound: Any = binding.compiled
+        if not (bound and self.compiled and bound.take(own, changing)):
+            return None
+        return self._run(bound, binding, _NO_COLUMNS, own)
+
+    def _run(self, bound: Any, binding: Binding, columns: Mapping[Leaf, NDArray[Any]], own: Own) -> int:
         try:
             done: int = self.load()([*own, *self._values(binding, columns)]) if bound is None else bound()
         except IndexError as error:

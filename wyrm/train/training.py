@@ -21,8 +21,9 @@ from wyrm.compiler.memory import aligned
 from wyrm.compiler.pipeline import Graph
 from wyrm.errors import Diverged
 from wyrm.node.base import BaseNode
-from wyrm.node.storage import bound_array, stored, tick
+from wyrm.node.storage import bound_array, stored, touch
 from wyrm.train import ordering
+from wyrm.train.again import Again
 from wyrm.train.averaging import Averager, parts_of
 from wyrm.train.feeding import as_column, check_ranges
 from wyrm.train.ordering import compiled
@@ -30,7 +31,7 @@ from wyrm.train.partition import Division, divide, key_columns
 from wyrm.train.passes import Pass, Share, check_batches, check_options, turns
 from wyrm.train.pool import Pool
 from wyrm.train.progress import bar
-from wyrm.train.runner import Runner
+from wyrm.train.runner import Own, Runner
 from wyrm.train.snapshot import Snapshot
 from wyrm.types.dims import axis_size
 
@@ -61,6 +62,9 @@ class Training:
         self._shuffle_rows: Callable[..., Any]
         # What steps that take their inputs as a whole fill in and are given.
         self._totals, self._numbers = np.zeros(2), np.zeros((1, len(graph.source.hyper)))
+        # What a step that takes its inputs as a whole has of its own, and the arrays of the last one.
+        self._own: Own = (0, 1, 0, 0, _ALONE, self._totals, self._numbers)
+        self._again: Again | None = None
         self._known_division: tuple[int, list[NDArray[np.int64]], Division] | None = None
 
     # --- one pass -------------------------------------------------------------------------------------------------
@@ -336,6 +340,7 @@ class Training:
     def after_fork(self) -> None:
         """Forget what a thread was working on that is not there in a process that was forked."""
         self._count_lock = threading.Lock()
+        self._again = None
         self.runner.after_fork()
         if self._averager is not None:
             self._averager.runner.after_fork()
@@ -391,10 +396,9 @@ class Training:
         complete = self._complete(given)
         for leaf, slot in graph.source.fed:
             np.copyto(binding.array(slot), complete[leaf])
-        self._numbers[...] = self._hyper(1)
-        own = 0, 1, 0, self.steps, _ALONE, self._totals, self._numbers
+        self._number()
         with nullcontext() if optimizer is None else deferred:
-            done = self.runner.call(binding, graph.no_columns, own)
+            done = self.runner.call(binding, graph.no_columns, self._own)
             if optimizer is not None and done == 0:
                 loss = float(binding.array(graph.lowering.outputs[0]))
                 raise Diverged(
@@ -402,7 +406,27 @@ class Training:
                     f"no parameter has moved"
                 )
             self._count(1)
-        return [np.array(binding.array(slot)) for slot in graph.lowering.outputs]
+        if self._again is None or self._again.binding is not binding:
+            self._again = Again(graph, binding)
+        return self._again.answer()
+
+    def again(self, feed: object) -> list[NDArray[Any]] | None:
+        """As `once`, where data is of the same kinds as in the last call, and nothing is trained; else None."""
+        last = self._again
+        if last is None or self.graph.optimizer is not None or not last.take(feed):
+            return None
+        self._number()
+        if self.runner.again(last.binding, self._own, last.columns) is None:
+            return None
+        self.steps += 1
+        return last.answer()
+
+    def _number(self) -> None:
+        """Have the numbers that a step has of its own: where nothing draws by its number, it is not told."""
+        if self.graph.source.hyper:
+            self._numbers[...] = self._hyper(1)
+        if self.graph.draws:
+            self._own = (*self._own[:3], self.steps, *self._own[4:])
 
     def _complete(self, given: dict[Leaf, NDArray[Any]]) -> dict[Leaf, NDArray[Any]]:
         """The data of all inputs, that which they hold where none was given."""
@@ -427,4 +451,4 @@ class Training:
             return
         optimizer.advance(count, self.graph.parameters)
         for leaf in (*self.graph.parameters, *self.graph.buffers):
-            stored(leaf).version = tick()
+            touch(stored(leaf))

@@ -231,8 +231,10 @@ def broadcast(left: Dims, right: Dims) -> Dims:
 
     Two axes with names are the same or an error, of whatever sizes: `Batch(1)` is a batch that happens to be small.
     """
-    if left is right or left == right:
+    if left is right or not right or left == right:
         return left
+    if not left:
+        return right
     if len(left) < len(right):
         left, right = right, left
     offset = len(left) - len(right)

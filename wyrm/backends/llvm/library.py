@@ -154,14 +154,23 @@ class Bound:
         starts = list(accumulate((len(types_of(kind)) for kind in kinds), initial=0))
         places = [(place, starts[place], kinds[place]) for place in (*range(len(own)), *changing)]
         self._own, self._places_of_own, self._places = own, places[: len(own)], places[len(own) :]
+        self._changed: Sequence[Any] | None = None
 
     def take(self, own: Sequence[Any], changed: Sequence[Any]) -> bool:
-        """Have these for the arguments that change; False where the function is compiled for other kinds."""
+        """Have these for the arguments that change; False where the function is compiled for other kinds.
+
+        Neither sequence is changed by who gives it: the same one again is the same arguments.
+        """
         if own is not self._own:
             if not self._put(own, self._places_of_own):
                 return False
             self._own = own
-        return self._put(changed, self._places)
+        if changed is not self._changed:
+            self._changed = None  # until all of them are in their places
+            if not self._put(changed, self._places):
+                return False
+            self._changed = changed
+        return True
 
     def _put(self, values: Sequence[Any], places: Sequence[tuple[int, int, Kind]]) -> bool:
         words, arguments = self._words, self._arguments

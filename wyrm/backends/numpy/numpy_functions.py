@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.node.base import BaseNode
-from wyrm.ops.formula import MASKS, Call, array_function, interpret, parse
+from wyrm.ops.formula import MASKS, Call, Operand, array_function, interpret, parse
 
 # The positional place for the result is faster, but NumPy is giving it up for these two.
 _KEYWORD_OUT = frozenset(["maximum", "minimum"])
@@ -27,6 +27,16 @@ class Scratch:
         if key not in self._arrays:
             self._arrays[key] = np.empty(shape, dtype)
         return self._arrays[key]
+
+
+@cache
+def single_call(formula: str) -> tuple[Callable[..., Any], tuple[int, ...]] | None:
+    """The function of NumPy and the positions of the operands, for a formula that is one call of operands alone."""
+    function, arguments = parse(formula)[-1]
+    places = tuple(argument.position for argument in arguments if isinstance(argument, Operand))
+    if len(parse(formula)) > 1 or len(places) < len(arguments) or function == "where" or function in _KEYWORD_OUT:
+        return None
+    return array_function(np, function), places
 
 
 def formula_steps(

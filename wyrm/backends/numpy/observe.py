@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -32,6 +32,13 @@ class Timing:
         lines = [f"{'op':<24}{'calls':>8}{'total ms':>12}{'us/call':>10}"]
         lines += [f"{op:<24}{self.calls[op]:>8}{s * 1e3:>12.3f}{s / self.calls[op] * 1e6:>10.2f}" for op, s in rows]
         return "\n".join(lines)
+
+
+_observer: ContextVar[Observer | None] = ContextVar("_observer", default=None)
+
+
+# Who watches now. No function of Python's: it is asked for each run.
+observer: Final = _observer.get
 
 
 class Observer:
@@ -71,14 +78,6 @@ def _range(parent: BaseNode[Any, Any], operand: Any) -> str:
     if not array.size:
         return f"{describe(parent)} is empty"
     return f"{describe(parent)} lies in {array.min()} to {array.max()}"
-
-
-_observer: ContextVar[Observer | None] = ContextVar("_observer", default=None)
-
-
-def observer() -> Observer | None:
-    """Who watches now."""
-    return _observer.get()
 
 
 @contextmanager

@@ -4,43 +4,48 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Sequence
-from itertools import accumulate, islice, pairwise
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.backends.numpy.numpy_functions import Scratch, formula_steps
+from wyrm.backends.numpy.calls import Call, Cell, CheckChoices, Evaluate, EvaluateInto, Owners
+from wyrm.backends.numpy.numpy_functions import Scratch, formula_steps, single_call
 from wyrm.backends.numpy.observe import Observer
-from wyrm.errors import ShapeError, WyrmError
-from wyrm.node.base import BaseNode, explain
-from wyrm.node.choices import check_choices, is_checked_when_set
-from wyrm.node.storage import Storage, bound_array, is_leaf, stored, tick
+from wyrm.node.base import BaseNode
+from wyrm.node.choices import is_checked_when_set
+from wyrm.node.index_leaves import IndexConstant
+from wyrm.node.leaves import Constant
+from wyrm.node.state import cell_of, lend, lend_all
+from wyrm.node.storage import Leaf, Storage, bound_array, is_leaf, stored, tick
 from wyrm.schedule.schedule import Schedule
-from wyrm.types.dims import Dim
 
-_Call = Callable[[], Any]
 # Programs for other sets of changed leaves are kept too, for a loop changes the same few sets over and over.
 _KEPT_PROGRAMS = 8
 
 
-_Owners = tuple["weakref.ref[Plan]", ...]
+class _Traits(NamedTuple):
+    """What the preparation of a node asks of its class."""
+
+    leaf: bool
+    # The only call that computes it, and nothing else to mind.
+    simple: tuple[Callable[..., Any], tuple[int, ...]] | None
 
 
-class Cell:
-    """The value of one node, when it last may have changed, and the plans that compute it."""
+_known_traits: dict[type[Any], _Traits] = {}
 
-    __slots__ = ("owners", "stamp", "value")
 
-    def __init__(self, value: Any, owners: _Owners) -> None:
-        self.value: Any = value
-        self.stamp = 0
-        self.owners = owners
-
-    def plans(self) -> list[Plan]:
-        """The owners that live."""
-        return [plan for owner in self.owners if (plan := owner()) is not None]
+def _traits(cls: type[BaseNode[Any, Any]]) -> _Traits:
+    traits = _known_traits.get(cls)
+    if traits is None:
+        chooses = cls.choices is not BaseNode.choices
+        plain = not (cls.is_view or chooses or cls.gives_rows or cls.takes_rows)
+        simple = single_call(cls.formula) if plain and cls.formula is not None else None
+        traits = _known_traits[cls] = _Traits(issubclass(cls, Leaf), simple)
+    return traits
 
 
 class _Stage:
@@ -51,51 +56,90 @@ class _Stage:
     def __init__(self, start: int, stop: int) -> None:
         self.start, self.stop = start, stop
         self.ran_at = 0
-        self.programs: dict[tuple[int, ...], list[_Call]] = {}
+        self.programs: dict[tuple[int, ...], list[Call]] = {}
 
 
 class Plan:
     """Arrays for every node of a schedule and the calls that fill them.
 
-    `stages` are groups of outputs; running a stage computes what its outputs need and no earlier stage has. Values of
-    nodes that another live plan computes too, under the same sizes, are shared with it, and then checked one by one
-    for their age.
+    There is a stage for each of the schedules that went on after another; running a stage computes what it has and no
+    earlier stage. Values of nodes that another live plan computes too, under the same sizes, are shared with it, and
+    then checked one by one for their age.
     """
 
     # How often a plan took nodes from another one that still lives, for that one to take them back.
     taken = 0
 
-    def __init__(self, schedule: Schedule, stages: Sequence[Sequence[BaseNode[Any, Any]]]) -> None:
-        self.schedule = schedule
-        self.sizes = schedule.bind()
-        self._order, self.stages = _by_stage(schedule, stages)
-        self.position = {node: i for i, node in enumerate(self._order)}
-        self.parents = [[self.position[parent] for parent in schedule.parents(node)] for node in self._order]
-        self.leaves: list[tuple[int, Storage, NDArray[Any]]] = [
-            (i, stored(node), bound_array(node)) for i, node in enumerate(self._order) if is_leaf(node)
-        ]
-        self._seen = -1
+    def __init__(self, schedule: Schedule) -> None:
+        self.stages: list[_Stage] = []
+        # What leaves hold that may change.
+        self.leaves: list[tuple[int, Storage, NDArray[Any]]] = []
+        # What `taken` was when nodes were last lent this plan's cells; `node.value` reads from it unless it has grown.
+        self.turn = -1
         self._partners: list[weakref.ref[Plan]] = []
         self._scratch = Scratch()
+        # Where row-sparse values are, and the dense forms of those that have one.
+        self._sparse: set[int] = set()
         self._dense: dict[int, Cell] = {}
         self._reference = weakref.ref(self)
-        self._alone: _Owners = (self._reference,)
-        self._joint: dict[int, tuple[_Owners, _Owners]] = {}
+        self._alone: Owners = (self._reference,)
+        self._joint: dict[int, tuple[Owners, Owners]] = {}
         self.cells: list[Cell] = []
-        self.calls: list[list[_Call]] = []
-        for i, node in enumerate(self._order):
-            calls: list[_Call] = []
-            self.calls.append(calls)
-            if is_leaf(node):
-                self.cells.append(Cell(bound_array(node), self._alone))
+        # The cells that nodes are lent: those of leaves are not.
+        self._lent: list[Cell | None] = []
+        # The calls of all nodes, one after another, and where those of each node begin and, last, end.
+        self._calls: list[Call] = []
+        self._begins = [0]
+        self.extend(schedule)
+
+    def extend(self, schedule: Schedule) -> None:
+        """Take in the nodes of a schedule that goes on after the one that the plan is of.
+
+        Where this raises, the plan is of no use any more.
+        """
+        self.schedule = schedule
+        self.sizes = sizes = schedule.bind()
+        self.turn = -1
+        cells, lent, calls, begins = self.cells, self._lent, self._calls, self._begins
+        # Most nodes have their axes from another one: the same tuple, which lives as long as the schedule.
+        shapes: dict[int, tuple[int, ...]] = {}
+        alone, places, sparse = self._alone, schedule.places, self._sparse
+        for i in range(len(cells), len(schedule.nodes)):
+            node = schedule.nodes[i]
+            leaf, simple = _traits(type(node))
+            if leaf:
+                array = bound_array(node)
+                cell = Cell(array, alone)
+                if not isinstance(node, Constant | IndexConstant):
+                    self.leaves.append((i, stored(node), array))
+                lent.append(None)
             else:
-                self.cells.append(self._prepare(node, i, schedule.shape(node, self.sizes), calls))
+                dims = node.dims
+                shape = shapes.get(id(dims))
+                if shape is None:
+                    shape = shapes[id(dims)] = schedule.shape(node, sizes)
+                operands = [cells[p] for p in places[i]]
+                if simple is None:
+                    cell = self._prepare(node, i, shape, operands)
+                else:
+                    if sparse and not sparse.isdisjoint(places[i]):
+                        operands = self._all_dense(i, operands)
+                    adopted = None if cell_of(node) is None else self._adopt(node, shape)
+                    cell = adopted or Cell(np.empty(shape, node.dtype), alone)
+                    function, chosen = simple
+                    calls.append(partial(function, *[operands[p].value for p in chosen], cell.value))
+                if node.gives_rows:
+                    sparse.add(i)
+                lent.append(cell)
+            cells.append(cell)
+            begins.append(len(calls))
+        self.stages += [_Stage(*bounds) for bounds in schedule.stages[len(self.stages) :]]
 
     # --- sharing --------------------------------------------------------------------------------------------------
 
     def _adopt(self, node: BaseNode[Any, Any], shape: tuple[int, ...], view: NDArray[Any] | None = None) -> Cell | None:
         """The cell that another live plan has for this node, which from now on both mind the age of."""
-        cell: Cell | None = node._cell
+        cell = cell_of(node)
         if cell is None or cell.value is None or tuple(cell.value.shape) != shape:
             return None
         if node.is_view and not _same_view(cell.value, view):
@@ -109,7 +153,7 @@ class Plan:
         cell.owners = joint
         return cell
 
-    def _join(self, others: list[Plan]) -> _Owners:
+    def _join(self, others: list[Plan]) -> Owners:
         """The owners of cells that this plan shares with others, none where it cannot."""
         # Sizes count as much as data: a sum over the batch of a constant is of the same shape for every batch.
         if not others or any(others[0].sizes.get(name, size) != size for name, size in self.sizes.items()):
@@ -136,59 +180,57 @@ class Plan:
 
     def activate(self) -> None:
         """Let `node.value` read from this plan."""
-        if self._seen != Plan.taken:
-            for node, representative in self.schedule.representative.items():
-                if not is_leaf(node):
-                    self._lend(node, self.cells[self.position[representative]])
-            self._seen = Plan.taken
+        if self.turn != Plan.taken:
+            if lend_all(self.schedule.position, self._lent):
+                Plan.taken += 1
+            self.turn = Plan.taken
 
     def stand_in(self, node: BaseNode[Any, Any], twin: BaseNode[Any, Any]) -> None:
         """Let `node.value` read what this plan has for `twin`."""
-        cell = self.cells[self.position[self.schedule.representative[twin]]]
-        if node._cell is not cell and not is_leaf(node):
-            self._lend(node, cell)
-            self._seen = Plan.taken
-
-    @staticmethod
-    def _lend(node: BaseNode[Any, Any], cell: Cell) -> None:
-        held = node._cell
-        if held is not cell:
+        cell = self.cells[self.schedule.position[twin]]
+        held = cell_of(node)
+        if held is not cell and not is_leaf(node):
             if held is not None and held.plans():
                 Plan.taken += 1
-            object.__setattr__(node, "_cell", cell)
+            lend(node, cell)
+            self.turn = Plan.taken
 
     # --- preparation ----------------------------------------------------------------------------------------------
 
-    def _prepare(self, node: BaseNode[Any, Any], i: int, shape: tuple[int, ...], calls: list[_Call]) -> Cell:
-        """The cell of a node, its array made here unless another plan has one; `calls` get what computes it."""
-        operands = [self.cells[p] for p in self.parents[i]]
+    def _prepare(self, node: BaseNode[Any, Any], i: int, shape: tuple[int, ...], operands: list[Cell]) -> Cell:
+        """The cell of a node, its array made here unless another plan has one, and the calls that compute it."""
+        calls = self._calls
         if not node.takes_rows:
-            operands = [
-                self._as_dense(p, operand, calls) if self._order[p].gives_rows else operand
-                for p, operand in zip(self.parents[i], operands, strict=True)
-            ]
+            operands = self._all_dense(i, operands)
         if node.is_view:
             view = node.evaluate(np, *(operand.value for operand in operands), shape=shape)
             if np.may_share_memory(view, operands[0].value):
                 return self._adopt(node, shape, view) or Cell(view, self._alone)
         cell = self._adopt(node, shape) or Cell(None, self._alone)
         if not all(is_checked_when_set(node, choice) for choice in node.choices()):
-            calls.append(_CheckChoices(node, operands, self.sizes))
+            calls.append(CheckChoices(node, operands, self.sizes))
         if node.gives_rows:
-            calls.append(_Evaluate(node, operands, shape, cell))
+            calls.append(Evaluate(node, operands, shape, cell))
             return cell
         if cell.value is None:
             cell.value = np.empty(shape, node.dtype)
         if node.formula is not None:
             calls += formula_steps(node, [operand.value for operand in operands], cell.value, self._scratch)
         else:
-            calls.append(_EvaluateInto(node, operands, shape, cell.value))
+            calls.append(EvaluateInto(node, operands, shape, cell.value))
         return cell
 
-    def _as_dense(self, position: int, rows: Cell, calls: list[_Call]) -> Cell:
+    def _all_dense(self, i: int, operands: list[Cell]) -> list[Cell]:
+        """The operands of a node that takes no row-sparse ones."""
+        return [
+            self._as_dense(p, operand) if p in self._sparse else operand
+            for p, operand in zip(self.schedule.places[i], operands, strict=True)
+        ]
+
+    def _as_dense(self, position: int, rows: Cell) -> Cell:
         """The dense form of a row-sparse operand."""
         if position not in self._dense:
-            node = self._order[position]
+            node = self.schedule.nodes[position]
             self._dense[position] = Cell(np.empty(self.schedule.shape(node, self.sizes), node.dtype), self._alone)
         dense = self._dense[position]
 
@@ -196,7 +238,7 @@ class Plan:
             dense.value[...] = 0.0
             rows.value.add_to(dense.value)
 
-        calls.append(fill)
+        self._calls.append(fill)
         return dense
 
     # --- running --------------------------------------------------------------------------------------------------
@@ -212,6 +254,8 @@ class Plan:
                     array[...] = storage.array
                 self.cells[i].stamp = storage.version
                 changed.append(i)
+        if observer is None and not changed and ran_at:
+            return  # what is shared with other plans has its age from the same leaves
         now = tick()
         with np.errstate(all="ignore"):
             if observer is not None:
@@ -219,45 +263,45 @@ class Plan:
             elif self._partners and self._has_partners():
                 self._run_by_age(stage, now)
             elif ran_at == 0:
-                for calls in islice(self.calls, stage.start, stage.stop):
-                    for call in calls:
-                        call()
+                for call in islice(self._calls, self._begins[stage.start], self._begins[stage.stop]):
+                    call()
             elif changed:
                 for call in self._program(stage, tuple(changed)):
                     call()
         stage.ran_at = now
 
-    def _program(self, stage: _Stage, changed: tuple[int, ...]) -> list[_Call]:
+    def _program(self, stage: _Stage, changed: tuple[int, ...]) -> list[Call]:
         """The calls of the stage that depend on the changed leaves."""
         program = stage.programs.get(changed)
         if program is None:
-            stale = bytearray(len(self.calls))
+            stale = bytearray(len(self.cells))
             for i in changed:
                 stale[i] = 1
             program = []
+            calls, begins, places = self._calls, self._begins, self.schedule.places
             for i in range(stage.stop):
-                if any(stale[p] for p in self.parents[i]):
+                if any(stale[p] for p in places[i]):
                     stale[i] = 1
                     if i >= stage.start:
-                        program += self.calls[i]
+                        program += calls[begins[i] : begins[i + 1]]
             if len(stage.programs) >= _KEPT_PROGRAMS:
                 stage.programs.pop(next(iter(stage.programs)))
             stage.programs[changed] = program
         return program
 
     def _run_by_age(self, stage: _Stage, now: int) -> None:
-        cells = self.cells
+        cells, calls, begins, places = self.cells, self._calls, self._begins, self.schedule.places
         for i in range(stage.start, stage.stop):
-            parents = self.parents[i]
+            parents = places[i]
             if not parents:
                 if stage.ran_at == 0:
-                    for call in self.calls[i]:
+                    for call in calls[begins[i] : begins[i + 1]]:
                         call()
                 continue
             cell = cells[i]
             newest = max([cells[p].stamp for p in parents])
             if cell.stamp < newest or cell.stamp == 0:
-                for call in self.calls[i]:
+                for call in calls[begins[i] : begins[i + 1]]:
                     call()
                 cell.stamp = now
 
@@ -266,76 +310,23 @@ class Plan:
         now = tick()
         for i in range(stage.start, stage.stop):
             start = time.perf_counter()
-            for call in self.calls[i]:
+            for call in self._calls[self._begins[i] : self._begins[i + 1]]:
                 call()
             seconds = time.perf_counter() - start
             self.cells[i].stamp = now
-            if is_leaf(self._order[i]):
+            node = self.schedule.nodes[i]
+            if is_leaf(node):
                 continue
-            observer.time(self._order[i], seconds)
-            observer.check(self._order[i], self.cells[i].value, [self.cells[p].value for p in self.parents[i]])
+            observer.time(node, seconds)
+            observer.check(node, self.cells[i].value, [self.cells[p].value for p in self.schedule.places[i]])
+
+    def cell(self, node: BaseNode[Any, Any]) -> Cell:
+        """Where the value of a node of the schedule is."""
+        return self.cells[self.schedule.position[node]]
 
     def value(self, node: BaseNode[Any, Any]) -> Any:
         """The value of a node of the schedule."""
-        return self.cells[self.position[self.schedule.representative[node]]].value
-
-
-class _CheckChoices:
-    """A call that checks the integers that an op chooses by."""
-
-    __slots__ = ("node", "operands", "sizes")
-
-    def __init__(self, node: BaseNode[Any, Any], operands: list[Cell], sizes: dict[type[Dim], int]) -> None:
-        self.node, self.operands, self.sizes = node, operands, sizes
-
-    def __call__(self) -> None:
-        check_choices(self.node, [operand.value for operand in self.operands], self.sizes)
-
-
-class _Evaluate:
-    """A call that puts the row-sparse result of an op into its cell."""
-
-    __slots__ = ("cell", "node", "operands", "shape")
-
-    def __init__(self, node: BaseNode[Any, Any], operands: list[Cell], shape: tuple[int, ...], cell: Cell) -> None:
-        self.node, self.operands, self.shape, self.cell = node, operands, shape, cell
-
-    def __call__(self) -> None:
-        self.cell.value = self.node.evaluate(np, *[operand.value for operand in self.operands], shape=self.shape)
-
-
-class _EvaluateInto:
-    """A call that copies the result of an op into its array."""
-
-    __slots__ = ("arrays", "cells", "node", "out", "shape")
-
-    def __init__(
-        self, node: BaseNode[Any, Any], operands: list[Cell], shape: tuple[int, ...], out: NDArray[Any]
-    ) -> None:
-        self.node, self.shape, self.out = node, shape, out
-        # Row-sparse operands are other objects after every run, arrays stay.
-        self.cells = operands if node.takes_rows else None
-        self.arrays = [] if node.takes_rows else [_read_only(operand.value) for operand in operands]
-
-    def __call__(self) -> None:
-        arrays = self.arrays if self.cells is None else [cell.value for cell in self.cells]
-        try:
-            result = self.node.evaluate(np, *arrays, shape=self.shape)
-        except Exception as error:
-            if not isinstance(error, WyrmError):
-                error.add_note(explain(self.node, f"failed with {type(error).__name__}"))
-            raise
-        if getattr(result, "shape", ()) != self.shape:
-            raise ShapeError(
-                explain(self.node, f"evaluate gave shape {np.shape(result)}, shape_rule says {self.shape} in this run")
-            )
-        np.copyto(self.out, result)
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+        return self.cells[self.schedule.position[node]].value
 
 
 def _same_view(value: Any, view: NDArray[Any] | None) -> bool:
@@ -344,22 +335,3 @@ def _same_view(value: Any, view: NDArray[Any] | None) -> bool:
         return getattr(value, "base", None) is None
     same: bool = value.__array_interface__ == view.__array_interface__
     return same
-
-
-def _by_stage(
-    schedule: Schedule, stages: Sequence[Sequence[BaseNode[Any, Any]]]
-) -> tuple[list[BaseNode[Any, Any]], list[_Stage]]:
-    """The nodes of the schedule, those that an earlier stage needs before the rest, and the bounds of the stages."""
-    stage_of: dict[BaseNode[Any, Any], int] = {}
-    counts = [0] * len(stages)
-    for number, outputs in enumerate(stages):
-        stack = [schedule.representative[output] for output in outputs]
-        while stack:
-            node = stack.pop()
-            if node not in stage_of:
-                stage_of[node] = number
-                counts[number] += 1
-                stack += schedule.parents(node)
-    bounds = [0, *accumulate(counts)]
-    order = sorted(schedule.nodes, key=stage_of.__getitem__)  # stable: parents stay before children
-    return order, [_Stage(start, stop) for start, stop in pairwise(bounds)]

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm._collecting import uncollected
 from wyrm._interrupts import deferred
+from wyrm.backends.numpy.calls import Cell
 from wyrm.backends.numpy.observe import observer
 from wyrm.backends.numpy.plan import Plan
 from wyrm.errors import NotDifferentiable, NotSet, OptionError, ShapeError, UnusedParameter
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, describe
+from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.modes import modes_of, warn_of_training
 from wyrm.node.node import Node
 from wyrm.node.site import made_at
-from wyrm.node.storage import FLOATS, Storage, is_leaf, not_set, store, stored
+from wyrm.node.state import cell_of, keep_way, lend, way_of
+from wyrm.node.storage import CHANGES, LARGEST, Storage, is_leaf, not_set, store, stored
 from wyrm.ops.random import STEP, advance_step, at_step, step_is_announced
-from wyrm.ops.updating import updates_of
+from wyrm.ops.updating import updates_among
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import axis_size
 from wyrm.types.options import number
@@ -29,31 +33,43 @@ from wyrm.types.rows import RowSparse
 
 # Plans for other sizes of the data are kept too: a last, smaller batch comes back every epoch.
 _KEPT_PLANS = 4
-_LARGEST = {dtype: float(np.finfo(dtype).max) for dtype in FLOATS}
 
 
 class Runner:
     """Runs some outputs, in stages, with a plan for each combination of data sizes."""
 
-    def __init__(self, *stages: Sequence[BaseNode[Any, Any]]) -> None:
-        self.stages = stages
-        self.schedule = Schedule([output for outputs in stages for output in outputs])
-        self.random = any(leaf is STEP for leaf in self.schedule.leaves)
-        self.dynamic: list[Storage] = [
-            stored(leaf) for leaf in self.schedule.leaves if any(axis_size(axis) is None for axis in leaf.dims)
-        ]
+    def __init__(self, outputs: Sequence[BaseNode[Any, Any]]) -> None:
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._last: Plan | None = None
+        self._take(Schedule(outputs))
+
+    def _take(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.random = any(leaf is STEP for leaf in schedule.leaves)
+        self.dynamic: list[Storage] = [
+            stored(leaf) for leaf in schedule.leaves if any(axis_size(axis) is None for axis in leaf.dims)
+        ]
+
+    def add_stage(self, outputs: Sequence[BaseNode[Any, Any]]) -> None:
+        """Run these too, in a stage of their own; what is computed already is not computed again for them."""
+        schedule = Schedule(outputs, after=self.schedule)
+        with deferred:
+            self._take(schedule)
 
     def plan(self) -> Plan:
         """The plan for the sizes of the data that is bound now."""
-        key = tuple([None if s.array is None else s.array.shape for s in self.dynamic])
+        dynamic = self.dynamic
+        key = tuple([None if s.array is None else s.array.shape for s in dynamic]) if dynamic else ()
         plan = self._plans.get(key)
         if plan is None or plan is not self._last:
-            plan = self._plans.pop(key, None) or Plan(self.schedule, self.stages)
+            plan = self._plans.pop(key, None) or uncollected(Plan, self.schedule)
             if len(self._plans) >= _KEPT_PLANS:
                 self._plans.pop(next(iter(self._plans)))
             self._plans[key] = self._last = plan  # the last used come last
+        if plan.schedule is not self.schedule:
+            del self._plans[key]  # where the next line raises, the plan is of no use
+            uncollected(plan.extend, self.schedule)
+            self._plans[key] = plan
         plan.activate()
         return plan
 
@@ -64,8 +80,17 @@ class Runner:
         return plan
 
 
-class _Forward:
-    """How to run one node.
+class _Gradients(NamedTuple):
+    """The second stage of a way that goes backward, and what becomes of its values."""
+
+    parameters: list[Parameter[Any]]
+    weight: Input[Any]
+    outputs: list[Node[Any, Any]]
+    updates: dict[Buffer[Any], BaseNode[Any, Any]]
+
+
+class Way:
+    """How to run one node: forward, and once it has been asked for, backward.
 
     It runs a twin of the node, so that nothing here refers to the node itself, which holds this: without a cycle, what
     a graph holds is freed as soon as nobody uses it.
@@ -76,48 +101,58 @@ class _Forward:
         self.runner = Runner([self.twin])
         self.modes = modes_of([node])
         self.step: int | None = None  # what its random nodes drew for last
+        self.gradients: _Gradients | None = None
+        # Where the value is, the plan that it is of, and the last change of a leaf before that was run.
+        self._known: tuple[Cell, Plan, int] | None = None
+
+    def known(self) -> Cell | None:
+        """Where the value is, if it is known at a glance that running the node would change nothing."""
+        known = self._known
+        if known is not None and known[2] == CHANGES.latest and known[1].turn == Plan.taken and observer() is None:
+            return known[0]
+        return None
 
     def run(self, node: BaseNode[Any, Any], stage: int = 0) -> Plan:
         """Bring one stage up to date, for `node` to read from."""
-        if self.twin._cell is not node._cell:
-            object.__setattr__(self.twin, "_cell", node._cell)
+        latest = CHANGES.latest  # before a leaf is looked at: one that changes meanwhile is looked at again
+        lend(self.twin, cell_of(node))
         plan = self.runner.run(stage)
         plan.stand_in(node, self.twin)
+        # Random nodes draw anew in each run, and nodes built in training may have something to say.
+        if stage == 0 and not self.runner.random and not self.modes:
+            self._known = plan.cell(self.twin), plan, latest
         return plan
+
+    def differentiate(self, loss: Node[Any, Any]) -> _Gradients:
+        """Have a stage that computes the gradients by all parameters; the loss is the node itself."""
+        parameters = [leaf for leaf in self.runner.schedule.leaves if isinstance(leaf, Parameter)]
+        if not parameters:
+            raise UnusedParameter(
+                f"{describe(loss)} depends on no parameter, so backward() has nothing to add to; make a leaf a "
+                f"wy.Parameter, or take a gradient by others with wy.grad(loss, wrt)"
+            )
+        weight = Input(1.0, name="weight", dtype=loss.dtype, finite=False)
+        order = list(self.runner.schedule.position)
+        found = pull_back([self.twin], [weight], parameters, order)
+        outputs = [gradient for gradient in found if gradient is not None]
+        updates = updates_among(order)
+        self.runner.add_stage([*outputs, *updates.values()])
+        self.gradients = _Gradients(parameters, weight, outputs, updates)
+        return self.gradients
 
 
 def _twin(node: BaseNode[Any, Any]) -> Any:
     """The same operation on the same parents."""
     if is_leaf(node):
         return node
-    with made_at(node.site):
+    with made_at(node.origin):
         return type(node).rebuild(node.parents, node.attribute_values(), node.name)
-
-
-class _Backward(_Forward):
-    """Forward and backward of one loss: the first stage computes the loss, the second the gradients."""
-
-    def __init__(self, loss: Node[Any, Any]) -> None:
-        self.twin = _twin(loss)
-        self.parameters = loss.parameters()
-        if not self.parameters:
-            raise UnusedParameter(
-                f"{describe(loss)} depends on no parameter, so backward() has nothing to add to; make a leaf a "
-                f"wy.Parameter, or take a gradient by others with wy.grad(loss, wrt)"
-            )
-        self.weight = Input(1.0, name="weight", dtype=loss.dtype, finite=False)
-        found = pull_back([self.twin], [self.weight], self.parameters)
-        self.gradients = [gradient for gradient in found if gradient is not None]
-        self.updates = updates_of([self.twin])
-        self.runner = Runner([self.twin], [*self.gradients, *self.updates.values()])
-        self.modes = modes_of([loss])
-        self.step: int | None = None
 
 
 def _frozen(value: Any) -> NDArray[Any]:
     """A copy that cannot be mistaken for the place where values are changed."""
-    array = value.dense() if isinstance(value, RowSparse) else np.array(value)
-    array.flags.writeable = False
+    array: NDArray[Any] = value.dense() if isinstance(value, RowSparse) else value.copy("K")
+    array.setflags(False)  # type: ignore[call-arg]  # `write`, by its place in half of the time
     return array
 
 
@@ -128,23 +163,28 @@ def value(node: BaseNode[Any, Any]) -> NDArray[Any]:
         if array is None:
             raise not_set(node, "bind some with .set(value)")
         return _frozen(array)
-    if node._cell is None or node._cell.value is None:
+    cell = cell_of(node)
+    if cell is None or cell.value is None:
         raise NotSet(f"{describe(node)} has no value yet: call .forward() on it, or on a node that depends on it")
-    return _frozen(node._cell.value)
+    return _frozen(cell.value)
 
 
 def forward(node: BaseNode[Any, Any]) -> NDArray[Any]:
     """Compute a node, only what changed since the last time."""
-    if is_leaf(node):
-        return value(node)
-    held: _Forward | None = node._plan
-    if held is None:
-        held = _Forward(node)
-        object.__setattr__(node, "_plan", held)
-    warn_of_training(held.modes)
-    if held.runner.random:
-        held.step = advance_step()
-    return _frozen(held.run(node).value(held.twin))
+    way = way_of(node)
+    if way is None:
+        if is_leaf(node):
+            return value(node)
+        way = uncollected(Way, node)
+        keep_way(node, way)
+    else:
+        known = way.known()
+        if known is not None:
+            return _frozen(known.value)
+    warn_of_training(way.modes)
+    if way.runner.random:
+        way.step = advance_step()
+    return _frozen(way.run(node).value(way.twin))
 
 
 def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
@@ -157,24 +197,22 @@ def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
     if loss.dtype.kind != "f":
         raise NotDifferentiable(f"{describe(loss)} is {loss.dtype}; only float32 and float64 have gradients")
     given = checked_weight(weight, loss.dtype)
-    previous = loss._plan  # kept until the new plan has run, which takes over the values that are computed already
-    if isinstance(previous, _Backward):
-        held = previous
-    else:
-        held = _Backward(loss)
-        held.step = None if previous is None else previous.step
-        object.__setattr__(loss, "_plan", held)
-    if held.runner.random and (held.step is None or step_is_announced()):
-        held.step = advance_step()
+    way = way_of(loss)
+    if way is None:
+        way = uncollected(Way, loss)
+        keep_way(loss, way)
+    held = way.gradients or uncollected(way.differentiate, loss)
+    if way.runner.random and (way.step is None or step_is_announced()):
+        way.step = advance_step()
     if stored(held.weight).array != given:
         held.weight.set(given)
     # The masks of the last forward(), even if another graph has moved on to other steps since.
-    with nullcontext() if held.step is None else at_step(held.step):
-        held.run(loss, 0)
-        plan = held.run(loss, 1)
+    with nullcontext() if way.step is None else at_step(way.step):
+        way.run(loss, 0)
+        plan = way.run(loss, 1)
     becoming = [np.array(plan.value(becomes)) for becomes in held.updates.values()]
     with deferred:
-        for parameter, gradient in zip(held.parameters, held.gradients, strict=True):
+        for parameter, gradient in zip(held.parameters, held.outputs, strict=True):
             accumulate(parameter, plan.value(gradient))
         for buffer, array in zip(held.updates, becoming, strict=True):
             store(stored(buffer), array)
@@ -183,7 +221,7 @@ def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
 def checked_weight(weight: float, dtype: np.dtype[Any]) -> Any:
     """The weight of a gradient as a number of a dtype; `OptionError` where it is none that is finite."""
     found = number("weight", weight)
-    if abs(found) > _LARGEST[dtype]:
+    if abs(found) > LARGEST[dtype]:
         raise OptionError(f"weight is {weight}, which is too large for {dtype}")
     return dtype.type(found)
 
@@ -210,8 +248,8 @@ def accumulate(parameter: Parameter[Any], gradient: NDArray[Any] | RowSparse) ->
 
 def zero_gradient(node: Node[Any, Any]) -> None:
     """Set the gradients of all parameters of a node to zero."""
-    held = node._plan
-    parameters = held.parameters if isinstance(held, _Backward) else node.parameters()
+    way = way_of(node)
+    parameters = node.parameters() if way is None or way.gradients is None else way.gradients.parameters
     for parameter in parameters:
         parameter.clear_gradient()
 

@@ -1,0 +1,94 @@
+"""What a plan of the reference engine consists of: cells, which hold values, and the calls that fill them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.errors import ShapeError, WyrmError
+from wyrm.node.base import BaseNode, explain
+from wyrm.node.choices import check_choices
+from wyrm.types.dims import Dim
+
+if TYPE_CHECKING:
+    from wyrm.backends.numpy.plan import Plan
+
+Call: TypeAlias = Callable[[], Any]
+Owners: TypeAlias = "tuple[weakref.ref[Plan], ...]"
+
+
+class Cell:
+    """The value of one node, when it last may have changed, and the plans that compute it."""
+
+    __slots__ = ("owners", "stamp", "value")
+
+    def __init__(self, value: Any, owners: Owners) -> None:
+        self.value: Any = value
+        self.stamp = 0
+        self.owners = owners
+
+    def plans(self) -> list[Plan]:
+        """The owners that live."""
+        return [plan for owner in self.owners if (plan := owner()) is not None]
+
+
+class CheckChoices:
+    """A call that checks the integers that an op chooses by."""
+
+    __slots__ = ("node", "operands", "sizes")
+
+    def __init__(self, node: BaseNode[Any, Any], operands: list[Cell], sizes: dict[type[Dim], int]) -> None:
+        self.node, self.operands, self.sizes = node, operands, sizes
+
+    def __call__(self) -> None:
+        check_choices(self.node, [operand.value for operand in self.operands], self.sizes)
+
+
+class Evaluate:
+    """A call that puts the row-sparse result of an op into its cell."""
+
+    __slots__ = ("cell", "node", "operands", "shape")
+
+    def __init__(self, node: BaseNode[Any, Any], operands: list[Cell], shape: tuple[int, ...], cell: Cell) -> None:
+        self.node, self.operands, self.shape, self.cell = node, operands, shape, cell
+
+    def __call__(self) -> None:
+        self.cell.value = self.node.evaluate(np, *[operand.value for operand in self.operands], shape=self.shape)
+
+
+class EvaluateInto:
+    """A call that copies the result of an op into its array."""
+
+    __slots__ = ("arrays", "cells", "node", "out", "shape")
+
+    def __init__(
+        self, node: BaseNode[Any, Any], operands: list[Cell], shape: tuple[int, ...], out: NDArray[Any]
+    ) -> None:
+        self.node, self.shape, self.out = node, shape, out
+        # Row-sparse operands are other objects after every run, arrays stay.
+        self.cells = operands if node.takes_rows else None
+        self.arrays = [] if node.takes_rows else [_read_only(operand.value) for operand in operands]
+
+    def __call__(self) -> None:
+        arrays = self.arrays if self.cells is None else [cell.value for cell in self.cells]
+        try:
+            result = self.node.evaluate(np, *arrays, shape=self.shape)
+        except Exception as error:
+            if not isinstance(error, WyrmError):
+                error.add_note(explain(self.node, f"failed with {type(error).__name__}"))
+            raise
+        if getattr(result, "shape", ()) != self.shape:
+            raise ShapeError(
+                explain(self.node, f"evaluate gave shape {np.shape(result)}, shape_rule says {self.shape} in this run")
+            )
+        np.copyto(self.out, result)
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
