@@ -33,8 +33,11 @@ _FLUSH_EVERY = 16
 
 
 def _filled(parameter: Parameter[Any], start: float) -> NDArray[Any]:
-    """State that begins with a number; memory of zeros is given when it is first used."""
-    return np.full(parameter.shape, start, parameter.dtype) if start else np.zeros(parameter.shape, parameter.dtype)
+    """State that begins with a number.
+
+    Not `np.zeros`: NumPy asks for large pages of memory for other arrays alone, and small ones take seconds to be given.
+    """
+    return np.full(parameter.shape, start, parameter.dtype)
 
 
 class Optimizer:
