@@ -90,7 +90,7 @@ def plan_memory(source: Source, sizes: Mapping[type[Dim], int]) -> MemoryPlan:
 def aligned_bytes(size: int) -> NDArray[np.uint8]:
     """Zeros that start at a line of the cache, and share none with anything else: what another thread writes, say."""
     lines = -(-size // ALIGNMENT)
-    # Not `np.zeros`: NumPy asks for large pages of memory for other arrays alone, and small ones take long to be given.
+    # Not `np.zeros`: only other arrays of NumPy ask for large pages of memory, and small ones take long to be given.
     memory = np.full((lines + 1) * ALIGNMENT, 0, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size]

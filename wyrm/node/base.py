@@ -9,9 +9,11 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
+from wyrm.node.pickling import copied, flatten, restore
 from wyrm.node.rules import check_words
 from wyrm.node.site import Origin, Site, built_nodes, site_of, user_origin
 from wyrm.node.state import Stateful, keep_way, lend
+from wyrm.node.traversal import topological_order
 from wyrm.types.dims import Dims, axis_size
 
 if TYPE_CHECKING:
@@ -65,6 +67,9 @@ class BaseNode(Stateful, Generic[P_co, S]):
     same_elements: ClassVar[bool] = False
     # Whether the value may be a view: the elements of the first operand, found elsewhere in its memory.
     is_view: ClassVar[bool] = False
+    # Whether the node starts a graph and holds an array, and whether that is for an optimizer to change.
+    is_leaf: ClassVar[bool] = False
+    is_parameter: ClassVar[bool] = False
     # Whether the node is its only parent under another identity: no engine computes it, and messages name the parent.
     same_value: ClassVar[bool] = False
     # Whether the value depends on nothing but the operands' shapes.
@@ -206,10 +211,8 @@ class BaseNode(Stateful, Generic[P_co, S]):
 
     def parameters(self) -> list[Parameter[Any]]:
         """The parameters that this node depends on, each once, in the order of first use."""
-        from wyrm.node.leaves import Parameter
-        from wyrm.node.traversal import topological_order
-
-        return [node for node in topological_order([self]) if isinstance(node, Parameter)]
+        found: list[Any] = [node for node in topological_order([self]) if node.is_parameter]
+        return found
 
     @property
     def site(self) -> Site:
@@ -294,13 +297,9 @@ class BaseNode(Stateful, Generic[P_co, S]):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        from wyrm.node.pickling import copied
-
         return copied(self, memo)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from wyrm.node.pickling import flatten, restore
-
         return restore, (flatten(self),)
 
 

@@ -95,6 +95,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
     """
 
     __slots__ = ()
+    is_parameter = True
 
     def _own(self) -> Parameter[S]:
         return self

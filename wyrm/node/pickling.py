@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wyrm.node.base import BaseNode
 from wyrm.node.site import Site, made_at
-from wyrm.node.storage import is_leaf
 from wyrm.node.traversal import topological_order
 
-_Record = tuple[type[BaseNode[Any, Any]], tuple[int, ...], dict[str, Any], str | None, Site]
-Records = list[BaseNode[Any, Any] | _Record]
+if TYPE_CHECKING:
+    from wyrm.node.base import BaseNode
+
+_Record: TypeAlias = "tuple[type[BaseNode[Any, Any]], tuple[int, ...], dict[str, Any], str | None, Site]"
+Records: TypeAlias = "list[BaseNode[Any, Any] | _Record]"
 
 
 def flatten(root: BaseNode[Any, Any]) -> Records:
@@ -25,7 +26,7 @@ def flatten_all(roots: Sequence[BaseNode[Any, Any]]) -> tuple[Records, list[int]
     position = {node: i for i, node in enumerate(order)}
     records: Records = []
     for node in order:
-        if is_leaf(node):
+        if node.is_leaf:
             records.append(node)
         else:
             parents = tuple(position[parent] for parent in node.parents)
@@ -38,7 +39,7 @@ def copied(root: BaseNode[Any, Any], memo: dict[int, Any]) -> BaseNode[Any, Any]
     for node in topological_order([root]):
         if id(node) in memo:
             continue
-        if is_leaf(node):
+        if node.is_leaf:
             make, arguments = node.__reduce__()
             memo[id(node)] = make(*arguments)
         else:
@@ -58,7 +59,7 @@ def restore_all(records: Records) -> list[BaseNode[Any, Any]]:
     """Every node of the graphs that `flatten_all` wrote."""
     nodes: list[BaseNode[Any, Any]] = []
     for record in records:
-        if isinstance(record, BaseNode):
+        if not isinstance(record, tuple):
             nodes.append(record)
             continue
         cls, parents, attributes, name, site = record

@@ -36,10 +36,8 @@ class Rules(Generic[R]):
         `RegistrationError` for what is no op or no rule, and for an op that has a rule already. A class that is defined
         anew, as in a notebook, takes the place of the one before.
         """
-        from wyrm.node.base import BaseNode
-
         for op in ops:
-            if not (isinstance(op, type) and issubclass(op, BaseNode)):
+            if not (isinstance(op, type) and hasattr(op, "op_name")):
                 raise RegistrationError(f"{_name(op)} is no op: write @{self.name}.register(Op) above the rule for Op")
 
         def registered(given: T) -> T:

@@ -76,6 +76,7 @@ class Leaf(BaseNode[tuple[()], Any], abstract=True):
     """A node that starts a graph: it holds an array instead of computing one."""
 
     __slots__ = ("_storage",)
+    is_leaf = True
     _storage: Storage
     # What a leaf that never holds data stands for, to be said where it is asked for some.
     stands_for: ClassVar[str] = ""
@@ -90,7 +91,7 @@ _BASES.add(Leaf)
 
 def is_leaf(node: BaseNode[Any, Any]) -> bool:
     """Whether the node starts a graph instead of computing from parents."""
-    return isinstance(node, Leaf)
+    return node.is_leaf
 
 
 def stored(leaf: BaseNode[Any, Any]) -> Storage:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from wyrm.node.base import BaseNode
 from wyrm.node.site import made_at
+
+if TYPE_CHECKING:
+    from wyrm.node.base import BaseNode
 
 
 def topological_order(

@@ -35,7 +35,7 @@ _FLUSH_EVERY = 16
 def _filled(parameter: Parameter[Any], start: float) -> NDArray[Any]:
     """State that begins with a number.
 
-    Not `np.zeros`: NumPy asks for large pages of memory for other arrays alone, and small ones take seconds to be given.
+    Not `np.zeros`: only other arrays of NumPy ask for large pages of memory, and small ones take seconds to be given.
     """
     return np.full(parameter.shape, start, parameter.dtype)
 
