@@ -18,9 +18,11 @@ from wyrm.ops import product
 from wyrm.ops.scratch import DEBUG
 from wyrm.ops.sums import accumulated, natural
 
-# Up to so many products of numbers, or so short an inner axis, loops were faster than the BLAS of SciPy (AVX-512).
+# Up to so many products of numbers, or so short an inner axis, loops over rows of y were faster than OpenBLAS (AVX2 and
+# AVX-512), and up to so many, loops over its columns.
 LOOPS_BELOW = 2048
 LOOPS_INNER = 4
+DOTS_BELOW = 64
 # Sums of more products than this are added up in parts.
 LONGEST_SUM = 4096
 
@@ -167,7 +169,8 @@ def multiply(x: Any, y: Any, out: Any, kept: int) -> None:
     # BLAS copies all of y into another order first, which one row does not pay for: 180 us for 8000 x 64, loops 27; and
     # with one column, all of x: 90 us for 8000 x 64, loops 31.
     one = (rows == 1 or (columns == 1 and out_row == 1)) and by_dots
-    small = rows * columns * inner < LOOPS_BELOW or inner <= LOOPS_INNER or one
+    products = rows * columns * inner
+    small = one or ((products < LOOPS_BELOW or inner <= LOOPS_INNER) if by_rows else products < DOTS_BELOW)
     if by_blas and not (small and (by_rows or by_dots)):
         # BLAS works in column-major order, in which the transposed product has what is asked for.
         y_step = max(y_row, columns) if y_plain else max(y_column, inner)
