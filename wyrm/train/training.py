@@ -200,7 +200,7 @@ class Training:
     ) -> None:
         """One thread's parts of a phase, one after another."""
         parts = list(share.parts)
-        if seed is not None:
+        if seed is not None and len(parts) > 1:
             np.random.default_rng([seed, thread]).shuffle(parts)
         done = 0
         for part in parts:
