@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wyrm.compiler.collect import OpKernels
 from wyrm.compiler.folds import Totals
 from wyrm.compiler.formulas import float_type, formula_steps, number
 from wyrm.compiler.indices import expression_of
 from wyrm.compiler.loops import Block, Item, Loop, Placed, Read, Reference, Slot, Statement, Straight, Value, loop_index
 from wyrm.compiler.lower import Lowering
 from wyrm.compiler.materialize import in_scope
+from wyrm.compiler.op_kernels import OpKernels
 from wyrm.compiler.runtime import claim
 from wyrm.ir import arrays
 from wyrm.ir.arrays import ArrayFunction, Convert, Element, Expression, Let, Literal, Name, Result, Store

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from wyrm.compiler.collect import OpKernels
 from wyrm.compiler.decompose import expand
 from wyrm.compiler.differentiate import Wanted
 from wyrm.compiler.loops import Slot
 from wyrm.compiler.lower import Lowering
 from wyrm.compiler.materialize import materialize
 from wyrm.compiler.naming import Names
+from wyrm.compiler.op_kernels import OpKernels
 from wyrm.compiler.runtime import added, copied, put, taken
 from wyrm.compiler.source import Flat, Source
 from wyrm.ir.arrays import (

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.compiler.collect import OpKernels
 from wyrm.compiler.functions import Extent, Kernel, Writer, comment_of
 from wyrm.compiler.loops import Call, Loop, RowSums, Slot, Straight
 from wyrm.compiler.lower import Lowering
 from wyrm.compiler.naming import Names, identifier
+from wyrm.compiler.op_kernels import OpKernels
 from wyrm.compiler.runtime import check_all, check_counted, load, release, spoil_indices, spoil_numbers
 from wyrm.compiler.updates import Optimizer, update
 from wyrm.ir import arrays
