@@ -22,8 +22,8 @@ FEW = settings(
 )
 OPTIMIZERS: list[Callable[[Any], wy.optim.Optimizer]] = [
     lambda p: wy.optim.SGD(p, learning_rate=0.01, momentum=0.5),
-    lambda p: wy.optim.Adagrad(p, learning_rate=0.01),
-    # Far above the rounding of gradients that are zero in exact arithmetic, which Adam else makes whole steps of.
+    # Far above the rounding of gradients that are zero in exact arithmetic, which these else make whole steps of.
+    lambda p: wy.optim.Adagrad(p, learning_rate=0.01, epsilon=1e-3),
     lambda p: wy.optim.Adam(p, learning_rate=0.01, epsilon=1e-3),
 ]
 STEPS = 4

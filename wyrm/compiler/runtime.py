@@ -9,6 +9,7 @@ import numpy as np
 
 from wyrm.kernels.functions import KernelFunction
 from wyrm.ops.scratch import NO_INTEGER, OUT_OF_RANGE
+from wyrm.ops.sums import natural
 
 Function = Callable[..., Any]
 
@@ -72,13 +73,16 @@ def load(column: Any, order: Any, start: int, out: Any) -> None:
     There are as many as `out`, which has one axis, has room for. A column without rows stands for an input that keeps
     what it holds.
     """
-    width = column.shape[1]
+    width, first, i = column.shape[1], 0, 0
     if column.shape[0] == 0 or width == 0:
         return
-    for i in range(out.shape[0] // width):
-        row, first = order[start + i], i * width
+    # Counted without a division, which takes as long as all else of a step on numbers.
+    while first < out.shape[0]:
+        row = order[natural(start + i)]
         for j in range(width):
-            out[first + j] = column[row, j]
+            out[natural(first + j)] = column[row, j]
+        first += width
+        i += 1
 
 
 # --- what a loop inside a graph does around its body, on arrays with one axis, or with a row for each step ------------
