@@ -10,8 +10,6 @@ from functools import cache, cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from wyrm.kernels.errors import NotCompiled
 from wyrm.kernels.known import known
 from wyrm.kernels.names import growing
@@ -231,7 +229,8 @@ def fingerprint(function: Any) -> str:
         if isinstance(value, Routine):
             return visit(value.function) if isinstance(value, KernelFunction) else value.identity
         if not isinstance(value, FunctionType):
-            return repr(value) if isinstance(value, bool | int | float | tuple | np.generic) else str(type(value))
+            text = repr(value)
+            return text if " at 0x" not in text else str(type(value))  # an address is another one in each process
         if value not in found:
             found[value] = ""  # one that calls itself is refused elsewhere
             code, names = value.__code__, value.__globals__

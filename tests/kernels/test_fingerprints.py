@@ -1,0 +1,40 @@
+"""What compiled code is kept by: functions that mean something else have other fingerprints."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from wyrm.kernels.functions import fingerprint
+
+KNOWN: Any = None
+
+
+def _uses(x: Any) -> Any:
+    return x.astype(KNOWN)
+
+
+def _with(value: Any) -> str:
+    return fingerprint(FunctionType(_uses.__code__, {"KNOWN": value}, "_uses"))
+
+
+def test_what_a_constant_of_a_module_is_counts() -> None:
+    values = [1, 1.0, True, 2, (1, 2), np.float32(1.0), np.float32, np.float64, np.dtype("f4"), "text", "other", None]
+    assert len({_with(value) for value in values}) == len(values)
+    assert _with(np.float32) == _with(np.float32)
+
+
+def test_what_has_an_address_is_told_by_its_type() -> None:
+    assert _with(object()) == _with(object())
+
+
+def test_functions_that_are_called_count() -> None:
+    def doubled(x: Any) -> Any:
+        return x * 2
+
+    def tripled(x: Any) -> Any:
+        return x * 3
+
+    assert _with(doubled) != _with(tripled)
