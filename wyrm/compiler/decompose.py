@@ -10,7 +10,6 @@ from wyrm.compiler.differentiate import Wanted
 from wyrm.node.base import BaseNode
 from wyrm.node.loops import LOOPS
 from wyrm.node.site import made_at
-from wyrm.node.storage import is_leaf
 from wyrm.node.traversal import topological_order
 
 
@@ -23,7 +22,7 @@ def expand(outputs: Sequence[BaseNode[Any, Any]]) -> dict[BaseNode[Any, Any], Ba
     """For every node that the outputs need, the node that stands for it."""
     standing: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
     order = topological_order(outputs)
-    nodes, present = set(order), {_key(node) for node in order if not is_leaf(node)}
+    nodes, present = set(order), {_key(node) for node in order if not node.is_leaf}
     for node in order:
         part = LOOPS.of(node).part_of(node)
         if part is not None and any(_key(other) in present for other in topological_order([part], nodes)):
@@ -44,7 +43,7 @@ def _expand(outputs: Sequence[BaseNode[Any, Any]], standing: dict[BaseNode[Any, 
             continue
         same = all(standing[parent] is parent for parent in node.parents)
         with made_at(node.origin):
-            if is_leaf(node) or same:
+            if node.is_leaf or same:
                 copy = node
             else:
                 parents = tuple(standing[parent] for parent in node.parents)

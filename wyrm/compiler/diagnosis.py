@@ -10,7 +10,7 @@ import numpy as np
 from wyrm.compiler.binding import Binding
 from wyrm.errors import IndexOutOfRange, WyrmError
 from wyrm.node.base import BaseNode
-from wyrm.node.storage import bound_array, is_leaf
+from wyrm.node.storage import bound_array
 from wyrm.ops.body import value_of
 from wyrm.ops.scratch import DEBUG, OUT_OF_RANGE
 from wyrm.schedule.schedule import Schedule
@@ -35,7 +35,7 @@ def _wrong_index(schedule: Schedule, binding: Binding) -> str | None:
     try:
         with np.errstate(all="ignore"):
             for node in schedule.nodes:
-                if is_leaf(node):
+                if node.is_leaf:
                     found[node] = np.array(binding.array(slots[node]) if node in slots else bound_array(node))
                 else:
                     found[node] = value_of(np, node, _of_parents(schedule, node, found), binding.sizes)

@@ -12,13 +12,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from wyrm.compiler.formulas import FAST, adds_up, float_type, formula_steps, number
+from wyrm.compiler.formulas import FAST, adds_up, float_type, formula_steps, number, scalar_type
 from wyrm.compiler.indices import expression_of
 from wyrm.compiler.loops import Fold, Loop, Placed, Slot, Statement, Value
 from wyrm.ir import arrays
 from wyrm.ir.arrays import Apply, Convert, Element, Expression, Extent, Let, Literal, Name, Store, When, While
-from wyrm.ir.types import FLOAT64 as DOUBLE
-from wyrm.ir.types import scalar_of
 from wyrm.node.entries import Position
 from wyrm.node.loops import LOOPS
 from wyrm.node.loops import Fold as Rule
@@ -37,7 +35,7 @@ _ONE_BY_ONE = {"cos", "erf", "expm1", "log", "log1p", "power", "sin"}
 class Names(Protocol):
     """What a function gives: names of its arguments and of its variables."""
 
-    def use(self, slot: Slot, written: bool = False) -> str:
+    def use(self, slot: Slot) -> str:
         """The name of an array."""
 
     def size(self, axis: Axis) -> Name:
@@ -84,15 +82,15 @@ class Totals:
             return [Let(self._variables[value], number(rule.start, self._total_type(value)))]
         where = tuple(None if entry is None else expression_of(entry) for entry in fold.kept)
         if node.dtype != FLOAT32 or not adds_up(rule.step) or _at_most(fold.reduced, _ROWS):
-            return [Store(self._names.use(value.slot, True), where, number(rule.start, node.dtype))]
+            return [Store(self._names.use(value.slot), where, number(rule.start, node.dtype))]
         self._wide[value] = wide = Slot(self._named(f"wide_{value.slot.name}"), value.slot.dims, FLOAT64)
         if fold.inner is None:
-            return [Store(self._names.use(wide, True), where, number(rule.start, FLOAT64))]
+            return [Store(self._names.use(wide), where, number(rule.start, FLOAT64))]
         self._counts[value] = self._names.temporary()
         self._rows_in.setdefault(fold.inner, []).append(fold)
         return [
-            Store(self._names.use(value.slot, True), where, number(rule.start, node.dtype)),
-            Store(self._names.use(wide, True), where, Literal(0)),
+            Store(self._names.use(value.slot), where, number(rule.start, node.dtype)),
+            Store(self._names.use(wide), where, Literal(0)),
             Let(self._counts[value], Literal(0)),
         ]
 
@@ -112,7 +110,7 @@ class Totals:
             steps, result = self.formula(rule.step, operands, dtype, Name(variable), reordered=adds_up(rule.step))
             return [*steps, Let(variable, result, comment)]
         slot = value.slot if value in self._counts else self._wide.get(value, value.slot)
-        array, place = self._names.use(slot, True), tuple(map(expression_of, statement.place))
+        array, place = self._names.use(slot), tuple(map(expression_of, statement.place))
         steps, result = self.formula(rule.step, operands, dtype, Element(array, place), reordered=adds_up(rule.step))
         return [*steps, Store(array, place, result, comment=comment)]
 
@@ -155,9 +153,9 @@ class Totals:
         value, count = fold.value, self._counts[fold.value]
 
         def add(index: tuple[Expression, ...]) -> list[arrays.Statement]:
-            part = self._names.use(value.slot, True)
+            part = self._names.use(value.slot)
             return [
-                Store(self._names.use(self._wide[value], True), index, Element(part, index), adds=True),
+                Store(self._names.use(self._wide[value]), index, Element(part, index), adds=True),
                 Store(part, index, number(0.0, FLOAT32)),
             ]
 
@@ -172,7 +170,7 @@ class Totals:
     ) -> list[arrays.Statement]:
         """Loops over the totals in an array, with these statements in them."""
         assert fold.kept is not None
-        name = self._names.use(fold.value.slot, True)
+        name = self._names.use(fold.value.slot)
         index = [Name(f"j{place}") if each is None else expression_of(each) for place, each in enumerate(fold.kept)]
         body = statements(tuple(index))
         for place, each in reversed(list(enumerate(fold.kept))):
@@ -203,7 +201,7 @@ class Totals:
         count = _converted(sizes, node.dtype if wide is None else FLOAT64)
 
         def made(index: tuple[Expression, ...]) -> list[arrays.Statement]:
-            array = self._names.use(value.slot, True)
+            array = self._names.use(value.slot)
             own: Expression = Element(array, index)
             total = own
             if wide is not None:
@@ -216,7 +214,7 @@ class Totals:
 
 
 def _converted(value: Expression, dtype: np.dtype[Any]) -> Convert:
-    return Convert(value, scalar_of(dtype) or DOUBLE)
+    return Convert(value, scalar_type(dtype))
 
 
 def _rule(value: Value) -> Rule:

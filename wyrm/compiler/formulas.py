@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.ir.arrays import Apply, Expression, Let, Literal, Name, Result
-from wyrm.ir.types import scalar_of
+from wyrm.ir.types import Scalar, scalar_of
 from wyrm.kernels.functions import kernel_of
 from wyrm.node.base import BaseNode
 from wyrm.ops.fast_math import float32_exp, float32_tanh
@@ -20,9 +20,16 @@ from wyrm.ops.formula import Result as Earlier
 FAST = {"exp": kernel_of(float32_exp), "tanh": kernel_of(float32_tanh)}
 
 
+def scalar_type(dtype: np.dtype[Any]) -> Scalar:
+    """The type of numbers of a dtype."""
+    found = scalar_of(dtype)
+    assert found is not None, f"compiled code has no numbers of {dtype}"
+    return found
+
+
 def number(value: float, dtype: np.dtype[Any]) -> Literal:
     """A constant of a dtype."""
-    return Literal(float(value), None if dtype == np.float64 else scalar_of(dtype))
+    return Literal(float(value), None if dtype == np.float64 else scalar_type(dtype))
 
 
 def float_type(node: BaseNode[Any, Any]) -> np.dtype[Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from wyrm.compiler.folds import Totals
-from wyrm.compiler.formulas import float_type, formula_steps, number
+from wyrm.compiler.formulas import float_type, formula_steps, number, scalar_type
 from wyrm.compiler.indices import expression_of
 from wyrm.compiler.loops import Block, Item, Loop, Placed, Read, Reference, Slot, Statement, Straight, Value, loop_index
 from wyrm.compiler.lower import Lowering
@@ -17,7 +17,6 @@ from wyrm.compiler.op_kernels import OpKernels
 from wyrm.compiler.runtime import claim
 from wyrm.ir import arrays
 from wyrm.ir.arrays import ArrayFunction, Convert, Element, Expression, Let, Literal, Name, Result, Store
-from wyrm.ir.types import FLOAT32, scalar_of
 from wyrm.kernels.arrays import ArrayRoutine
 from wyrm.node.base import format_dims
 from wyrm.node.entries import Entry, Index, Size, flat
@@ -42,7 +41,6 @@ class Kernel:
 
     function: ArrayRoutine
     arguments: list[Slot | Extent]
-    written: set[Slot] = field(default_factory=set)
 
 
 class Writer:
@@ -68,7 +66,7 @@ class Writer:
             function = _Function(self, item)
             code = function.written_out()
             routine = first.setdefault(code.form, ArrayRoutine(code, distinct=True))
-            found.append(Kernel(routine, list(function.arguments), function.written))
+            found.append(Kernel(routine, list(function.arguments)))
         return found
 
 
@@ -79,7 +77,6 @@ class _Function:
         self.writer, self.item = writer, item
         self.lowering = writer.lowering
         self.arguments: dict[Slot | Extent, None] = {}
-        self.written: set[Slot] = set()
         self.before: dict[Item, list[arrays.Statement]] = {}
         self.loaded: dict[tuple[Item | None, str], Name] = {}
         # What the statement that is being written reads first.
@@ -103,11 +100,9 @@ class _Function:
 
     # --- names ----------------------------------------------------------------------------------------------------
 
-    def use(self, slot: Slot | Extent, written: bool = False) -> str:
+    def use(self, slot: Slot | Extent) -> str:
         """The name of an argument, which the function is given from now on."""
         self.arguments[slot] = None
-        if written and isinstance(slot, Slot):
-            self.written.add(slot)
         return slot.name
 
     # One underscore ends the variable of a value, two all others: a value may be named `multiply_3` or `t1`.
@@ -127,7 +122,7 @@ class _Function:
     # --- loops ----------------------------------------------------------------------------------------------------
 
     def _zeros(self, slot: Slot) -> Store:
-        return arrays.fill(self.use(slot, True), len(slot.dims))
+        return arrays.fill(self.use(slot), len(slot.dims))
 
     def _loop(self, loop: Loop, path: list[Block]) -> list[arrays.Statement]:
         """A loop, with what comes before and after it."""
@@ -152,7 +147,7 @@ class _Function:
 
     def _store(self, value: Value) -> Store:
         index = tuple(map(expression_of, loop_index(value.slot.dims)))
-        return Store(self.use(value.slot, True), index, Name(self.variable(value)))
+        return Store(self.use(value.slot), index, Name(self.variable(value)))
 
     # --- statements -----------------------------------------------------------------------------------------------
 
@@ -175,7 +170,7 @@ class _Function:
         assert node is not None and value is not None
         if statement.kind == "write":
             place = tuple(self._entry(entry, path)[0] for entry in statement.place)
-            return [Store(self.use(value.slot, True), place, operands[0], statement.adds, comment)]
+            return [Store(self.use(value.slot), place, operands[0], statement.adds, comment)]
         if statement.kind == "fold":
             return self._fold(statement, operands, comment)
         if statement.kind == "copy":
@@ -204,7 +199,7 @@ class _Function:
     ) -> list[arrays.Statement]:
         rows = statement.rows
         assert rows is not None
-        slots, table, count, sums = (self.use(s, True) for s in (rows.slots, rows.rows, rows.count, rows.sums))
+        slots, table, count, sums = (self.use(s) for s in (rows.slots, rows.rows, rows.count, rows.sums))
         row, depth = self._entry(statement.place[0], path)
         claimed = Result(claim, (row, Name(slots), Name(table), Name(count)))
         place = self._once(claimed, table, path, depth)
@@ -295,7 +290,7 @@ def comment_of(text: str) -> str:
 
 def _cast(expression: Expression, reference: Reference) -> Expression:
     for dtype in reversed(reference.casts):
-        expression = Convert(expression, scalar_of(dtype) or FLOAT32)
+        expression = Convert(expression, scalar_type(dtype))
     return expression
 
 

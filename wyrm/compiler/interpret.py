@@ -55,10 +55,12 @@ class Interpreter:
                 place = tuple(slice(None) if each is None else value(each) for each in index)
                 variables[array][place] = variables[array][place] + value(given) if adds else value(given)
             case arrays.Loop(index, count, body):
-                self._turns(body, variables, ((index, turn) for turn in range(value(count))))
+                for variables[index] in range(value(count)):
+                    if not self._turn(body, variables):
+                        break
             case arrays.While(condition, body):
-                while value(condition):
-                    self._block(body, variables)
+                while value(condition) and self._turn(body, variables):
+                    pass
             case arrays.When(condition, body):
                 if value(condition):
                     self._block(body, variables)
@@ -69,13 +71,13 @@ class Interpreter:
             case arrays.Call(function, arguments):
                 self._call(function, [value(each) for each in arguments], variables)
 
-    def _turns(self, body: Sequence[Statement], variables: dict[str, Any], turns: Any) -> None:
-        for index, turn in turns:
-            variables[index] = turn
-            try:
-                self._block(body, variables)
-            except _Left:
-                return
+    def _turn(self, body: Sequence[Statement], variables: dict[str, Any]) -> bool:
+        """Do the body of a loop once; whether the loop goes on."""
+        try:
+            self._block(body, variables)
+        except _Left:
+            return False
+        return True
 
     def _value(self, expression: Expression, variables: dict[str, Any]) -> Any:
         match expression:

@@ -38,7 +38,6 @@ from wyrm.compiler.patterns import sums_in_place
 from wyrm.node.base import BaseNode, label
 from wyrm.node.entries import At, Entry, Index, Position, Size, Whole
 from wyrm.node.loops import LOOPS
-from wyrm.node.storage import is_leaf
 from wyrm.ops.shape import aligned_index
 from wyrm.schedule.ranges import Ranges
 from wyrm.schedule.schedule import Schedule
@@ -95,12 +94,12 @@ class Lowering:
         """The array of a leaf, or of a node that only sizes determine."""
         slot = self.slots.get(node)
         if slot is None:
-            slot = self.slots[node] = self._slot(node, **{"leaf" if is_leaf(node) else "fixed": node})
+            slot = self.slots[node] = self._slot(node, **{"leaf" if node.is_leaf else "fixed": node})
         return slot
 
     def array(self, node: BaseNode[Any, Any], views: bool = False) -> Slot:
         """An array that holds the value of a node, in row-major order unless `views` of any strides will do."""
-        if is_leaf(node) or node.shape_only:
+        if node.is_leaf or node.shape_only:
             return self.leaf(node)
         if node in self.values:
             value = self.values[node]
@@ -146,7 +145,7 @@ class Lowering:
         """The element of a node at an index, followed through views to where it is computed or kept."""
         at, casts = index, list[np.dtype[Any]]()
         while True:
-            if is_leaf(node) or node.shape_only:
+            if node.is_leaf or node.shape_only:
                 return Reference(self.leaf(node), at, tuple(casts))
             if node in self.values:
                 return Reference(self.values[node], at, tuple(casts))
@@ -269,7 +268,7 @@ class Lowering:
 
     def _lower(self, node: BaseNode[Any, Any]) -> None:
         rule = LOOPS.of(node)
-        if is_leaf(node) or node.shape_only or rule.by_place is not None or node in self._late:
+        if node.is_leaf or node.shape_only or rule.by_place is not None or node in self._late:
             return
         if node in self._sums:
             self._lower_sum(node, *self._sums[node])

@@ -59,7 +59,7 @@ class OpKernels:
                 f"{function.__name__} ({_place(function)}); a kernel may use what it is given and what its module has: "
                 f"give it numbers by kernel_arguments"
             )
-        if not inspect.getsourcefile(function) and not _has_lines(function):
+        if inspect.getsourcefile(function) is None:
             raise RegistrationError(
                 f"the kernel {kernel} cannot be compiled: its source is not in a file; define the op in a file or a "
                 f"notebook"
@@ -80,13 +80,6 @@ class OpKernels:
                 f"the kernel {kernel} uses {used}, a {type(value).__name__} ({_place(function)}); it may use np, math, "
                 f"functions like itself and numbers"
             )
-
-
-def _has_lines(function: FunctionType) -> bool:
-    try:
-        return bool(inspect.getsource(function))
-    except OSError:
-        return False
 
 
 def _place(function: FunctionType) -> str:

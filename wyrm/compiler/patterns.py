@@ -9,7 +9,6 @@ from typing import Any
 from wyrm.compiler.loops import loop_index
 from wyrm.node.base import BaseNode
 from wyrm.node.loops import LOOPS
-from wyrm.node.storage import is_leaf
 from wyrm.schedule.schedule import Schedule
 
 
@@ -37,4 +36,4 @@ def _has_memory(node: BaseNode[Any, Any]) -> bool:
     """Whether the array of a node is its own."""
     rule = LOOPS.of(node)
     view = node.is_view or (node.formula is None and rule.reads(node, loop_index(node.dims)) is not None)
-    return not (is_leaf(node) or node.shape_only or rule.by_place is not None or view)
+    return not (node.is_leaf or node.shape_only or rule.by_place is not None or view)

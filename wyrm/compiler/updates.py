@@ -14,7 +14,7 @@ from wyrm.ir.arrays import Apply, ArrayFunction, Element, Expression, Extent, Le
 from wyrm.node.base import BaseNode
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
-from wyrm.node.storage import bound_array, is_leaf
+from wyrm.node.storage import bound_array
 from wyrm.schedule.schedule import Schedule
 
 
@@ -82,7 +82,7 @@ def update(name: str, rule: Rule, row_axes: int, flushes: bool) -> ArrayFunction
     for node in schedule.nodes:
         if node in values:
             continue
-        if is_leaf(node):
+        if node.is_leaf:
             values[node] = number(bound_array(node).item(), dtype)
             continue
         assert node.formula is not None

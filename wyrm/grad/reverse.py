@@ -11,7 +11,6 @@ from wyrm.errors import NotDifferentiable, ShapeError, UnusedParameter
 from wyrm.node.base import BaseNode, describe, format_dims
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import Node
-from wyrm.node.storage import is_leaf
 from wyrm.node.traversal import topological_order
 from wyrm.ops.accumulation import accumulated
 from wyrm.ops.shape import WithSizes, zeros_like
@@ -40,7 +39,7 @@ def pull_back(
 
 def _bound(node: BaseNode[Any, Any]) -> list[type[Dim]]:
     """The axes that the data of a leaf sizes; one made of others gets its size from those."""
-    if not is_leaf(node):
+    if not node.is_leaf:
         return []
     return [type(axis) for axis in node.dims if isinstance(axis, Dim) and axis.size is None and not axis.derived]
 

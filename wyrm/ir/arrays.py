@@ -7,7 +7,8 @@ array is a pointer with sizes and steps. Printed, it reads like Python; every cl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from wyrm.ir.types import Scalar
@@ -278,10 +279,11 @@ class ArrayFunction:
     name: str
     parameters: tuple[str, ...]
     body: tuple[Statement, ...]
-    text: str = field(init=False, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "text", self.printed(str))
+    @cached_property
+    def text(self) -> str:
+        """The function as text."""
+        return self.printed(str)
 
     def printed(self, names: Names) -> str:
         """The function as text, with other names."""

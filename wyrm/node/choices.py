@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import IndexOutOfRange
 from wyrm.node.base import BaseNode, P_co, S, describe
-from wyrm.node.storage import IndexLimit, check_indices, is_leaf, stored, taken_by
+from wyrm.node.storage import IndexLimit, check_indices, stored, taken_by
 from wyrm.types.dims import Axis, Dim, axis_size, resolve_axis
 
 
@@ -53,7 +53,7 @@ def source_of(indices: BaseNode[Any, Any]) -> BaseNode[Any, Any]:
 
 def holds_data(node: BaseNode[Any, Any]) -> bool:
     """Whether a node is a leaf with data of its own, and does not stand for what a step of a loop is given."""
-    return is_leaf(node) and not getattr(node, "stands_for", "")
+    return node.is_leaf and not getattr(node, "stands_for", "")
 
 
 def is_within(indices: BaseNode[Any, Any], axis: Axis) -> bool:
@@ -73,7 +73,7 @@ def _limit(user: BaseNode[Any, Any], choice: Choice, size: int) -> None:
     draws_below: int | None = getattr(source, "draws_below", None)
     if draws_below is not None and draws_below > size:
         raise IndexOutOfRange(f"{describe(source)} holds values of 0 to {draws_below - 1}, but {taken_by(user, size)}")
-    if not is_leaf(source):
+    if not source.is_leaf:
         return
     storage = stored(source)
     if storage.array is not None:

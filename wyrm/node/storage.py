@@ -89,11 +89,6 @@ class Leaf(BaseNode[tuple[()], Any], abstract=True):
 _BASES.add(Leaf)
 
 
-def is_leaf(node: BaseNode[Any, Any]) -> bool:
-    """Whether the node starts a graph instead of computing from parents."""
-    return node.is_leaf
-
-
 def stored(leaf: BaseNode[Any, Any]) -> Storage:
     """What a leaf holds."""
     assert isinstance(leaf, Leaf)
@@ -219,7 +214,7 @@ def check_indices(
 
 def taken_by(user: BaseNode[Any, Any], size: int) -> str:
     """What an op takes, for a message about an index that is out of range."""
-    chosen = f" of {user.parents[0].name}" if user.parents and is_leaf(user.parents[0]) and user.parents[0].name else ""
+    chosen = f" of {user.parents[0].name}" if user.parents and user.parents[0].is_leaf and user.parents[0].name else ""
     takes = f"takes 0 to {size - 1}" if size else "chooses from an axis of size 0"
     return f"{user.op_name()}{chosen} at {user.site} {takes}"
 

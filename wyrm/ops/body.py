@@ -16,7 +16,7 @@ from wyrm.node.choices import check_choices
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input
 from wyrm.node.site import made_at
-from wyrm.node.storage import bound_array, is_leaf
+from wyrm.node.storage import bound_array
 from wyrm.node.traversal import topological_order
 from wyrm.ops.formula import Call, array_function, interpret
 from wyrm.ops.index import Indexable
@@ -76,7 +76,7 @@ class Body:
         found: dict[BaseNode[Any, Any], Any] = dict(zip(self.inputs, values, strict=True))
         for node in self._order:
             if node not in found:
-                found[node] = xp.asarray(bound_array(node)) if is_leaf(node) else value_of(xp, node, found)
+                found[node] = xp.asarray(bound_array(node)) if node.is_leaf else value_of(xp, node, found)
         return [_dense(found[output]) for output in self.outputs]
 
 
@@ -130,7 +130,7 @@ def captured(
     derivative is taken by any more, so that other identities among it can go.
     """
     order = topological_order(outputs, known)
-    inside = {*inputs, *known, *(node for node in inner if not is_leaf(node))}
+    inside = {*inputs, *known, *(node for node in inner if not node.is_leaf)}
     for node in order:
         if not inside.isdisjoint(node.parents):
             inside.add(node)

@@ -12,7 +12,7 @@ from wyrm.errors import RegistrationError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, Input
 from wyrm.node.node import Node
-from wyrm.node.storage import bound_array, is_leaf
+from wyrm.node.storage import bound_array
 from wyrm.ops.formula import MASKS, Call, array_function, interpret
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import Dim
@@ -78,7 +78,7 @@ class Rule:
                 continue
             if isinstance(node, Constant) and not node.dims:
                 place[node] = self._constant(bound_array(node))
-            elif is_leaf(node) or node.formula is None:
+            elif node.is_leaf or node.formula is None:
                 raise RegistrationError(
                     f"an optimizer's rule is elementwise and starts from its arguments and numbers; "
                     f"{describe(node)} is not"

@@ -13,7 +13,6 @@ from typing import Any
 from wyrm.node.base import BaseNode
 from wyrm.node.entries import At, Index, Position
 from wyrm.node.loops import LOOPS
-from wyrm.node.storage import is_leaf
 from wyrm.node.traversal import topological_order
 from wyrm.types.dims import Dim, Dims, axis_size, open_axes
 
@@ -50,7 +49,7 @@ def whole_of(
     standing = simplified(wanted)
     places: dict[Node, Place] = {}
     for node in topological_order([standing[output] for output in wanted]):
-        if is_leaf(node):
+        if node.is_leaf:
             places[node] = 0 if node in columns else Whole.SAME
         elif node.same_value:
             places[node] = places[node.parents[0]]

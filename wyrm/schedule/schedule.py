@@ -10,7 +10,7 @@ from typing import Any
 from wyrm.errors import ShapeError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant
-from wyrm.node.storage import is_leaf, stored
+from wyrm.node.storage import stored
 from wyrm.node.traversal import topological_order
 from wyrm.types.dims import Dim, One, axis_size, open_axes, resolve
 from wyrm.types.exact import exact
@@ -46,7 +46,7 @@ class Schedule:
         done = len(self.nodes)
         self._add(order)
         self.leaves: list[BaseNode[Any, Any]] = [] if after is None else list(after.leaves)
-        self.leaves += [node for node in self.nodes[done:] if is_leaf(node)]
+        self.leaves += [node for node in self.nodes[done:] if node.is_leaf]
         self.outputs = [self.nodes[self.position[output]] for output in outputs]
         nodes = self.nodes[done:] if written is None else topological_order(written)
         self._checking: list[BaseNode[Any, Any]] = [] if after is None else list(after._checking)
@@ -156,7 +156,7 @@ def _key(node: BaseNode[Any, Any], parents: tuple[int, ...]) -> Any:
     if not parents:
         if isinstance(node, Constant):
             return Constant, *node.key
-        if is_leaf(node):
+        if node.is_leaf:
             return node
     if not node.attributes:
         return type(node), parents

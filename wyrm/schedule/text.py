@@ -9,7 +9,7 @@ import numpy as np
 
 from wyrm.node.base import BaseNode, format_dims
 from wyrm.node.leaves import Constant
-from wyrm.node.storage import is_leaf, stored
+from wyrm.node.storage import stored
 
 # Longer constants are shown by shape alone.
 _SHOWN_ELEMENTS = 4
@@ -45,7 +45,7 @@ def text_of(
     names = names_of(nodes)
     rows = []
     for node in nodes:
-        if is_leaf(node):
+        if node.is_leaf:
             if names[node] == node.name or not isinstance(node, Constant):
                 rows.append((names[node], type(node).__name__.lower(), node, ""))
             continue

@@ -101,10 +101,8 @@ class Program:
         >>> [text.count("tanh(x)") for text in (stages["graph"], stages["deduplicate"])]
         [2, 1]
         """
-        from wyrm.train.stages import stages
-
         with self._lock:
-            return stages(self._runner)
+            return self._runner.stages()
 
     @property
     def inputs(self) -> tuple[BaseNode[Any, Any], ...]:

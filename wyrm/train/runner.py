@@ -219,9 +219,14 @@ class Runner:
             listing.add(function.function, arguments)
         return listing
 
-    def memory(self) -> str:
-        """Where buffers lie, for sizes of data that it ran with, else for axes of size 1."""
-        return str(plan_memory(self.graph.source, self._some_binding().sizes))
+    def stages(self) -> dict[str, str]:
+        """The program after each stage as text; where buffers lie, for sizes that it ran with, else of size 1."""
+        machine = self.listing()
+        return self.graph.stages() | {
+            "plan memory": str(plan_memory(self.graph.source, self._some_binding().sizes)),
+            "loop program": "\n\n".join(machine.loop_programs),
+            "emit": machine.llvm,
+        }
 
     def _some_binding(self) -> Binding:
         found = next(iter(self._bindings.values()), None)

@@ -8,7 +8,7 @@ from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, format_dims
 from wyrm.node.leaves import Constant, Input
 from wyrm.node.node import Node
-from wyrm.node.storage import is_leaf, stored
+from wyrm.node.storage import stored
 from wyrm.schedule.schedule import Schedule
 
 # How an operator is written, and how tightly it binds.
@@ -61,13 +61,13 @@ def to_derivation(output: Node[Any, Any]) -> str:
     for node in shown:
         left = f"{_left(node, names, same):<{width}}  {format_dims(node.dims)}"
         right = f"d{names[same[node]]} = {texts[node]}" if node in texts else ""
-        rows.append((left, right, "" if is_leaf(node) else f"# {node.site} {node.site.source}".rstrip()))
+        rows.append((left, right, "" if node.is_leaf else f"# {node.site} {node.site.source}".rstrip()))
     columns = [min(max(len(row[i]) for row in rows), _WIDEST) for i in range(2)]
     return "\n".join(f"{a:<{columns[0]}}  {b:<{columns[1]}}  {c}".rstrip() for a, b, c in rows)
 
 
 def _left(node: BaseNode[Any, Any], names: dict[Any, str], same: Any) -> str:
-    return names[same[node]] + ("" if is_leaf(node) else f" = {_written(node, names, same)}")
+    return names[same[node]] + ("" if node.is_leaf else f" = {_written(node, names, same)}")
 
 
 def _is_number(node: BaseNode[Any, Any]) -> bool:
@@ -85,7 +85,7 @@ def _written(given: BaseNode[Any, Any], names: dict[Any, str], same: Any) -> str
         known = None if current is node else names.get(current)
         if current in done:
             continue
-        if known is not None or is_leaf(current):
+        if known is not None or current.is_leaf:
             done[current] = known or _number(current), _WORD
         elif ready:
             done[current] = _op(current, [done[parent] for parent in _operands(current, names, same)])

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from wyrm.node.base import BaseNode, format_dims
-from wyrm.node.storage import is_leaf
 from wyrm.schedule.schedule import Schedule
 from wyrm.schedule.text import names_of, text_of
 
@@ -35,7 +34,7 @@ def to_dot(outputs: BaseNode[Any, Any] | Sequence[BaseNode[Any, Any]]) -> str:
     position = {node: number for number, node in enumerate(schedule.nodes)}
     lines = []
     for node, number in position.items():
-        leaf = is_leaf(node)
+        leaf = node.is_leaf
         title = names[node] if leaf or node.name is not None else node.op_name()
         escaped = title.replace("\\", "\\\\").replace('"', '\\"')
         lines.append(f'  n{number} [label="{escaped}\\n{format_dims(node.dims)}"{", shape=box" if leaf else ""}];')

@@ -20,7 +20,7 @@ from wyrm.node.choices import is_checked_when_set
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant
 from wyrm.node.state import cell_of, lend, lend_all
-from wyrm.node.storage import Leaf, Storage, bound_array, is_leaf, stored, tick
+from wyrm.node.storage import Leaf, Storage, bound_array, stored, tick
 from wyrm.schedule.schedule import Schedule
 
 # Programs for other sets of changed leaves are kept too, for a loop changes the same few sets over and over.
@@ -189,7 +189,7 @@ class Plan:
         """Let `node.value` read what this plan has for `twin`."""
         cell = self.cells[self.schedule.position[twin]]
         held = cell_of(node)
-        if held is not cell and not is_leaf(node):
+        if held is not cell and not node.is_leaf:
             if held is not None and held.plans():
                 Plan.taken += 1
             lend(node, cell)
@@ -315,7 +315,7 @@ class Plan:
             seconds = time.perf_counter() - start
             self.cells[i].stamp = now
             node = self.schedule.nodes[i]
-            if is_leaf(node):
+            if node.is_leaf:
                 continue
             observer.time(node, seconds)
             observer.check(node, self.cells[i].value, [self.cells[p].value for p in self.schedule.places[i]])

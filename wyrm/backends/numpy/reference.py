@@ -23,7 +23,7 @@ from wyrm.node.modes import modes_of, warn_of_training
 from wyrm.node.node import Node
 from wyrm.node.site import made_at
 from wyrm.node.state import cell_of, keep_way, lend, way_of
-from wyrm.node.storage import CHANGES, LARGEST, Storage, is_leaf, not_set, store, stored
+from wyrm.node.storage import CHANGES, LARGEST, Storage, not_set, store, stored
 from wyrm.ops.random import STEP, advance_step, at_step, step_is_announced
 from wyrm.ops.updating import updates_among
 from wyrm.schedule.schedule import Schedule
@@ -143,7 +143,7 @@ class Way:
 
 def _twin(node: BaseNode[Any, Any]) -> Any:
     """The same operation on the same parents."""
-    if is_leaf(node):
+    if node.is_leaf:
         return node
     with made_at(node.origin):
         return type(node).rebuild(node.parents, node.attribute_values(), node.name)
@@ -158,7 +158,7 @@ def _frozen(value: Any) -> NDArray[Any]:
 
 def value(node: BaseNode[Any, Any]) -> NDArray[Any]:
     """The value of a leaf, or what the last run cached."""
-    if is_leaf(node):
+    if node.is_leaf:
         array = stored(node).array
         if array is None:
             raise not_set(node, "bind some with .set(value)")
@@ -173,7 +173,7 @@ def forward(node: BaseNode[Any, Any]) -> NDArray[Any]:
     """Compute a node, only what changed since the last time."""
     way = way_of(node)
     if way is None:
-        if is_leaf(node):
+        if node.is_leaf:
             return value(node)
         way = uncollected(Way, node)
         keep_way(node, way)
