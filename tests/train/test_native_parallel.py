@@ -37,12 +37,32 @@ def here(compiled: list[str]) -> parallel.Compile:
     return compile_one
 
 
+def forget(unit: Unit, code: bytes) -> None:
+    """Keep nothing."""
+
+
+def test_what_was_made_before_an_interruption_is_kept() -> None:
+    kept: list[str] = []
+
+    def interrupted(each: Unit) -> bytes:
+        if len(kept) == 2:
+            raise KeyboardInterrupt
+        return b"code"
+
+    with Second(early=False) as second, pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(parallel, "_has_a_core", lambda: False)
+        compile_all(UNITS, interrupted, lambda unit, _: kept.append(unit.symbol), second)
+    assert len(kept) == 2
+
+
 @pytest.mark.parametrize("early", [False, True])
 def test_both_processes_make_the_same_code(early: bool) -> None:
     compiled: list[str] = []
+    kept: dict[str, bytes] = {}
     with Second(early=early) as second:
-        found = compile_all(UNITS, here(compiled), second)
+        found = compile_all(UNITS, here(compiled), lambda unit, code: kept.update({unit.symbol: code}), second)
         process = second._process
+    assert kept == found
     assert list(found) == [each.symbol for each in UNITS]
     assert found == {each.symbol: machine_code(each.text) for each in UNITS}
     assert process is not None and process.returncode is not None  # it has ended
@@ -61,11 +81,11 @@ def test_all_is_compiled_here_where_no_other_process_does_it(executable: str, mo
     monkeypatch.setattr(sys, "executable", executable)
     compiled: list[str] = []
     with Second(early=True) as second:
-        found = compile_all(UNITS, here(compiled), second)
+        found = compile_all(UNITS, here(compiled), forget, second)
     assert sorted(compiled) == [each.symbol for each in UNITS]
     assert found == {each.symbol: machine_code(each.text) for each in UNITS}
 
 
 def test_what_llvm_refuses_is_raised_here() -> None:
     with Second(early=True) as second, pytest.raises(RuntimeError):
-        compile_all([*UNITS, unit(9, "no module " * 10_000)], here([]), second)
+        compile_all([*UNITS, unit(9, "no module " * 10_000)], here([]), forget, second)

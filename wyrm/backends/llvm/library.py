@@ -301,9 +301,11 @@ def _codes_of(units: Sequence[Unit], second: Second) -> list[bytes]:
     found = {unit.symbol: cache.store().read(f"{unit.symbol}.machine") for unit in units}
     missing = [unit for unit in units if found[unit.symbol] is None]
     Counted.compiled += len(missing)
-    made = compile_all(missing, lambda unit: machine_code(unit.text, unit.level), second)
-    for symbol, code in made.items():
-        cache.store().write(f"{symbol}.machine", code)
+
+    def keep(unit: Unit, code: bytes) -> None:
+        cache.store().write(f"{unit.symbol}.machine", code)
+
+    made = compile_all(missing, lambda unit: machine_code(unit.text, unit.level), keep, second)
     return [code for code in (found | made).values() if code is not None]
 
 

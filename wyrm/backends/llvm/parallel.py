@@ -21,6 +21,7 @@ from wyrm.backends.llvm import optimize
 from wyrm.backends.llvm.emit import Unit
 
 Compile = Callable[[Unit], bytes]
+Keep = Callable[[Unit, bytes], None]
 
 # A second process takes longer to start than modules of fewer characters to compile.
 _WORTH = 40_000
@@ -80,11 +81,16 @@ def _has_a_core() -> bool:
         return False
 
 
-def compile_all(units: Sequence[Unit], compile_one: Compile, second: Second) -> dict[str, bytes]:
-    """The machine code of modules by their symbols."""
+def compile_all(units: Sequence[Unit], compile_one: Compile, keep: Keep, second: Second) -> dict[str, bytes]:
+    """The machine code of modules by their symbols; `keep` is given each as soon as it is made."""
     waiting = deque(sorted(units, key=lambda unit: -len(unit.text)))
     found: dict[str, bytes] = {}
-    helper = threading.Thread(target=_help, args=(second, waiting, found), daemon=True)
+
+    def made(unit: Unit, code: bytes) -> None:
+        found[unit.symbol] = code
+        keep(unit, code)
+
+    helper = threading.Thread(target=_help, args=(second, waiting, made), daemon=True)
     if sum(len(unit.text) for unit in list(waiting)[1:]) > _WORTH and second.start():
         helper.start()
     while True:
@@ -93,15 +99,17 @@ def compile_all(units: Sequence[Unit], compile_one: Compile, second: Second) -> 
             unit = waiting.popleft()
         except IndexError:
             break
-        found[unit.symbol] = compile_one(unit)
+        made(unit, compile_one(unit))
     while helper.is_alive():
         helper.join(0.05)
         deliver()
-    # What the second process has not made.
-    return {unit.symbol: found.get(unit.symbol) or compile_one(unit) for unit in units}
+    for unit in units:
+        if unit.symbol not in found:  # the second process has not made it
+            made(unit, compile_one(unit))
+    return {unit.symbol: found[unit.symbol] for unit in units}
 
 
-def _help(second: Second, waiting: deque[Unit], found: dict[str, bytes]) -> None:
+def _help(second: Second, waiting: deque[Unit], made: Keep) -> None:
     """Have a second process compile modules until none is left."""
     while True:
         try:
@@ -111,4 +119,4 @@ def _help(second: Second, waiting: deque[Unit], found: dict[str, bytes]) -> None
         code = second.machine_code(unit)
         if code is None:
             return
-        found[unit.symbol] = code
+        made(unit, code)
