@@ -28,11 +28,11 @@ def claim(row: int, slots: Any, rows: Any, count: Any) -> Any:
     """
     place = slots[row] - count[1]
     if place < 0:
-        place = count[0]
+        place = natural(count[0])
         slots[row] = count[1] + place
         rows[place] = row
         count[0] = place + 1
-    return place
+    return natural(place)
 
 
 @inlined
@@ -40,7 +40,7 @@ def checked(row: int, size: int) -> Any:
     """An index into `size` elements, or an `IndexError` where it is out of range."""
     if row < 0 or row >= size:
         raise IndexError(OUT_OF_RANGE)
-    return row
+    return natural(row)
 
 
 @inlined
@@ -78,11 +78,19 @@ def load(column: Any, order: Any, start: int, out: Any) -> None:
         return
     # Counted without a division, which takes as long as all else of a step on numbers.
     while first < out.shape[0]:
-        row = order[natural(start + i)]
+        row = natural(order[natural(start + i)])
         for j in range(width):
             out[natural(first + j)] = column[row, j]
         first += width
         i += 1
+
+
+@inlined
+def load_numbers(column: Any, order: Any, start: int, out: Any) -> None:
+    """The same for a column of one number a row."""
+    if column.shape[0] > 0:
+        for i in range(out.shape[0]):
+            out[i] = column[natural(order[natural(start + i)]), 0]
 
 
 # --- what a loop inside a graph does around its body, on arrays with one axis, or with a row for each step ------------

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.compiler.functions import Extent, Kernel, Writer, comment_of
+from wyrm.compiler.functions import Extent, Kernel, Writer, comment_of, small_size
 from wyrm.compiler.loops import Call, Loop, RowSums, Slot, Straight
 from wyrm.compiler.lower import Lowering
 from wyrm.compiler.naming import Names, identifier
 from wyrm.compiler.op_kernels import OpKernels
-from wyrm.compiler.runtime import check_all, check_counted, load, release, spoil_indices, spoil_numbers
+from wyrm.compiler.runtime import check_all, check_counted, load, load_numbers, release, spoil_indices, spoil_numbers
 from wyrm.compiler.updates import Optimizer, update
 from wyrm.ir import arrays
 from wyrm.ir.arrays import Apply, ArrayFunction, Element, Literal, Name, Return, Store, When
@@ -233,10 +233,11 @@ class Source:
         rule = optimizer.rule(parameter.dtype)
         row_axes = 0 if rows is None else min(2, len(parameter.dims))
         kind = ["all", "elements", "rows"][row_axes]
-        key = f"{parameter.dtype} {kind}"
+        row_size = small_size(parameter.dims[1:]) if row_axes == 2 else None
+        key = f"{parameter.dtype} {kind} {row_size}"
         if key not in self.updates:
             name = self.lowering.name(f"update_{kind}_{parameter.dtype}")
-            code = update(name, rule, row_axes, not rows and optimizer.flushes)
+            code = update(name, rule, row_axes, not rows and optimizer.flushes, row_size)
             self.updates[key] = ArrayRoutine(code, distinct=True)
         axes, slot = max(1, row_axes), self.lowering.leaf(parameter)
         arguments: list[Argument] = [
@@ -287,7 +288,8 @@ class Source:
                 given = Apply("greater", (arrays.Extent(rows.name, 0), Literal(0)))
                 statements.append(When(given, tuple(self._spoil(slot))))
             start = Apply("multiply", (place, Name("batch")))
-            statements.append(arrays.Call(load, (rows, Name("order"), start, self._use(batch))))
+            function = load if len(leaf.dims) > 1 else load_numbers
+            statements.append(arrays.Call(function, (rows, Name("order"), start, self._use(batch))))
         if STEP in self.lowering.slots:
             steps = Apply("add", (Apply("add", (Name("step"), Name("first"))), k))
             statements.append(Store(self._use(self.lowering.slots[STEP]).name, (), steps))
