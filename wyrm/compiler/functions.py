@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from wyrm.node.loops import LOOPS
 from wyrm.node.storage import bound_array
 from wyrm.types.dims import Axis, Dim, axis_size, product
 
-# Loops over so few elements are compiled for their number: a few vectors, for which LLVM then needs no loop.
+# Loops over so few elements of rows are compiled for their number: a few vectors, for which LLVM needs no loop.
 _SMALL = 32
 
 
@@ -86,6 +86,7 @@ class _Function:
         self.pending: list[arrays.Statement] = []
         self._count = 0
         self.totals = Totals(self, self.lowering.name)
+        self._reads_rows = any(each.rows is not None for each in _statements(item))
 
     def written_out(self) -> ArrayFunction:
         """The function."""
@@ -114,8 +115,8 @@ class _Function:
         return f"{value.slot.name}_"
 
     def size(self, axis: Axis) -> Expression:
-        """The size of an axis: a number where it is small, so that LLVM need not prepare for all others."""
-        size = small_size([axis])
+        """The size of an axis; a number where it is small and rows of tables are read, as steps do that take little."""
+        size = small_size([axis]) if self._reads_rows else None
         if size is not None:
             return Literal(size)
         return Name(self.use(self.writer.extent(axis)))
@@ -288,6 +289,15 @@ class _Function:
                 statements = self.before.setdefault(path[depth] if path else self.item, [])
             statements.append(Let(self.loaded[key].name, expression))
         return self.loaded[key]
+
+
+def _statements(block: Block) -> Iterator[Statement]:
+    """The statements in a block, and in the blocks in it."""
+    for item in block.items:
+        if isinstance(item, Block):
+            yield from _statements(item)
+        elif isinstance(item, Statement):
+            yield item
 
 
 def small_size(axes: Sequence[Axis]) -> int | None:

@@ -76,6 +76,10 @@ def load(column: Any, order: Any, start: int, out: Any) -> None:
     width, first, i = column.shape[1], 0, 0
     if column.shape[0] == 0 or width == 0:
         return
+    if width == 1:
+        for k in range(out.shape[0]):
+            out[k] = column[natural(order[natural(start + k)]), 0]
+        return
     # Counted without a division, which takes as long as all else of a step on numbers.
     while first < out.shape[0]:
         row = natural(order[natural(start + i)])
@@ -83,14 +87,6 @@ def load(column: Any, order: Any, start: int, out: Any) -> None:
             out[natural(first + j)] = column[row, j]
         first += width
         i += 1
-
-
-@inlined
-def load_numbers(column: Any, order: Any, start: int, out: Any) -> None:
-    """The same for a column of one number a row."""
-    if column.shape[0] > 0:
-        for i in range(out.shape[0]):
-            out[i] = column[natural(order[natural(start + i)]), 0]
 
 
 # --- what a loop inside a graph does around its body, on arrays with one axis, or with a row for each step ------------

@@ -13,7 +13,7 @@ from wyrm.compiler.loops import Call, Loop, RowSums, Slot, Straight
 from wyrm.compiler.lower import Lowering
 from wyrm.compiler.naming import Names, identifier
 from wyrm.compiler.op_kernels import OpKernels
-from wyrm.compiler.runtime import check_all, check_counted, load, load_numbers, release, spoil_indices, spoil_numbers
+from wyrm.compiler.runtime import check_all, check_counted, load, release, spoil_indices, spoil_numbers
 from wyrm.compiler.updates import Optimizer, update
 from wyrm.ir import arrays
 from wyrm.ir.arrays import Apply, ArrayFunction, Element, Literal, Name, Return, Store, When
@@ -288,8 +288,7 @@ class Source:
                 given = Apply("greater", (arrays.Extent(rows.name, 0), Literal(0)))
                 statements.append(When(given, tuple(self._spoil(slot))))
             start = Apply("multiply", (place, Name("batch")))
-            function = load if len(leaf.dims) > 1 else load_numbers
-            statements.append(arrays.Call(function, (rows, Name("order"), start, self._use(batch))))
+            statements.append(arrays.Call(load, (rows, Name("order"), start, self._use(batch))))
         if STEP in self.lowering.slots:
             steps = Apply("add", (Apply("add", (Name("step"), Name("first"))), k))
             statements.append(Store(self._use(self.lowering.slots[STEP]).name, (), steps))
