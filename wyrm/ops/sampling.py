@@ -124,8 +124,8 @@ def sampling_kernel(
     """Fill `out` with rows below `size`; without `cumulative` each alike, without `offsets` whatever is known.
 
     The first words of several steps are drawn together, side by side in vectors: `words`, (draws, steps), holds those
-    of `drawn[1]` steps from step `drawn[0]` on. With `stripes` = (which, count) and a count above 1, only rows r with r // 16 % count == which are drawn; of all
-    rows where there are none such.
+    of `drawn[1]` steps from step `drawn[0]` on. With `stripes` = (which, count) and a count above 1, only rows r with
+    r // 16 % count == which are drawn; of all rows where there are none such.
     """
     which, count, members = stripes[0], stripes[1], size
     if count > 1:
