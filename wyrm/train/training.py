@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -28,7 +27,7 @@ from wyrm.train.feeding import as_column, check_ranges
 from wyrm.train.ordering import compiled
 from wyrm.train.partition import Division, divide, key_columns
 from wyrm.train.passes import Pass, Share, check_batches, check_options, turns
-from wyrm.train.pool import Pool
+from wyrm.train.pool import Meeting, Pool
 from wyrm.train.progress import bar
 from wyrm.train.runner import Own, Runner
 from wyrm.train.snapshot import Snapshot
@@ -43,6 +42,8 @@ _CHUNK = 0.05
 _COPY_RARELY = 40.0
 # How large a data set may be for its division among threads to be kept for the next pass.
 _REMEMBERED_ROWS = 2**21
+# So many random places of a shuffle are computed at once.
+_PLACES = 512
 # The order of the only row of a step that takes its inputs as a whole.
 _ALONE = np.zeros(1, np.int64)
 
@@ -129,7 +130,7 @@ class Training:
             if rows > _REMEMBERED_ROWS:
                 return division
             known = self._known_division = threads, [key.copy() for key in keys], division
-        return replace(known[2], order=known[2].order.copy())
+        return known[2]
 
     @property
     def _sparse(self) -> set[Leaf]:
@@ -170,30 +171,39 @@ class Training:
         in_threads = sum(map(sum, full))
         # Of the steps of the pass and of none beyond: a schedule may end with it.
         hyper = self._hyper(in_threads + -(-(work.rows - in_threads * batch) // batch))
-        # Views, of what is shuffled later.
-        rest = [
-            division.order[part.stop - (part.stop - part.start) % batch : part.stop]
-            for phase in division.phases
-            for parts in phase
-            for part in parts
-        ]
+        shares: list[list[Share]] = [[] for _ in range(threads)]
+        alike = bool((hyper == hyper[:1]).all())
         step, used = self.steps, 0
         for phase, counts in zip(division.phases, full, strict=True):
             of_phase = hyper[used : used + sum(counts)]
             used += len(of_phase)
-            jobs = []
             for thread, (parts, count) in enumerate(zip(phase, counts, strict=True)):
-                share = Share(parts, step, of_phase if threads == 1 else of_phase[turns(counts, thread)])
-                jobs.append(partial(self._share, work, division, share, thread, seed, in_main=threads == 1))
+                own = of_phase[:count] if alike else of_phase[turns(counts, thread)]
+                shares[thread].append(Share(parts, step, own))
                 step += count
-            self._pool.run(jobs, work.stop)
-            if work.failed_at is not None:
-                return
-        order = np.concatenate(rest)
+        meeting = Meeting(threads, work.stop)
+        jobs = [
+            partial(self._phases, work, division, own, thread, seed, meeting, in_main=threads == 1)
+            for thread, own in enumerate(shares)
+        ]
+        self._pool.run(jobs, work.stop)
+        if work.failed_at is not None:
+            return
+        order = np.concatenate([work.rest[part] for phase in division.phases for parts in phase for part in parts])
         filling = len(order) // batch * batch
         self._part(work, order, filling // batch, self.steps, 0, (0, 1), hyper[in_threads:], in_main=True)
         if work.failed_at is None and len(order) > filling:
             self._last(work, order[filling:], hyper[-1:])
+
+    def _phases(
+        self, work: Pass, division: Division, shares: Sequence[Share], thread: int, seed: int | None, meeting: Meeting,
+        in_main: bool,
+    ) -> None:  # fmt: skip
+        """One thread's parts of all phases; none begins a phase before all have done the one before."""
+        for position, share in enumerate(shares):
+            if position:
+                meeting.wait()
+            self._share(work, division, share, thread, seed, in_main)
 
     def _share(
         self, work: Pass, division: Division, share: Share, thread: int, seed: int | None, in_main: bool
@@ -206,8 +216,10 @@ class Training:
         for part in parts:
             order = division.order[part.start : part.stop]
             if seed is not None:
-                self._shuffle_rows(order, 0, len(order), (seed + part.start) % 2**63)
+                order = order.copy()
+                self._shuffle_rows(order, np.empty(_PLACES, np.uint64), (seed + part.start) % 2**63)
             count = len(order) // work.batch
+            work.rest[part] = order[count * work.batch :]
             stripe = (part.stripe, division.stripes)
             self._part(work, order, count, share.step + done, thread, stripe, share.hyper[done:], in_main)
             done += count
