@@ -6,12 +6,13 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wyrm.kernels.functions import KernelFunction
 from wyrm.ops.sums import natural
 
 
-def shuffle(order: Any, places: Any, seed: int) -> None:
+def shuffle(order: Any, seed: int, places: Any) -> None:
     """Put an order into random order (Fisher and Yates), by SplitMix64 (Steele et al., 2014); `places` is scratch.
 
     As many random places as that has room for are computed at once, in vectors.
@@ -56,3 +57,19 @@ def compiled(function: Any) -> Any:
     from wyrm.backends.llvm.library import Entry
 
     return Entry(KernelFunction(function))
+
+
+class Shuffle:
+    """Puts orders into random order, for one thread."""
+
+    def __init__(self) -> None:
+        self._places = np.empty(512, np.uint64)
+        self._bound: Any = None
+
+    def __call__(self, order: NDArray[np.int64], seed: int) -> None:
+        """Put the numbers of an order into an order made of `seed`, which is at least 0 and below 2**63."""
+        if self._bound is None or not self._bound.take((order, seed), ()):
+            from wyrm.backends.llvm.library import Bound
+
+            self._bound = Bound(compiled(shuffle), (order, seed), (self._places,), ())
+        self._bound()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, Literal
@@ -20,11 +21,10 @@ from wyrm.compiler.pipeline import Graph
 from wyrm.errors import Diverged
 from wyrm.node.base import BaseNode
 from wyrm.node.storage import bound_array, stored, touch
-from wyrm.train import ordering
 from wyrm.train.again import Again
 from wyrm.train.averaging import Averager, parts_of
 from wyrm.train.feeding import as_column, check_ranges
-from wyrm.train.ordering import compiled
+from wyrm.train.ordering import Shuffle
 from wyrm.train.partition import Division, divide, key_columns
 from wyrm.train.passes import Pass, Share, check_batches, check_options, turns
 from wyrm.train.pool import Meeting, Pool
@@ -42,8 +42,6 @@ _CHUNK = 0.05
 _COPY_RARELY = 40.0
 # How large a data set may be for its division among threads to be kept for the next pass.
 _REMEMBERED_ROWS = 2**21
-# So many random places of a shuffle are computed at once.
-_PLACES = 512
 # The order of the only row of a step that takes its inputs as a whole.
 _ALONE = np.zeros(1, np.int64)
 
@@ -60,7 +58,7 @@ class Training:
         self._snapshot: Snapshot | None = None
         self._count_lock = threading.Lock()
         self._averager: Averager | None = None
-        self._shuffle_rows: Callable[..., Any]
+        self._shuffles = defaultdict[int, Shuffle](Shuffle)
         # What steps that take their inputs as a whole fill in and are given.
         self._totals, self._numbers = np.zeros(2), np.zeros((1, len(graph.source.hyper)))
         # What a step that takes its inputs as a whole has of its own, and the arrays of the last one.
@@ -91,7 +89,6 @@ class Training:
             # No more than there are steps to do.
             stepping = min(threads, max(1, rows // batch_size))
             self.runner.load()
-            self._shuffle_rows = compiled(ordering.shuffle)
             keys = key_columns(self.graph.lowering.rows, given)
             division = self._division(rows, stepping, None if keys is None else [given[key] for key in keys])
             columns = {leaf: as_column(array) for leaf, array in given.items()}
@@ -217,7 +214,7 @@ class Training:
             order = division.order[part.start : part.stop]
             if seed is not None:
                 order = order.copy()
-                self._shuffle_rows(order, np.empty(_PLACES, np.uint64), (seed + part.start) % 2**63)
+                self._shuffles[thread](order, (seed + part.start) % 2**63)
             count = len(order) // work.batch
             work.rest[part] = order[count * work.batch :]
             stripe = (part.stripe, division.stripes)
