@@ -51,6 +51,17 @@ def by_block(first: Any, second: Any, count: int, blocks: Any, starts: Any, orde
     starts[0] = 0
 
 
+def fingerprint(column: Any) -> int:
+    """A number that is another one for other integers, or for the same ones in another order, but for one in 2**64."""
+    total = np.uint64(0)
+    for i in range(column.shape[0]):
+        mixed = np.uint64(column[i]) + np.uint64(0x9E3779B97F4A7C15) * np.uint64(i + 1)
+        mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+        total += mixed ^ (mixed >> np.uint64(32))
+    return int(total)
+
+
 @cache
 def compiled(function: Any) -> Any:
     """One of these functions as native code."""

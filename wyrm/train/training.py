@@ -25,7 +25,7 @@ from wyrm.train.again import Again
 from wyrm.train.averaging import Averager, parts_of
 from wyrm.train.feeding import as_column, check_ranges
 from wyrm.train.ordering import Shuffle
-from wyrm.train.partition import Division, divide, key_columns
+from wyrm.train.partition import Divider, Division
 from wyrm.train.passes import Pass, Share, check_batches, check_options, turns
 from wyrm.train.pool import Meeting, Pool
 from wyrm.train.progress import bar
@@ -40,8 +40,6 @@ Mode = Literal["hogwild", "synchronized"]
 _CHUNK = 0.05
 # A copy of the parameters is made when training has taken this many times as long as the last copy.
 _COPY_RARELY = 40.0
-# How large a data set may be for its division among threads to be kept for the next pass.
-_REMEMBERED_ROWS = 2**21
 # The order of the only row of a step that takes its inputs as a whole.
 _ALONE = np.zeros(1, np.int64)
 
@@ -64,7 +62,7 @@ class Training:
         # What a step that takes its inputs as a whole has of its own, and the arrays of the last one.
         self._own: Own = (0, 1, 0, 0, _ALONE, self._totals, self._numbers)
         self._again: Again | None = None
-        self._known_division: tuple[int, list[NDArray[np.int64]], Division] | None = None
+        self._divider = Divider()
 
     # --- one pass -------------------------------------------------------------------------------------------------
 
@@ -89,14 +87,13 @@ class Training:
             # No more than there are steps to do.
             stepping = min(threads, max(1, rows // batch_size))
             self.runner.load()
-            keys = key_columns(self.graph.lowering.rows, given)
-            division = self._division(rows, stepping, None if keys is None else [given[key] for key in keys])
-            columns = {leaf: as_column(array) for leaf, array in given.items()}
-            work = Pass(given, columns, rows, batch_size, singly)
+            division, columns = self._divider.divide(rows, stepping, given, self.graph.lowering.rows)
             mixed = int(np.random.SeedSequence([seed, self.epochs]).generate_state(1, np.uint64)[0])
             shuffled_by = mixed if shuffle else None
             separate = division.apart and all(parameter in self._sparse for parameter in self.graph.parameters)
             averaged = threads > 1 and mode == "synchronized" and not separate
+            used = given if averaged else columns
+            work = Pass(given, {leaf: as_column(used[leaf]) for leaf in given}, rows, batch_size, singly)
             if self._snapshot is None or not self._snapshot.is_current():
                 self._snapshot = Snapshot(self.graph)
             self._snapshot.take()
@@ -115,19 +112,6 @@ class Training:
                 self._raise_diverged(work)
             self.epochs += 1
         return work.weighted_loss / rows
-
-    def _division(self, rows: int, threads: int, keys: list[NDArray[np.int64]] | None) -> Division:
-        """The parts of the threads, those of the last pass where the columns that decide are as they were then."""
-        if keys is None or threads == 1:
-            return divide(rows, threads)
-        known = self._known_division
-        if known is None or known[0] != threads or not all(map(np.array_equal, known[1], keys)):
-            tables = [bound_array(sums.parameter) for sums in self.graph.lowering.rows]
-            division = divide(rows, threads, keys, 2 * max(table.nbytes for table in tables))
-            if rows > _REMEMBERED_ROWS:
-                return division
-            known = self._known_division = threads, [key.copy() for key in keys], division
-        return known[2]
 
     @property
     def _sparse(self) -> set[Leaf]:
