@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypedDict, overload
+from typing import Any, TypedDict, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -43,7 +43,7 @@ class InputOptions(Options, total=False):
     finite: bool
 
 
-class _FloatLeaf(Node[tuple[()], S], Leaf, Generic[S], abstract=True):
+class _FloatLeaf(Node[tuple[()], S], Leaf, abstract=True):
     __slots__ = ()
 
     def __init__(self, array: NDArray[Any] | None, dims: Any, name: str | None, dtype: DTypeLike) -> None:
