@@ -76,10 +76,10 @@ class Reference:
     whole: Value | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Read(Entry):
     """The integer that a reference reads."""
 
+    __slots__ = ("reference",)
     reference: Reference
 
 
