@@ -24,7 +24,7 @@ from wyrm.node.node import Node
 from wyrm.node.site import made_at
 from wyrm.node.state import cell_of, keep_way, lend, way_of
 from wyrm.node.storage import CHANGES, LARGEST, Storage, not_set, store, stored
-from wyrm.ops.random import STEP, advance_step, at_step, step_is_announced
+from wyrm.ops.philox import STEP, advance_step, at_step, step_is_announced
 from wyrm.ops.updating import updates_among
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import axis_size
