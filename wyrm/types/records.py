@@ -27,11 +27,17 @@ class Record:
         # Those of the base classes come first.
         cls.__match_args__ += cls.__dict__["__slots__"]  # type: ignore[misc]  # synthesized, as mypy takes it
 
-    if not TYPE_CHECKING:  # a type checker makes it of the fields
+    if not TYPE_CHECKING:  # a type checker makes these of the fields
 
         def __init__(self, *values: Any) -> None:
             for name, value in zip(self.__match_args__, values, strict=True):
-                setattr(self, name, value)
+                object.__setattr__(self, name, value)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            raise AttributeError(f"{self!r} does not change, so {name} cannot be set")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._values()
 
     def _values(self) -> tuple[Any, ...]:
         return tuple([getattr(self, name) for name in self.__match_args__])
