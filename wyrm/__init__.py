@@ -31,23 +31,11 @@ from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
 if TYPE_CHECKING:
     from wyrm import data, io, losses, metrics, nn, optim, testing, view
-    from wyrm.functions import (
-        Function,
-        cond,
-        custom_jvp,
-        custom_vjp,
-        function,
-        hessian,
-        hvp,
-        jacobian,
-        jvp,
-        linearize,
-        scan,
-        show,
-        vjp,
-        vmap,
-        while_loop,
-    )
+    from wyrm.functions.control import cond, scan, while_loop
+    from wyrm.functions.custom import custom_jvp, custom_vjp
+    from wyrm.functions.function import Function, function, show
+    from wyrm.functions.mapping import vmap
+    from wyrm.functions.transforms import hessian, hvp, jacobian, jvp, linearize, vjp
     from wyrm.ops import random
     from wyrm.ops.attention import attention
     from wyrm.ops.checkpoint import checkpoint
@@ -58,16 +46,17 @@ if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as t
     # What a program may do without is imported when it is first used: rooms, and names by the module that has them.
     _ROOMS = ("compiler", "data", "io", "kernels", "losses", "metrics", "nn", "optim", "testing", "train", "view")
     _NAMES = {
-        "functions": (
-            "Function", "cond", "custom_jvp", "custom_vjp", "function", "hessian", "hvp", "jacobian", "jvp",
-            "linearize", "scan", "show", "vjp", "vmap", "while_loop",
-        ),
+        "functions.control": ("cond", "scan", "while_loop"),
+        "functions.custom": ("custom_jvp", "custom_vjp"),
+        "functions.function": ("Function", "function", "show"),
+        "functions.mapping": ("vmap",),
+        "functions.transforms": ("hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"),
         "ops": ("random",),
         "ops.attention": ("attention",),
         "ops.checkpoint": ("checkpoint",),
         "ops.vocabulary": ("vocabulary_loss",),
         "train.program": ("Program", "compile"),
-    }  # fmt: skip
+    }
     __getattr__, __dir__ = _later.later(
         __name__,
         {room: room for room in _ROOMS} | {name: module for module, names in _NAMES.items() for name in names},
