@@ -114,6 +114,15 @@ class Way:
         self.step: int | None = None  # what its random nodes drew for last
         self.gradients: _Gradients | None = None
         self._known: _Known | None = None
+        self._plan(node)
+
+    def _plan(self, node: BaseNode[Any, Any]) -> Plan:
+        """The plan for the data that is bound now, which goes on with what another one has computed of `node`.
+
+        It is made where the schedule is, so that the collector goes through what is new once and not twice.
+        """
+        lend(self.twin, cell_of(node))
+        return self.runner.plan()
 
     def known(self) -> NDArray[Any] | None:
         """The value, if it is known at a glance that running the node would change nothing."""
@@ -130,8 +139,8 @@ class Way:
     def run(self, node: BaseNode[Any, Any], stage: int = 0) -> Plan:
         """Bring one stage up to date, for `node` to read from."""
         latest = CHANGES.latest  # before a leaf is looked at: one that changes meanwhile is looked at again
-        lend(self.twin, cell_of(node))
-        plan = self.runner.run(stage)
+        plan = self._plan(node)
+        plan.run(stage, observer())
         plan.stand_in(node, self.twin)
         # Random nodes draw anew in each run, and nodes built in training may have something to say.
         if stage == 0 and not self.runner.random and not self.modes:
@@ -153,6 +162,7 @@ class Way:
         updates = updates_among(order)
         self.runner.add_stage([*outputs, *updates.values()])
         self.gradients = _Gradients(parameters, weight, outputs, updates)
+        self._plan(loss)
         return self.gradients
 
 
