@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,23 +42,22 @@ def _from_pretrained(directory: str | os.PathLike[str], *, dtype: DTypeLike = np
     return from_pretrained(directory, dtype=dtype)
 
 
-def _bind_numpy_protocol() -> None:
-    """Put NumPy's functions on nodes in the places where the two functions below stand until one of them is called."""
+def _numpy_protocol() -> ModuleType:
+    """NumPy's functions on nodes, from now on in the places of the two below, which the first call of one meets."""
     from wyrm.functions import numpy_protocol
 
     Node.__array_ufunc__ = numpy_protocol.ufunc  # type: ignore[assignment]  # for the type checker NumPy has no part in it
     IndexNode.__array_ufunc__ = numpy_protocol.ufunc  # type: ignore[assignment]  # as above
     Node.__array_function__ = numpy_protocol.array_function  # type: ignore[attr-defined]  # as above
+    return numpy_protocol
 
 
-def _first_ufunc(node: Any, *arguments: Any, **keywords: Any) -> Any:
-    _bind_numpy_protocol()
-    return node.__array_ufunc__(*arguments, **keywords)
+def _first_ufunc(node: Any, *arguments: Any, **options: Any) -> Any:
+    return _numpy_protocol().ufunc(node, *arguments, **options)
 
 
 def _first_array_function(node: Any, *arguments: Any) -> Any:
-    _bind_numpy_protocol()
-    return node.__array_function__(*arguments)
+    return _numpy_protocol().array_function(node, *arguments)
 
 
 for _cls in (Node, IndexNode):
