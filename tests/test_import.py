@@ -29,7 +29,7 @@ def test_import_wyrm_imports_nothing_heavy() -> None:
 def test_import_wyrm_leaves_slow_modules_of_python_alone() -> None:
     report = "import sys, numpy; before = set(sys.modules); import wyrm; print(*sorted(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)
-    slow = {"concurrent.futures", "difflib", "hashlib", "logging", "tempfile"}
+    slow = {"concurrent.futures", "dataclasses", "difflib", "hashlib", "logging", "tempfile"}
     assert not slow.intersection(done.stdout.split())
 
 
@@ -56,11 +56,32 @@ def test_import_wyrm_leaves_the_compiler_and_the_layers_for_who_uses_them() -> N
     report = "import sys, wyrm; print(*sorted(name for name in sys.modules if name.startswith('wyrm.')))"
     done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)
     rooms = {name.split(".")[1] for name in done.stdout.split()}
-    assert not rooms & {"compiler", "data", "io", "ir", "kernels", "losses", "metrics", "optim", "train", "view"}
+    assert not rooms & {
+        "compiler",
+        "data",
+        "functions",
+        "io",
+        "ir",
+        "kernels",
+        "losses",
+        "metrics",
+        "optim",
+        "train",
+        "view",
+    }
     assert "wyrm.nn.linear" not in done.stdout.split()
 
 
-@pytest.mark.parametrize("package", ["wyrm", "wyrm.nn"])
+def test_the_methods_of_nodes_are_there_from_the_start() -> None:
+    program = (
+        "import importlib, pkgutil, wyrm; from wyrm.ops.elementwise import METHODS; before = set(METHODS); "
+        "[importlib.import_module(f'wyrm.ops.{each.name}') for each in pkgutil.iter_modules(wyrm.ops.__path__)]; "
+        "assert before and set(METHODS) == before"
+    )
+    subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+
+@pytest.mark.parametrize("package", ["wyrm", "wyrm.nn", "wyrm.ops"])
 def test_what_is_imported_later_is_there_from_the_start(package: str) -> None:
     program = (
         f"import {package} as p; before = set(dir(p)); assert set(p.__all__) <= before; "
@@ -74,7 +95,12 @@ def test_what_is_imported_later_is_there_from_the_start(package: str) -> None:
     "statement",
     ["from wyrm import compile, Program, nn", "from wyrm.nn import GPT2, LSTM", "import wyrm.nn.linear",
      "import wyrm.train.program", "from wyrm.nn import initializers", "import wyrm; wyrm.nn.Linear; wyrm.nn.linear",
-     "import wyrm; wyrm.nn.Module.save.__doc__.strip(); wyrm.nn.GPT2.from_pretrained"],
+     "import wyrm; wyrm.nn.Module.save.__doc__.strip(); wyrm.nn.GPT2.from_pretrained",
+     "from wyrm import attention, function, random, scan, vocabulary_loss", "import wyrm; wyrm.random.index",
+     "import numpy, wyrm; assert numpy.tanh(wyrm.Constant(0.0)).forward() == 0.0",
+     "import numpy, wyrm; assert (numpy.ones(2) + wyrm.Constant(numpy.ones(2))).forward().tolist() == [2.0, 2.0]",
+     "import numpy, wyrm; assert (numpy.arange(2) == wyrm.IndexConstant([0, 2])).forward().tolist() == [True, False]",
+     "import numpy, wyrm; assert numpy.concatenate([wyrm.Constant([1.0]), numpy.ones(1)]).shape == (2,)"],
 )  # fmt: skip
 def test_names_that_are_imported_later_in_a_new_process(statement: str) -> None:
     subprocess.run([sys.executable, "-c", statement], capture_output=True, text=True, check=True)

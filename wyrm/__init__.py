@@ -6,23 +6,6 @@ from wyrm import _bind as _bind  # binds the conveniences of nodes to the rooms 
 from wyrm import _later
 from wyrm.backends.numpy import Timing, run, time_ops, watch_nan
 from wyrm.errors import WyrmError
-from wyrm.functions import (
-    Function,
-    cond,
-    custom_jvp,
-    custom_vjp,
-    function,
-    hessian,
-    hvp,
-    jacobian,
-    jvp,
-    linearize,
-    scan,
-    show,
-    vjp,
-    vmap,
-    while_loop,
-)
 from wyrm.grad import grad, value_and_grad
 from wyrm.node import (
     ZERO,
@@ -39,26 +22,44 @@ from wyrm.node import (
     Undefined,
 )
 from wyrm.node.loops import LOOPS, LoopForm
-from wyrm.ops import random
-from wyrm.ops.attention import attention
-from wyrm.ops.checkpoint import checkpoint
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import Binary, Elementwise, Unary
 from wyrm.ops.product import einsum
 from wyrm.ops.slicing import concatenate, stack
 from wyrm.ops.updating import updating
-from wyrm.ops.vocabulary import vocabulary_loss
 from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
 if TYPE_CHECKING:
     from wyrm import data, io, losses, metrics, nn, optim, testing, view
+    from wyrm.functions.control import cond, scan, while_loop
+    from wyrm.functions.custom import custom_jvp, custom_vjp
+    from wyrm.functions.function import Function, function, show
+    from wyrm.functions.mapping import vmap
+    from wyrm.functions.transforms import hessian, hvp, jacobian, jvp, linearize, vjp
+    from wyrm.ops import random
+    from wyrm.ops.attention import attention
+    from wyrm.ops.checkpoint import checkpoint
+    from wyrm.ops.vocabulary import vocabulary_loss
     from wyrm.train.program import Program, compile
 
 if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
-    # Rooms that a program may do without are imported when they are first used.
+    # What a program may do without is imported when it is first used: rooms, and names by the module that has them.
     _ROOMS = ("compiler", "data", "io", "kernels", "losses", "metrics", "nn", "optim", "testing", "train", "view")
+    _NAMES = {
+        "functions.control": ("cond", "scan", "while_loop"),
+        "functions.custom": ("custom_jvp", "custom_vjp"),
+        "functions.function": ("Function", "function", "show"),
+        "functions.mapping": ("vmap",),
+        "functions.transforms": ("hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"),
+        "ops": ("random",),
+        "ops.attention": ("attention",),
+        "ops.checkpoint": ("checkpoint",),
+        "ops.vocabulary": ("vocabulary_loss",),
+        "train.program": ("Program", "compile"),
+    }
     __getattr__, __dir__ = _later.later(
-        __name__, {**{room: room for room in _ROOMS}, "Program": "train.program", "compile": "train.program"}
+        __name__,
+        {room: room for room in _ROOMS} | {name: module for module, names in _NAMES.items() for name in names},
     )
 
 

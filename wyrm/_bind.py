@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.backends.numpy import reference
-from wyrm.functions import numpy_protocol
 from wyrm.nn.module import FILES, Module
 from wyrm.node.node import IndexNode, Node
 
@@ -42,12 +42,30 @@ def _from_pretrained(directory: str | os.PathLike[str], *, dtype: DTypeLike = np
     return from_pretrained(directory, dtype=dtype)
 
 
+def _numpy_protocol() -> ModuleType:
+    """NumPy's functions on nodes, from now on in the places of the two below, which the first call of one meets."""
+    from wyrm.functions import numpy_protocol
+
+    Node.__array_ufunc__ = numpy_protocol.ufunc  # type: ignore[assignment]  # for the type checker NumPy has no part in it
+    IndexNode.__array_ufunc__ = numpy_protocol.ufunc  # type: ignore[assignment]  # as above
+    Node.__array_function__ = numpy_protocol.array_function  # type: ignore[attr-defined]  # as above
+    return numpy_protocol
+
+
+def _first_ufunc(node: Any, *arguments: Any, **options: Any) -> Any:
+    return _numpy_protocol().ufunc(node, *arguments, **options)
+
+
+def _first_array_function(node: Any, *arguments: Any) -> Any:
+    return _numpy_protocol().array_function(node, *arguments)
+
+
 for _cls in (Node, IndexNode):
     _cls.value = property(reference.value)  # type: ignore[assignment,method-assign]  # declared as read-only
     _cls.forward = reference.forward  # type: ignore[assignment,method-assign]  # declared for the type checker
-Node.__array_ufunc__ = numpy_protocol.ufunc  # type: ignore[assignment]  # for the type checker NumPy has no part in it
-IndexNode.__array_ufunc__ = numpy_protocol.ufunc  # type: ignore[assignment]  # as above
-Node.__array_function__ = numpy_protocol.array_function  # type: ignore[attr-defined]  # as above
+Node.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # for the type checker NumPy has no part in it
+IndexNode.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # as above
+Node.__array_function__ = _first_array_function  # type: ignore[attr-defined]  # as above
 Node.backward = reference.backward  # type: ignore[assignment,method-assign]  # declared for the type checker
 Node.zero_gradient = reference.zero_gradient  # type: ignore[assignment,method-assign]  # declared for the type checker
 Node.T = property(lambda self: self.transpose())  # type: ignore[assignment, misc]  # declared with overloads

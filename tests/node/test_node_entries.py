@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
-
 import pytest
 
 import wyrm as wy
@@ -71,9 +69,9 @@ def test_entries_are_equal_by_what_they_are_made_of() -> None:
 
 
 def test_entries_do_not_change() -> None:
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         K.depth = 2  # type: ignore[misc]  # what is tested
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         Sum(K, J).left = J  # type: ignore[misc]  # as above
 
 

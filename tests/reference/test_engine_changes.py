@@ -140,6 +140,18 @@ def test_what_is_returned_can_be_spoiled_without_harm() -> None:
     assert not node.forward().flags.writeable
 
 
+def test_a_number_that_is_returned_again_cannot_be_spoiled() -> None:
+    parameter = wy.Parameter(3.0)
+    node = parameter * 2.0
+    node.forward()
+    again = node.forward()
+    assert node.forward() is again
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        again.flags.writeable = True
+    parameter.set(4.0)
+    assert (float(again), float(node.forward()), float(node.forward())) == (6.0, 8.0, 8.0)
+
+
 def test_values_of_nodes_come_back_from_another_plan() -> None:
     class Batch(wy.Dim): ...
 

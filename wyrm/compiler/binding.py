@@ -18,7 +18,7 @@ from wyrm.compiler.updates import Optimizer
 from wyrm.node.base import BaseNode
 from wyrm.node.choices import check_choices
 from wyrm.node.loops import LOOPS
-from wyrm.node.storage import bound_array
+from wyrm.node.storage import bound_array, stored
 from wyrm.ops.philox import STEP
 from wyrm.ops.steps import Steps
 from wyrm.types.dims import Dim, resolve, resolve_axis
@@ -63,15 +63,18 @@ class Binding:
         for call, arguments in self._calls.items():
             if LOOPS.of(call.node).draws_from(call.node) is not None:
                 self.stripes.append((call, arguments[-1]))
-        self.leaves = [
-            (slot.leaf, array)
+        self._held = [
+            (stored(slot.leaf), array)
             for slot, array in self._arrays.items()
             if slot.leaf is not None and slot.leaf not in fed and slot.leaf not in given and slot.leaf is not STEP
         ]
 
     def is_current(self) -> bool:
         """Whether leaves still hold the arrays that were bound."""
-        return all(bound_array(leaf) is array for leaf, array in self.leaves)
+        for storage, array in self._held:  # noqa: SIM110  # asked in each call, of which a generator took a tenth
+            if storage.array is not array:
+                return False
+        return True
 
     def forget_rows(self) -> None:
         """Empty the sums of rows that a step left behind which was not finished."""

@@ -80,10 +80,10 @@ class Reference:
     whole: Value | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Read(Entry):
     """The integer that a reference reads; `inside` where it is known to be in range of what it chooses from."""
 
+    __slots__ = ("reference",)
     reference: Reference
     inside: bool = False
 

@@ -303,7 +303,8 @@ class _Call:
         if kinds is None or len(args) != len(kinds):
             return False
         numbers: list[np.dtype[Any]] = []
-        for argument, (shape, dtype) in zip(args, kinds, strict=True):
+        for position, (shape, dtype) in enumerate(kinds):
+            argument = args[position]
             if type(argument) is np.ndarray:
                 if argument.shape != shape or argument.dtype is not dtype:
                     return False

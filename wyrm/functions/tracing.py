@@ -94,7 +94,7 @@ class Trace:
         own, traced = set(self.inputs), _around.get()
         foreign = [
             node for node in topological_order(self.outputs)
-            if isinstance(node, Argument | IndexArgument | Given | GivenIndex) and node not in own
+            if node.is_leaf and isinstance(node, Argument | IndexArgument | Given | GivenIndex) and node not in own
         ]  # fmt: skip
         self.open = any(around.has(node) for around in traced for node in foreign)
         for node in foreign:

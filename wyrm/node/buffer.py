@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, overload
+from typing import Any, overload
 
 from numpy.typing import DTypeLike
 from typing_extensions import TypeVar, Unpack
@@ -16,7 +16,7 @@ from wyrm.types.typing import Values
 S = TypeVar("S", bound=tuple[Any, ...], default=Any)
 
 
-class Buffer(_FloatLeaf[S], Generic[S], abstract=True):
+class Buffer(_FloatLeaf[S], abstract=True):
     """A leaf that a model keeps and saves but no optimizer moves: statistics, a count of steps, an average of weights.
 
     `wy.updating` says how it moves. `value` is copied: Python numbers become float32, NumPy arrays keep float32 or

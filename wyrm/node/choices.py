@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ class Choice(NamedTuple):
     ignored: int | None = None
 
 
-class Choosing(BaseNode[P_co, S], Generic[P_co, S], abstract=True):
+class Choosing(BaseNode[P_co, S], abstract=True):
     """An op with operands whose integers choose along an axis; `choices` says which.
 
     Data of a leaf is checked when it is set, where the axis has a size by then. Every engine checks all other integers

@@ -7,13 +7,13 @@ out; nothing else is worked out, so what an op writes is what a program does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from wyrm.types.dims import Axis
+from wyrm.types.records import Record
 
 
-class Entry:
+class Entry(Record):
     """An integer, by what it is made of."""
 
     __slots__ = ()
@@ -51,10 +51,10 @@ class Entry:
 Index: TypeAlias = tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class Position(Entry):
     """Where the loop at a depth stands; the outermost one has depth 0."""
 
+    __slots__ = ("depth",)
     depth: int
 
     def loops(self) -> int:
@@ -64,30 +64,30 @@ class Position(Entry):
         return f"i{self.depth}"
 
 
-@dataclass(frozen=True, slots=True)
 class Whole(Entry):
     """A number."""
 
+    __slots__ = ("value",)
     value: int
 
     def __str__(self) -> str:
         return str(self.value)
 
 
-@dataclass(frozen=True, slots=True)
 class Size(Entry):
     """The number of elements along an axis, which only the data of a run may give."""
 
+    __slots__ = ("axis",)
     axis: Axis
 
     def __str__(self) -> str:
         return f"size({self.axis!r})"
 
 
-@dataclass(frozen=True, slots=True)
 class At(Entry):
     """The integer that the parent at this number has at `position`."""
 
+    __slots__ = ("parent", "position")
     parent: int
     position: Index
 
@@ -95,10 +95,10 @@ class At(Entry):
         return f"parent{self.parent}[{', '.join(map(str, self.position))}]"
 
 
-@dataclass(frozen=True, slots=True)
 class Pair(Entry):
     """An entry that is made of two others."""
 
+    __slots__ = ("left", "right")
     left: Entry
     right: Entry
     single = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypedDict, overload
+from typing import Any, TypedDict, overload
 
 from numpy.typing import NDArray
 from typing_extensions import Unpack
@@ -20,7 +20,7 @@ class Options(TypedDict, total=False):
     name: str | None
 
 
-class _IndexLeaf(IndexNode[S], Leaf, Generic[S], abstract=True):
+class _IndexLeaf(IndexNode[S], Leaf, abstract=True):
     __slots__ = ()
 
     def __init__(self, array: NDArray[Any] | None, dims: Any, name: str | None) -> None:

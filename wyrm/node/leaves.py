@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypedDict, overload
+from typing import Any, TypedDict, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from wyrm.errors import DTypeError
 from wyrm.node import methods
-from wyrm.node.base import _BASES, BaseNode, S, _set, describe
+from wyrm.node.base import _BASES, BaseNode, S, _set, _set_dims, _set_dtype, describe
 from wyrm.node.node import Node
 from wyrm.node.site import Site, made_at, user_origin
 from wyrm.node.storage import (
@@ -21,6 +21,7 @@ from wyrm.node.storage import (
     check_shape,
     declared_dims,
     float_array,
+    hold,
     put_number,
     store,
 )
@@ -43,7 +44,7 @@ class InputOptions(Options, total=False):
     finite: bool
 
 
-class _FloatLeaf(Node[tuple[()], S], Leaf, Generic[S], abstract=True):
+class _FloatLeaf(Node[tuple[()], S], Leaf, abstract=True):
     __slots__ = ()
 
     def __init__(self, array: NDArray[Any] | None, dims: Any, name: str | None, dtype: DTypeLike) -> None:
@@ -303,9 +304,9 @@ def as_constant(value: Any, dtype: DTypeLike | None) -> Constant[Any]:
     array = float_array(value, dtype)
     # As `Constant` of it, past what axes and a name need: half of the time of `graph * 2.0` was this number's.
     node: Constant[Any] = object.__new__(Constant)
-    _set(node, "_storage", Storage(array))
-    _set(node, "dtype", array.dtype)
-    _set(node, "dims", array.shape)
+    hold(node, Storage(array))
+    _set_dtype(node, array.dtype)
+    _set_dims(node, array.shape)
     node._begin((), None, user_origin())
     return node
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
             """The last two axes exchanged."""
 
 
-class Node(operators.Node, methods.Node, BaseNode[P_co, S], Generic[P_co, S], abstract=True):
+class Node(operators.Node, methods.Node, BaseNode[P_co, S], abstract=True):
     """A node of the graph: `Node[Parents, Shape]`. Building one checks shapes and dtypes and computes nothing.
 
     `Parents` is the tuple of the parents' classes, exact one generation deep; `Shape` the tuple of the axes. Operators
@@ -130,7 +130,7 @@ class Node(operators.Node, methods.Node, BaseNode[P_co, S], Generic[P_co, S], ab
         return int(dims[0])
 
 
-class IndexNode(methods.IndexNode, BaseNode[Any, S], Generic[S], abstract=True):
+class IndexNode(methods.IndexNode, BaseNode[Any, S], abstract=True):
     """Integers that choose rows, labels or elements. Not a `Node`: it has no arithmetic and no gradient."""
 
     __slots__ = ()

@@ -72,6 +72,8 @@ class Rules(Generic[R]):
 def check_words(op: type[BaseNode[Any, Any]]) -> None:
     """`RegistrationError` where the class of an op has what belongs in a rule, for nobody would read it."""
     for base in op.__mro__:
+        if _WORDS.keys().isdisjoint(base.__dict__.keys()):
+            continue
         for word, (rules, instead) in _WORDS.items():
             # A static attribute and a property may have any name.
             if word in base.__dict__ and word not in op.attributes and not isinstance(base.__dict__[word], property):

@@ -6,8 +6,8 @@ import itertools
 import math
 import operator
 import weakref
-from collections.abc import Iterable
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -23,12 +23,9 @@ from wyrm.types.typing import FloatArray
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-_clock = itertools.count(1)
-
-
-def tick() -> int:
-    """The next instant: leaves and cached values are compared by when they last changed."""
-    return next(_clock)
+# The next instant: leaves and cached values are compared by when they last changed. No function of Python's: each leaf
+# and each run asks for one.
+tick: Final[Callable[[], int]] = itertools.count(1).__next__
 
 
 class Changes:
@@ -88,6 +85,8 @@ class Leaf(BaseNode[tuple[()], Any], abstract=True):
 
 
 _BASES.add(Leaf)
+# The slot's own function, as those of `BaseNode`.
+hold: Final[Callable[[Leaf, Storage], None]] = Leaf.__dict__["_storage"].__set__
 
 
 def stored(leaf: BaseNode[Any, Any]) -> Storage:
@@ -141,8 +140,10 @@ def float_array(value: Any, dtype: DTypeLike | None) -> NDArray[Any]:
     if kind is float or (kind is int and -_EXACT <= value <= _EXACT):
         if dtype is None or dtype is _FLOAT32 or dtype is _FLOAT64:
             return np.array(value, _FLOAT32 if dtype is None else dtype)
-    elif kind is np.ndarray and (dtype is None or dtype is value.dtype) and value.dtype in FLOATS:
-        return _copied(value, value.dtype)
+    elif kind is np.ndarray:
+        given = value.dtype
+        if (given is _FLOAT32 or given is _FLOAT64) and (dtype is None or dtype is given):
+            return _copied(value, given)
     array = as_array(value)
     if dtype is None:
         dtype = array.dtype if isinstance(value, np.ndarray | np.generic) else np.dtype(np.float32)

@@ -1,33 +1,44 @@
-"""The operations, one class each, one family per file. Importing this room registers them all."""
+"""The operations, one class each, one family per file.
 
+Those that are methods of nodes are there as soon as `wyrm` is; others when their module is imported.
+"""
+
+from typing import TYPE_CHECKING
+
+from wyrm import _later
 from wyrm.ops import (
     activation,
     arithmetic,
-    attention,
-    cached_attention,
     comparison,
+    dropout,
     elementwise,
     exponential,
     fused,
     index,
     normalization,
     product,
-    random,
-    recurrent,
     reduction,
-    scan,
     shape,
     slicing,
     softmax,
-    vocabulary,
 )
+
+if TYPE_CHECKING:
+    from wyrm.ops import attention, cached_attention, checkpoint, custom, random, recurrent, scan, vocabulary
+
+if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
+    _LATER = ("attention", "cached_attention", "checkpoint", "custom", "random", "recurrent", "scan", "vocabulary")
+    __getattr__, __dir__ = _later.later(__name__, {name: name for name in _LATER})
 
 __all__ = [
     "activation",
     "arithmetic",
     "attention",
     "cached_attention",
+    "checkpoint",
     "comparison",
+    "custom",
+    "dropout",
     "elementwise",
     "exponential",
     "fused",

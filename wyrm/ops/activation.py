@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Generic, Literal, overload
+from typing import Any, Literal, overload
 
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import L, S, Unary, constant_like, method
 from wyrm.types.typing import Shaped
 
 
-class Relu(Unary[L, S], Generic[L, S]):
+class Relu(Unary[L, S]):
     """The larger of `x` and 0; its derivative at 0 is 0."""
 
     __slots__ = ()
@@ -25,7 +25,7 @@ class Relu(Unary[L, S], Generic[L, S]):
         return (where(x > 0.0, gradient, constant_like(0.0, self)),)
 
 
-class LeakyRelu(Unary[L, S], Generic[L, S]):
+class LeakyRelu(Unary[L, S]):
     """`x` where positive, else `negative_slope * x`."""
 
     __slots__ = ("negative_slope",)
@@ -53,7 +53,7 @@ def leaky_relu(x: Shaped[L, S], negative_slope: float = 0.01) -> LeakyRelu[L, S]
     return LeakyRelu(x, negative_slope)
 
 
-class Elu(Unary[L, S], Generic[L, S]):
+class Elu(Unary[L, S]):
     """`x` where positive, else `alpha * (e ** x - 1)` (Clevert et al., 2015)."""
 
     __slots__ = ("alpha",)
@@ -81,7 +81,7 @@ def elu(x: Shaped[L, S], alpha: float = 1.0) -> Elu[L, S]:
     return Elu(x, alpha)
 
 
-class Silu(Unary[L, S], Generic[L, S]):
+class Silu(Unary[L, S]):
     """`x * sigmoid(x)`, also known as swish."""
 
     __slots__ = ()
@@ -97,7 +97,7 @@ class Silu(Unary[L, S], Generic[L, S]):
         return (gradient * (gate * (1.0 + x * (1.0 - gate))),)
 
 
-class Gelu(Unary[L, S], Generic[L, S]):
+class Gelu(Unary[L, S]):
     """`x` times the normal distribution function of `x` (Hendrycks and Gimpel, 2016)."""
 
     __slots__ = ()
@@ -113,7 +113,7 @@ class Gelu(Unary[L, S], Generic[L, S]):
         return (gradient * (distribution + x * density),)
 
 
-class GeluTanh(Unary[L, S], Generic[L, S]):
+class GeluTanh(Unary[L, S]):
     """The approximation of `Gelu` by a hyperbolic tangent, as in GPT-2."""
 
     __slots__ = ()

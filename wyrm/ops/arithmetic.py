@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Generic
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from wyrm.ops.elementwise import Binary, L, R, S, Unary, constant_like, method
 from wyrm.types.typing import Shaped
 
 
-class Add(Binary[L, R, S], Generic[L, R, S]):
+class Add(Binary[L, R, S]):
     """`x + y`."""
 
     __slots__ = ()
@@ -28,7 +28,7 @@ class Add(Binary[L, R, S], Generic[L, R, S]):
         return gradient, gradient
 
 
-class Subtract(Binary[L, R, S], Generic[L, R, S]):
+class Subtract(Binary[L, R, S]):
     """`x - y`."""
 
     __slots__ = ()
@@ -45,7 +45,7 @@ class Subtract(Binary[L, R, S], Generic[L, R, S]):
         return gradient, -gradient if wanted[1] else ZERO
 
 
-class Multiply(Binary[L, R, S], Generic[L, R, S]):
+class Multiply(Binary[L, R, S]):
     """`x * y`."""
 
     __slots__ = ()
@@ -64,7 +64,7 @@ class Multiply(Binary[L, R, S], Generic[L, R, S]):
         return gradient * y if wanted[0] else ZERO, gradient * x if wanted[1] else ZERO
 
 
-class Divide(Binary[L, R, S], Generic[L, R, S]):
+class Divide(Binary[L, R, S]):
     """`x / y`."""
 
     __slots__ = ()
@@ -80,7 +80,7 @@ class Divide(Binary[L, R, S], Generic[L, R, S]):
         return share, -(share * self)
 
 
-class Power(Binary[L, R, S], Generic[L, R, S]):
+class Power(Binary[L, R, S]):
     """`x ** y`. By `x` the derivative at `y = 0` is 0; by `y` that at `x = 0` is 0 for `y >= 0`, else -inf."""
 
     __slots__ = ()
@@ -107,7 +107,7 @@ class Power(Binary[L, R, S], Generic[L, R, S]):
         return gradient * slope, by_exponent
 
 
-class Maximum(Binary[L, R, S], Generic[L, R, S]):
+class Maximum(Binary[L, R, S]):
     """The larger of two; equal operands share the gradient half and half."""
 
     __slots__ = ()
@@ -122,7 +122,7 @@ class Maximum(Binary[L, R, S], Generic[L, R, S]):
         return _chosen(gradient, x, y)
 
 
-class Minimum(Binary[L, R, S], Generic[L, R, S]):
+class Minimum(Binary[L, R, S]):
     """The smaller of two; equal operands share the gradient half and half."""
 
     __slots__ = ()
@@ -145,7 +145,7 @@ def _chosen(gradient: Any, larger: Any, smaller: Any) -> tuple[Any, Any]:
     return gradient * share, gradient * (1.0 - share)
 
 
-class Negative(Unary[L, S], Generic[L, S]):
+class Negative(Unary[L, S]):
     """`-x`."""
 
     __slots__ = ()
@@ -163,7 +163,7 @@ class Negative(Unary[L, S], Generic[L, S]):
         return (-gradient,)
 
 
-class Absolute(Unary[L, S], Generic[L, S]):
+class Absolute(Unary[L, S]):
     """`|x|`; its derivative at 0 is 0."""
 
     __slots__ = ()
@@ -184,7 +184,7 @@ def absolute(x: Shaped[L, S]) -> Absolute[L, S]:
     return Absolute(x)
 
 
-class Sign(Unary[L, S], Generic[L, S]):
+class Sign(Unary[L, S]):
     """-1, 0 or 1; flat wherever it is smooth."""
 
     __slots__ = ()
@@ -198,7 +198,7 @@ class Sign(Unary[L, S], Generic[L, S]):
         return (ZERO,)
 
 
-class Square(Unary[L, S], Generic[L, S]):
+class Square(Unary[L, S]):
     """`x * x`."""
 
     __slots__ = ()
@@ -213,7 +213,7 @@ class Square(Unary[L, S], Generic[L, S]):
         return (gradient * (2.0 * x.erase()),)
 
 
-class Sqrt(Unary[L, S], Generic[L, S]):
+class Sqrt(Unary[L, S]):
     """The square root; NaN for negative `x`."""
 
     __slots__ = ()
@@ -227,7 +227,7 @@ class Sqrt(Unary[L, S], Generic[L, S]):
         return (gradient * 0.5 / self,)
 
 
-class Clip(Unary[L, S], Generic[L, S]):
+class Clip(Unary[L, S]):
     """`x` limited to `low`..`high`; outside them the derivative is 0, at them 1."""
 
     __slots__ = ("high", "low")

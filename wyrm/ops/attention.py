@@ -8,7 +8,7 @@ ops, with the masks as nodes: `AttentionMask`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Generic, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ _QUERIES = 32
 FAR = -1e30
 
 
-class _Attention(Node[Any, S], Generic[S], abstract=True):
+class _Attention(Node[Any, S], abstract=True):
     """What the ops of attention have in common; the parents are the packed operand, others, a mask, and the step."""
 
     __slots__ = ("alibi", "causal", "masked", "rate", "seed", "stream")
@@ -158,7 +158,7 @@ class _AttentionLoops(LoopForm):
         return mask, extra[0].reshape(-1) if extra else np.zeros(1, np.int64)
 
 
-class Attention(_Attention[S], Generic[S]):
+class Attention(_Attention[S]):
     """`softmax(queries @ keys.T / sqrt(features)) @ values` for each head, of the axes (batch, time, heads, features).
 
     `packed` has the axes (batch, time, 3, heads, features). `causal` lets a query attend to keys up to its own place; a
@@ -230,7 +230,7 @@ def _scale(features: Any, dtype: np.dtype[Any]) -> Any:
     return dtype.type(size**-0.5)
 
 
-class AttentionGradient(_Attention[S], Generic[S]):
+class AttentionGradient(_Attention[S]):
     """The gradient of an attention by its packed operand, from that by its result; of the axes of the operand."""
 
     __slots__ = ()
@@ -284,7 +284,7 @@ class _GradientLoops(_AttentionLoops):
         return operands[0], operands[1], mask, step, out, *self.numbers(node, features, heads), *scratch
 
 
-class AttentionMask(_Attention[S], Generic[S]):
+class AttentionMask(_Attention[S]):
     """What an attention adds to its scores (`bias`) or multiplies its shares with (`factors`).
 
     Of the axes (batch, heads, queries, keys); a function of the sizes, the mask and the step alone.

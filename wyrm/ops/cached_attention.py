@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Generic
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from wyrm.ops.slicing import concatenate
 from wyrm.types.dims import Dims, axis_size, unify
 
 
-class CachedAttention(Node[Any, S], Generic[S]):
+class CachedAttention(Node[Any, S]):
     """Attention of one new place to those before it, whose keys and values a cache has, and to itself.
 
     `packed` has the axes (batch, 3, heads, features), `cache` (batch, 2, heads, features, places), keys and values, and

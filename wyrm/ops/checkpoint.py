@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic
+from typing import Any
 
 from typing_extensions import TypeVar
 
@@ -26,7 +26,7 @@ def copy_kernel(x: Any, after: Any, out: Any) -> None:
         out[i] = x[i]
 
 
-class Again(Passing[S], Generic[S]):
+class Again(Passing[S]):
     """`x`, for computing with it again once `after` is there; it has the name of `x` in messages."""
 
     __slots__ = ()
@@ -50,7 +50,7 @@ class _AgainLoops(LoopForm):
         return x.reshape(-1), after.reshape(-1), out.reshape(-1)
 
 
-class Checkpoint(Transparent[S], Generic[S]):
+class Checkpoint(Transparent[S]):
     """A result whose gradient computes again what lies between it and the inputs, the first `inputs` other parents.
 
     The parents after those are what else the part depends on: parameters, and what is made of them alone.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -34,7 +34,7 @@ from wyrm.types.dims import One
 from wyrm.types.typing import A, Array, BoolArray, Bs, M, N, Number, Shaped
 
 
-class Comparison(Binary[L, R, S], Generic[L, R, S], abstract=True):
+class Comparison(Binary[L, R, S], abstract=True):
     """A mask made of two operands, of float numbers or of integers; flat, so its gradient is a declared zero."""
 
     __slots__ = ()
@@ -102,7 +102,7 @@ class _Mask(BaseNode[Any, Any], abstract=True):
         return np.dtype(np.bool_)
 
 
-class Less(Comparison[L, R, S], Generic[L, R, S]):
+class Less(Comparison[L, R, S]):
     """`x < y`."""
 
     __slots__ = ()
@@ -113,7 +113,7 @@ class Less(Comparison[L, R, S], Generic[L, R, S]):
         return self
 
 
-class LessEqual(Comparison[L, R, S], Generic[L, R, S]):
+class LessEqual(Comparison[L, R, S]):
     """`x <= y`."""
 
     __slots__ = ()
@@ -124,7 +124,7 @@ class LessEqual(Comparison[L, R, S], Generic[L, R, S]):
         return self
 
 
-class Greater(Comparison[L, R, S], Generic[L, R, S]):
+class Greater(Comparison[L, R, S]):
     """`x > y`."""
 
     __slots__ = ()
@@ -135,7 +135,7 @@ class Greater(Comparison[L, R, S], Generic[L, R, S]):
         return self
 
 
-class GreaterEqual(Comparison[L, R, S], Generic[L, R, S]):
+class GreaterEqual(Comparison[L, R, S]):
     """`x >= y`."""
 
     __slots__ = ()
@@ -146,7 +146,7 @@ class GreaterEqual(Comparison[L, R, S], Generic[L, R, S]):
         return self
 
 
-class Equal(Comparison[L, R, S], Generic[L, R, S]):
+class Equal(Comparison[L, R, S]):
     """`x == y`."""
 
     __slots__ = ()
@@ -158,7 +158,7 @@ class Equal(Comparison[L, R, S], Generic[L, R, S]):
         return self
 
 
-class NotEqual(Comparison[L, R, S], Generic[L, R, S]):
+class NotEqual(Comparison[L, R, S]):
     """`x != y`."""
 
     __slots__ = ()
@@ -170,7 +170,7 @@ class NotEqual(Comparison[L, R, S], Generic[L, R, S]):
         return self
 
 
-class LogicalAnd(_Mask, Comparison[L, R, S], Generic[L, R, S]):
+class LogicalAnd(_Mask, Comparison[L, R, S]):
     """Both masks."""
 
     __slots__ = ()
@@ -181,7 +181,7 @@ class LogicalAnd(_Mask, Comparison[L, R, S], Generic[L, R, S]):
         return self
 
 
-class LogicalOr(_Mask, Comparison[L, R, S], Generic[L, R, S]):
+class LogicalOr(_Mask, Comparison[L, R, S]):
     """Either mask."""
 
     __slots__ = ()
@@ -192,7 +192,7 @@ class LogicalOr(_Mask, Comparison[L, R, S], Generic[L, R, S]):
         return self
 
 
-class LogicalNot(_Mask, Unary[L, S], Generic[L, S]):
+class LogicalNot(_Mask, Unary[L, S]):
     """The other elements."""
 
     __slots__ = ()
@@ -210,7 +210,7 @@ class LogicalNot(_Mask, Unary[L, S], Generic[L, S]):
         return (ZERO,)
 
 
-class Where(Elementwise[tuple[Any, L, R], S], Generic[L, R, S]):
+class Where(Elementwise[tuple[Any, L, R], S]):
     """`y` where the mask `x` is true, else `z`."""
 
     __slots__ = ()
@@ -299,7 +299,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     return Where(mask, operand(x, beside), operand(y, beside))
 
 
-class Cast(Unary[L, S], Generic[L, S]):
+class Cast(Unary[L, S]):
     """The same numbers in another float type; a mask becomes zeros and ones."""
 
     __slots__ = ("to",)
@@ -337,7 +337,7 @@ def astype(x: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
     return Cast(x, dtype)
 
 
-class StopGradient(Unary[L, S], Generic[L, S]):
+class StopGradient(Unary[L, S]):
     """`x`, taken as a constant by every gradient."""
 
     __slots__ = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic
+from typing import Any
 
 from typing_extensions import TypeVar
 
@@ -27,7 +27,7 @@ class Rule:
         return f"<derivative of {self.name}>"
 
 
-class Custom(Transparent[S], Generic[S]):
+class Custom(Transparent[S]):
     """The first parent, whose gradient by the `count` parents after it is `rule(parents, gradient)`.
 
     Parents after those are what the rule keeps of the forward pass, to which nothing flows, and last `outside` nodes

@@ -42,7 +42,7 @@ def random_key_kernel(step: Any, out: Any, seed: int, stream: int) -> None:
     out[1] = second
 
 
-class RandomKey(Node[Any, S], Generic[S]):
+class RandomKey(Node[Any, S]):
     """Two 32-bit words for each (seed, step, stream), as unlike each other as random ones."""
 
     __slots__ = ("seed", "stream")
@@ -79,7 +79,7 @@ class _RandomKeyLoops(LoopForm):
         return operands[0].reshape(-1), out, node.seed & WORD, node.stream & WORD
 
 
-class Kept(Node[Any, S], Generic[S]):
+class Kept(Node[Any, S]):
     """A mask of the axes `to` that is true where an element of a dropout at `rate` is kept, from a `RandomKey`."""
 
     __slots__ = ("rate", "to")
@@ -116,7 +116,7 @@ class _KeptLoops(LoopForm):
         return (drop_threshold(node.rate, 2**32),)
 
 
-class _Dropout(Node[Any, S], Generic[S], abstract=True):
+class _Dropout(Node[Any, S], abstract=True):
     """What dropout has in common with or without a sum: the operand first among the parents, the step last."""
 
     __slots__ = ("rate", "seed", "stream")

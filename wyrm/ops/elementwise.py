@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Number
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -107,7 +107,7 @@ def operand(value: Any, beside: BaseNode[Any, Any]) -> Node[Any, Any]:
     return node
 
 
-class Elementwise(Node[P_co, S], Generic[P_co, S], abstract=True):
+class Elementwise(Node[P_co, S], abstract=True):
     """An op whose every element depends on one element of each operand, by NumPy's broadcasting; see `formula`.
 
     A subclass gives the formula and `vjp`:
@@ -164,7 +164,7 @@ class Elementwise(Node[P_co, S], Generic[P_co, S], abstract=True):
         return dtype
 
 
-class Unary(Elementwise[tuple[L], S], Generic[L, S], abstract=True):
+class Unary(Elementwise[tuple[L], S], abstract=True):
     """An elementwise op of one operand."""
 
     __slots__ = ()
@@ -185,7 +185,7 @@ class Unary(Elementwise[tuple[L], S], Generic[L, S], abstract=True):
         return dims
 
 
-class Binary(Elementwise[tuple[L, R], S], Generic[L, R, S], abstract=True):
+class Binary(Elementwise[tuple[L, R], S], abstract=True):
     """An elementwise op of two operands; `operator` names the special method that spells it.
 
     The declaration has the broadcasts that are worth typing, from either side: an equal shape, a bias on the last axis,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Generic
+from typing import Any
 
 from wyrm.ops.elementwise import Binary, L, R, S, Unary
 
 
-class Exp(Unary[L, S], Generic[L, S]):
+class Exp(Unary[L, S]):
     """`e ** x`."""
 
     __slots__ = ()
@@ -22,7 +22,7 @@ class Exp(Unary[L, S], Generic[L, S]):
         return (gradient * self,)
 
 
-class Expm1(Unary[L, S], Generic[L, S]):
+class Expm1(Unary[L, S]):
     """`e ** x - 1`, exact near 0."""
 
     __slots__ = ()
@@ -36,7 +36,7 @@ class Expm1(Unary[L, S], Generic[L, S]):
         return (gradient * (self.erase() + 1.0),)
 
 
-class Log(Unary[L, S], Generic[L, S]):
+class Log(Unary[L, S]):
     """The natural logarithm; -inf at 0, NaN below."""
 
     __slots__ = ()
@@ -51,7 +51,7 @@ class Log(Unary[L, S], Generic[L, S]):
         return (gradient / x,)
 
 
-class Exp2(Unary[L, S], Generic[L, S]):
+class Exp2(Unary[L, S]):
     """`2 ** x`."""
 
     __slots__ = ()
@@ -64,7 +64,7 @@ class Exp2(Unary[L, S], Generic[L, S]):
         return (gradient * (self.erase() * math.log(2.0)),)
 
 
-class Log2(Unary[L, S], Generic[L, S]):
+class Log2(Unary[L, S]):
     """The logarithm to the base 2."""
 
     __slots__ = ()
@@ -78,7 +78,7 @@ class Log2(Unary[L, S], Generic[L, S]):
         return (gradient / (x.erase() * math.log(2.0)),)
 
 
-class Log10(Unary[L, S], Generic[L, S]):
+class Log10(Unary[L, S]):
     """The logarithm to the base 10."""
 
     __slots__ = ()
@@ -92,7 +92,7 @@ class Log10(Unary[L, S], Generic[L, S]):
         return (gradient / (x.erase() * math.log(10.0)),)
 
 
-class LogAddExp(Binary[L, R, S], Generic[L, R, S]):
+class LogAddExp(Binary[L, R, S]):
     """`log(exp(x) + exp(y))`, without overflow."""
 
     __slots__ = ()
@@ -110,7 +110,7 @@ class LogAddExp(Binary[L, R, S], Generic[L, R, S]):
         return gradient * difference.sigmoid(), gradient * (-difference).sigmoid()
 
 
-class Sinh(Unary[L, S], Generic[L, S]):
+class Sinh(Unary[L, S]):
     """The hyperbolic sine."""
 
     __slots__ = ()
@@ -124,7 +124,7 @@ class Sinh(Unary[L, S], Generic[L, S]):
         return (gradient * Cosh(x),)
 
 
-class Cosh(Unary[L, S], Generic[L, S]):
+class Cosh(Unary[L, S]):
     """The hyperbolic cosine."""
 
     __slots__ = ()
@@ -138,7 +138,7 @@ class Cosh(Unary[L, S], Generic[L, S]):
         return (gradient * Sinh(x),)
 
 
-class LimitedLog(Unary[L, S], Generic[L, S]):
+class LimitedLog(Unary[L, S]):
     """`log(x)` of a probability, but at least `low`; the derivative is `1 / x`, but at most 1e12, as in PyTorch."""
 
     __slots__ = ("low",)
@@ -155,7 +155,7 @@ class LimitedLog(Unary[L, S], Generic[L, S]):
         return (gradient / self.parents[0].erase().maximum(1e-12),)
 
 
-class Log1p(Unary[L, S], Generic[L, S]):
+class Log1p(Unary[L, S]):
     """`log(1 + x)`, exact near 0."""
 
     __slots__ = ()
@@ -170,7 +170,7 @@ class Log1p(Unary[L, S], Generic[L, S]):
         return (gradient / (x + 1.0),)
 
 
-class Sin(Unary[L, S], Generic[L, S]):
+class Sin(Unary[L, S]):
     """The sine of `x` radians."""
 
     __slots__ = ()
@@ -185,7 +185,7 @@ class Sin(Unary[L, S], Generic[L, S]):
         return (gradient * x.cos(),)
 
 
-class Cos(Unary[L, S], Generic[L, S]):
+class Cos(Unary[L, S]):
     """The cosine of `x` radians."""
 
     __slots__ = ()
@@ -200,7 +200,7 @@ class Cos(Unary[L, S], Generic[L, S]):
         return (-(gradient * x.sin()),)
 
 
-class Tanh(Unary[L, S], Generic[L, S]):
+class Tanh(Unary[L, S]):
     """The hyperbolic tangent."""
 
     __slots__ = ()
@@ -214,7 +214,7 @@ class Tanh(Unary[L, S], Generic[L, S]):
         return (gradient * (1.0 - self.erase().square()),)
 
 
-class Sigmoid(Unary[L, S], Generic[L, S]):
+class Sigmoid(Unary[L, S]):
     """`1 / (1 + e ** -x)`, finite everywhere."""
 
     __slots__ = ()
@@ -229,7 +229,7 @@ class Sigmoid(Unary[L, S], Generic[L, S]):
         return (gradient * (y * (1.0 - y)),)
 
 
-class Softplus(Unary[L, S], Generic[L, S]):
+class Softplus(Unary[L, S]):
     """`log(1 + e ** x)`, without overflow."""
 
     __slots__ = ()
@@ -244,7 +244,7 @@ class Softplus(Unary[L, S], Generic[L, S]):
         return (gradient * x.sigmoid(),)
 
 
-class Erf(Unary[L, S], Generic[L, S]):
+class Erf(Unary[L, S]):
     """The error function (Abramowitz and Stegun 7.1.1)."""
 
     __slots__ = ()

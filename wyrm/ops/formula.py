@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from wyrm.errors import RegistrationError
 from wyrm.types.exact import exact
+from wyrm.types.records import Record
 
 T = TypeVar("T")
 
@@ -75,24 +75,24 @@ MASKS = frozenset([*_COMPARE.values(), "logical_and", "logical_or", "logical_not
 
 
 # Classes that differ even where their contents do not: the first operand is not the first result.
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Record):
     """The value of the parent at this position."""
 
+    __slots__ = ("position",)
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(Record):
     """A static attribute of the op, by name."""
 
+    __slots__ = ("name",)
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Record):
     """The result of the call at this position."""
 
+    __slots__ = ("position",)
     position: int
 
 

@@ -45,7 +45,7 @@ def _gelu(x: Any, approximate: bool) -> Any:
     return GeluTanh(x) if approximate else Gelu(x)
 
 
-class _Linear(Node[Any, S], Generic[S], abstract=True):
+class _Linear(Node[Any, S], abstract=True):
     """What the two ops have in common: the operand, the weight and perhaps the bias are the first parents."""
 
     __slots__ = ("approximate", "biased")
@@ -128,7 +128,7 @@ class _LinearGeluLoops(LoopForm):
         return _gelu(node._inner(), node.approximate)
 
 
-class LinearGeluGradient(_Linear[S], Generic[S]):
+class LinearGeluGradient(_Linear[S]):
     """The gradient of `LinearGelu` by what the activation is taken of, from the gradient by the result.
 
     The parents are those of `LinearGelu` and that gradient; the axes are the result's. The product is computed again

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Generic, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -37,7 +37,7 @@ def as_indices(indices: Any) -> IndexNode[Any]:
     return IndexConstant(indices)
 
 
-class _Indexing(Choosing[tuple[L, I], S], Node[tuple[L, I], S], Generic[L, I, S], abstract=True):
+class _Indexing(Choosing[tuple[L, I], S], Node[tuple[L, I], S], abstract=True):
     """An op whose second parent holds integers that choose along an axis of the first."""
 
     __slots__ = ()
@@ -49,7 +49,7 @@ class _Indexing(Choosing[tuple[L, I], S], Node[tuple[L, I], S], Generic[L, I, S]
         return common_dtype((x,))
 
 
-class Index(_Indexing[L, I, S], Generic[L, I, S]):
+class Index(_Indexing[L, I, S]):
     """Rows of a table: the gradient holds only those rows."""
 
     __slots__ = ()
@@ -161,7 +161,7 @@ def take(x: Any, indices: Any, axis: int = 0) -> Any:
     return result
 
 
-class RowGradient(Choosing[tuple[L, I], S], Node[tuple[L, I], S], Generic[L, I, S]):
+class RowGradient(Choosing[tuple[L, I], S], Node[tuple[L, I], S]):
     """The gradient of `Index` by its table: a row-sparse value, the transpose of choosing rows."""
 
     __slots__ = ("to",)
@@ -202,7 +202,7 @@ class _RowGradientLoops(LoopForm):
         return Place((At(1, index[:rank]), *index[rank:]), adds=True) if parent == 0 else None
 
 
-class JoinRows(Node[tuple[L, R], S], Generic[L, R, S]):
+class JoinRows(Node[tuple[L, R], S]):
     """The sum of two row-sparse values."""
 
     __slots__ = ()
@@ -265,7 +265,7 @@ def _columns(xp: Any, indices: Any, axis: int) -> tuple[Any, ...]:
     return tuple(grid)
 
 
-class TakeAlongAxis(_Indexing[L, I, S], Generic[L, I, S]):
+class TakeAlongAxis(_Indexing[L, I, S]):
     """One element per index along `axis`, the other axes in step."""
 
     __slots__ = ("axis",)
@@ -309,7 +309,7 @@ class _TakeAlongAxisLoops(LoopForm):
         return (*index[: node.axis], At(1, index), *index[node.axis + 1 :])
 
 
-class PlaceAlongAxis(Choosing[tuple[L, I], S], Node[tuple[L, I], S], Generic[L, I, S]):
+class PlaceAlongAxis(Choosing[tuple[L, I], S], Node[tuple[L, I], S]):
     """Zeros with the operand added where the indices name: the transpose of `TakeAlongAxis`."""
 
     __slots__ = ("axis", "to")
@@ -389,7 +389,7 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
     return TakeAlongAxis(x.ravel(), indices, 0) if axis is None else TakeAlongAxis(x, indices, axis)
 
 
-class ScatterAdd(Choosing[tuple[L, Any, R], S], Node[tuple[L, Any, R], S], Generic[L, R, S]):
+class ScatterAdd(Choosing[tuple[L, Any, R], S], Node[tuple[L, Any, R], S]):
     """The first operand with rows added to it; a row named twice gets both."""
 
     __slots__ = ()

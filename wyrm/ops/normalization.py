@@ -94,7 +94,7 @@ def _weight_gradient(of: _Functions, operands: Sequence[Any], centred: bool, eps
 # --- the ops ----------------------------------------------------------------------------------------------------------
 
 
-class _Normalization(Node[Any, S], Generic[S], abstract=True):
+class _Normalization(Node[Any, S], abstract=True):
     """What the ops have in common: the operand first among the parents, and numbers of one float type."""
 
     __slots__ = ("epsilon",)
@@ -180,7 +180,7 @@ class _ForwardLoops(_NormalizationLoops):
         return self.rows(x), weight, bias, self.rows(out), *self.numbers(node, x)
 
 
-class LayerNorm(_Forward[L, S], Generic[L, S]):
+class LayerNorm(_Forward[L, S]):
     """`(x - mean) / sqrt(variance + epsilon) * weight + bias`, mean and variance being those of the last axis.
 
     `x` has any number of leading axes, whose sizes may come from the data; `weight` and `bias`, which may be left out,
@@ -206,7 +206,7 @@ class LayerNorm(_Forward[L, S], Generic[L, S]):
         return self
 
 
-class RMSNorm(_Forward[L, S], Generic[L, S]):
+class RMSNorm(_Forward[L, S]):
     """`x / sqrt(mean(x ** 2) + epsilon) * weight`, the mean being that of the last axis.
 
     `x` has any number of leading axes, whose sizes may come from the data; `weight` has the last axis of `x`, and the
@@ -235,7 +235,7 @@ class RMSNorm(_Forward[L, S], Generic[L, S]):
         return "rms_norm"
 
 
-class NormalizationGradient(_Normalization[S], Generic[S]):
+class NormalizationGradient(_Normalization[S]):
     """The gradient of a normalization by its operand, of the axes of that, from the gradient by the result.
 
     `centred` is true for layer norm and false for RMS norm.
@@ -279,7 +279,7 @@ class _NormalizationGradientLoops(_NormalizationLoops):
         return self.rows(x), weight, self.rows(gradient), self.rows(out), *self.numbers(node, x)
 
 
-class NormalizationWeightGradient(_Normalization[S], Generic[S]):
+class NormalizationWeightGradient(_Normalization[S]):
     """The gradients of a normalization by its weight and its bias, of the axes (2, features), in one pass over rows.
 
     Those of a normalization without a bias (`biased` is false) have the axes (1, features). `centred` is true for

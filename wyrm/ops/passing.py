@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Generic
+from typing import Any
 
 from typing_extensions import TypeVar
 
@@ -15,7 +15,7 @@ from wyrm.types.dims import Dims
 S = TypeVar("S", bound=tuple[Any, ...], default=Any)
 
 
-class Passing(Node[Any, S], Generic[S], abstract=True):
+class Passing(Node[Any, S], abstract=True):
     """The first parent."""
 
     __slots__ = ()
@@ -31,7 +31,7 @@ class Passing(Node[Any, S], Generic[S], abstract=True):
         return operands[0]
 
 
-class Transparent(Passing[S], Generic[S], abstract=True):
+class Transparent(Passing[S], abstract=True):
     """The first parent, which an engine that fuses ops takes in its place."""
 
     __slots__ = ()
@@ -46,7 +46,7 @@ class _TransparentLoops(LoopForm):
         return node.parents[0]
 
 
-class Alias(Indexable, Transparent[S], Generic[S]):
+class Alias(Indexable, Transparent[S]):
     """`x` under another identity: a gradient by it is apart from the gradient by `x`."""
 
     __slots__ = ()

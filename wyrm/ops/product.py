@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Generic, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"  # without `str
 _CHAIN = 1024
 
 
-class _Product(Node[tuple[L, R], S], Generic[L, R, S], abstract=True):
+class _Product(Node[tuple[L, R], S], abstract=True):
     __slots__ = ()
 
     def dtype_rule(self) -> np.dtype[Any]:
@@ -65,7 +65,7 @@ def added_products(x: Any, y: Any, out: Any) -> None:
             multiply_into(x[index], y[index], out[index], 1)
 
 
-class MatMul(_Product[L, R, S], Generic[L, R, S]):
+class MatMul(_Product[L, R, S]):
     """`x @ y` for every pair of ranks from 1, leading axes broadcast."""
 
     __slots__ = ()
@@ -190,7 +190,7 @@ def reflected_matmul(x: Shaped[L, S], other: Array) -> MatMul[Constant[Any], L, 
     return NotImplemented if node is None else MatMul(node, x)
 
 
-class VectorDot(_Product[L, R, S], Generic[L, R, S]):
+class VectorDot(_Product[L, R, S]):
     """The dot products of corresponding rows: `sum(x * y, axis=-1)`."""
 
     __slots__ = ()
@@ -255,7 +255,7 @@ def vector_dot(x: Any, other: Any) -> Any:
     return VectorDot(x, operand(other, x))
 
 
-class Einsum(_Product[L, R, S], Generic[L, R, S]):
+class Einsum(_Product[L, R, S]):
     """Einstein's sum over two operands: letters that the result lacks are summed over."""
 
     __slots__ = ("subscripts",)

@@ -9,7 +9,7 @@ it that a user sees, `LSTMGradient` runs the steps backwards. The formulas are w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,7 +106,7 @@ def _backward(of: _Functions, steps: int, operands: Sequence[Any], axes: tuple[A
 # --- the ops ----------------------------------------------------------------------------------------------------------
 
 
-class _Recurrent(Node[Any, S], Generic[S], abstract=True):
+class _Recurrent(Node[Any, S], abstract=True):
     __slots__ = ()
 
     def dtype_rule(self) -> np.dtype[Any]:
@@ -118,7 +118,7 @@ def _mask_rows(resets: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return resets[0] if resets else np.zeros((0, 0), np.bool_)
 
 
-class LSTMTape(_Recurrent[S], Generic[S]):
+class LSTMTape(_Recurrent[S]):
     """All that a long short-term memory computes, of the axes (batch, time, what is kept, hidden).
 
     Of each step the gates are kept, the squashed cell, the hidden state and the cell before the step (zeros where it
@@ -210,7 +210,7 @@ def _open_time(node: Any, time: Any) -> tuple[Any, ...]:
     return tuple(Undefined(reason) if parent.dtype.kind == "f" else ZERO for parent in node.parents)
 
 
-class LSTM(_Recurrent[S], Generic[S]):
+class LSTM(_Recurrent[S]):
     """The states of a long short-term memory, of the axes (batch, time, 2, hidden): hidden at 0, cell at 1.
 
     `projected`, of the axes (batch, time, gates * hidden), is what the inputs give to the gates, biases included;
@@ -281,7 +281,7 @@ class _LSTMLoops(LoopForm):
         return operands[0], out
 
 
-class LSTMGradient(_Recurrent[S], Generic[S]):
+class LSTMGradient(_Recurrent[S]):
     """The gradients of an LSTM, of the axes (batch, time, gates + 1, hidden), from those by its states.
 
     They are by the sums that enter the gates, and, as the last entry, by the cell before the step.

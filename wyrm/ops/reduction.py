@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, Literal, overload
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ def _mean(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     return summed(xp, x, axis, keepdims) / x.dtype.type(count)
 
 
-class Reduction(Node[tuple[L], S], Generic[L, S], abstract=True):
+class Reduction(Node[tuple[L], S], abstract=True):
     """An op that takes a number of elements to one. `axis` is kept as positions from 0 in ascending order."""
 
     declaration = """
@@ -130,7 +130,7 @@ class _ReductionLoops(LoopForm):
         return axes
 
 
-class Count(Reduction[L, S], Generic[L, S]):
+class Count(Reduction[L, S]):
     """The number of elements along `axis`, a scalar: it depends on the shape alone."""
 
     __slots__ = ()
@@ -154,7 +154,7 @@ class Count(Reduction[L, S], Generic[L, S]):
         return (ZERO,)
 
 
-class Sum(Reduction[L, S], Generic[L, S]):
+class Sum(Reduction[L, S]):
     """The sum of the elements.
 
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).sum(axis=-1).forward().tolist()
@@ -178,7 +178,7 @@ class Sum(Reduction[L, S], Generic[L, S]):
 LOOPS.register(Sum)(_ReductionLoops(Fold(0.0, "total + x")))
 
 
-class Mean(Reduction[L, S], Generic[L, S]):
+class Mean(Reduction[L, S]):
     """The mean of the elements.
 
     >>> wy.Constant([1.0, 3.0]).mean().forward().item()
@@ -201,7 +201,7 @@ class Mean(Reduction[L, S], Generic[L, S]):
 LOOPS.register(Mean)(_ReductionLoops(Fold(0.0, "total + x", "total / count")))
 
 
-class _Extreme(Reduction[L, S], Generic[L, S], abstract=True):
+class _Extreme(Reduction[L, S], abstract=True):
     __slots__ = ()
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
@@ -211,7 +211,7 @@ class _Extreme(Reduction[L, S], Generic[L, S], abstract=True):
         return (ties * self.spread(share),)
 
 
-class Max(_Extreme[L, S], Generic[L, S]):
+class Max(_Extreme[L, S]):
     """The largest element; equal ones share the gradient.
 
     >>> wy.Constant([1.0, 3.0]).max().forward().item()
@@ -231,7 +231,7 @@ class Max(_Extreme[L, S], Generic[L, S]):
 LOOPS.register(Max)(_ReductionLoops(Fold(-math.inf, "maximum(total, x)")))
 
 
-class Min(_Extreme[L, S], Generic[L, S]):
+class Min(_Extreme[L, S]):
     """The smallest element; equal ones share the gradient.
 
     >>> wy.Constant([1.0, 3.0]).min().forward().item()
@@ -251,7 +251,7 @@ class Min(_Extreme[L, S], Generic[L, S]):
 LOOPS.register(Min)(_ReductionLoops(Fold(math.inf, "minimum(total, x)")))
 
 
-class LogSumExp(Reduction[L, S], Generic[L, S]):
+class LogSumExp(Reduction[L, S]):
     """`log(sum(exp(x)))`, without overflow.
 
     >>> wy.Constant([1e4, 1e4]).logsumexp().forward().item() > 1e4
@@ -293,7 +293,7 @@ class _LogSumExpLoops(LoopForm):
         return result if node.keepdims else result.reshape(node.dims)
 
 
-class Variance(Reduction[L, S], Generic[L, S]):
+class Variance(Reduction[L, S]):
     """The mean squared distance from the mean, divided by `n - ddof`.
 
     >>> wy.Constant([1.0, 3.0]).var().forward().item()
@@ -350,7 +350,7 @@ class _VarianceLoops(LoopForm):
         return total / (node.count(total) - float(node.ddof))
 
 
-class ArgMax(IndexNode[S], Generic[S]):
+class ArgMax(IndexNode[S]):
     """The position of the largest element along one axis, the first of equal ones; integers have no gradient."""
 
     __slots__ = ("axis", "keepdims")

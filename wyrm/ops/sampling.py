@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypedDict, overload
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,7 +158,7 @@ def sampling_kernel(
         out[i] = row
 
 
-class RandomIndex(Choosing[Any, S], IndexNode[S], Generic[S]):
+class RandomIndex(Choosing[Any, S], IndexNode[S]):
     """Rows from 0 to `table_size - 1`, drawn anew in each step; integers have no gradient.
 
     The parents are the step; where rows have shares, what those add up to; and where rows are rejected, the offsets

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any, Generic
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from wyrm.ops.steps import Steps, size_of
 from wyrm.types.dims import Dims, axis_size
 
 
-class Scan(Node[Any, S], Generic[S]):
+class Scan(Node[Any, S]):
     """A loop of `steps.length` steps, as a tape.
 
     The parents are the number of steps where it is limited, the carried values at the start, the sequences, whose first
@@ -170,7 +170,7 @@ def _in_tape(dims: Dims, index: Index, start: int) -> Entry:
     return Whole(start) + flat(index, list(map(operator.index, dims))) if dims else Whole(start)
 
 
-class ScanPart(Rearrangement[L, S], Generic[L, S]):
+class ScanPart(Rearrangement[L, S]):
     """A part of a tape from `start` on, as an array of the axes `to`: a view."""
 
     __slots__ = ("start", "to")
@@ -210,7 +210,7 @@ class _ScanPartLoops(LoopForm):
         return (_in_tape(node.to, index, node.start),)
 
 
-class PlacePart(Node[tuple[L], S], Generic[L, S]):
+class PlacePart(Node[tuple[L], S]):
     """A tape of `size` zeros with a part from `start` on filled in: the transpose of `ScanPart`."""
 
     __slots__ = ("size_of_tape", "start")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, Generic, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from wyrm.types.dims import Axis, Dim, Dims, One, Times, axis_size, broadcast, n
 from wyrm.types.typing import D1, D2, D3, D4, A, AnyShape, AtLeast1D, AtLeast2D, Bs, K, M, N, Shaped, Size, Sizes
 
 
-class Rearrangement(Node[tuple[L], S], Generic[L, S], abstract=True):
+class Rearrangement(Node[tuple[L], S], abstract=True):
     """An op whose elements are those of its operand."""
 
     __slots__ = ()
@@ -93,7 +93,7 @@ def _reshaped_index(dims: Dims, reshaped: Any, index: Index) -> Index | None:
     return tuple(Whole(0) if axis_size(axis) == 1 else next(entries)[1] for axis in dims)
 
 
-class Reshape(Rearrangement[L, S], Generic[L, S]):
+class Reshape(Rearrangement[L, S]):
     """The same elements in row-major order under other axes."""
 
     __slots__ = ("to",)
@@ -165,7 +165,7 @@ def reshape(x: Any, *shape: Any) -> Any:
     return Reshape(x, _target(shape))
 
 
-class IndexReshape(IndexNode[S], Generic[S]):
+class IndexReshape(IndexNode[S]):
     """Integers under other axes."""
 
     __slots__ = ("to",)
@@ -223,7 +223,7 @@ def index_reshape(x: Any, *shape: Any) -> Any:
     return IndexReshape(x, _target(shape))
 
 
-class Transpose(Rearrangement[L, S], Generic[L, S]):
+class Transpose(Rearrangement[L, S]):
     """The axes in the order `axes`."""
 
     __slots__ = ("axes",)
@@ -347,7 +347,7 @@ def aligned_index(dims: Dims, index: Index) -> Index:
     return tuple(Whole(0) if axis_size(axis) == 1 else entry for axis, entry in zip(dims, kept, strict=True))
 
 
-class BroadcastTo(Rearrangement[L, S], Generic[L, S]):
+class BroadcastTo(Rearrangement[L, S]):
     """The operand repeated to the axes `to`, by NumPy's rule."""
 
     __slots__ = ("to",)
@@ -413,7 +413,7 @@ def broadcast_to(x: Any, shape: Any) -> Any:
     return BroadcastTo(x, _target((shape,)))
 
 
-class WithSizes(Rearrangement[L, S], Generic[L, S]):
+class WithSizes(Rearrangement[L, S]):
     """The operand, in a graph that has the `leaves` which bind its axes to the data of a run."""
 
     __slots__ = ()

@@ -6,7 +6,7 @@ import itertools
 import operator
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import Any, Generic, Literal, SupportsIndex, TypeAlias, overload
+from typing import Any, Literal, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 
@@ -127,7 +127,7 @@ def sliced_index(key: Key, dims: Dims, index: Index) -> Index:
     return tuple(result)
 
 
-class Slice(Rearrangement[L, S], Generic[L, S]):
+class Slice(Rearrangement[L, S]):
     """A part of the operand by numbers and ranges."""
 
     __slots__ = ("key",)
@@ -155,7 +155,7 @@ class Slice(Rearrangement[L, S], Generic[L, S]):
         return (PlaceSlice(gradient, self.key, self.parents[0].dims),)
 
 
-class PlaceSlice(Rearrangement[L, S], Generic[L, S]):
+class PlaceSlice(Rearrangement[L, S]):
     """Zeros with the operand in the place that `key` names: the transpose of `Slice`."""
 
     __slots__ = ("key", "to")
@@ -197,7 +197,7 @@ class _PlaceSliceLoops(LoopForm):
         return Place(sliced_index(node.key, node.to, index))
 
 
-class IndexSlice(IndexNode[S], Generic[S]):
+class IndexSlice(IndexNode[S]):
     """A part of integers by numbers and ranges."""
 
     __slots__ = ("key",)
@@ -267,7 +267,7 @@ def index_getitem(x: Any, key: Any) -> Any:
     return IndexSlice(x, as_key(key, x))
 
 
-class Concatenate(Node[P_co, S], Generic[P_co, S]):
+class Concatenate(Node[P_co, S]):
     """The operands one after another along `axis`."""
 
     __slots__ = ("axis",)
@@ -384,7 +384,7 @@ def concat(x: Any, other: Any) -> Any:
     return Concatenate((x, other), -1)
 
 
-class Stack(Node[P_co, S], Generic[P_co, S]):
+class Stack(Node[P_co, S]):
     """Operands of one shape along a new axis."""
 
     __slots__ = ("axis",)

@@ -22,7 +22,7 @@ from wyrm.types.typing import S2, Bs, IntegerArray, N, Shaped
 Reduction = Literal["mean", "sum", "none"]
 
 
-class _Normalized(Node[tuple[L], S], Generic[L, S], abstract=True):
+class _Normalized(Node[tuple[L], S], abstract=True):
     """An op that normalizes along one axis and keeps the shape."""
 
     __slots__ = ("axis",)
@@ -52,7 +52,7 @@ class _Normalized(Node[tuple[L], S], Generic[L, S], abstract=True):
         return x.dtype
 
 
-class Softmax(_Normalized[L, S], Generic[L, S]):
+class Softmax(_Normalized[L, S]):
     """`exp(x) / sum(exp(x))` along `axis`, without overflow.
 
     >>> wy.Constant([1e4, 1e4]).softmax().forward().tolist()
@@ -85,7 +85,7 @@ class _SoftmaxLoops(LoopForm):
         return powers / powers.sum(node.axis, keepdims=True)
 
 
-class LogSoftmax(_Normalized[L, S], Generic[L, S]):
+class LogSoftmax(_Normalized[L, S]):
     """`x - logsumexp(x)` along `axis`, without overflow.
 
     >>> wy.Constant([0.0, 0.0]).log_softmax().forward().round(4).tolist()
@@ -117,7 +117,7 @@ class _LogSoftmaxLoops(LoopForm):
         return shifted - shifted.exp().sum(node.axis, keepdims=True).log()
 
 
-class CrossEntropy(Choosing[tuple[L, IndexNode[Any], Any], S], Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]):
+class CrossEntropy(Choosing[tuple[L, IndexNode[Any], Any], S], Node[tuple[L, IndexNode[Any], Any], S]):
     """`-log softmax(logits)[label]` over the last axis.
 
     The third parent is the softmax of the logits, computed once for the loss, its gradient and `predictions()`.
@@ -201,7 +201,7 @@ class _CrossEntropyLoops(LoopForm):
         return losses.mean() if node.reduction == "mean" else losses.sum()
 
 
-class CrossEntropyCount(Node[tuple[L], S], Generic[L, S]):
+class CrossEntropyCount(Node[tuple[L], S]):
     """The number of labels, as a float scalar."""
 
     __slots__ = ("to",)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -15,7 +14,6 @@ from wyrm.types.dims import Axis, Dims, axis_size
 ENDLESS = 2**62
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Steps:
     """What a loop does.
 
@@ -23,15 +21,22 @@ class Steps:
     are what is carried on, what is made, what is summed, and where the loop `stops` a mask: whether it goes on.
     """
 
-    body: Body
-    time: Axis
-    carried: int
-    sequences: int
-    summed: int = 0
-    reverse: bool = False
-    # Whether the first parent is the number of steps to do, at most the length.
-    limited: bool = False
-    stops: bool = False
+    def __init__(
+        self,
+        body: Body,
+        time: Axis,
+        carried: int,
+        sequences: int,
+        *,
+        summed: int = 0,
+        reverse: bool = False,
+        limited: bool = False,
+        stops: bool = False,
+    ) -> None:
+        self.body, self.time, self.carried, self.sequences = body, time, carried, sequences
+        self.summed, self.reverse, self.stops = summed, reverse, stops
+        # Whether the first parent is the number of steps to do, at most the length.
+        self.limited = limited
 
     def __repr__(self) -> str:
         count = f"{self.length:,} steps" if self.keeps else "steps"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic
+from typing import Any
 
 from typing_extensions import TypeVar
 
@@ -18,7 +18,7 @@ from wyrm.types.dims import Dims
 S = TypeVar("S", bound=tuple[Any, ...], default=Any)
 
 
-class Updating(Transparent[S], Generic[S]):
+class Updating(Transparent[S]):
     """`x`; after it come pairs of a buffer and what it becomes."""
 
     __slots__ = ()

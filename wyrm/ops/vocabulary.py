@@ -7,7 +7,7 @@ loss alone, `VocabularyLoss`, is what a graph without gradients runs; in one wit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Generic, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ _FEWEST_ROWS = 64
 NO_LABEL = -(2**62)
 
 
-class _Vocabulary(Choosing[Any, S], Node[Any, S], Generic[S], abstract=True):
+class _Vocabulary(Choosing[Any, S], Node[Any, S], abstract=True):
     """What the fused ops have in common; the parents are x, (rows, width), the weight, (classes, width), and labels."""
 
     __slots__ = ("ignored", "smoothing")
@@ -108,7 +108,7 @@ class _VocabularyLoops(LoopForm):
         return x, weight, labels, result, node.dtype.type(node.smoothing), node.ignored, logits
 
 
-class VocabularyLoss(_Vocabulary[S], Generic[S]):
+class VocabularyLoss(_Vocabulary[S]):
     """The mean over rows of `-log softmax(x @ weight.T)[label]`, a scalar.
 
     `x` has the axes (rows, width), `weight` (classes, width), `labels` (rows,). With `smoothing` s a label stands for
@@ -152,7 +152,7 @@ class _VocabularyLossLoops(_VocabularyLoops):
         return TapePart(VocabularyTape(*node.parents, **node._options()), x, weight, "loss").reshape(())
 
 
-class VocabularyTape(_Vocabulary[S], Generic[S]):
+class VocabularyTape(_Vocabulary[S]):
     """A loss and its gradients in one array: that by the weight, a row that begins with the loss, that by x."""
 
     __slots__ = ()
@@ -192,7 +192,7 @@ class _VocabularyTapeLoops(_VocabularyLoops):
     kernel = staticmethod(vocabulary_tape_kernel)
 
 
-class _OfTape(Node[Any, S], Generic[S], abstract=True):
+class _OfTape(Node[Any, S], abstract=True):
     """An op on one part of a tape: the operands are the tape or the part, then x and the weight."""
 
     __slots__ = ("part",)
@@ -226,7 +226,7 @@ class _OfTape(Node[Any, S], Generic[S], abstract=True):
             )
 
 
-class TapePart(_OfTape[S], Generic[S]):
+class TapePart(_OfTape[S]):
     """The loss, (1,), or a gradient that a tape has: a view of it."""
 
     __slots__ = ()
@@ -260,7 +260,7 @@ class _TapePartLoops(LoopForm):
         return first + row, column
 
 
-class PlaceInTape(_OfTape[S], Generic[S]):
+class PlaceInTape(_OfTape[S]):
     """Zeros of the axes of a tape with one part of it filled in: the transpose of `TapePart`."""
 
     __slots__ = ()
@@ -300,7 +300,7 @@ class _PlaceInTapeLoops(LoopForm):
         return part.reshape(-1, part.shape[-1]), out, node._first()
 
 
-class LabelTargets(Choosing[Any, S], Node[Any, S], Generic[S]):
+class LabelTargets(Choosing[Any, S], Node[Any, S]):
     """The share of each class that a label stands for, (rows, classes); zeros where it is ignored."""
 
     __slots__ = ("ignored", "smoothing")

@@ -55,7 +55,7 @@ class Again:
                 array = storage.array
                 if array is None or array.shape != shape:
                     return False
-                np.copyto(target, array)
+                target[...] = array
                 continue
             given += 1
             value: object = feed[leaf]
@@ -70,7 +70,7 @@ class Again:
             elif type(value) is np.ndarray and value.dtype is dtype and value.shape == shape:
                 if finite and not is_finite(value):
                     return False
-                np.copyto(target, value)
+                target[...] = value
             else:
                 return False
         return given == len(feed)

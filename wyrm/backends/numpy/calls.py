@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -63,29 +64,34 @@ class Evaluate:
 class EvaluateInto:
     """A call that copies the result of an op into its array."""
 
-    __slots__ = ("arrays", "cells", "node", "out", "shape")
+    __slots__ = ("evaluate", "node", "out")
 
     def __init__(
         self, node: BaseNode[Any, Any], operands: list[Cell], shape: tuple[int, ...], out: NDArray[Any]
     ) -> None:
-        self.node, self.shape, self.out = node, shape, out
-        # Row-sparse operands are other objects after every run, arrays stay.
-        self.cells = operands if node.takes_rows else None
-        self.arrays = [] if node.takes_rows else [_read_only(operand.value) for operand in operands]
+        self.node, self.out = node, out
+        self.evaluate: Call
+        if node.takes_rows:  # row-sparse operands are other objects after every run, arrays stay
+            self.evaluate = lambda: node.evaluate(np, *[operand.value for operand in operands], shape=shape)
+        else:
+            self.evaluate = partial(node.evaluate, np, *[_read_only(each.value) for each in operands], shape=shape)
 
     def __call__(self) -> None:
-        arrays = self.arrays if self.cells is None else [cell.value for cell in self.cells]
+        out = self.out
         try:
-            result = self.node.evaluate(np, *arrays, shape=self.shape)
+            result = self.evaluate()
         except Exception as error:
             if not isinstance(error, WyrmError):
                 error.add_note(explain(self.node, f"failed with {type(error).__name__}"))
             raise
-        if getattr(result, "shape", ()) != self.shape:
+        if getattr(result, "shape", ()) != out.shape:
             raise ShapeError(
-                explain(self.node, f"evaluate gave shape {np.shape(result)}, shape_rule says {self.shape} in this run")
+                explain(self.node, f"evaluate gave shape {np.shape(result)}, shape_rule says {out.shape} in this run")
             )
-        np.copyto(self.out, result)
+        if getattr(result, "dtype", None) is out.dtype:
+            out[...] = result  # in half of the time of the other
+        else:
+            np.copyto(out, result)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -257,18 +257,22 @@ class Plan:
         if observer is None and not changed and ran_at:
             return  # what is shared with other plans has its age from the same leaves
         now = tick()
-        with np.errstate(all="ignore"):
-            if observer is not None:
-                self._run_observed(stage, observer)
-            elif self._partners and self._has_partners():
-                self._run_by_age(stage, now)
-            elif ran_at == 0:
-                for call in islice(self._calls, self._begins[stage.start], self._begins[stage.stop]):
-                    call()
-            elif changed:
-                for call in self._program(stage, tuple(changed)):
-                    call()
+        self._compute(stage, changed, observer, now)
         stage.ran_at = now
+
+    @np.errstate(all="ignore")  # as a decorator it takes half of the time that it takes as a context
+    def _compute(self, stage: _Stage, changed: list[int], observer: Observer | None, now: int) -> None:
+        """Make the calls of a stage that are due, the leaves in `changed` having changed since it ran last."""
+        if observer is not None:
+            self._run_observed(stage, observer)
+        elif self._partners and self._has_partners():
+            self._run_by_age(stage, now)
+        elif stage.ran_at == 0:
+            for call in islice(self._calls, self._begins[stage.start], self._begins[stage.stop]):
+                call()
+        elif changed:
+            for call in self._program(stage, tuple(changed)):
+                call()
 
     def _program(self, stage: _Stage, changed: tuple[int, ...]) -> list[Call]:
         """The calls of the stage that depend on the changed leaves."""

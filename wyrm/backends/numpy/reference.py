@@ -24,7 +24,7 @@ from wyrm.node.node import Node
 from wyrm.node.site import made_at
 from wyrm.node.state import cell_of, keep_way, lend, way_of
 from wyrm.node.storage import CHANGES, LARGEST, Storage, not_set, store, stored
-from wyrm.ops.random import STEP, advance_step, at_step, step_is_announced
+from wyrm.ops.philox import STEP, advance_step, at_step, step_is_announced
 from wyrm.ops.updating import updates_among
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import axis_size
@@ -89,6 +89,17 @@ class _Gradients(NamedTuple):
     updates: dict[Buffer[Any], BaseNode[Any, Any]]
 
 
+class _Known:
+    """Where the value of a node is, the plan that it is of, and the last change of a leaf before that was run."""
+
+    __slots__ = ("cell", "latest", "number", "plan")
+
+    def __init__(self, cell: Cell, plan: Plan, latest: int) -> None:
+        self.cell, self.plan, self.latest = cell, plan, latest
+        # The value, where it is one number that was asked for again: an array over bytes, which nobody can change.
+        self.number: NDArray[Any] | None = None
+
+
 class Way:
     """How to run one node: forward, and once it has been asked for, backward.
 
@@ -102,25 +113,38 @@ class Way:
         self.modes = modes_of([node])
         self.step: int | None = None  # what its random nodes drew for last
         self.gradients: _Gradients | None = None
-        # Where the value is, the plan that it is of, and the last change of a leaf before that was run.
-        self._known: tuple[Cell, Plan, int] | None = None
+        self._known: _Known | None = None
+        self._plan(node)
 
-    def known(self) -> Cell | None:
-        """Where the value is, if it is known at a glance that running the node would change nothing."""
+    def _plan(self, node: BaseNode[Any, Any]) -> Plan:
+        """The plan for the data that is bound now, which goes on with what another one has computed of `node`.
+
+        It is made where the schedule is, so that the collector goes through what is new once and not twice.
+        """
+        lend(self.twin, cell_of(node))
+        return self.runner.plan()
+
+    def known(self) -> NDArray[Any] | None:
+        """The value, if it is known at a glance that running the node would change nothing."""
         known = self._known
-        if known is not None and known[2] == CHANGES.latest and known[1].turn == Plan.taken and observer() is None:
-            return known[0]
-        return None
+        if known is None or known.latest != CHANGES.latest or known.plan.turn != Plan.taken or observer() is not None:
+            return None
+        if known.number is None:
+            value = known.cell.value
+            if value.shape:
+                return _frozen(value)
+            known.number = np.ndarray((), value.dtype, value.tobytes())
+        return known.number
 
     def run(self, node: BaseNode[Any, Any], stage: int = 0) -> Plan:
         """Bring one stage up to date, for `node` to read from."""
         latest = CHANGES.latest  # before a leaf is looked at: one that changes meanwhile is looked at again
-        lend(self.twin, cell_of(node))
-        plan = self.runner.run(stage)
+        plan = self._plan(node)
+        plan.run(stage, observer())
         plan.stand_in(node, self.twin)
         # Random nodes draw anew in each run, and nodes built in training may have something to say.
         if stage == 0 and not self.runner.random and not self.modes:
-            self._known = plan.cell(self.twin), plan, latest
+            self._known = _Known(plan.cell(self.twin), plan, latest)
         return plan
 
     def differentiate(self, loss: Node[Any, Any]) -> _Gradients:
@@ -138,6 +162,7 @@ class Way:
         updates = updates_among(order)
         self.runner.add_stage([*outputs, *updates.values()])
         self.gradients = _Gradients(parameters, weight, outputs, updates)
+        self._plan(loss)
         return self.gradients
 
 
@@ -180,7 +205,7 @@ def forward(node: BaseNode[Any, Any]) -> NDArray[Any]:
     else:
         known = way.known()
         if known is not None:
-            return _frozen(known.value)
+            return known
     warn_of_training(way.modes)
     if way.runner.random:
         way.step = advance_step()
