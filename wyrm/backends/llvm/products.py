@@ -169,6 +169,7 @@ def multiply(x: Any, y: Any, out: Any, kept: int) -> None:
     # BLAS copies all of y into another order first, which one row does not pay for: 180 us for 8000 x 64, loops 27; and
     # with one column, all of x: 90 us for 8000 x 64, loops 31.
     one = (rows == 1 or (columns == 1 and out_row == 1)) and by_dots
+    one = one or (rows == 1 and by_rows and inner <= LONGEST_SUM)
     products = rows * columns * inner
     small = one or ((products < LOOPS_BELOW or inner <= LOOPS_INNER) if by_rows else products < DOTS_BELOW)
     if by_blas and not (small and (by_rows or by_dots)):
