@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wyrm.compiler.functions import Extent
 from wyrm.compiler.loops import Call, RowSums, Slot
-from wyrm.compiler.memory import aligned, aligned_bytes, plan_memory
+from wyrm.compiler.memory import plan_memory
 from wyrm.compiler.scans import ScanSource
 from wyrm.compiler.source import Argument, Flat, KernelArgument, Number, Source
 from wyrm.compiler.updates import Optimizer
@@ -22,6 +22,7 @@ from wyrm.node.storage import CHANGES, bound_array
 from wyrm.ops.philox import STEP
 from wyrm.ops.steps import Steps
 from wyrm.types.dims import Dim, resolve, resolve_axis
+from wyrm.types.memory import aligned
 
 _NOTHING: Mapping[BaseNode[Any, Any], NDArray[Any]] = MappingProxyType({})
 
@@ -167,7 +168,7 @@ class Binding:
     def _place_buffers(self) -> int:
         """Give every buffer its place in one block of memory; the block's size in bytes."""
         plan = plan_memory(self.source, self.sizes)
-        memory = aligned_bytes(plan.size)
+        memory = aligned((plan.size,), np.dtype(np.uint8))
         for slot, (start, shape) in plan.places.items():
             stop = start + int(np.prod(shape, dtype=np.int64)) * slot.dtype.itemsize
             self._arrays[slot] = memory[start:stop].view(slot.dtype).reshape(shape)

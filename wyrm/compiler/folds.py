@@ -38,7 +38,7 @@ class Names(Protocol):
     def use(self, slot: Slot) -> str:
         """The name of an array."""
 
-    def size(self, axis: Axis) -> Name:
+    def size(self, axis: Axis) -> Expression:
         """The size of an axis."""
 
     def temporary(self) -> str:

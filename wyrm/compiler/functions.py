@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from wyrm.compiler.materialize import in_scope
 from wyrm.compiler.op_kernels import OpKernels
 from wyrm.compiler.runtime import claim
 from wyrm.ir import arrays
-from wyrm.ir.arrays import ArrayFunction, Convert, Element, Expression, Let, Literal, Name, Result, Store
+from wyrm.ir.arrays import Apply, ArrayFunction, Convert, Element, Expression, Let, Literal, Name, Result, Store
 from wyrm.kernels.arrays import ArrayRoutine
 from wyrm.node.base import format_dims
 from wyrm.node.entries import Entry, Index, Size, flat
@@ -24,7 +24,10 @@ from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant
 from wyrm.node.loops import LOOPS
 from wyrm.node.storage import bound_array
-from wyrm.types.dims import Axis, Dim
+from wyrm.types.dims import Axis, Dim, axis_size, product
+
+# Loops over so few elements of rows are compiled for their number: a few vectors, for which LLVM needs no loop.
+_SMALL = 32
 
 
 @dataclass(eq=False)
@@ -83,6 +86,7 @@ class _Function:
         self.pending: list[arrays.Statement] = []
         self._count = 0
         self.totals = Totals(self, self.lowering.name)
+        self._reads_rows = any(each.rows is not None for each in _statements(item))
 
     def written_out(self) -> ArrayFunction:
         """The function."""
@@ -110,8 +114,11 @@ class _Function:
     def variable(self, value: Value) -> str:
         return f"{value.slot.name}_"
 
-    def size(self, axis: Axis) -> Name:
-        """The size of an axis."""
+    def size(self, axis: Axis) -> Expression:
+        """The size of an axis; a number where it is small and rows of tables are read, as steps do that take little."""
+        size = small_size([axis]) if self._reads_rows else None
+        if size is not None:
+            return Literal(size)
         return Name(self.use(self.writer.extent(axis)))
 
     def temporary(self) -> str:
@@ -263,7 +270,8 @@ class _Function:
             if isinstance(leaf, Size):
                 found[leaf] = self.size(leaf.axis)
             elif isinstance(leaf, Read):
-                found[leaf], deep = self.read(leaf.reference, path)
+                row, deep = self.read(leaf.reference, path)
+                found[leaf] = Apply("natural", (row,)) if leaf.inside else row
                 depth = max(depth, deep)
         return found, depth
 
@@ -281,6 +289,21 @@ class _Function:
                 statements = self.before.setdefault(path[depth] if path else self.item, [])
             statements.append(Let(self.loaded[key].name, expression))
         return self.loaded[key]
+
+
+def _statements(block: Block) -> Iterator[Statement]:
+    """The statements in a block, and in the blocks in it."""
+    for item in block.items:
+        if isinstance(item, Block):
+            yield from _statements(item)
+        elif isinstance(item, Statement):
+            yield item
+
+
+def small_size(axes: Sequence[Axis]) -> int | None:
+    """How many elements axes have together, where that is known and few."""
+    size = axis_size(product(tuple(axes)))
+    return size if size is not None and size <= _SMALL else None
 
 
 def comment_of(text: str) -> str:

@@ -78,9 +78,10 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Read(Entry):
-    """The integer that a reference reads."""
+    """The integer that a reference reads; `inside` where it is known to be in range of what it chooses from."""
 
     reference: Reference
+    inside: bool = False
 
 
 class Checked(Pair):

@@ -182,10 +182,10 @@ class Lowering:
     def _integer(self, indices: BaseNode[Any, Any], index: Index, axis: Axis) -> Entry:
         """An integer that chooses along an axis, with a check where it is not known to be in range."""
         self._read_last = self.read(indices, index)
-        read, size = Read(self._read_last), axis_size(axis)
         if self.ranges.is_known(indices, axis):
-            return read
-        return Checked(read, Size(axis) if size is None else Whole(size))
+            return Read(self._read_last, inside=True)
+        size = axis_size(axis)
+        return Checked(Read(self._read_last), Size(axis) if size is None else Whole(size))
 
     def dependencies(self, references: Iterable[Reference]) -> list[Dependency]:
         """The computed values that references read, those in their indices too, and where; None for all of one."""

@@ -6,15 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from wyrm.compiler.loops import Slot
 from wyrm.compiler.source import Source
 from wyrm.types.dims import Dim, resolve
-
-# Arrays start at lines of the processor's cache.
-ALIGNMENT = 64
+from wyrm.types.memory import ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -85,18 +80,3 @@ def plan_memory(source: Source, sizes: Mapping[type[Dim], int]) -> MemoryPlan:
     lengths = {slot: math.prod(shape) * slot.dtype.itemsize for slot, shape in shapes.items()}
     starts, size = assign([Interval(lengths[slot], *use) for slot, use in uses.items()])
     return MemoryPlan({slot: (start, shapes[slot]) for slot, start in zip(uses, starts, strict=True)}, size)
-
-
-def aligned_bytes(size: int) -> NDArray[np.uint8]:
-    """Zeros that start at a line of the cache, and share none with anything else: what another thread writes, say."""
-    lines = -(-size // ALIGNMENT)
-    # Not `np.zeros`: only other arrays of NumPy ask for large pages of memory, and small ones take long to be given.
-    memory = np.full((lines + 1) * ALIGNMENT, 0, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + size]
-
-
-def aligned(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
-    """An array of zeros that starts at a line of the cache."""
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    return aligned_bytes(size).view(dtype).reshape(shape)

@@ -28,11 +28,11 @@ def claim(row: int, slots: Any, rows: Any, count: Any) -> Any:
     """
     place = slots[row] - count[1]
     if place < 0:
-        place = count[0]
+        place = natural(count[0])
         slots[row] = count[1] + place
         rows[place] = row
         count[0] = place + 1
-    return place
+    return natural(place)
 
 
 @inlined
@@ -40,7 +40,7 @@ def checked(row: int, size: int) -> Any:
     """An index into `size` elements, or an `IndexError` where it is out of range."""
     if row < 0 or row >= size:
         raise IndexError(OUT_OF_RANGE)
-    return row
+    return natural(row)
 
 
 @inlined
@@ -76,9 +76,13 @@ def load(column: Any, order: Any, start: int, out: Any) -> None:
     width, first, i = column.shape[1], 0, 0
     if column.shape[0] == 0 or width == 0:
         return
+    if width == 1:
+        for k in range(out.shape[0]):
+            out[k] = column[natural(order[natural(start + k)]), 0]
+        return
     # Counted without a division, which takes as long as all else of a step on numbers.
     while first < out.shape[0]:
-        row = order[natural(start + i)]
+        row = natural(order[natural(start + i)])
         for j in range(width):
             out[natural(first + j)] = column[row, j]
         first += width

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.compiler.functions import Extent, Kernel, Writer, comment_of
+from wyrm.compiler.functions import Extent, Kernel, Writer, comment_of, small_size
 from wyrm.compiler.loops import Call, Loop, RowSums, Slot, Straight
 from wyrm.compiler.lower import Lowering
 from wyrm.compiler.naming import Names, identifier
@@ -233,10 +233,11 @@ class Source:
         rule = optimizer.rule(parameter.dtype)
         row_axes = 0 if rows is None else min(2, len(parameter.dims))
         kind = ["all", "elements", "rows"][row_axes]
-        key = f"{parameter.dtype} {kind}"
+        row_size = small_size(parameter.dims[1:]) if row_axes == 2 else None
+        key = f"{parameter.dtype} {kind} {row_size}"
         if key not in self.updates:
             name = self.lowering.name(f"update_{kind}_{parameter.dtype}")
-            code = update(name, rule, row_axes, not rows and optimizer.flushes)
+            code = update(name, rule, row_axes, not rows and optimizer.flushes, row_size)
             self.updates[key] = ArrayRoutine(code, distinct=True)
         axes, slot = max(1, row_axes), self.lowering.leaf(parameter)
         arguments: list[Argument] = [

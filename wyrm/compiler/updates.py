@@ -55,12 +55,13 @@ class Optimizer(Protocol):
         """Count steps that have been done with these parameters; below 0, undone."""
 
 
-def update(name: str, rule: Rule, row_axes: int, flushes: bool) -> ArrayFunction:
+def update(name: str, rule: Rule, row_axes: int, flushes: bool, row_size: int | None) -> ArrayFunction:
     """The function that moves one parameter: all of it, or with `row_axes` the rows that `rows` and `count` name.
 
     Its arguments are the parameter, the gradient, the arrays of the state and the numbers of the step, all in the order
     of the rule; then, for rows, `rows` and `count`. Arrays are flat, or with `row_axes` have that many axes, one or
-    two; the gradient of rows is set to zero for the next step.
+    two; the gradient of rows is set to zero for the next step. `row_size` is how many elements rows of two axes have,
+    where the code is to be for those alone.
     """
     row, j, k = Name("row"), Name("j"), Name("k")
     element = [(j,), (row,), (row, j)][row_axes]
@@ -103,7 +104,7 @@ def update(name: str, rule: Rule, row_axes: int, flushes: bool) -> ArrayFunction
         each.append(Store(target, element, moved))
     if row_axes:
         each.append(Store("gradient", place, Literal(0)))
-    return ArrayFunction(name, tuple(arguments), (*once, _loop(each, row_axes)))
+    return ArrayFunction(name, tuple(arguments), (*once, _loop(each, row_axes, row_size)))
 
 
 def _attributes(node: BaseNode[Any, Any], dtype: np.dtype[Any]) -> Callable[[str], Expression]:
@@ -120,9 +121,10 @@ def _flushing(dtype: np.dtype[Any]) -> tuple[Let, Name]:
     return Let("limit__", Apply("subtract", (number(tiny, dtype), factor))), Name("limit__")
 
 
-def _loop(body: Sequence[Statement], row_axes: int) -> Loop:
+def _loop(body: Sequence[Statement], row_axes: int, row_size: int | None) -> Loop:
     if row_axes == 0:
         return Loop("j", Extent("parameter", 0), tuple(body))
-    row = Let("row", Element("rows", (Name("k"),)))
-    inner = tuple(body) if row_axes == 1 else (Loop("j", Extent("gradient", 1), tuple(body)),)
+    row = Let("row", Apply("natural", (Element("rows", (Name("k"),)),)))
+    size = Extent("gradient", 1) if row_size is None else Literal(row_size)
+    inner = tuple(body) if row_axes == 1 else (Loop("j", size, tuple(body)),)
     return Loop("k", Element("count", (Literal(0),)), (row, *inner))

@@ -16,6 +16,7 @@ from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, NotSet, ShapeErr
 from wyrm.node.base import _BASES, BaseNode, describe
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dim, Dims, axis_size
+from wyrm.types.memory import aligned
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
 
@@ -141,7 +142,7 @@ def float_array(value: Any, dtype: DTypeLike | None) -> NDArray[Any]:
         if dtype is None or dtype is _FLOAT32 or dtype is _FLOAT64:
             return np.array(value, _FLOAT32 if dtype is None else dtype)
     elif kind is np.ndarray and (dtype is None or dtype is value.dtype) and value.dtype in FLOATS:
-        return np.array(value, order="C")
+        return _copied(value, value.dtype)
     array = as_array(value)
     if dtype is None:
         dtype = array.dtype if isinstance(value, np.ndarray | np.generic) else np.dtype(np.float32)
@@ -153,7 +154,15 @@ def float_array(value: Any, dtype: DTypeLike | None) -> NDArray[Any]:
         )
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"cannot make numbers of {array.dtype} values")
-    return np.array(array, dtype=wanted, order="C")
+    return _copied(array, wanted)
+
+
+# Arrays of so many elements begin at a line of the cache, where rows of theirs do not lie across two.
+_LARGE = 256
+
+
+def _copied(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    return aligned(array.shape, dtype, array) if array.size >= _LARGE else np.array(array, dtype, order="C")
 
 
 # Up to so many elements `bytes` say quicker whether all of a mask is true than `all` does, which takes a microsecond.

@@ -17,6 +17,7 @@ from wyrm.node.node import Node
 from wyrm.node.storage import bound_array, stored, touch
 from wyrm.optim.rule import BLOCK, Elements, Rule
 from wyrm.types.arrays import as_array
+from wyrm.types.memory import aligned
 from wyrm.types.options import number
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
@@ -33,11 +34,8 @@ _FLUSH_EVERY = 16
 
 
 def _filled(parameter: Parameter[Any], start: float) -> NDArray[Any]:
-    """State that begins with a number.
-
-    Not `np.zeros`: only other arrays of NumPy ask for large pages of memory, and small ones take seconds to be given.
-    """
-    return np.full(parameter.shape, start, parameter.dtype)
+    """State that begins with a number."""
+    return aligned(parameter.shape, parameter.dtype, start)
 
 
 class Optimizer:

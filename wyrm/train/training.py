@@ -17,7 +17,6 @@ from wyrm._interrupts import deferred, deliver
 from wyrm.backends.llvm.blas_threads import limited
 from wyrm.backends.numpy.reference import accumulate
 from wyrm.compiler.binding import Binding
-from wyrm.compiler.memory import aligned
 from wyrm.compiler.pipeline import Graph
 from wyrm.errors import Diverged
 from wyrm.node.base import BaseNode
@@ -34,6 +33,7 @@ from wyrm.train.progress import bar
 from wyrm.train.runner import Own, Runner
 from wyrm.train.snapshot import Snapshot
 from wyrm.types.dims import axis_size
+from wyrm.types.memory import aligned
 
 Leaf = BaseNode[Any, Any]
 Mode = Literal["hogwild", "synchronized"]
@@ -251,7 +251,7 @@ class Training:
         hyper: NDArray[np.float64],
     ) -> int:
         """Do steps; how many. They are counted as they were made, also where one raises."""
-        totals: NDArray[np.float64] = aligned((2,), np.dtype(np.float64))  # type: ignore[assignment]  # of that dtype
+        totals: NDArray[np.float64] = aligned((2,), np.dtype(np.float64))
         try:
             self.runner.call(binding, work.columns, (0, count, batch, step, order, totals, hyper))
         except BaseException:
