@@ -22,6 +22,7 @@ from wyrm.ops.sums import accumulated, natural
 # AVX-512), and up to so many, loops over its columns.
 LOOPS_BELOW = 2048
 LOOPS_INNER = 4
+LOOPS_ROWS = 4
 DOTS_BELOW = 64
 # Sums of more products than this are added up in parts.
 LONGEST_SUM = 4096
@@ -169,7 +170,7 @@ def multiply(x: Any, y: Any, out: Any, kept: int) -> None:
     # BLAS copies all of y into another order first, which one row does not pay for: 180 us for 8000 x 64, loops 27; and
     # with one column, all of x: 90 us for 8000 x 64, loops 31.
     one = (rows == 1 or (columns == 1 and out_row == 1)) and by_dots
-    one = one or (rows == 1 and by_rows and inner <= LONGEST_SUM)
+    one = one or (by_rows and rows <= LOOPS_ROWS and inner <= LONGEST_SUM) or (by_dots and columns <= LOOPS_INNER)
     products = rows * columns * inner
     small = one or ((products < LOOPS_BELOW or inner <= LOOPS_INNER) if by_rows else products < DOTS_BELOW)
     if by_blas and not (small and (by_rows or by_dots)):
