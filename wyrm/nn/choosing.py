@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import math
 from typing import Any
 
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, NotFinite, ShapeError
 from wyrm.types.arrays import as_array
-
 
 # Of rows of more places than `_LONG`, so many weights are summed at once.
 _LONG, _PART = 2048, 128

@@ -140,9 +140,7 @@ class _AttentionLoops(LoopForm):
         scale = node.dtype.type(features**-0.5)
         return node.causal, scale, node._slopes(heads), threshold, keep_scale, node.seed & WORD, node.stream & WORD
 
-    def scratch(
-        self, node: Any, time: int, features: int, turned: int, scores: int
-    ) -> tuple[NDArray[Any], ...]:
+    def scratch(self, node: Any, time: int, features: int, turned: int, scores: int) -> tuple[NDArray[Any], ...]:
         """Their scratch arrays: features of queries, scores, sums of those, and what dropout needs."""
         tile = min(_QUERIES, max(1, time))
         return (

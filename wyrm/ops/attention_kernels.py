@@ -6,19 +6,17 @@ summed along a loop.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from wyrm.ops.fast_math import exp, exp2_negative, largest
+from wyrm.ops.fast_math import LOG2_E, exp, exp2_negative, largest
 from wyrm.ops.keeping import keep_row, mixed, row_keys
 from wyrm.ops.product import multiply_into
 from wyrm.ops.sums import accumulated
 
 # So many queries side by side see a key or do not: the registers of a processor hold no more.
 TOGETHER = 16
-LOG2_E = math.log2(math.e)
 
 
 def transpose_into(x: Any, out: Any) -> None:
@@ -287,9 +285,7 @@ def softmax_row(scores: Any, scale: Any) -> None:
         scores[j] *= inverse
 
 
-def cached_attention_kernel(
-    packed: Any, cache: Any, allowed: Any, out: Any, scale: Any, scores: Any
-) -> None:
+def cached_attention_kernel(packed: Any, cache: Any, allowed: Any, out: Any, scale: Any, scores: Any) -> None:
     """Fill `out`, (batch, heads, features).
 
     Scratch: `scores`, one more than there are places in the cache.

@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+# Powers of e as powers of 2.
+LOG2_E = math.log2(math.e)
+
 
 def float32_exp_scaled(x: Any, whole: Any) -> Any:
     """`exp(x - whole * log(2))` of float32 numbers, for a rest of up to log(2) / 2; the polynomial errs by 3e-9."""

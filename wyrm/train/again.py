@@ -32,10 +32,8 @@ class _Place(NamedTuple):
 
     def is_within(self, array: NDArray[Any]) -> bool:
         """Whether integers are in range of all that they choose from."""
-        for size, ignored in self.limits:  # mostly none, so that a generator would cost more than the work
-            if first_beyond(array, size, ignored) is not None:
-                return False
-        return True
+        # Mostly there are none: a generator would take longer than all else.
+        return not self.limits or all(first_beyond(array, size, ignored) is None for size, ignored in self.limits)
 
 
 class Again:
