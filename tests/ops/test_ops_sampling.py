@@ -79,6 +79,19 @@ def test_draws_are_rows_of_the_table(size: int) -> None:
     assert rows.min() >= 0 and rows.max() < size
 
 
+@pytest.mark.parametrize("options", [{}, {"weights": WEIGHTS}, {"reject": True}])
+def test_words_of_several_steps_are_those_of_each(options: Any) -> None:
+    """The kernel draws words for steps that are still to come; it may be asked for any other."""
+    node = drawn((10,), **options)
+    operands, out = [np.asarray(parent.value) for parent in node.parents], np.empty(10, np.int64)
+    operands[0] = np.zeros((), np.int64)
+    arguments = wy.LOOPS.of(node).kernel_arguments(node, operands, out)
+    for step in [0, 1, 63, 64, 65, 5, 200, 201, 199, 0, 2**31]:
+        operands[0][...] = step
+        SAMPLE(*arguments)
+        np.testing.assert_array_equal(out, node.evaluate(np, *operands, shape=(10,)), f"step {step}")
+
+
 def test_all_rows_are_alike() -> None:
     assert spread(drawn((200_000,), 37).forward(), np.ones(37)) > 0.01
 

@@ -108,3 +108,23 @@ def test_an_op_without_a_native_form_runs_by_its_evaluate() -> None:
     assert x.value.tolist() == [1.0, 2.0, 1.0]
     with pytest.raises(wy.WyrmError, match="reversed"):
         wy.compile(loss, loop="compiled")
+
+
+@pytest.mark.parametrize("rows", [1, 3, 40])
+def test_a_function_of_one_number_a_row_has_a_loop_of_its_own(rows: int) -> None:
+    """Beside short loops it would be computed number by number."""
+
+    class Batch(wy.Dim): ...
+
+    batch, random = Batch(), np.random.default_rng(0)
+    x, y = wy.Input(dims=(batch, 5), name="x"), wy.Input(dims=(batch, 5), name="y")
+    gate = x.vector_dot(y).sigmoid()
+    nodes = [gate, gate.expand_dims(-1) * x, (gate * 2.0).tanh()]
+    data = {leaf: random.standard_normal((rows, 5)).astype(np.float32) for leaf in (x, y)}
+    program = wy.compile(nodes)
+    computing = [part for part in program.source.split("\n\n\n") if "float32_exp(" in part and "range(n_5)" in part]
+    assert not computing
+    for leaf, value in data.items():
+        leaf.set(value)
+    for found, node in zip(program(data), nodes, strict=True):
+        np.testing.assert_allclose(found, node.forward(), rtol=1e-6, atol=1e-7)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.train.ordering import Shuffle, compiled, fingerprint
 from wyrm.train.partition import divide
 
 
@@ -86,6 +87,48 @@ def test_a_division_has_every_row_once_and_keeps_threads_apart() -> None:
             touched.append((set(users[rows].tolist()), set(items[rows].tolist())))
         assert not touched[0][0] & touched[1][0] and not touched[0][1] & touched[1][1]
     assert sorted(seen) == list(range(len(users)))
+
+
+def test_columns_that_change_in_place_are_divided_anew() -> None:
+    def trained(in_place: bool) -> list[Any]:
+        loss, columns, parameters = recommender()
+        train = wy.compile(loss, wy.optim.Adagrad(parameters, 0.1))
+        changing = {leaf: column.copy() for leaf, column in columns.items()}
+        for _ in range(3):
+            data = changing if in_place else {leaf: column.copy() for leaf, column in changing.items()}
+            train.epoch(data, batch_size=10, shuffle=True, seed=5, threads=2, mode="synchronized")
+            for leaf, column in changing.items():
+                changing[leaf][:] = (column + 7) % (200 if leaf.name == "user" else 300)
+        return [parameter.value for parameter in parameters]
+
+    for one, other in zip(trained(True), trained(False), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_fingerprint_tells_columns_apart() -> None:
+    column = np.random.default_rng(0).integers(0, 50, 1000)
+    seen = {compiled(fingerprint)(column)}
+    for _ in range(100):
+        i, j = np.random.default_rng(len(seen)).choice(1000, 2, replace=False)
+        changed = column.copy()
+        changed[i], changed[j] = column[j], column[i] + (column[i] == column[j])
+        seen.add(compiled(fingerprint)(changed))
+    assert len(seen) == 101
+    assert compiled(fingerprint)(column.copy()) in seen
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 511, 512, 513, 1025, 3000])
+def test_a_shuffle_is_a_permutation_made_of_its_seed(count: int) -> None:
+    shuffle = Shuffle()
+
+    def shuffled(seed: int) -> list[int]:
+        order = np.arange(count)
+        shuffle(order, seed)
+        return order.tolist()
+
+    assert sorted(shuffled(3)) == list(range(count))
+    assert shuffled(3) == shuffled(3)
+    assert count < 10 or shuffled(3) != shuffled(4)
 
 
 def test_programs_that_share_parameters_run_in_two_python_threads() -> None:

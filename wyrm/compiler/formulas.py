@@ -39,6 +39,12 @@ def float_type(node: BaseNode[Any, Any]) -> np.dtype[Any]:
     return next((parent.dtype for parent in node.parents if parent.dtype.kind == "f"), np.dtype(np.float32))
 
 
+def calls_fast(node: BaseNode[Any, Any]) -> bool:
+    """Whether a formula calls a function that loops over many numbers are vectorised with."""
+    calls = parse(node.formula) if node.formula is not None and float_type(node) == np.float32 else ()
+    return any(call.function in FAST for call in calls)
+
+
 def adds_up(step: str) -> bool:
     """Whether the step of a reduction adds each element to the total, and does nothing else with that."""
     calls, total = parse(step), Attribute("total")

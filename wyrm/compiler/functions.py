@@ -86,7 +86,7 @@ class _Function:
         self.pending: list[arrays.Statement] = []
         self._count = 0
         self.totals = Totals(self, self.lowering.name)
-        self._reads_rows = any(each.rows is not None for each in _statements(item))
+        self._adds_to_rows = any(each.rows is not None for each in _statements(item))
 
     def written_out(self) -> ArrayFunction:
         """The function."""
@@ -115,8 +115,11 @@ class _Function:
         return f"{value.slot.name}_"
 
     def size(self, axis: Axis) -> Expression:
-        """The size of an axis; a number where it is small and rows of tables are read, as steps do that take little."""
-        size = small_size([axis]) if self._reads_rows else None
+        """The size of an axis: a number where it is small and gradients of rows are added up.
+
+        Elsewhere LLVM would make vectors of numbers from several rows, which lie apart.
+        """
+        size = small_size([axis]) if self._adds_to_rows else None
         if size is not None:
             return Literal(size)
         return Name(self.use(self.writer.extent(axis)))

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from wyrm.compiler.source import Source
 
 
+# A loop over so few elements takes no longer than a function like `exp` of a few numbers.
+_SHORT = 64
+
+
 @dataclass(eq=False)
 class Slot:
     """An array that generated code works on: a leaf's, a view of another slot by `view`, or else a buffer.
@@ -127,11 +131,20 @@ class Block(Item):
 
 @dataclass(eq=False)
 class Loop(Block):
-    """A loop over one axis; `starts` and `ends` are the folds that it accumulates, `fills` arrays to set to zero."""
+    """A loop over one axis; `starts` are the folds that it accumulates, `fills` arrays to set to zero.
+
+    A `vector` one has no loops in it, so that what takes long for one number is done for a vector of them.
+    """
 
     axis: Axis = 0
     starts: list[Fold] = field(default_factory=list)
     fills: list[Slot] = field(default_factory=list)
+    vector: bool = False
+
+    def has_short_loops(self) -> bool:
+        """Whether what it does for one element is little, though there are loops in it."""
+        sizes = [axis_size(item.axis) for item in self.items if isinstance(item, Loop)]
+        return any(size is not None and size <= _SHORT for size in sizes)
 
 
 @dataclass(eq=False)

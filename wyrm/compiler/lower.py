@@ -14,6 +14,7 @@ import numpy as np
 
 from wyrm.compiler.deduplicate import Scheduled
 from wyrm.compiler.differentiate import Wanted
+from wyrm.compiler.formulas import calls_fast
 from wyrm.compiler.loops import (
     Block,
     Call,
@@ -221,19 +222,26 @@ class Lowering:
             first = max(first, item.position + (0 if inside else 1))
         return first
 
-    def _loops(self, dims: Dims, needed: list[Dependency]) -> list[Loop]:
+    def _loops(self, dims: Dims, needed: list[Dependency], statement: Statement) -> list[Loop]:
         """The loops, one in another, over the axes of `dims` in which what is needed can be read."""
         path: list[Loop] = []
         block: Block = self.root
-        for position in loop_axes(dims):
-            axis = dims[position]
+        axes = [dims[position] for position in loop_axes(dims)]
+        node = statement.node if statement.kind == "element" else None
+        vector = len(axes) == 1 and node is not None and calls_fast(node)
+        for axis in axes:
             first = self._earliest(path, block, needed, scalar=False)
             fitting = [i for i in block.items[first:] if isinstance(i, Loop) and i.axis == axis]
+            if vector:
+                fitting = [loop for loop in fitting if not loop.has_short_loops()]
+            elif len(axes) > 1 or statement.rows is not None:
+                fitting = [loop for loop in fitting if not loop.vector]
             if fitting:
                 loop = fitting[-1]
             else:
                 loop = Loop(axis=axis)
                 block.append(loop)
+            loop.vector |= vector
             path.append(loop)
             block = loop
         return path
@@ -252,7 +260,7 @@ class Lowering:
         needed = [*self.dependencies(statement.operands), *((value, None) for value in after)]
         if statement.place:
             needed += self.dependencies([Reference(self.leaf_of(statement), statement.place)])
-        path: list[Block] = [*self._loops(dims, needed)] if loop_axes(dims) else [self._straight(needed)]
+        path: list[Block] = [*self._loops(dims, needed, statement)] if loop_axes(dims) else [self._straight(needed)]
         path[-1].append(statement)
         return path
 

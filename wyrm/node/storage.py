@@ -198,10 +198,8 @@ def check_shape(node: BaseNode[Any, Any], shape: tuple[int, ...]) -> None:
 
 def first_beyond(array: NDArray[np.integer[Any]], size: int, ignored: int | None = None) -> tuple[int, ...] | None:
     """The position of the first integer outside 0..size-1 that is not `ignored`; None where there is none."""
-    if array.size == 1:  # which `min` and `max` take microseconds for
-        if 0 <= array.item() < size:
-            return None
-    elif not array.size or (int(array.min()) >= 0 and int(array.max()) < size):
+    # One look at each number: as an unsigned one, what is below 0 is large.
+    if not array.size or int(array.view(f"u{array.itemsize}").max()) < size:
         return None
     beyond = (array < 0) | (array >= size)
     if ignored is not None:

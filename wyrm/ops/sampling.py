@@ -20,12 +20,16 @@ from wyrm.node.node import IndexNode
 from wyrm.node.storage import declared_dims, index_array
 from wyrm.ops.elementwise import S
 from wyrm.ops.philox import STEP, WORD, philox, philox_block, random_bits, stream_or_next
+from wyrm.ops.scratch import scratch
+from wyrm.ops.sums import natural
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dim, Dims, axis_size, unify
 from wyrm.types.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims, Size, Sizes, Values
 
 # How often a row is drawn until it is one that is not known; the last is taken as it is.
 TRIES = 8
+# So many words are drawn together: of as many steps as that takes.
+_TOGETHER, _MOST_STEPS = 1024, 64
 
 
 class CompressedRows(Protocol):
@@ -113,12 +117,15 @@ def sampling_kernel(
     size: int,
     seed: int,
     stream: int,
+    words: Any,
+    drawn: Any,
     stripes: Any,
 ) -> None:
     """Fill `out` with rows below `size`; without `cumulative` each alike, without `offsets` whatever is known.
 
-    With `stripes` = (which, count) and a count above 1, only rows r with r // 16 % count == which are drawn; of all
-    rows where there are none such.
+    The first words of several steps are drawn together, side by side in vectors: `words`, (draws, steps), holds those
+    of `drawn[1]` steps from step `drawn[0]` on. With `stripes` = (which, count) and a count above 1, only rows r with
+    r // 16 % count == which are drawn; of all rows where there are none such.
     """
     which, count, members = stripes[0], stripes[1], size
     if count > 1:
@@ -127,18 +134,28 @@ def sampling_kernel(
         if members == 0:
             which, count, members = 0, 1, size
     stripe = (which, count, members)
-    for start in range(0, out.size, 4):
-        words = philox_block(start >> 2, step[0], seed, stream)
-        for i in range(start, min(start + 4, out.size)):
-            row = row_in_stripe(words[i - start], i, 0, step[0], cumulative, seed, stream, stripe)
-            if offsets.size > 0:
-                low, high = offsets[rows[i]], offsets[rows[i] + 1]
-                attempt = 1
-                while attempt < TRIES and is_known(columns, low, high, row):
-                    word = philox_block((i >> 2) + (attempt << 32), step[0], seed, stream)[i & 3]
-                    row = row_in_stripe(word, i, attempt, step[0], cumulative, seed, stream, stripe)
-                    attempt += 1
-            out[i] = row
+    if step[0] < drawn[0] or step[0] >= drawn[0] + drawn[1]:
+        for i in range(0, words.shape[0], 4):
+            for ahead in range(words.shape[1]):
+                words[i, ahead], words[i + 1, ahead], words[i + 2, ahead], words[i + 3, ahead] = philox_block(
+                    i >> 2, step[0] + ahead, seed, stream
+                )
+        drawn[0], drawn[1] = step[0], words.shape[1]
+    now = natural(step[0] - drawn[0])
+    if cumulative.size == 0 and offsets.size == 0:
+        for i in range(out.size):
+            out[i] = member_row(uniform_row(words[i, now], members), which, count)
+        return
+    for i in range(out.size):
+        row = row_in_stripe(words[i, now], i, 0, step[0], cumulative, seed, stream, stripe)
+        if offsets.size > 0:
+            low, high = offsets[rows[i]], offsets[rows[i] + 1]
+            attempt = 1
+            while attempt < TRIES and is_known(columns, low, high, row):
+                word = philox_block((i >> 2) + (attempt << 32), step[0], seed, stream)[i & 3]
+                row = row_in_stripe(word, i, attempt, step[0], cumulative, seed, stream, stripe)
+                attempt += 1
+        out[i] = row
 
 
 class RandomIndex(Choosing[Any, S], IndexNode[S], Generic[S]):
@@ -236,7 +253,10 @@ class _RandomIndexLoops(LoopForm):
     def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         step, cumulative, offsets, columns, rows = node._parts(operands)
         arrays = step.reshape(-1), cumulative, offsets, columns, rows.reshape(-1), out.reshape(-1)
-        return (*arrays, node.table_size, node.seed & WORD, node.stream & WORD, np.array([0, 1]))
+        steps = max(1, min(_MOST_STEPS, _TOGETHER // max(1, out.size)))
+        words = scratch((-(-out.size // 4) * 4, steps), np.uint32)
+        stripes, drawn = np.array([0, 1]), np.array([0, 0])
+        return (*arrays, node.table_size, node.seed & WORD, node.stream & WORD, words, drawn, stripes)
 
     def draws_from(self, node: Any) -> int:
         size: int = node.table_size

@@ -6,20 +6,28 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wyrm.kernels.functions import KernelFunction
+from wyrm.ops.sums import natural
 
 
-def shuffle(order: Any, start: int, stop: int, seed: int) -> None:
-    """Put a part of an order into random order (Fisher and Yates), by SplitMix64 (Steele et al., 2014)."""
-    state = np.uint64(seed)
-    for last in range(stop - 1, start, -1):
-        state += np.uint64(0x9E3779B97F4A7C15)
-        mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed = (mixed ^ (mixed >> np.uint64(31))) >> np.uint64(32)
-        chosen = start + np.int64((mixed * np.uint64(last - start + 1)) >> np.uint64(32))
-        order[last], order[chosen] = order[chosen], order[last]
+def shuffle(order: Any, seed: int, places: Any) -> None:
+    """Put an order into random order (Fisher and Yates), by SplitMix64 (Steele et al., 2014); `places` is scratch.
+
+    As many random places as that has room for are computed at once, in vectors.
+    """
+    for start in range(0, order.shape[0] - 1, places.shape[0]):
+        count = min(places.shape[0], order.shape[0] - 1 - start)
+        for i in range(count):
+            state = np.uint64(seed) + np.uint64(0x9E3779B97F4A7C15) * np.uint64(start + i + 1)
+            mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            mixed = (mixed ^ (mixed >> np.uint64(31))) >> np.uint64(32)
+            places[i] = (mixed * np.uint64(order.shape[0] - start - i)) >> np.uint64(32)
+        for i in range(count):
+            last, chosen = natural(order.shape[0] - 1 - start - i), natural(int(places[i]))
+            order[last], order[chosen] = order[chosen], order[last]
 
 
 def by_block(first: Any, second: Any, count: int, blocks: Any, starts: Any, order: Any) -> None:
@@ -43,9 +51,36 @@ def by_block(first: Any, second: Any, count: int, blocks: Any, starts: Any, orde
     starts[0] = 0
 
 
+def fingerprint(column: Any) -> int:
+    """A number that is another one for other integers, or for the same ones in another order, but for one in 2**64."""
+    total = np.uint64(0)
+    for i in range(column.shape[0]):
+        mixed = np.uint64(column[i]) + np.uint64(0x9E3779B97F4A7C15) * np.uint64(i + 1)
+        mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+        total += mixed ^ (mixed >> np.uint64(32))
+    return int(total)
+
+
 @cache
 def compiled(function: Any) -> Any:
     """One of these functions as native code."""
     from wyrm.backends.llvm.library import Entry
 
     return Entry(KernelFunction(function))
+
+
+class Shuffle:
+    """Puts orders into random order, for one thread."""
+
+    def __init__(self) -> None:
+        self._places = np.empty(512, np.uint64)
+        self._bound: Any = None
+
+    def __call__(self, order: NDArray[np.int64], seed: int) -> None:
+        """Put the numbers of an order into an order made of `seed`, which is at least 0 and below 2**63."""
+        if self._bound is None or not self._bound.take((order, seed), ()):
+            from wyrm.backends.llvm.library import Bound
+
+            self._bound = Bound(compiled(shuffle), (order, seed), (self._places,), ())
+        self._bound()

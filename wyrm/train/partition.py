@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from wyrm.compiler.loops import RowSums
 from wyrm.node.base import BaseNode
 from wyrm.node.loops import LOOPS
-from wyrm.train.ordering import by_block, compiled
+from wyrm.node.storage import bound_array
+from wyrm.train.ordering import by_block, compiled, fingerprint
 
 Leaf = BaseNode[Any, Any]
 # Blocks may differ this much from their mean before the threads would wait for each other too long.
@@ -44,6 +45,37 @@ class Division:
     apart: bool
 
 
+class Divider:
+    """Divides rows among threads; remembers how for the next pass over columns that are as they were in the last."""
+
+    def __init__(self) -> None:
+        self._known: tuple[list[int], Division, dict[Leaf, NDArray[Any]]] | None = None
+
+    def divide(
+        self, rows: int, threads: int, given: Mapping[Leaf, NDArray[Any]], sums: Sequence[RowSums]
+    ) -> tuple[Division, Mapping[Leaf, NDArray[Any]]]:
+        """Parts of the rows for each thread, and the columns that they are parts of.
+
+        Where all columns decide which rows of tables are touched, they are put in the order of the parts, so that what
+        a part reads lies together in memory.
+        """
+        leaves = key_columns(sums, given) if threads > 1 else None
+        if leaves is None:
+            return divide(rows, threads), given
+        keys = [given[leaf] for leaf in leaves]
+        now = [threads, *(compiled(fingerprint)(key) for key in keys)]
+        if self._known is None or self._known[0] != now or not set(self._known[2]) <= given.keys():
+            tables = [bound_array(each.parameter) for each in sums]
+            division = divide(rows, threads, keys, 2 * max(table.nbytes for table in tables))
+            columns: dict[Leaf, NDArray[Any]] = {}
+            if given.keys() == set(leaves):
+                columns = {leaf: given[leaf][division.order] for leaf in leaves}
+                division = replace(division, order=np.arange(rows, dtype=np.int64))
+            self._known = now, division, columns
+        _, division, columns = self._known
+        return division, columns or given
+
+
 def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None = None, table_bytes: int = 0) -> Division:
     """Parts of the rows for each thread, by blocks of one or two key columns, or else simply cut.
 
@@ -72,7 +104,8 @@ def _finer(rows: int, threads: int, table_bytes: int) -> int:
     """How many stripes a thread's share of the tables is cut into, for blocks that are not too small."""
     wanted = -(-table_bytes // (threads * _NEAR_BYTES))
     most = int((rows / _SMALLEST_BLOCK) ** 0.5) // threads
-    return max(1, min(wanted, most, _MOST_STRIPES // threads))
+    # An odd number: of a power of two of stripes, all rows of one would fall into the same few sets of the cache.
+    return max(1, min(wanted, most, _MOST_STRIPES // threads) - 1 | 1)
 
 
 def _blocks(starts: NDArray[np.int64], stripes: int, threads: int, first: int, second: int) -> list[Part]:

@@ -68,6 +68,8 @@ class Pass:
     failed_at: int | None = None
     failing_rate: float = 0.0
     kept_steps: int = 0
+    # The rows of each part that do not fill a batch.
+    rest: dict[Part, NDArray[np.int64]] = field(default_factory=dict)
 
 
 def check_batches(given: Mapping[Leaf, NDArray[Any]], rows: int, singly: bool, batch: int) -> None:

@@ -55,6 +55,27 @@ class Pool:
         return self._executor
 
 
+class Meeting:
+    """Where threads wait for each other, until all are there or `stop` is set; signals are delivered meanwhile."""
+
+    def __init__(self, count: int, stop: threading.Event) -> None:
+        self._count, self._stop = count, stop
+        self._waiting, self._meetings = 0, 0
+        self._changed = threading.Condition()
+
+    def wait(self) -> None:
+        """Wait for the others."""
+        with self._changed:
+            before = self._meetings
+            self._waiting += 1
+            if self._waiting == self._count:
+                self._waiting, self._meetings = 0, before + 1
+                self._changed.notify_all()
+            while self._meetings == before and not self._stop.is_set():
+                self._changed.wait(_LOOK)
+                deliver()
+
+
 def _stopping(job: Callable[[], None], stop: threading.Event) -> None:
     """Do a job; one that fails stops the others."""
     try:

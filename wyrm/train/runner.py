@@ -172,12 +172,12 @@ class Runner:
         Returns `run` with the arrays of the binding, where it is compiled; `own` is what a call has of its own.
         """
         bound: Any = binding.compiled
-        own = own or self._own
         if bound and (not self.compiled or bound.take(own, [columns[leaf] for leaf in binding.columns])):
             return bound if self.compiled else None
         run = self.load()
         from wyrm.backends.llvm.library import Bound
 
+        own = own or self._own
         # By one thread, while others wait.
         with deferred, self._compiling, cache.announced(self.name), self._refusals():
             if self.compiled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -37,9 +38,10 @@ class Snapshot:
 
     def is_finite(self) -> bool:
         """Whether everything is finite now."""
-        return all(bool(np.isfinite(np.sum(array, dtype=np.float64))) for array in self.arrays) or all(
-            bool(np.isfinite(array).all()) for array in self.arrays
-        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            if all(math.isfinite(array.sum()) for array in self.arrays):
+                return True
+        return all(bool(np.isfinite(array).all()) for array in self.arrays)
 
     def is_current(self) -> bool:
         """Whether these are still the arrays of the parameters and buffers."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -21,14 +21,13 @@ from wyrm.compiler.pipeline import Graph
 from wyrm.errors import Diverged
 from wyrm.node.base import BaseNode
 from wyrm.node.storage import bound_array, stored, touch
-from wyrm.train import ordering
 from wyrm.train.again import Again
 from wyrm.train.averaging import Averager, parts_of
 from wyrm.train.feeding import as_column, check_ranges
-from wyrm.train.ordering import compiled
-from wyrm.train.partition import Division, divide, key_columns
+from wyrm.train.ordering import Shuffle
+from wyrm.train.partition import Divider, Division
 from wyrm.train.passes import Pass, Share, check_batches, check_options, turns
-from wyrm.train.pool import Pool
+from wyrm.train.pool import Meeting, Pool
 from wyrm.train.progress import bar
 from wyrm.train.runner import Own, Runner
 from wyrm.train.snapshot import Snapshot
@@ -41,8 +40,6 @@ Mode = Literal["hogwild", "synchronized"]
 _CHUNK = 0.05
 # A copy of the parameters is made when training has taken this many times as long as the last copy.
 _COPY_RARELY = 40.0
-# How large a data set may be for its division among threads to be kept for the next pass.
-_REMEMBERED_ROWS = 2**21
 # The order of the only row of a step that takes its inputs as a whole.
 _ALONE = np.zeros(1, np.int64)
 
@@ -59,13 +56,13 @@ class Training:
         self._snapshot: Snapshot | None = None
         self._count_lock = threading.Lock()
         self._averager: Averager | None = None
-        self._shuffle_rows: Callable[..., Any]
+        self._shuffles = defaultdict[int, Shuffle](Shuffle)
         # What steps that take their inputs as a whole fill in and are given.
         self._totals, self._numbers = np.zeros(2), np.zeros((1, len(graph.source.hyper)))
         # What a step that takes its inputs as a whole has of its own, and the arrays of the last one.
         self._own: Own = (0, 1, 0, 0, _ALONE, self._totals, self._numbers)
         self._again: Again | None = None
-        self._known_division: tuple[int, list[NDArray[np.int64]], Division] | None = None
+        self._divider = Divider()
 
     # --- one pass -------------------------------------------------------------------------------------------------
 
@@ -90,15 +87,13 @@ class Training:
             # No more than there are steps to do.
             stepping = min(threads, max(1, rows // batch_size))
             self.runner.load()
-            self._shuffle_rows = compiled(ordering.shuffle)
-            keys = key_columns(self.graph.lowering.rows, given)
-            division = self._division(rows, stepping, None if keys is None else [given[key] for key in keys])
-            columns = {leaf: as_column(array) for leaf, array in given.items()}
-            work = Pass(given, columns, rows, batch_size, singly)
+            division, columns = self._divider.divide(rows, stepping, given, self.graph.lowering.rows)
             mixed = int(np.random.SeedSequence([seed, self.epochs]).generate_state(1, np.uint64)[0])
             shuffled_by = mixed if shuffle else None
             separate = division.apart and all(parameter in self._sparse for parameter in self.graph.parameters)
             averaged = threads > 1 and mode == "synchronized" and not separate
+            used = given if averaged else columns
+            work = Pass(given, {leaf: as_column(used[leaf]) for leaf in given}, rows, batch_size, singly)
             if self._snapshot is None or not self._snapshot.is_current():
                 self._snapshot = Snapshot(self.graph)
             self._snapshot.take()
@@ -117,19 +112,6 @@ class Training:
                 self._raise_diverged(work)
             self.epochs += 1
         return work.weighted_loss / rows
-
-    def _division(self, rows: int, threads: int, keys: list[NDArray[np.int64]] | None) -> Division:
-        """The parts of the threads, those of the last pass where the columns that decide are as they were then."""
-        if keys is None or threads == 1:
-            return divide(rows, threads)
-        known = self._known_division
-        if known is None or known[0] != threads or not all(map(np.array_equal, known[1], keys)):
-            tables = [bound_array(sums.parameter) for sums in self.graph.lowering.rows]
-            division = divide(rows, threads, keys, 2 * max(table.nbytes for table in tables))
-            if rows > _REMEMBERED_ROWS:
-                return division
-            known = self._known_division = threads, [key.copy() for key in keys], division
-        return replace(known[2], order=known[2].order.copy())
 
     @property
     def _sparse(self) -> set[Leaf]:
@@ -170,30 +152,39 @@ class Training:
         in_threads = sum(map(sum, full))
         # Of the steps of the pass and of none beyond: a schedule may end with it.
         hyper = self._hyper(in_threads + -(-(work.rows - in_threads * batch) // batch))
-        # Views, of what is shuffled later.
-        rest = [
-            division.order[part.stop - (part.stop - part.start) % batch : part.stop]
-            for phase in division.phases
-            for parts in phase
-            for part in parts
-        ]
+        shares: list[list[Share]] = [[] for _ in range(threads)]
+        alike = bool((hyper == hyper[:1]).all())
         step, used = self.steps, 0
         for phase, counts in zip(division.phases, full, strict=True):
             of_phase = hyper[used : used + sum(counts)]
             used += len(of_phase)
-            jobs = []
             for thread, (parts, count) in enumerate(zip(phase, counts, strict=True)):
-                share = Share(parts, step, of_phase if threads == 1 else of_phase[turns(counts, thread)])
-                jobs.append(partial(self._share, work, division, share, thread, seed, in_main=threads == 1))
+                own = of_phase[:count] if alike else of_phase[turns(counts, thread)]
+                shares[thread].append(Share(parts, step, own))
                 step += count
-            self._pool.run(jobs, work.stop)
-            if work.failed_at is not None:
-                return
-        order = np.concatenate(rest)
+        meeting = Meeting(threads, work.stop)
+        jobs = [
+            partial(self._phases, work, division, own, thread, seed, meeting, in_main=threads == 1)
+            for thread, own in enumerate(shares)
+        ]
+        self._pool.run(jobs, work.stop)
+        if work.failed_at is not None:
+            return
+        order = np.concatenate([work.rest[part] for phase in division.phases for parts in phase for part in parts])
         filling = len(order) // batch * batch
         self._part(work, order, filling // batch, self.steps, 0, (0, 1), hyper[in_threads:], in_main=True)
         if work.failed_at is None and len(order) > filling:
             self._last(work, order[filling:], hyper[-1:])
+
+    def _phases(
+        self, work: Pass, division: Division, shares: Sequence[Share], thread: int, seed: int | None, meeting: Meeting,
+        in_main: bool,
+    ) -> None:  # fmt: skip
+        """One thread's parts of all phases; none begins a phase before all have done the one before."""
+        for position, share in enumerate(shares):
+            if position:
+                meeting.wait()
+            self._share(work, division, share, thread, seed, in_main)
 
     def _share(
         self, work: Pass, division: Division, share: Share, thread: int, seed: int | None, in_main: bool
@@ -206,8 +197,10 @@ class Training:
         for part in parts:
             order = division.order[part.start : part.stop]
             if seed is not None:
-                self._shuffle_rows(order, 0, len(order), (seed + part.start) % 2**63)
+                order = order.copy()
+                self._shuffles[thread](order, (seed + part.start) % 2**63)
             count = len(order) // work.batch
+            work.rest[part] = order[count * work.batch :]
             stripe = (part.stripe, division.stripes)
             self._part(work, order, count, share.step + done, thread, stripe, share.hyper[done:], in_main)
             done += count

@@ -156,12 +156,13 @@ class Bound:
         self._own, self._places_of_own, self._places = own, places[: len(own)], places[len(own) :]
         self._changed: Sequence[Any] | None = None
 
-    def take(self, own: Sequence[Any], changed: Sequence[Any]) -> bool:
+    def take(self, own: Sequence[Any] | None, changed: Sequence[Any]) -> bool:
         """Have these for the arguments that change; False where the function is compiled for other kinds.
 
-        Neither sequence is changed by who gives it: the same one again is the same arguments.
+        Without `own`, those of the last call stay. Neither sequence is changed by who gives it: the same one again is
+        the same arguments.
         """
-        if own is not self._own:
+        if own is not None and own is not self._own:
             if not self._put(own, self._places_of_own):
                 return False
             self._own = own
