@@ -19,14 +19,7 @@ from wyrm.ops.sums import accumulated
 TOGETHER = 16
 
 
-def transpose_into(x: Any, out: Any) -> None:
-    """`out = x.T`."""
-    for j in range(x.shape[1]):
-        for i in range(x.shape[0]):
-            out[j, i] = x[i, j]
-
-
-def scaled_transpose(x: Any, factor: Any, out: Any) -> None:
+def transpose_into(x: Any, factor: Any, out: Any) -> None:
     """`out = factor * x.T`."""
     for j in range(x.shape[1]):
         for i in range(x.shape[0]):
@@ -55,13 +48,13 @@ def hide(scores: Any, allowed: Any, key: int, first: int, causal: bool) -> None:
 
 
 def raise_tops(scores: Any, tops: Any) -> None:
-    """The larger ones."""
+    """The larger ones, in `tops`; a NaN comes to light where its weight is computed."""
     for i in range(scores.size):
         tops[i] = scores[i] if scores[i] > tops[i] else tops[i]
 
 
 def weigh(scores: Any, tops: Any, totals: Any) -> None:
-    """Scores to weights, in place, which are added to the totals."""
+    """Scores to weights, in place; adds those to `totals`."""
     for i in range(scores.size):
         scores[i] = exp2_negative(scores[i] - tops[i])
         totals[i] += scores[i]
@@ -80,7 +73,7 @@ def multiply_row(x: Any, factors: Any) -> None:
 
 
 def invert(totals: Any) -> None:
-    """`1 / totals`, and zero for queries that see no key."""
+    """`1 / totals` in place, and zero for queries that see no key."""
     for i in range(totals.size):
         totals[i] = 1 / totals[i] if totals[i] != 0 else 0
 
@@ -150,7 +143,7 @@ def attention_kernel(
     dropout `row_words` (2, queries) and `words` (queries).
     """
     batches, time, heads = packed.shape[0], packed.shape[1], packed.shape[3]
-    tile = scores.shape[2]
+    tile, one = scores.shape[2], scale.dtype.type(1)
     for b in range(batches):
         for h in range(heads):
             for first in range(0, time, tile):
@@ -158,7 +151,7 @@ def attention_kernel(
                 seen, count = last if causal else time, last - first
                 queries, found = turned[0][:, :count], turned[1][:, :count]
                 part, totals = scores[0][:seen, :count], sums[1][:count]
-                scaled_transpose(packed[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
+                transpose_into(packed[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
                 weights(
                     queries, packed[b, :seen, 1, h], allowed[b if allowed.shape[0] > 1 else 0], first, causal,
                     slopes[h], sums[0][:count], totals, part,
@@ -170,11 +163,11 @@ def attention_kernel(
                 multiply_into(packed[b, :seen, 2, h].T, part, found, 0)
                 for f in range(found.shape[0]):
                     multiply_row(found[f], totals)
-                transpose_into(found, out[b, first:last, h])
+                transpose_into(found, one, out[b, first:last, h])
 
 
 def share(parts: Any, by_parts: Any, totals: Any, means: Any) -> None:
-    """Weights to shares, in place; `means` are added their products with the gradients by them."""
+    """Weights to shares, in place; adds their products with the gradients by them to `means`."""
     for i in range(parts.size):
         parts[i] *= totals[i]
         means[i] += parts[i] * by_parts[i]
@@ -193,10 +186,10 @@ def attention_gradient_kernel(
 ) -> None:  # fmt: skip
     """Fill `out`, of the axes of `packed`, from the gradient by the result; the shares are computed again.
 
-    Scratch as before, but `turned` has 3, for gradients too, `scores` 2, or 3 with dropout, and `sums` 3.
+    Scratch as before, but 3 in `turned`, 2 in `scores`, for gradients too, and 3 in `sums`.
     """
     batches, time, heads = packed.shape[0], packed.shape[1], packed.shape[3]
-    tile = scores.shape[2]
+    tile, one = scores.shape[2], scale.dtype.type(1)
     tiles = (time + tile - 1) // tile
     for b in range(batches):
         for h in range(heads):
@@ -209,8 +202,8 @@ def attention_gradient_kernel(
                 part, by_part = scores[0][:seen, :count], scores[1][:seen, :count]
                 totals, means = sums[1][:count], sums[2][:count]
                 keys, values = packed[b, :seen, 1, h], packed[b, :seen, 2, h]
-                scaled_transpose(packed[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
-                transpose_into(gradient[b, first:last, h], given)
+                transpose_into(packed[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
+                transpose_into(gradient[b, first:last, h], one, given)
                 weights(
                     queries, keys, allowed[b if allowed.shape[0] > 1 else 0], first, causal, slopes[h],
                     sums[0][:count], totals, part,
@@ -230,8 +223,8 @@ def attention_gradient_kernel(
                     slope_row(part[key][low:], by_part[key][low:], means[low:], scale)
                 adds = 1 if turn > 0 else 0
                 multiply_into(keys.T, by_part, by_queries, 0)
-                transpose_into(by_queries, out[b, first:last, 0, h])
-                transpose_into(packed[b, first:last, 0, h], queries)
+                transpose_into(by_queries, one, out[b, first:last, 0, h])
+                transpose_into(packed[b, first:last, 0, h], one, queries)
                 multiply_into(by_part, queries.T, out[b, :seen, 1, h], adds)
                 if threshold > 0:
                     drop(part, time, threshold, keep_scale, row_words[:, :count], words[:count])
