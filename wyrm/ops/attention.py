@@ -144,8 +144,8 @@ class _AttentionLoops(LoopForm):
         """Their scratch arrays: features of queries, scores, sums of those, and what dropout needs."""
         tile = min(_QUERIES, max(1, time))
         return (
-            scratch((turned, features, tile), node.dtype), scratch((scores, time, tile), node.dtype),
-            scratch((3, tile), node.dtype), scratch((2, tile), np.uint32), scratch(tile, np.uint32),
+            scratch((turned, features, tile), node.dtype), scratch((scores, time + time % 2, tile), node.dtype),
+            scratch((3, tile), node.dtype), scratch((2, tile), np.uint32),
         )  # fmt: skip
 
     def mask_and_step(self, node: Any, operands: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:

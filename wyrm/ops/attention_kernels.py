@@ -105,42 +105,29 @@ def weights(
     invert(totals)
 
 
-def draw(key: int, row_words: Any, words: Any) -> None:
-    """The words of a key and its partner, half of the keys later, for each query."""
-    for i in range(words.size):
-        words[i] = mixed(np.uint32(key), row_words[0, i], row_words[1, i])
+def drop_pair(lower: Any, upper: Any, key: int, row_words: Any, threshold: int, scale: Any) -> None:
+    """Dropout of what queries have for a key, by the lower halves of words, and for its partner, by the upper ones."""
+    for i in range(lower.size):
+        word = mixed(np.uint32(key), row_words[0, i], row_words[1, i])
+        lower[i] *= scale if (word & np.uint32(0xFFFF)) >= np.uint32(threshold) else scale * 0
+        upper[i] *= scale if (word >> np.uint32(16)) >= np.uint32(threshold) else scale * 0
 
 
-def keep_lower(x: Any, words: Any, threshold: int, scale: Any) -> None:
-    """Drop what the lower halves of the words do not keep."""
-    for i in range(x.size):
-        x[i] *= scale if (words[i] & np.uint32(0xFFFF)) >= np.uint32(threshold) else scale * 0
-
-
-def keep_upper(x: Any, words: Any, threshold: int, scale: Any) -> None:
-    """Drop what the upper halves of the words do not keep."""
-    for i in range(x.size):
-        x[i] *= scale if (words[i] >> np.uint32(16)) >= np.uint32(threshold) else scale * 0
-
-
-def drop(x: Any, time: int, threshold: int, scale: Any, row_words: Any, words: Any) -> None:
-    """Dropout of what there is for each key and query, (keys, queries), of `time` keys the first ones."""
-    half = (time + 1) // 2
-    for key in range(min(half, x.shape[0])):
-        draw(key, row_words, words)
-        keep_lower(x[key], words, threshold, scale)
-        if key + half < x.shape[0]:
-            keep_upper(x[key + half], words, threshold, scale)
+def drop(x: Any, seen: int, row_words: Any, threshold: int, scale: Any) -> None:
+    """Dropout of what there is for the first `seen` keys, and perhaps others, of (keys, queries), an even number."""
+    half = x.shape[0] // 2
+    for key in range(min(half, seen)):
+        drop_pair(x[key], x[key + half], key, row_words, threshold, scale)
 
 
 def attention_kernel(
     packed: Any, allowed: Any, step: Any, out: Any, causal: bool, scale: Any, slopes: Any, threshold: int,
-    keep_scale: Any, seed: int, stream: int, turned: Any, scores: Any, sums: Any, row_words: Any, words: Any,
+    keep_scale: Any, seed: int, stream: int, turned: Any, scores: Any, sums: Any, row_words: Any,
 ) -> None:  # fmt: skip
     """Fill `out`, of the axes (batch, time, heads, features); `allowed` is empty where every key is.
 
-    Scratch: `turned` (2, features, queries at a time), `scores` (1, time, queries), `sums` (2, queries), and for
-    dropout `row_words` (2, queries) and `words` (queries).
+    Scratch: `turned` (2, features, queries at a time), `scores` (1, time, an even number, queries), `sums`
+    (2, queries), and for dropout `row_words` (2, queries).
     """
     batches, time, heads = packed.shape[0], packed.shape[1], packed.shape[3]
     tile, one = scores.shape[2], scale.dtype.type(1)
@@ -159,7 +146,7 @@ def attention_kernel(
                 if threshold > 0:
                     keys_of_rows = row_words[:, :count]
                     row_keys((b * heads + h) * time + first, step[0], seed, stream, keys_of_rows)
-                    drop(part, time, threshold, keep_scale, keys_of_rows, words[:count])
+                    drop(scores[0][:, :count], seen, keys_of_rows, threshold, keep_scale)
                 multiply_into(packed[b, :seen, 2, h].T, part, found, 0)
                 for f in range(found.shape[0]):
                     multiply_row(found[f], totals)
@@ -182,7 +169,6 @@ def slope_row(parts: Any, by_parts: Any, means: Any, scale: Any) -> None:
 def attention_gradient_kernel(
     packed: Any, gradient: Any, allowed: Any, step: Any, out: Any, causal: bool, scale: Any, slopes: Any,
     threshold: int, keep_scale: Any, seed: int, stream: int, turned: Any, scores: Any, sums: Any, row_words: Any,
-    words: Any,
 ) -> None:  # fmt: skip
     """Fill `out`, of the axes of `packed`, from the gradient by the result; the shares are computed again.
 
@@ -212,7 +198,7 @@ def attention_gradient_kernel(
                 if threshold > 0:
                     keys_of_rows = row_words[:, :count]
                     row_keys((b * heads + h) * time + first, step[0], seed, stream, keys_of_rows)
-                    drop(by_part, time, threshold, keep_scale, keys_of_rows, words[:count])
+                    drop(scores[1][:, :count], seen, keys_of_rows, threshold, keep_scale)
                 fill(means, 0)
                 for key in range(seen):
                     low = begin(key, first, causal)
@@ -227,7 +213,7 @@ def attention_gradient_kernel(
                 transpose_into(packed[b, first:last, 0, h], one, queries)
                 multiply_into(by_part, queries.T, out[b, :seen, 1, h], adds)
                 if threshold > 0:
-                    drop(part, time, threshold, keep_scale, row_words[:, :count], words[:count])
+                    drop(scores[0][:, :count], seen, row_words[:, :count], threshold, keep_scale)
                 multiply_into(part, given.T, out[b, :seen, 2, h], adds)
 
 
