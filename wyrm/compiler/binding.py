@@ -18,7 +18,7 @@ from wyrm.compiler.updates import Optimizer
 from wyrm.node.base import BaseNode
 from wyrm.node.choices import check_choices
 from wyrm.node.loops import LOOPS
-from wyrm.node.storage import CHANGES, bound_array
+from wyrm.node.storage import bound_array
 from wyrm.ops.philox import STEP
 from wyrm.ops.steps import Steps
 from wyrm.types.dims import Dim, resolve, resolve_axis
@@ -68,17 +68,10 @@ class Binding:
             for slot, array in self._arrays.items()
             if slot.leaf is not None and slot.leaf not in fed and slot.leaf not in given and slot.leaf is not STEP
         ]
-        # When any leaf had last changed where they were looked at and still held these arrays.
-        self._checked = -1
 
     def is_current(self) -> bool:
         """Whether leaves still hold the arrays that were bound."""
-        latest = CHANGES.latest  # before a leaf is looked at: one that changes meanwhile is looked at again
-        if self._checked != latest:
-            if not all(bound_array(leaf) is array for leaf, array in self.leaves):
-                return False
-            self._checked = latest
-        return True
+        return all(bound_array(leaf) is array for leaf, array in self.leaves)
 
     def forget_rows(self) -> None:
         """Empty the sums of rows that a step left behind which was not finished."""
