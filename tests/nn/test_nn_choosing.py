@@ -50,6 +50,36 @@ def test_tokens_come_as_often_as_they_are_likely(temperature: float, top_k: int 
     assert (np.abs(found - expected) <= 5.0 * np.sqrt(expected * (1.0 - expected) / draws)).all()
 
 
+@pytest.mark.parametrize("tokens", [2049, 2176, 8000])
+def test_tokens_of_a_large_vocabulary_come_as_often_as_they_are_likely(tokens: int) -> None:
+    logits, draws = np.full(tokens, -math.inf), 5_000
+    likely = [0, 1, 127, 128, 129, 1000, 2047, 2048, tokens - 1]
+    logits[likely] = np.arange(len(likely)) * 0.3
+    chosen = choose(np.tile(logits, (draws, 1)), generator())
+    expected = np.array(probabilities(logits.tolist(), 1.0, None, None))
+    found = np.bincount(chosen, minlength=tokens) / draws
+    assert not found[expected == 0.0].any()
+    assert (np.abs(found - expected) <= 5.0 * np.sqrt(expected * (1.0 - expected) / draws)).all()
+
+
+class Drawn:
+    """A generator that draws these numbers."""
+
+    def __init__(self, *numbers: float) -> None:
+        self.numbers = numbers
+
+    def random(self, count: int) -> Any:
+        return np.array(self.numbers[:count])
+
+
+def test_a_draw_of_almost_one_falls_on_a_token_that_is_possible() -> None:
+    logits = np.random.default_rng(0).normal(size=(500, 5000)).astype(np.float32)
+    logits[:, 4200:] = -np.inf
+    random: Any = Drawn(*[1.0 - 2.0**-53] * 500)
+    assert (choose(logits, random) < 4200).all()
+    assert (choose(logits[:, ::-1], Drawn(*[0.0] * 500)) >= 800).all()  # type: ignore[arg-type]  # no generator
+
+
 @given(
     st.lists(st.sampled_from([-math.inf, -2.0, -0.5, 0.0, 0.7, 1.0, 3.0]), min_size=1, max_size=6).filter(
         lambda logits: max(logits) > -math.inf

@@ -113,6 +113,39 @@ def test_dropout_keeps_what_it_should_and_is_the_same_in_every_engine() -> None:
     assert (node.forward() != first).mean() > 0.8
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize("masked", [None, (2, 151, 151), (1, 1, 151)])
+@pytest.mark.parametrize(("causal", "alibi"), [(True, False), (False, True), (True, True)])
+def test_native_loops_over_several_tiles_compute_what_the_reference_does(
+    dtype: Any, rate: float, masked: Any, causal: bool, alibi: bool
+) -> None:
+    packed, given = operands(2, 151, 2, 5, dtype)
+    leaf, seed = wy.Parameter(packed), wy.Input(given)
+    allowed: Any = None
+    if masked:
+        allowed = np.random.default_rng(1).random(masked) < 0.5
+        allowed[:, 1:2] = False  # a query that sees nothing
+        allowed = wy.Input(allowed)
+    node = wy.attention(leaf, allowed, causal=causal, alibi=alibi, rate=rate)
+    (gradient,) = wy.vjp(node, [leaf], seed)
+    wy.random.set_step(0)
+    tolerance = 1e-5 if dtype is np.float32 else 1e-12
+    for have, want in zip(wy.compile([node, gradient], loop="python")(), wy.run([node, gradient]), strict=True):
+        np.testing.assert_allclose(have, want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+@pytest.mark.parametrize("part", [0, 1, 2])
+def test_what_is_not_finite_is_not_hidden(wrong: float, part: int) -> None:
+    packed, _ = operands(1, 70, 1, 4, np.float32)
+    packed[0, 40, part, 0, 1] = wrong
+    leaf = wy.Input(dims=(1, 70, 3, 1, 4), finite=False)
+    with np.errstate(invalid="ignore"):
+        found, want = wy.compile(wy.attention(leaf, causal=True), loop="python")({leaf: packed}), by_jax(packed, True)
+    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(want))
+
+
 def test_axes_may_get_their_sizes_from_the_data() -> None:
     dims: Any = Batch(), Time(), 3, 2, 4
     leaf: Any = wy.Input(dims=dims, dtype=np.float64)

@@ -161,3 +161,40 @@ def test_an_array_that_a_leaf_holds_instead_is_read() -> None:
     program({x: 1.0, y: data})
     stored(weight).array = np.array(0.5, FLOAT)
     np.testing.assert_allclose(program({x: 1.0, y: data}), np.tanh(0.5 + data).sum(), rtol=1e-5)
+
+
+class Rows(wy.Dim): ...
+
+
+def test_indices_are_checked_in_every_call() -> None:
+    table = wy.Parameter(np.arange(10.0).reshape(5, 2))
+    picked, once = wy.IndexInput(dims=(Rows(),), name="picked"), wy.IndexInput(dims=(), name="once")
+    program = wy.compile([table.index(picked), table.index(once)])
+    good: dict[Any, Any] = {picked: np.array([4, 0, 1]), once: np.array(2)}
+    expected = program(good)
+    for place, wrong in (
+        (picked, np.array([4, 0, 5])), (picked, np.array([0, -1, 0])), (once, np.array(5)), (once, np.array(-1)),
+    ):  # fmt: skip
+        with pytest.raises(wy.errors.IndexOutOfRange):
+            program({**good, place: wrong})
+        for have, want in zip(program(good), expected, strict=True):
+            np.testing.assert_array_equal(have, want)
+
+
+def test_indices_into_what_the_data_gives_a_size_are_checked_in_every_call() -> None:
+    logits, labels = wy.Input(dims=(2, Rows()), name="logits"), wy.IndexInput(dims=(2,), name="labels")
+    program = wy.compile(logits.cross_entropy(labels))
+    data, chosen = np.arange(8.0, dtype=FLOAT).reshape(2, 4), np.array([3, 0])
+    expected = program({logits: data, labels: chosen})
+    for held in (False, True):
+        if held:
+            labels.set(chosen)
+        for _ in range(2):
+            good, short = (
+                {logits: each} if held else {logits: each, labels: chosen} for each in (data, data[:, :3].copy())
+            )
+            np.testing.assert_array_equal(program(good), expected)
+            with pytest.raises(wy.errors.IndexOutOfRange):
+                program(short)
+            with pytest.raises(wy.errors.IndexOutOfRange):
+                program({logits: data, labels: chosen + 1})

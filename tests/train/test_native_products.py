@@ -45,6 +45,11 @@ def multiply() -> Any:
         (17, 19, 23),
         (33, 8, 64),
         (1, 99, 33),
+        (2, 40, 70),
+        (3, 9, 4101),
+        (4, 70, 31),
+        (40, 4, 70),
+        (41, 3, 4101),
     ],
 )
 def test_products_of_every_layout(multiply: Any, sizes: tuple[int, int, int], dtype: type) -> None:

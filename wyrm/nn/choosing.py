@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,9 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, NotFinite, ShapeError
 from wyrm.types.arrays import as_array
+
+# Of rows of more places than `_LONG`, so many weights are summed at once.
+_LONG, _PART = 2048, 128
 
 
 def choose(
@@ -37,14 +41,17 @@ def choose(
     [1, 0]
     """
     heat, count, mass = _temperature(temperature), _top_k(top_k), _top_p(top_p)
-    given = _logits(logits)
-    rows = given.reshape(-1, given.shape[-1]).astype(np.float64)
+    given, tops = _logits(logits)
+    rows = given.reshape(-1, given.shape[-1])
     if heat == 0.0 or not len(rows):
         chosen = rows.argmax(axis=-1)
     else:
         # The greatest is zero before it is divided, so that no temperature is too low.
         with np.errstate(over="ignore", under="ignore"):
-            weights = np.exp((rows - rows.max(axis=-1, keepdims=True)) / heat)
+            weights = np.subtract(rows, tops.reshape(-1, 1), dtype=np.float64)
+            if heat != 1.0:
+                weights /= heat
+            np.exp(weights, out=weights)
         if count is None and mass is None:
             chosen = _by_weight(weights, random)
         else:
@@ -80,26 +87,46 @@ def _nucleus(falling: NDArray[np.float64], mass: float | None) -> NDArray[np.flo
 
 
 def _by_weight(weights: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.intp]:
-    """For each row a place drawn in proportion to the weights, some of which are above zero."""
-    sums = np.cumsum(weights, axis=-1)
-    # The first sum above the draw; a place of weight zero has the sum of the one before it and is never the first.
-    draws = random.random(len(weights))[:, None] * sums[:, -1:]
-    return np.asarray((sums > draws).argmax(axis=-1))
+    """For each row a place drawn in proportion to the weights, some of which are above zero.
+
+    Of a long row first a part is drawn, then a place in it: the sum up to each place would take longer than all else.
+    """
+    draws = random.random(len(weights))
+    if weights.shape[-1] <= _LONG:
+        sums = np.cumsum(weights, axis=-1)
+        # The first sum above the draw; a place of weight zero has the sum of the one before it and is never the first.
+        return np.asarray((sums > draws[:, None] * sums[:, -1:]).argmax(axis=-1))
+    starts = np.arange(0, weights.shape[-1], _PART)
+    return np.array([_in_parts(row, starts, draw) for row, draw in zip(weights, draws.tolist(), strict=True)])
 
 
-def _logits(logits: object) -> NDArray[Any]:
+def _in_parts(weights: NDArray[np.float64], starts: NDArray[np.intp], draw: float) -> int:
+    """The place of a row that a draw from 0 to 1 falls on, by the sums of parts of `_PART` places."""
+    sums = np.add.reduceat(weights, starts).cumsum()
+    draw *= float(sums[-1])
+    part = int(sums.searchsorted(draw, "right"))
+    first = part * _PART
+    inside = weights[first : first + _PART].cumsum()
+    rest = draw - float(sums[part - 1]) if part else draw
+    # Sums are rounded, so that the rest may be more than there is.
+    return first + int(inside.searchsorted(min(rest, math.nextafter(inside[-1], 0.0)), "right"))
+
+
+def _logits(logits: object) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The logits as an array, and the greatest of each row."""
     given = as_array(logits)
     if given.dtype.kind != "f":
         raise DTypeError(f"logits have dtype {given.dtype}; expected floats")
     if given.ndim == 0 or given.shape[-1] == 0:
         raise ShapeError(f"logits have shape {given.shape}; expected (..., vocabulary), at least one token")
-    wrong = np.isnan(given) | np.isposinf(given)
-    if wrong.any():
-        raise NotFinite(f"logits hold {given[wrong][0]} at {_place(wrong)}; expected numbers, or minus infinity")
-    nothing = np.asarray(np.isneginf(given).all(axis=-1))
-    if nothing.any():
+    tops = np.asarray(given.max(axis=-1))  # a NaN, where there is one
+    if not np.isfinite(tops).all():
+        wrong = np.isnan(given) | np.isposinf(given)
+        if wrong.any():
+            raise NotFinite(f"logits hold {given[wrong][0]} at {_place(wrong)}; expected numbers, or minus infinity")
+        nothing = np.asarray(np.isneginf(tops))
         raise NotFinite(f"all logits of row {_place(nothing)} are minus infinity, so there is no token to choose")
-    return given
+    return given, tops
 
 
 def _place(mask: NDArray[np.bool_]) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input, Parameter
 from wyrm.node.storage import bound_array
 from wyrm.ops.cached_attention import CachedAttention
+from wyrm.ops.slicing import stack
 from wyrm.train.program import compile
 
 
@@ -38,20 +39,20 @@ class Reader:
         self._tokens = IndexInput(dims=(batch,), name="tokens")
         self._place = IndexInput(dims=(), name="place")
         self._seen = Input(dims=(), name="seen", dtype=np.float64)
-        shape = (batch, 2, config.heads, features, config.context)
-        self._caches: list[Any] = [Parameter(np.zeros(shape), name="cache", dtype=dtype) for _ in range(config.layers)]
+        shape = (config.layers, batch, 2, config.heads, features, config.context)
+        self._cache: Any = Parameter(np.zeros(shape), name="cache", dtype=dtype)
         allowed: Any = Constant(np.arange(config.context, dtype=np.float64)) < self._seen
         x: Any = model.tokens(self._tokens) + model.positions(self._place)
         added = []
-        for block, cache in zip(model.blocks, self._caches, strict=True):
+        for layer, block in enumerate(model.blocks):
             attention = block.attention
             packed = attention.packed(block.attention_norm(x)).reshape((batch, 3, config.heads, features))
             added.append(packed)
-            found: Any = CachedAttention(packed, cache, allowed)
+            found: Any = CachedAttention(packed, self._cache[layer], allowed)
             x = x + attention.mixed(found.reshape((batch, config.width)))
             x = x + block.feed_forward(block.feed_forward_norm(x))
         logits: Any = model.norm(x) @ model.head_weight.matrix_transpose()
-        self._program = compile([logits, *added])
+        self._program = compile([logits, stack(added)])
         self._parameters = [id(parameter) for parameter in model.parameters()]
         self.length = 0
 
@@ -59,10 +60,9 @@ class Reader:
         """The logits after these tokens; `ShapeError` where the context is full."""
         if self.length == self.config.context:
             raise ShapeError(f"the context of {self.length} tokens is full; begin a new text with .forget()")
-        inputs: dict[Any, Any] = {self._tokens: tokens, self._place: self.length, self._seen: float(self.length)}
-        logits, *added = self._program(inputs)
-        for cache, packed in zip(self._caches, added, strict=True):
-            bound_array(cache)[..., self.length] = packed[:, 1:]
+        place = np.array(self.length)
+        logits, added = self._program({self._tokens: tokens, self._place: place, self._seen: float(self.length)})
+        bound_array(self._cache)[..., self.length] = added[:, :, 1:]
         self.length += 1
         result: NDArray[Any] = logits
         return result

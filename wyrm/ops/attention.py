@@ -30,7 +30,7 @@ from wyrm.ops.scratch import scratch
 from wyrm.types.dims import Dims, axis_size, unify
 
 # How many queries of a head are worked on at a time: their scores stay in the cache.
-_QUERIES = 32
+_QUERIES = 64
 # Where a key is not allowed, for a softmax of nodes: finite, so that gradients are.
 FAR = -1e30
 
@@ -140,15 +140,12 @@ class _AttentionLoops(LoopForm):
         scale = node.dtype.type(features**-0.5)
         return node.causal, scale, node._slopes(heads), threshold, keep_scale, node.seed & WORD, node.stream & WORD
 
-    def scratch(
-        self, node: Any, time: int, features: int, copies: int, scores: tuple[int, ...]
-    ) -> tuple[NDArray[Any], ...]:
-        """Their scratch arrays: copies of keys and values, scores, and what dropout needs."""
+    def scratch(self, node: Any, time: int, features: int, turned: int, scores: int) -> tuple[NDArray[Any], ...]:
+        """Their scratch arrays: features of queries, scores, sums of those, and what dropout needs."""
         tile = min(_QUERIES, max(1, time))
-        half = (time + 1) // 2
         return (
-            scratch((copies, features, time), node.dtype), scratch((*scores, tile, time), node.dtype),
-            scratch((2, time), np.uint32), scratch(half, np.uint32), scratch(2 * half, node.dtype),
+            scratch((turned, features, tile), node.dtype), scratch((scores, time + time % 2, tile), node.dtype),
+            scratch((3, tile), node.dtype), scratch((2, tile), np.uint32),
         )  # fmt: skip
 
     def mask_and_step(self, node: Any, operands: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -219,7 +216,7 @@ class _ForwardLoops(_AttentionLoops):
     def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         _, time, heads, features = out.shape
         mask, step = self.mask_and_step(node, operands)
-        scratch = self.scratch(node, time, features, 2, ())
+        scratch = self.scratch(node, time, features, 2, 1)
         return operands[0], mask, step, out, *self.numbers(node, features, heads), *scratch
 
 
@@ -280,7 +277,7 @@ class _GradientLoops(_AttentionLoops):
     def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         _, time, _, heads, features = out.shape
         mask, step = self.mask_and_step(node, operands)
-        scratch = self.scratch(node, time, features, 4, (2,))
+        scratch = self.scratch(node, time, features, 3, 2)
         return operands[0], operands[1], mask, step, out, *self.numbers(node, features, heads), *scratch
 
 
@@ -324,8 +321,9 @@ class _MaskLoops(_AttentionLoops):
     def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         _, heads, time, _ = out.shape
         mask, step = self.mask_and_step(node, operands)
-        _, _, *scratch = self.scratch(node, time, 1, 0, ())
-        return mask, step, out, *self.numbers(node, 1, heads), node.part == "bias", FAR, *scratch
+        half = (time + 1) // 2
+        row = scratch((2, time), np.uint32), scratch(half, np.uint32), scratch(2 * half, node.dtype)
+        return mask, step, out, *self.numbers(node, 1, heads), node.part == "bias", FAR, *row
 
 
 def attention(

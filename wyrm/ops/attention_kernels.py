@@ -1,6 +1,7 @@
 """The loops of attention, for an engine that compiles: one head of one sequence after another, a few queries at a time.
 
-The keys and values of a head are copied so that those of one feature lie side by side: the loops run along the keys.
+Scores have the axes (keys, queries): the loops run along the queries, which are as many for every key, and nothing is
+summed along a loop.
 """
 
 from __future__ import annotations
@@ -9,160 +10,211 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.ops.fast_math import exp, largest
-from wyrm.ops.keeping import keep_row, row_keys
+from wyrm.ops.fast_math import LOG2_E, exp, exp2_negative, largest
+from wyrm.ops.keeping import keep_row, mixed, row_keys
 from wyrm.ops.product import multiply_into
 from wyrm.ops.sums import accumulated
 
+# So many queries side by side see a key or do not: the registers of a processor hold no more.
+TOGETHER = 16
 
-def transpose_into(x: Any, out: Any) -> None:
-    """`out = x.T`."""
+
+def transpose_into(x: Any, factor: Any, out: Any) -> None:
+    """`out = factor * x.T`."""
     for j in range(x.shape[1]):
         for i in range(x.shape[0]):
-            out[j, i] = x[i, j]
+            out[j, i] = factor * x[i, j]
 
 
-def clear(x: Any) -> None:
-    """Zeros everywhere."""
-    for i in range(x.shape[0]):
-        for j in range(x.shape[1]):
-            x[i, j] = 0
+def begin(key: int, first: int, causal: bool) -> int:
+    """Where the queries begin that may see a key, in a tile that begins with query `first`; some before it may not."""
+    return max(0, key - first) // TOGETHER * TOGETHER if causal else 0
 
 
-def softmax_row(scores: Any, scale: Any, slope: Any, allowed: Any, row: int) -> None:
-    """Scores of the keys to shares, in place; keys that are not allowed have none.
+def lower_scores(scores: Any, slope: Any, key: int, first: int) -> None:
+    """Lower the scores of a key by the slope times its distance from each query."""
+    for i in range(scores.size):
+        scores[i] -= slope * scores.dtype.type(abs(first + i - key))
 
-    Before that, scores are scaled, and lowered by the slope times the distance of the key from query `row`.
-    """
-    if slope != 0:
-        for j in range(scores.size):
-            scores[j] -= slope / scale * scores.dtype.type(abs(row - j))
-    if allowed.size > 0:
-        for j in range(scores.size):
-            scores[j] = scores[j] if allowed[j] else -np.inf
-    top = largest(scores)
-    if top == -np.inf:  # nothing is allowed
-        for j in range(scores.size):
-            scores[j] = 0
-        return
-    total = scores.dtype.type(0)
-    for j in range(scores.size):
-        scores[j] = exp((scores[j] - top) * scale)
-        total = accumulated(total, scores[j])
-    inverse = 1 / total
-    for j in range(scores.size):
-        scores[j] *= inverse
+
+def hide(scores: Any, allowed: Any, key: int, first: int, causal: bool) -> None:
+    """Have no query see a key that it may not see; `allowed`, (queries, keys), is empty where it may see all."""
+    if causal:
+        for i in range(scores.size):
+            scores[i] = scores[i] if first + i >= key else -np.inf
+    if allowed.shape[1] > 0:
+        for i in range(scores.size):
+            scores[i] = scores[i] if allowed[first + i if allowed.shape[0] > 1 else 0, key] else -np.inf
+
+
+def raise_tops(scores: Any, tops: Any) -> None:
+    """The larger ones, in `tops`; a NaN comes to light where its weight is computed."""
+    for i in range(scores.size):
+        tops[i] = scores[i] if scores[i] > tops[i] else tops[i]
+
+
+def weigh(scores: Any, tops: Any, totals: Any) -> None:
+    """Scores to weights, in place; adds those to `totals`."""
+    for i in range(scores.size):
+        scores[i] = exp2_negative(scores[i] - tops[i])
+        totals[i] += scores[i]
+
+
+def fill(x: Any, value: Any) -> None:
+    """The same number everywhere."""
+    for i in range(x.size):
+        x[i] = value
 
 
 def multiply_row(x: Any, factors: Any) -> None:
     """`x *= factors`."""
-    for j in range(x.size):
-        x[j] *= factors[j]
+    for i in range(x.size):
+        x[i] *= factors[i]
 
 
-def shares(
-    queries: Any, keys: Any, allowed: Any, batch: int, first: int, causal: bool, scale: Any, slope: Any, out: Any,
-    seen: int,
+def invert(totals: Any) -> None:
+    """`1 / totals` in place, and zero for queries that see no key."""
+    for i in range(totals.size):
+        totals[i] = 1 / totals[i] if totals[i] != 0 else 0
+
+
+def weights(
+    queries: Any, keys: Any, allowed: Any, first: int, causal: bool, slope: Any, tops: Any, totals: Any, out: Any,
 ) -> None:  # fmt: skip
-    """The shares that `queries`, of which the first is query `first`, give to the first `seen` keys.
+    """The weights that queries, (features, queries), give to keys, (keys, features), into `out`, (keys, queries).
 
-    `keys` has the axes (features, keys), `out` (queries, keys); rows of `out` are contiguous, so that loops over them
-    can be vectorised.
+    Divided by their sums, whose inverses are `totals`, they are the shares. `first` is the number of the first query.
+    Queries are scaled, and times `LOG2_E`: weights are powers of 2.
     """
-    multiply_into(queries, keys[:, :seen], out[: queries.shape[0], :seen], 0)
-    in_batch = batch if allowed.shape[0] > 1 else 0
-    for r in range(queries.shape[0]):
-        until = first + r + 1 if causal else seen
-        in_row = first + r if allowed.shape[1] > 1 else 0
-        row = out[r]
-        softmax_row(row[:until], scale, slope, allowed[in_batch, in_row, : min(until, allowed.shape[2])], first + r)
-        for j in range(until, seen):
-            row[j] = 0
+    multiply_into(keys, queries, out, 0)
+    fill(tops, -np.inf)
+    fill(totals, 0)
+    for key in range(out.shape[0]):
+        low = begin(key, first, causal)
+        row = out[key][low:]
+        if slope != 0:
+            lower_scores(row, slope * row.dtype.type(LOG2_E), key, first + low)
+        hide(row, allowed, key, first + low, causal and key > first)
+        raise_tops(row, tops[low:])
+    for i in range(tops.size):
+        tops[i] = tops[i] if tops[i] > -np.inf else 0  # such a query sees nothing
+    for key in range(out.shape[0]):
+        low = begin(key, first, causal)
+        fill(out[key][:low], 0)
+        weigh(out[key][low:], tops[low:], totals[low:])
+    invert(totals)
+
+
+def drop_pair(lower: Any, upper: Any, key: int, row_words: Any, threshold: int, scale: Any) -> None:
+    """Dropout of what queries have for a key, by the lower halves of words, and for its partner, by the upper ones."""
+    for i in range(lower.size):
+        word = mixed(np.uint32(key), row_words[0, i], row_words[1, i])
+        lower[i] *= scale if (word & np.uint32(0xFFFF)) >= np.uint32(threshold) else scale * 0
+        upper[i] *= scale if (word >> np.uint32(16)) >= np.uint32(threshold) else scale * 0
+
+
+def drop(x: Any, seen: int, row_words: Any, threshold: int, scale: Any) -> None:
+    """Dropout of what there is for the first `seen` keys, and perhaps others, of (keys, queries), an even number."""
+    half = x.shape[0] // 2
+    for key in range(min(half, seen)):
+        drop_pair(x[key], x[key + half], key, row_words, threshold, scale)
 
 
 def attention_kernel(
     packed: Any, allowed: Any, step: Any, out: Any, causal: bool, scale: Any, slopes: Any, threshold: int,
-    keep_scale: Any, seed: int, stream: int, features: Any, scores: Any, row_words: Any, words: Any, factors: Any,
+    keep_scale: Any, seed: int, stream: int, turned: Any, scores: Any, sums: Any, row_words: Any,
 ) -> None:  # fmt: skip
     """Fill `out`, of the axes (batch, time, heads, features); `allowed` is empty where every key is.
 
-    Scratch: `features` (2, features, time) for keys and values, `scores` (queries at a time, time), and for dropout
-    `row_words` (2, time), `words` (half the time, rounded up) and `factors` (twice as many).
+    Scratch: `turned` (2, features, queries at a time), `scores` (1, time, an even number, queries), `sums`
+    (2, queries), and for dropout `row_words` (2, queries).
     """
     batches, time, heads = packed.shape[0], packed.shape[1], packed.shape[3]
-    tile = scores.shape[0]
-    keys, values = features[0], features[1]
+    tile, one = scores.shape[2], scale.dtype.type(1)
     for b in range(batches):
         for h in range(heads):
-            transpose_into(packed[b, :, 1, h], keys)
-            transpose_into(packed[b, :, 2, h], values)
-            if threshold > 0:
-                row_keys((b * heads + h) * time, step[0], seed, stream, row_words)
             for first in range(0, time, tile):
                 last = min(first + tile, time)
-                seen = last if causal else time
-                shares(packed[b, first:last, 0, h], keys, allowed, b, first, causal, scale, slopes[h], scores, seen)
+                seen, count = last if causal else time, last - first
+                queries, found = turned[0][:, :count], turned[1][:, :count]
+                part, totals = scores[0][:seen, :count], sums[1][:count]
+                transpose_into(packed[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
+                weights(
+                    queries, packed[b, :seen, 1, h], allowed[b if allowed.shape[0] > 1 else 0], first, causal,
+                    slopes[h], sums[0][:count], totals, part,
+                )  # fmt: skip
                 if threshold > 0:
-                    for r in range(last - first):
-                        first_key, second_key = row_words[0, first + r], row_words[1, first + r]
-                        keep_row(first_key, second_key, threshold, keep_scale, words, factors)
-                        multiply_row(scores[r][:seen], factors)
-                multiply_into(scores[: last - first, :seen], values[:, :seen].T, out[b, first:last, h], 0)
+                    keys_of_rows = row_words[:, :count]
+                    row_keys((b * heads + h) * time + first, step[0], seed, stream, keys_of_rows)
+                    drop(scores[0][:, :count], seen, keys_of_rows, threshold, keep_scale)
+                multiply_into(packed[b, :seen, 2, h].T, part, found, 0)
+                for f in range(found.shape[0]):
+                    multiply_row(found[f], totals)
+                transpose_into(found, one, out[b, first:last, h])
 
 
-def slope_row(shares: Any, by_shares: Any, factors: Any, dropped: bool, scale: Any) -> None:
-    """From the gradient by the dropped shares to that by the scores, in `by_shares`; drops out in `shares`."""
-    mean = shares.dtype.type(0)
-    if dropped:
-        for j in range(shares.size):
-            by_shares[j] *= factors[j]
-    for j in range(shares.size):
-        mean = accumulated(mean, by_shares[j] * shares[j])
-    for j in range(shares.size):
-        by_shares[j] = (by_shares[j] - mean) * shares[j] * scale
-    if dropped:
-        for j in range(shares.size):
-            shares[j] *= factors[j]
+def share(parts: Any, by_parts: Any, totals: Any, means: Any) -> None:
+    """Weights to shares, in place; adds their products with the gradients by them to `means`."""
+    for i in range(parts.size):
+        parts[i] *= totals[i]
+        means[i] += parts[i] * by_parts[i]
+
+
+def slope_row(parts: Any, by_parts: Any, means: Any, scale: Any) -> None:
+    """From the gradient by the shares to that by the scores, in `by_parts`."""
+    for i in range(parts.size):
+        by_parts[i] = (by_parts[i] - means[i]) * parts[i] * scale
 
 
 def attention_gradient_kernel(
     packed: Any, gradient: Any, allowed: Any, step: Any, out: Any, causal: bool, scale: Any, slopes: Any,
-    threshold: int, keep_scale: Any, seed: int, stream: int, features: Any, scores: Any, row_words: Any, words: Any,
-    factors: Any,
+    threshold: int, keep_scale: Any, seed: int, stream: int, turned: Any, scores: Any, sums: Any, row_words: Any,
 ) -> None:  # fmt: skip
     """Fill `out`, of the axes of `packed`, from the gradient by the result; the shares are computed again.
 
-    Scratch as before, but `features` (4, features, time) for gradients too, and `scores` (2, queries at a time, time).
+    Scratch as before, but 3 in `turned`, 2 in `scores`, for gradients too, and 3 in `sums`.
     """
     batches, time, heads = packed.shape[0], packed.shape[1], packed.shape[3]
-    tile = scores.shape[1]
-    keys, values, by_keys, by_values = features[0], features[1], features[2], features[3]
-    parts, by_parts = scores[0], scores[1]
+    tile, one = scores.shape[2], scale.dtype.type(1)
+    tiles = (time + tile - 1) // tile
     for b in range(batches):
         for h in range(heads):
-            transpose_into(packed[b, :, 1, h], keys)
-            transpose_into(packed[b, :, 2, h], values)
-            clear(by_keys)
-            clear(by_values)
-            if threshold > 0:
-                row_keys((b * heads + h) * time, step[0], seed, stream, row_words)
-            for first in range(0, time, tile):
+            # The last tile first, for its queries see every key: what others add to the keys is there then.
+            for turn in range(tiles):
+                first = (tiles - 1 - turn) * tile
                 last = min(first + tile, time)
-                seen = last if causal else time
-                part, by_part = parts[: last - first, :seen], by_parts[: last - first, :seen]
-                queries, given = packed[b, first:last, 0, h], gradient[b, first:last, h]
-                shares(queries, keys, allowed, b, first, causal, scale, slopes[h], parts, seen)
-                multiply_into(given, values[:, :seen], by_part, 0)
-                for r in range(last - first):
-                    if threshold > 0:
-                        first_key, second_key = row_words[0, first + r], row_words[1, first + r]
-                        keep_row(first_key, second_key, threshold, keep_scale, words, factors)
-                    slope_row(parts[r][:seen], by_parts[r][:seen], factors, threshold > 0, scale)
-                multiply_into(by_part, keys[:, :seen].T, out[b, first:last, 0, h], 0)
-                multiply_into(queries.T, by_part, by_keys[:, :seen], 1)
-                multiply_into(given.T, part, by_values[:, :seen], 1)
-            transpose_into(by_keys, out[b, :, 1, h])
-            transpose_into(by_values, out[b, :, 2, h])
+                seen, count = last if causal else time, last - first
+                queries, given, by_queries = turned[0][:, :count], turned[1][:, :count], turned[2][:, :count]
+                part, by_part = scores[0][:seen, :count], scores[1][:seen, :count]
+                totals, means = sums[1][:count], sums[2][:count]
+                keys, values = packed[b, :seen, 1, h], packed[b, :seen, 2, h]
+                transpose_into(packed[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
+                transpose_into(gradient[b, first:last, h], one, given)
+                weights(
+                    queries, keys, allowed[b if allowed.shape[0] > 1 else 0], first, causal, slopes[h],
+                    sums[0][:count], totals, part,
+                )  # fmt: skip
+                multiply_into(values, given, by_part, 0)
+                if threshold > 0:
+                    keys_of_rows = row_words[:, :count]
+                    row_keys((b * heads + h) * time + first, step[0], seed, stream, keys_of_rows)
+                    drop(scores[1][:, :count], seen, keys_of_rows, threshold, keep_scale)
+                fill(means, 0)
+                for key in range(seen):
+                    low = begin(key, first, causal)
+                    share(part[key][low:], by_part[key][low:], totals[low:], means[low:])
+                for key in range(seen):
+                    low = begin(key, first, causal)
+                    fill(by_part[key][:low], 0)
+                    slope_row(part[key][low:], by_part[key][low:], means[low:], scale)
+                adds = 1 if turn > 0 else 0
+                multiply_into(keys.T, by_part, by_queries, 0)
+                transpose_into(by_queries, one, out[b, first:last, 0, h])
+                transpose_into(packed[b, first:last, 0, h], one, queries)
+                multiply_into(by_part, queries.T, out[b, :seen, 1, h], adds)
+                if threshold > 0:
+                    drop(scores[0][:, :count], seen, row_words[:, :count], threshold, keep_scale)
+                multiply_into(part, given.T, out[b, :seen, 2, h], adds)
 
 
 def attention_mask_kernel(
@@ -200,10 +252,20 @@ def dot(x: Any, y: Any) -> Any:
     return total
 
 
-def cached_attention_kernel(
-    packed: Any, cache: Any, allowed: Any, out: Any, scale: Any, scores: Any, nothing: Any
-) -> None:
-    """Fill `out`, (batch, heads, features); `nothing` is an empty mask.
+def softmax_row(scores: Any, scale: Any) -> None:
+    """Scores of the keys to shares, in place, after they are scaled."""
+    top = largest(scores)
+    total = scores.dtype.type(0)
+    for j in range(scores.size):
+        scores[j] = exp((scores[j] - top) * scale)
+        total = accumulated(total, scores[j])
+    inverse = 1 / total
+    for j in range(scores.size):
+        scores[j] *= inverse
+
+
+def cached_attention_kernel(packed: Any, cache: Any, allowed: Any, out: Any, scale: Any, scores: Any) -> None:
+    """Fill `out`, (batch, heads, features).
 
     Scratch: `scores`, one more than there are places in the cache.
     """
@@ -222,6 +284,6 @@ def cached_attention_kernel(
             row[seen] = dot(query, packed[b, 1, h])
             for j in range(seen):
                 row[j] = row[j] if allowed[j] else -np.inf
-            softmax_row(row, scale, scale * 0, nothing, 0)
+            softmax_row(row, scale)
             for f in range(features):
                 out[b, h, f] = dot(row[:seen], cache[b, 1, h, f][:seen]) + row[seen] * packed[b, 2, h, f]

@@ -85,4 +85,4 @@ class _CachedAttentionLoops(LoopForm):
     def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         packed, cache, allowed = operands
         scores = scratch(allowed.size + 1, node.dtype)
-        return packed, cache, allowed, out, node.dtype.type(out.shape[2] ** -0.5), scores, np.zeros(0, np.bool_)
+        return packed, cache, allowed, out, node.dtype.type(out.shape[2] ** -0.5), scores

@@ -8,9 +8,13 @@ number. They are compiled so that sums keep the order that is written here. floa
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
+
+# Powers of e as powers of 2.
+LOG2_E = math.log2(math.e)
 
 
 def float32_exp_scaled(x: Any, whole: Any) -> Any:
@@ -45,6 +49,22 @@ def float32_exp(x: Any) -> Any:
     return scaled if x == x else x
 
 
+def float32_exp2_negative(x: Any) -> Any:
+    """`2 ** x` of a float32 number of at most 0, within 1 ulp; 0 below -125, and NaN of NaN."""
+    whole = np.floor(x + np.float32(0.5))
+    rest = x - whole
+    result = np.float32(1.5353362e-4)
+    result = result * rest + np.float32(1.3398874e-3)
+    result = result * rest + np.float32(9.6184369e-3)
+    result = result * rest + np.float32(5.5503324e-2)
+    result = result * rest + np.float32(2.4022648e-1)
+    result = result * rest + np.float32(6.9314718e-1)
+    result = result * rest + np.float32(1.0)
+    # To multiply by 2 ** whole is to add to the exponent.
+    scaled = np.int32(np.float32(result).view(np.int32) + (np.int32(whole) << 23)).view(np.float32)
+    return scaled if x >= np.float32(-125.0) else np.float32(0.0) if x < np.float32(-125.0) else x
+
+
 def float32_sigmoid(x: Any) -> Any:
     """`1 / (1 + exp(-x))` of a float32 number, within 2.6 ulp above -87 and within 1e-38 below."""
     power = float32_exp_negative(-abs(x))
@@ -74,6 +94,11 @@ def float32_tanh(x: Any) -> Any:
 def exp(x: Any) -> Any:
     """`exp(x)` of a number: of float32 within 1 ulp."""
     return float32_exp(x) if x.dtype == np.float32 else np.exp(x)
+
+
+def exp2_negative(x: Any) -> Any:
+    """`2 ** x` of a number of at most 0: of float32 within 1 ulp, and 0 below -125."""
+    return float32_exp2_negative(x) if x.dtype == np.float32 else np.exp(x * math.log(2.0))
 
 
 def tanh(x: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.ops.fast_math import exp, largest
+from wyrm.ops.fast_math import LOG2_E, exp2_negative, largest
 from wyrm.ops.product import multiply_into
 from wyrm.ops.sums import accumulated
 
@@ -27,7 +27,7 @@ def exponentials_of(logits: Any, top: Any) -> Any:
     """`exp(logits - top)` in place, and their sum."""
     total = logits.dtype.type(0)
     for j in range(logits.size):
-        logits[j] = exp(logits[j] - top)
+        logits[j] = exp2_negative((logits[j] - top) * logits.dtype.type(LOG2_E))
         total = accumulated(total, logits[j])
     return total
 

@@ -12,7 +12,8 @@ from wyrm.compiler.binding import Binding
 from wyrm.compiler.pipeline import Graph
 from wyrm.node.base import BaseNode
 from wyrm.node.leaves import Input
-from wyrm.node.storage import Storage, fits_in, is_finite, stored
+from wyrm.node.storage import Storage, first_beyond, fits_in, is_finite, stored
+from wyrm.types.dims import open_axes, resolve_axis
 
 Leaf = BaseNode[Any, Any]
 
@@ -26,6 +27,13 @@ class _Place(NamedTuple):
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     finite: bool
+    # Of integers: how many there are to choose from, and the number that chooses nothing.
+    limits: tuple[tuple[int, int | None], ...]
+
+    def is_within(self, array: NDArray[Any]) -> bool:
+        """Whether integers are in range of all that they choose from."""
+        # Mostly there are none: a generator would take longer than all else.
+        return not self.limits or all(first_beyond(array, size, ignored) is None for size, ignored in self.limits)
 
 
 class Again:
@@ -37,11 +45,17 @@ class Again:
             _Place(
                 leaf, stored(leaf), binding.array(slot), leaf.dtype, binding.array(slot).shape,
                 isinstance(leaf, Input) and leaf._finite,
+                tuple(
+                    (resolve_axis(axis, binding.sizes), ignored)
+                    for limited, _, axis, ignored in graph.ranges.limits
+                    # The others are checked by native code.
+                    if limited is leaf and set(open_axes((axis,))) <= binding.sizes.keys()
+                ),
             )
             for leaf, slot in graph.source.fed
         ]  # fmt: skip
         # Only where every input is read are all keys known by their number.
-        self._usable = not graph.ranges.limits and {each.leaf for each in self._places} == set(graph.inputs)
+        self._usable = {each.leaf for each in self._places} == set(graph.inputs)
         self.columns: Sequence[NDArray[Any]] = [graph.no_columns[leaf] for leaf in binding.columns]
         self._outputs = [binding.array(slot) for slot in graph.lowering.outputs]
 
@@ -50,10 +64,11 @@ class Again:
         if type(feed) is not dict or not self._usable or not self.binding.is_current():
             return False
         given = 0
-        for leaf, storage, target, dtype, shape, finite in self._places:
+        for place in self._places:
+            leaf, storage, target, dtype, shape, finite, _ = place
             if leaf not in feed:
                 array = storage.array
-                if array is None or array.shape != shape:
+                if array is None or array.shape != shape or not place.is_within(array):
                     return False
                 target[...] = array
                 continue
@@ -68,7 +83,7 @@ class Again:
                     return False
                 target[()] = value
             elif type(value) is np.ndarray and value.dtype is dtype and value.shape == shape:
-                if finite and not is_finite(value):
+                if (finite and not is_finite(value)) or not place.is_within(value):
                     return False
                 target[...] = value
             else:

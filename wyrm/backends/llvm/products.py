@@ -18,11 +18,11 @@ from wyrm.ops import product
 from wyrm.ops.scratch import DEBUG
 from wyrm.ops.sums import accumulated, natural
 
-# Up to so many products of numbers, or so short an inner axis, loops over rows of y were faster than OpenBLAS (AVX2 and
-# AVX-512), and up to so many, loops over its columns.
+# Up to so many products of numbers loops over rows of y were faster than OpenBLAS (AVX2 and AVX-512), and up to so
+# many, loops over its columns; so were they where an axis is no longer than a few places.
 LOOPS_BELOW = 2048
-LOOPS_INNER = 4
 DOTS_BELOW = 64
+FEW = 4
 # Sums of more products than this are added up in parts.
 LONGEST_SUM = 4096
 
@@ -166,12 +166,13 @@ def multiply(x: Any, y: Any, out: Any, kept: int) -> None:
     x_turned = x_row == 1 and (x_column >= rows or inner == 1)
     y_turned = y_row == 1 and (y_column >= inner or columns == 1)
     by_blas = out_column == 1 and (x_plain or x_turned) and (y_plain or y_turned) and (out_row >= columns or rows == 1)
-    # BLAS copies all of y into another order first, which one row does not pay for: 180 us for 8000 x 64, loops 27; and
-    # with one column, all of x: 90 us for 8000 x 64, loops 31.
-    one = (rows == 1 or (columns == 1 and out_row == 1)) and by_dots
-    products = rows * columns * inner
-    small = one or ((products < LOOPS_BELOW or inner <= LOOPS_INNER) if by_rows else products < DOTS_BELOW)
-    if by_blas and not (small and (by_rows or by_dots)):
+    # BLAS copies all of y into another order first, which a few rows do not pay for: 180 us for one and 8000 x 64,
+    # loops 27; 88 us for four and 768 x 768, loops 54. With a few columns it copies all of x: 213 us for 1000 x 1000
+    # and four, loops 88.
+    small_by_dots = by_dots and (rows == 1 or columns <= FEW or rows * columns * inner < DOTS_BELOW)
+    few_rows = rows <= FEW and columns > FEW and inner <= LONGEST_SUM
+    small_by_rows = by_rows and (few_rows or inner <= FEW or rows * columns * inner < LOOPS_BELOW)
+    if by_blas and not (small_by_dots or small_by_rows):
         # BLAS works in column-major order, in which the transposed product has what is asked for.
         y_step = max(y_row, columns) if y_plain else max(y_column, inner)
         x_step = max(x_row, inner) if x_plain else max(x_column, rows)
