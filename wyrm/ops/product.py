@@ -15,15 +15,18 @@ from wyrm.node.loops import LOOPS, Fold, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.batching import aligned, batch_axis
 from wyrm.ops.elementwise import L, R, S, as_operand, common_dtype, method, operand
+from wyrm.ops.index import Index
 from wyrm.ops.reduction import Sum
 from wyrm.ops.sums import summed
-from wyrm.types.dims import Axis, Dims, broadcast, product, unify
+from wyrm.types.dims import Axis, Dims, axis_size, broadcast, product, unify
 from wyrm.types.typing import A, Array, AtLeast1D, Bs, FittingShape, K, M, N, Shaped
 
 # The letters that a subscript may be.
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"  # without `string`, which takes 2 ms to import
 # More products than this are not summed in float32 by a function that adds one to another.
 _CHAIN = 1024
+# So many elements an axis is taken to have whose size is not known while compiling.
+_OPEN = 2
 
 
 class _Product(Node[tuple[L, R], S], Generic[L, R, S], abstract=True):
@@ -131,6 +134,17 @@ class _MatMulLoops(LoopForm):
     takes_views = True
     kernel = staticmethod(products)
     adding_kernel = staticmethod(added_products)
+
+    def decompose(self, node: Any) -> Any:
+        """Of rows chosen from a table that has fewer, such as the vectors of characters: each product once."""
+        x, y = node.parents
+        if not isinstance(x, Index) or y.ndim != 2 or x.parents[0].ndim != 2:
+            return None
+        table, indices = x.parents
+        rows, chosen = axis_size(table.dims[0]), [size for size in map(axis_size, indices.dims) if size is not None]
+        # An axis that has its size from the data, a batch, is taken to have a few.
+        few = rows is not None and rows < math.prod(chosen) * _OPEN ** (indices.ndim - len(chosen))
+        return Index(MatMul(table, y), indices) if few else None
 
     def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         x, y = operands
