@@ -1,4 +1,4 @@
-"""A step on 32 sequences of 64 characters, in one thread: an LSTM tells each next one, a transformer encoder the last."""
+"""A step on 32 sequences of 64 characters in one thread: an LSTM tells each next one, an encoder the last."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from wyrm.kernels.functions import kernel_of
 from wyrm.node.entries import Position
 from wyrm.node.loops import LOOPS
 from wyrm.node.loops import Fold as Rule
-from wyrm.ops.fast_math import at_place, place
+from wyrm.ops.fast_math import at_place, place_of
 from wyrm.ops.formula import parse
 from wyrm.types.dims import Axis, axis_size
 
@@ -35,7 +35,7 @@ _ROWS = 128
 _FEW = 4
 _SMALLEST = "minimum(total, x)"
 _EXTREMES = ("maximum(total, x)", _SMALLEST)
-_PLACE, _AT_PLACE = kernel_of(place), kernel_of(at_place)
+_PLACE, _AT_PLACE = kernel_of(place_of), kernel_of(at_place)
 # Functions that are called for one number at a time; a loop that calls them is not slower for a float64 total.
 _ONE_BY_ONE = {"cos", "erf", "expm1", "log", "log1p", "power", "sin"}
 

@@ -107,7 +107,7 @@ def float64_place(x: Any) -> Any:
     return bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))
 
 
-def place(x: Any) -> Any:
+def place_of(x: Any) -> Any:
     """The place of a number in the order of all, as an integer of its size; that of a NaN is beyond infinity."""
     return float32_place(x) if x.dtype == np.float32 else float64_place(x)
 
@@ -121,7 +121,7 @@ def at_place(place: Any) -> Any:
 
 def largest(x: Any) -> Any:
     """The largest of numbers that lie side by side, or a NaN among them; -inf of none."""
-    top = place(x.dtype.type(-np.inf))
+    top = place_of(x.dtype.type(-np.inf))
     for j in range(x.size):
-        top = max(top, place(x[j]))
+        top = max(top, place_of(x[j]))
     return at_place(top)

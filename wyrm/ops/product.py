@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.leaves import Constant
+from wyrm.node.leaves import Constant, Parameter
 from wyrm.node.loops import LOOPS, Fold, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.batching import aligned, batch_axis
 from wyrm.ops.elementwise import L, R, S, as_operand, common_dtype, method, operand
-from wyrm.ops.index import Index
+from wyrm.ops.index import Index, RowGradient
 from wyrm.ops.reduction import Sum
+from wyrm.ops.shape import Reshape, Transpose
 from wyrm.ops.sums import summed
 from wyrm.types.dims import Axis, Dims, axis_size, broadcast, product, unify
 from wyrm.types.typing import A, Array, AtLeast1D, Bs, FittingShape, K, M, N, Shaped
@@ -129,6 +130,16 @@ class MatMul(_Product[L, R, S], Generic[L, R, S]):
         return gradient @ y.matrix_transpose(), x.matrix_transpose() @ gradient
 
 
+def _chosen_often(x: Any) -> bool:
+    """Whether a node is rows of a parameter, whose numbers are finite, that has fewer rows than are chosen."""
+    if not isinstance(x, Index) or not isinstance(x.parents[0], Parameter) or x.parents[0].ndim != 2:
+        return False
+    table, indices = x.parents
+    rows, sizes = axis_size(table.dims[0]), [size for size in map(axis_size, indices.dims) if size is not None]
+    # An axis that has its size from the data, a batch, is taken to have a few.
+    return rows is not None and rows < math.prod(sizes) * _OPEN ** (indices.ndim - len(sizes))
+
+
 @LOOPS.register(MatMul)
 class _MatMulLoops(LoopForm):
     takes_views = True
@@ -136,15 +147,21 @@ class _MatMulLoops(LoopForm):
     adding_kernel = staticmethod(added_products)
 
     def decompose(self, node: Any) -> Any:
-        """Of rows chosen from a table that has fewer, such as the vectors of characters: each product once."""
+        """Of rows chosen from a table that has fewer, such as the vectors of characters: products of the table."""
         x, y = node.parents
-        if not isinstance(x, Index) or y.ndim != 2 or x.parents[0].ndim != 2:
-            return None
-        table, indices = x.parents
-        rows, chosen = axis_size(table.dims[0]), [size for size in map(axis_size, indices.dims) if size is not None]
-        # An axis that has its size from the data, a batch, is taken to have a few.
-        few = rows is not None and rows < math.prod(chosen) * _OPEN ** (indices.ndim - len(chosen))
-        return Index(MatMul(table, y), indices) if few else None
+        if y.ndim == 2 and _chosen_often(x):
+            table, indices = x.parents
+            return Index(MatMul(table, y), indices)
+        if y.ndim == 2 and isinstance(x, Transpose) and x.axes == (1, 0):
+            # `rows.T @ y`, the gradient by what such rows are multiplied with.
+            (rows,) = x.parents
+            chosen = rows.parents[0] if isinstance(rows, Reshape) else rows
+            if _chosen_often(chosen) and axis_size(chosen.dims[-1]) == axis_size(rows.dims[-1]):
+                table, indices = chosen.parents
+                columns = y.dims[1]
+                by_rows = RowGradient(y.reshape((*indices.dims, columns)), indices, (table.dims[0], columns))
+                return MatMul(table.matrix_transpose(), by_rows)
+        return None
 
     def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         x, y = operands

@@ -36,7 +36,8 @@ def kernels() -> str:
 @cache
 def address_of(name: str) -> int:
     """The address of a function of BLAS; to import that of SciPy takes a fifth of a second."""
-    found = ctypes.cast(getattr(_of_numpy(), f"scipy_{name}_64_", None), ctypes.c_void_p).value
+    function = getattr(_of_numpy(), f"scipy_{name}_64_", None)
+    found = None if function is None else ctypes.cast(function, ctypes.c_void_p).value
     return _of_scipy(name) if found is None else found
 
 
