@@ -104,3 +104,31 @@ def test_rows_that_are_chosen_often_are_multiplied_once(dims: tuple[Any, ...], t
     assert f"# matmul {taken}" in program.source
     for have, node in zip(program(), outputs, strict=True):
         np.testing.assert_allclose(have, node.forward(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("steps", [2, 6])
+@pytest.mark.parametrize("optimizer", [wy.optim.SGD, wy.optim.Adam])
+def test_rows_that_are_chosen_often_are_trained_as_by_the_reference(optimizer: Any, steps: int) -> None:
+    random = np.random.default_rng(0)
+    values = random.normal(size=(5, 4)), random.normal(size=(4, 3))
+    # Each step leaves a row of the table out, which an optimizer then leaves as it is.
+    data = np.stack([random.permutation(5)[:4][random.integers(0, 4, (3, steps))] for _ in range(4)])
+    found = []
+    for native in (True, False):
+        table, weight = map(wy.Parameter, values)
+        rows = wy.IndexInput(dims=(wy.Dim(), steps), name="rows")
+        scores: Any = table.index(rows) @ weight
+        loss = scores.tanh().square().mean()
+        trained = optimizer([table, weight], 0.1)
+        program = wy.compile(loss, trained) if native else None
+        for batch in data:
+            if program is not None:
+                program.epoch({rows: batch}, batch_size=3)
+                continue
+            rows.set(batch)
+            loss.backward()
+            trained.step()
+            trained.zero_gradient()
+        found.append((table.value, weight.value))
+    for have, expected in zip(*found, strict=True):
+        np.testing.assert_allclose(have, expected, rtol=1e-9, atol=1e-12)

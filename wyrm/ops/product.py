@@ -10,24 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.leaves import Constant, Parameter
+from wyrm.node.leaves import Constant
 from wyrm.node.loops import LOOPS, Fold, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.batching import aligned, batch_axis
 from wyrm.ops.elementwise import L, R, S, as_operand, common_dtype, method, operand
-from wyrm.ops.index import Index, RowGradient
 from wyrm.ops.reduction import Sum
-from wyrm.ops.shape import Reshape, Transpose
 from wyrm.ops.sums import summed
-from wyrm.types.dims import Axis, Dims, axis_size, broadcast, product, unify
+from wyrm.types.dims import Axis, Dims, broadcast, product, unify
 from wyrm.types.typing import A, Array, AtLeast1D, Bs, FittingShape, K, M, N, Shaped
 
 # The letters that a subscript may be.
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"  # without `string`, which takes 2 ms to import
 # More products than this are not summed in float32 by a function that adds one to another.
 _CHAIN = 1024
-# So many elements an axis is taken to have whose size is not known while compiling.
-_OPEN = 2
 
 
 class _Product(Node[tuple[L, R], S], Generic[L, R, S], abstract=True):
@@ -130,38 +126,11 @@ class MatMul(_Product[L, R, S], Generic[L, R, S]):
         return gradient @ y.matrix_transpose(), x.matrix_transpose() @ gradient
 
 
-def _chosen_often(x: Any) -> bool:
-    """Whether a node is rows of a parameter, whose numbers are finite, that has fewer rows than are chosen."""
-    if not isinstance(x, Index) or not isinstance(x.parents[0], Parameter) or x.parents[0].ndim != 2:
-        return False
-    table, indices = x.parents
-    rows, sizes = axis_size(table.dims[0]), [size for size in map(axis_size, indices.dims) if size is not None]
-    # An axis that has its size from the data, a batch, is taken to have a few.
-    return rows is not None and rows < math.prod(sizes) * _OPEN ** (indices.ndim - len(sizes))
-
-
 @LOOPS.register(MatMul)
 class _MatMulLoops(LoopForm):
     takes_views = True
     kernel = staticmethod(products)
     adding_kernel = staticmethod(added_products)
-
-    def decompose(self, node: Any) -> Any:
-        """Of rows chosen from a table that has fewer, such as the vectors of characters: products of the table."""
-        x, y = node.parents
-        if y.ndim == 2 and _chosen_often(x):
-            table, indices = x.parents
-            return Index(MatMul(table, y), indices)
-        if y.ndim == 2 and isinstance(x, Transpose) and x.axes == (1, 0):
-            # `rows.T @ y`, the gradient by what such rows are multiplied with.
-            (rows,) = x.parents
-            chosen = rows.parents[0] if isinstance(rows, Reshape) else rows
-            if _chosen_often(chosen) and axis_size(chosen.dims[-1]) == axis_size(rows.dims[-1]):
-                table, indices = chosen.parents
-                columns = y.dims[1]
-                by_rows = RowGradient(y.reshape((*indices.dims, columns)), indices, (table.dims[0], columns))
-                return MatMul(table.matrix_transpose(), by_rows)
-        return None
 
     def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         x, y = operands
