@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 import wyrm as wy
 from bench.harness import Case, Measurement, timed
 
-CHARACTERS, BATCH, STEPS, WIDTH = 100, 32, 64, 128
+CHARACTERS, STEPS, WIDTH = 100, 64, 128
+BATCH, BATCHES = 32, 8
 LAYERS, HEADS = 2, 4
 RATE = 1e-3
 
 
 def _characters(encoder: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The sequences, (batch, steps), and what is told: the next characters, or of an encoder, one a sequence."""
-    drawn = np.random.default_rng(0).integers(0, CHARACTERS, (BATCH, STEPS + 1))
+    """The sequences, (count, steps), and what is told: the next characters, or of an encoder, one a sequence."""
+    drawn = np.random.default_rng(0).integers(0, CHARACTERS, (BATCHES * BATCH, STEPS + 1))
     return drawn[:, :-1].copy(), drawn[:, -1 if encoder else slice(1, None)].copy()
 
 
@@ -45,7 +46,7 @@ def _wyrm(encoder: bool) -> Callable[[], Measurement]:
     loss = scores.cross_entropy(told)
     program = wy.compile(loss, wy.optim.Adam(loss.parameters(), RATE))
     columns = dict(zip((read, told), _characters(encoder), strict=True))
-    return timed(lambda: program.epoch(columns, batch_size=BATCH))
+    return timed(lambda: program.epoch(columns, batch_size=BATCH), BATCHES)
 
 
 def _torch_model(torch: Any, encoder: bool) -> Any:
@@ -80,18 +81,20 @@ def _torch(encoder: bool, compiled: bool = False) -> Callable[[], Measurement]:
     torch.manual_seed(0)
     model = _torch_model(torch, encoder)
     optimizer = torch.optim.Adam(model.parameters(), RATE, fused=True)
-    read, told = map(torch.from_numpy, _characters(encoder))
+    batches = list(zip(*(torch.from_numpy(each).split(BATCH) for each in _characters(encoder)), strict=True))
     run = torch.compile(model) if compiled else model
 
-    def step() -> float:
-        optimizer.zero_grad(set_to_none=True)
-        loss = torch.nn.functional.cross_entropy(run(read).flatten(0, -2), told.flatten())
-        loss.backward()
-        optimizer.step()
-        found: float = loss.item()
-        return found
+    def epoch() -> float:
+        total = 0.0
+        for read, told in batches:
+            optimizer.zero_grad(set_to_none=True)
+            loss = torch.nn.functional.cross_entropy(run(read).flatten(0, -2), told.flatten())
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+        return total
 
-    return timed(step)
+    return timed(epoch, BATCHES)
 
 
 def cases() -> list[Case]:
