@@ -26,7 +26,7 @@ LOOPS_INNER = 4
 DOTS_BELOW = 64
 # Products of up to 100 x 100 x 100 numbers OpenBLAS computes with AVX-512 without a copy of y in another order, which
 # few rows do not pay for: with 32 x 128 @ 128 x 512 in parts of 12 rows 21 us in place of 28.
-UNCOPIED = 10**6 if kernels() in ("SkylakeX", "Cooperlake", "SapphireRapids") else 0
+UNCOPIED = 10**6 if kernels() == "SkylakeX" else 0
 FEW_ROWS = 64
 LEAST_ROWS = 8
 # Sums of more products than this are added up in parts.
