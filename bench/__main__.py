@@ -11,8 +11,8 @@ from bench.harness import Case, Row, run, table, write_json
 
 # Each module has `cases()`; its first line says what it measures.
 MODULES = (
-    "engine", "importing", "typing_speed", "chain", "bpr", "scale", "fizzbuzz", "regression", "lstm", "first_step",
-    "gpt2", "functions",
+    "engine", "importing", "typing_speed", "chain", "bpr", "scale", "fizzbuzz", "regression", "lstm", "sequences",
+    "first_step", "gpt2", "functions",
 )  # fmt: skip
 
 

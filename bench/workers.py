@@ -64,3 +64,22 @@ def in_worker(code: str) -> Contender:
         return once
 
     return prepare
+
+
+def beside_a_busy_core(prepare: Contender) -> Contender:
+    """The contender, each round while another process keeps a core busy."""
+
+    def busy() -> Callable[[], Measurement]:
+        once = prepare()
+
+        def measured() -> Measurement:
+            other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            try:
+                return once()
+            finally:
+                other.kill()
+                other.wait()
+
+        return measured
+
+    return busy

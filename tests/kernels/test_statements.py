@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kernels.running import check, compiled, copies
+from tests.kernels.running import check, compiled, copies, translated
 from wyrm.kernels.functions import KernelFunction
 
 # --- kernels that kernels of these tests call -------------------------------------------------------------------------
@@ -334,6 +334,24 @@ def test_arguments_that_show_the_same_array() -> None:
     compiled(both, x)(x)
     both(y)
     np.testing.assert_array_equal(x, y)
+
+
+def test_parts_of_one_array_are_told_from_the_whole() -> None:
+    def parts(x: Any) -> None:
+        DISTINCT(x[4:], x[:4])
+        DISTINCT(x[:4], x[4:])
+
+    def whole(x: Any) -> None:
+        DISTINCT(x[:4], x[:])
+
+    for kernel, is_distinct in ((parts, True), (whole, False)):
+        x, y = copies((np.arange(1.0, 9.0),) * 2)
+        compiled(kernel, x)(x)
+        kernel(y)
+        np.testing.assert_array_equal(x, y)
+        translation, found = translated(kernel, x)
+        *others, _ = translation.program(found.function.name).functions
+        assert [each.distinct for each in others] == [is_distinct]
 
 
 def test_the_store_of_a_literal() -> None:

@@ -61,6 +61,17 @@ def test_kernels_equal_what_the_ops_mean(dtype: Any, coupled: bool, resets: bool
         np.testing.assert_allclose(run_kernel(node), node.forward(), rtol=tolerance * 10, atol=tolerance)
 
 
+@pytest.mark.parametrize("coupled", [False, True])
+def test_native_gradients_of_many_rows_equal_those_of_the_ops(coupled: bool) -> None:
+    *given, resets = operands(np.float64, coupled, resets=True, batch=32, time=9)
+    parameters = leaves(tuple(given))
+    states: Any = LSTM(*parameters, wy.Input(resets), coupled=coupled)
+    weights = wy.Constant(np.random.default_rng(3).normal(size=states.shape))
+    gradients = wy.vjp(states, parameters, weights)
+    for have, gradient in zip(wy.compile(list(gradients))(), gradients, strict=True):
+        np.testing.assert_allclose(have, gradient.forward(), rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     "name", ["float32_exp", "float32_exp_negative", "float32_exp2_negative", "float32_sigmoid", "float32_tanh"]
 )

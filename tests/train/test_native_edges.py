@@ -150,11 +150,12 @@ REDUCING: dict[str, Callable[[Any], Any]] = {
     "min": lambda x: x.min(axis=-1), "max_of_columns": lambda x: x.max(axis=0), "min_of_all": lambda x: x.min(),
     "logsumexp": lambda x: x.logsumexp(axis=-1), "softmax": lambda x: x.softmax(), "argmax": lambda x: x.argmax(-1),
     "log_softmax": lambda x: x.log_softmax(), "argmax_of_columns": lambda x: x.argmax(0),
-    "cross_entropy": lambda x: x.cross_entropy(np.zeros(10, int), reduction="none"),
+    "cross_entropy": lambda x: x.cross_entropy(np.zeros(11, int), reduction="none"),
 }  # fmt: skip
 ROWS = [
     [np.nan, 1.0, 2.0], [1.0, np.nan, 2.0], [3.0, 1.0, np.nan], [np.inf, 1.0, 2.0], [-np.inf, 1.0, 2.0],
     [-np.inf, -np.inf, -np.inf], [np.inf, -np.inf, 0.0], [0.0, -0.0, 0.0], [88.0, -90.0, 100.0], [2.0, 2.0, 2.0],
+    [1.0, np.copysign(np.nan, -1.0), 2.0],
 ]  # fmt: skip
 
 
@@ -168,9 +169,10 @@ def test_odd_numbers_give_what_they_do_in_the_reference(dtype: type) -> None:
     check(outputs, rtol=tolerance, atol=1e-37 if dtype is np.float32 else 0.0)
 
 
+@pytest.mark.parametrize("times", [1, 7])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rows_with_odd_numbers_give_what_they_do_in_the_reference(dtype: type) -> None:
-    x: Any = wy.Input(np.array(ROWS, dtype), finite=False)
+def test_rows_with_odd_numbers_give_what_they_do_in_the_reference(dtype: type, times: int) -> None:
+    x: Any = wy.Input(np.repeat(np.array(ROWS, dtype), times, axis=1), finite=False)
     with np.errstate(all="ignore"):
         outputs = {name: build(x) for name, build in REDUCING.items()}
     tolerance = 1e-6 if dtype is np.float32 else 1e-13

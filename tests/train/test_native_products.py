@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import wyrm as wy
 from tests.native import compiled
+from wyrm.backends.llvm import products
+from wyrm.backends.llvm.library import Entry
+from wyrm.kernels.functions import KernelFunction
 from wyrm.ops.product import multiply_into
 
 
@@ -68,3 +72,68 @@ def test_products_of_every_layout(multiply: Any, sizes: tuple[int, int, int], dt
             expected = left @ right + (before if kept else 0.0)
             np.testing.assert_allclose(out, expected, rtol=tolerance, atol=tolerance)
         assert (room[:, 0] == 0.0).all() and (room[:, -2:] == 0.0).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sizes", [(9, 50, 20), (63, 50, 20), (64, 1, 1200), (65, 50, 20), (30, 500, 30)])
+def test_products_in_parts(sizes: tuple[int, int, int], dtype: type, monkeypatch: Any) -> None:
+    monkeypatch.setattr(products, "UNCOPIED", 10_000)
+    multiply = Entry(KernelFunction(products.multiply, distinct=True, fused=True))
+    rows, columns, inner = sizes
+    random = np.random.default_rng(0)
+    x: Any = random.normal(size=(rows, inner)).astype(dtype)
+    y: Any = random.normal(size=(inner, columns)).astype(dtype)
+    tolerance = 1e-4 if dtype is np.float32 else 1e-12
+    for left, kept in product((x, np.asfortranarray(x)), (0, 1)):
+        room: Any = np.ones((rows + 1, columns + 2), dtype)
+        multiply(left, y, room[:rows, 1:-1], kept)
+        np.testing.assert_allclose(room[:rows, 1:-1], x @ y + kept, rtol=tolerance, atol=tolerance)
+        assert (room[:, 0] == 1.0).all() and (room[:, -1] == 1.0).all() and (room[rows] == 1.0).all()
+
+
+@pytest.mark.parametrize(
+    ("dims", "taken"),
+    [
+        ((2, 4), "(5, 3)"), ((8,), "(5, 3)"), ((wy.Dim(), 3), "(5, 3)"),
+        ((2, 2), "(2, 2, 3)"), ((4,), "(4, 3)"), ((wy.Dim(), 2), "(Dim(), 2, 3)"),
+    ],
+)  # fmt: skip
+def test_rows_that_are_chosen_often_are_multiplied_once(dims: tuple[Any, ...], taken: str) -> None:
+    random = np.random.default_rng(0)
+    table, weight = wy.Parameter(random.normal(size=(5, 4))), wy.Parameter(random.normal(size=(4, 3)))
+    rows = wy.IndexInput(dims=dims, name="rows")
+    rows.set(np.resize([0, 3, 4, 3], [each if isinstance(each, int) else 2 for each in dims]))
+    found: Any = table.index(rows) @ weight
+    outputs = [found, *wy.grad(found.square().sum(), [weight])]
+    program = wy.compile(outputs)
+    assert f"# matmul {taken}" in program.source
+    for have, node in zip(program(), outputs, strict=True):
+        np.testing.assert_allclose(have, node.forward(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("steps", [2, 6])
+@pytest.mark.parametrize("optimizer", [wy.optim.SGD, wy.optim.Adam])
+def test_rows_that_are_chosen_often_are_trained_as_by_the_reference(optimizer: Any, steps: int) -> None:
+    random = np.random.default_rng(0)
+    values = random.normal(size=(5, 4)), random.normal(size=(4, 3))
+    # Each step leaves a row of the table out, which an optimizer then leaves as it is.
+    data = np.stack([random.permutation(5)[:4][random.integers(0, 4, (3, steps))] for _ in range(4)])
+    found = []
+    for native in (True, False):
+        table, weight = map(wy.Parameter, values)
+        rows = wy.IndexInput(dims=(wy.Dim(), steps), name="rows")
+        scores: Any = table.index(rows) @ weight
+        loss = scores.tanh().square().mean()
+        trained = optimizer([table, weight], 0.1)
+        program = wy.compile(loss, trained) if native else None
+        for batch in data:
+            if program is not None:
+                program.epoch({rows: batch}, batch_size=3)
+                continue
+            rows.set(batch)
+            loss.backward()
+            trained.step()
+            trained.zero_gradient()
+        found.append((table.value, weight.value))
+    for have, expected in zip(*found, strict=True):
+        np.testing.assert_allclose(have, expected, rtol=1e-9, atol=1e-12)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from wyrm.compiler.differentiate import Wanted
+from wyrm.compiler.tables import gradient_of_rows, of_table
 from wyrm.node.base import BaseNode
 from wyrm.node.loops import LOOPS
 from wyrm.node.site import made_at
@@ -15,7 +16,9 @@ from wyrm.node.traversal import topological_order
 
 def decompose(wanted: Wanted) -> Wanted:
     """The same made of simpler ops, where an op is made of such."""
-    return replace(wanted.replaced(expand(wanted.nodes).__getitem__), written=wanted.nodes)
+    rows = {p: [(gradient_of_rows(gradient, i, p), i) for gradient, i in pairs] for p, pairs in wanted.rows.items()}
+    simpler = replace(wanted, rows=rows)
+    return replace(simpler.replaced(expand(simpler.nodes).__getitem__), written=wanted.nodes)
 
 
 def expand(outputs: Sequence[BaseNode[Any, Any]]) -> dict[BaseNode[Any, Any], BaseNode[Any, Any]]:
@@ -49,6 +52,7 @@ def _expand(outputs: Sequence[BaseNode[Any, Any]], standing: dict[BaseNode[Any, 
                 parents = tuple(standing[parent] for parent in node.parents)
                 copy = type(node).rebuild(parents, node.attribute_values(), node.name)
             simpler = LOOPS.of(copy).decompose(copy)
+            simpler = of_table(copy) if simpler is None else simpler
             if simpler is not None:
                 _expand([simpler], standing)
                 copy = standing[simpler]

@@ -16,10 +16,12 @@ from wyrm.compiler.formulas import FAST, adds_up, float_type, formula_steps, num
 from wyrm.compiler.indices import expression_of
 from wyrm.compiler.loops import Fold, Loop, Placed, Slot, Statement, Value
 from wyrm.ir import arrays
-from wyrm.ir.arrays import Apply, Convert, Element, Expression, Extent, Let, Literal, Name, Store, When, While
+from wyrm.ir.arrays import Apply, Convert, Element, Expression, Extent, Let, Literal, Name, Result, Store, When, While
+from wyrm.kernels.functions import kernel_of
 from wyrm.node.entries import Position
 from wyrm.node.loops import LOOPS
 from wyrm.node.loops import Fold as Rule
+from wyrm.ops.fast_math import at_place, place_of
 from wyrm.ops.formula import parse
 from wyrm.types.dims import Axis, axis_size
 
@@ -28,6 +30,12 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _PART = 512
 # After so many rows are those of an array of parts added to the totals; here numbers are added one after another.
 _ROWS = 128
+# The steps that take in the largest and the smallest number: of more than a few, the total is a place in the order of
+# all numbers, for a loop that compares integers works on many at once.
+_FEW = 4
+_SMALLEST = "minimum(total, x)"
+_EXTREMES = ("maximum(total, x)", _SMALLEST)
+_PLACE, _AT_PLACE = kernel_of(place_of), kernel_of(at_place)
 # Functions that are called for one number at a time; a loop that calls them is not slower for a float64 total.
 _ONE_BY_ONE = {"cos", "erf", "expm1", "log", "log1p", "power", "sin"}
 
@@ -51,6 +59,8 @@ class Totals:
     def __init__(self, names: Names, named: Callable[[str], str]) -> None:
         self._names, self._named = names, named
         self._variables: dict[Value, str] = {}
+        # Those in a variable that hold the place of a number in the order of all.
+        self._places: set[Value] = set()
         # The part that a loop accumulates of a total in a variable.
         self._parts: dict[Value, str] = {}
         self._parts_in: dict[Loop, list[Value]] = {}
@@ -79,7 +89,11 @@ class Totals:
         value, node, rule = fold.value, fold.value.node, _rule(fold.value)
         if fold.kept is None:
             self._variables[value] = f"{value.slot.name}_total__"
-            return [Let(self._variables[value], number(rule.start, self._total_type(value)))]
+            start: Expression = number(rule.start, self._total_type(value))
+            if rule.step in _EXTREMES and not _at_most(fold.reduced, _FEW):
+                self._places.add(value)
+                start = _place(start, rule.step)
+            return [Let(self._variables[value], start)]
         where = tuple(None if entry is None else expression_of(entry) for entry in fold.kept)
         if node.dtype != FLOAT32 or not adds_up(rule.step) or _at_most(fold.reduced, _ROWS):
             return [Store(self._names.use(value.slot), where, number(rule.start, node.dtype))]
@@ -107,6 +121,8 @@ class Totals:
         rule, dtype = _rule(value), value.node.dtype
         if not statement.place:
             variable = self._parts.get(value, self._variables.get(value, ""))
+            if value in self._places:
+                return [Let(variable, Apply("maximum", (Name(variable), _place(operands[0], rule.step))), comment)]
             steps, result = self.formula(rule.step, operands, dtype, Name(variable), reordered=adds_up(rule.step))
             return [*steps, Let(variable, result, comment)]
         slot = value.slot if value in self._counts else self._wide.get(value, value.slot)
@@ -193,7 +209,10 @@ class Totals:
             sizes = Apply("multiply", (sizes, self._names.size(axis)))
         if fold.kept is None:
             dtype = self._total_type(value)
-            steps, result = self.finish(value, Name(self._variables[value]), _converted(sizes, dtype))
+            total: Expression = Name(self._variables[value])
+            if value in self._places:
+                total = _signed(Result(_AT_PLACE, (total,)), _rule(value).step)
+            steps, result = self.finish(value, total, _converted(sizes, dtype))
             return [*steps, Let(variable, result if dtype == node.dtype else _converted(result, node.dtype), comment)]
         wide = self._wide.get(value)
         if wide is None and not _rule(value).finish:
@@ -215,6 +234,16 @@ class Totals:
 
 def _converted(value: Expression, dtype: np.dtype[Any]) -> Convert:
     return Convert(value, scalar_type(dtype))
+
+
+def _place(x: Expression, step: str) -> Expression:
+    """The place of a number in the order that the step of an extreme asks for."""
+    return Result(_PLACE, (_signed(x, step),))
+
+
+def _signed(x: Expression, step: str) -> Expression:
+    """The smallest number is the negative of the largest of the negatives."""
+    return Apply("negative", (x,)) if step == _SMALLEST else x
 
 
 def _rule(value: Value) -> Rule:

@@ -42,7 +42,8 @@ def part(builder: Builder, view: View, entries: Sequence[Num | Range]) -> View:
         else:
             offset = plus(offset, times(_index(builder, entry, size), stride))
     pointer = view.pointer
-    if offset != ZERO:
+    # A part that begins where the array does is told from the whole by an offset of 0.
+    if offset != ZERO or (shape and any(entry != WHOLE for entry in entries)):
         pointer = Offset(pointer, offset, Pointer(view.element))
     return View(pointer, view.element, tuple(shape), tuple(strides), _layout(view, entries))
 

@@ -117,25 +117,36 @@ def sigmoid(x: Any) -> Any:
     return float32_sigmoid(x) if x.dtype == np.float32 else float64_sigmoid(x)
 
 
-def float32_largest(x: Any) -> Any:
-    """The largest of float32 numbers, or a NaN among them; -inf of none."""
-    # Integers in the order of the numbers: comparing those can be vectorised, whatever NaNs there are.
-    top = np.int32(-2139095041)
-    for j in range(x.size):
-        bits = np.float32(x[j]).view(np.int32)
-        top = max(top, np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))))
-    return np.int32(top ^ ((top >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
+# --- the largest of numbers: a loop that compares integers is vectorised, whatever NaNs there are ---------------------
 
 
-def float64_largest(x: Any) -> Any:
-    """The largest of float64 numbers, or a NaN among them; -inf of none."""
-    top = np.int64(-9218868437227405313)
-    for j in range(x.size):
-        bits = np.float64(x[j]).view(np.int64)
-        top = max(top, bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF)))
-    return np.int64(top ^ ((top >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))).view(np.float64)
+def float32_place(x: Any) -> Any:
+    """The place of a float32 number in the order of all, as an int32; that of a NaN is beyond infinity."""
+    bits = np.float32(x if x == x else abs(x)).view(np.int32)
+    return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+
+
+def float64_place(x: Any) -> Any:
+    """The place of a float64 number in the order of all, as an int64; that of a NaN is beyond infinity."""
+    bits = np.float64(x if x == x else abs(x)).view(np.int64)
+    return bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))
+
+
+def place_of(x: Any) -> Any:
+    """The place of a number in the order of all, as an integer of its size; that of a NaN is beyond infinity."""
+    return float32_place(x) if x.dtype == np.float32 else float64_place(x)
+
+
+def at_place(place: Any) -> Any:
+    """The number at a place."""
+    if place.dtype == np.int32:
+        return np.int32(place ^ ((place >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
+    return np.int64(place ^ ((place >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))).view(np.float64)
 
 
 def largest(x: Any) -> Any:
     """The largest of numbers that lie side by side, or a NaN among them; -inf of none."""
-    return float32_largest(x) if x.dtype == np.float32 else float64_largest(x)
+    top = place_of(x.dtype.type(-np.inf))
+    for j in range(x.size):
+        top = max(top, place_of(x[j]))
+    return at_place(top)

@@ -30,6 +30,8 @@ from wyrm.types.dims import Dims, axis_size, product, unify
 # What a tape holds of each step after the gates, counted from its end.
 SQUASHED, PREVIOUS_HIDDEN, PREVIOUS_CELL, HIDDEN, CELL = -5, -4, -3, -2, -1
 _KEPT = 5
+# For a gradient of so many rows and steps, or more, the weights are turned first.
+_TURNED_FROM = 256
 
 
 # --- the formulas, for arrays and for nodes ---------------------------------------------------------------------------
@@ -328,4 +330,7 @@ class _LSTMGradientLoops(LoopForm):
         tape, weights, by_states, *resets = operands
         batch, time, parts, width = out.shape
         rows = tape.reshape(batch, time, tape.shape[2] * width), out.reshape(batch, time, parts * width)
-        return rows[0], weights, by_states, _mask_rows(resets), rows[1], scratch((batch, width), out.dtype)
+        # To turn the weights takes as long as a product with a few rows gains by it.
+        turned = scratch(weights.shape[::-1] if batch * time >= _TURNED_FROM else (0, 0), out.dtype)
+        by_hidden = scratch((batch, width), out.dtype)
+        return rows[0], weights, by_states, _mask_rows(resets), rows[1], by_hidden, turned

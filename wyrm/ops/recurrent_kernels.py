@@ -101,10 +101,23 @@ def gather(by_states: Any, later: Any, last: bool, by_hidden: Any, by_cell: Any)
         by_cell[k] = by_states[1, k] if last else by_states[1, k] + later[k]
 
 
-def backward_kernel(tape: Any, weights: Any, by_states: Any, resets: Any, out: Any, by_hidden: Any) -> None:
-    """Fill `out`, of the axes (batch, time, gradients by the sums and by the cell before)."""
+def turn(x: Any, turned: Any) -> None:
+    """Write `x.T` into `turned`."""
+    for i in range(turned.shape[0]):
+        for j in range(turned.shape[1]):
+            turned[i, j] = x[j, i]
+
+
+def backward_kernel(
+    tape: Any, weights: Any, by_states: Any, resets: Any, out: Any, by_hidden: Any, turned: Any
+) -> None:
+    """Fill `out`, of the axes (batch, time, gradients by the sums and by the cell before).
+
+    `turned` is empty, or has room for `weights.T`: of rows that lie apart, BLAS would make its own copy at each step.
+    """
     width, sums = weights.shape
     opened, steps = sums - 2 * width, out.shape[1]
+    turn(weights, turned)
     for t in range(steps - 1, -1, -1):
         for b in range(out.shape[0]):
             row, result = tape[b, t], out[b, t]
@@ -115,7 +128,10 @@ def backward_kernel(tape: Any, weights: Any, by_states: Any, resets: Any, out: A
                 row[sums : sums + width], row[sums + 2 * width : sums + 3 * width], by_hidden[b], result[:width],
                 result[width:opened], result[opened : opened + width], result[opened + width : sums], by_cell,
             )  # fmt: skip
-        multiply_into(out[:, t, :sums], weights.T, by_hidden, 0)
+        if turned.size > 0:
+            multiply_into(out[:, t, :sums], turned, by_hidden, 0)
+        else:
+            multiply_into(out[:, t, :sums], weights.T, by_hidden, 0)
         for b in range(out.shape[0]):
             if resets.size > 0 and resets[b, t]:
                 by_hidden[b] = 0

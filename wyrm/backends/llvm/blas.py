@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -13,20 +14,31 @@ BLAS = ("sgemm", "dgemm")
 
 
 @cache
-def address_of(name: str) -> int:
-    """The address of a function of BLAS.
-
-    NumPy has loaded its BLAS already, where it comes as a wheel; to import that of SciPy takes a fifth of a second.
-    """
+def _of_numpy() -> ctypes.CDLL | None:
+    """The OpenBLAS of NumPy, which has loaded it already, where NumPy comes as a wheel."""
     for path in (Path(np.__file__).parents[1] / "numpy.libs").glob("*openblas64_*"):
-        try:
-            function = getattr(ctypes.CDLL(str(path)), f"scipy_{name}_64_")
-        except (OSError, AttributeError):
-            continue
-        found = ctypes.cast(function, ctypes.c_void_p).value
-        if found is not None:
-            return found
-    return _of_scipy(name)
+        with suppress(OSError):
+            return ctypes.CDLL(str(path))
+    return None
+
+
+@cache
+def kernels() -> str:
+    """The processor, as "SkylakeX", for which the kernels of OpenBLAS were written that run here; "" where unknown."""
+    name = getattr(_of_numpy(), "scipy_openblas_get_corename64_", None)
+    if name is None:
+        return ""
+    name.restype = ctypes.c_char_p
+    found: bytes = name()
+    return found.decode()
+
+
+@cache
+def address_of(name: str) -> int:
+    """The address of a function of BLAS; to import that of SciPy takes a fifth of a second."""
+    function = getattr(_of_numpy(), f"scipy_{name}_64_", None)
+    found = None if function is None else ctypes.cast(function, ctypes.c_void_p).value
+    return _of_scipy(name) if found is None else found
 
 
 def _of_scipy(name: str) -> int:
