@@ -83,9 +83,9 @@ class Reference:
 class Read(Entry):
     """The integer that a reference reads; `inside` where it is known to be in range of what it chooses from."""
 
-    __slots__ = ("reference",)
+    __slots__ = ("inside", "reference")
+    inside: bool
     reference: Reference
-    inside: bool = False
 
 
 class Checked(Pair):

@@ -184,9 +184,9 @@ class Lowering:
         """An integer that chooses along an axis, with a check where it is not known to be in range."""
         self._read_last = self.read(indices, index)
         if self.ranges.is_known(indices, axis):
-            return Read(self._read_last, inside=True)
+            return Read(True, self._read_last)
         size = axis_size(axis)
-        return Checked(Read(self._read_last), Size(axis) if size is None else Whole(size))
+        return Checked(Read(False, self._read_last), Size(axis) if size is None else Whole(size))
 
     def dependencies(self, references: Iterable[Reference]) -> list[Dependency]:
         """The computed values that references read, those in their indices too, and where; None for all of one."""

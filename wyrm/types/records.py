@@ -29,7 +29,11 @@ class Record:
 
     if not TYPE_CHECKING:  # a type checker makes these of the fields
 
-        def __init__(self, *values: Any) -> None:
+        def __init__(self, *values: Any, **named: Any) -> None:
+            if named:
+                values += tuple(named.pop(name) for name in self.__match_args__[len(values) :])
+                if named:
+                    raise TypeError(f"{type(self).__name__} has no field {next(iter(named))}")
             for name, value in zip(self.__match_args__, values, strict=True):
                 object.__setattr__(self, name, value)
 
