@@ -19,14 +19,14 @@ from wyrm.ops import product
 from wyrm.ops.scratch import DEBUG
 from wyrm.ops.sums import accumulated, natural
 
-# Up to so many products of numbers loops over rows of y were faster than OpenBLAS (AVX2 and AVX-512), and up to so
-# many, loops over its columns; so were they where an axis is no longer than a few places.
-LOOPS_BELOW = 2048
-DOTS_BELOW = 64
-FEW = 4
 # Products of up to 100 x 100 x 100 numbers OpenBLAS computes with AVX-512 without a copy of y in another order, which
 # few rows do not pay for: with 32 x 128 @ 128 x 512 in parts of 12 rows 21 us in place of 28.
 UNCOPIED = 10**6 if kernels() == "SkylakeX" else 0
+# Up to so many products of numbers loops over rows of y were faster than OpenBLAS, and up to so many, loops over its
+# columns; so were they where an axis is no longer than a few places.
+LOOPS_BELOW = 128 if UNCOPIED else 2048
+DOTS_BELOW = 64
+FEW = 4
 FEW_ROWS = 64
 LEAST_ROWS = 8
 # Sums of more products than this are added up in parts.
@@ -175,15 +175,17 @@ def multiply(x: Any, y: Any, out: Any, kept: int) -> None:
     # BLAS copies all of y into another order first, which a few rows do not pay for: 180 us for one and 8000 x 64,
     # loops 27; 88 us for four and 768 x 768, loops 54. With a few columns it copies all of x: 213 us for 1000 x 1000
     # and four, loops 88.
-    small_by_dots = by_dots and (rows == 1 or columns <= FEW or rows * columns * inner < DOTS_BELOW)
-    few_rows = rows <= FEW and columns > FEW and inner <= LONGEST_SUM
-    small_by_rows = by_rows and (few_rows or inner <= FEW or rows * columns * inner < LOOPS_BELOW)
+    products = rows * columns * inner
+    copied = products > UNCOPIED
+    small_by_dots = by_dots and (rows == 1 or (columns <= FEW and copied) or products < DOTS_BELOW)
+    few_rows = columns > FEW and inner <= LONGEST_SUM and (rows == 1 or (rows <= FEW and copied))
+    small_by_rows = by_rows and (few_rows or (inner <= FEW and copied) or products < LOOPS_BELOW)
     if by_blas and not (small_by_dots or small_by_rows):
         # BLAS works in column-major order, in which the transposed product has what is asked for.
         y_step = max(y_row, columns) if y_plain else max(y_column, inner)
         x_step = max(x_row, inner) if x_plain else max(x_column, rows)
         out_step, part = max(out_row, columns), max(rows, 1)
-        if y_plain and LEAST_ROWS * columns * inner <= UNCOPIED < rows * columns * inner and rows <= FEW_ROWS:
+        if y_plain and LEAST_ROWS * columns * inner <= UNCOPIED and copied and rows <= FEW_ROWS:
             part = UNCOPIED // (columns * inner)
             part -= part % 4
         for top in range(0, rows, part):
