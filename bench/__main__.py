@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from pathlib import Path
 
@@ -30,6 +31,9 @@ def main() -> int:
     unknown = [name for name in names if name not in MODULES]
     if unknown:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(MODULES)}")
+    held = [f"{name}={os.environ[name]}" for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE") if name in os.environ]
+    if held:
+        print(f"{', '.join(held)}: NumPy's products may take twice as long as on this processor", file=sys.stderr)
     rows: list[Row] = []
     for name in names:
         cases: list[Case] = importlib.import_module(f"bench.{name}").cases()

@@ -209,9 +209,9 @@ def cases() -> list[Case]:
         "jax": partial(_jax, 16),
     }
     goals = {
-        16: "at most 8 ms; implicit at least 2x; torch, jax at least 20x",
-        32: "implicit at least 1.6x; 1 thread at least 1.6x",
-        64: "implicit at least 1.6x; 1 thread at least 1.6x",
+        16: "implicit at least 2.5x; 1 thread at least 1.5x; torch, jax at least 20x",
+        32: "implicit at least 1.6x; 1 thread at least 1.5x",
+        64: "implicit at least 1.7x; 1 thread at least 1.5x",
     }
     return [
         Case(

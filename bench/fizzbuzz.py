@@ -158,4 +158,8 @@ def cases() -> list[Case]:
         "wyrm": _wyrm, "torch eager": _torch, "torch.compile": lambda: timed(torch_compile_epoch()),
         "jax": lambda: timed(jax_epoch()),
     }  # fmt: skip
-    return [Case("fizzbuzz", f"epoch in batches of 32, {HIDDEN} hidden", contenders, goal="torch eager at least 10x")]
+    return [
+        Case(
+            "fizzbuzz", f"epoch in batches of 32, {HIDDEN} hidden", contenders, goal="torch eager at least 10x; jax 3x"
+        )
+    ]
