@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from wyrm.nn.layer import Layer, Pointwise
     from wyrm.nn.linear import Linear
     from wyrm.nn.module import Module
+    from wyrm.nn.moving_average import EWMA
     from wyrm.nn.normalization import LayerNorm, RMSNorm
     from wyrm.nn.positions import LearnedPositions, SinusoidalPositions, rotated
     from wyrm.nn.recurrent import LSTM, LSTMCell, LSTMOutput, LSTMState
@@ -49,6 +50,7 @@ _NAMES = {
     ),
     "linear": ("Linear",),
     "module": ("Module",),
+    "moving_average": ("EWMA",),
     "normalization": (
         "LayerNorm",
         "RMSNorm",
@@ -80,6 +82,7 @@ __all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "Activation",
     "BatchNorm",
     "Dropout",
+    "EWMA",
     "Embedding",
     "FeedForward",
     "GPT2",

@@ -1,0 +1,73 @@
+"""The exponentially weighted moving average as a layer over sequences."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, overload
+
+import numpy as np
+from numpy.typing import DTypeLike
+from typing_extensions import TypeVar
+
+from wyrm.errors import ShapeError
+from wyrm.nn.axes import sized_axis
+from wyrm.nn.module import Module
+from wyrm.node.base import describe
+from wyrm.node.leaves import Parameter
+from wyrm.node.node import Node
+from wyrm.ops.slicing import concatenate
+from wyrm.types.dims import axis_size
+
+Features = TypeVar("Features", default=Any)
+B = TypeVar("B", default=Any)
+T = TypeVar("T", default=Any)
+
+
+class EWMA(Module, Generic[Features]):
+    """An exponentially weighted moving average over sequences, of the axes (batch, time, features).
+
+    The first average is the first row itself; each later one is `keep * average + (1 - keep) * row`, of the average
+    before it, where `keep = sigmoid(decay)` is learned, one for each feature. `decay` has the axis `features`, a `Dim`
+    with a size, which mypy then checks, or a number, which it does not; it begins with zeros, a `keep` of 0.5. `dtype`
+    is float32 or float64.
+
+    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for what is no axis or no such dtype.
+
+    >>> average = EWMA(1)
+    >>> average(wy.Constant([[[8.0], [0.0], [4.0]]])).forward().ravel().tolist()
+    [8.0, 4.0, 4.0]
+    """
+
+    decay: Parameter[tuple[Features]]
+
+    @overload
+    def __init__(self: EWMA[Any], features: int, *, dtype: DTypeLike = np.float32) -> None: ...
+    @overload
+    def __init__(self, features: Features, *, dtype: DTypeLike = np.float32) -> None: ...
+    def __init__(self, features: Any, *, dtype: DTypeLike = np.float32) -> None:
+        axis: Any = sized_axis("EWMA", "feature", features)
+        self.decay = Parameter(np.zeros(int(axis)), (axis,), name="decay", dtype=dtype)
+
+    def __call__(self, x: Node[Any, tuple[B, T, Features]]) -> Node[Any, tuple[B, T, Features]]:
+        """The averages after each step, of the axes of `x`.
+
+        `ShapeError` where axes do not fit or time has no size of its own, `DTypeError` where a float type is another.
+        """
+        if len(x.dims) != 3:
+            raise ShapeError(f"EWMA takes the axes (batch, time, features), not {describe(x)}")
+        time: Any = x.dims[1]
+        steps = axis_size(time)
+        if steps is None:
+            raise ShapeError(f"EWMA needs a time axis with a size, as in Time(20), not {describe(x)}")
+        # Each row is the sum over the last `reach` steps; adding the one `reach` steps before, weighted by what is
+        # kept over them, doubles how far it reaches. So time takes as many ops as the logarithm of its length.
+        weight: Any = self.decay.sigmoid()
+        rows: Any = concatenate([x[:, :1], (1.0 - weight) * x[:, 1:]], axis=1)
+        reach = 1
+        while reach < steps:
+            rows = concatenate([rows[:, :reach], rows[:, reach:] + weight * rows[:, :-reach]], axis=1)
+            weight, reach = weight * weight, 2 * reach
+        result: Node[Any, tuple[B, T, Features]] = rows.reshape(x.dims)
+        return result
+
+    def __repr__(self) -> str:
+        return f"EWMA({self.decay.dims[0]!r})"
