@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from wyrm.compiler.differentiate import Wanted
-from wyrm.compiler.tables import gradient_of_rows, of_table
 from wyrm.node.base import BaseNode
 from wyrm.node.loops import LOOPS
 from wyrm.node.site import made_at
@@ -16,7 +15,10 @@ from wyrm.node.traversal import topological_order
 
 def decompose(wanted: Wanted) -> Wanted:
     """The same made of simpler ops, where an op is made of such."""
-    rows = {p: [(gradient_of_rows(gradient, i, p), i) for gradient, i in pairs] for p, pairs in wanted.rows.items()}
+    rows = {
+        table: [(LOOPS.of(node).gradient_of_rows(node, indices, table), indices) for node, indices in pairs]
+        for table, pairs in wanted.rows.items()
+    }
     simpler = replace(wanted, rows=rows)
     return replace(simpler.replaced(expand(simpler.nodes).__getitem__), written=wanted.nodes)
 
@@ -52,7 +54,6 @@ def _expand(outputs: Sequence[BaseNode[Any, Any]], standing: dict[BaseNode[Any, 
                 parents = tuple(standing[parent] for parent in node.parents)
                 copy = type(node).rebuild(parents, node.attribute_values(), node.name)
             simpler = LOOPS.of(copy).decompose(copy)
-            simpler = of_table(copy) if simpler is None else simpler
             if simpler is not None:
                 _expand([simpler], standing)
                 copy = standing[simpler]

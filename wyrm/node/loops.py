@@ -84,6 +84,10 @@ class LoopForm:
         """The same value made of simpler ops, which are fused with what is around them."""
         return None
 
+    def gradient_of_rows(self, node: Any, indices: Any, table: Any) -> Any:
+        """This value, or another form of it, where it is the gradient by the rows of a table that `indices` choose."""
+        return node
+
     def part_of(self, node: Any) -> BaseNode[Any, Any] | None:
         """This value as a part of one that its gradient needs: used where that is computed anyhow."""
         return None
@@ -139,8 +143,8 @@ LOOPS: Rules[LoopForm] = Rules(
     {
         word: {"composed": "decompose"}.get(word, word)
         for word in (
-            "adding_kernel", "by_place", "composed", "decompose", "fold", "folds", "keeps_layout", "kernel",
-            "kernel_arguments", "part_of", "place_arguments", "reads", "starts_from_zero", "takes_views", "writes",
+            "adding_kernel", "by_place", "composed", "decompose", "fold", "folds", "gradient_of_rows", "keeps_layout",
+            "kernel", "kernel_arguments", "part_of", "place_arguments", "reads", "starts_from_zero", "takes_views", "writes",
         )
     },
 )  # fmt: skip

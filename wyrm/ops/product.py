@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.leaves import Constant
@@ -45,24 +44,6 @@ def multiply_into(x: Any, y: Any, out: Any, kept: Any) -> None:
             weight = x[i, j]
             for k in range(out.shape[1]):
                 out[i, k] += weight * y[j, k]
-
-
-def products(x: Any, y: Any, out: Any) -> None:
-    """`out = x @ y` for matrices, or for stacks of them with the same leading axes."""
-    if out.ndim == 2:
-        multiply_into(x, y, out, 0)
-    else:
-        for index in np.ndindex(out.shape[:-2]):
-            multiply_into(x[index], y[index], out[index], 0)
-
-
-def added_products(x: Any, y: Any, out: Any) -> None:
-    """`out += x @ y` for matrices, or for stacks of them with the same leading axes."""
-    if out.ndim == 2:
-        multiply_into(x, y, out, 1)
-    else:
-        for index in np.ndindex(out.shape[:-2]):
-            multiply_into(x[index], y[index], out[index], 1)
 
 
 class MatMul(_Product[L, R, S]):
@@ -124,23 +105,6 @@ class MatMul(_Product[L, R, S]):
             flat, flat_gradient = x.reshape((rows, x.dims[-1])), gradient.reshape((rows, gradient.dims[-1]))
             return gradient @ y.matrix_transpose(), flat.matrix_transpose() @ flat_gradient
         return gradient @ y.matrix_transpose(), x.matrix_transpose() @ gradient
-
-
-@LOOPS.register(MatMul)
-class _MatMulLoops(LoopForm):
-    takes_views = True
-    kernel = staticmethod(products)
-    adding_kernel = staticmethod(added_products)
-
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        x, y = operands
-        x, y = x[None] if x.ndim == 1 else x, y[:, None] if y.ndim == 1 else y
-        if y.ndim == 2 and x.flags.c_contiguous:  # one product over all leading axes
-            rows = math.prod(x.shape[:-1])
-            return x.reshape(rows, x.shape[-1]), y, out.reshape(rows, y.shape[-1])
-        batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-        stack = [m if m.shape[:-2] == batch else np.broadcast_to(m, (*batch, *m.shape[-2:])) for m in (x, y)]
-        return *stack, out.reshape(*batch, x.shape[-2], y.shape[-1])
 
 
 def _which(dims: Dims) -> str:

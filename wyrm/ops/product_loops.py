@@ -1,28 +1,76 @@
-"""Products of rows that are chosen from a table with fewer, such as the vectors of characters: of the table instead.
+"""The native form of products of matrices.
 
+Products of rows that are chosen from a table with fewer, such as the vectors of characters, are products of the table:
 `table[i] @ w` is `(table @ w)[i]`, and both gradients are products of the sums of what belongs to each row.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from wyrm.node.leaves import Parameter, as_constant
+from wyrm.node.loops import LOOPS, LoopForm
 from wyrm.ops.index import Index, RowGradient
-from wyrm.ops.product import MatMul
+from wyrm.ops.product import MatMul, multiply_into
 from wyrm.ops.shape import Reshape, Transpose
 from wyrm.types.dims import axis_size
+
+
+def products(x: Any, y: Any, out: Any) -> None:
+    """`out = x @ y` for matrices, or for stacks of them with the same leading axes."""
+    if out.ndim == 2:
+        multiply_into(x, y, out, 0)
+    else:
+        for index in np.ndindex(out.shape[:-2]):
+            multiply_into(x[index], y[index], out[index], 0)
+
+
+def added_products(x: Any, y: Any, out: Any) -> None:
+    """`out += x @ y` for matrices, or for stacks of them with the same leading axes."""
+    if out.ndim == 2:
+        multiply_into(x, y, out, 1)
+    else:
+        for index in np.ndindex(out.shape[:-2]):
+            multiply_into(x[index], y[index], out[index], 1)
+
+
+@LOOPS.register(MatMul)
+class _MatMulLoops(LoopForm):
+    takes_views = True
+    kernel = staticmethod(products)
+    adding_kernel = staticmethod(added_products)
+
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        x, y = operands
+        x, y = x[None] if x.ndim == 1 else x, y[:, None] if y.ndim == 1 else y
+        if y.ndim == 2 and x.flags.c_contiguous:  # one product over all leading axes
+            rows = math.prod(x.shape[:-1])
+            return x.reshape(rows, x.shape[-1]), y, out.reshape(rows, y.shape[-1])
+        batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        stack = [m if m.shape[:-2] == batch else np.broadcast_to(m, (*batch, *m.shape[-2:])) for m in (x, y)]
+        return *stack, out.reshape(*batch, x.shape[-2], y.shape[-1])
+
+    def decompose(self, node: Any) -> Any:
+        return _of_table(node)
+
+    def gradient_of_rows(self, node: Any, indices: Any, table: Any) -> Any:
+        return _gradient_of_rows(node, indices, table)
+
 
 # So many elements an axis is taken to have whose size is not known while compiling: a batch has a few.
 _OPEN = 2
 
 
-def of_table(node: Any) -> Any:
+def _of_table(node: Any) -> Any:
     """What stands for a product of such rows, or for the gradient `rows.T @ y` by what they are multiplied with."""
-    if not isinstance(node, MatMul) or node.parents[1].ndim != 2:
-        return None
     x, y = node.parents
+    if y.ndim != 2:
+        return None
     if isinstance(x, Index) and _is_often(*x.parents):
         table, indices = x.parents
         return Index(MatMul(table, y), indices)
@@ -39,14 +87,14 @@ def of_table(node: Any) -> Any:
     return None
 
 
-def gradient_of_rows(gradient: Any, indices: Any, table: Any) -> Any:
-    """What stands for the gradient by such rows where that is a product.
+def _gradient_of_rows(gradient: Any, indices: Any, table: Any) -> Any:
+    """What stands for a product that is the gradient by such rows.
 
     Each time that a row was chosen adds to its gradient, so each has an equal share of it.
     """
-    if not isinstance(gradient, MatMul) or gradient.parents[1].ndim != 2 or not _is_often(table, indices):
-        return gradient
     x, matrix = gradient.parents
+    if matrix.ndim != 2 or not _is_often(table, indices):
+        return gradient
     times = RowGradient(as_constant(1.0, table.dtype).broadcast_to(indices.dims), indices, table.dims[:1])
     shares: Any = MatMul(_by_rows(x, indices, table), matrix) / times.maximum(1.0).expand_dims(1)
     return Index(shares, indices)
