@@ -144,7 +144,8 @@ LOOPS: Rules[LoopForm] = Rules(
         word: {"composed": "decompose"}.get(word, word)
         for word in (
             "adding_kernel", "by_place", "composed", "decompose", "fold", "folds", "gradient_of_rows", "keeps_layout",
-            "kernel", "kernel_arguments", "part_of", "place_arguments", "reads", "starts_from_zero", "takes_views", "writes",
+            "kernel", "kernel_arguments", "part_of", "place_arguments", "reads", "starts_from_zero", "takes_views",
+            "writes",
         )
     },
 )  # fmt: skip
