@@ -12,6 +12,8 @@ from pathlib import Path
 
 from bench.harness import Contender, Measurement
 
+LEAST = 0.2  # seconds of a round
+
 
 def peak_bytes() -> int:
     """The most memory that this process has held. Not getrusage: across a fork its maximum is the parent's too."""
@@ -21,7 +23,10 @@ def peak_bytes() -> int:
 
 
 def serve(prepare: Callable[[], Callable[[], object]]) -> None:
-    """In a worker: prepare, then do the work once for each line that comes, and print its seconds and peak memory."""
+    """In a worker: prepare, then for each line that comes do the work, and print its seconds and the peak memory.
+
+    Work that takes little is done again: a process that has waited begins slowly.
+    """
     try:
         work = prepare()
         work()
@@ -30,9 +35,11 @@ def serve(prepare: Callable[[], Callable[[], object]]) -> None:
         return
     print(json.dumps({}), flush=True)
     for _ in sys.stdin:
-        start = time.perf_counter()
-        work()
-        print(json.dumps({"seconds": time.perf_counter() - start, "peak_bytes": peak_bytes()}), flush=True)
+        start, count, seconds = time.perf_counter(), 0, 0.0
+        while seconds < LEAST:
+            work()
+            count, seconds = count + 1, time.perf_counter() - start
+        print(json.dumps({"seconds": seconds / count, "peak_bytes": peak_bytes()}), flush=True)
 
 
 def in_worker(code: str) -> Contender:
