@@ -74,28 +74,8 @@ def test_products_of_every_layout(multiply: Any, sizes: tuple[int, int, int], dt
         assert (room[:, 0] == 0.0).all() and (room[:, -2:] == 0.0).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sizes", [(9, 50, 20), (63, 50, 20), (64, 1, 1200), (65, 50, 20), (30, 500, 30)])
-def test_products_in_parts(sizes: tuple[int, int, int], dtype: type, monkeypatch: Any) -> None:
-    monkeypatch.setattr(products, "UNCOPIED", 10_000)
-    multiply = Entry(KernelFunction(products.multiply, distinct=True, fused=True))
-    rows, columns, inner = sizes
-    random = np.random.default_rng(0)
-    x: Any = random.normal(size=(rows, inner)).astype(dtype)
-    y: Any = random.normal(size=(inner, columns)).astype(dtype)
-    tolerance = 1e-4 if dtype is np.float32 else 1e-12
-    for left, kept in product((x, np.asfortranarray(x)), (0, 1)):
-        room: Any = np.ones((rows + 1, columns + 2), dtype)
-        multiply(left, y, room[:rows, 1:-1], kept)
-        np.testing.assert_allclose(room[:rows, 1:-1], x @ y + kept, rtol=tolerance, atol=tolerance)
-        assert (room[:, 0] == 1.0).all() and (room[:, -1] == 1.0).all() and (room[rows] == 1.0).all()
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sizes", [(9, 64, 20), (6, 130, 7), (64, 128, 1), (65, 200, 300), (5, 70, 50), (30, 101, 30)])
-def test_products_by_four_rows(sizes: tuple[int, int, int], dtype: type, monkeypatch: Any) -> None:
-    monkeypatch.setattr(products, "AHEAD", True)
-    monkeypatch.setattr(products, "NEAR", 10_000)
+def check_products(sizes: tuple[int, int, int], dtype: type) -> None:
+    """`multiply`, compiled as the module is now, of every layout of x, into a part of an array with room around it."""
     multiply = Entry(KernelFunction(products.multiply, distinct=True, fused=True))
     rows, columns, inner = sizes
     random = np.random.default_rng(0)
@@ -107,6 +87,21 @@ def test_products_by_four_rows(sizes: tuple[int, int, int], dtype: type, monkeyp
         multiply(left, y, room[:rows, 1:-1], kept)
         np.testing.assert_allclose(room[:rows, 1:-1], left @ y + kept, rtol=tolerance, atol=tolerance)
         assert (room[:, 0] == 1.0).all() and (room[:, -1] == 1.0).all() and (room[rows] == 1.0).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sizes", [(9, 50, 20), (63, 50, 20), (64, 1, 1200), (65, 50, 20), (30, 500, 30)])
+def test_products_in_parts(sizes: tuple[int, int, int], dtype: type, monkeypatch: Any) -> None:
+    monkeypatch.setattr(products, "UNCOPIED", 10_000)
+    check_products(sizes, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sizes", [(9, 64, 20), (6, 130, 7), (64, 128, 1), (65, 200, 300), (5, 70, 50), (30, 101, 30)])
+def test_products_by_four_rows(sizes: tuple[int, int, int], dtype: type, monkeypatch: Any) -> None:
+    monkeypatch.setattr(products, "AHEAD", True)
+    monkeypatch.setattr(products, "NEAR", 10_000)
+    check_products(sizes, dtype)
 
 
 @pytest.mark.parametrize(
