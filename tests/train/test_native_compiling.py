@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.backends.llvm import cache
 from wyrm.backends.llvm.library import Counted
 
 
@@ -74,3 +77,38 @@ def test_a_second_program_shares_kernels() -> None:
     before = Counted.compiled
     wy.compile(scores)({x: np.ones((4, 5))})
     assert Counted.compiled - before == 1
+
+
+def test_compiling_that_takes_long_is_announced_in_one_line(capsys: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(cache, "SPEAK_AFTER", 0.01)
+    with cache.announced("the training of mine.py:3"):
+        monkeypatch.setattr(Counted, "compiled", Counted.compiled + 1)
+        time.sleep(0.2)
+    assert capsys.readouterr().err == "wyrm: compiling the training of mine.py:3 ...\n"
+    with cache.announced("what is loaded"):
+        time.sleep(0.1)
+    assert capsys.readouterr().err == ""
+
+
+def test_what_is_compiled_is_told_by_the_line_that_made_it(monkeypatch: Any) -> None:
+    told: list[str] = []
+
+    @contextmanager
+    def announced(what: str) -> Iterator[None]:
+        told.append(what)
+        yield
+
+    monkeypatch.setattr(cache, "announced", announced)
+    weight = wy.Parameter([1.0, 2.0], name="weight")
+    loss = weight.square().sum()
+    line = line_of("loss = weight.square().sum()")
+    wy.compile(loss, wy.optim.SGD([weight], 0.1))()
+    wy.compile(loss)()
+    file = Path(__file__).name
+    assert told == [f"the training of {file}:{line}", f"a program of {file}:{line}"]
+
+
+def line_of(text: str) -> int:
+    """The first line of this file that has a text and nothing else."""
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return 1 + next(i for i, each in enumerate(lines) if each.strip() == text)

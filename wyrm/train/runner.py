@@ -179,7 +179,7 @@ class Runner:
 
         own = own or self._own
         # By one thread, while others wait.
-        with deferred, self._compiling, cache.announced(self.name), self._refusals():
+        with deferred, self._compiling, cache.announced(self._purpose), self._refusals():
             if self.compiled:
                 changing = [len(own) + place for place in binding.columns.values()]
                 binding.compiled = Bound(run, own, self._values(binding, columns), changing)
@@ -259,6 +259,12 @@ class Runner:
     def held_bytes(self) -> int:
         """The bytes of all that was bound, for every thread and size of batch."""
         return sum(binding.buffers + binding.own_bytes for binding in self._bindings.values())
+
+    @property
+    def _purpose(self) -> str:
+        """What is compiled for, by the line of the user's code that made the first output."""
+        what = "a program" if self.graph.optimizer is None else "the training"
+        return f"{what} of {self.graph.outputs[0].site}"
 
     @property
     def name(self) -> str:

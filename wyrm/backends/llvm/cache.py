@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -64,7 +63,7 @@ class Counted:
 
 @contextmanager
 def announced(what: str) -> Iterator[None]:
-    """Within it, a line on stderr appears where compiling takes over a second, and one more when it is done."""
+    """Within it, a line on stderr appears where compiling takes over a second."""
     before = Counted.compiled
 
     def speak() -> None:
@@ -73,12 +72,8 @@ def announced(what: str) -> Iterator[None]:
 
     timer = threading.Timer(SPEAK_AFTER, speak)
     timer.daemon = True
-    start = time.perf_counter()
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
-        took = time.perf_counter() - start
-        if took > SPEAK_AFTER and Counted.compiled > before:
-            print(f"wyrm: compiled {what} in {took:.1f} s", file=sys.stderr, flush=True)  # noqa: T201  # as above
