@@ -82,7 +82,7 @@ def test_a_division_has_every_row_once_and_keeps_threads_apart() -> None:
     for phase in division.phases:
         touched: list[tuple[set[int], set[int]]] = []
         for parts in phase:
-            rows = np.concatenate([division.order[part.start : part.stop] for part in parts])
+            rows = np.concatenate([division.rows_of(part) for part in parts])
             seen += rows.tolist()
             touched.append((set(users[rows].tolist()), set(items[rows].tolist())))
         assert not touched[0][0] & touched[1][0] and not touched[0][1] & touched[1][1]
@@ -103,6 +103,21 @@ def test_columns_that_change_in_place_are_divided_anew() -> None:
 
     for one, other in zip(trained(True), trained(False), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_column_that_comes_later_is_read_in_the_order_of_the_others() -> None:
+    def trained(threads: int) -> list[Any]:
+        loss, columns, parameters = recommender()
+        scale = wy.Input(dims=(Batch(),), name="scale")
+        scale.set(np.ones(10, np.float32))
+        train = wy.compile((loss * scale).mean(), wy.optim.SGD(parameters, 0.0))
+        rows = len(next(iter(columns.values()))) // 10 * 10
+        columns = {leaf: column[:rows] for leaf, column in columns.items()}
+        ones = {scale: np.ones(rows, np.float32)}
+        given = columns, columns | ones, columns
+        return [train.epoch(each, batch_size=10, shuffle=True, threads=threads) for each in given]
+
+    np.testing.assert_allclose(trained(2), trained(1), rtol=0.05)
 
 
 def test_a_fingerprint_tells_columns_apart() -> None:

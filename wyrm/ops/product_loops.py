@@ -21,22 +21,23 @@ from wyrm.ops.shape import Reshape, Transpose
 from wyrm.types.dims import axis_size
 
 
-def products(x: Any, y: Any, out: Any) -> None:
-    """`out = x @ y` for matrices, or for stacks of them with the same leading axes."""
+def multiplied(x: Any, y: Any, out: Any, kept: int) -> None:
+    """`out = kept * out + x @ y` for matrices, or for stacks of them with the same leading axes."""
     if out.ndim == 2:
-        multiply_into(x, y, out, 0)
+        multiply_into(x, y, out, kept)
     else:
         for index in np.ndindex(out.shape[:-2]):
-            multiply_into(x[index], y[index], out[index], 0)
+            multiply_into(x[index], y[index], out[index], kept)
+
+
+def products(x: Any, y: Any, out: Any) -> None:
+    """`out = x @ y`."""
+    multiplied(x, y, out, 0)
 
 
 def added_products(x: Any, y: Any, out: Any) -> None:
-    """`out += x @ y` for matrices, or for stacks of them with the same leading axes."""
-    if out.ndim == 2:
-        multiply_into(x, y, out, 1)
-    else:
-        for index in np.ndindex(out.shape[:-2]):
-            multiply_into(x[index], y[index], out[index], 1)
+    """`out += x @ y`."""
+    multiplied(x, y, out, 1)
 
 
 @LOOPS.register(MatMul)

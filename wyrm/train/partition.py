@@ -37,19 +37,29 @@ class Part:
 
 @dataclass(frozen=True)
 class Division:
-    """An order of all rows, and for each phase the parts of each thread; `apart` where threads share no row."""
+    """An order of all rows, None for the one that they have, and for each phase the parts of each thread.
 
-    order: NDArray[np.int64]
+    `apart`: threads share no row.
+    """
+
+    order: NDArray[np.int64] | None
     phases: list[list[list[Part]]]
     stripes: int
     apart: bool
+
+    def rows_of(self, part: Part) -> NDArray[np.int64]:
+        """The rows of a part, in an array of its own."""
+        if self.order is None:
+            return np.arange(part.start, part.stop, dtype=np.int64)
+        return self.order[part.start : part.stop].copy()
 
 
 class Divider:
     """Divides rows among threads; remembers how for the next pass over columns that are as they were in the last."""
 
     def __init__(self) -> None:
-        self._known: tuple[list[int], Division, dict[Leaf, NDArray[Any]]] | None = None
+        # What the last division was made for, that division, and the columns in its order.
+        self._known: tuple[tuple[int, ...], Division, dict[Leaf, NDArray[Any]]] | None = None
 
     def divide(
         self, rows: int, threads: int, given: Mapping[Leaf, NDArray[Any]], sums: Sequence[RowSums]
@@ -63,14 +73,15 @@ class Divider:
         if leaves is None:
             return divide(rows, threads), given
         keys = [given[leaf] for leaf in leaves]
-        now = [threads, *(compiled(fingerprint)(key) for key in keys)]
-        if self._known is None or self._known[0] != now or not set(self._known[2]) <= given.keys():
+        alone = given.keys() == set(leaves)
+        now = threads, alone, *(compiled(fingerprint)(key) for key in keys)
+        if self._known is None or self._known[0] != now:
             tables = [bound_array(each.parameter) for each in sums]
             division = divide(rows, threads, keys, 2 * max(table.nbytes for table in tables))
             columns: dict[Leaf, NDArray[Any]] = {}
-            if given.keys() == set(leaves):
+            if alone and division.order is not None:
                 columns = {leaf: given[leaf][division.order] for leaf in leaves}
-                division = replace(division, order=np.arange(rows, dtype=np.int64))
+                division = replace(division, order=None)
             self._known = now, division, columns
         _, division, columns = self._known
         return division, columns or given
@@ -97,7 +108,7 @@ def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None = N
             return Division(order, phases, stripes, apart=True)
     bounds = [rows * thread // threads for thread in range(threads + 1)]
     parts = [[Part(start, stop, 0)] for start, stop in pairwise(bounds)]
-    return Division(np.arange(rows, dtype=np.int64), [parts], 1, apart=False)
+    return Division(None, [parts], 1, apart=False)
 
 
 def _finer(rows: int, threads: int, table_bytes: int) -> int:

@@ -195,12 +195,11 @@ class Training:
             np.random.default_rng([seed, thread]).shuffle(parts)
         done = 0
         for part in parts:
-            order = division.order[part.start : part.stop]
+            order = division.rows_of(part)
             if seed is not None:
-                order = order.copy()
                 self._shuffles[thread](order, (seed + part.start) % 2**63)
             count = len(order) // work.batch
-            work.rest[part] = order[count * work.batch :]
+            work.rest[part] = order[count * work.batch :].copy()
             stripe = (part.stripe, division.stripes)
             self._part(work, order, count, share.step + done, thread, stripe, share.hyper[done:], in_main)
             done += count
