@@ -21,24 +21,24 @@ from wyrm.ops import product
 from wyrm.ops.scratch import DEBUG
 from wyrm.ops.sums import accumulated, natural
 
-# Products of up to 100 x 100 x 100 numbers OpenBLAS computes with AVX-512 without a copy of y in another order, which
-# few rows do not pay for: with 32 x 128 @ 128 x 512 in parts of 12 rows 21 us in place of 28.
+# OpenBLAS's kernels for AVX-512 multiply up to 100 x 100 x 100 numbers without first copying y into another order.
+# Products of at most `FEW_ROWS` do not pay for that copy, so larger ones are computed in parts of that size, of at least
+# `LEAST_ROWS`: 32 x 128 @ 128 x 512 in parts of 12 rows takes 21 us, as a whole 28.
 UNCOPIED = 10**6 if kernels() == "SkylakeX" else 0
-# Up to so many products of numbers loops over rows of y were faster than OpenBLAS, and up to so many, loops over its
-# columns; so were they where an axis is no longer than a few places.
+FEW_ROWS = 64
+LEAST_ROWS = 8
+# Loops over rows of y are faster than OpenBLAS for fewer than `LOOPS_BELOW` multiplications, loops over its columns for
+# fewer than `DOTS_BELOW`, and both where an axis is no longer than `FEW`.
 LOOPS_BELOW = 128 if UNCOPIED else 2048
 DOTS_BELOW = 64
 FEW = 4
-# Where OpenBLAS has kernels for AVX2 alone and the processor has AVX-512, loops are ahead of it if rows of y have at
-# least so many numbers, for matrices of which two axes have together no more than so many: 64 x 64 @ 64 x 64 with 124
-# billion operations a second in place of 97, 256 x 64 @ 64 x 256 with 177 in place of 110. Larger ones it divides among
-# threads.
+# Where the processor has AVX-512 and OpenBLAS uses kernels for AVX2, loops are faster if rows of y are at least `WIDE`
+# long, and `LONG` where the inner axis is longer than that: 64 x 64 @ 64 x 64 runs at 124 billion operations a second,
+# in OpenBLAS at 97. Where the two shorter axes together exceed `LARGE`, OpenBLAS divides the product among threads.
 AHEAD = kernels() in ("Haswell", "Zen") and bool(llvm.get_host_cpu_features().get("avx512f"))
 WIDE, LONG, LARGE = 64, 128, 2**17
-# So many numbers of y are multiplied with all rows of x before others: they stay near a core.
+# So many numbers of y, which stay in the cache of a core, are multiplied with all rows of x before the next.
 NEAR = 40_000
-FEW_ROWS = 64
-LEAST_ROWS = 8
 # Sums of more products than this are added up in parts.
 LONGEST_SUM = 4096
 
@@ -136,7 +136,7 @@ def four_rows(x: Any, y: Any, out: Any, i: int, vectors: int, first: int, length
 
 @_loops
 def by_four_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
-    """`out = kept * out + x @ y` where rows of y are contiguous, for as many of them at once as stay near a core."""
+    """`out = kept * out + x @ y` where rows of y are contiguous, for as many at once as stay in the cache of a core."""
     whole, wide, part = rows - rows % 4, columns - columns % 16, max(16, NEAR // columns // 4 * 4)
     for first in range(0, inner, part):
         length, adds = min(part, inner - first), 1 if first > 0 else kept
