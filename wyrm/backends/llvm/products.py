@@ -22,7 +22,7 @@ from wyrm.ops.scratch import DEBUG
 from wyrm.ops.sums import accumulated, natural
 
 # OpenBLAS's kernels for AVX-512 multiply up to 100 x 100 x 100 numbers without first copying y into another order.
-# Products of at most `FEW_ROWS` do not pay for that copy, so larger ones are computed in parts of that size, of at least
+# Products of at most `FEW_ROWS` do not pay for that copy. Larger ones are computed in parts of that size, of at least
 # `LEAST_ROWS`: 32 x 128 @ 128 x 512 in parts of 12 rows takes 21 us, as a whole 28.
 UNCOPIED = 10**6 if kernels() == "SkylakeX" else 0
 FEW_ROWS = 64
