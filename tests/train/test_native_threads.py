@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.train.ordering import Shuffle, compiled, fingerprint
 from wyrm.train.partition import divide
+from wyrm.train.shuffle import Shuffle, compiled, fingerprint
 
 
 class Batch(wy.Dim): ...
@@ -76,13 +76,13 @@ def test_one_thread_gives_the_same_bits() -> None:
 def test_a_division_has_every_row_once_and_keeps_threads_apart() -> None:
     random = np.random.default_rng(0)
     users, items = random.integers(0, 5000, 100_000), random.integers(0, 3000, 100_000)
-    division = divide(len(users), 2, [users, items], table_bytes=2**24)
-    assert division.apart
+    partition = divide(len(users), 2, [users, items], table_bytes=2**24)
+    assert partition.apart
     seen: list[int] = []
-    for phase in division.phases:
+    for phase in partition.phases:
         touched: list[tuple[set[int], set[int]]] = []
         for parts in phase:
-            rows = np.concatenate([division.rows_of(part) for part in parts])
+            rows = np.concatenate([partition.rows_of(part) for part in parts])
             seen += rows.tolist()
             touched.append((set(users[rows].tolist()), set(items[rows].tolist())))
         assert not touched[0][0] & touched[1][0] and not touched[0][1] & touched[1][1]

@@ -20,16 +20,16 @@ def inlined(function: Function) -> KernelFunction:
 
 
 @inlined
-def claim(row: int, slots: Any, rows: Any, count: Any) -> Any:
+def claim(row: int, positions: Any, rows: Any, count: Any) -> Any:
     """Where the sum of a row is; one that was not touched in this step yet gets the next place.
 
-    `count` holds how many rows this step has touched, and the number that its places count from in `slots`: those of
-    earlier steps are below it.
+    `count` holds how many rows this step has touched, and the number that its places count from in `positions`: those
+    of earlier steps are below it.
     """
-    place = slots[row] - count[1]
+    place = positions[row] - count[1]
     if place < 0:
         place = natural(count[0])
-        slots[row] = count[1] + place
+        positions[row] = count[1] + place
         rows[place] = row
         count[0] = place + 1
     return natural(place)
@@ -52,10 +52,10 @@ def check_all(indices: Any, size: int) -> None:
 
 
 @inlined
-def check_counted(indices: Any, size: int, ignored: int) -> None:
-    """The same, but for indices that are `ignored`."""
+def check_counted(indices: Any, size: int, ignore_index: int) -> None:
+    """The same, but for indices that are `ignore_index`."""
     for row in indices.flat:
-        if row != ignored and (row < 0 or row >= size):
+        if row != ignore_index and (row < 0 or row >= size):
             raise IndexError(OUT_OF_RANGE)
 
 

@@ -55,23 +55,23 @@ class Pool:
         return self._executor
 
 
-class Meeting:
+class Barrier:
     """Where threads wait for each other, until all are there or `stop` is set; signals are delivered meanwhile."""
 
     def __init__(self, count: int, stop: threading.Event) -> None:
         self._count, self._stop = count, stop
-        self._waiting, self._meetings = 0, 0
+        self._waiting, self._generation = 0, 0
         self._changed = threading.Condition()
 
     def wait(self) -> None:
         """Wait for the others."""
         with self._changed:
-            before = self._meetings
+            before = self._generation
             self._waiting += 1
             if self._waiting == self._count:
-                self._waiting, self._meetings = 0, before + 1
+                self._waiting, self._generation = 0, before + 1
                 self._changed.notify_all()
-            while self._meetings == before and not self._stop.is_set():
+            while self._generation == before and not self._stop.is_set():
                 self._changed.wait(_LOOK)
                 deliver()
 
