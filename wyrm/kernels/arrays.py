@@ -110,7 +110,7 @@ class _RoutineWriter:
         view = self._part(statement.array, statement.index)
         value = self.number(statement.value) if not statement.adds else None
         if value is None:
-            view = indexing.held(self.builder, view)
+            view = indexing.evaluated(self.builder, view)
             before = indexing.read(view)
             assert isinstance(before, Num)
             value = binary(self.builder, "add", before, self.number(statement.value))

@@ -11,5 +11,5 @@ class NotCompiled(Exception):
         self.message, self.where = message, where
 
 
-class Unsettled(NotCompiled):
+class UnknownKind(NotCompiled):
     """A read of a variable whose kind type inference does not know yet; a later pass may know it."""

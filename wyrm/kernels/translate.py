@@ -5,7 +5,7 @@ from __future__ import annotations
 from wyrm.ir.program import For, LoopFunction, LoopProgram, While, called
 from wyrm.kernels.builder import Builder
 from wyrm.kernels.errors import NotCompiled
-from wyrm.kernels.expressions import Knowledge
+from wyrm.kernels.expressions import InferenceState
 from wyrm.kernels.functions import Routine
 from wyrm.kernels.memory import written_by
 from wyrm.kernels.statements import FunctionBody
@@ -72,7 +72,7 @@ class Translation:
         rest = [(name, function.default(name)) for name in names[len(kinds) :]]
         if len(names) < len(kinds) or any(value is None for _, value in rest):
             raise NotCompiled(f"{function.__name__} takes {len(names)} arguments, not {len(kinds)}", function.where())
-        known = Knowledge({})
+        known = InferenceState({})
         for _ in range(_ROUNDS):
             before, builder = known.copy(), Builder(self.errors, self.checked)
             body = FunctionBody(self, function, builder, known, apart=apart)
@@ -110,7 +110,7 @@ class Translation:
         return name
 
     def needed(self, root: str) -> list[str]:
-        """Return the functions of the root's module, callees first and the root last, without those in shared modules."""
+        """Return the functions of the root's module, callees first and the root last; omit those in shared modules."""
         ordered: dict[str, None] = {}
 
         def visit(name: str) -> None:

@@ -161,7 +161,9 @@ def kind_of(value: Value) -> Kind:
             try:
                 hash(known)
             except TypeError:
-                raise NotCompiled(f"kernels cannot store a {type(known).__name__} or pass it on") from None
+                raise NotCompiled(
+                    f"kernels cannot store a {type(known).__name__} in a variable or pass it on"
+                ) from None
             return StaticKind(known)
 
 
