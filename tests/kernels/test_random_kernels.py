@@ -91,7 +91,7 @@ def conditions(draw: Draw, names: list[str], kind: str, depth: int = 0) -> str:
 
 @st.composite
 def statements(draw: Draw, kind: str, inside: bool, depth: int = 0) -> list[str]:
-    """Statements inside the loops over the elements (i, j) of x, or outside of them; a and b are scalars of its dtype."""
+    """Statements inside or outside the loops over the elements (i, j) of x; a and b are scalars of its dtype."""
     element = ["a", "b", "x[i, j]", "x[i][-1]", "x[-1, j]", "y[j]", "y[j:][0]", "x[i, j:][0]", "x.T[j, i]"]
     names = element if inside else ["a", "b"]
     found = []

@@ -203,20 +203,20 @@ def gemm(body: Expressions, arguments: Sequence[Value]) -> Value:
     return literal(0)
 
 
-def seen_as(body: Expressions, arguments: Sequence[Value]) -> Value:
+def as_shape(body: Expressions, arguments: Sequence[Value]) -> Value:
     """Return a row-major view of this shape over the memory that starts at the array's first element."""
-    _exactly(arguments, 2, "seen_as")
+    _exactly(arguments, 2, "as_shape")
     view, shape = arguments
     if not isinstance(view, View) or not isinstance(shape, Group):
-        raise NotCompiled("seen_as takes an array and a shape")
+        raise NotCompiled("as_shape takes an array and a shape")
     sizes = tuple(body.builder.let(as_type(each, INT64).expression) for each in numbers(shape.items))
     return View(view.pointer, view.element, sizes, contiguous_strides(sizes), "contiguous")
 
 
-def steps_of(body: Expressions, arguments: Sequence[Value]) -> Value:
+def element_strides(body: Expressions, arguments: Sequence[Value]) -> Value:
     """Return the strides of an array in elements."""
-    _exactly(arguments, 1, "steps_of")
+    _exactly(arguments, 1, "element_strides")
     (view,) = arguments
     if not isinstance(view, View):
-        raise NotCompiled("steps_of takes an array")
+        raise NotCompiled("element_strides takes an array")
     return Group(tuple(Num(step) for step in view.strides))
