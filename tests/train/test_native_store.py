@@ -120,7 +120,7 @@ def test_a_folder_behind_a_link_is_used_but_not_behind_one_of_another_user(
 AS_ANOTHER_USER = """
 import hashlib, os, runpy, sys, tempfile, warnings  # the first and tempfile for the store, while they can be read
 from pathlib import Path
-Store = runpy.run_path(sys.argv[1])["CodeStore"]
+CodeStore = runpy.run_path(sys.argv[1])["CodeStore"]
 os.setuid(12345)
 store = CodeStore(Path(sys.argv[2]))
 with warnings.catch_warnings(record=True) as said:

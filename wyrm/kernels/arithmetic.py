@@ -123,7 +123,7 @@ def binary(builder: Builder, name: str, x: Num, y: Num) -> Num:
             return Num(_floored_float(builder, name, left, right, type))
         return Num(_floored(builder, name, left, right, type, natural), natural=natural)
     if name == "subtract" and isinstance(right, Operation) and right.name == "remainder" and right.operands[0] == left:
-        natural = x.natural and y.natural  # x - x % y
+        natural = x.natural and y.natural  # x - x % y is at least 0
     return Num(Operation(name, (left, right), type), x.weak and y.weak, natural)
 
 
@@ -174,7 +174,9 @@ def _shifted(builder: Builder, name: str, x: Num, y: Num) -> Num:
     if isinstance(y.expression, Number):
         count = int(y.expression.value)
         if count < 0:
-            raise NotCompiled(f"{_SIGNS[name]} by {count} bits; {'>>' if name == 'left' else '<<'} goes the other way")
+            raise NotCompiled(
+                f"{_SIGNS[name]} by {count} bits: use {'>>' if name == 'left' else '<<'} with a positive count"
+            )
         if count >= type.bits and (name == "left" or type.kind == "u"):
             return Num(Number(0, type), natural=type == INT64)
         return Num(Operation(name, (given, Number(min(count, type.bits - 1), type)), type), natural=natural)

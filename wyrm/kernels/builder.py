@@ -86,7 +86,7 @@ class Builder:
         self.add(Assign(variable, value))
         return variable
 
-    # --- the order of evaluation ----------------------------------------------------------------------------------
+    # --- evaluation order -----------------------------------------------------------------------------------------
 
     def mark(self) -> Mark:
         """Return the current position."""

@@ -119,7 +119,7 @@ class KernelFunction(Routine):
             raise NotCompiled(f"{self.__name__} is not a function written in Python with def", self.where())
         code = function.__code__
         if function.__name__ == "<lambda>":
-            raise NotCompiled("a kernel is written with def, not as a lambda", self.where())
+            raise NotCompiled("a kernel must be defined with def, not as a lambda", self.where())
         lines = "".join(linecache.getlines(code.co_filename))
         found = _definitions(lines).get((code.co_name, code.co_firstlineno))
         if found is None:

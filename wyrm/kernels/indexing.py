@@ -180,7 +180,7 @@ def _copy(builder: Builder, view: View, source: View, apart: bool) -> None:
 
         with builder.block() as block:
             over(builder, view.shape, body)
-        return tuple(block)  # type: ignore[arg-type]
+        return tuple(block)  # type: ignore[arg-type]  # `over` adds no other statements
 
     if apart:
         builder.statements += copied(backwards=False)

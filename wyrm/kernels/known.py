@@ -22,7 +22,9 @@ def known(value: Any) -> Value:
     if isinstance(value, np.generic):
         type = scalar_of(value.dtype)
         if type is None:
-            raise NotCompiled(f"a number of dtype {value.dtype}; kernels support bools, integers and floats")
+            raise NotCompiled(
+                f"unsupported dtype {value.dtype} of a constant; kernels support bools, integers and floats"
+            )
         number = value.item()
         return Num(Number(number, type), natural=type == INT64 and number >= 0)
     if isinstance(value, bool | int | float | complex):

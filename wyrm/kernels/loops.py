@@ -25,10 +25,7 @@ Turns = tuple[Sequence[Expression], Callable[[Sequence[Num]], Value]]
 
 def for_each(body: FunctionBody, statement: ast.For) -> None:
     """Translate a `for` loop."""
-    if statement.orelse:
-        raise NotCompiled(
-            "a loop with an else is not supported; set a variable before break, and test it after the loop"
-        )
+    refuse_else(statement)
     shape, given = _turns(body, statement.iter)
     if len(shape) != 1 and leaves(statement.body, ast.Break):
         raise NotCompiled("break is not supported in a loop over several axes; write a loop for each axis")
@@ -42,6 +39,12 @@ def for_each(body: FunctionBody, statement: ast.For) -> None:
         raise NotCompiled("continue is not supported in a loop over an array without axes")
     indexing.over(body.builder, shape, turn)
     body.given = before
+
+
+def refuse_else(loop: ast.For | ast.While) -> None:
+    """Raise `NotCompiled` if a loop has an else clause."""
+    if loop.orelse:
+        raise NotCompiled("a loop with an else is not supported; set a variable before break, test it after the loop")
 
 
 def _turns(body: FunctionBody, over: ast.expr) -> Turns:

@@ -262,8 +262,8 @@ class FunctionBody(Expressions):
         return all(ends)
 
     def _while(self, statement: ast.While) -> bool:
-        if statement.orelse:
-            raise NotCompiled("a loop with an else; set a variable before break, and test it after the loop")
+        loops.refuse_else(statement)
+
         with self.builder.block() as before:
             condition = self.builder.let(self.condition(statement.test))
         given = set(self.given)

@@ -68,7 +68,7 @@ def announced(what: str) -> Iterator[None]:
 
     def speak() -> None:
         if Counted.compiled > before:
-            print(f"wyrm: compiling {what} ...", file=sys.stderr, flush=True)  # noqa: T201  # for the user
+            print(f"wyrm: compiling {what} ...", file=sys.stderr, flush=True)  # noqa: T201  # progress for the user
 
     timer = threading.Timer(SPEAK_AFTER, speak)
     timer.daemon = True

@@ -219,7 +219,7 @@ def _address(array: NDArray[Any]) -> int:
         return address
 
 
-# --- compiling, and what is kept ----------------------------------------------------------------------------------
+# --- compiling and caching ----------------------------------------------------------------------------------------
 
 
 def _load(function: Routine, kinds: tuple[Kind, ...]) -> Machine:

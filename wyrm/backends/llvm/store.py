@@ -19,7 +19,7 @@ _NAME = re.compile(r"wyrm_[0-9a-f]{32}\.(machine|link)")
 _TEMPORARY = re.compile(rf"{_NAME.pattern}\.\w+\.tmp")
 # Seconds after which a temporary file is considered abandoned by a killed process; writing one takes far less.
 _ABANDONED_AFTER = 3600.0
-_DIGEST = 32  # the bytes of a SHA-256
+_DIGEST = 32  # bytes of a SHA-256 digest
 # Do not follow symbolic links, and do not block on named pipes. Not every system has these flags.
 _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 
