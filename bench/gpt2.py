@@ -222,8 +222,8 @@ GENERATED = 128  # tokens
 def wyrm_generation(size: Size) -> Callable[[], object]:
     """Token by token, each drawn from the softmax."""
     import wyrm as wy
-    from wyrm.nn.choosing import choose
     from wyrm.nn.generation import Reader
+    from wyrm.nn.token_sampling import choose
 
     wy.nn.seed(0)
     config = wy.nn.GPT2Config(

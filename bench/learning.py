@@ -34,7 +34,7 @@ def main() -> None:
     arguments = parser.parse_args()
     text = wy.data.read_text(DATA / "tinystories.txt")
     tokenizer = wy.data.Tokenizer.train(text[:4_000_000], VOCABULARY)
-    blocks = wy.data.TokenBlocks(tokenizer.encode(text), CONTEXT, vocabulary_size=VOCABULARY)
+    blocks = wy.data.TokenBlocks(tokenizer.encode(text), CONTEXT, vocab_size=VOCABULARY)
     training, validation = blocks.split(0.05)
     held_out = list(islice(validation.batches(arguments.batch_size, shuffle=False), 10))
 

@@ -58,7 +58,7 @@ class Trainer:
         wy.nn.seed(options["seed"])
         self.model = wy.nn.GPT2(self.config, seed=options["seed"], checkpoint=options["checkpoint"])
         blocks = wy.data.TokenBlocks(
-            tokenizer.encode(text), self.config.context, vocabulary_size=self.config.vocabulary, seed=options["seed"]
+            tokenizer.encode(text), self.config.context, vocab_size=self.config.vocabulary, seed=options["seed"]
         )
         self.training, self.validation = blocks.split(options["validation_fraction"])
         batch = Batch()
@@ -178,15 +178,15 @@ def begin(options: argparse.Namespace) -> Trainer:
         sys.exit(f"{folder} holds a run already: go on with resume, or give another --run")
     text = read_stories(options.data)
     config = asdict(PRESETS[options.preset])
-    for name in ("layers", "heads", "width", "context", "dropout", "vocabulary_size"):
+    for name in ("layers", "heads", "width", "context", "dropout", "vocab_size"):
         given = getattr(options, name)
         if given is not None:
-            config["vocabulary" if name == "vocabulary_size" else name] = given
+            config["vocabulary" if name == "vocab_size" else name] = given
     if options.merges is not None:
         tokenizer = wy.data.Tokenizer.gpt2(options.vocabulary, options.merges)
     else:
         tokenizer = wy.data.Tokenizer.train(text, config["vocabulary"])
-    config["vocabulary"] = tokenizer.vocabulary_size
+    config["vocabulary"] = tokenizer.vocab_size
     kept: dict[str, Any] = {name: value for name, value in vars(options).items() if isinstance(value, int | float)}
     kept |= {"config": config, "data": None if options.data is None else str(options.data.resolve())}
     trainer = Trainer(folder, kept, text, tokenizer)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tests.sampling import Sample, mask, normal
 from wyrm.ops.attention import Attention, AttentionGradient, AttentionMask
 from wyrm.ops.cached_attention import CachedAttention
-from wyrm.ops.keeping import drop_threshold, kept
+from wyrm.ops.dropout_mask import drop_threshold, dropout_mask
 from wyrm.ops.philox import STEP
 
 BATCH, TIME, HEADS, FEATURES = 2, 5, 2, 3
@@ -32,7 +32,7 @@ def masks(packed: Any, *allowed: Any, causal: bool = False, alibi: bool = False,
     bias = -slopes.to(packed.dtype)[:, None, None] * (places[:, None] - places).abs()
     factors = sees.to(packed.dtype)
     if rate > 0.0:
-        keep = kept(batch * heads * time, time, drop_threshold(rate), int(STEP.value), SEED, STREAM)
+        keep = dropout_mask(batch * heads * time, time, drop_threshold(rate), int(STEP.value), SEED, STREAM)
         factors = factors * torch.tensor(keep).reshape(factors.shape) / (1.0 - rate)
     return torch.where(sees, bias, torch.tensor(-1e30, dtype=packed.dtype)), factors
 

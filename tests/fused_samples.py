@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import wyrm as wy
 from tests.sampling import Sample, integers, normal
-from wyrm.ops.dropout import AddDropout, Dropout, Kept, RandomKey
+from wyrm.ops.dropout import AddDropout, Dropout, DropoutMask, RandomKey
 from wyrm.ops.fused import Embed, LinearGelu, LinearGeluGradient
 from wyrm.ops.philox import STEP
 
@@ -96,7 +96,7 @@ def _added(x: Any, residual: Any) -> Any:
 
 
 def _kept(rate: float, *shape: int) -> Any:
-    return Kept(RandomKey(STEP, 3, 5), rate, shape)
+    return DropoutMask(RandomKey(STEP, 3, 5), rate, shape)
 
 
 def _dropout_samples() -> list[Sample]:
@@ -122,7 +122,7 @@ def _dropout_samples() -> list[Sample]:
             tags=random,
         ),
         Sample(
-            Kept,
+            DropoutMask,
             lambda: _kept(0.4, 3, 4),
             (),
             lambda: (

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from wyrm.backends.llvm.library import Entry
-from wyrm.ir.arrays import ArrayFunction, Element, Extent, Loop, Name, Result, Store
+from wyrm.backends.llvm.library import CompiledFunction
+from wyrm.ir.arrays import ArrayFunction, ArraySize, CallResult, CountedLoop, Element, Name, Store
 from wyrm.kernels.arrays import ArrayRoutine
 from wyrm.kernels.functions import kernel_of
 
@@ -17,9 +17,11 @@ def compiled(function: Callable[..., Any], *, elementwise: bool = False) -> Call
     assert isinstance(function, FunctionType)
     kernel = kernel_of(function)
     if not elementwise:
-        return Entry(kernel)
+        return CompiledFunction(kernel)
     i = Name("i")
-    made = Store("out", (i,), Result(kernel, (Element("x", (i,)),)))
-    return Entry(
-        ArrayRoutine(ArrayFunction("fill", ("x", "out"), (Loop("i", Extent("x", 0), (made,)),)), distinct=True)
+    made = Store("out", (i,), CallResult(kernel, (Element("x", (i,)),)))
+    return CompiledFunction(
+        ArrayRoutine(
+            ArrayFunction("fill", ("x", "out"), (CountedLoop("i", ArraySize("x", 0), (made,)),)), distinct=True
+        )
     )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.sampling import Sample, mask, normal
-from wyrm.ops.recurrent import LSTM, LSTMGradient, LSTMTape
+from wyrm.ops.recurrent import LSTM, LSTMGradient, LSTMResiduals
 
 BATCH, TIME, HIDDEN = 2, 3, 2
 
@@ -19,7 +19,7 @@ def _run(
     """The tape as a tensor, and the cells before each step as tensors that keep their gradients."""
     import torch
 
-    tape, before = [], []
+    residuals, before = [], []
     for t in range(projected.shape[1]):
         cell = cell.clone().requires_grad_()
         cell.retain_grad()
@@ -32,13 +32,13 @@ def _run(
         forget = 1.0 - gates[0] if coupled else gates[1]
         new_cell = forget * cell + gates[0] * gates[-2]
         squashed = torch.tanh(new_cell)
-        tape.append(torch.stack([*gates, squashed, hidden, cell, gates[-1] * squashed, new_cell], 1))
+        residuals.append(torch.stack([*gates, squashed, hidden, cell, gates[-1] * squashed, new_cell], 1))
         hidden, cell = gates[-1] * squashed, new_cell
-    return torch.stack(tape, 1), before
+    return torch.stack(residuals, 1), before
 
 
-def lstm_tape(*operands: Any, coupled: bool = False) -> NDArray[Any]:
-    """What `LSTMTape` computes."""
+def lstm_residuals(*operands: Any, coupled: bool = False) -> NDArray[Any]:
+    """What `LSTMResiduals` computes."""
     import torch
 
     result: NDArray[Any] = _run(*map(torch.tensor, operands), coupled=coupled)[0].detach().numpy()
@@ -47,7 +47,7 @@ def lstm_tape(*operands: Any, coupled: bool = False) -> NDArray[Any]:
 
 def lstm_states(*operands: Any, coupled: bool = False) -> NDArray[Any]:
     """What `LSTM` computes."""
-    return lstm_tape(*operands, coupled=coupled)[:, :, -2:]
+    return lstm_residuals(*operands, coupled=coupled)[:, :, -2:]
 
 
 def lstm_gradient(*operands: Any, coupled: bool = False) -> NDArray[Any]:
@@ -56,8 +56,8 @@ def lstm_gradient(*operands: Any, coupled: bool = False) -> NDArray[Any]:
 
     projected, weights, hidden, cell, by_states, *resets = map(torch.tensor, operands)
     projected.requires_grad_()
-    tape, before = _run(projected, weights, hidden, cell, *resets, coupled=coupled)
-    (tape[:, :, -2:] * by_states).sum().backward()
+    residuals, before = _run(projected, weights, hidden, cell, *resets, coupled=coupled)
+    (residuals[:, :, -2:] * by_states).sum().backward()
     batch, time, _ = projected.shape
     by_sums = projected.grad.reshape(batch, time, 3 if coupled else 4, -1)
     by_cells = torch.stack([step.grad for step in before], 1)
@@ -72,8 +72,8 @@ def _operands(gates: int) -> tuple[NDArray[Any], ...]:
 
 def _gradient(*operands: Any, coupled: bool = False) -> LSTMGradient:
     projected, weights, hidden, cell, by_states, *resets = operands
-    tape = LSTMTape(projected, weights, hidden, cell, *resets, coupled=coupled)
-    return LSTMGradient(tape, weights, by_states, *resets)
+    residuals = LSTMResiduals(projected, weights, hidden, cell, *resets, coupled=coupled)
+    return LSTMGradient(residuals, weights, by_states, *resets)
 
 
 def recurrent_samples() -> list[Sample]:
@@ -90,8 +90,8 @@ def recurrent_samples() -> list[Sample]:
         wrong = (operands[0], normal(HIDDEN + 1, gates * HIDDEN), *operands[2:], *resets)
         by_states = normal(BATCH, TIME, 2, HIDDEN)
 
-        def tape(*nodes: Any, coupled: bool = coupled) -> LSTMTape:
-            return LSTMTape(*nodes, coupled=coupled)
+        def residuals(*nodes: Any, coupled: bool = coupled) -> LSTMResiduals:
+            return LSTMResiduals(*nodes, coupled=coupled)
 
         def states(*nodes: Any, coupled: bool = coupled) -> LSTM:
             return LSTM(*nodes, coupled=coupled)
@@ -102,7 +102,7 @@ def recurrent_samples() -> list[Sample]:
         def with_gates(expected: Any, coupled: bool = coupled) -> Any:
             return lambda *arrays: expected(*arrays, coupled=coupled)
 
-        for op, build, expected in ((LSTMTape, tape, lstm_tape), (LSTM, states, lstm_states)):
+        for op, build, expected in ((LSTMResiduals, residuals, lstm_residuals), (LSTM, states, lstm_states)):
             samples.append(
                 Sample(
                     op,

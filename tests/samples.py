@@ -14,12 +14,12 @@ from scipy import special
 import wyrm as wy
 from tests.attention_samples import attention_samples
 from tests.fused_samples import fused_samples
+from tests.linear_cross_entropy_samples import vocabulary_samples
 from tests.normalization_samples import normalization_samples
-from tests.passing_samples import passing_samples
+from tests.pass_through_samples import passing_samples
 from tests.recurrent_samples import recurrent_samples
 from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, reducing, unary
 from tests.scan_samples import scan_samples
-from tests.vocabulary_samples import vocabulary_samples
 from wyrm.ops import activation, arithmetic, comparison, exponential, index, product, reduction, shape, slicing, softmax
 from wyrm.ops.random import STEP, Dropout, RandomIndex
 

@@ -71,9 +71,9 @@ def scan_samples() -> list[Sample]:
         ),
         Sample(
             ScanPart,
-            lambda tape: ScanPart(tape, 2, (3, 2)),
+            lambda residuals: ScanPart(residuals, 2, (3, 2)),
             (normal(10),),
-            lambda tape: tape[2:8].reshape(3, 2),
+            lambda residuals: residuals[2:8].reshape(3, 2),
             empty=False,
             misfit=(normal(7),),
         ),

@@ -21,7 +21,7 @@ from wyrm.node import (
     Tensor,
     Undefined,
 )
-from wyrm.node.loops import LOOPS, LoopForm
+from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import Binary, Elementwise, Unary
 from wyrm.ops.product import einsum
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wyrm.ops import random
     from wyrm.ops.attention import attention
     from wyrm.ops.checkpoint import checkpoint
-    from wyrm.ops.vocabulary import vocabulary_loss
+    from wyrm.ops.linear_cross_entropy import linear_cross_entropy
     from wyrm.train.program import Program, compile
 
 if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
@@ -54,7 +54,7 @@ if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as t
         "ops": ("random",),
         "ops.attention": ("attention",),
         "ops.checkpoint": ("checkpoint",),
-        "ops.vocabulary": ("vocabulary_loss",),
+        "ops.linear_cross_entropy": ("linear_cross_entropy",),
         "train.program": ("Program", "compile"),
     }
     __getattr__, __dir__ = _later.later(
@@ -109,6 +109,7 @@ __all__ = [
     "io",
     "jacobian",
     "jvp",
+    "linear_cross_entropy",
     "linearize",
     "losses",
     "metrics",
@@ -126,7 +127,6 @@ __all__ = [
     "view",
     "vjp",
     "vmap",
-    "vocabulary_loss",
     "watch_nan",
     "where",
     "while_loop",

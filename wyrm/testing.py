@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.backends.numpy.reference import Runner
+from wyrm.backends.numpy.reference import ReferenceRunner
 from wyrm.errors import DTypeError, WyrmError
 from wyrm.grad.reverse import pull_back, with_sizes
 from wyrm.node.base import describe
@@ -47,7 +47,7 @@ def check_grads(
     random = np.random.default_rng(seed)
     nodes: list[Node[Any, Any]] = [output]
     for current in range(1, order + 1):
-        plan = Runner(nodes).run()
+        plan = ReferenceRunner(nodes).run()
         weights = [Constant(_away_from_zero(random, plan.value(n).shape), n.dims, dtype=n.dtype) for n in nodes]
         gradients = [
             _zeros_like(leaf) if gradient is None else gradient
@@ -78,7 +78,7 @@ def _compare(
     rtol: float,
     atol: float,
 ) -> None:
-    runner = Runner(nodes)
+    runner = ReferenceRunner(nodes)
 
     def number() -> float:
         plan = runner.run()
@@ -89,7 +89,7 @@ def _compare(
             )
         )
 
-    at = Runner(gradients).run()
+    at = ReferenceRunner(gradients).run()
     values = [np.array(at.value(gradient)) for gradient in gradients]
     for leaf, value in zip(leaves, values, strict=True):
         start = leaf.value

@@ -24,7 +24,7 @@ DATA = Path(os.environ.get("WYRM_DATA", Path(__file__).parents[3] / "shared" / "
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.train(STORIES, vocabulary_size=300)
+    return Tokenizer.train(STORIES, vocab_size=300)
 
 
 @pytest.mark.parametrize("text", [STORIES, "", " ", "\n\n\t x", "Ærøskøbing 🐉 \x00 ไทย", "a<|endoftext|>b", "\ufeff"])
@@ -36,19 +36,19 @@ def test_any_text_comes_back(tokenizer: Tokenizer, text: str) -> None:
 
 
 def test_training_learns_pairs_and_is_the_same_each_time(tokenizer: Tokenizer) -> None:
-    assert tokenizer.vocabulary_size == 300
+    assert tokenizer.vocab_size == 300
     ids = tokenizer.encode(STORIES)
     assert len(ids) < len(STORIES.encode()) / 2 and ids.max() < 300
-    assert (Tokenizer.train(STORIES, vocabulary_size=300).encode(STORIES) == ids).all()
+    assert (Tokenizer.train(STORIES, vocab_size=300).encode(STORIES) == ids).all()
 
 
 def test_special_tokens_are_one_token_each() -> None:
-    tokenizer = Tokenizer.train(STORIES, vocabulary_size=300, special_tokens=["<user>", "<model>", "<user>"])
+    tokenizer = Tokenizer.train(STORIES, vocab_size=300, special_tokens=["<user>", "<model>", "<user>"])
     assert tokenizer.encode("<user><model>").tolist() == [tokenizer.id_of("<user>"), tokenizer.id_of("<model>")]
     with pytest.raises(DataError, match=r"no token '<\|endoftext\|>' among the 300"):
         tokenizer.id_of("<|endoftext|>")
-    plain = Tokenizer.train(STORIES, vocabulary_size=256, special_tokens=[])
-    assert plain.vocabulary_size == 256 and len(plain.encode("ab<|endoftext|>")) == 15
+    plain = Tokenizer.train(STORIES, vocab_size=256, special_tokens=[])
+    assert plain.vocab_size == 256 and len(plain.encode("ab<|endoftext|>")) == 15
 
 
 def test_a_tokenizer_comes_back_from_its_file(tokenizer: Tokenizer, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_link_that_somebody_has_put_there_is_not_written_through(tokenizer: To
 @pytest.mark.skipif(not (DATA / "gpt2-vocab.json").exists(), reason="the files of GPT-2's tokenizer are not here")
 def test_gpt2_has_the_ids_that_are_known(tmp_path: Path) -> None:
     tokenizer = Tokenizer.gpt2(DATA / "gpt2-vocab.json", DATA / "gpt2-merges.txt")
-    assert tokenizer.vocabulary_size == 50_257
+    assert tokenizer.vocab_size == 50_257
     assert tokenizer.encode("Hello world").tolist() == [15496, 995]
     assert tokenizer.encode("Once upon a time").tolist() == [7454, 2402, 257, 640]
     assert tokenizer.encode("<|endoftext|>").tolist() == [50_256]
@@ -118,17 +118,17 @@ def test_files_of_another_kind_are_errors(tmp_path: Path) -> None:
 
 
 def test_options_out_of_range() -> None:
-    with pytest.raises(DataError, match="vocabulary_size is 256; expected a whole number of at least 257"):
-        Tokenizer.train(STORIES, vocabulary_size=256)
+    with pytest.raises(DataError, match="vocab_size is 256; expected a whole number of at least 257"):
+        Tokenizer.train(STORIES, vocab_size=256)
     with pytest.raises(DataError, match="the text to train a tokenizer on is empty"):
-        Tokenizer.train("", vocabulary_size=300)
+        Tokenizer.train("", vocab_size=300)
     wrong: Any
     for wrong in (b"bytes", ["a list"], None):
         with pytest.raises(DTypeError, match="trained on a string"):
-            Tokenizer.train(wrong, vocabulary_size=300)
+            Tokenizer.train(wrong, vocab_size=300)
     for wrong in ("<user>", [3]):
         with pytest.raises(DTypeError, match="special_tokens are a sequence of strings"):
-            Tokenizer.train(STORIES, vocabulary_size=300, special_tokens=wrong)
+            Tokenizer.train(STORIES, vocab_size=300, special_tokens=wrong)
 
 
 def test_texts_and_ids_of_another_kind(tokenizer: Tokenizer) -> None:
@@ -148,7 +148,7 @@ def test_without_the_package_the_error_says_how_to_install_it(tmp_path: Path, mo
     path.write_text("{}")
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     makers: list[Callable[[], Tokenizer]] = [
-        lambda: Tokenizer.train(STORIES, vocabulary_size=300),
+        lambda: Tokenizer.train(STORIES, vocab_size=300),
         lambda: Tokenizer.load(path),
         lambda: Tokenizer.gpt2(path, path),
     ]

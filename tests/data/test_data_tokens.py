@@ -30,7 +30,7 @@ def test_any_integers_in_a_memory_map_are_not_copied(tmp_path: Path, dtype: str)
     path = tmp_path / "tokens.bin"
     np.arange(100).astype(dtype).tofile(path)
     tokens: Any = np.memmap(path, dtype=dtype, mode="r")
-    blocks = TokenBlocks(tokens, context=8, vocabulary_size=50_257)
+    blocks = TokenBlocks(tokens, context=8, vocab_size=50_257)
     assert np.shares_memory(blocks.inputs, tokens) and np.shares_memory(blocks.targets, tokens)
     for inputs, targets in blocks.batches(4):
         assert inputs.dtype == targets.dtype == np.int64
@@ -77,12 +77,12 @@ def test_batches_are_copies() -> None:
 
 
 def test_the_two_parts_share_no_target_and_lose_none() -> None:
-    blocks = TokenBlocks(np.arange(103), context=5, vocabulary_size=103, seed=9)
+    blocks = TokenBlocks(np.arange(103), context=5, vocab_size=103, seed=9)
     training, validation = blocks.split(0.25)
     assert np.concatenate([training.inputs, validation.inputs]).tolist() == blocks.inputs.tolist()
     assert np.concatenate([training.targets, validation.targets]).tolist() == blocks.targets.tolist()
     assert (len(training), len(validation)) == (15, 5)
-    assert (training.seed, validation.vocabulary_size, validation.context) == (9, 103, 5)
+    assert (training.seed, validation.vocab_size, validation.context) == (9, 103, 5)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.99])
@@ -109,16 +109,16 @@ def test_an_id_beyond_the_vocabulary_is_an_error(dtype: Any) -> None:
     tokens = np.zeros(2000, dtype)
     tokens[[1500, 1700]] = 70, 90
     with pytest.raises(IndexOutOfRange, match="the token at position 1,500 has the id 70; expected 0 to 69"):
-        TokenBlocks(tokens, context=4, vocabulary_size=70)
-    assert len(TokenBlocks(tokens, context=4, vocabulary_size=10**30)) == 499
-    TokenBlocks(tokens, context=4, vocabulary_size=91)
+        TokenBlocks(tokens, context=4, vocab_size=70)
+    assert len(TokenBlocks(tokens, context=4, vocab_size=10**30)) == 499
+    TokenBlocks(tokens, context=4, vocab_size=91)
 
 
 def test_a_negative_id_is_an_error() -> None:
     with pytest.raises(IndexOutOfRange, match="the token at position 2 has the id -1; expected at least 0"):
         TokenBlocks(np.array([3, 4, -1, 5]), context=2)
     with pytest.raises(IndexOutOfRange, match="the token at position 1 has the id 9; expected 0 to 8"):
-        TokenBlocks(np.array([3, 9, -1, 5]), context=2, vocabulary_size=9)
+        TokenBlocks(np.array([3, 9, -1, 5]), context=2, vocab_size=9)
 
 
 def test_tokens_that_are_none() -> None:
@@ -128,7 +128,7 @@ def test_tokens_that_are_none() -> None:
         TokenBlocks(np.zeros((3, 3), np.int64), context=2)
 
 
-@pytest.mark.parametrize("options", [{"context": 0}, {"context": 2, "seed": -1}, {"context": 2, "vocabulary_size": 0}])
+@pytest.mark.parametrize("options", [{"context": 0}, {"context": 2, "seed": -1}, {"context": 2, "vocab_size": 0}])
 def test_options_out_of_range(options: Any) -> None:
     with pytest.raises(DataError, match="expected a whole number of at least"):
         TokenBlocks(np.arange(9), **options)
@@ -157,7 +157,7 @@ def test_blocks_are_columns_of_an_epoch() -> None:
     table = wy.Parameter(np.zeros((7, 7), np.float32), name="table")
     loss = table.index(tokens).cross_entropy(targets)
     train = wy.compile(loss, wy.optim.Adam([table], learning_rate=0.1))
-    blocks = TokenBlocks((np.arange(400) % 7).astype(np.uint16), context, vocabulary_size=7)
+    blocks = TokenBlocks((np.arange(400) % 7).astype(np.uint16), context, vocab_size=7)
     for _ in range(5):
         mean_loss = train.epoch({tokens: blocks.inputs, targets: blocks.targets}, batch_size=4, shuffle=True)
     assert mean_loss < 0.1

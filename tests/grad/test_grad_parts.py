@@ -159,8 +159,8 @@ def made_in(outputs: Any, function: Any) -> set[tuple[str, int]]:
     lines = range(code.co_firstlineno, max(line for _, _, line in code.co_lines() if line is not None) + 1)
     found: set[tuple[str, int]] = set()
     for node in topological_order(outputs):
-        if node.site.filename == code.co_filename and node.site.line in lines:
-            found.add((node.op_name(), node.site.line))
+        if node.location.filename == code.co_filename and node.location.line in lines:
+            found.add((node.op_name(), node.location.line))
         if isinstance(node, Scan):
             found |= made_in(node.steps.outputs, function)
     return found

@@ -217,5 +217,5 @@ def test_without_elements_the_mean_is_an_error() -> None:
 
 def test_nodes_carry_the_users_line() -> None:
     loss = losses.huber(wy.Constant([1.0]), np.array([2.0]))
-    assert "losses.huber(wy.Constant([1.0])" in loss.site.source
-    assert loss.parents[0].site.source == loss.site.source
+    assert "losses.huber(wy.Constant([1.0])" in loss.location.source
+    assert loss.parents[0].location.source == loss.location.source

@@ -18,7 +18,7 @@ def test_twenty_steps_have_the_losses_of_torch(tmp_path: Any) -> None:
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     text = wy.data.read_text(DATA / "tinystories.txt")[:200_000]
     tokens = np.frombuffer(text.encode("utf-8"), np.uint8).astype(np.int64)  # bytes will do
-    blocks = wy.data.TokenBlocks(tokens, CONTEXT, vocabulary_size=256)
+    blocks = wy.data.TokenBlocks(tokens, CONTEXT, vocab_size=256)
     wy.nn.seed(0)
     model = wy.nn.GPT2(wy.nn.GPT2Config(vocabulary=256, context=CONTEXT, layers=3, heads=4, width=32, dropout=0.0))
     model.save_pretrained(tmp_path)

@@ -14,8 +14,8 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.functions.structure import flatten
-from wyrm.ops.composition import pulled
+from wyrm.functions.pytree import flatten
+from wyrm.ops.composite_gradient import composite_vjps
 
 COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
 TOKENS = np.array([[0, 3, 1], [2, 0, 0]])
@@ -163,7 +163,7 @@ def test_the_library_tells_nodes_apart_by_identity() -> None:
     a, b = wy.Parameter(np.array([1.0, 2.0])), wy.Parameter(np.array([3.0, 4.0]))
     optimizer = wy.optim.Adam([a, b], learning_rate=0.1)
     assert optimizer.state_of(b) is not optimizer.state_of(a)
-    assert [part.forward().tolist() for part in pulled([a * b], [wy.Constant(np.ones(2))], [b, a])] == [
+    assert [part.forward().tolist() for part in composite_vjps([a * b], [wy.Constant(np.ones(2))], [b, a])] == [
         [1.0, 2.0],
         [3.0, 4.0],
     ]

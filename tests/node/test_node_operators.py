@@ -193,7 +193,7 @@ def test_a_repr_is_one_line_with_name_axes_type_and_place() -> None:
 def test_the_users_line_is_where_the_operator_stands() -> None:
     p = wy.Parameter(1.0)
     node = p * 2.0
-    assert node.site.filename == __file__
-    assert node.site.source == "node = p * 2.0"
+    assert node.location.filename == __file__
+    assert node.location.source == "node = p * 2.0"
     # A gradient's nodes carry the line of what they differentiate.
-    assert wy.grad(node * node, p).site.filename == __file__
+    assert wy.grad(node * node, p).location.filename == __file__

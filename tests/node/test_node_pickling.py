@@ -56,7 +56,12 @@ def test_a_copy_keeps_names_axes_types_and_lines(make: Callable[[Any], Any]) -> 
     loss = model()
     for node, other in zip(topological_order([loss]), topological_order([make(loss)]), strict=True):
         assert type(node) is type(other)
-        assert (node.name, node.dims, node.dtype, node.site) == (other.name, other.dims, other.dtype, other.site)
+        assert (node.name, node.dims, node.dtype, node.location) == (
+            other.name,
+            other.dims,
+            other.dtype,
+            other.location,
+        )
         assert node.attribute_values() == other.attribute_values()
 
 

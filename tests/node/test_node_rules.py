@@ -11,7 +11,7 @@ import pytest
 import wyrm as wy
 from wyrm.errors import RegistrationError
 from wyrm.node import REGISTRY
-from wyrm.node.loops import Fold
+from wyrm.node.loop_form import Reducer
 from wyrm.node.rules import Rules
 
 
@@ -146,7 +146,7 @@ def test_every_op_has_a_loop_form() -> None:
     assert sum(type(form) is not wy.LoopForm for form in forms) > 40
 
 
-@pytest.mark.parametrize("name", ["kernel", "adding_kernel", "by_place"])
+@pytest.mark.parametrize("name", ["kernel", "adding_kernel", "by_flat_index"])
 def test_a_function_that_is_compiled_is_static(name: str) -> None:
     with pytest.raises(RegistrationError, match=f"{name} of Wrong is compiled on its own: make it a @staticmethod"):
         type("Wrong", (wy.LoopForm,), {name: lambda x, out: None})
@@ -157,11 +157,11 @@ def test_a_function_that_is_compiled_is_static(name: str) -> None:
     [
         ("kernel", staticmethod(lambda x, out: None), "kernel"),
         ("kernel_arguments", lambda self, operands, out: operands, "kernel_arguments"),
-        ("fold", Fold(0.0, "total + x"), "fold"),
-        ("reads", lambda self, index: index, "reads"),
-        ("writes", lambda self, parent, index: None, "writes"),
+        ("reducer", Reducer(0.0, "total + x"), "reducer"),
+        ("gather_index", lambda self, index: index, "gather_index"),
+        ("scatter_index", lambda self, parent, index: None, "scatter_index"),
         ("takes_views", True, "takes_views"),
-        ("composed", lambda self: self.parents[0], "decompose"),
+        ("decompose", lambda self: self.parents[0], "decompose"),
         ("decompose", lambda self: self.parents[0], "decompose"),
     ],
 )
@@ -191,11 +191,11 @@ def test_an_attribute_and_a_property_may_have_these_names() -> None:
             self._construct((x,), kernel=kernel)
 
         @property
-        def fold(self) -> str:
+        def reducer(self) -> str:
             return f"by {self.kernel}"
 
         def vjp(self, gradient: Any) -> tuple[Any, ...]:
             return (gradient,)
 
-    assert Convolved(X, 2.0).fold == "by 2.0"
+    assert Convolved(X, 2.0).reducer == "by 2.0"
     assert np.array_equal(Convolved(X, 2.0).forward(), X.value)

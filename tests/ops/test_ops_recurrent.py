@@ -12,7 +12,7 @@ from tests.native import compiled
 from tests.recurrent_samples import lstm_states
 from wyrm.errors import DTypeError, NotDifferentiable, ShapeError
 from wyrm.ops import fast_math
-from wyrm.ops.recurrent import LSTM, LSTMGradient, LSTMTape
+from wyrm.ops.recurrent import LSTM, LSTMGradient, LSTMResiduals
 from wyrm.testing import check_grads
 
 
@@ -52,12 +52,12 @@ def run_kernel(node: Any) -> Any:
 @pytest.mark.parametrize("resets", [False, True])
 @pytest.mark.parametrize("hidden", [6, 16, 1])
 def test_kernels_equal_what_the_ops_mean(dtype: Any, coupled: bool, resets: bool, hidden: int) -> None:
-    tape = LSTMTape(*leaves(operands(dtype, coupled, resets, hidden=hidden)), coupled=coupled)
-    states = LSTM(*tape.parents, coupled=coupled)
+    residuals = LSTMResiduals(*leaves(operands(dtype, coupled, resets, hidden=hidden)), coupled=coupled)
+    states = LSTM(*residuals.parents, coupled=coupled)
     by_states = wy.Parameter(np.random.default_rng(2).normal(size=states.shape).astype(dtype))
-    gradient = LSTMGradient(tape, tape.parents[1], by_states, *tape.parents[4:])
+    gradient = LSTMGradient(residuals, residuals.parents[1], by_states, *residuals.parents[4:])
     tolerance = 2e-6 if dtype == np.float32 else 1e-14
-    for node in (tape, states, gradient):
+    for node in (residuals, states, gradient):
         np.testing.assert_allclose(run_kernel(node), node.forward(), rtol=tolerance * 10, atol=tolerance)
 
 
@@ -146,22 +146,22 @@ def test_a_reset_forgets_even_a_state_that_is_not_finite() -> None:
     resets = np.zeros((3, 5), np.bool_)
     resets[:, 0] = True
     nodes = leaves((projected, weights, np.zeros_like(hidden), np.zeros_like(cell), resets))
-    tape = LSTMTape(*nodes)
-    expected = tape.forward()
+    residuals = LSTMResiduals(*nodes)
+    expected = residuals.forward()
     arrays = [projected, weights, hidden, cell, resets]
-    np.testing.assert_array_equal(tape.evaluate(np, *arrays, shape=tape.shape), expected)
-    out = np.empty(tape.shape, np.float32)
-    rule: Any = wy.LOOPS.of(tape)
-    rule.kernel(*rule.kernel_arguments(tape, arrays, out))
+    np.testing.assert_array_equal(residuals.evaluate(np, *arrays, shape=residuals.shape), expected)
+    out = np.empty(residuals.shape, np.float32)
+    rule: Any = wy.LOOPS.of(residuals)
+    rule.kernel(*rule.kernel_arguments(residuals, arrays, out))
     np.testing.assert_allclose(out, expected, rtol=2e-5, atol=2e-6)
 
 
 def test_large_sums_stay_finite() -> None:
     projected, weights, hidden, cell = operands(np.float32, False, False)
-    tape = LSTMTape(*leaves((projected * 1e4, weights, hidden, cell)))
-    assert np.isfinite(tape.forward()).all()
+    residuals = LSTMResiduals(*leaves((projected * 1e4, weights, hidden, cell)))
+    assert np.isfinite(residuals.forward()).all()
     with np.errstate(over="ignore"):  # of a branch that is not taken
-        assert np.isfinite(run_kernel(tape)).all()
+        assert np.isfinite(run_kernel(residuals)).all()
 
 
 @pytest.mark.parametrize(

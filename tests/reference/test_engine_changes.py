@@ -13,7 +13,7 @@ import pytest
 
 import wyrm as wy
 from wyrm._collecting import uncollected
-from wyrm.backends.numpy.plan import Plan
+from wyrm.backends.numpy.plan import EvaluationPlan
 from wyrm.nn.module import Module
 
 
@@ -173,7 +173,7 @@ def test_values_of_nodes_come_back_from_another_plan() -> None:
 def test_nothing_runs_where_nothing_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     node = (wy.Parameter([1.0, 2.0]) * 3.0).sum()
     node.forward()
-    monkeypatch.setattr(Plan, "run", lambda *_: pytest.fail("a plan was run"))
+    monkeypatch.setattr(EvaluationPlan, "run", lambda *_: pytest.fail("a plan was run"))
     wy.Constant(1.0), wy.Parameter(2.0)  # a new leaf is no change
     assert float(node.forward()) == 9.0
 

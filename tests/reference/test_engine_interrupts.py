@@ -15,7 +15,7 @@ from wyrm import _interrupts as interrupts
 from wyrm._interrupts import deferred, deliver
 from wyrm.backends.numpy import reference
 from wyrm.node import storage
-from wyrm.optim.rule import Rule
+from wyrm.optim.rule import UpdateEvaluator
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +140,7 @@ def trained(steps: int) -> tuple[list[Any], wy.optim.Adam]:
 def test_a_step_is_made_as_a_whole(which: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while the first parameter moves, and while the second does."""
     parameters, optimizer = trained(3)
-    monkeypatch.setattr(Rule, "__call__", pressed_after(Rule.__call__, which))
+    monkeypatch.setattr(UpdateEvaluator, "__call__", pressed_after(UpdateEvaluator.__call__, which))
     with pytest.raises(KeyboardInterrupt):
         optimizer.step()
     monkeypatch.undo()

@@ -10,7 +10,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.compiler.decompose import expand
-from wyrm.schedule.parts import Whole, whole_of
+from wyrm.schedule.parts import Combination, combinations_of
 
 RANDOM = np.random.default_rng(0)
 X, LABELS = RANDOM.standard_normal((7, 3)), np.array([0, 1, 2, 1, 0, 2, 1])
@@ -37,7 +37,7 @@ MEANS: dict[str, Loss] = {
     "a mean": lambda r: (r.x @ r.w).tanh().mean(),
     "with a penalty": lambda r: (r.x @ r.w).tanh().mean() + 0.1 * r.w.square().sum(),
     "cross-entropy": lambda r: (r.x @ r.matrix).cross_entropy(r.labels),
-    "over a vocabulary": lambda r: wy.vocabulary_loss(r.x @ r.matrix, r.matrix, r.labels),
+    "over a vocabulary": lambda r: wy.linear_cross_entropy(r.x @ r.matrix, r.matrix, r.labels),
     "layer norm": lambda r: (wy.nn.LayerNorm(3, dtype=np.float64)(r.x) * r.w).square().mean(),
     "rows of a table": lambda r: (r.table.index(r.labels) * r.x).sum(-1).square().mean(),
     "other axes": lambda r: r.x.reshape((r.batch, 3, 1)).transpose(1, 0, 2)[1].exp().mean(),
@@ -66,20 +66,20 @@ MIXED: dict[str, Loss] = {
     "one row": lambda r: r.x.T[:, 0].sum(),
     "other rows": lambda r: r.x.take(r.labels).square().mean(),
     "batch normalization": lambda r: (wy.nn.BatchNorm(3, dtype=np.float64)(r.x) * r.w).square().mean(),
-    "labels that do not count": lambda r: wy.vocabulary_loss(r.x, r.matrix, r.labels, ignored=1),
+    "labels that do not count": lambda r: wy.linear_cross_entropy(r.x, r.matrix, r.labels, ignore_index=1),
     "more rows": lambda r: r.x.scatter_add(r.labels, r.x).square().mean(),
 }
 
 
-def whole(make: Loss, rows: Rows) -> Whole:
-    return whole_of([make(rows)], {rows.x, rows.labels}, expand)[0]
+def whole(make: Loss, rows: Rows) -> Combination:
+    return combinations_of([make(rows)], {rows.x, rows.labels}, expand)[0]
 
 
 @pytest.mark.parametrize("name", [*(f"mean {name}" for name in MEANS), *(f"sum {name}" for name in SUMS)])
 def test_a_batch_is_the_mean_or_the_sum_of_its_parts(name: str) -> None:
     kind, name = name.split(" ", 1)
     rows, make = Rows(), (MEANS if kind == "mean" else SUMS)[name]
-    assert whole(make, rows) is (Whole.MEAN if kind == "mean" else Whole.SUM)
+    assert whole(make, rows) is (Combination.MEAN if kind == "mean" else Combination.SUM)
     loss = make(rows)
 
     def value(part: slice) -> float:
@@ -94,15 +94,15 @@ def test_a_batch_is_the_mean_or_the_sum_of_its_parts(name: str) -> None:
 
 @pytest.mark.parametrize("name", MIXED)
 def test_what_is_not_put_together_from_parts(name: str) -> None:
-    assert whole(MIXED[name], Rows()) is Whole.MIXED
+    assert whole(MIXED[name], Rows()) is Combination.MIXED
 
 
 def test_a_batch_of_fixed_size_has_no_parts() -> None:
-    assert whole(MEANS["a mean"], Rows(7)) is Whole.MIXED
+    assert whole(MEANS["a mean"], Rows(7)) is Combination.MIXED
 
 
 def test_a_language_model_has_parts() -> None:
     tokens: Any = wy.IndexInput(dims=(Batch(), 8), name="tokens")
     following: Any = wy.IndexInput(dims=(Batch(), 8), name="following")
     model = wy.nn.GPT2(wy.nn.GPT2Config(vocabulary=50, context=16, layers=2, heads=2, width=16, dropout=0.1))
-    assert whole_of([model.loss(tokens, following)], {tokens, following}, expand)[0] is Whole.MEAN
+    assert combinations_of([model.loss(tokens, following)], {tokens, following}, expand)[0] is Combination.MEAN

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from wyrm.backends.llvm.store import Store
+from wyrm.backends.llvm.store import CodeStore
 
 PROGRAM = """
 import numpy as np, wyrm as wy
@@ -21,7 +21,7 @@ ROUNDING = """
 import numpy as np, wyrm as wy
 rng = np.random.default_rng(0)
 x, weight = (wy.Parameter(rng.standard_normal((rows, 16)).astype(np.float32), name="x") for rows in (128, 292))
-loss = wy.vocabulary_loss(x, weight, rng.integers(0, 292, 128))
+loss = wy.linear_cross_entropy(x, weight, rng.integers(0, 292, 128))
 program = wy.compile([loss, *wy.grad(loss, [x, weight])], loop="compiled")
 for value in program({}):
     print(value.tobytes().hex())
@@ -60,7 +60,7 @@ def test_four_processes_fill_one_cache(tmp_path: Path) -> None:
     assert len(set(answers)) == 1
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".link", ".machine"]
     # Files that are cut off or changed are written anew.
-    store = Store(tmp_path)
+    store = CodeStore(tmp_path)
     for place in (0.3, 0.9):
         for path in store.entries():
             whole = path.read_bytes()

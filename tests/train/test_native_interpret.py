@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.backends.llvm.library import Entry
+from wyrm.backends.llvm.library import CompiledFunction
 from wyrm.compiler.interpret import Interpreter
-from wyrm.ir.arrays import Apply, ArrayFunction, Break, Let, Literal, Loop, Name, Return, When, While
+from wyrm.ir.arrays import Apply, ArrayFunction, Break, CountedLoop, Let, Literal, Name, Return, When, While
 from wyrm.kernels.arrays import ArrayRoutine
 from wyrm.kernels.functions import KernelFunction
 
@@ -97,8 +97,8 @@ def test_break_ends_the_innermost_loop_alone() -> None:
     enough = When(Apply("greater_equal", (Name("n"), Literal(5))), (Break(),))
     inner = While(Apply("less", (Name("n"), Literal(100))), (more, enough))
     after = Let("turns", Apply("add", (Name("turns"), Literal(1))))
-    both = Loop("k", Literal(3), (Let("n", Literal(0)), inner, after))
+    both = CountedLoop("k", Literal(3), (Let("n", Literal(0)), inner, after))
     body = (Let("turns", Literal(0)), both, Return(Apply("add", (Name("n"), Name("turns")))))
     function = ArrayFunction("counting", (), body)
     assert Interpreter(lambda *_: None).run(function, []) == 8
-    assert Entry(ArrayRoutine(function))() == 8
+    assert CompiledFunction(ArrayRoutine(function))() == 8

@@ -16,7 +16,7 @@ import pytest
 import wyrm as wy
 from wyrm.errors import Diverged, IndexOutOfRange
 from wyrm.train import training
-from wyrm.train.runner import Runner
+from wyrm.train.runner import NativeRunner
 
 ROWS = 200
 
@@ -81,7 +81,7 @@ def test_an_interrupted_epoch_has_counted_its_steps(
     monkeypatch.setattr(training, "_CHUNK", chunk)
     case = Case()
     case.program._training._rate = 50.0
-    monkeypatch.setattr(Runner, "call", pressed_after(Runner.call, 1))
+    monkeypatch.setattr(NativeRunner, "call", pressed_after(NativeRunner.call, 1))
     with pytest.raises(KeyboardInterrupt):
         case.epoch(**options)
     monkeypatch.undo()
@@ -96,7 +96,7 @@ def test_an_interrupted_epoch_has_counted_its_steps(
 def test_an_interrupted_call_has_counted_its_step(monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case()
     case.program({case.rows: [3]})
-    monkeypatch.setattr(Runner, "call", pressed_after(Runner.call, 1))
+    monkeypatch.setattr(NativeRunner, "call", pressed_after(NativeRunner.call, 1))
     with pytest.raises(KeyboardInterrupt):
         case.program({case.rows: [4]})
     monkeypatch.undo()
@@ -128,7 +128,7 @@ def test_a_handler_that_does_not_raise_sees_whole_steps_and_the_epoch_goes_on(sh
     before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(case.program.state_dict()))
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Runner, "call", pressed_after(Runner.call, 5))
+            patch.setattr(NativeRunner, "call", pressed_after(NativeRunner.call, 5))
             case.epoch()
     finally:
         signal.signal(signal.SIGINT, before)

@@ -202,11 +202,11 @@ def test_shares_of_large_logits(size: float) -> None:
         ((x.log_softmax() * weights).sum(), by_jax(lambda z: (jax.nn.log_softmax(z) * weights).sum())),
         (x.cross_entropy(labels), by_jax(lambda z: -jax.nn.log_softmax(z)[np.arange(2), labels].mean())),
         (
-            wy.vocabulary_loss(x, identity, labels),
+            wy.linear_cross_entropy(x, identity, labels),
             by_jax(lambda z: -jax.nn.log_softmax(z)[np.arange(2), labels].mean()),
         ),
         (
-            wy.vocabulary_loss(x, identity, labels, smoothing=0.1),
+            wy.linear_cross_entropy(x, identity, labels, label_smoothing=0.1),
             by_jax(lambda z: -(jax.nn.log_softmax(z) * (0.9 * jax.nn.one_hot(labels, 3) + 0.1 / 3)).sum(-1).mean()),
         ),
     ]
@@ -223,7 +223,7 @@ def test_shares_of_large_logits(size: float) -> None:
 
 def test_the_loss_of_many_equal_logits() -> None:
     x, weight = wy.Parameter(np.ones((1, 1), np.float32)), wy.Parameter(np.full((100_003, 1), 1e5, np.float32))
-    loss = wy.vocabulary_loss(x, weight, np.array([7]))
+    loss = wy.linear_cross_entropy(x, weight, np.array([7]))
     assert error(wy.compile(loss)(), np.log(100_003)) < 2e-7
     assert error(loss.forward(), np.log(100_003)) < 2e-7
 
@@ -232,7 +232,7 @@ def test_a_class_that_cannot_be_costs_nothing_where_it_is_not_meant() -> None:
     logits = np.array([[0.0, 1.0, -np.inf]], np.float32)
     x = wy.Input(np.array([[1.0]], np.float32))
     weight = wy.Input(logits.T.copy(), finite=False)
-    loss = wy.vocabulary_loss(x, weight, np.array([1]))
+    loss = wy.linear_cross_entropy(x, weight, np.array([1]))
     expected = torch.nn.functional.cross_entropy(torch.tensor(logits), torch.tensor([1])).item()
     assert error(loss.forward(), expected) < 1e-6
     assert error(wy.compile(loss)(), expected) < 1e-6

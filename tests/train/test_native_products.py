@@ -10,8 +10,8 @@ import pytest
 
 import wyrm as wy
 from tests.native import compiled
-from wyrm.backends.llvm import products
-from wyrm.backends.llvm.library import Entry
+from wyrm.backends.llvm import gemm
+from wyrm.backends.llvm.library import CompiledFunction
 from wyrm.kernels.functions import KernelFunction
 from wyrm.ops.product import multiply_into
 
@@ -76,7 +76,7 @@ def test_products_of_every_layout(multiply: Any, sizes: tuple[int, int, int], dt
 
 def check_products(sizes: tuple[int, int, int], dtype: type) -> None:
     """`multiply`, compiled as the module is now, of every layout of x, into a part of an array with room around it."""
-    multiply = Entry(KernelFunction(products.multiply, distinct=True, fused=True))
+    multiply = CompiledFunction(KernelFunction(gemm.multiply, distinct=True, fused=True))
     rows, columns, inner = sizes
     random = np.random.default_rng(0)
     x: Any = random.normal(size=(rows, inner)).astype(dtype)
@@ -92,15 +92,15 @@ def check_products(sizes: tuple[int, int, int], dtype: type) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sizes", [(9, 50, 20), (63, 50, 20), (64, 1, 1200), (65, 50, 20), (30, 500, 30)])
 def test_products_in_parts(sizes: tuple[int, int, int], dtype: type, monkeypatch: Any) -> None:
-    monkeypatch.setattr(products, "UNCOPIED", 10_000)
+    monkeypatch.setattr(gemm, "UNCOPIED", 10_000)
     check_products(sizes, dtype)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sizes", [(9, 64, 20), (6, 130, 7), (64, 128, 1), (65, 200, 300), (5, 70, 50), (30, 101, 30)])
 def test_products_by_four_rows(sizes: tuple[int, int, int], dtype: type, monkeypatch: Any) -> None:
-    monkeypatch.setattr(products, "AHEAD", True)
-    monkeypatch.setattr(products, "NEAR", 10_000)
+    monkeypatch.setattr(gemm, "AHEAD", True)
+    monkeypatch.setattr(gemm, "NEAR", 10_000)
     check_products(sizes, dtype)
 
 

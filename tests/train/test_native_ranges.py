@@ -29,8 +29,8 @@ OPS: dict[str, Op] = {
     "take_along_axis": lambda u, r: u[:3].take_along_axis(r.reshape((3, 1)), axis=1),
     "scatter_add": lambda u, r: u.scatter_add(r, np.ones((3, SIZE))),
     "cross_entropy": lambda u, r: u[:3].cross_entropy(r),
-    "vocabulary_loss": lambda u, r: wy.vocabulary_loss(u[:3], u, r),
-    "ignored labels": lambda u, r: wy.vocabulary_loss(u[:3], u, r, ignored=-100),
+    "linear_cross_entropy": lambda u, r: wy.linear_cross_entropy(u[:3], u, r),
+    "ignored labels": lambda u, r: wy.linear_cross_entropy(u[:3], u, r, ignore_index=-100),
     "embed": lambda u, r: u.embed(r, np.ones((3, SIZE))),
     "known rows": lambda u, r: u.take(wy.random.index(SIZE, (3,), known=KNOWN, rows=r)),
 }

@@ -9,8 +9,8 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import RegistrationError
-from wyrm.node.entries import Index, Whole
-from wyrm.node.loops import Fold, Place
+from wyrm.node.index_maps import IndexLiteral, IndexMap
+from wyrm.node.loop_form import Reducer, ScatterTarget
 
 
 class Mine(wy.Unary, abstract=True):
@@ -39,8 +39,8 @@ class FlipByReading(Flip):
 
 @wy.LOOPS.register(FlipByReading)
 class FlipByReadingLoops(wy.LoopForm):
-    def reads(self, node: Any, index: Index) -> Index:
-        return (*index[:-1], Whole(node.shape[-1] - 1) - index[-1])
+    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
+        return (*index[:-1], IndexLiteral(node.shape[-1] - 1) - index[-1])
 
 
 class FlipByWriting(Flip):
@@ -53,8 +53,8 @@ class FlipByWriting(Flip):
 class FlipByWritingLoops(wy.LoopForm):
     starts_from_zero = False
 
-    def writes(self, node: Any, parent: int, index: Index) -> Place:
-        return Place((*index[:-1], Whole(node.shape[-1] - 1) - index[-1]))
+    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget:
+        return ScatterTarget((*index[:-1], IndexLiteral(node.shape[-1] - 1) - index[-1]))
 
 
 class FlipByKernel(Flip):
@@ -102,9 +102,9 @@ class SumOfSquares(Mine):
 
 @wy.LOOPS.register(SumOfSquares)
 class SumOfSquaresLoops(wy.LoopForm):
-    fold = Fold(0.0, "total + x * x")
+    reducer = Reducer(0.0, "total + x * x")
 
-    def folds(self, node: Any) -> tuple[int, ...]:
+    def reduce_axes(self, node: Any) -> tuple[int, ...]:
         return (node.ndim,)
 
 

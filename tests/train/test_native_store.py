@@ -16,8 +16,8 @@ from typing import NoReturn
 import pytest
 
 from wyrm.backends.llvm import cache
-from wyrm.backends.llvm.library import Counted, Entry
-from wyrm.backends.llvm.store import Store
+from wyrm.backends.llvm.library import CompiledFunction, Counted
+from wyrm.backends.llvm.store import CodeStore
 from wyrm.kernels.functions import KernelFunction
 
 NAME, OTHER = f"wyrm_{'0' * 31}a.machine", f"wyrm_{'0' * 31}b.link"
@@ -27,21 +27,21 @@ posix = pytest.mark.skipif(os.name != "posix", reason="owners and modes are thos
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> CodeStore:
     """A store with one entry."""
-    made = Store(tmp_path / "cache")
+    made = CodeStore(tmp_path / "cache")
     made.write(NAME, CONTENT)
     return made
 
 
-def test_an_entry_comes_back_in_a_later_process(store: Store) -> None:
-    assert Store(store.folder).read(NAME) == CONTENT
+def test_an_entry_comes_back_in_a_later_process(store: CodeStore) -> None:
+    assert CodeStore(store.folder).read(NAME) == CONTENT
     assert store.read(OTHER) is None
     store.write(NAME, b"")
     assert store.read(NAME) == b""
 
 
-def test_a_flipped_bit_or_a_missing_end_is_noticed_and_mended(store: Store) -> None:
+def test_a_flipped_bit_or_a_missing_end_is_noticed_and_mended(store: CodeStore) -> None:
     path = store.folder / NAME
     whole = path.read_bytes()
     flipped = [bytes([*whole[:i], whole[i] ^ 1 << i % 8, *whole[i + 1 :]]) for i in range(len(whole))]
@@ -52,7 +52,7 @@ def test_a_flipped_bit_or_a_missing_end_is_noticed_and_mended(store: Store) -> N
     assert store.read(NAME) == CONTENT
 
 
-def test_an_entry_counts_under_its_own_name_alone(store: Store) -> None:
+def test_an_entry_counts_under_its_own_name_alone(store: CodeStore) -> None:
     (store.folder / NAME).rename(store.folder / OTHER)
     assert store.read(OTHER) is None
 
@@ -61,7 +61,7 @@ def test_an_entry_counts_under_its_own_name_alone(store: Store) -> None:
 def test_folder_and_files_are_for_this_user_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        store = Store(tmp_path / "some" / "cache")
+        store = CodeStore(tmp_path / "some" / "cache")
         store.write(NAME, CONTENT)
     finally:
         os.umask(before)
@@ -69,10 +69,10 @@ def test_folder_and_files_are_for_this_user_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE((store.folder / NAME).stat().st_mode) == 0o600
 
 
-def refused(store: Store, reason: str) -> None:
+def refused(store: CodeStore, reason: str) -> None:
     """Nothing is read or written, which is said once."""
     before = {path.name: path.read_bytes() for path in store.folder.iterdir()}
-    fresh = Store(store.folder)
+    fresh = CodeStore(store.folder)
     with pytest.warns(RuntimeWarning, match=reason) as said:
         assert fresh.read(NAME) is None
         fresh.write(NAME, b"new")
@@ -84,7 +84,7 @@ def refused(store: Store, reason: str) -> None:
 
 @posix
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
-def test_a_folder_that_others_may_write_to_is_refused(store: Store, mode: int) -> None:
+def test_a_folder_that_others_may_write_to_is_refused(store: CodeStore, mode: int) -> None:
     store.folder.chmod(mode)
     refused(store, rf"users other than its owner may write to it \(mode {mode:04o}\)")
 
@@ -99,20 +99,20 @@ def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @posix
-def test_a_folder_of_another_user_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_user_is_refused(store: CodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     give_away(store.folder, monkeypatch)
     refused(store, r"it belongs to the user \d+, who could have put any code there. Every process compiles its own")
 
 
 @posix
 def test_a_folder_behind_a_link_is_used_but_not_behind_one_of_another_user(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: CodeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     link = store.folder.with_name("link")
     link.symlink_to(store.folder)
-    assert Store(link).read(NAME) == CONTENT
+    assert CodeStore(link).read(NAME) == CONTENT
     give_away(link, monkeypatch)
-    refused(Store(link), "it belongs to the user")
+    refused(CodeStore(link), "it belongs to the user")
 
 
 AS_ANOTHER_USER = """
@@ -134,10 +134,10 @@ def test_a_folder_of_the_administrator_is_used_where_it_can_be_read() -> None:
     with tempfile.TemporaryDirectory() as directory:
         Path(directory).chmod(0o755)  # which those of pytest are not
         folder = Path(directory) / "cache"
-        Store(folder).write(NAME, CONTENT)
+        CodeStore(folder).write(NAME, CONTENT)
 
         def seen() -> str:
-            arguments = [sys.executable, "-c", AS_ANOTHER_USER, inspect.getfile(Store), str(folder), NAME]
+            arguments = [sys.executable, "-c", AS_ANOTHER_USER, inspect.getfile(CodeStore), str(folder), NAME]
             return subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
 
         answer = seen()
@@ -148,7 +148,7 @@ def test_a_folder_of_the_administrator_is_used_where_it_can_be_read() -> None:
         (folder / NAME).chmod(0o644)
         answer = seen()
         assert answer.startswith(f"{CONTENT!r} ") and "\n1 what is compiled from here on is not kept in" in answer
-        assert Store(folder).read(NAME) == CONTENT
+        assert CodeStore(folder).read(NAME) == CONTENT
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
@@ -156,13 +156,13 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     file.write_text("kept")
     for folder, reason in [(file, "it is no folder"), (file / "cache", "Not a directory")]:
         with pytest.warns(RuntimeWarning, match=reason):
-            Store(folder).write(NAME, CONTENT)
+            CodeStore(folder).write(NAME, CONTENT)
     assert file.read_text() == "kept"
 
 
-def not_used(store: Store, reason: str) -> None:
+def not_used(store: CodeStore, reason: str) -> None:
     """The file is not read, which is said, and a new one takes its place."""
-    fresh = Store(store.folder)
+    fresh = CodeStore(store.folder)
     with pytest.warns(RuntimeWarning, match=rf"{NAME}' is not used: {reason}.* It is compiled again"):
         assert fresh.read(NAME) is None
     fresh.write(NAME, CONTENT)
@@ -170,7 +170,9 @@ def not_used(store: Store, reason: str) -> None:
 
 
 @posix
-def test_a_file_that_another_user_may_have_written_is_not_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_another_user_may_have_written_is_not_read(
+    store: CodeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (store.folder / NAME).chmod(0o662)
     not_used(store, "users other than its owner may write to it")
     if os.geteuid() == 0:
@@ -179,7 +181,7 @@ def test_a_file_that_another_user_may_have_written_is_not_read(store: Store, mon
 
 
 @posix
-def test_a_link_or_a_pipe_in_the_place_of_a_file_is_not_read(store: Store, tmp_path: Path) -> None:
+def test_a_link_or_a_pipe_in_the_place_of_a_file_is_not_read(store: CodeStore, tmp_path: Path) -> None:
     path, elsewhere = store.folder / NAME, tmp_path / "elsewhere"
     path.rename(elsewhere)
     before = elsewhere.read_bytes()
@@ -196,12 +198,12 @@ def test_code_that_another_user_may_have_planted_is_not_run(tmp_path: Path, monk
     monkeypatch.setenv("WYRM_CACHE_DIR", str(tmp_path))
     tmp_path.chmod(0o700)
     function = KernelFunction(_tripled)
-    assert Entry(function)(14.0) == 42.0
+    assert CompiledFunction(function)(14.0) == 42.0
     for path in tmp_path.iterdir():
         path.chmod(0o666)
     before = Counted.compiled
     with pytest.warns(RuntimeWarning, match="is not used: users other than its owner"):
-        assert Entry(function)(14.0) == 42.0
+        assert CompiledFunction(function)(14.0) == 42.0
     assert Counted.compiled == before + 1
 
 
@@ -211,7 +213,7 @@ def _tripled(x: float) -> float:
 
 def unwritten(folder: Path, reason: str) -> None:
     """What cannot be written is not kept, which is said once; what is there is read still."""
-    store = Store(folder)
+    store = CodeStore(folder)
     with pytest.warns(RuntimeWarning, match=rf"not kept in '.*': {reason}\. .* Set WYRM_CACHE_DIR") as said:
         store.write(OTHER, CONTENT)
         store.write(OTHER, CONTENT)
@@ -221,7 +223,7 @@ def unwritten(folder: Path, reason: str) -> None:
 
 
 @posix
-def test_a_full_disk_stops_nothing(store: Store) -> None:
+def test_a_full_disk_stops_nothing(store: CodeStore) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
     try:
@@ -230,18 +232,18 @@ def test_a_full_disk_stops_nothing(store: Store) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_folder_that_cannot_be_written_is_used(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_folder_that_cannot_be_written_is_used(store: CodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def mkstemp(**options: object) -> NoReturn:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(tempfile, "mkstemp", mkstemp)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert Store(store.folder).read(NAME) == CONTENT
+        assert CodeStore(store.folder).read(NAME) == CONTENT
     unwritten(store.folder, "Permission denied")
 
 
-def test_an_interrupt_leaves_no_file_behind(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_leaves_no_file_behind(store: CodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def replace(source: Path, target: Path) -> NoReturn:
         raise KeyboardInterrupt
 
@@ -251,20 +253,20 @@ def test_an_interrupt_leaves_no_file_behind(store: Store, monkeypatch: pytest.Mo
     assert [path.name for path in store.folder.iterdir()] == [NAME]
 
 
-def test_what_killed_processes_have_left_is_removed_later(store: Store) -> None:
+def test_what_killed_processes_have_left_is_removed_later(store: CodeStore) -> None:
     old, new = (store.folder / f"{NAME}.{name}.tmp" for name in ("killed", "running"))
     mine = store.folder / "notes.tmp"
     for path in (old, new, mine):
         path.write_bytes(b"half of it")
     for path in (old, mine):
         os.utime(path, (0, 0))
-    fresh = Store(store.folder)
+    fresh = CodeStore(store.folder)
     assert fresh.read(NAME) == CONTENT and old.exists()
     fresh.write(OTHER, CONTENT)
     assert sorted(path.name for path in store.folder.iterdir()) == sorted([NAME, OTHER, new.name, mine.name])
 
 
-def test_clearing_deletes_what_is_certainly_ours(store: Store, tmp_path: Path) -> None:
+def test_clearing_deletes_what_is_certainly_ours(store: CodeStore, tmp_path: Path) -> None:
     folder = store.folder
     (folder / f"{NAME}.killed.tmp").write_bytes(b"")
     inside = folder / "inside"
@@ -281,7 +283,7 @@ def test_clearing_deletes_what_is_certainly_ours(store: Store, tmp_path: Path) -
     assert {path.name for path in store.entries()} == {NAME, f"{NAME}.killed.tmp"}
     assert store.clear() == {} == store.entries()
     assert all(path.read_text() == "mine" for path in [*others, target, folder / OTHER])
-    assert Store(tmp_path / "missing").clear() == {}
+    assert CodeStore(tmp_path / "missing").clear() == {}
 
 
 @posix

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.train.ordering import Shuffle, compiled, fingerprint
 from wyrm.train.partition import divide
+from wyrm.train.shuffle import Shuffle, compiled, fingerprint
 
 
 class Batch(wy.Dim): ...

@@ -8,8 +8,8 @@ from typing import Any
 
 from wyrm.compiler.differentiate import Wanted
 from wyrm.node.base import BaseNode
-from wyrm.node.loops import LOOPS
-from wyrm.node.site import made_at
+from wyrm.node.loop_form import LOOPS
+from wyrm.node.source_location import located_at
 from wyrm.node.traversal import topological_order
 
 
@@ -29,7 +29,7 @@ def expand(outputs: Sequence[BaseNode[Any, Any]]) -> dict[BaseNode[Any, Any], Ba
     order = topological_order(outputs)
     nodes, present = set(order), {_key(node) for node in order if not node.is_leaf}
     for node in order:
-        part = LOOPS.of(node).part_of(node)
+        part = LOOPS.of(node).part_of_residuals(node)
         if part is not None and any(_key(other) in present for other in topological_order([part], nodes)):
             _expand([part], standing)
             standing[node] = standing[part]
@@ -47,7 +47,7 @@ def _expand(outputs: Sequence[BaseNode[Any, Any]], standing: dict[BaseNode[Any, 
         if node in standing:
             continue
         same = all(standing[parent] is parent for parent in node.parents)
-        with made_at(node.origin):
+        with located_at(node.origin):
             if node.is_leaf or same:
                 copy = node
             else:

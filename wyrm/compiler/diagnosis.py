@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.compiler.binding import Binding
+from wyrm.compiler.arguments import Binding
 from wyrm.errors import IndexOutOfRange, WyrmError
 from wyrm.node.base import BaseNode
 from wyrm.node.storage import bound_array
-from wyrm.ops.body import value_of
+from wyrm.ops.loop_body import value_of
 from wyrm.ops.scratch import DEBUG, OUT_OF_RANGE
 from wyrm.schedule.schedule import Schedule
 
@@ -30,13 +30,13 @@ def index_error(name: str, schedule: Schedule, binding: Binding, error: IndexErr
 
 def _wrong_index(schedule: Schedule, binding: Binding) -> str | None:
     """The node, the value, its position and the op that chooses by it, of the step whose data a binding has."""
-    slots = binding.source.lowering.slots
+    buffers = binding.source.lowering.buffers
     found: dict[BaseNode[Any, Any], Any] = {}
     try:
         with np.errstate(all="ignore"):
             for node in schedule.nodes:
                 if node.is_leaf:
-                    found[node] = np.array(binding.array(slots[node]) if node in slots else bound_array(node))
+                    found[node] = np.array(binding.array(buffers[node]) if node in buffers else bound_array(node))
                 else:
                     found[node] = value_of(np, node, _of_parents(schedule, node, found), binding.sizes)
     except IndexOutOfRange as error:

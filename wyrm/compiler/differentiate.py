@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wyrm.compiler.updates import Optimizer
+from wyrm.compiler.updates import OptimizerInterface
 from wyrm.errors import NotDifferentiable, UnusedParameter
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, describe, label
@@ -29,7 +29,7 @@ class Wanted:
     """
 
     outputs: Sequence[AnyNode]
-    optimizer: Optimizer | None = None
+    optimizer: OptimizerInterface | None = None
     gradients: Mapping[AnyNode, AnyNode] = field(default_factory=dict)
     rows: Mapping[AnyNode, Sequence[tuple[AnyNode, AnyNode]]] = field(default_factory=dict)
     moving: Mapping[Buffer[Any], AnyNode] = field(default_factory=dict)
@@ -70,7 +70,7 @@ def differentiate(wanted: Wanted) -> Wanted:
 
 
 def gradients_of(
-    loss: AnyNode, optimizer: Optimizer
+    loss: AnyNode, optimizer: OptimizerInterface
 ) -> tuple[dict[AnyNode, AnyNode], dict[AnyNode, list[tuple[Any, Any]]]]:
     """The dense gradients of the optimizer's parameters, and the pairs of gradient and indices of the row-sparse."""
     if not isinstance(loss, Node) or loss.dims != () or loss.dtype.kind != "f":

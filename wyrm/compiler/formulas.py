@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.ir.arrays import Apply, Expression, Let, Literal, Name, Result
-from wyrm.ir.types import Scalar, scalar_of
+from wyrm.ir.arrays import Apply, CallResult, Expression, Let, Literal, Name
+from wyrm.ir.types import ScalarType, scalar_of
 from wyrm.kernels.functions import kernel_of
 from wyrm.node.base import BaseNode
 from wyrm.ops.fast_math import float32_exp, float32_tanh
-from wyrm.ops.formula import Attribute, Call, interpret, parse
-from wyrm.ops.formula import Result as Earlier
+from wyrm.ops.formula import Attribute, FormulaCall, interpret, parse
+from wyrm.ops.formula import EarlierCall as Earlier
 
 # Functions of float32 numbers that loops over many of them can be vectorised with.
 FAST = {"exp": kernel_of(float32_exp), "tanh": kernel_of(float32_tanh)}
 
 
-def scalar_type(dtype: np.dtype[Any]) -> Scalar:
+def scalar_type(dtype: np.dtype[Any]) -> ScalarType:
     """The type of numbers of a dtype."""
     found = scalar_of(dtype)
     assert found is not None, f"compiled code has no numbers of {dtype}"
@@ -68,13 +68,13 @@ def formula_steps(
     uses = Counter(each.position for call in calls for each in call.arguments if isinstance(each, Earlier))
     steps: list[Let] = []
 
-    def apply(place: int, call: Call, arguments: list[Expression]) -> Expression:
+    def apply(place: int, call: FormulaCall, arguments: list[Expression]) -> Expression:
         value: Expression
         if reordered and place == len(calls) - 1:
             total = call.arguments.index(Attribute("total"))
             value = Apply("accumulate", (arguments[total], arguments[1 - total]))
         elif call.function in FAST and dtype == np.float32:
-            value = Result(FAST[call.function], tuple(arguments))
+            value = CallResult(FAST[call.function], tuple(arguments))
         else:
             value = Apply(call.function, tuple(arguments))
         # Both sides of a choice are computed before it, for loops without branches are vectorised.
@@ -88,5 +88,5 @@ def formula_steps(
     return steps, result
 
 
-def _is_chosen(calls: Sequence[Call], place: int) -> bool:
+def _is_chosen(calls: Sequence[FormulaCall], place: int) -> bool:
     return any(Earlier(place) in call.arguments[1:] for call in calls if call.function == "where")

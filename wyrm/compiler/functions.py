@@ -7,22 +7,34 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wyrm.compiler.folds import Totals
 from wyrm.compiler.formulas import float_type, formula_steps, number, scalar_type
 from wyrm.compiler.indices import expression_of
-from wyrm.compiler.loops import Block, Item, Loop, Placed, Read, Reference, Slot, Statement, Straight, Value, loop_index
+from wyrm.compiler.loops import (
+    ArrayBuffer,
+    Block,
+    Item,
+    Loop,
+    Placed,
+    Read,
+    Reference,
+    Statement,
+    Straight,
+    Value,
+    loop_index,
+)
 from wyrm.compiler.lower import Lowering
 from wyrm.compiler.materialize import in_scope
 from wyrm.compiler.op_kernels import OpKernels
+from wyrm.compiler.reductions import ReductionWriter
 from wyrm.compiler.runtime import claim
 from wyrm.ir import arrays
-from wyrm.ir.arrays import Apply, ArrayFunction, Convert, Element, Expression, Let, Literal, Name, Result, Store
+from wyrm.ir.arrays import Apply, ArrayFunction, CallResult, Convert, Element, Expression, Let, Literal, Name, Store
 from wyrm.kernels.arrays import ArrayRoutine
 from wyrm.node.base import format_dims
-from wyrm.node.entries import Entry, Index, Size, flat
 from wyrm.node.index_leaves import IndexConstant
+from wyrm.node.index_maps import AxisLength, IndexExpression, IndexMap, flat
 from wyrm.node.leaves import Constant
-from wyrm.node.loops import LOOPS
+from wyrm.node.loop_form import LOOPS
 from wyrm.node.storage import bound_array
 from wyrm.types.dims import Axis, Dim, axis_size, product
 
@@ -31,7 +43,7 @@ _SMALL = 32
 
 
 @dataclass(eq=False)
-class Extent:
+class SizeArgument:
     """The number of elements along an axis, an argument of the functions that loop over it."""
 
     name: str
@@ -43,21 +55,21 @@ class Kernel:
     """A function, and the slots and extents that it is called with."""
 
     function: ArrayRoutine
-    arguments: list[Slot | Extent]
+    arguments: list[ArrayBuffer | SizeArgument]
 
 
-class Writer:
+class FunctionWriter:
     """Writes the functions of one program; the kernels of ops that they call are taken in."""
 
     def __init__(self, lowering: Lowering, kernels: OpKernels) -> None:
         self.lowering, self.op_kernels = lowering, kernels
-        self._extents: dict[Any, Extent] = {}
+        self._extents: dict[Any, SizeArgument] = {}
 
-    def extent(self, axis: Axis) -> Extent:
+    def extent(self, axis: Axis) -> SizeArgument:
         """The argument for the size of an axis."""
         if axis not in self._extents:
             name = f"n_{type(axis).__name__.lower()}" if isinstance(axis, Dim) else f"n_{axis}"
-            self._extents[axis] = Extent(self.lowering.name(name), axis)
+            self._extents[axis] = SizeArgument(self.lowering.name(name), axis)
         return self._extents[axis]
 
     def kernels(self, items: Sequence[Loop | Straight]) -> list[Kernel]:
@@ -76,16 +88,16 @@ class Writer:
 class _Function:
     """One function: expressions move what they read out of the loops that it does not depend on."""
 
-    def __init__(self, writer: Writer, item: Loop | Straight) -> None:
+    def __init__(self, writer: FunctionWriter, item: Loop | Straight) -> None:
         self.writer, self.item = writer, item
         self.lowering = writer.lowering
-        self.arguments: dict[Slot | Extent, None] = {}
+        self.arguments: dict[ArrayBuffer | SizeArgument, None] = {}
         self.before: dict[Item, list[arrays.Statement]] = {}
         self.loaded: dict[tuple[Item | None, str], Name] = {}
         # What the statement that is being written reads first.
         self.pending: list[arrays.Statement] = []
         self._count = 0
-        self.totals = Totals(self, self.lowering.name)
+        self.totals = ReductionWriter(self, self.lowering.name)
         self._adds_to_rows = any(each.rows is not None for each in _statements(item))
 
     def written_out(self) -> ArrayFunction:
@@ -97,22 +109,22 @@ class _Function:
             body = self._loop(item, [item])
         else:
             name = self.lowering.name("scalars")
-            self.before[item] = [self._zeros(slot) for slot in item.fills]
+            self.before[item] = [self._zeros(buffer) for buffer in item.fills]
             rest = [each for one in item.items if isinstance(one, Statement) for each in self._statement(one, [])]
             body = [*self.before[item], *rest]
         return ArrayFunction(name, tuple(argument.name for argument in self.arguments), tuple(body))
 
     # --- names ----------------------------------------------------------------------------------------------------
 
-    def use(self, slot: Slot | Extent) -> str:
+    def use(self, buffer: ArrayBuffer | SizeArgument) -> str:
         """The name of an argument, which the function is given from now on."""
-        self.arguments[slot] = None
-        return slot.name
+        self.arguments[buffer] = None
+        return buffer.name
 
     # One underscore ends the variable of a value, two all others: a value may be named `multiply_3` or `t1`.
 
     def variable(self, value: Value) -> str:
-        return f"{value.slot.name}_"
+        return f"{value.buffer.name}_"
 
     def size(self, axis: Axis) -> Expression:
         """The size of an axis: a number where it is small and gradients of rows are added up.
@@ -131,8 +143,8 @@ class _Function:
 
     # --- loops ----------------------------------------------------------------------------------------------------
 
-    def _zeros(self, slot: Slot) -> Store:
-        return arrays.fill(self.use(slot), len(slot.dims))
+    def _zeros(self, buffer: ArrayBuffer) -> Store:
+        return arrays.fill(self.use(buffer), len(buffer.dims))
 
     def _loop(self, loop: Loop, path: list[Block]) -> list[arrays.Statement]:
         """A loop, with what comes before and after it."""
@@ -147,17 +159,17 @@ class _Function:
                 body += self._statement(item, path)
         around = self.totals.around(loop, len(path) - 1, body)
         after: list[arrays.Statement] = []
-        for fold in loop.starts:
-            value = fold.value
+        for accumulator in loop.starts:
+            value = accumulator.value
             comment = comment_of(f"{value.node.op_name()} {format_dims(value.node.dims)}")
-            after += self.totals.end(fold, self.variable(value), comment)
-            if fold.kept is None and value.stored:
+            after += self.totals.end(accumulator, self.variable(value), comment)
+            if accumulator.result_index is None and value.stored:
                 after.append(self._store(value))
         return [*before, *around, *after]
 
     def _store(self, value: Value) -> Store:
-        index = tuple(map(expression_of, loop_index(value.slot.dims)))
-        return Store(self.use(value.slot), index, Name(self.variable(value)))
+        index = tuple(map(expression_of, loop_index(value.buffer.dims)))
+        return Store(self.use(value.buffer), index, Name(self.variable(value)))
 
     # --- statements -----------------------------------------------------------------------------------------------
 
@@ -180,8 +192,8 @@ class _Function:
         assert node is not None and value is not None
         if statement.kind == "write":
             place = tuple(self._entry(entry, path)[0] for entry in statement.place)
-            return [Store(self.use(value.slot), place, operands[0], statement.adds, comment)]
-        if statement.kind == "fold":
+            return [Store(self.use(value.buffer), place, operands[0], statement.adds, comment)]
+        if statement.kind == "reduce":
             return self._fold(statement, operands, comment)
         if statement.kind == "copy":
             return [Let(self.variable(value), operands[0], comment)]
@@ -195,7 +207,7 @@ class _Function:
     def _fold(self, statement: Statement, operands: list[Expression], comment: str) -> list[arrays.Statement]:
         value = statement.value
         assert value is not None
-        rule, dtype = LOOPS.of(value.node).fold, value.node.dtype
+        rule, dtype = LOOPS.of(value.node).reducer, value.node.dtype
         assert rule is not None
         if value.chain[-1] is not statement:
             return self.totals.step(statement, operands, comment)
@@ -209,9 +221,9 @@ class _Function:
     ) -> list[arrays.Statement]:
         rows = statement.rows
         assert rows is not None
-        slots, table, count, sums = (self.use(s) for s in (rows.slots, rows.rows, rows.count, rows.sums))
+        buffers, table, count, sums = (self.use(s) for s in (rows.positions, rows.rows, rows.count, rows.sums))
         row, depth = self._entry(statement.place[0], path)
-        claimed = Result(claim, (row, Name(slots), Name(table), Name(count)))
+        claimed = CallResult(claim, (row, Name(buffers), Name(table), Name(count)))
         place = self._once(claimed, table, path, depth)
         index = [place, *(self._entry(entry, path)[0] for entry in statement.place[1:])]
         comment = comment_of(f"into the gradient of {rows.sums.name.removeprefix('sums_of_')}")
@@ -228,8 +240,8 @@ class _Function:
         elif isinstance(target, Placed):
             expression, depth = self._by_place(target, reference.index, path)
         else:
-            slot = target.slot if isinstance(target, Value) else target
-            constant = _constant(slot)
+            buffer = target.buffer if isinstance(target, Value) else target
+            constant = _constant(buffer)
             if constant is not None:
                 return _cast(constant, reference), 0
             index, depth = [], 0
@@ -237,15 +249,15 @@ class _Function:
                 place, deep = self._entry(entry, path)
                 index.append(place)
                 depth = max(depth, deep)
-            expression = self._once(Element(self.use(slot), tuple(index)), slot.name, path, depth)
+            expression = self._once(Element(self.use(buffer), tuple(index)), buffer.name, path, depth)
         return _cast(expression, reference), depth
 
-    def _by_place(self, target: Placed, index: Index, path: list[Block]) -> tuple[Expression, int]:
+    def _by_place(self, target: Placed, index: IndexMap, path: list[Block]) -> tuple[Expression, int]:
         """An element that is computed from its place."""
-        node, leaves, depth = target.node, dict[Entry, Expression](), 0
+        node, leaves, depth = target.node, dict[IndexExpression, Expression](), 0
         rule = LOOPS.of(node)
-        assert rule.by_place is not None
-        sizes = [Size(axis) for axis in node.dims]
+        assert rule.by_flat_index is not None
+        sizes = [AxisLength(axis) for axis in node.dims]
         for position, (entry, size) in enumerate(zip(index, sizes, strict=True)):
             more, deep = self._leaves(entry, path)
             leaves |= more
@@ -257,20 +269,20 @@ class _Function:
             expression, deep = self.read(operand, path)
             arguments.append(expression)
             depth = max(depth, deep)
-        arguments += map(Literal, rule.place_arguments(node))
-        function = self.writer.op_kernels.add(rule.by_place, rule.by_place.__name__)
-        return self._once(Result(function, tuple(arguments)), target.name, path, depth), depth
+        arguments += map(Literal, rule.flat_index_arguments(node))
+        function = self.writer.op_kernels.add(rule.by_flat_index, rule.by_flat_index.__name__)
+        return self._once(CallResult(function, tuple(arguments)), target.name, path, depth), depth
 
-    def _entry(self, entry: Entry, path: list[Block]) -> tuple[Expression, int]:
+    def _entry(self, entry: IndexExpression, path: list[Block]) -> tuple[Expression, int]:
         """An entry of an index, and how deep it is known."""
         leaves, depth = self._leaves(entry, path)
         return expression_of(entry, leaves), depth
 
-    def _leaves(self, entry: Entry, path: list[Block]) -> tuple[dict[Entry, Expression], int]:
+    def _leaves(self, entry: IndexExpression, path: list[Block]) -> tuple[dict[IndexExpression, Expression], int]:
         """The sizes and integers that an entry is made of, and how deep they are known."""
-        found, depth = dict[Entry, Expression](), entry.loops()
+        found, depth = dict[IndexExpression, Expression](), entry.loops()
         for leaf in entry.leaves():
-            if isinstance(leaf, Size):
+            if isinstance(leaf, AxisLength):
                 found[leaf] = self.size(leaf.axis)
             elif isinstance(leaf, Read):
                 row, deep = self.read(leaf.reference, path)
@@ -320,9 +332,9 @@ def _cast(expression: Expression, reference: Reference) -> Expression:
     return expression
 
 
-def _constant(slot: Slot) -> Literal | None:
+def _constant(buffer: ArrayBuffer) -> Literal | None:
     """The value of a constant scalar."""
-    if not isinstance(slot.leaf, Constant | IndexConstant) or slot.dims:
+    if not isinstance(buffer.leaf, Constant | IndexConstant) or buffer.dims:
         return None
-    value = bound_array(slot.leaf).item()
-    return number(value, slot.dtype) if slot.dtype.kind == "f" else Literal(value)
+    value = bound_array(buffer.leaf).item()
+    return number(value, buffer.dtype) if buffer.dtype.kind == "f" else Literal(value)

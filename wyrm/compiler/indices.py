@@ -7,23 +7,31 @@ from types import MappingProxyType
 
 from wyrm.compiler.loops import Checked
 from wyrm.compiler.runtime import checked
-from wyrm.ir.arrays import Apply, Expression, Literal, Name, Result
-from wyrm.node.entries import Difference, Entry, Pair, Position, Product, Sum, Whole
+from wyrm.ir.arrays import Apply, CallResult, Expression, Literal, Name
+from wyrm.node.index_maps import (
+    IndexDifference,
+    IndexExpression,
+    IndexLiteral,
+    IndexPair,
+    IndexProduct,
+    IndexSum,
+    LoopIndex,
+)
 
-_NOTHING: Mapping[Entry, Expression] = MappingProxyType({})
-_OPERATORS: dict[type[Pair], str] = {Sum: "add", Difference: "subtract", Product: "multiply"}
+_NOTHING: Mapping[IndexExpression, Expression] = MappingProxyType({})
+_OPERATORS: dict[type[IndexPair], str] = {IndexSum: "add", IndexDifference: "subtract", IndexProduct: "multiply"}
 
 
-def expression_of(entry: Entry, leaves: Mapping[Entry, Expression] = _NOTHING) -> Expression:
+def expression_of(entry: IndexExpression, leaves: Mapping[IndexExpression, Expression] = _NOTHING) -> Expression:
     """An entry of an index, made of these leaves: sizes and integers that are read."""
     match entry:
-        case Position():
+        case LoopIndex():
             return Name(str(entry))
-        case Whole(value):
+        case IndexLiteral(value):
             return Literal(value)
         case Checked(left, right):
-            return Result(checked, (expression_of(left, leaves), expression_of(right, leaves)))
-        case Pair(left, right):
+            return CallResult(checked, (expression_of(left, leaves), expression_of(right, leaves)))
+        case IndexPair(left, right):
             return Apply(_OPERATORS[type(entry)], (expression_of(left, leaves), expression_of(right, leaves)))
         case _:
             return leaves[entry]

@@ -54,7 +54,7 @@ class Interpreter:
             case arrays.Store(array, index, given, adds):
                 place = tuple(slice(None) if each is None else value(each) for each in index)
                 variables[array][place] = variables[array][place] + value(given) if adds else value(given)
-            case arrays.Loop(index, count, body):
+            case arrays.CountedLoop(index, count, body):
                 for variables[index] in range(value(count)):
                     if not self._turn(body, variables):
                         break
@@ -68,7 +68,7 @@ class Interpreter:
                 raise _Left
             case arrays.Return(given):
                 raise _Ended(value(given))
-            case arrays.Call(function, arguments):
+            case arrays.CallStatement(function, arguments):
                 self._call(function, [value(each) for each in arguments], variables)
 
     def _turn(self, body: Sequence[Statement], variables: dict[str, Any]) -> bool:
@@ -87,11 +87,11 @@ class Interpreter:
                 return value if type is None else type.dtype.type(value)
             case arrays.Element(array, index):
                 return variables[array][tuple(self._value(each, variables) for each in index)]
-            case arrays.Extent(array, axis):
+            case arrays.ArraySize(array, axis):
                 return variables[array].shape[axis]
             case arrays.Convert(operand, type):
                 return type.dtype.type(self._value(operand, variables))
-            case arrays.Result(function, arguments):
+            case arrays.CallResult(function, arguments):
                 return self._call(function, [self._value(each, variables) for each in arguments], variables)
             case arrays.Apply(function, operands):
                 named = _BY_NAME.get(function) or getattr(np, function)

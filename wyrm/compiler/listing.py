@@ -7,7 +7,7 @@ from typing import Any
 
 from wyrm.compiler.deduplicate import Scheduled
 from wyrm.compiler.differentiate import Wanted
-from wyrm.compiler.loops import Block, Call, Item, Loop, Statement, Straight
+from wyrm.compiler.loops import Block, Item, KernelCall, Loop, Statement, Straight
 from wyrm.compiler.lower import Lowering
 from wyrm.node.base import BaseNode, format_dims, label
 from wyrm.node.traversal import topological_order
@@ -40,21 +40,21 @@ def _lines(item: Item) -> Iterator[str]:
     if isinstance(item, Block):
         for each in item.items:
             yield from (f"    {line}" for line in _lines(each))
-    elif isinstance(item, Call):
+    elif isinstance(item, KernelCall):
         yield f"{item.out.name} {'+=' if item.adds else '='} {_named(item.node)}"
     elif isinstance(item, Statement) and item.node is not None:
-        verb = {"fold": "reduce ", "write": "write ", "copy": "copy ", "rows": "add to rows "}.get(item.kind, "")
+        verb = {"reduce": "reduce ", "write": "write ", "copy": "copy ", "rows": "add to rows "}.get(item.kind, "")
         yield f"{verb}{_named(item.node)}"
 
 
 def _named(node: BaseNode[Any, Any]) -> str:
-    return f"{node.op_name()} {format_dims(node.dims)}  # {node.site} {node.site.source}".rstrip()
+    return f"{node.op_name()} {format_dims(node.dims)}  # {node.location} {node.location.source}".rstrip()
 
 
 def kept_arrays(lowering: Lowering) -> str:
     """The arrays that hold values, and the nodes that no array holds."""
     lines = [
-        f"{value.slot.name}: {format_dims(value.slot.dims)} {value.slot.dtype}"
+        f"{value.buffer.name}: {format_dims(value.buffer.dims)} {value.buffer.dtype}"
         for value in lowering.values.values()
         if value.stored
     ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wyrm.node.base import BaseNode
-from wyrm.node.entries import Entry, Index, Pair, Position, Whole
+from wyrm.node.index_maps import IndexExpression, IndexLiteral, IndexMap, IndexPair, LoopIndex
 from wyrm.types.dims import Axis, Dims, axis_size
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _SHORT = 64
 
 
 @dataclass(eq=False)
-class Slot:
+class ArrayBuffer:
     """An array that generated code works on: a leaf's, a view of another slot by `view`, or else a buffer.
 
     `fixed` is a node whose value depends on sizes alone and is computed when these are bound.
@@ -31,12 +31,12 @@ class Slot:
     dims: Dims
     dtype: np.dtype[Any]
     leaf: BaseNode[Any, Any] | None = None
-    base: Slot | None = None
+    base: ArrayBuffer | None = None
     view: BaseNode[Any, Any] | None = None
     fixed: BaseNode[Any, Any] | None = None
 
     @property
-    def root(self) -> Slot:
+    def root(self) -> ArrayBuffer:
         """The slot whose memory this one shows."""
         return self if self.base is None else self.base.root
 
@@ -50,7 +50,7 @@ class Value:
     """
 
     node: BaseNode[Any, Any]
-    slot: Slot
+    buffer: ArrayBuffer
     chain: list[Item]
     domain: tuple[int, ...]
     register: bool
@@ -73,14 +73,14 @@ class Reference:
     `casts` are applied to the element.
     """
 
-    target: Slot | Value | Placed
-    index: Index
+    target: ArrayBuffer | Value | Placed
+    index: IndexMap
     casts: tuple[np.dtype[Any], ...] = ()
     # The value that a view of its array stands for, which has to be complete.
     whole: Value | None = None
 
 
-class Read(Entry):
+class Read(IndexExpression):
     """The integer that a reference reads; `inside` where it is known to be in range of what it chooses from."""
 
     __slots__ = ("inside", "reference")
@@ -88,7 +88,7 @@ class Read(Entry):
     reference: Reference
 
 
-class Checked(Pair):
+class Checked(IndexPair):
     """An integer, which is found to be in range before it is used, and the size that it stays below."""
 
     __slots__ = ()
@@ -112,7 +112,7 @@ class Statement(Item):
     kind: str = "element"
     operands: list[Reference] = field(default_factory=list)
     value: Value | None = None
-    place: Index = ()
+    place: IndexMap = ()
     adds: bool = False
     rows: RowSums | None = None
 
@@ -137,8 +137,8 @@ class Loop(Block):
     """
 
     axis: Axis = 0
-    starts: list[Fold] = field(default_factory=list)
-    fills: list[Slot] = field(default_factory=list)
+    starts: list[Accumulator] = field(default_factory=list)
+    fills: list[ArrayBuffer] = field(default_factory=list)
     vector: bool = False
 
     def has_short_loops(self) -> bool:
@@ -151,12 +151,14 @@ class Loop(Block):
 class Straight(Block):
     """Scalars that are computed one after another, outside any loop."""
 
-    fills: list[Slot] = field(default_factory=list)
+    fills: list[ArrayBuffer] = field(default_factory=list)
 
 
 @dataclass(eq=False)
-class Fold:
-    """A total that a loop accumulates: a variable, or the part of an array that `kept` indexes, None for whole axes.
+class Accumulator:
+    """A total that a loop accumulates: a variable, or the part of an array that `result_index` selects.
+
+    None in `result_index` stands for a whole axis.
 
     `inner` is the innermost of the loops over the axes that are `reduced`, where these are one in another with no other
     loop between them.
@@ -164,17 +166,17 @@ class Fold:
 
     value: Value
     reduced: list[Axis]
-    kept: tuple[Entry | None, ...] | None  # None for a variable
+    result_index: tuple[IndexExpression | None, ...] | None  # None for a variable
     inner: Loop | None
 
 
 @dataclass(eq=False)
-class Call(Item):
+class KernelCall(Item):
     """A node computed by its own kernel, or, without one, by `evaluate`; or added to what `out` holds."""
 
     node: BaseNode[Any, Any] = None  # type: ignore[assignment]  # always given; a default follows that of the base
-    operands: list[Slot] = field(default_factory=list)
-    out: Slot = None  # type: ignore[assignment]  # as above
+    operands: list[ArrayBuffer] = field(default_factory=list)
+    out: ArrayBuffer = None  # type: ignore[assignment]  # as above
     adds: bool = False
     # The functions of a loop, where the node is one.
     loop: Source | None = None
@@ -184,15 +186,15 @@ class Call(Item):
 class RowSums:
     """The row-sparse gradient of one parameter: the rows touched in a step and the sum of what each was given.
 
-    `rows` names them, `slots[row]` says where; `count` is how many there are, and what the places in `slots` count
+    `rows` names them, `buffers[row]` says where; `count` is how many there are, and what the places in `buffers` count
     from. Tables that are indexed by the same nodes have these in common. `sums` is zero between steps.
     """
 
     parameter: BaseNode[Any, Any]
-    slots: Slot
-    rows: Slot
-    count: Slot
-    sums: Slot
+    positions: ArrayBuffer
+    rows: ArrayBuffer
+    count: ArrayBuffer
+    sums: ArrayBuffer
     # The index nodes that name rows: what they can name together bounds the number of rows.
     indices: list[BaseNode[Any, Any]]
 
@@ -202,12 +204,12 @@ def loop_axes(dims: Dims) -> tuple[int, ...]:
     return tuple(i for i, axis in enumerate(dims) if axis_size(axis) != 1)
 
 
-def loop_index(dims: Dims) -> Index:
+def loop_index(dims: Dims) -> IndexMap:
     """The index of an element under one loop for each axis that needs one."""
-    positions = map(Position, range(len(dims)))
-    return tuple(Whole(0) if axis_size(axis) == 1 else next(positions) for axis in dims)
+    positions = map(LoopIndex, range(len(dims)))
+    return tuple(IndexLiteral(0) if axis_size(axis) == 1 else next(positions) for axis in dims)
 
 
-def is_aligned(index: Index, domain: Sequence[int], depth: int) -> bool:
+def is_aligned(index: IndexMap, domain: Sequence[int], depth: int) -> bool:
     """Whether an element is read where the loop at this depth stands."""
-    return depth < len(domain) and index[domain[depth]] == Position(depth)
+    return depth < len(domain) and index[domain[depth]] == LoopIndex(depth)

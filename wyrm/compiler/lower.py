@@ -12,21 +12,22 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from wyrm.compiler.analysis import sums_in_place
 from wyrm.compiler.deduplicate import Scheduled
 from wyrm.compiler.differentiate import Wanted
 from wyrm.compiler.formulas import calls_fast
 from wyrm.compiler.loops import (
+    Accumulator,
+    ArrayBuffer,
     Block,
-    Call,
     Checked,
-    Fold,
     Item,
+    KernelCall,
     Loop,
     Placed,
     Read,
     Reference,
     RowSums,
-    Slot,
     Statement,
     Straight,
     Value,
@@ -34,18 +35,17 @@ from wyrm.compiler.loops import (
     loop_axes,
     loop_index,
 )
-from wyrm.compiler.naming import Names
-from wyrm.compiler.patterns import sums_in_place
+from wyrm.compiler.naming import UniqueNames
 from wyrm.node.base import BaseNode, label
-from wyrm.node.entries import At, Entry, Index, Position, Size, Whole
-from wyrm.node.loops import LOOPS
+from wyrm.node.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexLoad, IndexMap, LoopIndex
+from wyrm.node.loop_form import LOOPS
 from wyrm.ops.shape import aligned_index
 from wyrm.schedule.ranges import Ranges
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import Axis, Dims, axis_size, broadcast
 
-Rest = TypeVar("Rest", Entry, None)
-Dependency = tuple[Value, Index | None]
+Rest = TypeVar("Rest", IndexExpression, None)
+Dependency = tuple[Value, IndexMap | None]
 
 
 def lower(scheduled: Scheduled) -> Lowering:
@@ -59,24 +59,24 @@ class Lowering:
     All nodes of `wanted` are of the schedule.
     """
 
-    def __init__(self, schedule: Schedule, wanted: Wanted, ranges: Ranges, names: Names | None = None) -> None:
+    def __init__(self, schedule: Schedule, wanted: Wanted, ranges: Ranges, names: UniqueNames | None = None) -> None:
         self.schedule, self.ranges, self.optimizer = schedule, ranges, wanted.optimizer
         self.root = Block()
         # What depends on leaves alone: calls before anything else, and scalars.
-        self.early: list[Call] = []
+        self.early: list[KernelCall] = []
         self.root.append(Straight())
         self.values: dict[BaseNode[Any, Any], Value] = {}
-        self.slots: dict[BaseNode[Any, Any], Slot] = {}
-        self.name = names or Names()
+        self.buffers: dict[BaseNode[Any, Any], ArrayBuffer] = {}
+        self.name = names or UniqueNames()
         # The integer that was read last.
         self._read_last: Reference
-        self._views: dict[BaseNode[Any, Any], Slot] = {}
+        self._views: dict[BaseNode[Any, Any], ArrayBuffer] = {}
         # Where the rows that index nodes name are found, for all tables of one size that the same nodes index.
-        self._touched: dict[tuple[Any, ...], tuple[Slot, Slot, Slot]] = {}
+        self._touched: dict[tuple[Any, ...], tuple[ArrayBuffer, ArrayBuffer, ArrayBuffer]] = {}
         self._copies: dict[BaseNode[Any, Any], Value] = {}
         self._placements: dict[BaseNode[Any, Any], Placed] = {}
         self._sums = sums_in_place(schedule)
-        self._sum_of: dict[Slot, Value] = {}
+        self._sum_of: dict[ArrayBuffer, Value] = {}
         self._late = {term for term, _ in self._sums.values()}
         for node in schedule.nodes:
             self._lower(node)
@@ -88,52 +88,52 @@ class Lowering:
 
     # --- names and arrays -----------------------------------------------------------------------------------------
 
-    def _slot(self, node: BaseNode[Any, Any], **more: Any) -> Slot:
-        return Slot(self.name(label(node)), node.dims, node.dtype, **more)
+    def _new_buffer(self, node: BaseNode[Any, Any], **more: Any) -> ArrayBuffer:
+        return ArrayBuffer(self.name(label(node)), node.dims, node.dtype, **more)
 
-    def leaf(self, node: BaseNode[Any, Any]) -> Slot:
+    def leaf(self, node: BaseNode[Any, Any]) -> ArrayBuffer:
         """The array of a leaf, or of a node that only sizes determine."""
-        slot = self.slots.get(node)
-        if slot is None:
-            slot = self.slots[node] = self._slot(node, **{"leaf" if node.is_leaf else "fixed": node})
-        return slot
+        buffer = self.buffers.get(node)
+        if buffer is None:
+            buffer = self.buffers[node] = self._new_buffer(node, **{"leaf" if node.is_leaf else "fixed": node})
+        return buffer
 
-    def array(self, node: BaseNode[Any, Any], views: bool = False) -> Slot:
+    def array(self, node: BaseNode[Any, Any], views: bool = False) -> ArrayBuffer:
         """An array that holds the value of a node, in row-major order unless `views` of any strides will do."""
         if node.is_leaf or node.shape_only:
             return self.leaf(node)
         if node in self.values:
             value = self.values[node]
             value.stored = True
-            return value.slot
+            return value.buffer
         parent = self._parent(node)
         same = node.dtype == parent.dtype
-        if same and node.is_view and (views or LOOPS.of(node).keeps_layout):
+        if same and node.is_view and (views or LOOPS.of(node).preserves_layout):
             if node not in self._views:
                 base = self.array(parent, views=views and not node.same_elements)
-                self._views[node] = self._slot(node, base=base, view=node)
+                self._views[node] = self._new_buffer(node, base=base, view=node)
             return self._views[node]
         return self._copy(node)
 
-    def own_array(self, node: BaseNode[Any, Any]) -> Slot:
+    def own_array(self, node: BaseNode[Any, Any]) -> ArrayBuffer:
         """An array in row-major order that is computed, and shows no leaf's memory."""
-        slot = self.array(node)
-        return slot if slot.root.leaf is None and slot.root.fixed is None else self._copy(node)
+        buffer = self.array(node)
+        return buffer if buffer.root.leaf is None and buffer.root.fixed is None else self._copy(node)
 
-    def _copy(self, node: BaseNode[Any, Any]) -> Slot:
+    def _copy(self, node: BaseNode[Any, Any]) -> ArrayBuffer:
         if node not in self._copies:
             self._copies[node] = self._element(node, [self.read(node, loop_index(node.dims))], "copy")
         self._copies[node].stored = True
-        return self._copies[node].slot
+        return self._copies[node].buffer
 
-    def producer(self, slot: Slot) -> Value | None:
+    def producer(self, buffer: ArrayBuffer) -> Value | None:
         """The value that is computed, last of all, into the memory of a slot."""
-        root = slot.root
+        root = buffer.root
         if root in self._sum_of:
             return self._sum_of[root]
         for values in (self.values, self._copies):
             for value in values.values():
-                if value.slot is root:
+                if value.buffer is root:
                     return value
         return None
 
@@ -142,7 +142,7 @@ class Lowering:
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    def read(self, node: BaseNode[Any, Any], index: Index) -> Reference:
+    def read(self, node: BaseNode[Any, Any], index: IndexMap) -> Reference:
         """The element of a node at an index, followed through views to where it is computed or kept."""
         at, casts = index, list[np.dtype[Any]]()
         while True:
@@ -151,12 +151,12 @@ class Lowering:
             if node in self.values:
                 return Reference(self.values[node], at, tuple(casts))
             rule = LOOPS.of(node)
-            if rule.by_place is not None:
+            if rule.by_flat_index is not None:
                 return Reference(self._placed(node), at, tuple(casts))
-            entries = rule.reads(node, at)
+            entries = rule.gather_index(node, at)
             if entries is None:
-                slot = self.array(node, views=True)
-                return Reference(slot, at, tuple(casts), whole=self.producer(slot))
+                buffer = self.array(node, views=True)
+                return Reference(buffer, at, tuple(casts), whole=self.producer(buffer))
             parent = self._parent(node)
             at = self._entries(node, entries, parent.dims)
             if parent.dtype != node.dtype:
@@ -166,27 +166,27 @@ class Lowering:
     def _placed(self, node: BaseNode[Any, Any]) -> Placed:
         if node not in self._placements:
             parent = self._parent(node)
-            operands = [self.read(parent, (Whole(number),)) for number in range(parent.size)]
+            operands = [self.read(parent, (IndexLiteral(number),)) for number in range(parent.size)]
             self._placements[node] = Placed(node, self.name(label(node)), operands)
         return self._placements[node]
 
-    def _entries(self, node: BaseNode[Any, Any], entries: Index, dims: Dims) -> Index:
+    def _entries(self, node: BaseNode[Any, Any], entries: IndexMap, dims: Dims) -> IndexMap:
         """An index of axes `dims` with the integers of parents in it read."""
         return tuple(entry.replaced(partial(self._leaf, node, axis)) for entry, axis in zip(entries, dims, strict=True))
 
-    def _leaf(self, node: BaseNode[Any, Any], axis: Axis, leaf: Entry) -> Entry:
-        if not isinstance(leaf, At):
+    def _leaf(self, node: BaseNode[Any, Any], axis: Axis, leaf: IndexExpression) -> IndexExpression:
+        if not isinstance(leaf, IndexLoad):
             return leaf
         indices = self._parent(node, leaf.parent)
         return self._integer(indices, self._entries(node, leaf.position, indices.dims), axis)
 
-    def _integer(self, indices: BaseNode[Any, Any], index: Index, axis: Axis) -> Entry:
+    def _integer(self, indices: BaseNode[Any, Any], index: IndexMap, axis: Axis) -> IndexExpression:
         """An integer that chooses along an axis, with a check where it is not known to be in range."""
         self._read_last = self.read(indices, index)
         if self.ranges.is_known(indices, axis):
             return Read(True, self._read_last)
         size = axis_size(axis)
-        return Checked(Read(False, self._read_last), Size(axis) if size is None else Whole(size))
+        return Checked(Read(False, self._read_last), AxisLength(axis) if size is None else IndexLiteral(size))
 
     def dependencies(self, references: Iterable[Reference]) -> list[Dependency]:
         """The computed values that references read, those in their indices too, and where; None for all of one."""
@@ -265,18 +265,18 @@ class Lowering:
         return path
 
     @staticmethod
-    def leaf_of(statement: Statement) -> Slot:
+    def leaf_of(statement: Statement) -> ArrayBuffer:
         """The array that a statement writes to."""
         if statement.rows is not None:
             return statement.rows.sums
         assert statement.value is not None
-        return statement.value.slot
+        return statement.value.buffer
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
     def _lower(self, node: BaseNode[Any, Any]) -> None:
         rule = LOOPS.of(node)
-        if node.is_leaf or node.shape_only or rule.by_place is not None or node in self._late:
+        if node.is_leaf or node.shape_only or rule.by_flat_index is not None or node in self._late:
             return
         if node in self._sums:
             self._lower_sum(node, *self._sums[node])
@@ -286,61 +286,63 @@ class Lowering:
                 for parent in node.parents
             ]
             self.values[node] = self._element(node, operands)
-        elif rule.fold is not None:
-            self._lower_fold(node)
-        elif rule.reads(node, loop_index(node.dims)) is not None or (
-            node.is_view and rule.writes(node, 0, loop_index(node.parents[0].dims)) is None
+        elif rule.reducer is not None:
+            self._lower_reduction(node)
+        elif rule.gather_index(node, loop_index(node.dims)) is not None or (
+            node.is_view and rule.scatter_index(node, 0, loop_index(node.parents[0].dims)) is None
         ):
             return  # a view: those who read it read through it
-        elif any(rule.writes(node, i, loop_index(parent.dims)) is not None for i, parent in enumerate(node.parents)):
-            self._lower_writes(node)
+        elif any(
+            rule.scatter_index(node, i, loop_index(parent.dims)) is not None for i, parent in enumerate(node.parents)
+        ):
+            self._lower_scatter(node)
         else:
             self._lower_call(node)
 
     def _element(self, node: BaseNode[Any, Any], operands: list[Reference], kind: str = "element") -> Value:
-        value = Value(node, self._slot(node), [], loop_axes(node.dims), register=True)
+        value = Value(node, self._new_buffer(node), [], loop_axes(node.dims), register=True)
         statement = Statement(node=node, kind=kind, operands=operands, value=value)
         value.chain = [*self._put(node.dims, statement), statement]
         return value
 
-    def _lower_fold(self, node: BaseNode[Any, Any]) -> None:
+    def _lower_reduction(self, node: BaseNode[Any, Any]) -> None:
         dims: Dims = node.parents[0].dims
         for parent in node.parents[1:]:
             dims = broadcast(dims, parent.dims)
-        index, axes, folded = loop_index(dims), loop_axes(dims), set(LOOPS.of(node).folds(node))
+        index, axes, folded = loop_index(dims), loop_axes(dims), set(LOOPS.of(node).reduce_axes(node))
         operands = [
             self.read(self.schedule.representative[parent], aligned_index(parent.dims, index))
             for parent in node.parents
         ]
         reduced = [depth for depth, axis in enumerate(axes) if axis in folded]
         if not reduced:  # one element each
-            self.values[node] = self._element(node, operands, "fold")
+            self.values[node] = self._element(node, operands, "reduce")
             return
         first = reduced[0]
         register = reduced == list(range(first, len(axes)))
-        value = Value(node, self._slot(node), [], loop_axes(node.dims), register)
+        value = Value(node, self._new_buffer(node), [], loop_axes(node.dims), register)
         value.stored = not register
-        kept = [Position(depth) for depth in range(len(axes)) if depth not in reduced]
-        place = () if register else tuple(_spread(kept, node.dims, Whole(0)))
-        statement = Statement(node=node, kind="fold", operands=operands, value=value, place=place)
+        kept = [LoopIndex(depth) for depth in range(len(axes)) if depth not in reduced]
+        place = () if register else tuple(_spread(kept, node.dims, IndexLiteral(0)))
+        statement = Statement(node=node, kind="reduce", operands=operands, value=value, place=place)
         path = self._put(dims, statement)
         loop, inner = path[first], path[reduced[-1]]
         assert isinstance(loop, Loop) and isinstance(inner, Loop)
         before = None if register else tuple(_spread(kept[:first], node.dims, None))
         together = reduced == list(range(first, first + len(reduced)))
-        fold = Fold(value, [dims[axes[depth]] for depth in reduced], before, inner if together else None)
-        loop.starts.append(fold)
+        accumulator = Accumulator(value, [dims[axes[depth]] for depth in reduced], before, inner if together else None)
+        loop.starts.append(accumulator)
         value.chain = [*path[:first], loop]
         self.values[node] = value
 
-    def _lower_writes(self, node: BaseNode[Any, Any]) -> None:
-        value = Value(node, self._slot(node), [], loop_axes(node.dims), register=False, stored=True)
+    def _lower_scatter(self, node: BaseNode[Any, Any]) -> None:
+        value = Value(node, self._new_buffer(node), [], loop_axes(node.dims), register=False, stored=True)
         rule = LOOPS.of(node)
-        fill: Slot | None = value.slot if rule.starts_from_zero else None
+        fill: ArrayBuffer | None = value.buffer if rule.starts_from_zero else None
         last: Item | None = None
         for position, parent in enumerate(node.parents):
             index = loop_index(parent.dims)
-            place = rule.writes(node, position, index)
+            place = rule.scatter_index(node, position, index)
             if place is None:
                 continue
             entries = self._entries(node, place.position, node.dims)
@@ -362,8 +364,8 @@ class Lowering:
         self.values[node] = value
 
     def _lower_call(self, node: BaseNode[Any, Any]) -> None:
-        call = Call(node=node, operands=self._operands(node), out=self._slot(node))
-        if any(self.producer(slot) is not None for slot in call.operands):
+        call = KernelCall(node=node, operands=self._operands(node), out=self._new_buffer(node))
+        if any(self.producer(buffer) is not None for buffer in call.operands):
             self.root.append(call)
         else:
             self.early.append(call)
@@ -371,12 +373,12 @@ class Lowering:
 
     def _lower_sum(self, node: BaseNode[Any, Any], term: BaseNode[Any, Any], other: BaseNode[Any, Any]) -> None:
         """The kernel of one term of a sum adds to where the other is."""
-        call = Call(node=term, operands=self._operands(term), out=self.array(other), adds=True)
+        call = KernelCall(node=term, operands=self._operands(term), out=self.array(other), adds=True)
         self.root.append(call)
         value = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
         self.values[node] = self._sum_of[call.out.root] = value
 
-    def _operands(self, node: BaseNode[Any, Any]) -> list[Slot]:
+    def _operands(self, node: BaseNode[Any, Any]) -> list[ArrayBuffer]:
         views = LOOPS.of(node).takes_views
         return [self.array(self.schedule.representative[parent], views=views) for parent in node.parents]
 
@@ -387,11 +389,11 @@ class Lowering:
         named = (*(indices for _, indices in pairs), parameter.dims[0])
         if named not in self._touched:
             self._touched[named] = (
-                Slot(self.name(f"slots_of_{name}"), parameter.dims[:1], integers),
-                Slot(self.name(f"rows_of_{name}"), (), integers),
-                Slot(self.name(f"count_of_{name}"), (2,), integers),
+                ArrayBuffer(self.name(f"slots_of_{name}"), parameter.dims[:1], integers),
+                ArrayBuffer(self.name(f"rows_of_{name}"), (), integers),
+                ArrayBuffer(self.name(f"count_of_{name}"), (2,), integers),
             )
-        sums = Slot(self.name(f"sums_of_{name}"), parameter.dims, parameter.dtype)
+        sums = ArrayBuffer(self.name(f"sums_of_{name}"), parameter.dims, parameter.dtype)
         rows = RowSums(parameter, *self._touched[named], sums, [indices for _, indices in pairs])
         for gradient, indices in pairs:
             dims: Dims = gradient.dims
@@ -409,7 +411,7 @@ class Lowering:
         return rows
 
 
-def _spread(kept: Sequence[Entry], dims: Dims, rest: Rest) -> Iterator[Entry | Rest]:
+def _spread(kept: Sequence[IndexExpression], dims: Dims, rest: Rest) -> Iterator[IndexExpression | Rest]:
     """The positions that are kept, in the axes of a result; `rest` in those of size 1, or not reached yet."""
     entries = iter(kept)
     wide = set(loop_axes(dims))

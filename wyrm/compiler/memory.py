@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from wyrm.compiler.loops import Slot
+from wyrm.compiler.loops import ArrayBuffer
 from wyrm.compiler.source import Source
 from wyrm.types.dims import Dim, resolve
 from wyrm.types.memory import ALIGNMENT
@@ -54,29 +54,29 @@ def _rounded(size: int) -> int:
 class MemoryPlan:
     """Where each buffer begins in one block of memory, and its shape; the size of the block in bytes."""
 
-    places: Mapping[Slot, tuple[int, tuple[int, ...]]]
+    places: Mapping[ArrayBuffer, tuple[int, tuple[int, ...]]]
     size: int
 
     def __str__(self) -> str:
         lines = [
-            f"{start:>12,}  {slot.name}: {shape} {slot.dtype}" for slot, (start, shape) in self.places.items()
+            f"{start:>12,}  {buffer.name}: {shape} {buffer.dtype}" for buffer, (start, shape) in self.places.items()
         ]  # fmt: skip
         return "\n".join([*lines, f"{self.size:,} bytes in all"])
 
 
 def plan_memory(source: Source, sizes: Mapping[type[Dim], int]) -> MemoryPlan:
     """A place for every array that only a step needs, where named axes have these sizes."""
-    uses: dict[Slot, tuple[int, int]] = {}
-    held = {slot for rows in source.lowering.rows for slot in (rows.slots, rows.rows, rows.sums, rows.count)}
+    uses: dict[ArrayBuffer, tuple[int, int]] = {}
+    held = {buffer for rows in source.lowering.rows for buffer in (rows.positions, rows.rows, rows.sums, rows.count)}
     for position, invocation in enumerate(source.invocations):
-        for slot in invocation.slots:
-            root = slot.root
+        for buffer in invocation.buffers:
+            root = buffer.root
             if root.leaf is None and root.fixed is None and root not in held:
                 uses[root] = (uses.get(root, (position, 0))[0], position)
-    for slot in [*source.lowering.outputs, *source.kept]:
-        if slot.root in uses:
-            uses[slot.root] = (uses[slot.root][0], len(source.invocations))
-    shapes = {slot: resolve(slot.dims, sizes) for slot in uses}
-    lengths = {slot: math.prod(shape) * slot.dtype.itemsize for slot, shape in shapes.items()}
-    starts, size = assign([Interval(lengths[slot], *use) for slot, use in uses.items()])
-    return MemoryPlan({slot: (start, shapes[slot]) for slot, start in zip(uses, starts, strict=True)}, size)
+    for buffer in [*source.lowering.outputs, *source.live_at_end]:
+        if buffer.root in uses:
+            uses[buffer.root] = (uses[buffer.root][0], len(source.invocations))
+    shapes = {buffer: resolve(buffer.dims, sizes) for buffer in uses}
+    lengths = {buffer: math.prod(shape) * buffer.dtype.itemsize for buffer, shape in shapes.items()}
+    starts, size = assign([Interval(lengths[buffer], *use) for buffer, use in uses.items()])
+    return MemoryPlan({buffer: (start, shapes[buffer]) for buffer, start in zip(uses, starts, strict=True)}, size)

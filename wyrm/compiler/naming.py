@@ -26,7 +26,7 @@ def identifier(name: str) -> str:
     return re.sub(r"\W", "_", name, flags=re.ASCII)[:24].rstrip("_")
 
 
-class Names:
+class UniqueNames:
     """The names of one program: called with a text, it gives a name that nothing else in the program has."""
 
     def __init__(self) -> None:

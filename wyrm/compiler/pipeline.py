@@ -22,7 +22,7 @@ from wyrm.compiler.lower import Lowering, lower
 from wyrm.compiler.materialize import materialize
 from wyrm.compiler.scans import write
 from wyrm.compiler.source import Source
-from wyrm.compiler.updates import Optimizer
+from wyrm.compiler.updates import OptimizerInterface
 from wyrm.node.base import BaseNode, label
 from wyrm.ops.philox import STEP
 
@@ -57,7 +57,7 @@ STAGES = (
 class Graph:
     """What a program computes, after each stage: independent of sizes and data."""
 
-    def __init__(self, outputs: Sequence[BaseNode[Any, Any]], optimizer: Optimizer | None) -> None:
+    def __init__(self, outputs: Sequence[BaseNode[Any, Any]], optimizer: OptimizerInterface | None) -> None:
         self.outputs, self.optimizer = list(outputs), optimizer
         self._values: dict[str, Any] = {"graph": Wanted(self.outputs, optimizer)}
         value: Any = self._values["graph"]

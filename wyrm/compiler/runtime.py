@@ -52,10 +52,10 @@ def check_all(indices: Any, size: int) -> None:
 
 
 @inlined
-def check_counted(indices: Any, size: int, ignored: int) -> None:
-    """The same, but for indices that are `ignored`."""
+def check_counted(indices: Any, size: int, ignore_index: int) -> None:
+    """The same, but for indices that are `ignore_index`."""
     for row in indices.flat:
-        if row != ignored and (row < 0 or row >= size):
+        if row != ignore_index and (row < 0 or row >= size):
             raise IndexError(OUT_OF_RANGE)
 
 

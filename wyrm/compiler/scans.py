@@ -6,24 +6,24 @@ from typing import Any
 
 from wyrm.compiler.decompose import expand
 from wyrm.compiler.differentiate import Wanted
-from wyrm.compiler.loops import Slot
+from wyrm.compiler.loops import ArrayBuffer
 from wyrm.compiler.lower import Lowering
 from wyrm.compiler.materialize import materialize
-from wyrm.compiler.naming import Names
+from wyrm.compiler.naming import UniqueNames
 from wyrm.compiler.op_kernels import OpKernels
 from wyrm.compiler.runtime import added, copied, put, taken
-from wyrm.compiler.source import Flat, Source
+from wyrm.compiler.source import FlatArgument, Source
 from wyrm.ir.arrays import (
     Apply,
     ArrayFunction,
     Break,
-    Call,
+    CallStatement,
     Convert,
+    CountedLoop,
     Element,
     Expression,
     Let,
     Literal,
-    Loop,
     Name,
     Statement,
     Store,
@@ -35,7 +35,7 @@ from wyrm.kernels.arrays import ArrayRoutine
 from wyrm.node.base import BaseNode
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Input
-from wyrm.node.loops import LOOPS
+from wyrm.node.loop_form import LOOPS
 from wyrm.ops.philox import STEP
 from wyrm.schedule.ranges import Ranges
 from wyrm.schedule.schedule import Schedule
@@ -51,7 +51,7 @@ def write(lowering: Lowering) -> Source:
 class ScanSource(Source):
     """The function of a loop: it goes through the steps, each of which is what a program does for a row of data."""
 
-    def __init__(self, node: BaseNode[Any, Any], names: Names, op_kernels: OpKernels, ranges: Ranges) -> None:
+    def __init__(self, node: BaseNode[Any, Any], names: UniqueNames, op_kernels: OpKernels, ranges: Ranges) -> None:
         steps = LOOPS.of(node).steps(node)
         assert steps is not None
         self.steps = steps
@@ -69,7 +69,7 @@ class ScanSource(Source):
         steps, lowering = self.steps, self.lowering
         inputs, count = steps.body.inputs, steps.carried
         carried = [self._flat(lowering.leaf(given)) for given in inputs[:count]]
-        going, rows, sums = self.made[:count], self.made[count:], list[Slot]()
+        going, rows, sums = self.made[:count], self.made[count:], list[ArrayBuffer]()
         going_on = rows.pop() if steps.stops else None
         if steps.summed:
             rows, sums = rows[: -steps.summed], rows[-steps.summed :]
@@ -94,28 +94,28 @@ class ScanSource(Source):
             }
             last, history = named["last"], named["history"]
             histories.append((history.name, 2))
-            before.append(Call(copied, (start, given)))
-            after.append(Call(copied, (given, last)))
+            before.append(CallStatement(copied, (start, given)))
+            after.append(CallStatement(copied, (given, last)))
             if steps.keeps:
-                each.append(Call(put, (given, history, t)))
+                each.append(CallStatement(put, (given, history, t)))
                 if steps.limited and not steps.reverse:  # what the last step left stands beside what it was given
-                    after.append(When(Apply("less", (done, length)), (Call(put, (given, history, done)),)))
+                    after.append(When(Apply("less", (done, length)), (CallStatement(put, (given, history, done)),)))
         for sequence, given in zip(sequences, inputs[count : count + steps.sequences], strict=True):
-            if given in lowering.slots:
-                each.append(Call(taken, (sequence, t, self._flat(lowering.leaf(given)))))
+            if given in lowering.buffers:
+                each.append(CallStatement(taken, (sequence, t, self._flat(lowering.leaf(given)))))
         spoiling = self._spoiling()
         for invocation in self.invocations:
             each += [*spoiling.get(id(invocation), []), self._call_of(invocation)]
-        for slot in rows:
+        for buffer in rows:
             kept = self._outer("made")
             histories.append((kept.name, 2))
-            each.append(Call(put, (self._flat(slot), kept, t)))
-        for slot in sums:
+            each.append(CallStatement(put, (self._flat(buffer), kept, t)))
+        for buffer in sums:
             total = self._outer("total")
             before.append(fill(total.name, 1))
-            each.append(Call(added, (self._flat(slot), total)))
-        for slot, given in zip(going, carried, strict=True):
-            each.append(Call(copied, (self._flat(slot), given)))
+            each.append(CallStatement(added, (self._flat(buffer), total)))
+        for buffer, given in zip(going, carried, strict=True):
+            each.append(CallStatement(copied, (self._flat(buffer), given)))
         if steps.limited and steps.keeps:
             before += [fill(*history) for history in histories]
         if steps.limited:
@@ -126,11 +126,11 @@ class ScanSource(Source):
             each.append(When(stops, (Break(),)))
         last_step = Apply("subtract", (Name("count"), Literal(1)))
         first = Let("t", Apply("subtract", (last_step, Name("k"))) if steps.reverse else Name("k"))
-        body = (*before, Loop("k", Name("count"), (first, *each)), *after)
+        body = (*before, CountedLoop("k", Name("count"), (first, *each)), *after)
         return ArrayRoutine(ArrayFunction(self._name, (*self.outer, *self.arguments), body), calls_shared=True)
 
-    def _flat(self, slot: Slot) -> Name:
-        return self._use(Flat(self.lowering.name(f"flat_{slot.name}"), slot, 1))
+    def _flat(self, buffer: ArrayBuffer) -> Name:
+        return self._use(FlatArgument(self.lowering.name(f"flat_{buffer.name}"), buffer, 1))
 
     def _outer(self, name: str) -> Name:
         """An argument that comes from the program around the loop."""

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.compiler.functions import Extent, Kernel, Writer, comment_of, small_size
-from wyrm.compiler.loops import Call, Loop, RowSums, Slot, Straight
+from wyrm.compiler.functions import FunctionWriter, Kernel, SizeArgument, comment_of, small_size
+from wyrm.compiler.loops import ArrayBuffer, KernelCall, Loop, RowSums, Straight
 from wyrm.compiler.lower import Lowering
-from wyrm.compiler.naming import Names, identifier
+from wyrm.compiler.naming import UniqueNames, identifier
 from wyrm.compiler.op_kernels import OpKernels
 from wyrm.compiler.runtime import check_all, check_counted, load, release, spoil_indices, spoil_numbers
-from wyrm.compiler.updates import Optimizer, update
+from wyrm.compiler.updates import OptimizerInterface, update
 from wyrm.ir import arrays
 from wyrm.ir.arrays import Apply, ArrayFunction, Element, Literal, Name, Return, Store, When
 from wyrm.kernels.arrays import ArrayRoutine
 from wyrm.kernels.functions import Routine
 from wyrm.node.base import BaseNode, format_dims
-from wyrm.node.loops import LOOPS
+from wyrm.node.loop_form import LOOPS
 from wyrm.ops.philox import STEP
 from wyrm.ops.scratch import DEBUG
 from wyrm.schedule.ranges import Ranges
@@ -34,16 +34,16 @@ class KernelArgument:
     """What the kernel of an op is called with at one position: `kernel_arguments` says so when arrays are bound."""
 
     name: str
-    call: Call
+    call: KernelCall
     position: int
 
 
 @dataclass(eq=False)
-class Flat:
+class FlatArgument:
     """A slot seen with one axis, or with its rows and one more; or a parameter's state or number of that name."""
 
     name: str
-    slot: Slot | None
+    buffer: ArrayBuffer | None
     axes: int
     state: tuple[BaseNode[Any, Any], str] | None = None
     column: BaseNode[Any, Any] | None = None
@@ -53,14 +53,14 @@ class Flat:
 
 
 @dataclass(eq=False)
-class Number:
+class NumberArgument:
     """A whole number."""
 
     name: str
     value: int
 
 
-Argument = Slot | Extent | KernelArgument | Flat | Number
+Argument = ArrayBuffer | SizeArgument | KernelArgument | FlatArgument | NumberArgument
 
 
 @dataclass(eq=False)
@@ -76,16 +76,16 @@ class Evaluation:
 
 @dataclass
 class Invocation:
-    """One call in `run`: a function and its arguments; `slots` say how long buffers are needed."""
+    """One call in `run`: a function and its arguments; `buffers` say how long buffers are needed."""
 
     function: Routine | Evaluation
     arguments: Sequence[Argument]
-    slots: set[Slot]
+    buffers: set[ArrayBuffer]
     comment: str = ""
 
 
 # What makes the functions of a loop in the graph.
-LoopSource = Callable[[BaseNode[Any, Any], Names, OpKernels, Ranges], "Source"]
+LoopSource = Callable[[BaseNode[Any, Any], UniqueNames, OpKernels, Ranges], "Source"]
 
 
 class Source:
@@ -106,14 +106,14 @@ class Source:
         self.op_kernels, self._loop_of = op_kernels, loop_of
         # The sources of the loops in the graph.
         self.scans: list[Source] = []
-        self._writer = Writer(lowering, self.op_kernels)
+        self._writer = FunctionWriter(lowering, self.op_kernels)
         self.invocations: list[Invocation] = []
         self.arguments: dict[str, Argument] = {}
-        self.evaluated: list[Call] = []
+        self.evaluated: list[KernelCall] = []
         self.hyper: list[str] = []
-        self.fed = [(leaf, lowering.leaf(leaf)) for leaf in inputs if leaf in lowering.slots]
+        self.fed = [(leaf, lowering.leaf(leaf)) for leaf in inputs if leaf in lowering.buffers]
         # What is read when all calls are done.
-        self.kept = [*lowering.moving.values(), *([] if lowering.loss is None else [lowering.loss])]
+        self.live_at_end = [*lowering.moving.values(), *([] if lowering.loss is None else [lowering.loss])]
         self.kernels = self._loops()
         self.updates: dict[str, ArrayRoutine] = {}
         # After how many invocations the loss is there.
@@ -153,49 +153,49 @@ class Source:
         kernels = self._writer.kernels(items)
         by_item = dict(zip(items, kernels, strict=True))
         for item in [*self.lowering.early, *self.lowering.root.items]:
-            if isinstance(item, Call):
+            if isinstance(item, KernelCall):
                 self._call(item)
             elif item in by_item:
                 kernel = by_item[item]
-                slots = {argument for argument in kernel.arguments if isinstance(argument, Slot)}
-                self.invocations.append(Invocation(kernel.function, kernel.arguments, slots))
+                buffers = {argument for argument in kernel.arguments if isinstance(argument, ArrayBuffer)}
+                self.invocations.append(Invocation(kernel.function, kernel.arguments, buffers))
         return kernels
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: KernelCall) -> None:
         node = call.node
-        slots = {call.out, *call.operands}
+        buffers = {call.out, *call.operands}
         comment = f"{node.op_name()} {format_dims(node.dims)}"
         rule = LOOPS.of(node)
-        if rule.steps(node) is not None and self._scan(call, node, slots, comment):
+        if rule.steps(node) is not None and self._scan(call, node, buffers, comment):
             return
         kernel, ending = (rule.adding_kernel, "added_kernel") if call.adds else (rule.kernel, "kernel")
         if kernel is None:
             name = self.lowering.name(f"evaluate_{identifier(node.op_name())}")
             self.evaluated.append(call)
-            self.invocations.append(Invocation(Evaluation(name), [], slots, comment))
+            self.invocations.append(Invocation(Evaluation(name), [], buffers, comment))
             self.arguments[name] = KernelArgument(name, call, -1)
             return
         self._check(call, node, comment)
         function = self.op_kernels.add(kernel, f"{identifier(node.op_name())}_{ending}")
         count = kernel.__code__.co_argcount
         arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
-        self.invocations.append(Invocation(function, arguments, slots, comment))
+        self.invocations.append(Invocation(function, arguments, buffers, comment))
 
-    def _check(self, call: Call, node: BaseNode[Any, Any], comment: str) -> None:
+    def _check(self, call: KernelCall, node: BaseNode[Any, Any], comment: str) -> None:
         """Check the integers that a kernel chooses by and that are not known to be in range."""
-        for choice in node.choices():
+        for choice in node.index_operands():
             indices = self.lowering.schedule.representative[node.parents[choice.operand]]
-            if self.lowering.ranges.is_known(indices, choice.axis, choice.ignored):
+            if self.lowering.ranges.is_known(indices, choice.axis, choice.ignore_index):
                 continue
-            slot = call.operands[choice.operand]
+            buffer = call.operands[choice.operand]
             arguments: list[Argument]
-            function, arguments = check_all, [slot, self._writer.extent(choice.axis)]
-            if choice.ignored is not None:
+            function, arguments = check_all, [buffer, self._writer.extent(choice.axis)]
+            if choice.ignore_index is not None:
                 function = check_counted
-                arguments.append(Number(self.lowering.name(f"ignored_of_{slot.name}"), choice.ignored))
-            self.invocations.append(Invocation(function, arguments, {slot}, f"the indices of {comment}"))
+                arguments.append(NumberArgument(self.lowering.name(f"ignored_of_{buffer.name}"), choice.ignore_index))
+            self.invocations.append(Invocation(function, arguments, {buffer}, f"the indices of {comment}"))
 
-    def _scan(self, call: Call, node: BaseNode[Any, Any], slots: set[Slot], comment: str) -> bool:
+    def _scan(self, call: KernelCall, node: BaseNode[Any, Any], buffers: set[ArrayBuffer], comment: str) -> bool:
         """Make a function of a loop; False where its body has an op without a native form."""
         source = self._loop_of(node, self.lowering.name, self.op_kernels, self.lowering.ranges)
         if source.evaluated:
@@ -203,33 +203,35 @@ class Source:
         self.scans.append(source)
         call.loop = source
         arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(source.count)]
-        self.invocations.append(Invocation(source.run, arguments, slots, comment))
+        self.invocations.append(Invocation(source.run, arguments, buffers, comment))
         return True
 
-    def _first_with(self, slot: Slot) -> int:
+    def _first_with(self, buffer: ArrayBuffer) -> int:
         """After how many invocations an array is computed."""
-        using = (i for i, invocation in enumerate(self.invocations) if slot.root in map(_root, invocation.slots))
+        using = (i for i, invocation in enumerate(self.invocations) if buffer.root in map(_root, invocation.buffers))
         return next(using, -1) + 1
 
-    def _update_early(self, optimizer: Optimizer, dense: Mapping[BaseNode[Any, Any], Slot]) -> None:
+    def _update_early(self, optimizer: OptimizerInterface, dense: Mapping[BaseNode[Any, Any], ArrayBuffer]) -> None:
         """Put each update where its gradient is there and nothing reads the parameter any more.
 
         The memory of the gradient is then free for others, and the gradient is still in the cache of the processor.
         """
-        last: dict[Slot, int] = {}
+        last: dict[ArrayBuffer, int] = {}
         for position, invocation in enumerate(self.invocations, 1):
-            last.update(dict.fromkeys(map(_root, invocation.slots), position))
+            last.update(dict.fromkeys(map(_root, invocation.buffers), position))
         after: dict[int, list[Invocation]] = {}
         for parameter, gradient in dense.items():
-            slots = self.lowering.leaf(parameter), gradient.root
-            position = max(self._safe, *(last.get(slot, 0) for slot in slots))
+            buffers = self.lowering.leaf(parameter), gradient.root
+            position = max(self._safe, *(last.get(buffer, 0) for buffer in buffers))
             after.setdefault(position, []).append(self._update(optimizer, parameter, gradient, None))
         ordered = after.pop(0, [])
         for position, invocation in enumerate(self.invocations, 1):
             ordered += [invocation, *after.get(position, [])]
         self.invocations = ordered
 
-    def _update(self, optimizer: Optimizer, parameter: Any, gradient: Slot, rows: RowSums | None) -> Invocation:
+    def _update(
+        self, optimizer: OptimizerInterface, parameter: Any, gradient: ArrayBuffer, rows: RowSums | None
+    ) -> Invocation:
         rule = optimizer.rule(parameter.dtype)
         row_axes = 0 if rows is None else min(2, len(parameter.dims))
         kind = ["all", "elements", "rows"][row_axes]
@@ -239,40 +241,42 @@ class Source:
             name = self.lowering.name(f"update_{kind}_{parameter.dtype}")
             code = update(name, rule, row_axes, not rows and optimizer.flushes, row_size)
             self.updates[key] = ArrayRoutine(code, distinct=True)
-        axes, slot = max(1, row_axes), self.lowering.leaf(parameter)
+        axes, buffer = max(1, row_axes), self.lowering.leaf(parameter)
         arguments: list[Argument] = [
-            Flat(self.lowering.name(f"flat_{slot.name}"), slot, axes),
-            Flat(self.lowering.name(f"flat_{gradient.name}"), gradient, axes),
+            FlatArgument(self.lowering.name(f"flat_{buffer.name}"), buffer, axes),
+            FlatArgument(self.lowering.name(f"flat_{gradient.name}"), gradient, axes),
         ]
         for state in rule.state:
-            named = self.lowering.name(f"{state}_of_{slot.name}")
-            arguments.append(Flat(named, None, axes, state=(parameter, state)))
+            named = self.lowering.name(f"{state}_of_{buffer.name}")
+            arguments.append(FlatArgument(named, None, axes, state=(parameter, state)))
         for number in rule.hyper:
             if number not in self.hyper:
                 self.hyper.append(number)
             named = f"{number}_{parameter.dtype}"
             flat = self.arguments.get(named)
-            arguments.append(flat or Flat(named, None, 0, number=number, dtype=parameter.dtype))
+            arguments.append(flat or FlatArgument(named, None, 0, number=number, dtype=parameter.dtype))
             self.arguments[named] = arguments[-1]
         if rows is not None:
             arguments += [rows.rows, rows.count]
-        return Invocation(self.updates[key], arguments, {gradient}, f"{slot.name} {format_dims(parameter.dims)}")
+        return Invocation(self.updates[key], arguments, {gradient}, f"{buffer.name} {format_dims(parameter.dims)}")
 
-    def _move(self, buffer: BaseNode[Any, Any], becomes: Slot) -> Invocation:
+    def _move(self, buffer: BaseNode[Any, Any], becomes: ArrayBuffer) -> Invocation:
         if "move" not in self.updates:
             i = Name("i")
-            loop = arrays.Loop("i", arrays.Extent("target", 0), (Store("target", (i,), Element("value", (i,))),))
+            loop = arrays.CountedLoop(
+                "i", arrays.ArraySize("target", 0), (Store("target", (i,), Element("value", (i,))),)
+            )
             code = ArrayFunction(self.lowering.name("move"), ("target", "value"), (loop,))
             self.updates["move"] = ArrayRoutine(code, distinct=True)
-        slot = self.lowering.leaf(buffer)
-        arguments = [Flat(self.lowering.name(f"flat_{each.name}"), each, 1) for each in (slot, becomes)]
-        return Invocation(self.updates["move"], arguments, {becomes}, f"{slot.name} {format_dims(buffer.dims)}")
+        memory = self.lowering.leaf(buffer)
+        arguments = [FlatArgument(self.lowering.name(f"flat_{each.name}"), each, 1) for each in (memory, becomes)]
+        return Invocation(self.updates["move"], arguments, {becomes}, f"{memory.name} {format_dims(buffer.dims)}")
 
     # --- run ------------------------------------------------------------------------------------------------------
 
     def _routine(self) -> ArrayRoutine:
         """The function that goes through the data."""
-        body = arrays.Loop("k", Name("count"), tuple(self._step()))
+        body = arrays.CountedLoop("k", Name("count"), tuple(self._step()))
         head = ["first", "count", "batch", "step", "order", "totals", "hyper", *self.arguments]
         code = ArrayFunction("run", tuple(head), (body, Return(Name("count"))))
         return ArrayRoutine(code, calls_shared=True, calls_apart=self.size > LARGEST_FUNCTION)
@@ -280,21 +284,21 @@ class Source:
     def _step(self) -> list[arrays.Statement]:
         statements, spoiling, k = list[arrays.Statement](), self._spoiling(), Name("k")
         place = Apply("add", (Name("first"), k))
-        for leaf, slot in self.fed:
-            column = Flat(self.lowering.name(f"column_of_{slot.name}"), None, 2, column=leaf)
-            batch = Flat(self.lowering.name(f"batch_of_{slot.name}"), slot, 1)
+        for leaf, buffer in self.fed:
+            column = FlatArgument(self.lowering.name(f"column_of_{buffer.name}"), None, 2, column=leaf)
+            batch = FlatArgument(self.lowering.name(f"batch_of_{buffer.name}"), buffer, 1)
             rows = self._use(column)
             if DEBUG:  # an input without a column keeps what it holds
-                given = Apply("greater", (arrays.Extent(rows.name, 0), Literal(0)))
-                statements.append(When(given, tuple(self._spoil(slot))))
+                given = Apply("greater", (arrays.ArraySize(rows.name, 0), Literal(0)))
+                statements.append(When(given, tuple(self._spoil(buffer))))
             start = Apply("multiply", (place, Name("batch")))
-            statements.append(arrays.Call(load, (rows, Name("order"), start, self._use(batch))))
-        if STEP in self.lowering.slots:
+            statements.append(arrays.CallStatement(load, (rows, Name("order"), start, self._use(batch))))
+        if STEP in self.lowering.buffers:
             steps = Apply("add", (Apply("add", (Name("step"), Name("first"))), k))
-            statements.append(Store(self._use(self.lowering.slots[STEP]).name, (), steps))
+            statements.append(Store(self._use(self.lowering.buffers[STEP]).name, (), steps))
         for position, number in enumerate(self.hyper):
             for name, flat in list(self.arguments.items()):
-                if isinstance(flat, Flat) and flat.number == number:
+                if isinstance(flat, FlatArgument) and flat.number == number:
                     statements.append(Store(name, (), Element("hyper", (k, Literal(position)))))
         for position in range(len(self.invocations) + 1):
             if position == self._known and self.lowering.loss is not None:
@@ -306,33 +310,41 @@ class Source:
                 statements += [*spoiling.get(id(invocation), []), self._call_of(invocation)]
         statements += map(self._call_of, self._last)
         counts = {rows.count.name: rows.count for rows in self.lowering.rows}
-        statements += [arrays.Call(release, (self._use(count),)) for count in counts.values()]
+        statements += [arrays.CallStatement(release, (self._use(count),)) for count in counts.values()]
         if self.lowering.loss is not None:  # also for who calls it when a later step raises
             statements.append(Store("totals", (Literal(1),), Apply("add", (k, Literal(1)))))
         return statements
 
-    def _call_of(self, invocation: Invocation) -> arrays.Call:
+    def _call_of(self, invocation: Invocation) -> arrays.CallStatement:
         arguments = tuple(map(self._use, invocation.arguments))
-        return arrays.Call(invocation.function, arguments, comment_of(invocation.comment))
+        return arrays.CallStatement(invocation.function, arguments, comment_of(invocation.comment))
 
     def _spoiling(self) -> dict[int, list[arrays.Statement]]:
         """In debug mode, what comes before each invocation to fill the arrays that it is the first to use."""
         found: dict[int, list[arrays.Statement]] = {}
         if DEBUG:
-            held = {slot for rows in self.lowering.rows for slot in (rows.slots, rows.rows, rows.count, rows.sums)}
-            held |= set(self.lowering.slots.values())
+            held = {
+                buffer for rows in self.lowering.rows for buffer in (rows.positions, rows.rows, rows.count, rows.sums)
+            }
+            held |= set(self.lowering.buffers.values())
             for invocation in self.invocations:
-                for slot in sorted(set(map(_root, invocation.slots)), key=lambda each: each.name):  # always the same
-                    if slot not in held and slot.leaf is None and slot.fixed is None:
-                        held.add(slot)
-                        found.setdefault(id(invocation), []).extend(self._spoil(slot))
+                for buffer in sorted(
+                    set(map(_root, invocation.buffers)), key=lambda each: each.name
+                ):  # always the same
+                    if buffer not in held and buffer.leaf is None and buffer.fixed is None:
+                        held.add(buffer)
+                        found.setdefault(id(invocation), []).extend(self._spoil(buffer))
         return found
 
-    def _spoil(self, slot: Slot) -> list[arrays.Statement]:
-        if slot.dtype.kind != "f" and slot.dtype != np.int64:
+    def _spoil(self, buffer: ArrayBuffer) -> list[arrays.Statement]:
+        if buffer.dtype.kind != "f" and buffer.dtype != np.int64:
             return []
-        function = spoil_numbers if slot.dtype.kind == "f" else spoil_indices
-        return [arrays.Call(function, (self._use(Flat(self.lowering.name(f"spoiled_{slot.name}"), slot, 1)),))]
+        function = spoil_numbers if buffer.dtype.kind == "f" else spoil_indices
+        return [
+            arrays.CallStatement(
+                function, (self._use(FlatArgument(self.lowering.name(f"spoiled_{buffer.name}"), buffer, 1)),)
+            )
+        ]
 
     def _use(self, argument: Argument) -> Name:
         self.arguments.setdefault(argument.name, argument)
@@ -352,5 +364,5 @@ class Source:
         return [*texts, *(text for scan in self.scans for text in scan._texts()), self.run.code.text]
 
 
-def _root(slot: Slot) -> Slot:
-    return slot.root
+def _root(buffer: ArrayBuffer) -> ArrayBuffer:
+    return buffer.root

@@ -10,7 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.compiler.formulas import formula_steps, number
-from wyrm.ir.arrays import Apply, ArrayFunction, Element, Expression, Extent, Let, Literal, Loop, Name, Statement, Store
+from wyrm.ir.arrays import (
+    Apply,
+    ArrayFunction,
+    ArraySize,
+    CountedLoop,
+    Element,
+    Expression,
+    Let,
+    Literal,
+    Name,
+    Statement,
+    Store,
+)
 from wyrm.node.base import BaseNode
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
@@ -18,7 +30,7 @@ from wyrm.node.storage import bound_array
 from wyrm.schedule.schedule import Schedule
 
 
-class Rule(Protocol):
+class UpdateRule(Protocol):
     """The graph of an update: `outputs` are the new parameter and the new state, made of the inputs."""
 
     parameter: Input[Any]
@@ -28,7 +40,7 @@ class Rule(Protocol):
     outputs: list[Node[Any, Any]]
 
 
-class Optimizer(Protocol):
+class OptimizerInterface(Protocol):
     """What a program needs of an optimizer."""
 
     parameters: list[Parameter[Any]]
@@ -55,7 +67,7 @@ class Optimizer(Protocol):
         """Count steps that have been done with these parameters; below 0, undone."""
 
 
-def update(name: str, rule: Rule, row_axes: int, flushes: bool, row_size: int | None) -> ArrayFunction:
+def update(name: str, rule: UpdateRule, row_axes: int, flushes: bool, row_size: int | None) -> ArrayFunction:
     """The function that moves one parameter: all of it, or with `row_axes` the rows that `rows` and `count` name.
 
     Its arguments are the parameter, the gradient, the arrays of the state and the numbers of the step, all in the order
@@ -121,10 +133,10 @@ def _flushing(dtype: np.dtype[Any]) -> tuple[Let, Name]:
     return Let("limit__", Apply("subtract", (number(tiny, dtype), factor))), Name("limit__")
 
 
-def _loop(body: Sequence[Statement], row_axes: int, row_size: int | None) -> Loop:
+def _loop(body: Sequence[Statement], row_axes: int, row_size: int | None) -> CountedLoop:
     if row_axes == 0:
-        return Loop("j", Extent("parameter", 0), tuple(body))
+        return CountedLoop("j", ArraySize("parameter", 0), tuple(body))
     row = Let("row", Apply("natural", (Element("rows", (Name("k"),)),)))
-    size = Extent("gradient", 1) if row_size is None else Literal(row_size)
-    inner = tuple(body) if row_axes == 1 else (Loop("j", size, tuple(body)),)
-    return Loop("k", Element("count", (Literal(0),)), (row, *inner))
+    size = ArraySize("gradient", 1) if row_size is None else Literal(row_size)
+    inner = tuple(body) if row_axes == 1 else (CountedLoop("j", size, tuple(body)),)
+    return CountedLoop("k", Element("count", (Literal(0),)), (row, *inner))

@@ -38,7 +38,7 @@ class Tokenizer:
 
     Made by `Tokenizer.train`, `Tokenizer.gpt2` or `Tokenizer.load`.
 
-    >>> tokenizer = Tokenizer.train("low lower lowest low lower lowest", vocabulary_size=260)
+    >>> tokenizer = Tokenizer.train("low lower lowest low lower lowest", vocab_size=260)
     >>> tokenizer
     Tokenizer(260 tokens)
     >>> ids = tokenizer.encode("lowest<|endoftext|>")
@@ -53,18 +53,18 @@ class Tokenizer:
         self._inner = inner
 
     @classmethod
-    def train(cls, text: str, vocabulary_size: int, special_tokens: Sequence[str] = (END_OF_TEXT,)) -> Tokenizer:
+    def train(cls, text: str, vocab_size: int, special_tokens: Sequence[str] = (END_OF_TEXT,)) -> Tokenizer:
         """Learn the byte pairs that are frequent in a text.
 
-        The vocabulary has the special tokens, all 256 bytes, and merged pairs up to `vocabulary_size`; fewer where the
+        The vocabulary has the special tokens, all 256 bytes, and merged pairs up to `vocab_size`; fewer where the
         text has no more pairs to merge. A special token is one token wherever it stands in a text.
 
         Raises:
-            DTypeError: `text` is no string, `vocabulary_size` no whole number, or a special token no string.
-            DataError: the text is empty, `vocabulary_size` has no room for the bytes and the special tokens, or the
+            DTypeError: `text` is no string, `vocab_size` no whole number, or a special token no string.
+            DataError: the text is empty, `vocab_size` has no room for the bytes and the special tokens, or the
                 package `tokenizers` is missing.
 
-        >>> Tokenizer.train("banana bandana", vocabulary_size=300).vocabulary_size < 300
+        >>> Tokenizer.train("banana bandana", vocab_size=300).vocab_size < 300
         True
         """
         if not isinstance(text, str):
@@ -72,7 +72,7 @@ class Tokenizer:
         if isinstance(special_tokens, str) or not all(isinstance(token, str) for token in special_tokens):
             raise DTypeError(f"special_tokens are a sequence of strings, not {special_tokens!r}.")
         special = list(dict.fromkeys(special_tokens))
-        size = whole_number("vocabulary_size", vocabulary_size, minimum=_BYTES + len(special))
+        size = whole_number("vocab_size", vocab_size, minimum=_BYTES + len(special))
         if not text:
             raise DataError("the text to train a tokenizer on is empty; expected some.")
         package = _package()
@@ -139,7 +139,7 @@ class Tokenizer:
             DataError: the file cannot be written; one that was there is as it was.
 
         >>> import tempfile
-        >>> tokenizer = Tokenizer.train("once upon a time", vocabulary_size=260)
+        >>> tokenizer = Tokenizer.train("once upon a time", vocab_size=260)
         >>> with tempfile.TemporaryDirectory() as directory:
         ...     tokenizer.save(f"{directory}/tokenizer.json")
         ...     Tokenizer.load(f"{directory}/tokenizer.json")
@@ -154,7 +154,7 @@ class Tokenizer:
             ) from error
 
     @property
-    def vocabulary_size(self) -> int:
+    def vocab_size(self) -> int:
         """How many tokens there are, the special ones too."""
         return int(self._inner.get_vocab_size())
 
@@ -164,12 +164,12 @@ class Tokenizer:
         Raises:
             DataError: there is no such token.
 
-        >>> Tokenizer.train("once upon a time", vocabulary_size=260).id_of("<|endoftext|>")
+        >>> Tokenizer.train("once upon a time", vocab_size=260).id_of("<|endoftext|>")
         0
         """
         found = self._inner.token_to_id(token)
         if found is None:
-            raise DataError(f"no token {token!r} among the {self.vocabulary_size} of this tokenizer.")
+            raise DataError(f"no token {token!r} among the {self.vocab_size} of this tokenizer.")
         return int(found)
 
     def encode(self, text: str) -> NDArray[np.int64]:
@@ -178,7 +178,7 @@ class Tokenizer:
         Raises:
             DTypeError: `text` is no string.
 
-        >>> Tokenizer.train("aaaa", vocabulary_size=257).encode("").shape
+        >>> Tokenizer.train("aaaa", vocab_size=257).encode("").shape
         (0,)
         """
         if not isinstance(text, str):
@@ -192,24 +192,24 @@ class Tokenizer:
             DTypeError: the ids are no integers in one axis.
             IndexOutOfRange: an id is not in the vocabulary; names the first such position and the id.
 
-        >>> tokenizer = Tokenizer.train("once upon a time", vocabulary_size=260)
+        >>> tokenizer = Tokenizer.train("once upon a time", vocab_size=260)
         >>> tokenizer.decode(tokenizer.encode("anything else: ø"))
         'anything else: ø'
         """
         given = as_array(ids)
         if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
             raise DTypeError(f"a tokenizer decodes integers in one axis, not {given.dtype} of shape {given.shape}.")
-        outside = (given < 0) | (given >= self.vocabulary_size)
+        outside = (given < 0) | (given >= self.vocab_size)
         if outside.any():
             position = int(outside.argmax())
             raise IndexOutOfRange(
                 f"the token at position {position:,} has the id {int(given[position])}; "
-                f"expected 0 to {self.vocabulary_size - 1}."
+                f"expected 0 to {self.vocab_size - 1}."
             )
         return str(self._inner.decode(given.tolist(), skip_special_tokens=False))
 
     def __repr__(self) -> str:
-        return f"Tokenizer({self.vocabulary_size} tokens)"
+        return f"Tokenizer({self.vocab_size} tokens)"
 
 
 def _byte_level(package: ModuleType, model: Any) -> Any:

@@ -18,8 +18,8 @@ class TokenBlocks:
 
     `tokens` are integers of shape (tokens,), of any integer type, and may lie in a memory map: they are not copied.
     Block `i` has the inputs `tokens[i * context : (i + 1) * context]` and the targets one place further, so there are
-    `(len(tokens) - 1) // context` blocks; tokens after the last whole one are left out. With a `vocabulary_size`, ids
-    are checked to be from 0 to `vocabulary_size - 1`.
+    `(len(tokens) - 1) // context` blocks; tokens after the last whole one are left out. With a `vocab_size`, ids
+    are checked to be from 0 to `vocab_size - 1`.
 
     Raises:
         DTypeError: the tokens are no integers, or an option is no whole number.
@@ -34,17 +34,15 @@ class TokenBlocks:
     ([[0, 1, 2, 3], [4, 5, 6, 7]], [[1, 2, 3, 4], [5, 6, 7, 8]])
     """
 
-    __slots__ = ("_inputs", "_targets", "_tokens", "context", "seed", "vocabulary_size")
+    __slots__ = ("_inputs", "_targets", "_tokens", "context", "seed", "vocab_size")
 
     def __init__(
-        self, tokens: NDArray[np.integer[Any]], context: int, *, vocabulary_size: int | None = None, seed: int = 0
+        self, tokens: NDArray[np.integer[Any]], context: int, *, vocab_size: int | None = None, seed: int = 0
     ) -> None:
         self.context = whole_number("context", context, minimum=1)
         self.seed = whole_number("seed", seed, minimum=0)
-        self.vocabulary_size = (
-            None if vocabulary_size is None else whole_number("vocabulary_size", vocabulary_size, minimum=1)
-        )
-        self._tokens = _checked(tokens, self.context, self.vocabulary_size)
+        self.vocab_size = None if vocab_size is None else whole_number("vocab_size", vocab_size, minimum=1)
+        self._tokens = _checked(tokens, self.context, self.vocab_size)
         count = (len(self._tokens) - 1) // self.context
         whole = count * self.context
         self._inputs = self._tokens[:whole].reshape(count, self.context)
@@ -139,10 +137,10 @@ class TokenBlocks:
         return self._like(first), self._like(second)
 
     def _like(self, tokens: NDArray[np.integer[Any]]) -> TokenBlocks:
-        return TokenBlocks(tokens, self.context, vocabulary_size=self.vocabulary_size, seed=self.seed)
+        return TokenBlocks(tokens, self.context, vocab_size=self.vocab_size, seed=self.seed)
 
 
-def _checked(tokens: object, context: int, vocabulary_size: int | None) -> NDArray[np.integer[Any]]:
+def _checked(tokens: object, context: int, vocab_size: int | None) -> NDArray[np.integer[Any]]:
     given = as_array(tokens)
     if given.dtype.kind not in "iu" and given.size:
         raise DTypeError(f"tokens have dtype {given.dtype}; expected integers, the ids that a tokenizer gives.")
@@ -154,13 +152,13 @@ def _checked(tokens: object, context: int, vocabulary_size: int | None) -> NDArr
             f"the context, and the token after it. Give more text or a shorter context."
         )
     low, high = int(given.min()), int(given.max())
-    if low < 0 or (vocabulary_size is not None and high >= vocabulary_size):
+    if low < 0 or (vocab_size is not None and high >= vocab_size):
         # Compared as Python's integers above, for the size of a vocabulary may be beyond the tokens' type.
         outside = given < 0
-        if vocabulary_size is not None and high >= vocabulary_size:
-            outside |= given >= vocabulary_size
+        if vocab_size is not None and high >= vocab_size:
+            outside |= given >= vocab_size
         position = int(outside.argmax())
-        allowed = "at least 0" if vocabulary_size is None else f"0 to {vocabulary_size - 1}"
+        allowed = "at least 0" if vocab_size is None else f"0 to {vocab_size - 1}"
         raise IndexOutOfRange(
             f"the token at position {position:,} has the id {int(given[position])}; expected {allowed}. "
             f"Were the tokens made by another tokenizer than the vocabulary is of?"

@@ -9,15 +9,15 @@ import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.function import over_nodes
-from wyrm.functions.structure import Structure, flatten, places, unflatten
+from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import name_of, standing
 from wyrm.node.base import BaseNode, describe, format_dims
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import Node
-from wyrm.node.site import building
-from wyrm.ops.body import Body, captured, given_like
-from wyrm.ops.passing import alias
+from wyrm.node.source_location import building
+from wyrm.ops.loop_body import LoopBody, closure_convert, placeholder_like
+from wyrm.ops.pass_through import alias
 from wyrm.ops.scan import Scan
 from wyrm.ops.shape import zeros_like
 from wyrm.ops.steps import ENDLESS, Steps
@@ -48,14 +48,15 @@ def as_nodes(leaves: Sequence[Any], dtype: np.dtype[Any]) -> list[Any]:
     return found
 
 
-def _givens(nodes: Sequence[Any], structure: Structure, name: str, axes: int = 0) -> list[Any]:
+def _givens(nodes: Sequence[Any], structure: PyTreeDef, name: str, axes: int = 0) -> list[Any]:
     """Inputs that stand for nodes, or for their rows, named by where they are."""
     return [
-        given_like(node, node.dims[axes:], where) for node, where in zip(nodes, places(structure, name), strict=True)
+        placeholder_like(node, node.dims[axes:], where)
+        for node, where in zip(nodes, leaf_paths(structure, name), strict=True)
     ]
 
 
-def _carried_on(value: Any, givens: Sequence[Any], structure: Structure, what: str, dtype: np.dtype[Any]) -> list[Any]:
+def _carried_on(value: Any, givens: Sequence[Any], structure: PyTreeDef, what: str, dtype: np.dtype[Any]) -> list[Any]:
     """What a step hands on as nodes like what it was given, or an error that says where they differ."""
     leaves, found = flatten(value, what)
     if found != structure:
@@ -74,7 +75,7 @@ def _carried_on(value: Any, givens: Sequence[Any], structure: Structure, what: s
     return nodes
 
 
-def _carry(init: Any, beside: Sequence[Any], what: str) -> tuple[list[Any], Structure, np.dtype[Any]]:
+def _carry(init: Any, beside: Sequence[Any], what: str) -> tuple[list[Any], PyTreeDef, np.dtype[Any]]:
     """What a loop starts from as float nodes."""
     leaves, structure = flatten(init, f"init of {what}")
     if not leaves:
@@ -123,8 +124,8 @@ def scan(
     following = _carried_on(result[0], givens, structure, what, dtype)
     made, made_structure = flatten(result[1], f"the result of {what}")
     made = as_nodes(made, dtype)
-    outside, stand, outputs = captured([*following, *made], [*givens, *given_rows], built=built)
-    steps = Steps(Body([*givens, *given_rows, *stand], outputs), time, len(carry), len(rows), reverse=reverse)
+    outside, stand, outputs = closure_convert([*following, *made], [*givens, *given_rows], built=built)
+    steps = Steps(LoopBody([*givens, *given_rows, *stand], outputs), time, len(carry), len(rows), reverse=reverse)
     loop = Scan(steps, *carry, *rows, *outside)
     last = [loop.last(i) for i in range(len(carry))]
     return unflatten(structure, last), unflatten(made_structure, [loop.made(i) for i in range(len(made))])
@@ -179,9 +180,9 @@ def while_loop(
     with standing(givens), building() as built:
         following = _carried_on(step(unflatten(structure, givens)), givens, structure, what, dtype)
         again = _condition(goes_on(unflatten(structure, following)), what)
-    outside, stand, outputs = captured([*following, again], givens, built=built)
+    outside, stand, outputs = closure_convert([*following, again], givens, built=built)
     most = ENDLESS if max_steps is None else max_steps
-    steps = Steps(Body([*givens, *stand], outputs), most, len(carry), 0, limited=True, stops=True)
+    steps = Steps(LoopBody([*givens, *stand], outputs), most, len(carry), 0, limited=True, stops=True)
     limit = _condition(goes_on(unflatten(structure, carry)), what).astype(dtype) * float(most)
     loop = Scan(steps, limit, *carry, *outside)
     return unflatten(structure, [loop.last(i) for i in range(len(carry))])
@@ -227,8 +228,8 @@ def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *o
     chosen = condition.astype(dtype)
     for limit, outputs, inner in ((chosen, results, taken), (1.0 - chosen, others, not_taken)):
         givens = _givens(carry, shape, "result")
-        outside, stand, made = captured(outputs, givens, inner, built=[*nodes, *inner])
-        steps = Steps(Body([*givens, *stand], made), 1, len(carry), 0, limited=True)
+        outside, stand, made = closure_convert(outputs, givens, inner, built=[*nodes, *inner])
+        steps = Steps(LoopBody([*givens, *stand], made), 1, len(carry), 0, limited=True)
         loop = Scan(steps, limit, *carry, *outside)
         carry = [loop.last(i) for i in range(len(carry))]
     return unflatten(shape, carry)

@@ -11,16 +11,16 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import NotDifferentiable, ShapeError
 from wyrm.functions.function import Function
-from wyrm.functions.structure import flatten, unflatten
+from wyrm.functions.pytree import flatten, unflatten
 from wyrm.functions.tracing import name_of, standing
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import ZERO, BaseNode, describe
 from wyrm.node.leaves import Constant, Input, as_constant
 from wyrm.node.node import Node
-from wyrm.node.site import building
+from wyrm.node.source_location import building
 from wyrm.node.traversal import topological_order
-from wyrm.ops.custom import Custom, Rule
-from wyrm.ops.passing import alias
+from wyrm.ops.custom import Custom, GradientRule
+from wyrm.ops.pass_through import alias
 from wyrm.ops.shape import zeros_like
 
 P = ParamSpec("P")
@@ -31,7 +31,7 @@ R = TypeVar("R")
 _running: ContextVar[frozenset[Any]] = ContextVar("_running", default=frozenset())
 
 
-class _Custom(Generic[P, R]):
+class _CustomDerivative(Generic[P, R]):
     """A function over nodes with a derivative of its own; of arrays it gives arrays."""
 
     def __init__(self, function: Callable[P, R]) -> None:
@@ -47,22 +47,22 @@ class _Custom(Generic[P, R]):
         raise NotImplementedError
 
     def _wrapped(
-        self, value: Any, kept: Sequence[Any], args: Any, built: Sequence[Any], rule: Callable[..., Any]
+        self, value: Any, residuals: Sequence[Any], args: Any, built: Sequence[Any], rule: Callable[..., Any]
     ) -> Any:
-        """The result with each of its nodes made one that has the rule, `rule(kept, args, cotangent)`.
+        """The result with each of its nodes made one that has the rule, `rule(residuals, args, cotangent)`.
 
         `built` are the nodes that the function has built.
         """
         inputs, structure = flatten(args, f"the arguments of {name_of(self.function)}")
         outputs, shape = flatten(value, f"the result of {name_of(self.function)}")
-        kept_nodes = [i for i, leaf in enumerate(kept) if isinstance(leaf, BaseNode)]
+        residual_nodes = [i for i, leaf in enumerate(residuals) if isinstance(leaf, BaseNode)]
         count = len(inputs)
 
-        def of(position: int) -> Rule:
+        def of(position: int) -> GradientRule:
             def derived(parents: Sequence[Any], gradient: Any) -> tuple[Any, ...]:
                 # What is kept is computed from the arguments, and yet no function of them to derivatives in the rule.
-                now, later = [alias(parent) for parent in parents[:count]], list(kept)
-                for place, parent in zip(kept_nodes, parents[count:], strict=True):
+                now, later = [alias(parent) for parent in parents[:count]], list(residuals)
+                for place, parent in zip(residual_nodes, parents[count:], strict=True):
                     later[place] = alias(parent)
                 cotangents = [
                     gradient if i == position else zeros_like(output) if isinstance(output, BaseNode) else output
@@ -72,9 +72,9 @@ class _Custom(Generic[P, R]):
                     found = rule(later, unflatten(structure, now), unflatten(shape, cotangents))
                 return self._checked(found, inputs, structure)
 
-            return Rule(name_of(self.function), derived)
+            return GradientRule(name_of(self.function), derived)
 
-        given = [*inputs, *(kept[i] for i in kept_nodes)]
+        given = [*inputs, *(residuals[i] for i in residual_nodes)]
         outside = _closed_over([node for node in outputs if isinstance(node, BaseNode)], inputs, built)
         made = [
             Custom(node, *given, *outside, count=count, rule=of(position), outside=len(outside))
@@ -115,14 +115,14 @@ class _Custom(Generic[P, R]):
         return tuple(result)
 
 
-class CustomVjp(_Custom[P, R]):
+class CustomVjp(_CustomDerivative[P, R]):
     """See `custom_vjp`."""
 
     _forward: Callable[..., Any]
     _backward: Callable[..., Any]
 
     def define(self, forward: Callable[P, tuple[R, Any]], backward: Callable[[Any, Any], tuple[Any, ...]]) -> None:
-        """Give the two halves: `forward(*args) -> (result, kept)`, `backward(kept, cotangent) -> gradients`."""
+        """Set `forward(*args) -> (result, residuals)` and `backward(residuals, cotangent) -> gradients`."""
         self._forward, self._backward = forward, backward
 
     def _built(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -136,10 +136,10 @@ class CustomVjp(_Custom[P, R]):
         token = _running.set(running | {self})
         try:
             with building() as built:
-                value, kept = self._forward(*args, **kwargs)
+                value, residuals = self._forward(*args, **kwargs)
         finally:
             _running.reset(token)
-        leaves, structure = flatten(kept, "what forward keeps")
+        leaves, structure = flatten(residuals, "what forward keeps")
 
         def rule(later: Sequence[Any], now: Any, cotangent: Any) -> Any:
             return self._backward(unflatten(structure, later), cotangent)
@@ -148,7 +148,7 @@ class CustomVjp(_Custom[P, R]):
         return result
 
 
-class CustomJvp(_Custom[P, R]):
+class CustomJvp(_CustomDerivative[P, R]):
     """See `custom_jvp`."""
 
     _rule: Callable[..., Any]
@@ -200,8 +200,8 @@ def _closed_over(outputs: Sequence[Any], inputs: Sequence[Any], built: Sequence[
 def custom_vjp(function: Callable[P, R]) -> CustomVjp[P, R]:
     """A function over nodes whose gradient its author writes; a decorator.
 
-    `define(forward, backward)` gives the two halves: `forward(*args)` the result and what to keep of it, and
-    `backward(kept, cotangent)` a tuple with a gradient for each argument, of its structure and axes, or None for none.
+    `define(forward, backward)` sets both passes. `forward(*args)` returns the result and the residuals. `backward(residuals,
+    cotangent)` returns a tuple with a gradient for each argument, of its structure and axes, or None for no gradient.
     Both build graphs, so gradients of gradients are those of what `backward` computes. What is kept is constant to
     derivatives that `backward` takes, such as `wy.vjp`, and a function of the arguments to those of higher order. The
     result has this gradient in derivatives of every order, as it has in JAX where `forward` calls the function.
@@ -212,7 +212,7 @@ def custom_vjp(function: Callable[P, R]) -> CustomVjp[P, R]:
     >>> @wy.custom_vjp
     ... def clipped(x):
     ...     return x
-    >>> clipped.define(lambda x: (x, None), lambda kept, gradient: (gradient.clip(-1.0, 1.0),))
+    >>> clipped.define(lambda x: (x, None), lambda residuals, gradient: (gradient.clip(-1.0, 1.0),))
     >>> wy.function(lambda x: (3.0 * clipped(x)).sum()).grad()(np.array([1.0, 2.0])).tolist()
     [1.0, 1.0]
     """

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
-from wyrm.backends.numpy.reference import Runner
+from wyrm.backends.numpy.reference import ReferenceRunner
 from wyrm.errors import CompileError, DTypeError, NotDifferentiable, NotSet, ShapeError
-from wyrm.functions.structure import Structure, flatten, places, unflatten
+from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import Kind, Trace, argument_names, as_nodes, kinds_of, name_of, number_beside
 from wyrm.grad.reverse import grad as gradient_of
 from wyrm.node.base import BaseNode, describe
@@ -23,7 +23,7 @@ from wyrm.node.leaves import Constant, Parameter
 from wyrm.node.state import cell_of, lend
 from wyrm.node.storage import store, stored
 from wyrm.node.traversal import topological_order
-from wyrm.ops.passing import alias
+from wyrm.ops.pass_through import alias
 from wyrm.ops.random import advance_step
 from wyrm.types.exact import exact
 from wyrm.types.rows import RowSparse
@@ -51,8 +51,8 @@ class Function(Generic[P, R]):
         self.function, self.engine = function, engine
         # Whether it takes derivatives, for which the parameters of a module are arguments of their own too.
         self._derives = derives
-        self._calls: dict[Any, _Call] = {}
-        self._last: _Call | None = None
+        self._calls: dict[Any, _Specialization] = {}
+        self._last: _Specialization | None = None
         # A function may call itself while it is traced.
         self._lock = threading.RLock()
 
@@ -173,16 +173,16 @@ class Function(Generic[P, R]):
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
-    def _leaves(self, args: Sequence[Any], parameters: bool = False) -> tuple[list[Any], Structure]:
+    def _leaves(self, args: Sequence[Any], parameters: bool = False) -> tuple[list[Any], PyTreeDef]:
         leaves: list[Any] = []
-        parts: list[Structure] = []
+        parts: list[PyTreeDef] = []
         for i, argument in enumerate(args):
             found, structure = flatten(argument, f"argument {i} of {name_of(self.function)}", parameters)
             leaves += found
             parts.append(structure)
-        return leaves, Structure(tuple, (), tuple(parts))
+        return leaves, PyTreeDef(tuple, (), tuple(parts))
 
-    def _call(self, leaves: Sequence[Any], structure: Structure, static: dict[str, Any]) -> _Call:
+    def _call(self, leaves: Sequence[Any], structure: PyTreeDef, static: dict[str, Any]) -> _Specialization:
         kinds = tuple(kinds_of(leaves, lambda: self._names(structure)))
         key: Hashable = (
             structure,
@@ -198,7 +198,7 @@ class Function(Generic[P, R]):
             ) from None
         if call is None:
             trace = Trace(self.function, structure, kinds, static)
-            call = _Call(trace, kinds, self.engine, plain=structure.is_flat and not static)
+            call = _Specialization(trace, kinds, self.engine, plain=structure.is_flat and not static)
             if trace.open:  # another call closes over other nodes
                 return call
         self._calls.pop(key, None)
@@ -209,9 +209,9 @@ class Function(Generic[P, R]):
             next(islice(reversed(self._calls.values()), _KEPT_ARRAYS, None)).release()
         return call
 
-    def _names(self, structure: Structure) -> list[str]:
+    def _names(self, structure: PyTreeDef) -> list[str]:
         names = argument_names(self.function, len(structure.inside))
-        return [place for part, name in zip(structure.inside, names, strict=True) for place in places(part, name)]
+        return [place for part, name in zip(structure.inside, names, strict=True) for place in leaf_paths(part, name)]
 
     @property
     def graph(self) -> str:
@@ -226,7 +226,7 @@ class Function(Generic[P, R]):
         source: str = self._known().native.source
         return source
 
-    def _known(self) -> _Call:
+    def _known(self) -> _Specialization:
         if self._last is None:
             raise NotSet(f"{name_of(self.function)} has not been called yet, so it is not known for what arguments")
         return self._last
@@ -264,7 +264,7 @@ def evaluated(function: Callable[..., Any], like: Callable[..., Any]) -> Functio
     return Function(function, like.engine if isinstance(like, Function) else "reference", derives=True)
 
 
-class _Call:
+class _Specialization:
     """What runs a function for one kind of arguments."""
 
     def __init__(self, trace: Trace, kinds: Sequence[Kind], engine: Engine, plain: bool) -> None:
@@ -274,14 +274,14 @@ class _Call:
         self._dtypes = [dtype for _, dtype in kinds]
         self._integers = [position for position, dtype in enumerate(self._dtypes) if dtype.kind == "i"]
         self._storages = [stored(leaf) for leaf in trace.inputs]
-        self._runner: Runner | None = None
+        self._runner: ReferenceRunner | None = None
 
     @functools.cached_property
     def native(self) -> Any:
         """The compiled form."""
-        from wyrm.train.direct import Direct
+        from wyrm.train.fixed_shape import FixedShapeProgram
 
-        return Direct(self.trace.outputs, self.trace.inputs)
+        return FixedShapeProgram(self.trace.outputs, self.trace.inputs)
 
     def release(self) -> None:
         """Free the arrays of the last call; another call makes them anew."""
@@ -355,7 +355,7 @@ class _Call:
 
     def _by_reference(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         if self._runner is None:
-            self._runner = Runner(self.trace.outputs)
+            self._runner = ReferenceRunner(self.trace.outputs)
         for storage, array in zip(self._storages, arrays, strict=True):
             if array.dtype.kind != "i":
                 store(storage, array.copy() if storage.array is None else array)

@@ -12,13 +12,13 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.control import as_nodes, dtype_of
 from wyrm.functions.function import Function, evaluated, over_nodes
-from wyrm.functions.structure import Structure, flatten, places, unflatten
+from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import argument_names, name_of, standing
 from wyrm.node.base import describe
 from wyrm.node.node import IndexNode
-from wyrm.node.site import made_at
+from wyrm.node.source_location import located_at
 from wyrm.node.traversal import topological_order
-from wyrm.ops.body import Body, captured, given_like
+from wyrm.ops.loop_body import LoopBody, closure_convert, placeholder_like
 from wyrm.ops.scan import Scan
 from wyrm.ops.steps import Steps
 from wyrm.ops.updating import Updating
@@ -61,7 +61,7 @@ def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) ->
             chosen = axes_of(axes, structure, f"{what}: in_axes of {name}")
             nodes = [
                 leaf if axis is None else _row(leaf, axis, where, what, rows)
-                for leaf, axis, where in zip(as_nodes(leaves, kind), chosen, places(structure, name), strict=True)
+                for leaf, axis, where in zip(as_nodes(leaves, kind), chosen, leaf_paths(structure, name), strict=True)
             ]
             given.append(unflatten(structure, nodes))
         sizes = {axis_size(whole.dims[0]) for whole in rows.values()}
@@ -76,7 +76,7 @@ def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) ->
         outputs = as_nodes(leaves, kind)
         wanted = axes_of(out_axes, structure, f"{what}: out_axes")
         varied = _varied(outputs, rows)
-        for output, axis, where in zip(outputs, wanted, places(structure, "the result"), strict=True):
+        for output, axis, where in zip(outputs, wanted, leaf_paths(structure, "the result"), strict=True):
             if axis is None and output in varied:
                 raise ShapeError(
                     f"{what}: {where} differs from row to row, and out_axes has None for it instead of an axis"
@@ -103,7 +103,7 @@ def _axes_of_arguments(in_axes: Axes, count: int, what: str) -> list[Axes]:
     return list(in_axes)
 
 
-def axes_of(axes: Axes, structure: Structure, what: str) -> list[int | None]:
+def axes_of(axes: Axes, structure: PyTreeDef, what: str) -> list[int | None]:
     """The axis of each leaf; `ShapeError` where there are containers in `axes` that are not in the structure."""
     if axes is None or (isinstance(axes, int) and not isinstance(axes, bool)):
         return [axes] * structure.leaves
@@ -130,7 +130,7 @@ def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[Any, Any]) -> An
         _check_moves(leaf, what)
         whole: Any = leaf
         leaf = whole.transpose(first, *(i for i in range(leaf.ndim) if i != first))
-    row = given_like(leaf, leaf.dims[1:], name)
+    row = placeholder_like(leaf, leaf.dims[1:], name)
     rows[row] = leaf
     return row
 
@@ -171,7 +171,7 @@ def batched(outputs: Sequence[Any], rows: dict[Any, Any]) -> list[Any]:
             raise ShapeError(f"{describe(node)} moves a buffer, which vmap has one of and many values for")
         operands = [many.get(parent, parent) for parent in node.parents]
         mapped = [parent in many for parent in node.parents]
-        with made_at(node.origin):
+        with located_at(node.origin):
             found = node.batched(operands, mapped)
             many[node] = _one_by_one(node, operands, mapped) if found is None else found
     for output in outputs:
@@ -185,14 +185,14 @@ def batched(outputs: Sequence[Any], rows: dict[Any, Any]) -> list[Any]:
 def _one_by_one(node: Any, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
     """What a node is for each row, by a loop inside the graph."""
     rows = [x for x, many in zip(operands, mapped, strict=True) if many]
-    givens = [given_like(x, x.dims[1:], x.name or x.op_name()) for x in rows]
+    givens = [placeholder_like(x, x.dims[1:], x.name or x.op_name()) for x in rows]
     each = iter(givens)
     parents = tuple(next(each) if many else x for x, many in zip(operands, mapped, strict=True))
     one = type(node).rebuild(parents, node.attribute_values(), node.name)
     if one.dtype.kind not in "fb":
         raise DTypeError(f"{describe(node)} gives {one.dtype} and has no form for many rows at once")
     mask = one.dtype.kind == "b"
-    outside, stand, outputs = captured([one.astype(np.float32) if mask else one], givens)
-    steps = Steps(Body([*givens, *stand], outputs), rows[0].dims[0], 0, len(rows))
+    outside, stand, outputs = closure_convert([one.astype(np.float32) if mask else one], givens)
+    steps = Steps(LoopBody([*givens, *stand], outputs), rows[0].dims[0], 0, len(rows))
     made = Scan(steps, *rows, *outside).made(0)
     return made > 0.5 if mask else made

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.functions.structure import Structure, flatten, places, unflatten
+from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.index_leaves import IndexConstant, IndexInput
 from wyrm.node.leaves import Constant, Input, as_constant
 from wyrm.node.traversal import replaced, topological_order
-from wyrm.ops.body import Given, GivenIndex
 from wyrm.ops.index import Indexable
+from wyrm.ops.loop_body import IndexPlaceholder, Placeholder
 
 Leaf = BaseNode[Any, Any]
 # What a leaf of the arguments is for a trace: its shape and dtype.
@@ -77,11 +77,11 @@ class Trace:
     """
 
     def __init__(
-        self, function: Callable[..., Any], structure: Structure, kinds: Sequence[Kind], static: Mapping[str, Any]
+        self, function: Callable[..., Any], structure: PyTreeDef, kinds: Sequence[Kind], static: Mapping[str, Any]
     ) -> None:
         name = name_of(function)
         named = [place for part, where in zip(structure.inside, argument_names(function, len(structure.inside)),
-                                              strict=True) for place in places(part, where)]  # fmt: skip
+                                              strict=True) for place in leaf_paths(part, where)]  # fmt: skip
         self.name = name
         self.inputs: list[Any] = [
             _argument(shape, dtype, where) for (shape, dtype), where in zip(kinds, named, strict=True)
@@ -94,7 +94,8 @@ class Trace:
         own, traced = set(self.inputs), _around.get()
         foreign = [
             node for node in topological_order(self.outputs)
-            if node.is_leaf and isinstance(node, Argument | IndexArgument | Given | GivenIndex) and node not in own
+            if node.is_leaf and node not in own
+            and isinstance(node, Argument | IndexArgument | Placeholder | IndexPlaceholder)
         ]  # fmt: skip
         self.open = any(around.has(node) for around in traced for node in foreign)
         for node in foreign:

@@ -11,13 +11,13 @@ import numpy as np
 from wyrm.errors import NotDifferentiable, ShapeError
 from wyrm.functions.function import Function, Wrt, evaluated, over_nodes, positions_of
 from wyrm.functions.mapping import batched
-from wyrm.functions.structure import Structure, flatten, unflatten
+from wyrm.functions.pytree import PyTreeDef, flatten, unflatten
 from wyrm.functions.tracing import name_of
 from wyrm.grad import reverse
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import Node
-from wyrm.ops.body import given_like
+from wyrm.ops.loop_body import placeholder_like
 from wyrm.ops.shape import zeros_like
 
 
@@ -31,7 +31,7 @@ def _given(function: Callable[..., Any], static: dict[str, Any]) -> Callable[...
     return functools.update_wrapper(functools.partial(function, **static), function) if static else function
 
 
-def _float_leaves(value: Any, what: str) -> tuple[list[Any], Structure]:
+def _float_leaves(value: Any, what: str) -> tuple[list[Any], PyTreeDef]:
     leaves, structure = flatten(value, what)
     for leaf in leaves:
         if isinstance(leaf, BaseNode) and leaf.dtype.kind != "f":
@@ -39,7 +39,7 @@ def _float_leaves(value: Any, what: str) -> tuple[list[Any], Structure]:
     return leaves, structure
 
 
-def _matching(given: Any, structure: Structure, what: str) -> list[Any]:
+def _matching(given: Any, structure: PyTreeDef, what: str) -> list[Any]:
     leaves, found = flatten(given, what)
     if found != structure:
         raise ShapeError(f"the {what} has another structure than what it belongs to: {given!r}")
@@ -189,7 +189,7 @@ def _jacobians(output: Any, wanted: Sequence[Any]) -> list[Any]:
     shapes = [(*output.shape, *x.shape) for x in wanted]
     if output.size > sum(x.size for x in wanted):
         return [_columns(output, x).reshape(shape) for x, shape in zip(wanted, shapes, strict=True)]
-    given = given_like(output, output.dims, "cotangent")
+    given = placeholder_like(output, output.dims, "cotangent")
     found = reverse.pull_back([output], [given], wanted)
     gradients = [zeros_like(x) if g is None else g for x, g in zip(wanted, found, strict=True)]
     return [g.reshape(shape) for g, shape in zip(batched(gradients, {given: _units(output)}), shapes, strict=True)]
@@ -197,7 +197,7 @@ def _jacobians(output: Any, wanted: Sequence[Any]) -> list[Any]:
 
 def _columns(output: Any, x: Any) -> Any:
     """The Jacobian of a node by one that has fewer elements, with the axes of this one in one."""
-    given = given_like(x, x.dims, "tangent")
+    given = placeholder_like(x, x.dims, "tangent")
     (columns,) = batched(reverse.push_forward([output], [x], [given]), {given: _units(x)})
     return columns.transpose(*range(1, columns.ndim), 0)
 

@@ -23,7 +23,7 @@ _VERSION = 1
 _DEEPEST = 100
 
 
-class Record(NamedTuple):
+class CheckpointRecord(NamedTuple):
     """What stands beside the arrays: the step, the score, what the optimizer is, and the state that was given."""
 
     step: int
@@ -47,7 +47,7 @@ def _digest(content: Mapping[str, Any], arrays: Iterable[tuple[str, NDArray[Any]
     return digest.hexdigest()
 
 
-def parsed(path: FilePath, metadata: Mapping[str, str], arrays: Iterable[tuple[str, NDArray[Any]]]) -> Record:
+def parsed(path: FilePath, metadata: Mapping[str, str], arrays: Iterable[tuple[str, NDArray[Any]]]) -> CheckpointRecord:
     """The record in the text of a file whose arrays, in the order of their names, are these.
 
     Raises `CheckpointError` where there is none, it has another version, or the digest is that of other contents.
@@ -66,7 +66,7 @@ def parsed(path: FilePath, metadata: Mapping[str, str], arrays: Iterable[tuple[s
         raise CheckpointError(f"{file!r} is corrupt: its contents have changed since it was written")
     del content["version"]
     try:
-        return _checked(Record(**content))
+        return _checked(CheckpointRecord(**content))
     except (TypeError, NotFinite) as error:  # what another program may have written
         raise CheckpointError(f"{file!r} is corrupt: its record cannot be used ({error})") from error
 
@@ -75,7 +75,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"it holds {name}, which is no number of JSON")
 
 
-def _checked(record: Record) -> Record:
+def _checked(record: CheckpointRecord) -> CheckpointRecord:
     """The record, if `Checkpoints.save` can have written it; else `DTypeError` or `NotFinite`."""
     step, score = record.step, record.score
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
@@ -95,7 +95,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def examined(path: FilePath) -> Record:
+def examined(path: FilePath) -> CheckpointRecord:
     """The record of a file that is whole; `CheckpointError` for any other. One array at a time is in memory."""
     with opened(path) as file:
         metadata = dict(file.metadata() or {})
@@ -109,7 +109,7 @@ def examined(path: FilePath) -> Record:
 
 def _outcome(
     path: FilePath, metadata: Mapping[str, str], arrays: Iterable[tuple[str, NDArray[Any]]]
-) -> Record | CheckpointError:
+) -> CheckpointRecord | CheckpointError:
     try:
         return parsed(path, metadata, arrays)
     except CheckpointError as error:

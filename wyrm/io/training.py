@@ -19,7 +19,7 @@ from wyrm.errors import CheckpointError, DTypeError, NotFinite
 from wyrm.io.arrays import load_arrays, write_arrays
 from wyrm.io.checkpoint import Kept, Parameters, by_name, differences, not_finite
 from wyrm.io.files import FilePath, replacing
-from wyrm.io.record import KEY, Record, checked_state, examined, parsed
+from wyrm.io.record import KEY, CheckpointRecord, checked_state, examined, parsed
 from wyrm.optim.optimizer import Optimizer
 
 _NAME = re.compile(r"step-([0-9]{8}|[1-9][0-9]{8,})\.safetensors")
@@ -65,7 +65,7 @@ class Checkpoints:
         self.keep_best = keep_best
         self.higher_is_better = higher_is_better
         # What was found in files, so that none is read twice.
-        self._known: dict[Path, tuple[_Signature, Record | CheckpointError]] = {}
+        self._known: dict[Path, tuple[_Signature, CheckpointRecord | CheckpointError]] = {}
 
     def save(
         self,
@@ -99,7 +99,9 @@ class Checkpoints:
         """
         number = _whole_number("step", step, 0)
         named = by_name(parameters)
-        record = Record(number, _score(score), type(optimizer).__name__, _moved(optimizer, named), checked_state(state))
+        record = CheckpointRecord(
+            number, _score(score), type(optimizer).__name__, _moved(optimizer, named), checked_state(state)
+        )
         arrays = {f"{_WEIGHTS}{name}": np.array(parameter.value) for name, parameter in named.items()}
         arrays |= {f"{_OPTIMIZER}{name}": array for name, array in optimizer.state_dict().items()}
         for name, array in arrays.items():
@@ -130,7 +132,7 @@ class Checkpoints:
         for path in self._paths():
             if _step(path) <= step:
                 return
-            if isinstance(self._record(path), Record):
+            if isinstance(self._record(path), CheckpointRecord):
                 raise CheckpointError(
                     f"{os.fspath(path)!r} is of a later step and would stay the latest; "
                     f"load it and go on from there, remove it, or give another directory"
@@ -212,7 +214,7 @@ class Checkpoints:
             raise CheckpointError(f"cannot read {os.fspath(self.directory)!r}: {error.strerror or error}") from error
         return sorted(found, key=_step, reverse=True)
 
-    def _record(self, path: Path) -> Record | CheckpointError | None:
+    def _record(self, path: Path) -> CheckpointRecord | CheckpointError | None:
         """What the file says of itself, or what is wrong with it; None where it has just been removed."""
         try:
             signature = _signature(path)
@@ -221,7 +223,7 @@ class Checkpoints:
         known = self._known.get(path)
         if known is not None and known[0] == signature:
             return known[1]
-        record: Record | CheckpointError
+        record: CheckpointRecord | CheckpointError
         try:
             record = examined(path)
             if record.step != _step(path):
@@ -238,19 +240,19 @@ class Checkpoints:
         record = self._record(path)
         if isinstance(record, CheckpointError):
             warnings.warn(f"a damaged checkpoint is skipped: {record}", RuntimeWarning, stacklevel=3)
-        return isinstance(record, Record)
+        return isinstance(record, CheckpointRecord)
 
     def _best(self, paths: list[Path]) -> Path | None:
         scored = [
             (-record.score if self.higher_is_better else record.score, record.step, path)
             for path in paths
-            if isinstance(record := self._record(path), Record) and record.score is not None
+            if isinstance(record := self._record(path), CheckpointRecord) and record.score is not None
         ]
         return min(scored)[2] if scored else None
 
     def _rotate(self) -> None:
         """Remove the whole checkpoints that are neither among the last nor the best."""
-        whole = [path for path in self._paths() if isinstance(self._record(path), Record)]
+        whole = [path for path in self._paths() if isinstance(self._record(path), CheckpointRecord)]
         best = self._best(whole) if self.keep_best else None
         for path in whole[self.keep_last :]:
             if path != best:
@@ -267,7 +269,7 @@ class Checkpoints:
                 self._known.pop(path, None)
 
 
-def _write(path: Path, arrays: Mapping[str, NDArray[Any]], record: Record) -> None:
+def _write(path: Path, arrays: Mapping[str, NDArray[Any]], record: CheckpointRecord) -> None:
     """Both files, of which the description never tells of other contents than those beside it."""
     text = record.text(arrays)
     beside = path.with_suffix(".json")

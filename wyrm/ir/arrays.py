@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from wyrm.ir.types import Scalar
+from wyrm.ir.types import ScalarType
 
 # What a name is printed as.
 Names = Callable[[str], str]
@@ -46,7 +46,7 @@ class Literal:
     """A number. Without a type it takes the type of what it meets, as in NumPy."""
 
     value: float | int | bool
-    type: Scalar | None = None
+    type: ScalarType | None = None
 
     def text(self, names: Names) -> str:
         """The expression as text."""
@@ -66,7 +66,7 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class ArraySize:
     """How many elements an array has along an axis."""
 
     array: str
@@ -112,7 +112,7 @@ class Convert:
     """A number as one of another type."""
 
     operand: Expression
-    type: Scalar
+    type: ScalarType
 
     def text(self, names: Names) -> str:
         """The expression as text."""
@@ -120,7 +120,7 @@ class Convert:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CallResult:
     """What a function returns."""
 
     function: Callee
@@ -131,7 +131,7 @@ class Result:
         return f"{self.function.__name__}({', '.join(_bare(each, names) for each in self.arguments)})"
 
 
-Expression = Name | Literal | Element | Extent | Apply | Convert | Result
+Expression = Name | Literal | Element | ArraySize | Apply | Convert | CallResult
 
 
 def _bare(expression: Expression, names: Names) -> str:
@@ -178,7 +178,7 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class CountedLoop:
     """The body for every index below a count."""
 
     index: str
@@ -238,7 +238,7 @@ class Return:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallStatement:
     """Call a function for what it writes."""
 
     function: Callee
@@ -251,7 +251,7 @@ class Call:
         yield f"{self.function.__name__}({arguments}){_remark(self.comment)}"
 
 
-Statement = Let | Store | Loop | While | When | Break | Return | Call
+Statement = Let | Store | CountedLoop | While | When | Break | Return | CallStatement
 
 
 def _indented(body: Sequence[Statement], names: Names) -> Iterator[str]:
@@ -305,9 +305,9 @@ def calls(body: Sequence[Statement]) -> Iterator[Callee]:
     for statement in body:
         for each in _expressions(statement):
             yield from _called(each)
-        if isinstance(statement, Call):
+        if isinstance(statement, CallStatement):
             yield statement.function
-        if isinstance(statement, Loop | While | When):
+        if isinstance(statement, CountedLoop | While | When):
             yield from calls(statement.body)
 
 
@@ -318,11 +318,11 @@ def _expressions(statement: Statement) -> Iterator[Expression]:
         case Store(_, index, value):
             yield from (each for each in index if each is not None)
             yield value
-        case Loop(_, count):
+        case CountedLoop(_, count):
             yield count
         case While(condition) | When(condition):
             yield condition
-        case Call(_, arguments):
+        case CallStatement(_, arguments):
             yield from arguments
         case Break():
             pass
@@ -330,7 +330,7 @@ def _expressions(statement: Statement) -> Iterator[Expression]:
 
 def _called(expression: Expression) -> Iterator[Callee]:
     match expression:
-        case Result(function, arguments):
+        case CallResult(function, arguments):
             yield function
             for each in arguments:
                 yield from _called(each)

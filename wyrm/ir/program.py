@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from wyrm.ir.types import BOOL, INT64, Pointer, Scalar, Type
+from wyrm.ir.types import BOOL, INT64, PointerType, ScalarType, Type
 
 # --- expressions: without effects, and all operands are evaluated ----------------------------------------------------
 
@@ -26,7 +26,7 @@ class Number:
     """A constant of a type."""
 
     value: float | int | bool
-    type: Scalar
+    type: ScalarType
 
     def __str__(self) -> str:
         return str(self.value) if self.type in (INT64, BOOL) else f"{self.type}({self.value})"
@@ -38,7 +38,7 @@ class Load:
 
     pointer: Expression
     index: Expression
-    type: Scalar
+    type: ScalarType
 
     def __str__(self) -> str:
         return f"{self.pointer}[{self.index}]"
@@ -64,7 +64,7 @@ class Operation:
 
     name: str
     operands: tuple[Expression, ...]
-    type: Scalar
+    type: ScalarType
 
     def __str__(self) -> str:
         if self.name in _SIGNS:
@@ -73,11 +73,11 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class Conversion:
     """A number as one of another type. A float that is too large for an integer, or a NaN, becomes some integer."""
 
     operand: Expression
-    type: Scalar
+    type: ScalarType
 
     def __str__(self) -> str:
         return f"{self.type}({self.operand})"
@@ -88,7 +88,7 @@ class Bits:
     """The bits of a number as a number of another type, which is as long."""
 
     operand: Expression
-    type: Scalar
+    type: ScalarType
 
     def __str__(self) -> str:
         return f"{self.operand}.view({self.type})"
@@ -113,13 +113,13 @@ class Offset:
 
     pointer: Expression
     index: Expression
-    type: Pointer
+    type: PointerType
 
     def __str__(self) -> str:
         return f"{self.pointer} + {self.index}"
 
 
-Expression = Variable | Number | Load | Operation | Cast | Bits | Select | Offset
+Expression = Variable | Number | Load | Operation | Conversion | Bits | Select | Offset
 
 # --- statements ------------------------------------------------------------------------------------------------------
 
@@ -244,7 +244,7 @@ class Invoke:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class Gemm:
     """Call the BLAS for the product of two column-major matrices: `c = kept * c + a @ b`.
 
     The operands are those of `gemm`: whether a and b are transposed, three sizes, a and its leading dimension, b and
@@ -252,14 +252,14 @@ class Product:
     """
 
     operands: tuple[Expression, ...]
-    type: Scalar
+    type: ScalarType
 
     def lines(self) -> Iterator[str]:
         """The statement as lines of text."""
         yield f"gemm({', '.join(map(str, self.operands))})"
 
 
-Statement = Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Product
+Statement = Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Gemm
 
 
 def _indented(body: tuple[Statement, ...]) -> Iterator[str]:
@@ -285,7 +285,7 @@ def called(statements: Sequence[Statement]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class LoopFunction:
     """A function: `results` are the types of what it returns.
 
     `cleared`: variables that may be read before they are assigned; they begin as zero. `distinct`: what is written
@@ -312,7 +312,7 @@ class Function:
 class LoopProgram:
     """Functions, each after those that it calls; the last is called from outside."""
 
-    functions: tuple[Function, ...]
+    functions: tuple[LoopFunction, ...]
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self.functions))

@@ -11,7 +11,7 @@ _WORDS = {"i": "int", "u": "uint", "f": "float"}
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
+class ScalarType:
     """A number: of kind "b" (bool), "i" (signed), "u" (unsigned) or "f" (float), with so many bits."""
 
     kind: Literal["b", "i", "u", "f"]
@@ -39,28 +39,28 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
-class Pointer:
+class PointerType:
     """Where numbers of one type lie in memory."""
 
-    element: Scalar
+    element: ScalarType
 
     def __str__(self) -> str:
         return f"{self.element}*"
 
 
-Type = Scalar | Pointer
+Type = ScalarType | PointerType
 
-BOOL = Scalar("b", 1)
-INT8, INT16, INT32, INT64 = (Scalar("i", bits) for bits in (8, 16, 32, 64))
-UINT8, UINT16, UINT32, UINT64 = (Scalar("u", bits) for bits in (8, 16, 32, 64))
-FLOAT32, FLOAT64 = Scalar("f", 32), Scalar("f", 64)
+BOOL = ScalarType("b", 1)
+INT8, INT16, INT32, INT64 = (ScalarType("i", bits) for bits in (8, 16, 32, 64))
+UINT8, UINT16, UINT32, UINT64 = (ScalarType("u", bits) for bits in (8, 16, 32, 64))
+FLOAT32, FLOAT64 = ScalarType("f", 32), ScalarType("f", 64)
 _BY_NAME = {
     each.name: each
     for each in (BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT32, FLOAT64)
 }  # fmt: skip
 
 
-def scalar_of(dtype: Any) -> Scalar | None:
+def scalar_of(dtype: Any) -> ScalarType | None:
     """The type of numbers of a NumPy dtype in native byte order; None for one that a loop program has not.
 
     >>> scalar_of(np.float32), scalar_of(">f4")

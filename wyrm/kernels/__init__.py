@@ -8,7 +8,7 @@ which names the line and says what to write instead.
 >>> from wyrm.kernels.translate import Translation
 >>> from wyrm.kernels.values import ViewKind
 >>> from wyrm.ir.types import FLOAT32
->>> from wyrm.ops.vocabulary_kernels import clear
+>>> from wyrm.ops.linear_cross_entropy_kernels import clear
 >>> translation = Translation(checked=False)
 >>> compiled = translation.specialized(KernelFunction(clear), (ViewKind(FLOAT32, 2, "contiguous"),))
 >>> print(compiled.function)

@@ -6,8 +6,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from wyrm.ir.program import Bits, Cast, Expression, Number, Operation, Select, Variable
-from wyrm.ir.types import BOOL, FLOAT64, INT64, UINT64, Scalar
+from wyrm.ir.program import Bits, Conversion, Expression, Number, Operation, Select, Variable
+from wyrm.ir.types import BOOL, FLOAT64, INT64, UINT64, ScalarType
 from wyrm.kernels.builder import Builder
 from wyrm.kernels.errors import NotCompiled
 from wyrm.kernels.values import Group, GroupKind, Kind, Num, NumKind, Value, promoted
@@ -44,7 +44,7 @@ def literal(value: complex) -> Num:
     return Num(Number(value, FLOAT64), weak=True)
 
 
-def fits(value: float | int | bool, type: Scalar) -> bool:
+def fits(value: float | int | bool, type: ScalarType) -> bool:
     """Whether an integer is one of a type of integers."""
     bits: int = type.bits
     if type.kind == "i":
@@ -52,7 +52,7 @@ def fits(value: float | int | bool, type: Scalar) -> bool:
     return 0 <= value < 1 << bits
 
 
-def as_type(number: Num, type: Scalar) -> Num:
+def as_type(number: Num, type: ScalarType) -> Num:
     """The number as one of this type; a literal has to fit it, another integer loses what is too much."""
     if number.type == type:
         return Num(number.expression, natural=number.natural)
@@ -66,7 +66,7 @@ def as_type(number: Num, type: Scalar) -> Num:
             raise NotCompiled(f"{value} is no {type}")
         value %= 2**type.bits
         return Num(Number(value if fits(value, type) else value - 2**type.bits, type), natural=natural)
-    return Num(Cast(expression, type), natural=natural)
+    return Num(Conversion(expression, type), natural=natural)
 
 
 def of_kind(value: Value, kind: Kind) -> Value:
@@ -87,7 +87,7 @@ def truth(number: Num) -> Expression:
     return as_type(number, BOOL).expression
 
 
-def common_type(x: Num, y: Num) -> Scalar:
+def common_type(x: Num, y: Num) -> ScalarType:
     """The type that two numbers meet in."""
     if x.weak == y.weak or BOOL in (x.type if x.weak else y.type,):
         return promoted(x.type, y.type)
@@ -183,7 +183,7 @@ def _shifted(builder: Builder, name: str, x: Num, y: Num) -> Num:
     rest: Expression = sign if type.kind == "i" and name == "right" else Number(0, type)
     bits = builder.let((as_type(y, INT64) if y.type == BOOL else y).expression)
     own = bits.type
-    assert isinstance(own, Scalar)
+    assert isinstance(own, ScalarType)
     inside: Expression = Operation("less", (bits, Number(type.bits, own)), BOOL)
     if own.kind == "i" and not y.natural:
         inside = Operation("and", (inside, Operation("greater_equal", (bits, Number(0, own)), BOOL)), BOOL)
@@ -191,7 +191,7 @@ def _shifted(builder: Builder, name: str, x: Num, y: Num) -> Num:
     return Num(Select(inside, moved, rest, type), natural=natural)
 
 
-def _power(builder: Builder, x: Num, y: Num, type: Scalar) -> Num:
+def _power(builder: Builder, x: Num, y: Num, type: ScalarType) -> Num:
     exponent = y.expression.value if isinstance(y.expression, Number) else None
     if exponent == 2 or (type.kind != "f" and isinstance(exponent, int) and 0 <= exponent <= _LARGEST_POWER):
         square = builder.let(as_type(x, type).expression)
@@ -212,7 +212,7 @@ def _power(builder: Builder, x: Num, y: Num, type: Scalar) -> Num:
     return Num(Operation("power", (as_type(x, type).expression, as_type(y, type).expression), type))
 
 
-def _floored(builder: Builder, name: str, x: Expression, y: Expression, type: Scalar, natural: bool) -> Expression:
+def _floored(builder: Builder, name: str, x: Expression, y: Expression, type: ScalarType, natural: bool) -> Expression:
     """`//` and `%` of integers, whose quotient is rounded down; by zero, 0."""
     zero = Number(0, type)
     x, y = builder.let(x), builder.let(y)
@@ -230,7 +230,7 @@ def _floored(builder: Builder, name: str, x: Expression, y: Expression, type: Sc
         rest = builder.let(Operation("remainder", (x, by), type))
         apart = _apart(rest, by, zero)
         if name == "floor_divide":
-            result = Operation("subtract", (Operation("divide", (x, by), type), Cast(apart, type)), type)
+            result = Operation("subtract", (Operation("divide", (x, by), type), Conversion(apart, type)), type)
         else:
             result = Select(apart, Operation("add", (rest, by), type), rest, type)
     if constant:
@@ -249,7 +249,7 @@ def _apart(rest: Expression, by: Expression, zero: Number) -> Operation:
     )  # fmt: skip
 
 
-def _floored_float(builder: Builder, name: str, x: Expression, y: Expression, type: Scalar) -> Expression:
+def _floored_float(builder: Builder, name: str, x: Expression, y: Expression, type: ScalarType) -> Expression:
     """`//` and `%` of floats, as NumPy and Python find them: from the exact rest."""
     zero, one = Number(0.0, type), Number(1.0, type)
     x, y = builder.let(x), builder.let(y)
@@ -290,7 +290,7 @@ def inverted(x: Num) -> Num:
     return Num(Operation("xor", (x.expression, ones), x.type))
 
 
-def bits_of(number: Num, type: Scalar) -> Num:
+def bits_of(number: Num, type: ScalarType) -> Num:
     """The bits of a number as a number of another type of the same length."""
     if number.type.bits != type.bits:
         raise NotCompiled(f"a view of a {number.type} as a {type}, which is not as long")
@@ -310,7 +310,7 @@ def is_cheap(expression: Expression) -> bool:
         case Operation(name, operands, type):
             dear = name in ("divide", "remainder") if type.kind != "f" else name not in _CHEAP
             return not dear and all(map(is_cheap, operands))
-        case Cast(operand, _) | Bits(operand, _):
+        case Conversion(operand, _) | Bits(operand, _):
             return is_cheap(operand)
         case Select(condition, chosen, otherwise, _):
             return all(map(is_cheap, (condition, chosen, otherwise)))

@@ -18,7 +18,7 @@ from wyrm.kernels.arithmetic import as_type, binary, literal, negative, truth
 from wyrm.kernels.functions import Routine
 from wyrm.kernels.functions_of_numbers import either, function_of, of_several
 from wyrm.kernels.indexing import WHOLE
-from wyrm.kernels.statements import Body
+from wyrm.kernels.statements import FunctionBody
 from wyrm.kernels.values import Num, Value, View, rebuilt, variables_of
 
 _OPERATORS = frozenset(
@@ -51,15 +51,15 @@ class ArrayRoutine(Routine):
         called = dict.fromkeys(each for each in arrays.calls(self.code.body) if isinstance(each, Routine))
         return "\n".join([repr(self.how), self.code.text, *(each.identity for each in called)])
 
-    def write(self, body: Body) -> bool:
+    def write(self, body: FunctionBody) -> bool:
         """Compile its statements; whether the last one ends it."""
-        return _Writer(body).run(self.code.body)
+        return _RoutineWriter(body).run(self.code.body)
 
 
-class _Writer:
+class _RoutineWriter:
     """Compiles statements and expressions into the body of a function."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: FunctionBody) -> None:
         self.body, self.builder = body, body.builder
 
     # --- statements -----------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ class _Writer:
                 self.body.assign(variable, self.value(value))
             case arrays.Store():
                 self._store(statement)
-            case arrays.Loop(index, count, inner):
+            case arrays.CountedLoop(index, count, inner):
                 self._loop(index, count, inner)
             case arrays.While(condition, inner):
                 with self.builder.block() as before:
@@ -91,7 +91,7 @@ class _Writer:
             case arrays.Return(value):
                 self.body.returned(self.value(value))
                 return True
-            case arrays.Call(function, arguments):
+            case arrays.CallStatement(function, arguments):
                 assert isinstance(function, Routine)
                 self._invoke(function, arguments)
         return False
@@ -130,11 +130,11 @@ class _Writer:
                 return Num(Number(value, type))
             case arrays.Element(array, index):
                 return indexing.read(self._part(array, index))
-            case arrays.Extent(array, axis):
+            case arrays.ArraySize(array, axis):
                 return Num(self._array(array).shape[axis], natural=True)
             case arrays.Convert(operand, type):
                 return Num(as_type(self.number(operand), type).expression)
-            case arrays.Result(function, arguments):
+            case arrays.CallResult(function, arguments):
                 assert isinstance(function, Routine)
                 return self._invoke(function, arguments)
             case arrays.Apply(function, operands):

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from wyrm.ir.program import (
     Assign,
     Bits,
-    Cast,
+    Conversion,
     Expression,
     Fail,
     For,
+    Gemm,
     If,
     Invoke,
     Load,
     Number,
     Offset,
     Operation,
-    Product,
     Select,
     Statement,
     Store,
@@ -54,7 +54,7 @@ class Builder:
 
     def add(self, statement: Statement) -> None:
         """One more statement."""
-        if isinstance(statement, Store | Invoke | Product):
+        if isinstance(statement, Store | Invoke | Gemm):
             self._writes += 1
         self.statements.append(statement)
 
@@ -155,7 +155,7 @@ def loads(expression: Expression) -> bool:
             return True
         case Operation(_, operands, _):
             return any(map(loads, operands))
-        case Cast(operand, _) | Bits(operand, _):
+        case Conversion(operand, _) | Bits(operand, _):
             return loads(operand)
         case Offset(pointer, index, _):
             return loads(pointer) or loads(index)

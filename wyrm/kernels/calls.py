@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wyrm.ir.program import Expression, Number, Operation, Product
+from wyrm.ir.program import Expression, Gemm, Number, Operation
 from wyrm.ir.types import BOOL, INT64
 from wyrm.kernels import indexing
 from wyrm.kernels.arithmetic import as_type, bits_of, literal, truth
@@ -185,7 +185,7 @@ def general(view: View) -> View:
 
 
 def gemm(body: Expressions, arguments: Sequence[Value]) -> Value:
-    """The BLAS: see `Product`; the operands at 0, 1 and 9 say yes or no."""
+    """The BLAS: see `Gemm`; the operands at 0, 1 and 9 say yes or no."""
     _exactly(arguments, 12, "gemm")
     operands: list[Expression] = []
     for place, each in enumerate(arguments):
@@ -199,7 +199,7 @@ def gemm(body: Expressions, arguments: Sequence[Value]) -> Value:
             raise NotCompiled("a product with sizes that are no numbers")
     out = arguments[10]
     assert isinstance(out, View)
-    body.builder.add(Product(tuple(operands), out.element))
+    body.builder.add(Gemm(tuple(operands), out.element))
     return literal(0)
 
 

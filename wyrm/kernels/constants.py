@@ -7,15 +7,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from wyrm.ir.program import Expression, Function, Invoke, Number, Operation, Statement, Variable, called
+from wyrm.ir.program import Expression, Invoke, LoopFunction, Number, Operation, Statement, Variable, called
 
 # What functions are made of that may have constants in it.
 _PARTS = frozenset(get_args(Expression) + get_args(Statement)) - {Variable}
 
 
 def parameterized(
-    functions: Sequence[Function], generated: Collection[str]
-) -> tuple[list[Function], dict[str, tuple[Number, ...]]]:
+    functions: Sequence[LoopFunction], generated: Collection[str]
+) -> tuple[list[LoopFunction], dict[str, tuple[Number, ...]]]:
     """The functions with a parameter more for each float constant of the generated ones; and what these stand for.
 
     A function comes after those that it calls. It passes on what they need, so the numbers of the last function are

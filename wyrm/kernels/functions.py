@@ -17,7 +17,7 @@ from wyrm.kernels.values import Value
 from wyrm.ops import fast_math
 
 if TYPE_CHECKING:
-    from wyrm.kernels.statements import Body
+    from wyrm.kernels.statements import FunctionBody
 
 
 class Routine:
@@ -67,7 +67,7 @@ class Routine:
         """What its compiled form depends on: its code, its constants, and those of all that it calls."""
         raise NotImplementedError
 
-    def write(self, body: Body) -> bool:
+    def write(self, body: FunctionBody) -> bool:
         """Compile its statements; whether the last one ends it."""
         raise NotImplementedError
 
@@ -147,8 +147,8 @@ class KernelFunction(Routine):
 
     def bound(self, arguments: Sequence[Value], keywords: Mapping[str, Value]) -> list[Value]:
         """The values of all parameters in a call."""
-        names, by_place = self.parameters, self.tree.args
-        most, only = len(names) - len(by_place.kwonlyargs), [each.arg for each in by_place.posonlyargs]
+        names, by_flat_index = self.parameters, self.tree.args
+        most, only = len(names) - len(by_flat_index.kwonlyargs), [each.arg for each in by_flat_index.posonlyargs]
         if len(arguments) > most:
             raise NotCompiled(f"{self.__name__} takes {most} arguments, not {len(arguments)}")
         given = dict(zip(names, arguments, strict=False))
@@ -192,7 +192,7 @@ class KernelFunction(Routine):
         """What its compiled form depends on: its code, its constants, and those of all that it calls."""
         return repr((fingerprint(self.function), self.how))
 
-    def write(self, body: Body) -> bool:
+    def write(self, body: FunctionBody) -> bool:
         """Compile its statements; whether the last one ends it."""
         return body.run(self.tree.body)
 

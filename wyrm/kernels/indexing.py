@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from wyrm.ir.program import Assign, Expression, For, If, Load, Number, Offset, Operation, Select, Store, Variable
-from wyrm.ir.types import BOOL, INT64, Pointer
+from wyrm.ir.types import BOOL, INT64, PointerType
 from wyrm.kernels.arithmetic import as_type
 from wyrm.kernels.builder import DIFFERENT_SHAPES, Builder, larger, smaller
 from wyrm.kernels.errors import NotCompiled
@@ -44,7 +44,7 @@ def part(builder: Builder, view: View, entries: Sequence[Num | Range]) -> View:
     pointer = view.pointer
     # A part that begins where the array does is told from the whole by an offset of 0.
     if offset != ZERO or (shape and any(entry != WHOLE for entry in entries)):
-        pointer = Offset(pointer, offset, Pointer(view.element))
+        pointer = Offset(pointer, offset, PointerType(view.element))
     return View(pointer, view.element, tuple(shape), tuple(strides), _layout(view, entries))
 
 
@@ -202,7 +202,7 @@ def _offset(places: Sequence[Expression], steps: Sequence[Expression]) -> Expres
 
 def _element(view: View, places: Sequence[Expression]) -> View:
     """The element at indices that are inside."""
-    pointer = Offset(view.pointer, _offset(places, view.strides), Pointer(view.element))
+    pointer = Offset(view.pointer, _offset(places, view.strides), PointerType(view.element))
     return View(pointer, view.element, (), (), "contiguous")
 
 
@@ -221,7 +221,7 @@ def at(view: View, indices: Sequence[Num]) -> Value:
     """The element, or the part, at indices that are inside."""
     count = len(indices)
     offset = _offset([each.expression for each in indices], view.strides[:count])
-    pointer = Offset(view.pointer, offset, Pointer(view.element))
+    pointer = Offset(view.pointer, offset, PointerType(view.element))
     layout = view.layout if count < len(view.shape) else "contiguous"
     if layout == "rows" and count == len(view.shape) - 1:
         layout = "contiguous"

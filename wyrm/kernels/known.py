@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.ir.program import Number
-from wyrm.ir.types import INT64, Scalar, scalar_of
+from wyrm.ir.types import INT64, ScalarType, scalar_of
 from wyrm.kernels.arithmetic import literal
 from wyrm.kernels.errors import NotCompiled
 from wyrm.kernels.values import Group, Num, Static, Value
@@ -39,9 +39,9 @@ def attribute_of_module(module: ModuleType, name: str) -> Value:
     return known(found)
 
 
-def dtype_or_none(value: Any) -> Scalar | None:
+def dtype_or_none(value: Any) -> ScalarType | None:
     """The type of numbers that a dtype, a class of NumPy or `bool`, `int` or `float` stands for."""
-    if isinstance(value, Scalar):
+    if isinstance(value, ScalarType):
         return value
     if value is bool or value is int or value is float:
         return scalar_of(value)
@@ -53,7 +53,7 @@ def dtype_or_none(value: Any) -> Scalar | None:
     return None
 
 
-def dtype_named(value: Value) -> Scalar:
+def dtype_named(value: Value) -> ScalarType:
     """The type of numbers that something stands for; `NotCompiled` where there is none."""
     found = dtype_or_none(value.value) if isinstance(value, Static) else None
     if found is None:
@@ -66,7 +66,7 @@ def dtype_named(value: Value) -> Scalar:
 def same(first: Any, second: Any) -> bool:
     """Whether two things that are known while compiling are equal; dtypes are by what they mean."""
     for one, other in ((first, second), (second, first)):
-        if isinstance(one, Scalar):
+        if isinstance(one, ScalarType):
             return one.name == other if isinstance(other, str) else one == dtype_or_none(other)
     try:
         return bool(first is second or first == second)

@@ -17,13 +17,13 @@ from wyrm.kernels.names import leaves
 from wyrm.kernels.values import ONE, ZERO, Group, Num, Static, Value, View, plus, times
 
 if TYPE_CHECKING:
-    from wyrm.kernels.statements import Body
+    from wyrm.kernels.statements import FunctionBody
 
 # What a loop goes over: how many turns along each axis, and the value for the indices of a turn.
 Turns = tuple[Sequence[Expression], Callable[[Sequence[Num]], Value]]
 
 
-def for_each(body: Body, statement: ast.For) -> None:
+def for_each(body: FunctionBody, statement: ast.For) -> None:
     """A `for` loop."""
     if statement.orelse:
         raise NotCompiled("a loop with an else; set a variable before break, and test it after the loop")
@@ -42,7 +42,7 @@ def for_each(body: Body, statement: ast.For) -> None:
     body.given = before
 
 
-def _turns(body: Body, over: ast.expr) -> Turns:
+def _turns(body: FunctionBody, over: ast.expr) -> Turns:
     match over:
         case ast.Call(function, arguments, []):
             return _turns_of_call(body, body.value(function), arguments, over)
@@ -61,7 +61,7 @@ def _turns(body: Body, over: ast.expr) -> Turns:
             )
 
 
-def _turns_of_call(body: Body, function: Value, arguments: Sequence[ast.expr], over: ast.Call) -> Turns:
+def _turns_of_call(body: FunctionBody, function: Value, arguments: Sequence[ast.expr], over: ast.Call) -> Turns:
     called = function.value if isinstance(function, Static) else None
     if any(isinstance(each, ast.Starred) for each in arguments):
         raise NotCompiled(f"{ast.unparse(over)}: write the arguments without a star")
@@ -92,14 +92,14 @@ def _turns_of_call(body: Body, function: Value, arguments: Sequence[ast.expr], o
     )
 
 
-def _elements(body: Body, view: View, axes: int) -> Turns:
+def _elements(body: FunctionBody, view: View, axes: int) -> Turns:
     """All elements, or rows, along the first axes."""
     held = indexing.held(body.builder, view, copy=True)
     body.note_origins(indexing.root_of(held.pointer) or "", view)
     return held.shape[:axes], lambda at: indexing.at(held, at)
 
 
-def _range(body: Body, arguments: Sequence[Num]) -> Turns:
+def _range(body: FunctionBody, arguments: Sequence[Num]) -> Turns:
     start, step = literal(0), literal(1)
     if len(arguments) == 1:
         (stop,) = arguments
@@ -123,7 +123,9 @@ def _range(body: Body, arguments: Sequence[Num]) -> Turns:
     return [count], place
 
 
-def _count(body: Body, first: Expression, last: Expression, by: Expression, step: Num) -> tuple[Expression, bool]:
+def _count(
+    body: FunctionBody, first: Expression, last: Expression, by: Expression, step: Num
+) -> tuple[Expression, bool]:
     """How many turns a range has, and whether it goes down for sure."""
     up = last if first == ZERO else Operation("subtract", (last, first), INT64)
     if by == ONE:
@@ -140,7 +142,7 @@ def _count(body: Body, first: Expression, last: Expression, by: Expression, step
     return _rounded_up(body, distance, body.builder.let(size)), False
 
 
-def _rounded_up(body: Body, distance: Expression, size: Expression) -> Expression:
+def _rounded_up(body: FunctionBody, distance: Expression, size: Expression) -> Expression:
     """How many steps of a size there are in a distance; none of size 0, nor where the distance is below 0."""
     distance = body.builder.let(distance)
     if size == ONE:

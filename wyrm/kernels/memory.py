@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from wyrm.ir.program import Assign, Function, Invoke, Product, Store, Variable, every
-from wyrm.ir.types import Pointer
+from wyrm.ir.program import Assign, Gemm, Invoke, LoopFunction, Store, Variable, every
+from wyrm.ir.types import PointerType
 from wyrm.kernels.indexing import root_of
 from wyrm.kernels.values import View
 
-# Where the product of matrices stands among the operands of `Product`.
+# Where the product of matrices stands among the operands of `Gemm`.
 _RESULT = 10
 
 
-def written_by(function: Function, others: Mapping[str, frozenset[int]]) -> frozenset[int]:
+def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> frozenset[int]:
     """The places of the parameters whose memory a function writes to; `others` are those of functions that it calls."""
     statements = list(every(function.body))
     origins: dict[str, set[str]] = {each.name: {each.name} for each in function.parameters}
@@ -33,14 +33,14 @@ def written_by(function: Function, others: Mapping[str, frozenset[int]]) -> froz
                 moved = [(result, given) for result in each.results]
             for variable, found in moved:
                 known = origins.setdefault(variable.name, set())
-                if isinstance(variable.type, Pointer) and not found <= known:
+                if isinstance(variable.type, PointerType) and not found <= known:
                     known |= found
                     changed = True
     written: set[str] = set()
     for each in statements:
         if isinstance(each, Store):
             written |= of(each.pointer)
-        elif isinstance(each, Product):
+        elif isinstance(each, Gemm):
             written |= of(each.operands[_RESULT])
         elif isinstance(each, Invoke):
             for place in others[each.function]:

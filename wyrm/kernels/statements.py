@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wyrm.ir.program import Assign, Expression, If, Leave, Number, Return, Variable, While
-from wyrm.ir.types import Pointer
+from wyrm.ir.types import PointerType
 from wyrm.kernels import indexing, loops, subscripts
 from wyrm.kernels.arithmetic import binary, of_kind
 from wyrm.kernels.builder import Builder, Mark
@@ -51,7 +51,7 @@ _INSTEAD: dict[type[ast.stmt], str] = {
 }
 
 
-class Body(Expressions):
+class FunctionBody(Expressions):
     """One function in the midst of being compiled."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Body(Expressions):
             if self.kinds.setdefault(name, kind) != kind:
                 variables = variables_of(f"given {name}", kind)
             for each in variables:
-                if isinstance(each.type, Pointer):
+                if isinstance(each.type, PointerType):
                     self.knowledge.origins.setdefault(each.name, frozenset([each.name]))
             if self.kinds[name] != kind:
                 self.assign(name, rebuilt(kind, variables))

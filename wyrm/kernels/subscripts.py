@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from wyrm.ir.program import Number, Operation, Select
-from wyrm.ir.types import BOOL, INT64, Scalar
+from wyrm.ir.types import BOOL, INT64, ScalarType
 from wyrm.kernels import indexing
 from wyrm.kernels.arithmetic import as_type, common_type, literal
 from wyrm.kernels.errors import NotCompiled
@@ -131,11 +131,11 @@ def attribute(value: Value, name: str, node: ast.expr) -> Value:
             return literal({"size": 1, "ndim": 0, "itemsize": value.type.itemsize}[name])
         case Num() if name == "shape":
             return Group(())
-        case Static(Scalar() as type) if name == "type":
+        case Static(ScalarType() as type) if name == "type":
             return Static(type)
-        case Static(Scalar() as type) if name == "itemsize":
+        case Static(ScalarType() as type) if name == "itemsize":
             return literal(type.itemsize)
-        case Static(Scalar() as type) if name in ("kind", "name"):
+        case Static(ScalarType() as type) if name in ("kind", "name"):
             return Static(getattr(type, name))
         case _:
             raise NotCompiled(f"{ast.unparse(node)}: kernels have no attribute {name} of this")

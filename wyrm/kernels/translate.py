@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from wyrm.ir.program import For, Function, LoopProgram, While, called
+from wyrm.ir.program import For, LoopFunction, LoopProgram, While, called
 from wyrm.kernels.builder import Builder
 from wyrm.kernels.errors import NotCompiled
 from wyrm.kernels.expressions import Knowledge
 from wyrm.kernels.functions import Routine
 from wyrm.kernels.memory import written_by
-from wyrm.kernels.statements import Body
+from wyrm.kernels.statements import FunctionBody
 from wyrm.kernels.values import Kind, Static, types_of, variables_of
 
 # So many times the types of variables may change while a function is gone through.
@@ -18,7 +18,7 @@ _ROUNDS = 50
 class Compiled:
     """A function for certain kinds of arguments: its loop program, the kind of its result, and what it writes to."""
 
-    def __init__(self, function: Function, result: Kind | None, source: Routine, written: frozenset[int]) -> None:
+    def __init__(self, function: LoopFunction, result: Kind | None, source: Routine, written: frozenset[int]) -> None:
         self.function, self.result, self.source, self.written = function, result, source, written
 
 
@@ -75,7 +75,7 @@ class Translation:
         known = Knowledge({})
         for _ in range(_ROUNDS):
             before, builder = known.copy(), Builder(self.errors, self.checked)
-            body = Body(self, function, builder, known, apart=apart)
+            body = FunctionBody(self, function, builder, known, apart=apart)
             parameters = body.parameters(list(zip(names, kinds, strict=False)))
             for name, value in rest:
                 body.assign(name, value or Static(None))
@@ -90,7 +90,7 @@ class Translation:
             raise NotCompiled(
                 f"{function.__name__} returns a value in one place, and ends without one in another", function.where()
             )
-        made = Function(
+        made = LoopFunction(
             self._name(function.__name__),
             tuple(parameters),
             tuple(type for _, type in ([] if known.result is None else types_of(known.result))),
@@ -133,7 +133,7 @@ class Translation:
 
     def program(self, name: str) -> LoopProgram:
         """All functions that one needs, and it, after what they call."""
-        ordered: dict[str, Function] = {}
+        ordered: dict[str, LoopFunction] = {}
 
         def visit(each: str) -> None:
             if each not in ordered:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from wyrm.ir.program import Expression, Number, Operation, Variable
-from wyrm.ir.types import FLOAT64, INT64, Pointer, Scalar, Type, scalar_of
+from wyrm.ir.types import FLOAT64, INT64, PointerType, ScalarType, Type, scalar_of
 from wyrm.kernels.errors import NotCompiled
 
 Layout = Literal["contiguous", "rows", "any"]
@@ -28,9 +28,9 @@ class Num:
     natural: bool = False
 
     @property
-    def type(self) -> Scalar:
+    def type(self) -> ScalarType:
         """Its type, if it meets no other."""
-        assert isinstance(self.expression.type, Scalar)
+        assert isinstance(self.expression.type, ScalarType)
         return self.expression.type
 
 
@@ -39,7 +39,7 @@ class View:
     """An array, or a part of one: where it begins, sizes, and the steps from element to element along each axis."""
 
     pointer: Expression
-    element: Scalar
+    element: ScalarType
     shape: tuple[Expression, ...]
     strides: tuple[Expression, ...]
     layout: Layout
@@ -74,7 +74,7 @@ Value = Num | View | Group | Static
 class NumKind:
     """A number of a type."""
 
-    type: Scalar
+    type: ScalarType
     natural: bool = False
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class NumKind:
 class ViewKind:
     """An array of so many axes."""
 
-    element: Scalar
+    element: ScalarType
     axes: int
     layout: Layout
 
@@ -174,7 +174,7 @@ def types_of(kind: Kind) -> tuple[tuple[str, Type], ...]:
         case ViewKind(element, axes, layout):
             sizes = [(f".n{axis}", INT64) for axis in range(axes)]
             steps = [(f".s{axis}", INT64) for axis in range(_own_strides(axes, layout))]
-            return ("", Pointer(element)), *sizes, *steps
+            return ("", PointerType(element)), *sizes, *steps
         case GroupKind(items):
             return tuple((f".{place}{end}", type) for place, item in enumerate(items) for end, type in types_of(item))
         case StaticKind():
@@ -246,7 +246,7 @@ def joined(first: Kind, second: Kind) -> Kind:
             )
 
 
-def promoted(first: Scalar, second: Scalar) -> Scalar:
+def promoted(first: ScalarType, second: ScalarType) -> ScalarType:
     """The type of a result of two numbers, as in NumPy; of two bools, an integer."""
     if first == second:
         return first

@@ -10,7 +10,7 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import BaseNode, describe, format_dims
 from wyrm.node.leaves import Constant
 from wyrm.node.node import IndexNode, Node
-from wyrm.node.site import user_site
+from wyrm.node.source_location import user_location
 from wyrm.node.storage import stored
 from wyrm.ops.elementwise import as_operand
 from wyrm.ops.index import as_indices
@@ -73,10 +73,10 @@ def check_axes(rule: str, node: BaseNode[Any, Any], wanted: Dims, operands: dict
             unify(left, right)
     except ShapeError as error:
         width = max(map(len, operands))
-        site = user_site()
+        location = user_location()
         lines = [f"{rule}: {error}"]
         lines += [f"  {name:{width}}  {describe(operand)}" for name, operand in operands.items()]
-        raise ShapeError("\n".join([*lines, f"  at {site.filename}:{site.line}: {site.source}"])) from None
+        raise ShapeError("\n".join([*lines, f"  at {location.filename}:{location.line}: {location.source}"])) from None
 
 
 def rows_of(loss: str, name: str, node: Any) -> Dims:

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from wyrm.nn.activation import Activation, gelu, relu, sigmoid, silu, softplus, tanh
     from wyrm.nn.attention import MultiHeadAttention
     from wyrm.nn.batch_normalization import BatchNorm
-    from wyrm.nn.choosing import choose
     from wyrm.nn.dropout import Dropout
     from wyrm.nn.embedding import Embedding
     from wyrm.nn.gpt2 import GPT2, GPT2Config
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from wyrm.nn.positions import LearnedPositions, SinusoidalPositions, rotated
     from wyrm.nn.recurrent import LSTM, LSTMCell, LSTMOutput, LSTMState
     from wyrm.nn.seeding import seed
+    from wyrm.nn.token_sampling import choose
     from wyrm.nn.transformer import FeedForward, TransformerBlock
 
 # What each module gives: they are imported when they are first used, for `import wyrm` needs no more than `Module`.
@@ -37,7 +37,7 @@ _NAMES = {
     ),
     "attention": ("MultiHeadAttention",),
     "batch_normalization": ("BatchNorm",),
-    "choosing": ("choose",),
+    "token_sampling": ("choose",),
     "dropout": ("Dropout",),
     "embedding": ("Embedding",),
     "gpt2": (

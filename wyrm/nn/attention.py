@@ -15,8 +15,8 @@ from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.linear import Linear
 from wyrm.nn.module import Module
 from wyrm.nn.positions import rotated
-from wyrm.node.modes import built_in_training
 from wyrm.node.node import Node
+from wyrm.node.training_mode import record_training_mode
 from wyrm.ops.attention import attention
 
 Width = TypeVar("Width", default=Any)
@@ -84,6 +84,6 @@ class MultiHeadAttention(Module, Generic[Width]):
         rate = self.dropout.rate if self.training else 0.0
         found = attention(split, mask, causal=self.causal, alibi=self.alibi, rate=rate, seed=self.dropout.seed)
         if rate > 0.0:
-            built_in_training(found, self)
+            record_training_mode(found, self)
         joined: Any = found.reshape((batch, time, size))
         return self.mixed(joined)

@@ -15,8 +15,8 @@ from wyrm.nn.normalization import checked_epsilon, shown_epsilon
 from wyrm.node.base import describe
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
-from wyrm.node.modes import built_in_training
 from wyrm.node.node import Node
+from wyrm.node.training_mode import record_training_mode
 from wyrm.ops.updating import updating
 
 Features = TypeVar("Features", default=Any)
@@ -99,7 +99,7 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
                 self.variance: (1.0 - rate) * self.variance + rate * of_sample.stop_gradient(),
             },
         )
-        return built_in_training(result, self)
+        return record_training_mode(result, self)
 
     def _scaled(self, centred: Any, variance: Any) -> Any:
         return centred * (self.weight / (variance + self.epsilon).sqrt()) + self.bias

@@ -9,8 +9,8 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError
 from wyrm.nn.layer import Pointwise
-from wyrm.node.modes import built_in_training
 from wyrm.node.node import Node
+from wyrm.node.training_mode import record_training_mode
 
 S = TypeVar("S")
 
@@ -53,13 +53,13 @@ class Dropout(Pointwise):
     def __call__(self, x: Node[Any, S]) -> Node[Any, S]:
         """`x` with dropout while `training`, else `x` itself."""
         if self.training and self.rate > 0.0:
-            return built_in_training(x.dropout(self.rate, self.seed), self)
+            return record_training_mode(x.dropout(self.rate, self.seed), self)
         return x
 
     def add(self, residual: Node[Any, S], x: Node[Any, S]) -> Node[Any, S]:
         """`residual + dropout(x)` as one node, of the axes that both have."""
         if self.training and self.rate > 0.0:
-            return built_in_training(residual.add_dropout(x, self.rate, self.seed), self)
+            return record_training_mode(residual.add_dropout(x, self.rate, self.seed), self)
         total: Node[Any, S] = residual + x
         return total
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import IndexOutOfRange, ShapeError
-from wyrm.nn.choosing import choose
 from wyrm.nn.gpt2 import GPT2
+from wyrm.nn.token_sampling import choose
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input, Parameter
 from wyrm.node.storage import bound_array

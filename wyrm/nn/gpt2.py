@@ -24,7 +24,7 @@ from wyrm.nn.transformer import TransformerBlock
 from wyrm.node.leaves import Parameter
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.checkpoint import checkpoint as recomputed
-from wyrm.ops.vocabulary import vocabulary_loss
+from wyrm.ops.linear_cross_entropy import linear_cross_entropy
 from wyrm.types.dims import axis_size
 
 
@@ -135,10 +135,17 @@ class GPT2(Module):
         return self(tokens) @ self.head_weight.matrix_transpose()
 
     def loss(
-        self, tokens: IndexNode[Any], following: IndexNode[Any], *, smoothing: float = 0.0, ignored: int | None = None
+        self,
+        tokens: IndexNode[Any],
+        following: IndexNode[Any],
+        *,
+        label_smoothing: float = 0.0,
+        ignore_index: int | None = None,
     ) -> Node[Any, tuple[()]]:
-        """The mean cross-entropy of the tokens that follow, (batch, time); see `wyrm.vocabulary_loss`."""
-        return vocabulary_loss(self(tokens), self.head_weight, following, smoothing=smoothing, ignored=ignored)
+        """The mean cross-entropy of the tokens that follow, (batch, time); see `wyrm.linear_cross_entropy`."""
+        return linear_cross_entropy(
+            self(tokens), self.head_weight, following, label_smoothing=label_smoothing, ignore_index=ignore_index
+        )
 
     def save_pretrained(self, directory: str | os.PathLike[str]) -> None:
         """Write `config.json` and `model.safetensors` as the Hugging Face library reads them."""

@@ -11,13 +11,13 @@ from typing_extensions import TypeVar
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
 from wyrm.node.pickling import copied, flatten, restore
 from wyrm.node.rules import check_words
-from wyrm.node.site import Origin, Site, built_nodes, site_of, user_origin
+from wyrm.node.source_location import Origin, SourceLocation, built_nodes, location_of, user_origin
 from wyrm.node.state import Stateful, keep_way, lend
 from wyrm.node.traversal import topological_order
 from wyrm.types.dims import Dims, axis_size
 
 if TYPE_CHECKING:
-    from wyrm.node.choices import Choice
+    from wyrm.node.index_operands import IndexOperand
     from wyrm.node.leaves import Parameter
 
 # Class-level variables have defaults (PEP 696): an unannotated node is Node[Any, Any] and never a false alarm.
@@ -75,7 +75,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
     # Whether the value depends on nothing but the operands' shapes.
     shape_only: ClassVar[bool] = False
     # The positions of parents that are functions of other parents, whose gradient accounts for them.
-    derived: ClassVar[frozenset[int]] = frozenset()
+    residual_parents: ClassVar[frozenset[int]] = frozenset()
 
     parents: P_co
     dims: S
@@ -117,7 +117,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
         Every engine calls it when it binds data of these sizes, before anything is computed.
         """
 
-    def choices(self) -> tuple[Choice, ...]:
+    def index_operands(self) -> tuple[IndexOperand, ...]:
         """The operands whose integers choose along an axis; see `Choosing`."""
         return ()
 
@@ -215,9 +215,9 @@ class BaseNode(Stateful, Generic[P_co, S]):
         return found
 
     @property
-    def site(self) -> Site:
+    def location(self) -> SourceLocation:
         """The user's file and line that made it."""
-        return site_of(self.origin)
+        return location_of(self.origin)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -369,9 +369,11 @@ def describe(node: BaseNode[Any, Any]) -> str:
     node = original(node)
     dims: Any = getattr(node, "dims", None)
     dtype = getattr(node, "dtype", None)
-    site = node.site if hasattr(node, "origin") else None
+    location = node.location if hasattr(node, "origin") else None
     known = "" if dims is None else f" {format_dims(dims)}"
-    return f"{label(node)}{known}{'' if dtype is None else f' {dtype}'}{'' if site is None else f' (at {site})'}"
+    return (
+        f"{label(node)}{known}{'' if dtype is None else f' {dtype}'}{'' if location is None else f' (at {location})'}"
+    )
 
 
 def explain(node: BaseNode[Any, Any], reason: str) -> str:
@@ -383,5 +385,5 @@ def explain(node: BaseNode[Any, Any], reason: str) -> str:
         names = ("operand",)
     width = max(map(len, names), default=0)
     lines += [f"  {name:{width}}  {describe(parent)}" for name, parent in zip(names, node.parents, strict=True)]
-    lines.append(f"  at {node.site.filename}:{node.site.line}: {node.site.source}")
+    lines.append(f"  at {node.location.filename}:{node.location.line}: {node.location.source}")
     return "\n".join(lines)

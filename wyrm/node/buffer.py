@@ -9,7 +9,7 @@ from typing_extensions import TypeVar, Unpack
 
 from wyrm.errors import DTypeError
 from wyrm.node.base import describe
-from wyrm.node.leaves import Options, _FloatLeaf, assign
+from wyrm.node.leaves import LeafOptions, _FloatLeaf, assign
 from wyrm.types.arrays import as_array
 from wyrm.types.typing import Values
 
@@ -33,9 +33,9 @@ class Buffer(_FloatLeaf[S], abstract=True):
         return self
 
     @overload
-    def __init__(self: Buffer[Any], value: Values, dims: None = None, **options: Unpack[Options]) -> None: ...
+    def __init__(self: Buffer[Any], value: Values, dims: None = None, **options: Unpack[LeafOptions]) -> None: ...
     @overload
-    def __init__(self, value: Values, dims: S, **options: Unpack[Options]) -> None: ...
+    def __init__(self, value: Values, dims: S, **options: Unpack[LeafOptions]) -> None: ...
     def __init__(
         self, value: Any, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:

@@ -14,7 +14,7 @@ from wyrm.node.storage import Leaf, Storage, check_limits, check_shape, declared
 from wyrm.types.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims, Sizes
 
 
-class Options(TypedDict, total=False):
+class IndexLeafOptions(TypedDict, total=False):
     """What an integer leaf may be given besides its value and axes."""
 
     name: str | None
@@ -32,7 +32,7 @@ class _IndexLeaf(IndexNode[S], Leaf, abstract=True):
         _IndexLeaf.__init__(self, array, dims, name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return restore_leaf, (type(self), self._storage.array, self.dims, self.name, self.dtype, self.site, None)
+        return restore_leaf, (type(self), self._storage.array, self.dims, self.name, self.dtype, self.location, None)
 
 
 class IndexInput(_IndexLeaf[S], abstract=True):
@@ -50,45 +50,50 @@ class IndexInput(_IndexLeaf[S], abstract=True):
 
     @overload
     def __init__(
-        self: IndexInput[tuple[()]], value: int | None = None, dims: None = None, **options: Unpack[Options]
+        self: IndexInput[tuple[()]], value: int | None = None, dims: None = None, **options: Unpack[IndexLeafOptions]
     ) -> None: ...
     @overload
-    def __init__(self: IndexInput[Any], value: Indices, dims: None = None, **options: Unpack[Options]) -> None: ...
+    def __init__(
+        self: IndexInput[Any], value: Indices, dims: None = None, **options: Unpack[IndexLeafOptions]
+    ) -> None: ...
     @overload
     def __init__(
-        self: IndexInput[Any], value: Indices | None = None, dims: Sizes = ..., **options: Unpack[Options]
+        self: IndexInput[Any], value: Indices | None = None, dims: Sizes = ..., **options: Unpack[IndexLeafOptions]
     ) -> None: ...
     @overload
     def __init__(
         self: IndexInput[tuple[D1]],
         value: Indices | None = None,
         dims: tuple[AxisOf[D1]] = ...,
-        **options: Unpack[Options],
+        **options: Unpack[IndexLeafOptions],
     ) -> None: ...
     @overload
     def __init__(
         self: IndexInput[tuple[D1, D2]],
         value: Indices | None = None,
         dims: tuple[AxisOf[D1], AxisOf[D2]] = ...,
-        **options: Unpack[Options],
+        **options: Unpack[IndexLeafOptions],
     ) -> None: ...
     @overload
     def __init__(
         self: IndexInput[tuple[D1, D2, D3]],
         value: Indices | None = None,
         dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3]] = ...,
-        **options: Unpack[Options],
+        **options: Unpack[IndexLeafOptions],
     ) -> None: ...
     @overload
     def __init__(
         self: IndexInput[tuple[D1, D2, D3, D4]],
         value: Indices | None = None,
         dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3], AxisOf[D4]] = ...,
-        **options: Unpack[Options],
+        **options: Unpack[IndexLeafOptions],
     ) -> None: ...
     @overload
     def __init__(
-        self: IndexInput[NewDims], value: Indices | None = None, dims: NewDims = ..., **options: Unpack[Options]
+        self: IndexInput[NewDims],
+        value: Indices | None = None,
+        dims: NewDims = ...,
+        **options: Unpack[IndexLeafOptions],
     ) -> None: ...
     def __init__(self, value: Any = None, dims: Any = None, *, name: str | None = None) -> None:
         super().__init__(None if value is None else index_array(value, name or "an index input"), dims, name)
@@ -107,38 +112,46 @@ class IndexConstant(_IndexLeaf[S], abstract=True):
     __slots__ = ()
 
     @overload
-    def __init__(self: IndexConstant[tuple[()]], value: int, dims: None = None, **options: Unpack[Options]) -> None: ...
-    @overload
-    def __init__(self: IndexConstant[Any], value: Indices, dims: None = None, **options: Unpack[Options]) -> None: ...
-    @overload
-    def __init__(self: IndexConstant[Any], value: Indices, dims: Sizes, **options: Unpack[Options]) -> None: ...
+    def __init__(
+        self: IndexConstant[tuple[()]], value: int, dims: None = None, **options: Unpack[IndexLeafOptions]
+    ) -> None: ...
     @overload
     def __init__(
-        self: IndexConstant[tuple[D1]], value: Indices, dims: tuple[AxisOf[D1]], **options: Unpack[Options]
+        self: IndexConstant[Any], value: Indices, dims: None = None, **options: Unpack[IndexLeafOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexConstant[Any], value: Indices, dims: Sizes, **options: Unpack[IndexLeafOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexConstant[tuple[D1]], value: Indices, dims: tuple[AxisOf[D1]], **options: Unpack[IndexLeafOptions]
     ) -> None: ...
     @overload
     def __init__(
         self: IndexConstant[tuple[D1, D2]],
         value: Indices,
         dims: tuple[AxisOf[D1], AxisOf[D2]],
-        **options: Unpack[Options],
+        **options: Unpack[IndexLeafOptions],
     ) -> None: ...
     @overload
     def __init__(
         self: IndexConstant[tuple[D1, D2, D3]],
         value: Indices,
         dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3]],
-        **options: Unpack[Options],
+        **options: Unpack[IndexLeafOptions],
     ) -> None: ...
     @overload
     def __init__(
         self: IndexConstant[tuple[D1, D2, D3, D4]],
         value: Indices,
         dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3], AxisOf[D4]],
-        **options: Unpack[Options],
+        **options: Unpack[IndexLeafOptions],
     ) -> None: ...
     @overload
-    def __init__(self: IndexConstant[NewDims], value: Indices, dims: NewDims, **options: Unpack[Options]) -> None: ...
+    def __init__(
+        self: IndexConstant[NewDims], value: Indices, dims: NewDims, **options: Unpack[IndexLeafOptions]
+    ) -> None: ...
     def __init__(self, value: Any, dims: Any = None, *, name: str | None = None) -> None:
         super().__init__(index_array(value, name or "an index"), dims, name)
 

@@ -12,7 +12,7 @@ from wyrm.errors import DTypeError
 from wyrm.node import methods
 from wyrm.node.base import _BASES, BaseNode, S, _set, _set_dims, _set_dtype, describe
 from wyrm.node.node import Node
-from wyrm.node.site import Site, made_at, user_origin
+from wyrm.node.source_location import SourceLocation, located_at, user_origin
 from wyrm.node.storage import (
     FLOATS,
     Leaf,
@@ -31,14 +31,14 @@ from wyrm.types.rows import RowSparse
 from wyrm.types.typing import D1, D2, D3, D4, AxisOf, DType, FloatArray, NewDims, Number, Sizes, Values
 
 
-class Options(TypedDict, total=False):
+class LeafOptions(TypedDict, total=False):
     """What every float leaf may be given besides its value and axes."""
 
     name: str | None
     dtype: DType
 
 
-class InputOptions(Options, total=False):
+class InputOptions(LeafOptions, total=False):
     """What an input may be given besides."""
 
     finite: bool
@@ -78,7 +78,7 @@ class _FloatLeaf(Node[tuple[()], S], Leaf, abstract=True):
             self.dims,
             self.name,
             self.dtype,
-            self.site,
+            self.location,
             _extra(self),
         )
 
@@ -102,35 +102,40 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
         return self
 
     @overload
-    def __init__(self: Parameter[tuple[()]], value: Number, dims: None = None, **options: Unpack[Options]) -> None: ...
+    def __init__(
+        self: Parameter[tuple[()]], value: Number, dims: None = None, **options: Unpack[LeafOptions]
+    ) -> None: ...
     @overload
-    def __init__(self: Parameter[Any], value: Values, dims: None = None, **options: Unpack[Options]) -> None: ...
+    def __init__(self: Parameter[Any], value: Values, dims: None = None, **options: Unpack[LeafOptions]) -> None: ...
     @overload
-    def __init__(self: Parameter[Any], value: Values, dims: Sizes, **options: Unpack[Options]) -> None: ...
+    def __init__(self: Parameter[Any], value: Values, dims: Sizes, **options: Unpack[LeafOptions]) -> None: ...
     @overload
     def __init__(
-        self: Parameter[tuple[D1]], value: Values, dims: tuple[AxisOf[D1]], **options: Unpack[Options]
+        self: Parameter[tuple[D1]], value: Values, dims: tuple[AxisOf[D1]], **options: Unpack[LeafOptions]
     ) -> None: ...
     @overload
     def __init__(
-        self: Parameter[tuple[D1, D2]], value: Values, dims: tuple[AxisOf[D1], AxisOf[D2]], **options: Unpack[Options]
+        self: Parameter[tuple[D1, D2]],
+        value: Values,
+        dims: tuple[AxisOf[D1], AxisOf[D2]],
+        **options: Unpack[LeafOptions],
     ) -> None: ...
     @overload
     def __init__(
         self: Parameter[tuple[D1, D2, D3]],
         value: Values,
         dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3]],
-        **options: Unpack[Options],
+        **options: Unpack[LeafOptions],
     ) -> None: ...
     @overload
     def __init__(
         self: Parameter[tuple[D1, D2, D3, D4]],
         value: Values,
         dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3], AxisOf[D4]],
-        **options: Unpack[Options],
+        **options: Unpack[LeafOptions],
     ) -> None: ...
     @overload
-    def __init__(self: Parameter[NewDims], value: Values, dims: NewDims, **options: Unpack[Options]) -> None: ...
+    def __init__(self: Parameter[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
     def __init__(
         self, value: Any, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
@@ -138,26 +143,26 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
 
     @overload
     @classmethod
-    def zeros(cls, shape: Sizes, **options: Unpack[Options]) -> Parameter[Any]: ...
+    def zeros(cls, shape: Sizes, **options: Unpack[LeafOptions]) -> Parameter[Any]: ...
     @overload
     @classmethod
-    def zeros(cls, shape: tuple[D1 | int], **options: Unpack[Options]) -> Parameter[tuple[D1]]: ...
+    def zeros(cls, shape: tuple[D1 | int], **options: Unpack[LeafOptions]) -> Parameter[tuple[D1]]: ...
     @overload
     @classmethod
-    def zeros(cls, shape: tuple[D1 | int, D2 | int], **options: Unpack[Options]) -> Parameter[tuple[D1, D2]]: ...
+    def zeros(cls, shape: tuple[D1 | int, D2 | int], **options: Unpack[LeafOptions]) -> Parameter[tuple[D1, D2]]: ...
     @overload
     @classmethod
     def zeros(
-        cls, shape: tuple[D1 | int, D2 | int, D3 | int], **options: Unpack[Options]
+        cls, shape: tuple[D1 | int, D2 | int, D3 | int], **options: Unpack[LeafOptions]
     ) -> Parameter[tuple[D1, D2, D3]]: ...
     @overload
     @classmethod
     def zeros(
-        cls, shape: tuple[D1 | int, D2 | int, D3 | int, D4 | int], **options: Unpack[Options]
+        cls, shape: tuple[D1 | int, D2 | int, D3 | int, D4 | int], **options: Unpack[LeafOptions]
     ) -> Parameter[tuple[D1, D2, D3, D4]]: ...
     @overload
     @classmethod
-    def zeros(cls, shape: NewDims, **options: Unpack[Options]) -> Parameter[NewDims]: ...
+    def zeros(cls, shape: NewDims, **options: Unpack[LeafOptions]) -> Parameter[NewDims]: ...
     @classmethod
     def zeros(cls, shape: Any, *, name: str | None = None, dtype: DTypeLike | None = None) -> Any:
         """A parameter of zeros.
@@ -324,35 +329,40 @@ class Constant(_FloatLeaf[S], abstract=True):
         return self
 
     @overload
-    def __init__(self: Constant[tuple[()]], value: Number, dims: None = None, **options: Unpack[Options]) -> None: ...
+    def __init__(
+        self: Constant[tuple[()]], value: Number, dims: None = None, **options: Unpack[LeafOptions]
+    ) -> None: ...
     @overload
-    def __init__(self: Constant[Any], value: Values, dims: None = None, **options: Unpack[Options]) -> None: ...
+    def __init__(self: Constant[Any], value: Values, dims: None = None, **options: Unpack[LeafOptions]) -> None: ...
     @overload
-    def __init__(self: Constant[Any], value: Values, dims: Sizes, **options: Unpack[Options]) -> None: ...
+    def __init__(self: Constant[Any], value: Values, dims: Sizes, **options: Unpack[LeafOptions]) -> None: ...
     @overload
     def __init__(
-        self: Constant[tuple[D1]], value: Values, dims: tuple[AxisOf[D1]], **options: Unpack[Options]
+        self: Constant[tuple[D1]], value: Values, dims: tuple[AxisOf[D1]], **options: Unpack[LeafOptions]
     ) -> None: ...
     @overload
     def __init__(
-        self: Constant[tuple[D1, D2]], value: Values, dims: tuple[AxisOf[D1], AxisOf[D2]], **options: Unpack[Options]
+        self: Constant[tuple[D1, D2]],
+        value: Values,
+        dims: tuple[AxisOf[D1], AxisOf[D2]],
+        **options: Unpack[LeafOptions],
     ) -> None: ...
     @overload
     def __init__(
         self: Constant[tuple[D1, D2, D3]],
         value: Values,
         dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3]],
-        **options: Unpack[Options],
+        **options: Unpack[LeafOptions],
     ) -> None: ...
     @overload
     def __init__(
         self: Constant[tuple[D1, D2, D3, D4]],
         value: Values,
         dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3], AxisOf[D4]],
-        **options: Unpack[Options],
+        **options: Unpack[LeafOptions],
     ) -> None: ...
     @overload
-    def __init__(self: Constant[NewDims], value: Values, dims: NewDims, **options: Unpack[Options]) -> None: ...
+    def __init__(self: Constant[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
     def __init__(
         self, value: Any, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
@@ -377,7 +387,7 @@ def restore_leaf(
     dims: Dims,
     name: str | None,
     dtype: np.dtype[Any],
-    site: Site,
+    location: SourceLocation,
     finite: bool | None,
 ) -> BaseNode[Any, Any]:
     """A leaf as it was, without the checks that new data passes: parameters that diverged are restored too."""
@@ -385,7 +395,7 @@ def restore_leaf(
     if finite is not None:
         _set(leaf, "_finite", finite)
     held = None if array is None else np.array(array, order="C")
-    with made_at(site):
+    with located_at(location):
         leaf._restore(held, dims, name, dtype)
     restored: BaseNode[Any, Any] = leaf
     return restored

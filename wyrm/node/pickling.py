@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wyrm.node.site import Site, made_at
+from wyrm.node.source_location import SourceLocation, located_at
 from wyrm.node.traversal import topological_order
 
 if TYPE_CHECKING:
     from wyrm.node.base import BaseNode
 
-_Record: TypeAlias = "tuple[type[BaseNode[Any, Any]], tuple[int, ...], dict[str, Any], str | None, Site]"
+_Record: TypeAlias = "tuple[type[BaseNode[Any, Any]], tuple[int, ...], dict[str, Any], str | None, SourceLocation]"
 Records: TypeAlias = "list[BaseNode[Any, Any] | _Record]"
 
 
@@ -30,7 +30,7 @@ def flatten_all(roots: Sequence[BaseNode[Any, Any]]) -> tuple[Records, list[int]
             records.append(node)
         else:
             parents = tuple(position[parent] for parent in node.parents)
-            records.append((type(node), parents, node.attribute_values(), node.name, node.site))
+            records.append((type(node), parents, node.attribute_values(), node.name, node.location))
     return records, [position[root] for root in roots]
 
 
@@ -43,7 +43,7 @@ def copied(root: BaseNode[Any, Any], memo: dict[int, Any]) -> BaseNode[Any, Any]
             make, arguments = node.__reduce__()
             memo[id(node)] = make(*arguments)
         else:
-            with made_at(node.origin):
+            with located_at(node.origin):
                 parents = tuple(memo[id(parent)] for parent in node.parents)
                 memo[id(node)] = type(node).rebuild(parents, node.attribute_values(), node.name)
     copy: BaseNode[Any, Any] = memo[id(root)]
@@ -62,7 +62,7 @@ def restore_all(records: Records) -> list[BaseNode[Any, Any]]:
         if not isinstance(record, tuple):
             nodes.append(record)
             continue
-        cls, parents, attributes, name, site = record
-        with made_at(site):
+        cls, parents, attributes, name, location = record
+        with located_at(location):
             nodes.append(cls.rebuild(tuple(nodes[i] for i in parents), attributes, name))
     return nodes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from wyrm.backends.numpy.calls import Cell
-    from wyrm.backends.numpy.reference import Way
+    from wyrm.backends.numpy.reference import NodeRunner
 
 
 class Stateful:
@@ -15,7 +15,7 @@ class Stateful:
 
     __slots__ = ("_cell", "_way")
     _cell: Cell | None
-    _way: Way | None
+    _way: NodeRunner | None
 
 
 N = TypeVar("N", bound=Stateful)
@@ -25,8 +25,8 @@ _cell, _way = Stateful.__dict__["_cell"], Stateful.__dict__["_way"]
 cell_of: Final[Callable[[Stateful], Cell | None]] = _cell.__get__
 lend: Final[Callable[[Stateful, Cell | None], None]] = _cell.__set__
 # How the node is run, once it has been; and to remember that.
-way_of: Final[Callable[[Stateful], Way | None]] = _way.__get__
-keep_way: Final[Callable[[Stateful, Way | None], None]] = _way.__set__
+way_of: Final[Callable[[Stateful], NodeRunner | None]] = _way.__get__
+keep_way: Final[Callable[[Stateful, NodeRunner | None], None]] = _way.__set__
 
 
 def lend_all(nodes: Mapping[N, int], cells: Sequence[Cell | None]) -> bool:

@@ -41,11 +41,11 @@ CHANGES = Changes()
 
 
 class IndexLimit(NamedTuple):
-    """An op that chooses from `size`, as long as it lives; the number `ignored` chooses nothing."""
+    """An op that chooses from `size`, as long as it lives; the number `ignore_index` chooses nothing."""
 
     user: weakref.ref[BaseNode[Any, Any]]
     size: int
-    ignored: int | None
+    ignore_index: int | None
 
 
 class Storage:
@@ -197,14 +197,14 @@ def check_shape(node: BaseNode[Any, Any], shape: tuple[int, ...]) -> None:
             raise ShapeError(f"{describe(node)}: axis {position} is {axis!r}, the data has {size} there, shape {shape}")
 
 
-def first_beyond(array: NDArray[np.integer[Any]], size: int, ignored: int | None = None) -> tuple[int, ...] | None:
-    """The position of the first integer outside 0..size-1 that is not `ignored`; None where there is none."""
+def first_beyond(array: NDArray[np.integer[Any]], size: int, ignore_index: int | None = None) -> tuple[int, ...] | None:
+    """The position of the first integer outside 0..size-1 that is not `ignore_index`; None where there is none."""
     # One look at each number: as an unsigned one, what is below 0 is large.
     if not array.size or int(array.view(f"u{array.itemsize}").max()) < size:
         return None
     beyond = (array < 0) | (array >= size)
-    if ignored is not None:
-        beyond &= array != ignored
+    if ignore_index is not None:
+        beyond &= array != ignore_index
     places = np.argwhere(beyond)
     return tuple(map(int, places[0])) if len(places) else None
 
@@ -214,10 +214,10 @@ def check_indices(
     user: BaseNode[Any, Any],
     array: NDArray[np.integer[Any]],
     size: int,
-    ignored: int | None = None,
+    ignore_index: int | None = None,
 ) -> None:
     """`IndexOutOfRange`, naming the position, the value and the op that uses it, for a value outside 0..size-1."""
-    position = first_beyond(array, size, ignored)
+    position = first_beyond(array, size, ignore_index)
     if position is not None:
         where = f" at position {position}" if position else ""
         raise IndexOutOfRange(f"{describe(node)} holds {int(array[position])}{where}, but {taken_by(user, size)}")
@@ -227,7 +227,7 @@ def taken_by(user: BaseNode[Any, Any], size: int) -> str:
     """What an op takes, for a message about an index that is out of range."""
     chosen = f" of {user.parents[0].name}" if user.parents and user.parents[0].is_leaf and user.parents[0].name else ""
     takes = f"takes 0 to {size - 1}" if size else "chooses from an axis of size 0"
-    return f"{user.op_name()}{chosen} at {user.site} {takes}"
+    return f"{user.op_name()}{chosen} at {user.location} {takes}"
 
 
 def check_limits(leaf: BaseNode[Any, Any], array: NDArray[np.integer[Any]]) -> None:
@@ -239,7 +239,7 @@ def check_limits(leaf: BaseNode[Any, Any], array: NDArray[np.integer[Any]]) -> N
     for limit in list(limits.values()):
         user = limit.user()
         if user is not None and (low < 0 or high >= limit.size):
-            check_indices(leaf, user, array, limit.size, limit.ignored)
+            check_indices(leaf, user, array, limit.size, limit.ignore_index)
 
 
 def bound_array(leaf: BaseNode[Any, Any]) -> NDArray[Any]:

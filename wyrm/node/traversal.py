@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from wyrm.node.site import made_at
+from wyrm.node.source_location import located_at
 
 if TYPE_CHECKING:
     from wyrm.node.base import BaseNode
@@ -56,7 +56,7 @@ def replaced(
         if all(parent is own for parent, own in zip(parents, node.parents, strict=True)):
             standing[node] = node
         else:
-            with made_at(node.origin):
+            with located_at(node.origin):
                 standing[node] = type(node).rebuild(parents, node.attribute_values(), node.name)
     return [standing[node] for node in wanted]
 

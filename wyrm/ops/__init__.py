@@ -25,10 +25,19 @@ from wyrm.ops import (
 )
 
 if TYPE_CHECKING:
-    from wyrm.ops import attention, cached_attention, checkpoint, custom, random, recurrent, scan, vocabulary
+    from wyrm.ops import attention, cached_attention, checkpoint, custom, linear_cross_entropy, random, recurrent, scan
 
 if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
-    _LATER = ("attention", "cached_attention", "checkpoint", "custom", "random", "recurrent", "scan", "vocabulary")
+    _LATER = (
+        "attention",
+        "cached_attention",
+        "checkpoint",
+        "custom",
+        "random",
+        "recurrent",
+        "scan",
+        "linear_cross_entropy",
+    )
     __getattr__, __dir__ = _later.later(__name__, {name: name for name in _LATER})
 
 __all__ = [
@@ -44,6 +53,7 @@ __all__ = [
     "exponential",
     "fused",
     "index",
+    "linear_cross_entropy",
     "normalization",
     "product",
     "product_loops",
@@ -54,5 +64,4 @@ __all__ = [
     "shape",
     "slicing",
     "softmax",
-    "vocabulary",
 ]

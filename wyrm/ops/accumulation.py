@@ -8,7 +8,7 @@ from typing import Any
 from wyrm.errors import DTypeError, NotDifferentiable, ShapeError
 from wyrm.node.base import ZERO, BaseNode, Undefined, explain, format_dims, label
 from wyrm.node.node import Node
-from wyrm.node.site import made_at
+from wyrm.node.source_location import located_at
 from wyrm.node.traversal import topological_order
 from wyrm.ops.index import JoinRows
 from wyrm.ops.reduction import Sum
@@ -122,12 +122,12 @@ def accumulated(
     for output, cotangent in zip(outputs, cotangents, strict=True):
         contributions.setdefault(output, []).append(cotangent)
     found: dict[BaseNode[Any, Any], Node[Any, Any]] = {}
-    with made_at(None) as site:
+    with located_at(None) as location:
         for node in reversed(order):
             given = contributions.pop(node, None) if node in leading else None
             if given is None:
                 continue
-            site.move(node.origin)
+            location.move(node.origin)
             gradient = _add(given)
             if node in wanted:
                 found[node] = gradient
@@ -137,10 +137,10 @@ def accumulated(
             by = [parent in leading for parent in parents]
             if True not in by:
                 continue
-            derived = node.derived
+            residual_parents = node.residual_parents
             for position, part in enumerate(_parts(node, gradient, by)):
                 parent = parents[position]
-                if derived and position in derived:
+                if residual_parents and position in residual_parents:
                     if parent in wanted and not leaves:
                         raise NotDifferentiable(
                             explain(node, f"no gradient by {label(parent)}, which is computed from another operand")

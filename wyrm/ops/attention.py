@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, format_dims, label
-from wyrm.node.loops import LOOPS, LoopForm
+from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.attention_kernels import (
     attention_gradient_kernel,
     attention_kernel,
     attention_mask_kernel,
 )
-from wyrm.ops.composition import through
+from wyrm.ops.composite_gradient import composite_vjp
+from wyrm.ops.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask
 from wyrm.ops.elementwise import S
-from wyrm.ops.keeping import WORD, check_rate, drop_threshold, kept
 from wyrm.ops.philox import STEP, stream_or_next
 from wyrm.ops.scratch import scratch
 from wyrm.types.dims import Dims, axis_size, unify
@@ -115,7 +115,7 @@ class _Attention(Node[Any, S], abstract=True):
         batch, time, heads = axes
         factors = xp.astype(self._allowed(xp, mask, time), self.dtype)
         if self.rate > 0.0:
-            keep = kept(batch * heads * time, time, drop_threshold(self.rate), step, self.seed, self.stream)
+            keep = dropout_mask(batch * heads * time, time, drop_threshold(self.rate), step, self.seed, self.stream)
             scale = self.dtype.type(1.0 / (1.0 - self.rate))
             factors = factors * xp.where(xp.reshape(keep, (batch, heads, time, time)), scale, 0 * scale)
         return factors
@@ -196,7 +196,7 @@ class Attention(_Attention[S]):
         by_packed = AttentionGradient(self.parents[0], gradient, *extra, **self._options())
         return (by_packed, *(ZERO for _ in extra))
 
-    def composed_of_nodes(self, packed: Any) -> Node[Any, Any]:
+    def decomposed(self, packed: Any) -> Node[Any, Any]:
         """The same of ordinary nodes, for gradients of higher order."""
         features = packed.dims[-1]
         bias, factors = (
@@ -265,8 +265,8 @@ class AttentionGradient(_Attention[S]):
         packed, given = self.parents[:2]
         extra = self._extra()
         attention: Attention[Any] = Attention(packed, *extra, **self._options())
-        (by_packed,) = through(attention.composed_of_nodes(packed), given, (packed,))
-        return (*through(by_packed, gradient, (packed, given)), *(ZERO for _ in extra))
+        (by_packed,) = composite_vjp(attention.decomposed(packed), given, (packed,))
+        return (*composite_vjp(by_packed, gradient, (packed, given)), *(ZERO for _ in extra))
 
 
 @LOOPS.register(AttentionGradient)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.ops.dropout_mask import hashed_word, mask_row, row_keys
 from wyrm.ops.fast_math import LOG2_E, exp, exp2_negative, largest
-from wyrm.ops.keeping import keep_row, mixed, row_keys
 from wyrm.ops.product import multiply_into
 from wyrm.ops.sums import accumulated
 
@@ -108,7 +108,7 @@ def weights(
 def drop_pair(lower: Any, upper: Any, key: int, row_words: Any, threshold: int, scale: Any) -> None:
     """Dropout of what queries have for a key, by the lower halves of words, and for its partner, by the upper ones."""
     for i in range(lower.size):
-        word = mixed(np.uint32(key), row_words[0, i], row_words[1, i])
+        word = hashed_word(np.uint32(key), row_words[0, i], row_words[1, i])
         lower[i] *= scale if (word & np.uint32(0xFFFF)) >= np.uint32(threshold) else scale * 0
         upper[i] *= scale if (word >> np.uint32(16)) >= np.uint32(threshold) else scale * 0
 
@@ -229,7 +229,7 @@ def attention_mask_kernel(
             row_keys((b * heads + h) * time, step[0], seed, stream, row_words)
             for i in range(time):
                 in_row = i if allowed.shape[1] > 1 else 0
-                keep_row(row_words[0, i], row_words[1, i], threshold, keep_scale, words, factors)
+                mask_row(row_words[0, i], row_words[1, i], threshold, keep_scale, words, factors)
                 for j in range(time):
                     sees = (j <= i or not causal) and (allowed.size == 0 or allowed[in_batch, in_row, j])
                     if is_bias:

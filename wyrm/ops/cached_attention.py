@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, format_dims, label
-from wyrm.node.loops import LOOPS, LoopForm
+from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.attention import FAR
 from wyrm.ops.attention_kernels import cached_attention_kernel
 from wyrm.ops.comparison import where
-from wyrm.ops.composition import through
+from wyrm.ops.composite_gradient import composite_vjp
 from wyrm.ops.elementwise import S, common_dtype
 from wyrm.ops.scratch import scratch
 from wyrm.ops.slicing import concatenate
@@ -74,7 +74,7 @@ class CachedAttention(Node[Any, S]):
         scores: Any = concatenate([found, (query * key).sum(axis=2)], axis=-1) * scale
         shares = scores.softmax().expand_dims(2)
         composed = (shares * concatenate([cache[:, 1], value], axis=-1)).sum(axis=-1)
-        return (*through(composed, gradient, (packed, cache)), ZERO)
+        return (*composite_vjp(composed, gradient, (packed, cache)), ZERO)
 
 
 @LOOPS.register(CachedAttention)

@@ -10,12 +10,12 @@ from typing_extensions import TypeVar
 from wyrm.errors import DTypeError
 from wyrm.node.base import ZERO, BaseNode, describe, label
 from wyrm.node.leaves import Constant
-from wyrm.node.loops import LOOPS, LoopForm
+from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
-from wyrm.node.site import made_at
+from wyrm.node.source_location import located_at
 from wyrm.node.traversal import replaced, topological_order
-from wyrm.ops.composition import through
-from wyrm.ops.passing import Passing, Transparent
+from wyrm.ops.composite_gradient import composite_vjp
+from wyrm.ops.pass_through import PassThrough, Transparent
 
 S = TypeVar("S", bound=tuple[Any, ...], default=Any)
 
@@ -26,7 +26,7 @@ def copy_kernel(x: Any, after: Any, out: Any) -> None:
         out[i] = x[i]
 
 
-class Again(Passing[S]):
+class OptimizationBarrier(PassThrough[S]):
     """`x`, for computing with it again once `after` is there; it has the name of `x` in messages."""
 
     __slots__ = ()
@@ -34,15 +34,15 @@ class Again(Passing[S]):
     def __init__(self, x: Any, after: Any) -> None:
         self._construct((x, after), label(x))
 
-    def _own(self) -> Again[S]:
+    def _own(self) -> OptimizationBarrier[S]:
         return self
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return gradient, ZERO
 
 
-@LOOPS.register(Again)
-class _AgainLoops(LoopForm):
+@LOOPS.register(OptimizationBarrier)
+class _OptimizationBarrierLoops(LoopForm):
     kernel = staticmethod(copy_kernel)
 
     def kernel_arguments(self, node: Any, operands: Sequence[Any], out: Any) -> tuple[Any, ...]:
@@ -72,12 +72,12 @@ class Checkpoint(Transparent[S]):
         result, *used = self.parents
         again: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
         for x in used[: self.inputs]:
-            with made_at(x.origin):
-                again[x] = Again(x, gradient)
+            with located_at(x.origin):
+                again[x] = OptimizationBarrier(x, gradient)
         composed: Any = replaced([result], again)[0]
         # What is not asked for may have no gradient, as outside of such a part.
         by = [again.get(node, node) for node, asked in zip(used, wanted[1:], strict=True) if asked]
-        found = iter(through(composed, gradient, by))
+        found = iter(composite_vjp(composed, gradient, by))
         return (ZERO, *(next(found) if asked else ZERO for asked in wanted[1:]))
 
 

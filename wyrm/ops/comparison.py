@@ -13,7 +13,7 @@ from wyrm.errors import DTypeError
 from wyrm.node.base import ZERO, BaseNode, describe, label
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
-from wyrm.node.loops import LOOPS, Unmoved
+from wyrm.node.loop_form import LOOPS, SameIndex
 from wyrm.node.node import IndexNode, Node
 from wyrm.node.storage import FLOATS
 from wyrm.ops.elementwise import (
@@ -324,7 +324,7 @@ class Cast(Unary[L, S]):
         return (ZERO if x.dtype.kind == "b" else Cast(gradient, x.dtype),)
 
 
-LOOPS.register(Cast)(Unmoved())
+LOOPS.register(Cast)(SameIndex())
 
 
 @method("astype")
@@ -357,4 +357,4 @@ class StopGradient(Unary[L, S]):
         return (ZERO,)
 
 
-LOOPS.register(StopGradient)(Unmoved())
+LOOPS.register(StopGradient)(SameIndex())

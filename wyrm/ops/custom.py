@@ -9,12 +9,12 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import NotDifferentiable
 from wyrm.node.base import ZERO, Undefined, explain
-from wyrm.ops.passing import Transparent
+from wyrm.ops.pass_through import Transparent
 
 S = TypeVar("S", bound=tuple[Any, ...], default=Any)
 
 
-class Rule:
+class GradientRule:
     """What computes the gradients of the function called `name`: of its parents and the gradient by its result."""
 
     def __init__(self, name: str, function: Callable[[tuple[Any, ...], Any], Any]) -> None:

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, explain, label
-from wyrm.node.loops import LOOPS, LoopForm
+from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.comparison import Where
+from wyrm.ops.dropout_mask import check_rate, drop_threshold, is_kept
 from wyrm.ops.elementwise import L, R, S, common_dtype, constant_like, method, operand
-from wyrm.ops.keeping import check_rate, drop_threshold, keeps
 from wyrm.ops.philox import STEP, WORD, philox_block, stream_or_next
 from wyrm.types.dims import Dims, unify
 from wyrm.types.typing import Array, Shaped
@@ -29,10 +29,10 @@ def _key(xp: Any, step: Any, seed: int, stream: int) -> Any:
     return xp.stack(philox_block(0, int(step) & WORD, seed & WORD, stream & WORD)[:2])
 
 
-def _kept(xp: Any, key: Any, rate: float, shape: tuple[int, ...]) -> Any:
+def _mask(xp: Any, key: Any, rate: float, shape: tuple[int, ...]) -> Any:
     """Which elements of an array of this shape are kept."""
     places = xp.arange(math.prod(shape), dtype=xp.uint32)
-    return keeps(places, key[:1], key[1:], drop_threshold(rate, 2**32)).reshape(shape)
+    return is_kept(places, key[:1], key[1:], drop_threshold(rate, 2**32)).reshape(shape)
 
 
 def random_key_kernel(step: Any, out: Any, seed: int, stream: int) -> None:
@@ -79,7 +79,7 @@ class _RandomKeyLoops(LoopForm):
         return operands[0].reshape(-1), out, node.seed & WORD, node.stream & WORD
 
 
-class Kept(Node[Any, S]):
+class DropoutMask(Node[Any, S]):
     """A mask of the axes `to` that is true where an element of a dropout at `rate` is kept, from a `RandomKey`."""
 
     __slots__ = ("rate", "to")
@@ -89,7 +89,7 @@ class Kept(Node[Any, S]):
     def __init__(self, key: Any, rate: float, to: Dims) -> None:
         self._construct((key,), rate=rate, to=to)
 
-    def _own(self) -> Kept[S]:
+    def _own(self) -> DropoutMask[S]:
         return self
 
     def dtype_rule(self) -> np.dtype[Any]:
@@ -102,17 +102,17 @@ class Kept(Node[Any, S]):
         return self.to
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        return _kept(xp, operands[0], self.rate, shape)
+        return _mask(xp, operands[0], self.rate, shape)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (ZERO,)
 
 
-@LOOPS.register(Kept)
-class _KeptLoops(LoopForm):
-    by_place = staticmethod(keeps)
+@LOOPS.register(DropoutMask)
+class _DropoutMaskLoops(LoopForm):
+    by_flat_index = staticmethod(is_kept)
 
-    def place_arguments(self, node: Any) -> tuple[int]:
+    def flat_index_arguments(self, node: Any) -> tuple[int]:
         return (drop_threshold(node.rate, 2**32),)
 
 
@@ -138,7 +138,7 @@ class _Dropout(Node[Any, S], abstract=True):
         return dims
 
     def _dropped(self, xp: Any, x: Any, step: Any, shape: tuple[int, ...]) -> Any:
-        mask = _kept(xp, _key(xp, step, self.seed, self.stream), self.rate, shape)
+        mask = _mask(xp, _key(xp, step, self.seed, self.stream), self.rate, shape)
         return xp.where(mask, x * x.dtype.type(1.0 / (1.0 - self.rate)), x.dtype.type(0.0))
 
 
@@ -172,8 +172,8 @@ class Dropout(_Dropout[S], Generic[L, S]):
 class _DropoutLoops(LoopForm):
     def decompose(self, node: Any) -> Any:
         x, *_, step = node.parents
-        kept: Any = Kept(RandomKey(step, node.seed, node.stream), node.rate, x.dims)
-        return Where(kept, x * (1.0 / (1.0 - node.rate)), constant_like(0.0, x))
+        mask: Any = DropoutMask(RandomKey(step, node.seed, node.stream), node.rate, x.dims)
+        return Where(mask, x * (1.0 / (1.0 - node.rate)), constant_like(0.0, x))
 
 
 class AddDropout(_Dropout[S], Generic[L, R, S]):

@@ -89,17 +89,17 @@ class Attribute(Record):
     name: str
 
 
-class Result(Record):
+class EarlierCall(Record):
     """The result of the call at this position."""
 
     __slots__ = ("position",)
     position: int
 
 
-Argument = Operand | Attribute | Result | float
+Argument = Operand | Attribute | EarlierCall | float
 
 
-class Call(NamedTuple):
+class FormulaCall(NamedTuple):
     """One function applied to arguments; the names are NumPy's."""
 
     function: str
@@ -107,7 +107,7 @@ class Call(NamedTuple):
 
 
 @cache
-def parse(formula: str) -> tuple[Call, ...]:
+def parse(formula: str) -> tuple[FormulaCall, ...]:
     """The calls that compute `formula`, the last one giving its value; equal subexpressions are computed once.
 
     Raises `RegistrationError` naming what the formula language does not have.
@@ -119,14 +119,14 @@ def parse(formula: str) -> tuple[Call, ...]:
         tree = ast.parse(formula, mode="eval").body
     except SyntaxError as error:
         raise RegistrationError(f"formula {formula!r} is not an expression: {error.msg}") from None
-    calls: list[Call] = []
-    known: dict[Hashable, Result] = {}
+    calls: list[FormulaCall] = []
+    known: dict[Hashable, EarlierCall] = {}
 
-    def emit(function: str, *arguments: Argument) -> Result:
+    def emit(function: str, *arguments: Argument) -> EarlierCall:
         key = exact((function, *arguments))
         if key not in known:
-            known[key] = Result(len(calls))
-            calls.append(Call(function, arguments))
+            known[key] = EarlierCall(len(calls))
+            calls.append(FormulaCall(function, arguments))
         return known[key]
 
     def visit(node: ast.expr) -> Argument:
@@ -150,7 +150,7 @@ def parse(formula: str) -> tuple[Call, ...]:
             f"attributes, numbers, + - * / **, comparisons, & | ~ on masks, and {', '.join(sorted(FUNCTIONS))}"
         )
 
-    if not isinstance(visit(tree), Result):
+    if not isinstance(visit(tree), EarlierCall):
         raise RegistrationError(f"formula {formula!r} computes nothing")
     return tuple(calls)
 
@@ -160,7 +160,7 @@ def interpret(
     operands: Sequence[T],
     attribute: Callable[[str], T],
     constant: Callable[[float], T],
-    apply: Callable[[int, Call, list[T]], T],
+    apply: Callable[[int, FormulaCall, list[T]], T],
 ) -> T:
     """The value of a formula, by what `apply` gives for each call: its position, the call, and its arguments.
 
@@ -178,7 +178,7 @@ def interpret(
             match argument:
                 case Operand(place):
                     arguments.append(operands[place])
-                case Result(place):
+                case EarlierCall(place):
                     arguments.append(results[place])
                 case Attribute(name):
                     arguments.append(attribute(name))

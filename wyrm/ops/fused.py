@@ -14,13 +14,13 @@ import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, format_dims, label
-from wyrm.node.choices import Choice, Choosing
-from wyrm.node.loops import LOOPS, LoopForm
+from wyrm.node.index_operands import HasIndexOperands, IndexOperand
+from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.accumulation import unbroadcast
 from wyrm.ops.activation import Gelu, GeluTanh
 from wyrm.ops.batching import spread
-from wyrm.ops.composition import through
+from wyrm.ops.composite_gradient import composite_vjp
 from wyrm.ops.elementwise import L, S, common_dtype, method, operand
 from wyrm.ops.formula import array_function
 from wyrm.ops.index import Index, RowGradient, as_indices
@@ -171,7 +171,7 @@ class LinearGeluGradient(_Linear[S]):
         return self.rebuild((x, *operands[1:-1], gradient), self.attribute_values())
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        return through(self._of_nodes(), gradient, self.parents)
+        return composite_vjp(self._of_nodes(), gradient, self.parents)
 
 
 @LOOPS.register(LinearGeluGradient)
@@ -204,7 +204,7 @@ def linear_gelu(x: Any, weight: Any, bias: Any = None, approximate: bool = False
 # --- tokens with positions --------------------------------------------------------------------------------------------
 
 
-class Embed(Choosing[Any, S], Node[Any, S], Generic[L, S]):
+class Embed(HasIndexOperands[Any, S], Node[Any, S], Generic[L, S]):
     """`table[indices] + positions[:time]`: the vectors of tokens and of their places along the last axis, time.
 
     `table` has the axes (tokens, width), `positions` the axes (context, width) with a context of at least the time,
@@ -220,8 +220,8 @@ class Embed(Choosing[Any, S], Node[Any, S], Generic[L, S]):
     def __init__(self, table: Any, positions: Any, indices: Any) -> None:
         self._construct((table, positions, as_indices(indices)))
 
-    def choices(self) -> tuple[Choice, ...]:
-        return (Choice(2, self.parents[0].dims[0]),)
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        return (IndexOperand(2, self.parents[0].dims[0]),)
 
     def _own(self) -> Embed[Any, S]:
         return self

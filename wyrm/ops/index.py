@@ -10,12 +10,11 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, label
-from wyrm.node.choices import Choice, Choosing
-from wyrm.node.entries import At
-from wyrm.node.entries import Index as LoopIndex
 from wyrm.node.index_leaves import IndexConstant
+from wyrm.node.index_maps import IndexLoad, IndexMap
+from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.leaves import Parameter
-from wyrm.node.loops import LOOPS, LoopForm, Place
+from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import L, R, S, common_dtype, method, operand
@@ -37,7 +36,7 @@ def as_indices(indices: Any) -> IndexNode[Any]:
     return IndexConstant(indices)
 
 
-class _Indexing(Choosing[tuple[L, I], S], Node[tuple[L, I], S], abstract=True):
+class _Indexing(HasIndexOperands[tuple[L, I], S], Node[tuple[L, I], S], abstract=True):
     """An op whose second parent holds integers that choose along an axis of the first."""
 
     __slots__ = ()
@@ -71,8 +70,8 @@ class Index(_Indexing[L, I, S]):
         table, indices = operands
         return xp.take(table, indices, axis=0)
 
-    def choices(self) -> tuple[Choice, ...]:
-        return (Choice(1, self.parents[0].dims[0]),)
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        return (IndexOperand(1, self.parents[0].dims[0]),)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return None if mapped[0] else Index(*operands)
@@ -84,9 +83,9 @@ class Index(_Indexing[L, I, S]):
 
 @LOOPS.register(Index)
 class _IndexLoops(LoopForm):
-    def reads(self, node: Any, index: LoopIndex) -> LoopIndex:
+    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
         rank = node.parents[1].ndim
-        return (At(1, index[:rank]), *index[rank:])
+        return (IndexLoad(1, index[:rank]), *index[rank:])
 
 
 @overload
@@ -161,7 +160,7 @@ def take(x: Any, indices: Any, axis: int = 0) -> Any:
     return result
 
 
-class RowGradient(Choosing[tuple[L, I], S], Node[tuple[L, I], S]):
+class RowGradient(HasIndexOperands[tuple[L, I], S], Node[tuple[L, I], S]):
     """The gradient of `Index` by its table: a row-sparse value, the transpose of choosing rows."""
 
     __slots__ = ("to",)
@@ -188,8 +187,8 @@ class RowGradient(Choosing[tuple[L, I], S], Node[tuple[L, I], S]):
             return RowSparse(rows, values, shape)
         return xp.zeros(shape, self.dtype).at[rows].add(values)
 
-    def choices(self) -> tuple[Choice, ...]:
-        return (Choice(1, self.to[0]),)
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        return (IndexOperand(1, self.to[0]),)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return Index(gradient, self.parents[1]), ZERO
@@ -197,9 +196,9 @@ class RowGradient(Choosing[tuple[L, I], S], Node[tuple[L, I], S]):
 
 @LOOPS.register(RowGradient)
 class _RowGradientLoops(LoopForm):
-    def writes(self, node: Any, parent: int, index: LoopIndex) -> Place | None:
+    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget | None:
         rank = node.parents[1].ndim
-        return Place((At(1, index[:rank]), *index[rank:]), adds=True) if parent == 0 else None
+        return ScatterTarget((IndexLoad(1, index[:rank]), *index[rank:]), adds=True) if parent == 0 else None
 
 
 class JoinRows(Node[tuple[L, R], S]):
@@ -292,8 +291,8 @@ class TakeAlongAxis(_Indexing[L, I, S]):
         x, indices = operands
         return x[_columns(xp, indices, self.axis)]
 
-    def choices(self) -> tuple[Choice, ...]:
-        return (Choice(1, self.parents[0].dims[self.axis]),)
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        return (IndexOperand(1, self.parents[0].dims[self.axis]),)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return self.rebuild(tuple(spread(operands, mapped)), {"axis": self.axis + 1}) if mapped[1] else None
@@ -305,11 +304,11 @@ class TakeAlongAxis(_Indexing[L, I, S]):
 
 @LOOPS.register(TakeAlongAxis)
 class _TakeAlongAxisLoops(LoopForm):
-    def reads(self, node: Any, index: LoopIndex) -> LoopIndex:
-        return (*index[: node.axis], At(1, index), *index[node.axis + 1 :])
+    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
+        return (*index[: node.axis], IndexLoad(1, index), *index[node.axis + 1 :])
 
 
-class PlaceAlongAxis(Choosing[tuple[L, I], S], Node[tuple[L, I], S]):
+class PlaceAlongAxis(HasIndexOperands[tuple[L, I], S], Node[tuple[L, I], S]):
     """Zeros with the operand added where the indices name: the transpose of `TakeAlongAxis`."""
 
     __slots__ = ("axis", "to")
@@ -337,8 +336,8 @@ class PlaceAlongAxis(Choosing[tuple[L, I], S], Node[tuple[L, I], S]):
         np.add.at(result, where, x)
         return result
 
-    def choices(self) -> tuple[Choice, ...]:
-        return (Choice(1, self.to[self.axis]),)
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        return (IndexOperand(1, self.to[self.axis]),)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         if not mapped[1]:
@@ -352,9 +351,9 @@ class PlaceAlongAxis(Choosing[tuple[L, I], S], Node[tuple[L, I], S]):
 
 @LOOPS.register(PlaceAlongAxis)
 class _PlaceAlongAxisLoops(LoopForm):
-    def writes(self, node: Any, parent: int, index: LoopIndex) -> Place | None:
-        place = (*index[: node.axis], At(1, index), *index[node.axis + 1 :])
-        return Place(place, adds=True) if parent == 0 else None
+    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget | None:
+        place = (*index[: node.axis], IndexLoad(1, index), *index[node.axis + 1 :])
+        return ScatterTarget(place, adds=True) if parent == 0 else None
 
 
 @overload
@@ -389,7 +388,7 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
     return TakeAlongAxis(x.ravel(), indices, 0) if axis is None else TakeAlongAxis(x, indices, axis)
 
 
-class ScatterAdd(Choosing[tuple[L, Any, R], S], Node[tuple[L, Any, R], S]):
+class ScatterAdd(HasIndexOperands[tuple[L, Any, R], S], Node[tuple[L, Any, R], S]):
     """The first operand with rows added to it; a row named twice gets both."""
 
     __slots__ = ()
@@ -397,8 +396,8 @@ class ScatterAdd(Choosing[tuple[L, Any, R], S], Node[tuple[L, Any, R], S]):
     def __init__(self, x: Any, indices: Any, values: Any) -> None:
         self._construct((x, as_indices(indices), operand(values, x)))
 
-    def choices(self) -> tuple[Choice, ...]:
-        return (Choice(1, self.parents[0].dims[0]),)
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        return (IndexOperand(1, self.parents[0].dims[0]),)
 
     def _own(self) -> ScatterAdd[Any, Any, S]:
         return self
@@ -434,11 +433,11 @@ class ScatterAdd(Choosing[tuple[L, Any, R], S], Node[tuple[L, Any, R], S]):
 class _ScatterAddLoops(LoopForm):
     starts_from_zero = False
 
-    def writes(self, node: Any, parent: int, index: LoopIndex) -> Place | None:
+    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget | None:
         rank = node.parents[1].ndim
         if parent == 0:
-            return Place(index)
-        return Place((At(1, index[:rank]), *index[rank:]), adds=True) if parent == 2 else None
+            return ScatterTarget(index)
+        return ScatterTarget((IndexLoad(1, index[:rank]), *index[rank:]), adds=True) if parent == 2 else None
 
 
 @method("scatter_add")

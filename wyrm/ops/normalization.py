@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import explain, format_dims, label
-from wyrm.node.loops import LOOPS, LoopForm
+from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.batching import spread
-from wyrm.ops.composition import through
+from wyrm.ops.composite_gradient import composite_vjp
 from wyrm.ops.elementwise import L, S, common_dtype, method, operand
 from wyrm.ops.normalization_kernels import (
     normalization_gradient_kernel,
@@ -267,7 +267,7 @@ class NormalizationGradient(_Normalization[S]):
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         composed = _gradient(_OF_NODES, self.parents, self.centred, self.epsilon)
-        return through(composed, gradient, self.parents)
+        return composite_vjp(composed, gradient, self.parents)
 
 
 @LOOPS.register(NormalizationGradient)
@@ -306,7 +306,7 @@ class NormalizationWeightGradient(_Normalization[S]):
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         composed = _weight_gradient(_OF_NODES, self.parents, self.centred, self.epsilon, self.biased)
-        return through(composed, gradient, self.parents)
+        return composite_vjp(composed, gradient, self.parents)
 
 
 @LOOPS.register(NormalizationWeightGradient)

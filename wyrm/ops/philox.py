@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.node.index_leaves import IndexInput
-from wyrm.node.site import Site, made_at
+from wyrm.node.source_location import SourceLocation, located_at
 from wyrm.node.storage import bound_array, stored
 
 WORD = 0xFFFFFFFF  # the largest word; a seed or a stream counts by its lowest 32 bits
@@ -51,7 +51,7 @@ def random_bits(count: int, step: int, seed: int, stream: int) -> NDArray[np.uin
     return philox(counter, step, seed, stream).reshape(-1)[:count]
 
 
-class _Step(IndexInput[tuple[()]], abstract=True):
+class _StepCounter(IndexInput[tuple[()]], abstract=True):
     """The number of the step that random nodes draw for; `forward()` moves it on, one for each call."""
 
     __slots__ = ()
@@ -60,12 +60,12 @@ class _Step(IndexInput[tuple[()]], abstract=True):
         return _the_step, ()
 
 
-with made_at(Site(__file__, 1)):
-    STEP = _Step(-1, name="step")
+with located_at(SourceLocation(__file__, 1)):
+    STEP = _StepCounter(-1, name="step")
 _announced = 0  # the version of STEP that `set_step` made
 
 
-def _the_step() -> _Step:
+def _the_step() -> _StepCounter:
     return STEP
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.leaves import Constant
-from wyrm.node.loops import LOOPS, Fold, LoopForm
+from wyrm.node.loop_form import LOOPS, LoopForm, Reducer
 from wyrm.node.node import Node
 from wyrm.ops.batching import aligned, batch_axis
 from wyrm.ops.elementwise import L, R, S, as_operand, common_dtype, method, operand
@@ -35,11 +35,11 @@ class _Product(Node[tuple[L, R], S], abstract=True):
         return dtype
 
 
-def multiply_into(x: Any, y: Any, out: Any, kept: Any) -> None:
-    """`out = kept * out + x @ y` of matrices, with `kept` 0 or 1: what the product means; an engine may call BLAS."""
+def multiply_into(x: Any, y: Any, out: Any, beta: Any) -> None:
+    """`out = beta * out + x @ y` of matrices, with `beta` 0 or 1: what the product means; an engine may call BLAS."""
     for i in range(out.shape[0]):
         for k in range(out.shape[1]):
-            out[i, k] = out[i, k] if kept else 0.0
+            out[i, k] = out[i, k] if beta else 0.0
         for j in range(x.shape[1]):
             weight = x[i, j]
             for k in range(out.shape[1]):
@@ -191,9 +191,9 @@ class VectorDot(_Product[L, R, S]):
 
 @LOOPS.register(VectorDot)
 class _VectorDotLoops(LoopForm):
-    fold = Fold(0.0, "total + x * y")
+    reducer = Reducer(0.0, "total + x * y")
 
-    def folds(self, node: Any) -> tuple[int, ...]:
+    def reduce_axes(self, node: Any) -> tuple[int, ...]:
         return (node.ndim,)
 
 

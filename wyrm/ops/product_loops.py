@@ -14,20 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.node.leaves import Parameter, as_constant
-from wyrm.node.loops import LOOPS, LoopForm
+from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.ops.index import Index, RowGradient
 from wyrm.ops.product import MatMul, multiply_into
 from wyrm.ops.shape import Reshape, Transpose
 from wyrm.types.dims import axis_size
 
 
-def multiplied(x: Any, y: Any, out: Any, kept: int) -> None:
-    """`out = kept * out + x @ y` for matrices, or for stacks of them with the same leading axes."""
+def multiplied(x: Any, y: Any, out: Any, beta: int) -> None:
+    """`out = beta * out + x @ y` for matrices, or for stacks of them with the same leading axes."""
     if out.ndim == 2:
-        multiply_into(x, y, out, kept)
+        multiply_into(x, y, out, beta)
     else:
         for index in np.ndindex(out.shape[:-2]):
-            multiply_into(x[index], y[index], out[index], kept)
+            multiply_into(x[index], y[index], out[index], beta)
 
 
 def products(x: Any, y: Any, out: Any) -> None:

@@ -1,9 +1,9 @@
 """The long short-term memory over a whole sequence, fused: one product per step for all gates, and its gradient.
 
-The products of the inputs with their weights are left to ordinary nodes, one product for all steps. What is fused is
-what depends on the step before: `LSTMTape` runs the steps and keeps all that its gradient needs, `LSTM` is the part of
-it that a user sees, `LSTMGradient` runs the steps backwards. The formulas are written once, in `_forward` and
-`_backward`, for arrays and for nodes, and once more as loops, in the kernels.
+The products of the inputs with their weights are ordinary nodes, one product for all steps. The fused ops compute what
+depends on the step before. `LSTMResiduals` runs the steps and stores what the gradient needs, `LSTM` is the part of it
+that a user sees, and `LSTMGradient` runs the steps backwards. The formulas are written twice: in `_forward` and
+`_backward` for arrays and nodes, and as loops in the kernels.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, Undefined, format_dims, label
-from wyrm.node.entries import Index
-from wyrm.node.loops import LOOPS, LoopForm
+from wyrm.node.index_maps import IndexMap
+from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
-from wyrm.ops.composition import through
+from wyrm.ops.composite_gradient import composite_vjp
 from wyrm.ops.elementwise import S, common_dtype
 from wyrm.ops.recurrent_kernels import backward_kernel, forward_kernel, states_kernel
 from wyrm.ops.scratch import scratch
@@ -28,7 +28,7 @@ from wyrm.ops.slicing import stack
 from wyrm.types.dims import Dims, axis_size, product, unify
 
 # What a tape holds of each step after the gates, counted from its end.
-SQUASHED, PREVIOUS_HIDDEN, PREVIOUS_CELL, HIDDEN, CELL = -5, -4, -3, -2, -1
+TANH_CELL, PREVIOUS_HIDDEN, PREVIOUS_CELL, HIDDEN, CELL = -5, -4, -3, -2, -1
 _KEPT = 5
 # For a gradient of so many rows and steps, or more, the weights are turned first.
 _TURNED_FROM = 256
@@ -60,7 +60,7 @@ def _of_arrays(xp: Any) -> _Functions:
 def _forward(of: _Functions, steps: int, operands: Sequence[Any], axes: tuple[Any, ...]) -> Any:
     """The tape; `axes` are those of the gates of one step: (batch, gates, hidden)."""
     projected, weights, hidden, cell, *resets = operands
-    tape = []
+    residuals = []
     for t in range(steps):
         for mask in resets:
             hidden, cell = (of.where(mask[:, t, None], 0.0, state) for state in (hidden, cell))
@@ -69,23 +69,23 @@ def _forward(of: _Functions, steps: int, operands: Sequence[Any], axes: tuple[An
         gates = [*map(of.sigmoid, opened), of.tanh(candidate), of.sigmoid(output)]
         forget = 1.0 - gates[0] if len(gates) == 3 else gates[1]
         new_cell = forget * cell + gates[0] * gates[-2]
-        squashed = of.tanh(new_cell)
-        new_hidden = gates[-1] * squashed
-        tape.append(of.stack([*gates, squashed, hidden, cell, new_hidden, new_cell], 1))
+        tanh_cell = of.tanh(new_cell)
+        new_hidden = gates[-1] * tanh_cell
+        residuals.append(of.stack([*gates, tanh_cell, hidden, cell, new_hidden, new_cell], 1))
         hidden, cell = new_hidden, new_cell
-    return of.stack(tape, 1)
+    return of.stack(residuals, 1)
 
 
 def _backward(of: _Functions, steps: int, operands: Sequence[Any], axes: tuple[Any, ...]) -> Any:
     """The gradients by the sums that enter the gates, and by the cell before each step; `axes` as in `_forward`."""
-    tape, weights, by_states, *resets = operands
+    residuals, weights, by_states, *resets = operands
     batch, gates, width = axes
     result: list[Any] = []
     by_hidden, by_cell = by_states[:, -1, 0], by_states[:, -1, 1]
     for t in reversed(range(steps)):
-        *opened, candidate, output = (tape[:, t, k] for k in range(gates))
-        squashed, previous = tape[:, t, gates], tape[:, t, PREVIOUS_CELL]
-        by_cell = by_cell + by_hidden * output * (1.0 - squashed * squashed)
+        *opened, candidate, output = (residuals[:, t, k] for k in range(gates))
+        tanh_cell, previous = residuals[:, t, gates], residuals[:, t, PREVIOUS_CELL]
+        by_cell = by_cell + by_hidden * output * (1.0 - tanh_cell * tanh_cell)
         if len(opened) == 1:
             forget, by_opened = 1.0 - opened[0], [candidate - previous]
         else:
@@ -93,7 +93,7 @@ def _backward(of: _Functions, steps: int, operands: Sequence[Any], axes: tuple[A
         parts = [by_cell * by * gate * (1.0 - gate) for by, gate in zip(by_opened, opened, strict=True)]
         parts += [
             by_cell * opened[0] * (1.0 - candidate * candidate),
-            by_hidden * squashed * output * (1.0 - output),
+            by_hidden * tanh_cell * output * (1.0 - output),
         ]
         by_cell = by_cell * forget
         by_hidden = of.stack(parts, 1).reshape((batch, product((gates, width)))) @ weights.T
@@ -120,7 +120,7 @@ def _mask_rows(resets: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return resets[0] if resets else np.zeros((0, 0), np.bool_)
 
 
-class LSTMTape(_Recurrent[S]):
+class LSTMResiduals(_Recurrent[S]):
     """All that a long short-term memory computes, of the axes (batch, time, what is kept, hidden).
 
     Of each step the gates are kept, the squashed cell, the hidden state and the cell before the step (zeros where it
@@ -135,7 +135,7 @@ class LSTMTape(_Recurrent[S]):
     ) -> None:
         self._construct((projected, weights, hidden, cell, *resets), coupled=coupled)
 
-    def _own(self) -> LSTMTape[S]:
+    def _own(self) -> LSTMResiduals[S]:
         return self
 
     @property
@@ -145,7 +145,7 @@ class LSTMTape(_Recurrent[S]):
 
     @classmethod
     def op_name(cls) -> str:
-        return "lstm_tape"
+        return "lstm_residuals"
 
     def dtype_rule(self) -> np.dtype[Any]:
         for mask in self.parents[4:]:
@@ -191,11 +191,11 @@ class LSTMTape(_Recurrent[S]):
         if steps is None:
             return _open_time(self, time)
         composed = _forward(_OF_NODES, steps, self.parents, (batch, self.gates, width))
-        return through(composed, gradient, self.parents)
+        return composite_vjp(composed, gradient, self.parents)
 
 
-@LOOPS.register(LSTMTape)
-class _LSTMTapeLoops(LoopForm):
+@LOOPS.register(LSTMResiduals)
+class _LSTMResidualsLoops(LoopForm):
     kernel = staticmethod(forward_kernel)
 
     def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
@@ -235,13 +235,13 @@ class LSTM(_Recurrent[S]):
     """
 
     __slots__ = ()
-    derived = frozenset([0])
+    residual_parents = frozenset([0])
 
     def __init__(
         self, projected: Any, weights: Any, hidden: Any, cell: Any, *resets: Any, coupled: bool = False
     ) -> None:
-        tape = LSTMTape(projected, weights, hidden, cell, *resets, coupled=coupled)
-        self._construct((tape, *tape.parents))
+        residuals = LSTMResiduals(projected, weights, hidden, cell, *resets, coupled=coupled)
+        self._construct((residuals, *residuals.parents))
 
     def _own(self) -> LSTM[S]:
         return self
@@ -258,12 +258,12 @@ class LSTM(_Recurrent[S]):
         return operands[0][:, :, HIDDEN:]
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        tape, projected, weights, _, _, *resets = self.parents
-        batch, time, kept, width = tape.dims
-        by_gates = LSTMGradient(tape, weights, gradient, *resets)
+        residuals, projected, weights, _, _, *resets = self.parents
+        batch, time, kept, width = residuals.dims
+        by_gates = LSTMGradient(residuals, weights, gradient, *resets)
         by_sums = by_gates[:, :, : kept - _KEPT].reshape(projected.dims)
         rows = product((batch, time))
-        previous = tape[:, :, PREVIOUS_HIDDEN].reshape((rows, width))
+        previous = residuals[:, :, PREVIOUS_HIDDEN].reshape((rows, width))
         by_weights = previous.T @ by_sums.reshape((rows, projected.dims[-1]))
         by_hidden, by_cell = by_sums[:, 0] @ weights.T, by_gates[:, 0, -1]
         for mask in resets:
@@ -275,7 +275,7 @@ class LSTM(_Recurrent[S]):
 class _LSTMLoops(LoopForm):
     kernel = staticmethod(states_kernel)
 
-    def reads(self, node: Any, index: Index) -> Index:
+    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
         batch, time, state, width = index
         return batch, time, node.parents[0].dims[2] + HIDDEN + state, width
 
@@ -291,8 +291,8 @@ class LSTMGradient(_Recurrent[S]):
 
     __slots__ = ()
 
-    def __init__(self, tape: Any, weights: Any, by_states: Any, *resets: Any) -> None:
-        self._construct((tape, weights, by_states, *resets))
+    def __init__(self, residuals: Any, weights: Any, by_states: Any, *resets: Any) -> None:
+        self._construct((residuals, weights, by_states, *resets))
 
     def _own(self) -> LSTMGradient[S]:
         return self
@@ -319,7 +319,7 @@ class LSTMGradient(_Recurrent[S]):
         if steps is None:
             return _open_time(self, time)
         composed = _backward(_OF_NODES, steps, self.parents, (batch, parts - 1, width))
-        return through(composed, gradient, self.parents)
+        return composite_vjp(composed, gradient, self.parents)
 
 
 @LOOPS.register(LSTMGradient)
@@ -327,9 +327,9 @@ class _LSTMGradientLoops(LoopForm):
     kernel = staticmethod(backward_kernel)
 
     def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        tape, weights, by_states, *resets = operands
+        residuals, weights, by_states, *resets = operands
         batch, time, parts, width = out.shape
-        rows = tape.reshape(batch, time, tape.shape[2] * width), out.reshape(batch, time, parts * width)
+        rows = residuals.reshape(batch, time, residuals.shape[2] * width), out.reshape(batch, time, parts * width)
         # To turn the weights takes as long as a product with a few rows gains by it.
         turned = scratch(weights.shape[::-1] if batch * time >= _TURNED_FROM else (0, 0), out.dtype)
         by_hidden = scratch((batch, width), out.dtype)

@@ -12,7 +12,7 @@ from wyrm.ops.product import multiply_into
 
 
 def advance(
-    entering: Any, staying: Any, candidates: Any, outputs: Any, squashed: Any, before: Any, hidden: Any, cells: Any
+    entering: Any, staying: Any, candidates: Any, outputs: Any, tanh_cell: Any, before: Any, hidden: Any, cells: Any
 ) -> None:
     """From the sums of the gates, in their places, and the cell before, all that a tape keeps of a step.
 
@@ -29,7 +29,7 @@ def advance(
         cell = stay * before[k] + enter * candidate
         small = tanh(cell)
         entering[k], candidates[k], outputs[k] = enter, candidate, output
-        squashed[k], cells[k], hidden[k] = small, cell, output * small
+        tanh_cell[k], cells[k], hidden[k] = small, cell, output * small
 
 
 def begin(row: Any, hidden: Any, cell: Any, sums: Any, from_zero: bool) -> None:
@@ -43,26 +43,26 @@ def begin(row: Any, hidden: Any, cell: Any, sums: Any, from_zero: bool) -> None:
         row[first + width + k] = 0 if from_zero else cell[k]
 
 
-def forward_kernel(projected: Any, weights: Any, hidden: Any, cell: Any, resets: Any, tape: Any) -> None:
+def forward_kernel(projected: Any, weights: Any, hidden: Any, cell: Any, resets: Any, residuals: Any) -> None:
     """Fill the tape, of the axes (batch, time, what is kept of a step); `resets` is empty where there are none."""
     width, sums = weights.shape
-    opened, end = sums - 2 * width, tape.shape[2]
-    for t in range(tape.shape[1]):
-        for b in range(tape.shape[0]):
-            row, from_zero = tape[b, t], resets.size > 0 and resets[b, t]
+    opened, end = sums - 2 * width, residuals.shape[2]
+    for t in range(residuals.shape[1]):
+        for b in range(residuals.shape[0]):
+            row, from_zero = residuals[b, t], resets.size > 0 and resets[b, t]
             if t == 0:
                 begin(row, hidden[b], cell[b], projected[b, t], from_zero)
             else:
                 begin(
                     row,
-                    tape[b, t - 1, end - 2 * width : end - width],
-                    tape[b, t - 1, end - width :],
+                    residuals[b, t - 1, end - 2 * width : end - width],
+                    residuals[b, t - 1, end - width :],
                     projected[b, t],
                     from_zero,
                 )
-        multiply_into(tape[:, t, sums + width : sums + 2 * width], weights, tape[:, t, :sums], 1)
-        for b in range(tape.shape[0]):
-            row = tape[b, t]
+        multiply_into(residuals[:, t, sums + width : sums + 2 * width], weights, residuals[:, t, :sums], 1)
+        for b in range(residuals.shape[0]):
+            row = residuals[b, t]
             before, hidden_after = row[sums + 2 * width : sums + 3 * width], row[end - 2 * width : end - width]
             advance(
                 row[:width], row[width:opened], row[opened : opened + width], row[opened + width : sums],
@@ -71,13 +71,13 @@ def forward_kernel(projected: Any, weights: Any, hidden: Any, cell: Any, resets:
 
 
 def recede(
-    entering: Any, staying: Any, candidates: Any, outputs: Any, squashed: Any, before: Any, by_hidden: Any,
+    entering: Any, staying: Any, candidates: Any, outputs: Any, tanh_cell: Any, before: Any, by_hidden: Any,
     by_entering: Any, by_staying: Any, by_candidates: Any, by_outputs: Any, by_cell: Any,
 ) -> None:  # fmt: skip
     """The gradients by the sums of the gates and by the cell before, from those by the hidden state and the cell."""
     coupled = staying.size == 0
     for k in range(entering.size):
-        enter, candidate, output, small = entering[k], candidates[k], outputs[k], squashed[k]
+        enter, candidate, output, small = entering[k], candidates[k], outputs[k], tanh_cell[k]
         flow = by_hidden[k] * output
         total = by_cell[k] + flow - flow * small * small
         by_outputs[k] = by_hidden[k] * small * (output - output * output)
@@ -109,7 +109,7 @@ def turn(x: Any, turned: Any) -> None:
 
 
 def backward_kernel(
-    tape: Any, weights: Any, by_states: Any, resets: Any, out: Any, by_hidden: Any, turned: Any
+    residuals: Any, weights: Any, by_states: Any, resets: Any, out: Any, by_hidden: Any, turned: Any
 ) -> None:
     """Fill `out`, of the axes (batch, time, gradients by the sums and by the cell before).
 
@@ -120,7 +120,7 @@ def backward_kernel(
     turn(weights, turned)
     for t in range(steps - 1, -1, -1):
         for b in range(out.shape[0]):
-            row, result = tape[b, t], out[b, t]
+            row, result = residuals[b, t], out[b, t]
             later, by_cell = out[b, t if t == steps - 1 else t + 1, sums:], result[sums:]
             gather(by_states[b, t], later, t == steps - 1, by_hidden[b], by_cell)
             recede(
@@ -138,6 +138,6 @@ def backward_kernel(
                 out[b, t, sums:] = 0
 
 
-def states_kernel(tape: Any, out: Any) -> None:
+def states_kernel(residuals: Any, out: Any) -> None:
     """Fill `out`, of the axes (batch, time, 2, hidden), with the states of the tape."""
-    out[:] = tape[:, :, -2:]
+    out[:] = residuals[:, :, -2:]

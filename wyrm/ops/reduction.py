@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, explain, label
-from wyrm.node.loops import LOOPS, Fold, LoopForm
+from wyrm.node.loop_form import LOOPS, LoopForm, Reducer
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import L, S, bind_class, constant_like, method
@@ -122,10 +122,10 @@ def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: 
 
 
 class _ReductionLoops(LoopForm):
-    def __init__(self, fold: Fold) -> None:
-        self.fold = fold
+    def __init__(self, reducer: Reducer) -> None:
+        self.reducer = reducer
 
-    def folds(self, node: Any) -> tuple[int, ...]:
+    def reduce_axes(self, node: Any) -> tuple[int, ...]:
         axes: tuple[int, ...] = node.axis
         return axes
 
@@ -175,7 +175,7 @@ class Sum(Reduction[L, S]):
         return (self.spread(gradient),)
 
 
-LOOPS.register(Sum)(_ReductionLoops(Fold(0.0, "total + x")))
+LOOPS.register(Sum)(_ReductionLoops(Reducer(0.0, "total + x")))
 
 
 class Mean(Reduction[L, S]):
@@ -198,7 +198,7 @@ class Mean(Reduction[L, S]):
         return (self.spread(gradient / self.count(gradient)),)
 
 
-LOOPS.register(Mean)(_ReductionLoops(Fold(0.0, "total + x", "total / count")))
+LOOPS.register(Mean)(_ReductionLoops(Reducer(0.0, "total + x", "total / count")))
 
 
 class _Extreme(Reduction[L, S], abstract=True):
@@ -228,7 +228,7 @@ class Max(_Extreme[L, S]):
         return xp.max(operands[0], axis=self.axis, keepdims=self.keepdims)
 
 
-LOOPS.register(Max)(_ReductionLoops(Fold(-math.inf, "maximum(total, x)")))
+LOOPS.register(Max)(_ReductionLoops(Reducer(-math.inf, "maximum(total, x)")))
 
 
 class Min(_Extreme[L, S]):
@@ -248,7 +248,7 @@ class Min(_Extreme[L, S]):
         return xp.min(operands[0], axis=self.axis, keepdims=self.keepdims)
 
 
-LOOPS.register(Min)(_ReductionLoops(Fold(math.inf, "minimum(total, x)")))
+LOOPS.register(Min)(_ReductionLoops(Reducer(math.inf, "minimum(total, x)")))
 
 
 class LogSumExp(Reduction[L, S]):

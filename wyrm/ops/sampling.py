@@ -12,10 +12,10 @@ from typing_extensions import Unpack
 
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.node.base import ZERO
-from wyrm.node.choices import Choice, Choosing
 from wyrm.node.index_leaves import IndexConstant
+from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.leaves import Constant
-from wyrm.node.loops import LOOPS, LoopForm
+from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import IndexNode
 from wyrm.node.storage import declared_dims, index_array
 from wyrm.ops.elementwise import S
@@ -158,7 +158,7 @@ def sampling_kernel(
         out[i] = row
 
 
-class RandomIndex(Choosing[Any, S], IndexNode[S]):
+class RandomIndex(HasIndexOperands[Any, S], IndexNode[S]):
     """Rows from 0 to `table_size - 1`, drawn anew in each step; integers have no gradient.
 
     The parents are the step; where rows have shares, what those add up to; and where rows are rejected, the offsets
@@ -186,8 +186,8 @@ class RandomIndex(Choosing[Any, S], IndexNode[S]):
         weighted = cumulative is not None
         self._construct(parents, table_size=table_size, to=to, weighted=weighted, seed=seed, stream=stream)
 
-    def choices(self) -> tuple[Choice, ...]:
-        return (Choice(len(self.parents) - 1, self._known_rows),) if self._rejects else ()
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        return (IndexOperand(len(self.parents) - 1, self._known_rows),) if self._rejects else ()
 
     @property
     def draws_below(self) -> int:

@@ -16,8 +16,8 @@ import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, Undefined, describe, format_dims
-from wyrm.node.entries import Entry, Index, Whole, flat
-from wyrm.node.loops import LOOPS, LoopForm, Place
+from wyrm.node.index_maps import IndexExpression, IndexLiteral, IndexMap, flat
+from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import Node
 from wyrm.ops.arithmetic import Add
 from wyrm.ops.elementwise import L, S
@@ -165,9 +165,9 @@ class _ScanLoops(LoopForm):
         return steps
 
 
-def _in_tape(dims: Dims, index: Index, start: int) -> Entry:
+def _in_residuals(dims: Dims, index: IndexMap, start: int) -> IndexExpression:
     """The place in a tape of an element of a part of these axes."""
-    return Whole(start) + flat(index, list(map(operator.index, dims))) if dims else Whole(start)
+    return IndexLiteral(start) + flat(index, list(map(operator.index, dims))) if dims else IndexLiteral(start)
 
 
 class ScanPart(Rearrangement[L, S]):
@@ -177,26 +177,26 @@ class ScanPart(Rearrangement[L, S]):
     start: int
     to: Dims
 
-    def __init__(self, tape: Any, start: int, to: Dims) -> None:
-        self._construct((tape,), start=start, to=to)
+    def __init__(self, residuals: Any, start: int, to: Dims) -> None:
+        self._construct((residuals,), start=start, to=to)
 
     def _own(self) -> ScanPart[Any, S]:
         return self
 
     def shape_rule(self) -> Dims:
-        (tape,) = self.parents
-        size = axis_size(tape.dims[0]) if len(tape.dims) == 1 else None
+        (residuals,) = self.parents
+        size = axis_size(residuals.dims[0]) if len(residuals.dims) == 1 else None
         if size is None or self.start + size_of(self.to) > size:
-            raise ShapeError(f"a part {self.to} from {self.start} on is not in {format_dims(tape.dims)}")
+            raise ShapeError(f"a part {self.to} from {self.start} on is not in {format_dims(residuals.dims)}")
         return self.to
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return xp.reshape(operands[0][self.start : self.start + math.prod(shape)], shape)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
-        (tape,) = operands
-        part: Any = tape[:, self.start : self.start + size_of(self.to)]
-        return part.reshape((tape.dims[0], *self.to))
+        (residuals,) = operands
+        part: Any = residuals[:, self.start : self.start + size_of(self.to)]
+        return part.reshape((residuals.dims[0], *self.to))
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (PlacePart(gradient, self.start, axis_size(self.parents[0].dims[0]) or 0),)
@@ -204,21 +204,21 @@ class ScanPart(Rearrangement[L, S]):
 
 @LOOPS.register(ScanPart)
 class _ScanPartLoops(LoopForm):
-    keeps_layout = True
+    preserves_layout = True
 
-    def reads(self, node: Any, index: Index) -> Index:
-        return (_in_tape(node.to, index, node.start),)
+    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
+        return (_in_residuals(node.to, index, node.start),)
 
 
 class PlacePart(Node[tuple[L], S]):
     """A tape of `size` zeros with a part from `start` on filled in: the transpose of `ScanPart`."""
 
-    __slots__ = ("size_of_tape", "start")
+    __slots__ = ("residuals_size", "start")
     start: int
-    size_of_tape: int
+    residuals_size: int
 
-    def __init__(self, part: Any, start: int, size_of_tape: int) -> None:
-        self._construct((part,), start=start, size_of_tape=size_of_tape)
+    def __init__(self, part: Any, start: int, residuals_size: int) -> None:
+        self._construct((part,), start=start, residuals_size=residuals_size)
 
     def _own(self) -> PlacePart[Any, S]:
         return self
@@ -228,9 +228,9 @@ class PlacePart(Node[tuple[L], S]):
 
     def shape_rule(self) -> Dims:
         (part,) = self.parents
-        if self.start + part.size > self.size_of_tape:
-            raise ShapeError(f"{part.size} numbers from {self.start} on are not in a tape of {self.size_of_tape}")
-        return (self.size_of_tape,)
+        if self.start + part.size > self.residuals_size:
+            raise ShapeError(f"{part.size} numbers from {self.start} on are not in a tape of {self.residuals_size}")
+        return (self.residuals_size,)
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         flat = xp.reshape(operands[0], (-1,))
@@ -245,8 +245,8 @@ class PlacePart(Node[tuple[L], S]):
 
 @LOOPS.register(PlacePart)
 class _PlacePartLoops(LoopForm):
-    def writes(self, node: Any, parent: int, index: Index) -> Place | None:
-        return Place((_in_tape(node.parents[0].dims, index, node.start),))
+    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget | None:
+        return ScatterTarget((_in_residuals(node.parents[0].dims, index, node.start),))
 
 
 def weight_of(gradient: Any, start: int, dims: Dims) -> Any:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from wyrm.node.base import ZERO
 from wyrm.node.traversal import topological_order
 from wyrm.ops.arithmetic import Add
-from wyrm.ops.body import Body, captured, given_like
-from wyrm.ops.composition import pulled
+from wyrm.ops.composite_gradient import composite_vjps
+from wyrm.ops.loop_body import LoopBody, closure_convert, placeholder_like
 from wyrm.ops.product import MatMul
 from wyrm.ops.shape import Reshape, Transpose, zeros_like
 from wyrm.ops.steps import Steps
@@ -29,11 +29,11 @@ def reversed_loop(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]
     sequences, same = rest[: steps.sequences], rest[steps.sequences :]
     made = steps.outputs[count : len(steps.outputs) - steps.summed]
     parent = dict(zip(inputs, scan.parents[steps.limited :], strict=True))
-    coming = [given_like(x, x.dims, f"gradient of {x.name}") for x in carried]
+    coming = [placeholder_like(x, x.dims, f"gradient of {x.name}") for x in carried]
     rows: dict[Any, Any] = {x: scan.before(i) for i, x in enumerate(carried)} | {x: parent[x] for x in sequences}
 
     def row_of(whole: Any, x: Any, name: str) -> Any:
-        row = given_like(x, x.dims, name)
+        row = placeholder_like(x, x.dims, name)
         rows[row] = whole
         return row
 
@@ -48,7 +48,7 @@ def reversed_loop(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]
     outputs, by_outputs = [x for x, _ in pairs], [weight for _, weight in pairs]
     by = {*carried, *(x for x in wanted if x.dtype.kind == "f")}
     numbers = [x for x in inputs if x in by]
-    found = dict(zip(numbers, pulled(outputs, by_outputs, numbers), strict=True))
+    found = dict(zip(numbers, composite_vjps(outputs, by_outputs, numbers), strict=True))
     going = []
     for i, x in enumerate(carried):
         kept = weights[steps.history_of(i)]
@@ -66,12 +66,12 @@ def reversed_loop(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]
     factors = list(dict.fromkeys(factor for factor in needed if _row(factor, rows) is None))
     wholes = [*going, *each.values(), *factors, *sums.values()]
     own = [*coming, *rows, *same]
-    outside, stand, computed = captured(wholes, own, known=known)
+    outside, stand, computed = closure_convert(wholes, own, known=known)
     used = set(topological_order(computed))
     along = {x: whole for x, whole in rows.items() if x in used}
     fixed = {x: parent[x] for x in same if x in used} | {x: y for x, y in zip(stand, outside, strict=True) if x in used}
     back = Steps(
-        Body([*coming, *along, *fixed], computed),
+        LoopBody([*coming, *along, *fixed], computed),
         steps.time,
         count,
         len(along),

@@ -11,9 +11,9 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, format_dims
-from wyrm.node.entries import Index, Whole
+from wyrm.node.index_maps import IndexLiteral, IndexMap
 from wyrm.node.leaves import as_constant
-from wyrm.node.loops import LOOPS, LoopForm, Unmoved
+from wyrm.node.loop_form import LOOPS, LoopForm, SameIndex
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise import L, S, method
@@ -84,13 +84,13 @@ def _factors(dims: Dims) -> list[Axis]:
     return factors
 
 
-def _reshaped_index(dims: Dims, reshaped: Any, index: Index) -> Index | None:
+def _reshaped_index(dims: Dims, reshaped: Any, index: IndexMap) -> IndexMap | None:
     """The operand's index where only axes of size 1 come or go."""
     wide = [(axis, entry) for axis, entry in zip(reshaped, index, strict=True) if axis_size(axis) != 1]
     if [axis for axis, _ in wide] != [axis for axis in dims if axis_size(axis) != 1]:
         return None
     entries = iter(wide)
-    return tuple(Whole(0) if axis_size(axis) == 1 else next(entries)[1] for axis in dims)
+    return tuple(IndexLiteral(0) if axis_size(axis) == 1 else next(entries)[1] for axis in dims)
 
 
 class Reshape(Rearrangement[L, S]):
@@ -193,9 +193,9 @@ class IndexReshape(IndexNode[S]):
 
 @LOOPS.register(Reshape, IndexReshape)
 class _ReshapeLoops(LoopForm):
-    keeps_layout = True
+    preserves_layout = True
 
-    def reads(self, node: Any, index: Index) -> Index | None:
+    def gather_index(self, node: Any, index: IndexMap) -> IndexMap | None:
         return _reshaped_index(node.parents[0].dims, node.dims, index)
 
 
@@ -256,7 +256,7 @@ class Transpose(Rearrangement[L, S]):
 
 @LOOPS.register(Transpose)
 class _TransposeLoops(LoopForm):
-    def reads(self, node: Any, index: Index) -> Index:
+    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
         return tuple(index[node.axes.index(axis)] for axis in range(len(index)))
 
 
@@ -341,10 +341,10 @@ def matrix_transpose(x: Any) -> Any:
     return swapaxes(x, -1, -2)
 
 
-def aligned_index(dims: Dims, index: Index) -> Index:
+def aligned_index(dims: Dims, index: IndexMap) -> IndexMap:
     """The index of an operand of axes `dims` that is broadcast to the axes of `index`."""
     kept = index[len(index) - len(dims) :]
-    return tuple(Whole(0) if axis_size(axis) == 1 else entry for axis, entry in zip(dims, kept, strict=True))
+    return tuple(IndexLiteral(0) if axis_size(axis) == 1 else entry for axis, entry in zip(dims, kept, strict=True))
 
 
 class BroadcastTo(Rearrangement[L, S]):
@@ -383,7 +383,7 @@ class BroadcastTo(Rearrangement[L, S]):
 
 @LOOPS.register(BroadcastTo)
 class _BroadcastToLoops(LoopForm):
-    def reads(self, node: Any, index: Index) -> Index:
+    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
         return aligned_index(node.parents[0].dims, index)
 
 
@@ -435,7 +435,7 @@ class WithSizes(Rearrangement[L, S]):
         return (gradient, *(ZERO for _ in self.parents[1:]))
 
 
-LOOPS.register(WithSizes)(Unmoved())
+LOOPS.register(WithSizes)(SameIndex())
 
 
 @overload

@@ -12,8 +12,8 @@ import numpy as np
 
 from wyrm.errors import IndexOutOfRange, ShapeError
 from wyrm.node.base import ZERO, BaseNode, describe, explain, label
-from wyrm.node.entries import Entry, Index, Size, Whole
-from wyrm.node.loops import LOOPS, LoopForm, Place
+from wyrm.node.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap
+from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import L, P_co, R, S, common_dtype, method, operand
@@ -106,10 +106,10 @@ def numpy_key(key: Key) -> tuple[Any, ...]:
     return (*(slice(*entry) if isinstance(entry, tuple) else entry for entry in key), ...)
 
 
-def sliced_index(key: Key, dims: Dims, index: Index) -> Index:
+def sliced_index(key: Key, dims: Dims, index: IndexMap) -> IndexMap:
     """Where an operand of axes `dims` has what slicing it by `key` has at `index`."""
     entries, axes = iter(index), iter(dims)
-    result: list[Entry] = []
+    result: list[IndexExpression] = []
     for entry in key:
         if entry is None:
             next(entries)
@@ -118,7 +118,7 @@ def sliced_index(key: Key, dims: Dims, index: Index) -> Index:
         if isinstance(entry, int):
             size = axis_size(axis)  # what is read may itself be a part, beyond which a negative number would reach
             from_end = size is None and entry < 0
-            result.append(Size(axis) - -entry if from_end else Whole(entry % size if size else entry))
+            result.append(AxisLength(axis) - -entry if from_end else IndexLiteral(entry % size if size else entry))
         elif entry == ALL:
             result.append(next(entries))
         else:
@@ -193,8 +193,8 @@ class PlaceSlice(Rearrangement[L, S]):
 
 @LOOPS.register(PlaceSlice)
 class _PlaceSliceLoops(LoopForm):
-    def writes(self, node: Any, parent: int, index: Index) -> Place:
-        return Place(sliced_index(node.key, node.to, index))
+    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget:
+        return ScatterTarget(sliced_index(node.key, node.to, index))
 
 
 class IndexSlice(IndexNode[S]):
@@ -225,7 +225,7 @@ class IndexSlice(IndexNode[S]):
 
 @LOOPS.register(Slice, IndexSlice)
 class _SliceLoops(LoopForm):
-    def reads(self, node: Any, index: Index) -> Index:
+    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
         return sliced_index(node.key, node.parents[0].dims, index)
 
 
@@ -319,10 +319,10 @@ class Concatenate(Node[P_co, S]):
 class _ConcatenateLoops(LoopForm):
     starts_from_zero = False
 
-    def writes(self, node: Any, parent: int, index: Index) -> Place:
+    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget:
         axis = node.axis
         before = sum(operator.index(part.dims[axis]) for part in node.parents[:parent])
-        return Place((*index[:axis], before + index[axis], *index[axis + 1 :]))
+        return ScatterTarget((*index[:axis], before + index[axis], *index[axis + 1 :]))
 
 
 def _parts(what: str, given: Any) -> list[Node[Any, Any]]:
@@ -425,8 +425,8 @@ class Stack(Node[P_co, S]):
 class _StackLoops(LoopForm):
     starts_from_zero = False
 
-    def writes(self, node: Any, parent: int, index: Index) -> Place:
-        return Place((*index[: node.axis], Whole(parent), *index[node.axis :]))
+    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget:
+        return ScatterTarget((*index[: node.axis], IndexLiteral(parent), *index[node.axis :]))
 
 
 @overload

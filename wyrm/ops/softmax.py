@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, explain, format_dims, label
-from wyrm.node.choices import Choice, Choosing
-from wyrm.node.loops import LOOPS, LoopForm
+from wyrm.node.index_operands import HasIndexOperands, IndexOperand
+from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.elementwise import L, S, bind_class, method
 from wyrm.ops.index import as_indices
@@ -117,21 +117,21 @@ class _LogSoftmaxLoops(LoopForm):
         return shifted - shifted.exp().sum(node.axis, keepdims=True).log()
 
 
-class CrossEntropy(Choosing[tuple[L, IndexNode[Any], Any], S], Node[tuple[L, IndexNode[Any], Any], S]):
+class CrossEntropy(HasIndexOperands[tuple[L, IndexNode[Any], Any], S], Node[tuple[L, IndexNode[Any], Any], S]):
     """`-log softmax(logits)[label]` over the last axis.
 
     The third parent is the softmax of the logits, computed once for the loss, its gradient and `predictions()`.
     """
 
     __slots__ = ("reduction",)
-    derived = frozenset([2])
+    residual_parents = frozenset([2])
     reduction: Reduction
 
     def __init__(self, logits: Any, labels: Any, reduction: Reduction = "mean") -> None:
         self._construct((logits, as_indices(labels), Softmax(logits)), reduction=reduction)
 
-    def choices(self) -> tuple[Choice, ...]:
-        return (Choice(1, self.parents[0].dims[-1]),)
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        return (IndexOperand(1, self.parents[0].dims[-1]),)
 
     def _own(self) -> CrossEntropy[Any, S]:
         return self
@@ -228,7 +228,7 @@ class CrossEntropyCount(Node[tuple[L], S]):
 
 
 class CrossEntropyGradient(
-    Choosing[tuple[L, IndexNode[Any], Any], S], Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]
+    HasIndexOperands[tuple[L, IndexNode[Any], Any], S], Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]
 ):
     """`(probabilities - one_hot(labels)) * weight` row by row: the gradient of `CrossEntropy` by the logits."""
 
@@ -237,8 +237,8 @@ class CrossEntropyGradient(
     def __init__(self, probabilities: Any, labels: Any, weights: Any) -> None:
         self._construct((probabilities, labels, weights))
 
-    def choices(self) -> tuple[Choice, ...]:
-        return (Choice(1, self.parents[0].dims[-1]),)
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        return (IndexOperand(1, self.parents[0].dims[-1]),)
 
     def _own(self) -> CrossEntropyGradient[Any, S]:
         return self

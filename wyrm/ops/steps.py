@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
-from wyrm.ops.body import Body
+from wyrm.ops.loop_body import LoopBody
 from wyrm.types.dims import Axis, Dims, axis_size
 
 # The steps of a loop that may go on for ever, in which nothing is kept.
@@ -23,7 +23,7 @@ class Steps:
 
     def __init__(
         self,
-        body: Body,
+        body: LoopBody,
         time: Axis,
         carried: int,
         sequences: int,

@@ -12,7 +12,7 @@ from wyrm.node.base import ZERO, BaseNode, describe, explain, format_dims
 from wyrm.node.buffer import Buffer
 from wyrm.node.node import Node
 from wyrm.node.traversal import topological_order
-from wyrm.ops.passing import Transparent
+from wyrm.ops.pass_through import Transparent
 from wyrm.types.dims import Dims
 
 S = TypeVar("S", bound=tuple[Any, ...], default=Any)

@@ -156,12 +156,12 @@ class Adam(Optimizer):
         return {
             "step_size": rate / (1.0 - self.betas[0] ** step),
             "root_correction": (1.0 - self.betas[1] ** step) ** -0.5,
-            "kept": 1.0 - rate * self.weight_decay,
+            "decay": 1.0 - rate * self.weight_decay,
         }
 
     def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
         if self.weight_decay and self._decoupled:
-            parameter = hyper["kept"] * parameter
+            parameter = hyper["decay"] * parameter
         elif self.weight_decay:
             gradient = gradient + self.weight_decay * parameter
         first, second = self.betas

@@ -15,7 +15,7 @@ from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
 from wyrm.node.storage import bound_array, stored, touch
-from wyrm.optim.rule import BLOCK, Elements, Rule
+from wyrm.optim.rule import BLOCK, Elements, UpdateEvaluator
 from wyrm.types.arrays import as_array
 from wyrm.types.memory import aligned
 from wyrm.types.options import number
@@ -83,7 +83,7 @@ class Optimizer:
     def __init__(self, parameters: Iterable[Parameter[Any]], learning_rate: LearningRate) -> None:
         self.parameters = checked_parameters(type(self).__name__, parameters)
         self._position = {parameter: i for i, parameter in enumerate(self.parameters)}
-        self._rules: dict[np.dtype[Any], Rule] = {}
+        self._rules: dict[np.dtype[Any], UpdateEvaluator] = {}
         self.learning_rate = learning_rate
         self.steps = 0
         self._counts = [0] * len(self.parameters)
@@ -125,7 +125,7 @@ class Optimizer:
     def learning_rate(self, rate: LearningRate) -> None:
         self._learning_rate = rate if callable(rate) else number("learning_rate", rate, 0.0)
 
-    def rule(self, dtype: np.dtype[Any]) -> Rule:
+    def rule(self, dtype: np.dtype[Any]) -> UpdateEvaluator:
         """The rule for parameters of one float type."""
         rule = self._rules.get(dtype)
         if rule is None:
@@ -135,7 +135,7 @@ class Optimizer:
             state = {name: Input(name=name, dims=elements, dtype=dtype) for name in self.initial_state()}
             hyper = {name: Input(name=name, dtype=dtype) for name in self.hyper(1)}
             update = self.update(parameter, gradient, state, hyper)
-            rule = self._rules[dtype] = Rule(parameter, gradient, state, hyper, update)
+            rule = self._rules[dtype] = UpdateEvaluator(parameter, gradient, state, hyper, update)
         return rule
 
     def step(self) -> None:
@@ -175,7 +175,7 @@ class Optimizer:
 
     def _move(
         self,
-        rule: Rule,
+        rule: UpdateEvaluator,
         parameter: Parameter[Any],
         gradient: FloatArray | RowSparse,
         state: Mapping[str, NDArray[Any]],
@@ -193,7 +193,7 @@ class Optimizer:
 
     @staticmethod
     def _move_rows(
-        rule: Rule,
+        rule: UpdateEvaluator,
         array: NDArray[Any],
         gradient: RowSparse,
         state: Mapping[str, NDArray[Any]],

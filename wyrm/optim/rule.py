@@ -13,7 +13,7 @@ from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, Input
 from wyrm.node.node import Node
 from wyrm.node.storage import bound_array
-from wyrm.ops.formula import MASKS, Call, array_function, interpret
+from wyrm.ops.formula import MASKS, FormulaCall, array_function, interpret
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import Dim
 
@@ -29,7 +29,7 @@ class Elements(Dim):
     """The elements of a parameter, or of the rows that a gradient touches, one after another."""
 
 
-class Rule:
+class UpdateEvaluator:
     """The graph of an elementwise update, from scalar and elementwise inputs to the new parameter and the new state.
 
     `parameter`, `gradient` and those of `state` are inputs of any number of elements, those of `hyper` scalar inputs.
@@ -99,7 +99,7 @@ class Rule:
         def constant(value: float) -> int:
             return self._constant(np.asarray(value, number))
 
-        def apply(_: int, call: Call, arguments: list[int]) -> int:
+        def apply(_: int, call: FormulaCall, arguments: list[int]) -> int:
             mask = call.function in MASKS
             # What depends on scalars alone is computed once for all blocks, in a place of its own.
             scalar = not node.dims

@@ -11,15 +11,15 @@ from enum import Enum
 from typing import Any
 
 from wyrm.node.base import BaseNode
-from wyrm.node.entries import At, Index, Position
-from wyrm.node.loops import LOOPS
+from wyrm.node.index_maps import IndexLoad, IndexMap, LoopIndex
+from wyrm.node.loop_form import LOOPS
 from wyrm.node.traversal import topological_order
 from wyrm.types.dims import Dim, Dims, axis_size, open_axes
 
 Node = BaseNode[Any, Any]
 
 
-class Whole(Enum):
+class Combination(Enum):
     """What the value of a whole batch is, by those of its parts."""
 
     SAME = "the same in all parts"
@@ -29,34 +29,34 @@ class Whole(Enum):
 
 
 # How a node depends on the rows: the axis along which it has its own element for each, or what its value is.
-Place = int | Whole
+Place = int | Combination
 
 _SUMS = ("x + y", "x - y")
 _LINEAR_IN_X = {"x * y": True, "x / y": False}  # and whether in y too
 
 
-def whole_of(
+def combinations_of(
     outputs: Iterable[Node], columns: Collection[Node], simplified: Callable[[list[Node]], dict[Node, Node]]
-) -> list[Whole]:
+) -> list[Combination]:
     """What each output is for a whole batch, by its values for parts of the rows of the `columns`.
 
     `simplified` gives for every node one that is made of simpler ops.
     """
     wanted = list(outputs)
     if any(not leaf.dims or axis_size(leaf.dims[0]) is not None for leaf in columns):
-        return [Whole.MIXED] * len(wanted)  # a batch of fixed size has no parts
+        return [Combination.MIXED] * len(wanted)  # a batch of fixed size has no parts
     batch = {type(leaf.dims[0]) for leaf in columns if isinstance(leaf.dims[0], Dim)}
     standing = simplified(wanted)
     places: dict[Node, Place] = {}
     for node in topological_order([standing[output] for output in wanted]):
         if node.is_leaf:
-            places[node] = 0 if node in columns else Whole.SAME
+            places[node] = 0 if node in columns else Combination.SAME
         elif node.same_value:
             places[node] = places[node.parents[0]]
         else:
             places[node] = _place(node, [places[parent] for parent in node.parents], batch)
     found = [places[standing[output]] for output in wanted]
-    return [place if isinstance(place, Whole) else Whole.MIXED for place in found]
+    return [place if isinstance(place, Combination) else Combination.MIXED for place in found]
 
 
 def _row_axes(dims: Dims, batch: set[type[Dim]]) -> list[int]:
@@ -66,44 +66,44 @@ def _row_axes(dims: Dims, batch: set[type[Dim]]) -> list[int]:
 
 def _place(node: Node, parents: list[Place], batch: set[type[Dim]]) -> Place:
     axes = _row_axes(node.dims, batch)
-    if len(axes) > 1 or Whole.MIXED in parents:
-        return Whole.MIXED
-    if all(parent is Whole.SAME for parent in parents):
+    if len(axes) > 1 or Combination.MIXED in parents:
+        return Combination.MIXED
+    if all(parent is Combination.SAME for parent in parents):
         if node.shape_only and any(_row_axes(parent.dims, batch) for parent in node.parents):
-            return Whole.MIXED  # such as the number of rows
-        return axes[0] if axes else Whole.SAME
+            return Combination.MIXED  # such as the number of rows
+        return axes[0] if axes else Combination.SAME
     if any(isinstance(parent, int) for parent in parents):
         return _of_rows(node, parents, axes)
-    return _of_totals(node, parents) if not axes else Whole.MIXED
+    return _of_totals(node, parents) if not axes else Combination.MIXED
 
 
 def _of_totals(node: Node, parents: list[Place]) -> Place:
     """What is computed from means and sums over rows: it is one where the op is linear in them."""
-    kinds = {parent for parent in parents if parent is not Whole.SAME}
+    kinds = {parent for parent in parents if parent is not Combination.SAME}
     if len(kinds) != 1:
-        return Whole.MIXED
+        return Combination.MIXED
     (kind,) = kinds
     if node.formula in _SUMS:
-        return kind if kind is Whole.MEAN or Whole.SAME not in parents else Whole.MIXED
+        return kind if kind is Combination.MEAN or Combination.SAME not in parents else Combination.MIXED
     if node.formula in _LINEAR_IN_X and len(parents) == 2:
-        by_number = parents[1] is Whole.SAME or (_LINEAR_IN_X[node.formula] and parents[0] is Whole.SAME)
-        return kind if by_number else Whole.MIXED
+        by_number = parents[1] is Combination.SAME or (_LINEAR_IN_X[node.formula] and parents[0] is Combination.SAME)
+        return kind if by_number else Combination.MIXED
     passes = len(parents) == 1 and (node.formula == "-x" or _reads(node) is not None)
-    return kind if passes or node.same_elements else Whole.MIXED
+    return kind if passes or node.same_elements else Combination.MIXED
 
 
 def _of_rows(node: Node, parents: list[Place], axes: list[int]) -> Place:
     """What is computed from something that has elements for each row."""
-    if any(parent in (Whole.MEAN, Whole.SUM) for parent in parents):
-        return Whole.MIXED
+    if any(parent in (Combination.MEAN, Combination.SUM) for parent in parents):
+        return Combination.MIXED
     rows = [parent if isinstance(parent, int) else None for parent in parents]
     told = node.by_rows(rows)
     if told is not None:
-        return Whole.MEAN if told == "mean" else axes[0] if axes else Whole.MIXED
-    if LOOPS.of(node).fold is not None:
+        return Combination.MEAN if told == "mean" else axes[0] if axes else Combination.MIXED
+    if LOOPS.of(node).reducer is not None:
         return _folded(node, rows, axes)
     if not axes:
-        return Whole.MIXED
+        return Combination.MIXED
     if node.formula is not None:
         return axes[0]
     if node.same_elements:
@@ -114,40 +114,40 @@ def _of_rows(node: Node, parents: list[Place], axes: list[int]) -> Place:
 
 def _folded(node: Node, rows: list[int | None], axes: list[int]) -> Place:
     rule = LOOPS.of(node)
-    assert rule.fold is not None
+    assert rule.reducer is not None
     rank = max(len(parent.dims) for parent in node.parents)
     places = {
         place + rank - len(parent.dims) for place, parent in zip(rows, node.parents, strict=True) if place is not None
     }
     if len(places) != 1:
-        return Whole.MIXED
-    if not places <= set(rule.folds(node)):
-        return axes[0] if axes else Whole.MIXED
-    if axes or rule.fold.start != 0.0 or not rule.fold.step.startswith("total + "):
-        return Whole.MIXED
-    return {"": Whole.SUM, "total / count": Whole.MEAN}.get(rule.fold.finish, Whole.MIXED)
+        return Combination.MIXED
+    if not places <= set(rule.reduce_axes(node)):
+        return axes[0] if axes else Combination.MIXED
+    if axes or rule.reducer.start != 0.0 or not rule.reducer.step.startswith("total + "):
+        return Combination.MIXED
+    return {"": Combination.SUM, "total / count": Combination.MEAN}.get(rule.reducer.finish, Combination.MIXED)
 
 
-def _positions(dims: Dims) -> Index:
-    return tuple(map(Position, range(len(dims))))
+def _positions(dims: Dims) -> IndexMap:
+    return tuple(map(LoopIndex, range(len(dims))))
 
 
-def _reads(node: Node) -> Index | None:
-    return LOOPS.of(node).reads(node, _positions(node.dims))
+def _reads(node: Node) -> IndexMap | None:
+    return LOOPS.of(node).gather_index(node, _positions(node.dims))
 
 
 def _read(node: Node, rows: list[int | None], axis: int) -> Place:
     """What reads elements of its parents: each row of the result those of the same row alone."""
-    entries, row = _reads(node), Position(axis)
+    entries, row = _reads(node), LoopIndex(axis)
     if entries is None:
-        return Whole.MIXED
+        return Combination.MIXED
     if rows[0] is not None and entries[rows[0]] != row:
-        return Whole.MIXED
+        return Combination.MIXED
     for leaf in (leaf for entry in entries for leaf in entry.leaves()):
-        if isinstance(leaf, At):
+        if isinstance(leaf, IndexLoad):
             place = rows[leaf.parent]
             if place is not None and leaf.position[place] != row:
-                return Whole.MIXED
+                return Combination.MIXED
     return axis
 
 
@@ -156,7 +156,7 @@ def _written(node: Node, rows: list[int | None], axis: int) -> Place:
     for position, (parent, place) in enumerate(zip(node.parents, rows, strict=True)):
         if place is None:
             continue
-        to = LOOPS.of(node).writes(node, position, _positions(parent.dims))
-        if to is None or to.position[axis] != Position(place):
-            return Whole.MIXED
+        to = LOOPS.of(node).scatter_index(node, position, _positions(parent.dims))
+        if to is None or to.position[axis] != LoopIndex(place):
+            return Combination.MIXED
     return axis

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from wyrm.node.base import BaseNode
-from wyrm.node.choices import holds_data, is_within, source_of
-from wyrm.node.loops import LOOPS
+from wyrm.node.index_operands import holds_data, is_within, source_of
+from wyrm.node.loop_form import LOOPS
 from wyrm.node.traversal import topological_order
 from wyrm.types.dims import Axis, axis_size
 
@@ -21,12 +21,12 @@ _NONE: Mapping[Node, Node] = MappingProxyType({})
 
 
 class Limit(NamedTuple):
-    """Data of `leaf` lies within `axis`, for `user` chooses by it; the number `ignored` chooses nothing."""
+    """Data of `leaf` lies within `axis`, for `user` chooses by it; the number `ignore_index` chooses nothing."""
 
     leaf: Node
     user: Node
     axis: Axis
-    ignored: int | None
+    ignore_index: int | None
 
 
 class Ranges:
@@ -47,8 +47,8 @@ class Ranges:
         self._limits: dict[tuple[Node, Axis, int | None], Limit] = {}
         self._below: dict[tuple[Node, int | None], int] = {}
         for node in nodes:
-            for choice in node.choices():
-                self._add(Limit(node.parents[choice.operand], node, choice.axis, choice.ignored))
+            for choice in node.index_operands():
+                self._add(Limit(node.parents[choice.operand], node, choice.axis, choice.ignore_index))
             if LOOPS.of(node).steps(node) is not None:
                 self.inside(node)
 
@@ -72,17 +72,21 @@ class Ranges:
             if self._always and self._outer is not None:
                 self._outer._add(limit._replace(leaf=self._given[source]))
         elif holds_data(source):
-            self._limits.setdefault((source, limit.axis, limit.ignored), limit._replace(leaf=source))
-            size, key = axis_size(limit.axis), (source, limit.ignored)
+            self._limits.setdefault((source, limit.axis, limit.ignore_index), limit._replace(leaf=source))
+            size, key = axis_size(limit.axis), (source, limit.ignore_index)
             if size is not None:
                 self._below[key] = min(size, self._below.get(key, size))
 
-    def is_known(self, indices: Node, axis: Axis, ignored: int | None = None) -> bool:
+    def is_known(self, indices: Node, axis: Axis, ignore_index: int | None = None) -> bool:
         """Whether integers are in range of an axis wherever the program runs."""
         if is_within(indices, axis):
             return True
         source, size = source_of(indices), axis_size(axis)
         if source in self._given:
-            return self._always and self._outer is not None and self._outer.is_known(self._given[source], axis, ignored)
-        known = [self._below[key] for key in ((source, None), (source, ignored)) if key in self._below]
+            return (
+                self._always
+                and self._outer is not None
+                and self._outer.is_known(self._given[source], axis, ignore_index)
+            )
+        known = [self._below[key] for key in ((source, None), (source, ignore_index)) if key in self._below]
         return size is not None and any(below <= size for below in known)

@@ -50,7 +50,7 @@ def text_of(
                 rows.append((names[node], type(node).__name__.lower(), node, ""))
             continue
         operands = ", ".join(names[parent] for parent in parents(node))
-        line = f"  # {node.site} {node.site.source}".rstrip()
+        line = f"  # {node.location} {node.location.source}".rstrip()
         rows.append((names[node], f"{node.op_name()}({operands}{_attributes(node)})", node, line))
     left = max((len(name) for name, *_ in rows), default=0)
     middle = max((len(text) for _, text, *_ in rows), default=0)

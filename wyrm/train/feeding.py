@@ -74,13 +74,13 @@ def check_ranges(limits: Sequence[Limit], given: Mapping[Leaf, NDArray[Any]], si
     `sizes` are those that the data of a run gives axes; where one is not known, native code checks as it runs. Integers
     that a leaf holds were checked when they were set, unless the size was not known then.
     """
-    for leaf, user, axis, ignored in limits:
+    for leaf, user, axis, ignore_index in limits:
         sized = axis_size(axis) is not None
         array = given[leaf] if leaf in given else None if sized else stored(leaf).array
         if array is None or not (sized or set(open_axes((axis,))) <= sizes.keys()):
             continue
         size = resolve_axis(axis, sizes)
-        where = first_beyond(array, size, ignored)
+        where = first_beyond(array, size, ignore_index)
         if where is not None:
             raise IndexOutOfRange(
                 f"column {label(leaf)} holds {int(array[where])} in row {_position(where)}, but "

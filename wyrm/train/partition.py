@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from wyrm.compiler.loops import RowSums
 from wyrm.node.base import BaseNode
-from wyrm.node.loops import LOOPS
+from wyrm.node.loop_form import LOOPS
 from wyrm.node.storage import bound_array
-from wyrm.train.ordering import by_block, compiled, fingerprint
+from wyrm.train.shuffle import by_block, compiled, fingerprint
 
 Leaf = BaseNode[Any, Any]
 # Blocks may differ this much from their mean before the threads would wait for each other too long.
@@ -36,7 +36,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Division:
+class Partition:
     """An order of all rows, None for the one that they have, and for each phase the parts of each thread.
 
     `apart`: threads share no row.
@@ -54,16 +54,16 @@ class Division:
         return self.order[part.start : part.stop].copy()
 
 
-class Divider:
+class Partitioner:
     """Divides rows among threads; remembers how for the next pass over columns that are as they were in the last."""
 
     def __init__(self) -> None:
         # What the last division was made for, that division, and the columns in its order.
-        self._known: tuple[tuple[int, ...], Division, dict[Leaf, NDArray[Any]]] | None = None
+        self._known: tuple[tuple[int, ...], Partition, dict[Leaf, NDArray[Any]]] | None = None
 
     def divide(
         self, rows: int, threads: int, given: Mapping[Leaf, NDArray[Any]], sums: Sequence[RowSums]
-    ) -> tuple[Division, Mapping[Leaf, NDArray[Any]]]:
+    ) -> tuple[Partition, Mapping[Leaf, NDArray[Any]]]:
         """Parts of the rows for each thread, and the columns that they are parts of.
 
         Where all columns decide which rows of tables are touched, they are put in the order of the parts, so that what
@@ -87,7 +87,7 @@ class Divider:
         return division, columns or given
 
 
-def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None = None, table_bytes: int = 0) -> Division:
+def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None = None, table_bytes: int = 0) -> Partition:
     """Parts of the rows for each thread, by blocks of one or two key columns, or else simply cut.
 
     A block is a stripe of the first key crossed with one of the second; in each of `threads` phases no two threads
@@ -105,10 +105,10 @@ def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None = N
         phases = [phase for phase in phases if any(phase)]
         longest = sum(max(sum(part.stop - part.start for part in parts) for parts in phase) for phase in phases)
         if longest * threads <= _MOST_UNEVEN * rows:
-            return Division(order, phases, stripes, apart=True)
+            return Partition(order, phases, stripes, apart=True)
     bounds = [rows * thread // threads for thread in range(threads + 1)]
     parts = [[Part(start, stop, 0)] for start, stop in pairwise(bounds)]
-    return Division(None, [parts], 1, apart=False)
+    return Partition(None, [parts], 1, apart=False)
 
 
 def _finer(rows: int, threads: int, table_bytes: int) -> int:

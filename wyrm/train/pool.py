@@ -55,7 +55,7 @@ class Pool:
         return self._executor
 
 
-class Meeting:
+class Barrier:
     """Where threads wait for each other, until all are there or `stop` is set; signals are delivered meanwhile."""
 
     def __init__(self, count: int, stop: threading.Event) -> None:

@@ -13,13 +13,13 @@ import numpy as np
 
 from wyrm.backends.numpy.reference import checked_weight
 from wyrm.compiler.pipeline import Graph
-from wyrm.compiler.updates import Optimizer
+from wyrm.compiler.updates import OptimizerInterface
 from wyrm.errors import CheckpointError, ShapeError
 from wyrm.node.base import BaseNode, describe, label
-from wyrm.node.modes import modes_of, warn_of_training
 from wyrm.node.pickling import Records, copied, flatten_all, restore_all
+from wyrm.node.training_mode import modes_of, warn_of_training
 from wyrm.train.feeding import check_values, columns, given_inputs
-from wyrm.train.runner import Plan, Runner
+from wyrm.train.runner import NativeRunner, ProgramPlan
 from wyrm.train.training import Mode, Training
 from wyrm.types.options import whole
 from wyrm.types.typing import Indices, Values
@@ -41,7 +41,7 @@ class Program:
     def __init__(
         self,
         outputs: BaseNode[Any, Any] | Sequence[BaseNode[Any, Any]],
-        optimizer: Optimizer | None = None,
+        optimizer: OptimizerInterface | None = None,
         *,
         loop: Literal["auto", "compiled", "python"] = "auto",
     ) -> None:
@@ -65,7 +65,7 @@ class Program:
         # Programs that train do so in training, whatever else the modules have been asked for since.
         self._modes = modes_of(wanted) if optimizer is None else []
         self._graph = Graph(wanted, optimizer)
-        self._runner = Runner(self._graph, loop)
+        self._runner = NativeRunner(self._graph, loop)
         self._training = Training(self._graph, self._runner)
         # The handler of a signal, which runs between two steps, may ask for the state.
         self._lock = threading.RLock()
@@ -110,7 +110,7 @@ class Program:
         return tuple(self._graph.inputs)
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> ProgramPlan:
         """The calls of a step, the buffers and their bytes, and the nodes that cost nothing.
 
         The bytes are those of all that was run so far, of every thread and size of batch, besides the parameters and
@@ -296,7 +296,7 @@ if hasattr(os, "register_at_fork"):
 
 def compile(
     outputs: BaseNode[Any, Any] | Sequence[BaseNode[Any, Any]],
-    optimizer: Optimizer | None = None,
+    optimizer: OptimizerInterface | None = None,
     *,
     loop: Literal["auto", "compiled", "python"] = "auto",
 ) -> Program:

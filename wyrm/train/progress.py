@@ -14,7 +14,7 @@ class Bar(Protocol):
         """So many rows more."""
 
 
-class Unseen:
+class NoBar:
     """No bar."""
 
     def __enter__(self) -> Bar:
@@ -29,7 +29,7 @@ class Unseen:
 
 def bar(rows: int, shown: bool) -> AbstractContextManager[Bar]:
     """A bar for so many rows, or one that is not shown and costs nothing."""
-    return _shown()(total=rows, unit="row", miniters=1) if shown else Unseen()
+    return _shown()(total=rows, unit="row", miniters=1) if shown else NoBar()
 
 
 @cache

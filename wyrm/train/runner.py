@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wyrm._interrupts import deferred
 from wyrm.backends.llvm import cache
-from wyrm.compiler.binding import Binding
+from wyrm.compiler.arguments import Binding
 from wyrm.compiler.diagnosis import index_error
 from wyrm.compiler.interpret import Interpreter
 from wyrm.compiler.memory import plan_memory
@@ -42,7 +42,7 @@ _NO_COLUMNS: Mapping[Leaf, NDArray[Any]] = MappingProxyType({})
 Own = tuple[int, int, int, int, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
 
 
-class Plan(NamedTuple):
+class ProgramPlan(NamedTuple):
     """What a program works with: see `Program.plan`."""
 
     calls: int
@@ -61,7 +61,7 @@ class Plan(NamedTuple):
         return "\n".join(lines)
 
 
-class Runner:
+class NativeRunner:
     """The functions and arrays that run a graph."""
 
     def __init__(self, graph: Graph, loop: Literal["auto", "compiled", "python"]) -> None:
@@ -105,11 +105,13 @@ class Runner:
         """The function `run`."""
         if self._loaded is None:
             with deferred, self._refusals():
-                from wyrm.backends.llvm.library import Entry
+                from wyrm.backends.llvm.library import CompiledFunction
 
                 run = self.graph.source.run
                 self._loaded = (
-                    Entry(run) if self.compiled else partial(Interpreter(self._called_by_python).run, run.code)
+                    CompiledFunction(run)
+                    if self.compiled
+                    else partial(Interpreter(self._called_by_python).run, run.code)
                 )
         return self._loaded
 
@@ -120,11 +122,11 @@ class Runner:
 
     def _entry(self, function: Callee) -> Any:
         """A function that a `run` in Python calls."""
-        from wyrm.backends.llvm.library import Entry
+        from wyrm.backends.llvm.library import CompiledFunction
 
         assert isinstance(function, Routine)
         if function not in self._entries:
-            self._entries[function] = Entry(function)
+            self._entries[function] = CompiledFunction(function)
         return self._entries[function]
 
     def call(self, binding: Binding, columns: Mapping[Leaf, NDArray[Any]], own: Own) -> int:
@@ -246,14 +248,14 @@ class Runner:
         self._bindings.clear()
         self._compiling = threading.Lock()
 
-    def plan(self) -> Plan:
+    def plan(self) -> ProgramPlan:
         """What is known of buffers: of all runs so far, else of one on what the inputs hold."""
         graph = self.graph
         if not self._bindings and all(stored(leaf).array is not None for leaf in graph.inputs):
             self.binding({leaf: bound_array(leaf).shape for leaf in graph.inputs})
-        buffers = {slot.root for invocation in graph.source.invocations for slot in invocation.slots}
-        held = [slot for slot in buffers if slot.leaf is None and slot.fixed is None]
-        return Plan(graph.source.size, len(held), self.held_bytes, sorted(graph.merged), sorted(graph.computed))
+        buffers = {buffer.root for invocation in graph.source.invocations for buffer in invocation.buffers}
+        held = [buffer for buffer in buffers if buffer.leaf is None and buffer.fixed is None]
+        return ProgramPlan(graph.source.size, len(held), self.held_bytes, sorted(graph.merged), sorted(graph.computed))
 
     @property
     def held_bytes(self) -> int:
@@ -264,7 +266,7 @@ class Runner:
     def _purpose(self) -> str:
         """What is compiled for, by the line of the user's code that made the first output."""
         what = "a program" if self.graph.optimizer is None else "the training"
-        return f"{what} of {self.graph.outputs[0].site}"
+        return f"{what} of {self.graph.outputs[0].location}"
 
     @property
     def name(self) -> str:

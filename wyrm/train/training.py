@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 from wyrm._interrupts import deferred, deliver
 from wyrm.backends.llvm.blas_threads import limited
 from wyrm.backends.numpy.reference import accumulate
-from wyrm.compiler.binding import Binding
+from wyrm.compiler.arguments import Binding
 from wyrm.compiler.pipeline import Graph
 from wyrm.errors import Diverged
 from wyrm.node.base import BaseNode
 from wyrm.node.storage import bound_array, stored, touch
-from wyrm.train.again import Again
-from wyrm.train.averaging import Averager, parts_of
+from wyrm.train.data_parallel import DataParallelStep, parts_of
+from wyrm.train.epoch_state import EpochState, ThreadWork, check_batches, check_options, turns
 from wyrm.train.feeding import as_column, check_ranges
-from wyrm.train.ordering import Shuffle
-from wyrm.train.partition import Divider, Division
-from wyrm.train.passes import Pass, Share, check_batches, check_options, turns
-from wyrm.train.pool import Meeting, Pool
+from wyrm.train.partition import Partition, Partitioner
+from wyrm.train.pool import Barrier, Pool
 from wyrm.train.progress import bar
-from wyrm.train.runner import Own, Runner
+from wyrm.train.repeated_call import RepeatedCall
+from wyrm.train.runner import NativeRunner, Own
+from wyrm.train.shuffle import Shuffle
 from wyrm.train.snapshot import Snapshot
 from wyrm.types.dims import axis_size
 from wyrm.types.memory import aligned
@@ -47,7 +47,7 @@ _ALONE = np.zeros(1, np.int64)
 class Training:
     """Runs the steps of one program."""
 
-    def __init__(self, graph: Graph, runner: Runner) -> None:
+    def __init__(self, graph: Graph, runner: NativeRunner) -> None:
         self.graph, self.runner = graph, runner
         self.epochs = 0
         self.steps = 0
@@ -55,14 +55,14 @@ class Training:
         self._pool = Pool()
         self._snapshot: Snapshot | None = None
         self._count_lock = threading.Lock()
-        self._averager: Averager | None = None
+        self._averager: DataParallelStep | None = None
         self._shuffles = defaultdict[int, Shuffle](Shuffle)
         # What steps that take their inputs as a whole fill in and are given.
         self._totals, self._numbers = np.zeros(2), np.zeros((1, len(graph.source.hyper)))
         # What a step that takes its inputs as a whole has of its own, and the arrays of the last one.
         self._own: Own = (0, 1, 0, 0, _ALONE, self._totals, self._numbers)
-        self._again: Again | None = None
-        self._divider = Divider()
+        self._again: RepeatedCall | None = None
+        self._divider = Partitioner()
 
     # --- one pass -------------------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class Training:
             separate = division.apart and all(parameter in self._sparse for parameter in self.graph.parameters)
             averaged = threads > 1 and mode == "synchronized" and not separate
             used = given if averaged else columns
-            work = Pass(given, {leaf: as_column(used[leaf]) for leaf in given}, rows, batch_size, singly)
+            work = EpochState(given, {leaf: as_column(used[leaf]) for leaf in given}, rows, batch_size, singly)
             if self._snapshot is None or not self._snapshot.is_current():
                 self._snapshot = Snapshot(self.graph)
             self._snapshot.take()
@@ -117,7 +117,7 @@ class Training:
     def _sparse(self) -> set[Leaf]:
         return {sums.parameter for sums in self.graph.lowering.rows}
 
-    def _return_if_diverged(self, work: Pass) -> None:
+    def _return_if_diverged(self, work: EpochState) -> None:
         """Return to the last copy, and to the counts that it was made at, where not all is finite."""
         snapshot, optimizer = self._snapshot, self.graph.optimizer
         assert snapshot is not None and optimizer is not None
@@ -133,7 +133,7 @@ class Training:
             self._count(work.kept_steps - work.failed_at)
             work.steps = work.kept_steps
 
-    def _raise_diverged(self, work: Pass) -> None:
+    def _raise_diverged(self, work: EpochState) -> None:
         assert work.failed_at is not None
         raise Diverged(
             f"the loss or a parameter of {self.runner.name} left the finite numbers in epoch {self.epochs + 1}, batch "
@@ -143,7 +143,7 @@ class Training:
 
     # --- threads over parts of the data ---------------------------------------------------------------------------
 
-    def _divided(self, work: Pass, division: Division, seed: int | None) -> None:
+    def _divided(self, work: EpochState, division: Partition, seed: int | None) -> None:
         """Each thread steps through its parts, phase after phase; what does not fill a batch is left for the end."""
         # Compiled before other threads ask for it, and here, where Ctrl-C can end that.
         self._binding(work, min(work.batch, work.rows), 0)
@@ -152,7 +152,7 @@ class Training:
         in_threads = sum(map(sum, full))
         # Of the steps of the pass and of none beyond: a schedule may end with it.
         hyper = self._hyper(in_threads + -(-(work.rows - in_threads * batch) // batch))
-        shares: list[list[Share]] = [[] for _ in range(threads)]
+        shares: list[list[ThreadWork]] = [[] for _ in range(threads)]
         alike = bool((hyper == hyper[:1]).all())
         step, used = self.steps, 0
         for phase, counts in zip(division.phases, full, strict=True):
@@ -160,9 +160,9 @@ class Training:
             used += len(of_phase)
             for thread, (parts, count) in enumerate(zip(phase, counts, strict=True)):
                 own = of_phase[:count] if alike else of_phase[turns(counts, thread)]
-                shares[thread].append(Share(parts, step, own))
+                shares[thread].append(ThreadWork(parts, step, own))
                 step += count
-        meeting = Meeting(threads, work.stop)
+        meeting = Barrier(threads, work.stop)
         jobs = [
             partial(self._phases, work, division, own, thread, seed, meeting, in_main=threads == 1)
             for thread, own in enumerate(shares)
@@ -177,9 +177,15 @@ class Training:
             self._last(work, order[filling:], hyper[-1:])
 
     def _phases(
-        self, work: Pass, division: Division, shares: Sequence[Share], thread: int, seed: int | None, meeting: Meeting,
+        self,
+        work: EpochState,
+        partition: Partition,
+        shares: Sequence[ThreadWork],
+        thread: int,
+        seed: int | None,
+        barrier: Barrier,
         in_main: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """One thread's parts of all phases; none begins a phase before all have done the one before."""
         for position, share in enumerate(shares):
             if position:
@@ -187,7 +193,7 @@ class Training:
             self._share(work, division, share, thread, seed, in_main)
 
     def _share(
-        self, work: Pass, division: Division, share: Share, thread: int, seed: int | None, in_main: bool
+        self, work: EpochState, division: Partition, share: ThreadWork, thread: int, seed: int | None, in_main: bool
     ) -> None:
         """One thread's parts of a phase, one after another."""
         parts = list(share.parts)
@@ -206,7 +212,7 @@ class Training:
 
     def _part(
         self,
-        work: Pass,
+        work: EpochState,
         order: NDArray[np.int64],
         count: int,
         step: int,
@@ -234,7 +240,7 @@ class Training:
 
     def _chunk(
         self,
-        work: Pass,
+        work: EpochState,
         binding: Binding,
         count: int,
         batch: int,
@@ -262,7 +268,7 @@ class Training:
                 work.stop.set()
         return made
 
-    def _keep(self, work: Pass) -> None:
+    def _keep(self, work: EpochState) -> None:
         """Copy the parameters where that is due, for `Diverged` to return to."""
         snapshot = self._snapshot
         assert snapshot is not None
@@ -270,7 +276,7 @@ class Training:
             snapshot.take()
             work.kept_steps = work.steps
 
-    def _last(self, work: Pass, order: NDArray[np.int64], hyper: NDArray[np.float64]) -> None:
+    def _last(self, work: EpochState, order: NDArray[np.int64], hyper: NDArray[np.float64]) -> None:
         """One step on the rows that are left, fewer than a batch."""
         self._chunk(work, self._binding(work, len(order), 0), 1, len(order), self.steps, order, hyper)
 
@@ -292,13 +298,13 @@ class Training:
             sizes = self.graph.schedule.bind(self._batch_shapes(given, batch, singly))
             check_ranges(limits, given, sizes)
 
-    def _binding(self, work: Pass, batch: int, thread: int, runner: Runner | None = None) -> Binding:
+    def _binding(self, work: EpochState, batch: int, thread: int, runner: NativeRunner | None = None) -> Binding:
         """The arrays for batches of this size, with what inputs hold that no column was given for."""
         runner = runner or self.runner
         binding = runner.binding(self._batch_shapes(work.given, batch, work.singly), thread)
-        for leaf, slot in runner.graph.source.fed:
+        for leaf, buffer in runner.graph.source.fed:
             if leaf not in work.given:
-                np.copyto(binding.array(slot), bound_array(leaf))
+                np.copyto(binding.array(buffer), bound_array(leaf))
                 work.columns.setdefault(leaf, runner.graph.no_columns[leaf])
         runner.prepare(binding, work.columns)
         return binding
@@ -313,7 +319,7 @@ class Training:
         check_batches(given, rows, singly, rows)
         self._check_open_ranges(given, rows, singly)
         columns = {leaf: as_column(array) for leaf, array in given.items()}
-        work = Pass(given, columns, rows, rows, singly)
+        work = EpochState(given, columns, rows, rows, singly)
         whole = self._averaging.whole(given)
         parts = parts_of(np.arange(rows), threads, whole)
         with deferred, limited(blas_threads):
@@ -343,12 +349,12 @@ class Training:
         return 0 if self._averager is None else self._averager.held_bytes
 
     @property
-    def _averaging(self) -> Averager:
+    def _averaging(self) -> DataParallelStep:
         if self._averager is None:
-            self._averager = Averager(self.graph.outputs[0], self.graph.optimizer)
+            self._averager = DataParallelStep(self.graph.outputs[0], self.graph.optimizer)
         return self._averager
 
-    def _averaged(self, work: Pass, threads: int, seed: int | None) -> None:
+    def _averaged(self, work: EpochState, threads: int, seed: int | None) -> None:
         """Step after step, each on the gradient of a batch by as many parts of it as there are threads."""
         order = np.arange(work.rows, dtype=np.int64)
         if seed is not None:
@@ -386,8 +392,8 @@ class Training:
         binding = self.runner.binding(shapes)
         check_ranges(graph.ranges.limits, given, binding.sizes)
         complete = self._complete(given)
-        for leaf, slot in graph.source.fed:
-            np.copyto(binding.array(slot), complete[leaf])
+        for leaf, buffer in graph.source.fed:
+            np.copyto(binding.array(buffer), complete[leaf])
         self._number()
         with nullcontext() if optimizer is None else deferred:
             done = self.runner.call(binding, graph.no_columns, self._own)
@@ -399,7 +405,7 @@ class Training:
                 )
             self._count(1)
         if self._again is None or self._again.binding is not binding:
-            self._again = Again(graph, binding)
+            self._again = RepeatedCall(graph, binding)
         return self._again.answer()
 
     def again(self, feed: object) -> list[NDArray[Any]] | None:

@@ -61,7 +61,7 @@ def to_derivation(output: Node[Any, Any]) -> str:
     for node in shown:
         left = f"{_left(node, names, same):<{width}}  {format_dims(node.dims)}"
         right = f"d{names[same[node]]} = {texts[node]}" if node in texts else ""
-        rows.append((left, right, "" if node.is_leaf else f"# {node.site} {node.site.source}".rstrip()))
+        rows.append((left, right, "" if node.is_leaf else f"# {node.location} {node.location.source}".rstrip()))
     columns = [min(max(len(row[i]) for row in rows), _WIDEST) for i in range(2)]
     return "\n".join(f"{a:<{columns[0]}}  {b:<{columns[1]}}  {c}".rstrip() for a, b, c in rows)
 

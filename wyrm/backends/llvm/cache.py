@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from wyrm.backends.llvm.store import Store
+from wyrm.backends.llvm.store import CodeStore
 from wyrm.ops.scratch import DEBUG
 
 # A line on stderr says so where compiling takes longer than this many seconds.
 SPEAK_AFTER = 1.0
 
 
-def store() -> Store:
+def store() -> CodeStore:
     """Where compiled programs are kept: in `WYRM_CACHE_DIR`, else the user's cache directory."""
     wanted = os.environ.get("WYRM_CACHE_DIR")
     if not wanted:
@@ -28,11 +28,11 @@ def store() -> Store:
 
 
 @cache
-def _store_in(folder: str) -> Store:
+def _store_in(folder: str) -> CodeStore:
     try:
-        return Store(Path(folder).expanduser().absolute())
+        return CodeStore(Path(folder).expanduser().absolute())
     except RuntimeError:  # no home folder is known; the store says so where it is used
-        return Store(Path(folder))
+        return CodeStore(Path(folder))
 
 
 @cache

@@ -12,11 +12,11 @@ from wyrm.ir.program import (
     Expression,
     Fail,
     For,
-    Function,
+    Gemm,
     If,
     Invoke,
     Leave,
-    Product,
+    LoopFunction,
     Return,
     Statement,
     Store,
@@ -25,7 +25,7 @@ from wyrm.ir.program import (
     called,
     every,
 )
-from wyrm.ir.types import BOOL, FLOAT32, Pointer, Scalar
+from wyrm.ir.types import BOOL, FLOAT32, PointerType, ScalarType
 
 # What modules export: a function for Python, or one for other modules.
 ENTRY, SHARED = "wyrm_entry", "wyrm_shared"
@@ -41,8 +41,8 @@ class Unit:
 
 
 def emit(
-    functions: Sequence[Function],
-    outside: Mapping[str, tuple[str, Function]],
+    functions: Sequence[LoopFunction],
+    outside: Mapping[str, tuple[str, LoopFunction]],
     entry: bool,
     at_use: bool = False,
 ) -> str:
@@ -69,13 +69,15 @@ def emit(
     for each in functions:
         # Beside what has a loop in a loop a call of it costs little, but a copy of it takes long to compile.
         noinline = _depth(each.body) > 1 and not (entry and calls[each.name] == 1)
-        texts.append(_Function(each, declared, metadata, symbols, known, noinline, at_use and each is root).text())
+        texts.append(
+            _FunctionEmitter(each, declared, metadata, symbols, known, noinline, at_use and each is root).text()
+        )
     if entry:
         texts.append(_entry(root, symbols, at_use))
     return "\n\n".join([*sorted(declared), *texts, "\n".join(metadata)]) + "\n"
 
 
-def _entry(function: Function, symbols: Mapping[str, str], at_use: bool) -> str:
+def _entry(function: LoopFunction, symbols: Mapping[str, str], at_use: bool) -> str:
     lines, arguments = [], ["ptr %table"] if at_use else []
     for position, parameter in enumerate(() if at_use else function.parameters):
         type = llvm_type(parameter.type)
@@ -106,17 +108,17 @@ def _entry(function: Function, symbols: Mapping[str, str], at_use: bool) -> str:
     return "\n".join([f"define i32 @{ENTRY}(ptr %table) {{", *lines, f"  ret i32 {status}", "}"])
 
 
-def _returned(function: Function) -> str:
+def _returned(function: LoopFunction) -> str:
     types = [*(["i32"] if function.fails else []), *map(llvm_type, function.results)]
     return "{ " + ", ".join(types) + " }" if types else "void"
 
 
-class _Function(Instructions):
+class _FunctionEmitter(Instructions):
     """The text of one function."""
 
     def __init__(
-        self, function: Function, declared: set[str], metadata: list[str], symbols: Mapping[str, str],
-        known: Mapping[str, Function], noinline: bool, at_use: bool,
+        self, function: LoopFunction, declared: set[str], metadata: list[str], symbols: Mapping[str, str],
+        known: Mapping[str, LoopFunction], noinline: bool, at_use: bool,
     ) -> None:  # fmt: skip
         # Where in the table the parameters are that are read at each use.
         words = {each.name: place for place, each in enumerate(function.parameters)} if at_use else {}
@@ -131,7 +133,7 @@ class _Function(Instructions):
         function = self._function
         parameters = ["ptr %table"] if self._words else []
         for position, each in enumerate(() if self._words else function.parameters):
-            distinct = " noalias" if function.distinct and isinstance(each.type, Pointer) else ""
+            distinct = " noalias" if function.distinct and isinstance(each.type, PointerType) else ""
             parameters.append(f"{llvm_type(each.type)}{distinct} %p{position}")
             self._values[each.name] = f"%p{position}"
         assigned = set(_assigned(function.body))
@@ -177,7 +179,7 @@ class _Function(Instructions):
                 self._fail(str(code))
             case Invoke():
                 self._invoke(statement)
-            case Product():
+            case Gemm():
                 self._product(statement)
 
     def _jump(self, text: str) -> None:
@@ -186,7 +188,7 @@ class _Function(Instructions):
         self._label(self._labels("never")[0])
 
     def _store(self, pointer: Expression, index: Expression, value: Expression) -> None:
-        assert isinstance(value.type, Scalar)
+        assert isinstance(value.type, ScalarType)
         given, type = self._value(value), in_memory(value.type)
         if value.type == BOOL:
             given = self._new(f"zext i1 {given} to i8")
@@ -280,13 +282,13 @@ class _Function(Instructions):
         for position, variable in enumerate(call.results):
             self._put(variable, self._new(f"extractvalue {returned} {result}, {position + fails}"))
 
-    def _product(self, product: Product) -> None:
+    def _product(self, product: Gemm) -> None:
         """Fortran takes all arguments by address."""
         name, number = ("wyrm_sgemm", "float") if product.type == FLOAT32 else ("wyrm_dgemm", "double")
         self._declared.add(f"declare void @{name}({', '.join(['ptr'] * 13)})")
-        a_turned, b_turned, m, n, k, a, a_step, b, b_step, kept, c, c_step = map(self._value, product.operands)
+        a_turned, b_turned, m, n, k, a, a_step, b, b_step, beta, c, c_step = map(self._value, product.operands)
         letters = [self._new(f"select i1 {turned}, i8 116, i8 110") for turned in (a_turned, b_turned)]
-        factor = self._new(f"select i1 {kept}, {number} 1.0, {number} 0.0")
+        factor = self._new(f"select i1 {beta}, {number} 1.0, {number} 0.0")
 
         def address(type: str, value: str) -> str:
             self._count += 1

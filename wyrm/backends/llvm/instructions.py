@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from wyrm.ir.program import Bits, Cast, Expression, Load, Number, Offset, Operation, Select, Variable
-from wyrm.ir.types import BOOL, FLOAT32, UINT32, UINT64, Pointer, Scalar, Type
+from wyrm.ir.program import Bits, Conversion, Expression, Load, Number, Offset, Operation, Select, Variable
+from wyrm.ir.types import BOOL, FLOAT32, UINT32, UINT64, PointerType, ScalarType, Type
 
 _FLOATS = {32: "float", 64: "double"}
 _ARITHMETIC = {"add": "add", "subtract": "sub", "multiply": "mul"}
@@ -31,12 +31,12 @@ _LIBRARY = {
 
 def llvm_type(type: Type) -> str:
     """What LLVM calls a type in registers."""
-    if isinstance(type, Pointer):
+    if isinstance(type, PointerType):
         return "ptr"
     return _FLOATS[type.bits] if type.kind == "f" else f"i{type.bits}"
 
 
-def in_memory(type: Scalar) -> str:
+def in_memory(type: ScalarType) -> str:
     """What LLVM calls a number in memory."""
     return "i8" if type == BOOL else llvm_type(type)
 
@@ -111,16 +111,16 @@ class Instructions:
             case Select(condition, chosen, otherwise, type):
                 test, first, second = map(self._value, (condition, chosen, otherwise))
                 return self._new(f"select i1 {test}, {llvm_type(type)} {first}, {llvm_type(type)} {second}")
-            case Cast(operand, type):
+            case Conversion(operand, type):
                 return self._cast(operand, type)
             case Bits(operand, type):
                 return self._new(f"bitcast {llvm_type(operand.type)} {self._value(operand)} to {llvm_type(type)}")
             case Operation():
                 return self._operation(expression)
 
-    def _cast(self, operand: Expression, to: Scalar) -> str:
+    def _cast(self, operand: Expression, to: ScalarType) -> str:
         given, own = self._value(operand), operand.type
-        assert isinstance(own, Scalar)
+        assert isinstance(own, ScalarType)
         if own == to or (own.kind in "iu" and to.kind in "iu" and own.bits == to.bits):
             return given
         source, target = llvm_type(own), llvm_type(to)
@@ -141,7 +141,7 @@ class Instructions:
             name = "sext" if own.kind == "i" else "zext"
         return self._new(f"{name} {source} {given} to {target}")
 
-    def _rounded(self, given: str, own: Scalar, to: Scalar) -> str:
+    def _rounded(self, given: str, own: ScalarType, to: ScalarType) -> str:
         """A float as an integer; short ones, and uint32, by way of a longer one, so that negative numbers wrap around.
 
         A number that is too large, or a NaN, gives poison, which `freeze` makes some integer.
@@ -155,7 +155,7 @@ class Instructions:
     def _operation(self, operation: Operation) -> str:
         name, first = operation.name, operation.operands[0].type
         values = [self._value(operand) for operand in operation.operands]
-        if isinstance(first, Pointer):
+        if isinstance(first, PointerType):
             return self._new(f"icmp ugt ptr {values[0]}, {values[1]}")
         type, is_float = llvm_type(first), first.kind == "f"
         if name in _COMPARISONS:
@@ -182,7 +182,7 @@ class Instructions:
             return self._new(f"{kind}{word} {self._contract if is_float else ''}{type} {values[0]}, {values[1]}")
         return self._function_of(name, first, values)
 
-    def _function_of(self, name: str, type: Scalar, values: Sequence[str]) -> str:
+    def _function_of(self, name: str, type: ScalarType, values: Sequence[str]) -> str:
         number = llvm_type(type)
         arguments, types = ", ".join(f"{number} {value}" for value in values), ", ".join([number] * len(values))
         if name in _KNOWN:
@@ -194,11 +194,11 @@ class Instructions:
         return self._new(f"call {number} @{callee}({arguments})")
 
 
-def _sign(type: Scalar) -> str:
+def _sign(type: ScalarType) -> str:
     return "s" if type.kind == "i" else "u"
 
 
-def _constant(value: float | int | bool, type: Scalar) -> str:
+def _constant(value: float | int | bool, type: ScalarType) -> str:
     if type == BOOL:
         return "true" if value else "false"
     if type.kind != "f":

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from wyrm._interrupts import deliver
 from wyrm.backends.llvm import cache
-from wyrm.backends.llvm import products as _products  # noqa: F401  # so that kernels can multiply
+from wyrm.backends.llvm import gemm as _products  # noqa: F401  # so that kernels can multiply
 from wyrm.backends.llvm.arguments import kind_of_argument, results_of, words_of
 from wyrm.backends.llvm.cache import Counted
 from wyrm.backends.llvm.emit import Unit, emit
@@ -28,7 +28,7 @@ from wyrm.backends.llvm.machine import entry_of, provide
 from wyrm.backends.llvm.optimize import assembly, machine_code
 from wyrm.backends.llvm.parallel import Second, compile_all
 from wyrm.ir.program import Number
-from wyrm.ir.types import INT64, Scalar
+from wyrm.ir.types import INT64, ScalarType
 from wyrm.kernels.constants import parameterized
 from wyrm.kernels.errors import NotCompiled
 from wyrm.kernels.functions import Routine
@@ -89,7 +89,7 @@ _provided: set[str] = set()
 _entries: dict[str, Callable[[int], int]] = {}
 
 
-class Entry:
+class CompiledFunction:
     """A function for Python to call: the first call with arguments of some kinds compiles it, or loads it."""
 
     def __init__(self, function: Routine) -> None:
@@ -145,7 +145,9 @@ def table_of(machine: Machine, arguments: Sequence[Any], kinds: Sequence[Kind]) 
 class Bound:
     """A function with all its arguments; each call has those that come first of its own, and some of the others."""
 
-    def __init__(self, function: Entry, own: Sequence[Any], others: Sequence[Any], changing: Sequence[int]) -> None:
+    def __init__(
+        self, function: CompiledFunction, own: Sequence[Any], others: Sequence[Any], changing: Sequence[int]
+    ) -> None:
         self._arguments = [*own, *others]
         kinds = tuple(map(kind_of_argument, self._arguments))
         self._machine = function.machine(kinds)
@@ -269,7 +271,7 @@ def _made(
             _provided.add(symbol)
     if symbols[-1] not in _entries:
         _entries[symbols[-1]] = entry_of(codes[-1])
-    kinds = tuple(NumKind(Scalar(*each)) for each in results)
+    kinds = tuple(NumKind(ScalarType(*each)) for each in results)
     whole = single and kinds == (_INTEGER,)
     return Machine(_entries[symbols[-1]], tuple(constants), kinds, single, errors, whole)
 
@@ -338,4 +340,4 @@ class Listing:
         return "\n".join(f"# module {each.symbol}\n{assembly(each.text, each.level)}" for each in self._units.values())
 
 
-__all__ = ["Bound", "Counted", "Entry", "Listing", "Machine", "table_of"]
+__all__ = ["Bound", "CompiledFunction", "Counted", "Listing", "Machine", "table_of"]

@@ -24,7 +24,7 @@ _DIGEST = 32  # the bytes of a SHA-256
 _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 
 
-class Store:
+class CodeStore:
     """Entries by name in a folder; a name is `wyrm_`, 32 digits from 0 to f, and `.machine` or `.link`.
 
     The folder is made when the first entry is written, for this user alone. Nothing here stops a run: an entry that is

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from wyrm.errors import ShapeError, WyrmError
 from wyrm.node.base import BaseNode, explain
-from wyrm.node.choices import check_choices
+from wyrm.node.index_operands import check_index_operands
 from wyrm.types.dims import Dim
 
 if TYPE_CHECKING:
-    from wyrm.backends.numpy.plan import Plan
+    from wyrm.backends.numpy.plan import EvaluationPlan
 
 Call: TypeAlias = Callable[[], Any]
-Owners: TypeAlias = "tuple[weakref.ref[Plan], ...]"
+Owners: TypeAlias = "tuple[weakref.ref[EvaluationPlan], ...]"
 
 
 class Cell:
@@ -32,12 +32,12 @@ class Cell:
         self.stamp = 0
         self.owners = owners
 
-    def plans(self) -> list[Plan]:
+    def plans(self) -> list[EvaluationPlan]:
         """The owners that live."""
         return [plan for owner in self.owners if (plan := owner()) is not None]
 
 
-class CheckChoices:
+class CheckIndices:
     """A call that checks the integers that an op chooses by."""
 
     __slots__ = ("node", "operands", "sizes")
@@ -46,7 +46,7 @@ class CheckChoices:
         self.node, self.operands, self.sizes = node, operands, sizes
 
     def __call__(self) -> None:
-        check_choices(self.node, [operand.value for operand in self.operands], self.sizes)
+        check_index_operands(self.node, [operand.value for operand in self.operands], self.sizes)
 
 
 class Evaluate:

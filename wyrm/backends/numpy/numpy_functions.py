@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.node.base import BaseNode
-from wyrm.ops.formula import MASKS, Call, Operand, array_function, interpret, parse
+from wyrm.ops.formula import MASKS, FormulaCall, Operand, array_function, interpret, parse
 
 # The positional place for the result is faster, but NumPy is giving it up for these two.
 _KEYWORD_OUT = frozenset(["maximum", "minimum"])
@@ -52,7 +52,7 @@ def formula_steps(
     def constant(value: float) -> NDArray[Any]:
         return np.asarray(value, number)
 
-    def apply(place: int, call: Call, arguments: list[NDArray[Any]]) -> NDArray[Any]:
+    def apply(place: int, call: FormulaCall, arguments: list[NDArray[Any]]) -> NDArray[Any]:
         result = out
         if place < last:
             shape = np.broadcast_shapes(*(argument.shape for argument in arguments))

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.backends.numpy.calls import Call, Cell, CheckChoices, Evaluate, EvaluateInto, Owners
+from wyrm.backends.numpy.calls import Call, Cell, CheckIndices, Evaluate, EvaluateInto, Owners
 from wyrm.backends.numpy.numpy_functions import Scratch, formula_steps, single_call
 from wyrm.backends.numpy.observe import Observer
 from wyrm.node.base import BaseNode
-from wyrm.node.choices import is_checked_when_set
 from wyrm.node.index_leaves import IndexConstant
+from wyrm.node.index_operands import is_checked_when_set
 from wyrm.node.leaves import Constant
 from wyrm.node.state import cell_of, lend, lend_all
 from wyrm.node.storage import Leaf, Storage, bound_array, stored, tick
@@ -41,14 +41,14 @@ _known_traits: dict[type[Any], _Traits] = {}
 def _traits(cls: type[BaseNode[Any, Any]]) -> _Traits:
     traits = _known_traits.get(cls)
     if traits is None:
-        chooses = cls.choices is not BaseNode.choices
+        chooses = cls.index_operands is not BaseNode.index_operands
         plain = not (cls.is_view or chooses or cls.gives_rows or cls.takes_rows)
         simple = single_call(cls.formula) if plain and cls.formula is not None else None
         traits = _known_traits[cls] = _Traits(issubclass(cls, Leaf), simple)
     return traits
 
 
-class _Stage:
+class _PlanStage:
     """A part of a plan that runs as one: the nodes that its outputs need beyond the stages before it."""
 
     __slots__ = ("programs", "ran_at", "start", "stop")
@@ -59,7 +59,7 @@ class _Stage:
         self.programs: dict[tuple[int, ...], list[Call]] = {}
 
 
-class Plan:
+class EvaluationPlan:
     """Arrays for every node of a schedule and the calls that fill them.
 
     There is a stage for each of the schedules that went on after another; running a stage computes what it has and no
@@ -71,12 +71,12 @@ class Plan:
     taken = 0
 
     def __init__(self, schedule: Schedule) -> None:
-        self.stages: list[_Stage] = []
+        self.stages: list[_PlanStage] = []
         # What leaves hold that may change.
         self.leaves: list[tuple[int, Storage, NDArray[Any]]] = []
         # What `taken` was when nodes were last lent this plan's cells; `node.value` reads from it unless it has grown.
         self.turn = -1
-        self._partners: list[weakref.ref[Plan]] = []
+        self._partners: list[weakref.ref[EvaluationPlan]] = []
         self._scratch = Scratch()
         # Where row-sparse values are, and the dense forms of those that have one.
         self._sparse: set[int] = set()
@@ -133,7 +133,7 @@ class Plan:
                 lent.append(cell)
             cells.append(cell)
             begins.append(len(calls))
-        self.stages += [_Stage(*bounds) for bounds in schedule.stages[len(self.stages) :]]
+        self.stages += [_PlanStage(*bounds) for bounds in schedule.stages[len(self.stages) :]]
 
     # --- sharing --------------------------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class Plan:
         cell.owners = joint
         return cell
 
-    def _join(self, others: list[Plan]) -> Owners:
+    def _join(self, others: list[EvaluationPlan]) -> Owners:
         """The owners of cells that this plan shares with others, none where it cannot."""
         # Sizes count as much as data: a sum over the batch of a constant is of the same shape for every batch.
         if not others or any(others[0].sizes.get(name, size) != size for name, size in self.sizes.items()):
@@ -180,10 +180,10 @@ class Plan:
 
     def activate(self) -> None:
         """Let `node.value` read from this plan."""
-        if self.turn != Plan.taken:
+        if self.turn != EvaluationPlan.taken:
             if lend_all(self.schedule.position, self._lent):
-                Plan.taken += 1
-            self.turn = Plan.taken
+                EvaluationPlan.taken += 1
+            self.turn = EvaluationPlan.taken
 
     def stand_in(self, node: BaseNode[Any, Any], twin: BaseNode[Any, Any]) -> None:
         """Let `node.value` read what this plan has for `twin`."""
@@ -191,9 +191,9 @@ class Plan:
         held = cell_of(node)
         if held is not cell and not node.is_leaf:
             if held is not None and held.plans():
-                Plan.taken += 1
+                EvaluationPlan.taken += 1
             lend(node, cell)
-            self.turn = Plan.taken
+            self.turn = EvaluationPlan.taken
 
     # --- preparation ----------------------------------------------------------------------------------------------
 
@@ -207,8 +207,8 @@ class Plan:
             if np.may_share_memory(view, operands[0].value):
                 return self._adopt(node, shape, view) or Cell(view, self._alone)
         cell = self._adopt(node, shape) or Cell(None, self._alone)
-        if not all(is_checked_when_set(node, choice) for choice in node.choices()):
-            calls.append(CheckChoices(node, operands, self.sizes))
+        if not all(is_checked_when_set(node, choice) for choice in node.index_operands()):
+            calls.append(CheckIndices(node, operands, self.sizes))
         if node.gives_rows:
             calls.append(Evaluate(node, operands, shape, cell))
             return cell
@@ -261,7 +261,7 @@ class Plan:
         stage.ran_at = now
 
     @np.errstate(all="ignore")  # as a decorator it takes half of the time that it takes as a context
-    def _compute(self, stage: _Stage, changed: list[int], observer: Observer | None, now: int) -> None:
+    def _compute(self, stage: _PlanStage, changed: list[int], observer: Observer | None, now: int) -> None:
         """Make the calls of a stage that are due, the leaves in `changed` having changed since it ran last."""
         if observer is not None:
             self._run_observed(stage, observer)
@@ -274,7 +274,7 @@ class Plan:
             for call in self._program(stage, tuple(changed)):
                 call()
 
-    def _program(self, stage: _Stage, changed: tuple[int, ...]) -> list[Call]:
+    def _program(self, stage: _PlanStage, changed: tuple[int, ...]) -> list[Call]:
         """The calls of the stage that depend on the changed leaves."""
         program = stage.programs.get(changed)
         if program is None:
@@ -293,7 +293,7 @@ class Plan:
             stage.programs[changed] = program
         return program
 
-    def _run_by_age(self, stage: _Stage, now: int) -> None:
+    def _run_by_age(self, stage: _PlanStage, now: int) -> None:
         cells, calls, begins, places = self.cells, self._calls, self._begins, self.schedule.places
         for i in range(stage.start, stage.stop):
             parents = places[i]
@@ -309,7 +309,7 @@ class Plan:
                     call()
                 cell.stamp = now
 
-    def _run_observed(self, stage: _Stage, observer: Observer) -> None:
+    def _run_observed(self, stage: _PlanStage, observer: Observer) -> None:
         """Everything anew, node by node."""
         now = tick()
         for i in range(stage.start, stage.stop):

@@ -13,17 +13,17 @@ from wyrm._collecting import uncollected
 from wyrm._interrupts import deferred
 from wyrm.backends.numpy.calls import Cell
 from wyrm.backends.numpy.observe import observer
-from wyrm.backends.numpy.plan import Plan
+from wyrm.backends.numpy.plan import EvaluationPlan
 from wyrm.errors import NotDifferentiable, NotSet, OptionError, ShapeError, UnusedParameter
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Input, Parameter
-from wyrm.node.modes import modes_of, warn_of_training
 from wyrm.node.node import Node
-from wyrm.node.site import made_at
+from wyrm.node.source_location import located_at
 from wyrm.node.state import cell_of, keep_way, lend, way_of
 from wyrm.node.storage import CHANGES, LARGEST, Storage, not_set, store, stored
+from wyrm.node.training_mode import modes_of, warn_of_training
 from wyrm.ops.philox import STEP, advance_step, at_step, step_is_announced
 from wyrm.ops.updating import updates_among
 from wyrm.schedule.schedule import Schedule
@@ -35,12 +35,12 @@ from wyrm.types.rows import RowSparse
 _KEPT_PLANS = 4
 
 
-class Runner:
+class ReferenceRunner:
     """Runs some outputs, in stages, with a plan for each combination of data sizes."""
 
     def __init__(self, outputs: Sequence[BaseNode[Any, Any]]) -> None:
-        self._plans: dict[tuple[Any, ...], Plan] = {}
-        self._last: Plan | None = None
+        self._plans: dict[tuple[Any, ...], EvaluationPlan] = {}
+        self._last: EvaluationPlan | None = None
         self._take(Schedule(outputs))
 
     def _take(self, schedule: Schedule) -> None:
@@ -56,13 +56,13 @@ class Runner:
         with deferred:
             self._take(schedule)
 
-    def plan(self) -> Plan:
+    def plan(self) -> EvaluationPlan:
         """The plan for the sizes of the data that is bound now."""
         dynamic = self.dynamic
         key = tuple([None if s.array is None else s.array.shape for s in dynamic]) if dynamic else ()
         plan = self._plans.get(key)
         if plan is None or plan is not self._last:
-            plan = self._plans.pop(key, None) or uncollected(Plan, self.schedule)
+            plan = self._plans.pop(key, None) or uncollected(EvaluationPlan, self.schedule)
             if len(self._plans) >= _KEPT_PLANS:
                 self._plans.pop(next(iter(self._plans)))
             self._plans[key] = self._last = plan  # the last used come last
@@ -73,7 +73,7 @@ class Runner:
         plan.activate()
         return plan
 
-    def run(self, stage: int = 0) -> Plan:
+    def run(self, stage: int = 0) -> EvaluationPlan:
         """Bring one stage up to date and return the plan that holds the values."""
         plan = self.plan()
         plan.run(stage, observer())
@@ -94,13 +94,13 @@ class _Known:
 
     __slots__ = ("cell", "latest", "number", "plan")
 
-    def __init__(self, cell: Cell, plan: Plan, latest: int) -> None:
+    def __init__(self, cell: Cell, plan: EvaluationPlan, latest: int) -> None:
         self.cell, self.plan, self.latest = cell, plan, latest
         # The value, where it is one number that was asked for again: an array over bytes, which nobody can change.
         self.number: NDArray[Any] | None = None
 
 
-class Way:
+class NodeRunner:
     """How to run one node: forward, and once it has been asked for, backward.
 
     It runs a twin of the node, so that nothing here refers to the node itself, which holds this: without a cycle, what
@@ -109,14 +109,14 @@ class Way:
 
     def __init__(self, node: BaseNode[Any, Any]) -> None:
         self.twin = _twin(node)
-        self.runner = Runner([self.twin])
+        self.runner = ReferenceRunner([self.twin])
         self.modes = modes_of([node])
         self.step: int | None = None  # what its random nodes drew for last
         self.gradients: _Gradients | None = None
         self._known: _Known | None = None
         self._plan(node)
 
-    def _plan(self, node: BaseNode[Any, Any]) -> Plan:
+    def _plan(self, node: BaseNode[Any, Any]) -> EvaluationPlan:
         """The plan for the data that is bound now, which goes on with what another one has computed of `node`.
 
         It is made where the schedule is, so that the collector goes through what is new once and not twice.
@@ -127,7 +127,12 @@ class Way:
     def known(self) -> NDArray[Any] | None:
         """The value, if it is known at a glance that running the node would change nothing."""
         known = self._known
-        if known is None or known.latest != CHANGES.latest or known.plan.turn != Plan.taken or observer() is not None:
+        if (
+            known is None
+            or known.latest != CHANGES.latest
+            or known.plan.turn != EvaluationPlan.taken
+            or observer() is not None
+        ):
             return None
         if known.number is None:
             value = known.cell.value
@@ -136,7 +141,7 @@ class Way:
             known.number = np.ndarray((), value.dtype, value.tobytes())
         return known.number
 
-    def run(self, node: BaseNode[Any, Any], stage: int = 0) -> Plan:
+    def run(self, node: BaseNode[Any, Any], stage: int = 0) -> EvaluationPlan:
         """Bring one stage up to date, for `node` to read from."""
         latest = CHANGES.latest  # before a leaf is looked at: one that changes meanwhile is looked at again
         plan = self._plan(node)
@@ -170,7 +175,7 @@ def _twin(node: BaseNode[Any, Any]) -> Any:
     """The same operation on the same parents."""
     if node.is_leaf:
         return node
-    with made_at(node.origin):
+    with located_at(node.origin):
         return type(node).rebuild(node.parents, node.attribute_values(), node.name)
 
 
@@ -200,7 +205,7 @@ def forward(node: BaseNode[Any, Any]) -> NDArray[Any]:
     if way is None:
         if node.is_leaf:
             return value(node)
-        way = uncollected(Way, node)
+        way = uncollected(NodeRunner, node)
         keep_way(node, way)
     else:
         known = way.known()
@@ -224,7 +229,7 @@ def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
     given = checked_weight(weight, loss.dtype)
     way = way_of(loss)
     if way is None:
-        way = uncollected(Way, loss)
+        way = uncollected(NodeRunner, loss)
         keep_way(loss, way)
     held = way.gradients or uncollected(way.differentiate, loss)
     if way.runner.random and (way.step is None or step_is_announced()):
@@ -286,7 +291,7 @@ def run(nodes: Sequence[BaseNode[Any, Any]]) -> list[NDArray[Any]]:
     >>> [value.item() for value in wy.run([x * x, x + x])]
     [4.0, 4.0]
     """
-    runner = Runner(list(nodes))
+    runner = ReferenceRunner(list(nodes))
     warn_of_training(modes_of(nodes))
     if runner.random:
         advance_step()

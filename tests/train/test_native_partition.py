@@ -20,7 +20,7 @@ class Batch(wy.Dim): ...
 LOSSES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "sum": lambda x, labels, w: (x @ w).tanh().sum(),
     "sum and penalty": lambda x, labels, w: (x @ w).tanh().sum() + w.square().sum(),
-    "ignored labels": lambda x, labels, w: wy.vocabulary_loss(x, w, labels, ignored=1),
+    "ignored labels": lambda x, labels, w: wy.linear_cross_entropy(x, w, labels, ignore_index=1),
     "in-batch negatives": lambda x, labels, w: ((x @ w) @ x.T).log_softmax().mean(),
 }
 

@@ -14,13 +14,26 @@ import numpy as np
 
 from wyrm.compiler.formulas import FAST, adds_up, float_type, formula_steps, number, scalar_type
 from wyrm.compiler.indices import expression_of
-from wyrm.compiler.loops import Fold, Loop, Placed, Slot, Statement, Value
+from wyrm.compiler.loops import Accumulator, ArrayBuffer, Loop, Placed, Statement, Value
 from wyrm.ir import arrays
-from wyrm.ir.arrays import Apply, Convert, Element, Expression, Extent, Let, Literal, Name, Result, Store, When, While
+from wyrm.ir.arrays import (
+    Apply,
+    ArraySize,
+    CallResult,
+    Convert,
+    Element,
+    Expression,
+    Let,
+    Literal,
+    Name,
+    Store,
+    When,
+    While,
+)
 from wyrm.kernels.functions import kernel_of
-from wyrm.node.entries import Position
-from wyrm.node.loops import LOOPS
-from wyrm.node.loops import Fold as Rule
+from wyrm.node.index_maps import LoopIndex
+from wyrm.node.loop_form import LOOPS
+from wyrm.node.loop_form import Reducer as Rule
 from wyrm.ops.fast_math import at_place, place_of
 from wyrm.ops.formula import parse
 from wyrm.types.dims import Axis, axis_size
@@ -40,10 +53,10 @@ _PLACE, _AT_PLACE = kernel_of(place_of), kernel_of(at_place)
 _ONE_BY_ONE = {"cos", "erf", "expm1", "log", "log1p", "power", "sin"}
 
 
-class Names(Protocol):
+class NameScope(Protocol):
     """What a function gives: names of its arguments and of its variables."""
 
-    def use(self, slot: Slot) -> str:
+    def use(self, buffer: ArrayBuffer) -> str:
         """The name of an array."""
 
     def size(self, axis: Axis) -> Expression:
@@ -53,10 +66,10 @@ class Names(Protocol):
         """A new name."""
 
 
-class Totals:
+class ReductionWriter:
     """The totals of the reductions of one function."""
 
-    def __init__(self, names: Names, named: Callable[[str], str]) -> None:
+    def __init__(self, names: NameScope, named: Callable[[str], str]) -> None:
         self._names, self._named = names, named
         self._variables: dict[Value, str] = {}
         # Those in a variable that hold the place of a number in the order of all.
@@ -65,45 +78,45 @@ class Totals:
         self._parts: dict[Value, str] = {}
         self._parts_in: dict[Loop, list[Value]] = {}
         # Totals in float64 of a reduction whose own array holds parts of them, or where there is no count, nothing.
-        self._wide: dict[Value, Slot] = {}
+        self._wide: dict[Value, ArrayBuffer] = {}
         self._counts: dict[Value, str] = {}
-        self._rows_in: dict[Loop, list[Fold]] = {}
+        self._rows_in: dict[Loop, list[Accumulator]] = {}
 
     # --- before a loop ------------------------------------------------------------------------------------------------
 
     def start(self, loop: Loop) -> list[arrays.Statement]:
         """The statements before a loop that set its totals to what they start from."""
         statements: list[arrays.Statement] = []
-        for fold in loop.starts:
-            statements += self._start(fold)
+        for accumulator in loop.starts:
+            statements += self._start(accumulator)
         if _sums_parts(loop):
             for item in loop.items:
-                value = item.value if isinstance(item, Statement) and item.kind == "fold" else None
+                value = item.value if isinstance(item, Statement) and item.kind == "reduce" else None
                 sums = value is not None and value.node.dtype == FLOAT32 and adds_up(_rule(value).step)
                 if value is not None and sums and value.register and value.chain[-1] is not item:
-                    self._parts[value] = f"{value.slot.name}_part__"
+                    self._parts[value] = f"{value.buffer.name}_part__"
                     self._parts_in.setdefault(loop, []).append(value)
         return statements
 
-    def _start(self, fold: Fold) -> list[arrays.Statement]:
-        value, node, rule = fold.value, fold.value.node, _rule(fold.value)
-        if fold.kept is None:
-            self._variables[value] = f"{value.slot.name}_total__"
+    def _start(self, accumulator: Accumulator) -> list[arrays.Statement]:
+        value, node, rule = accumulator.value, accumulator.value.node, _rule(accumulator.value)
+        if accumulator.result_index is None:
+            self._variables[value] = f"{value.buffer.name}_total__"
             start: Expression = number(rule.start, self._total_type(value))
-            if rule.step in _EXTREMES and not _at_most(fold.reduced, _FEW):
+            if rule.step in _EXTREMES and not _at_most(accumulator.reduced, _FEW):
                 self._places.add(value)
                 start = _place(start, rule.step)
             return [Let(self._variables[value], start)]
-        where = tuple(None if entry is None else expression_of(entry) for entry in fold.kept)
-        if node.dtype != FLOAT32 or not adds_up(rule.step) or _at_most(fold.reduced, _ROWS):
-            return [Store(self._names.use(value.slot), where, number(rule.start, node.dtype))]
-        self._wide[value] = wide = Slot(self._named(f"wide_{value.slot.name}"), value.slot.dims, FLOAT64)
-        if fold.inner is None:
+        where = tuple(None if entry is None else expression_of(entry) for entry in accumulator.result_index)
+        if node.dtype != FLOAT32 or not adds_up(rule.step) or _at_most(accumulator.reduced, _ROWS):
+            return [Store(self._names.use(value.buffer), where, number(rule.start, node.dtype))]
+        self._wide[value] = wide = ArrayBuffer(self._named(f"wide_{value.buffer.name}"), value.buffer.dims, FLOAT64)
+        if accumulator.inner is None:
             return [Store(self._names.use(wide), where, number(rule.start, FLOAT64))]
         self._counts[value] = self._names.temporary()
-        self._rows_in.setdefault(fold.inner, []).append(fold)
+        self._rows_in.setdefault(accumulator.inner, []).append(accumulator)
         return [
-            Store(self._names.use(value.slot), where, number(rule.start, node.dtype)),
+            Store(self._names.use(value.buffer), where, number(rule.start, node.dtype)),
             Store(self._names.use(wide), where, Literal(0)),
             Let(self._counts[value], Literal(0)),
         ]
@@ -125,8 +138,8 @@ class Totals:
                 return [Let(variable, Apply("maximum", (Name(variable), _place(operands[0], rule.step))), comment)]
             steps, result = self.formula(rule.step, operands, dtype, Name(variable), reordered=adds_up(rule.step))
             return [*steps, Let(variable, result, comment)]
-        slot = value.slot if value in self._counts else self._wide.get(value, value.slot)
-        array, place = self._names.use(slot), tuple(map(expression_of, statement.place))
+        buffer = value.buffer if value in self._counts else self._wide.get(value, value.buffer)
+        array, place = self._names.use(buffer), tuple(map(expression_of, statement.place))
         steps, result = self.formula(rule.step, operands, dtype, Element(array, place), reordered=adds_up(rule.step))
         return [*steps, Store(array, place, result, comment=comment)]
 
@@ -145,8 +158,8 @@ class Totals:
 
     def around(self, loop: Loop, depth: int, body: Sequence[arrays.Statement]) -> list[arrays.Statement]:
         """A loop with this body, in parts where it accumulates parts of totals."""
-        size, index = self._names.size(loop.axis), str(Position(depth))
-        body = (*body, *(each for fold in self._rows_in.get(loop, []) for each in self._add_rows(fold)))
+        size, index = self._names.size(loop.axis), str(LoopIndex(depth))
+        body = (*body, *(each for accumulator in self._rows_in.get(loop, []) for each in self._add_rows(accumulator)))
         parts = self._parts_in.get(loop, [])
         zeros = [Let(self._parts[value], number(0.0, FLOAT32)) for value in parts]
         sums = [
@@ -154,22 +167,22 @@ class Totals:
             for value in parts
         ]
         if not parts or _at_most([loop.axis], _PART):
-            return [*zeros, arrays.Loop(index, size, body), *sums]
+            return [*zeros, arrays.CountedLoop(index, size, body), *sums]
         first, inner, length = f"first{depth}__", f"j{depth}__", Literal(_PART)
         rest = Apply("subtract", (size, Apply("natural", (Name(first),))))
         at = Let(index, Apply("natural", (Apply("add", (Name(first), Name(inner))),)))
-        part = arrays.Loop(inner, Apply("min", (length, rest)), (at, *body))
+        part = arrays.CountedLoop(inner, Apply("min", (length, rest)), (at, *body))
         after = Let(first, Apply("add", (Name(first), length)))
         return [
             Let(first, Literal(0)), While(Apply("less", (Name(first), size)), (*zeros, part, *sums, after))
         ]  # fmt: skip
 
-    def _add_rows(self, fold: Fold) -> list[arrays.Statement]:
+    def _add_rows(self, accumulator: Accumulator) -> list[arrays.Statement]:
         """Add what an array holds to the totals, at the end of so many rows."""
-        value, count = fold.value, self._counts[fold.value]
+        value, count = accumulator.value, self._counts[accumulator.value]
 
         def add(index: tuple[Expression, ...]) -> list[arrays.Statement]:
-            part = self._names.use(value.slot)
+            part = self._names.use(value.buffer)
             return [
                 Store(self._names.use(self._wide[value]), index, Element(part, index), adds=True),
                 Store(part, index, number(0.0, FLOAT32)),
@@ -178,20 +191,23 @@ class Totals:
         full = Apply("equal", (Name(count), Literal(_ROWS)))
         return [
             Let(count, Apply("add", (Name(count), Literal(1)))),
-            When(full, (Let(count, Literal(0)), *self._each(fold, add))),
+            When(full, (Let(count, Literal(0)), *self._each(accumulator, add))),
         ]
 
     def _each(
-        self, fold: Fold, statements: Callable[[tuple[Expression, ...]], list[arrays.Statement]]
+        self, accumulator: Accumulator, statements: Callable[[tuple[Expression, ...]], list[arrays.Statement]]
     ) -> list[arrays.Statement]:
         """Loops over the totals in an array, with these statements in them."""
-        assert fold.kept is not None
-        name = self._names.use(fold.value.slot)
-        index = [Name(f"j{place}") if each is None else expression_of(each) for place, each in enumerate(fold.kept)]
+        assert accumulator.result_index is not None
+        name = self._names.use(accumulator.value.buffer)
+        index = [
+            Name(f"j{place}") if each is None else expression_of(each)
+            for place, each in enumerate(accumulator.result_index)
+        ]
         body = statements(tuple(index))
-        for place, each in reversed(list(enumerate(fold.kept))):
+        for place, each in reversed(list(enumerate(accumulator.result_index))):
             if each is None:
-                body = [arrays.Loop(f"j{place}", Extent(name, place), tuple(body))]
+                body = [arrays.CountedLoop(f"j{place}", ArraySize(name, place), tuple(body))]
         return body
 
     # --- after a loop -------------------------------------------------------------------------------------------------
@@ -201,17 +217,17 @@ class Totals:
         rule = _rule(value)
         return self.formula(rule.finish, [], value.node.dtype, total, count) if rule.finish else ([], total)
 
-    def end(self, fold: Fold, variable: str, comment: str) -> list[arrays.Statement]:
+    def end(self, accumulator: Accumulator, variable: str, comment: str) -> list[arrays.Statement]:
         """The statements after a loop that make the result of a total: in `variable`, or in its array."""
-        value, node = fold.value, fold.value.node
-        sizes: Expression = self._names.size(fold.reduced[0])
-        for axis in fold.reduced[1:]:
+        value, node = accumulator.value, accumulator.value.node
+        sizes: Expression = self._names.size(accumulator.reduced[0])
+        for axis in accumulator.reduced[1:]:
             sizes = Apply("multiply", (sizes, self._names.size(axis)))
-        if fold.kept is None:
+        if accumulator.result_index is None:
             dtype = self._total_type(value)
             total: Expression = Name(self._variables[value])
             if value in self._places:
-                total = _signed(Result(_AT_PLACE, (total,)), _rule(value).step)
+                total = _signed(CallResult(_AT_PLACE, (total,)), _rule(value).step)
             steps, result = self.finish(value, total, _converted(sizes, dtype))
             return [*steps, Let(variable, result if dtype == node.dtype else _converted(result, node.dtype), comment)]
         wide = self._wide.get(value)
@@ -220,7 +236,7 @@ class Totals:
         count = _converted(sizes, node.dtype if wide is None else FLOAT64)
 
         def made(index: tuple[Expression, ...]) -> list[arrays.Statement]:
-            array = self._names.use(value.slot)
+            array = self._names.use(value.buffer)
             own: Expression = Element(array, index)
             total = own
             if wide is not None:
@@ -229,7 +245,7 @@ class Totals:
             steps, result = self.finish(value, total, count)
             return [*steps, Store(array, index, result)]
 
-        return self._each(fold, made)
+        return self._each(accumulator, made)
 
 
 def _converted(value: Expression, dtype: np.dtype[Any]) -> Convert:
@@ -238,7 +254,7 @@ def _converted(value: Expression, dtype: np.dtype[Any]) -> Convert:
 
 def _place(x: Expression, step: str) -> Expression:
     """The place of a number in the order that the step of an extreme asks for."""
-    return Result(_PLACE, (_signed(x, step),))
+    return CallResult(_PLACE, (_signed(x, step),))
 
 
 def _signed(x: Expression, step: str) -> Expression:
@@ -247,7 +263,7 @@ def _signed(x: Expression, step: str) -> Expression:
 
 
 def _rule(value: Value) -> Rule:
-    rule = LOOPS.of(value.node).fold
+    rule = LOOPS.of(value.node).reducer
     assert rule is not None
     return rule
 

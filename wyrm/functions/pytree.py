@@ -21,16 +21,16 @@ from wyrm.types.arrays import check_unmasked
 _LEAVES = (BaseNode, np.ndarray, np.generic, bool, int, float)
 
 
-class Structure(NamedTuple):
+class PyTreeDef(NamedTuple):
     """What holds leaves: the kind of container, what it takes to make one, and what is in it; None for a leaf."""
 
     kind: type[Any] | None
     names: tuple[Hashable, ...] = ()
-    inside: tuple[Structure, ...] = ()
+    inside: tuple[PyTreeDef, ...] = ()
 
     # By hash first: names may be nodes, which a tuple would compare by element, and which have a hash by identity.
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Structure) and hash(self) == hash(other) and tuple.__eq__(self, other)
+        return isinstance(other, PyTreeDef) and hash(self) == hash(other) and tuple.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -60,10 +60,10 @@ class Structure(NamedTuple):
         return all(part.kind is None for part in self.inside)
 
 
-LEAF = Structure(None)
+LEAF = PyTreeDef(None)
 
 
-def flatten(value: Any, where: str, parameters: bool = False) -> tuple[list[Any], Structure]:
+def flatten(value: Any, where: str, parameters: bool = False) -> tuple[list[Any], PyTreeDef]:
     """The leaves of a value, left to right, and its structure.
 
     Containers are tuples, named ones too, lists, dicts, dataclasses, modules, whose leaves are what their parameters
@@ -74,45 +74,45 @@ def flatten(value: Any, where: str, parameters: bool = False) -> tuple[list[Any]
     return leaves, _flatten(value, where, leaves, parameters)
 
 
-def _flatten(value: Any, where: str, leaves: list[Any], parameters: bool) -> Structure:
+def _flatten(value: Any, where: str, leaves: list[Any], parameters: bool) -> PyTreeDef:
     if isinstance(value, _LEAVES):
         check_unmasked(value)
         leaves.append(value)
         return LEAF
     if value is None:
-        return Structure(type(None))
+        return PyTreeDef(type(None))
     names: tuple[Hashable, ...] = ()
     if isinstance(value, dict):
         names, inside = tuple(value), list(value.values())
-        places = [f"{where}[{name!r}]" for name in names]
+        leaf_paths = [f"{where}[{name!r}]" for name in names]
     elif isinstance(value, tuple | list):
         inside = list(value)
-        places = [f"{where}[{i}]" for i in range(len(inside))]
+        leaf_paths = [f"{where}[{i}]" for i in range(len(inside))]
     elif isinstance(value, Module):
         found = _nodes_of(value)
         names = (value, *(module.training for module in value.modules()), *(path for path, _ in found))
         inside = [bound_array(x) if isinstance(x, Parameter) and not parameters else x for _, x in found]
-        places = [f"{where}.{path}" for path, _ in found]
+        leaf_paths = [f"{where}.{path}" for path, _ in found]
     elif is_dataclass(value) and not isinstance(value, type):
         names = tuple(field.name for field in fields(value))
         inside = [getattr(value, str(name)) for name in names]
-        places = [f"{where}.{name}" for name in names]
+        leaf_paths = [f"{where}.{name}" for name in names]
     else:
         raise DTypeError(
             f"{where} is {value!r}, a {type(value).__name__}, which is no array, number, node, or tuple, list, dict or "
             f"dataclass or module of them; what is static is given by keyword"
         )
-    parts = tuple(_flatten(part, place, leaves, parameters) for part, place in zip(inside, places, strict=True))
-    return Structure(type(value), names, parts)
+    parts = tuple(_flatten(part, place, leaves, parameters) for part, place in zip(inside, leaf_paths, strict=True))
+    return PyTreeDef(type(value), names, parts)
 
 
-def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
+def unflatten(structure: PyTreeDef, leaves: Sequence[Any]) -> Any:
     """The value of this structure with these leaves."""
     rest = iter(leaves)
     return _unflatten(structure, lambda: next(rest))
 
 
-def _unflatten(structure: Structure, leaf: Callable[[], Any]) -> Any:
+def _unflatten(structure: PyTreeDef, leaf: Callable[[], Any]) -> Any:
     kind = structure.kind
     if kind is None:
         return leaf()
@@ -166,7 +166,7 @@ def _with_leaves(module: Any, leaves: Sequence[Any]) -> Any:
     return copied
 
 
-def places(structure: Structure, where: str) -> list[str]:
+def leaf_paths(structure: PyTreeDef, where: str) -> list[str]:
     """The names of the leaves, such as `weights['hidden'][0]`."""
     if structure.kind is None:
         return [where]
@@ -175,7 +175,7 @@ def places(structure: Structure, where: str) -> list[str]:
         if issubclass(structure.kind, Module):
             found.append(f"{where}.{structure.names[i - len(structure.inside)]}")
         elif structure.names and not issubclass(structure.kind, dict):
-            found += places(part, f"{where}.{structure.names[i]}")
+            found += leaf_paths(part, f"{where}.{structure.names[i]}")
         else:
-            found += places(part, f"{where}[{structure.names[i] if structure.names else i!r}]")
+            found += leaf_paths(part, f"{where}[{structure.names[i] if structure.names else i!r}]")
     return found

@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import TypeVar
 
-from wyrm.node.loops import LOOPS, LoopForm
+from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.index import Indexable
 from wyrm.types.dims import Dims
@@ -15,7 +15,7 @@ from wyrm.types.dims import Dims
 S = TypeVar("S", bound=tuple[Any, ...], default=Any)
 
 
-class Passing(Node[Any, S], abstract=True):
+class PassThrough(Node[Any, S], abstract=True):
     """The first parent."""
 
     __slots__ = ()
@@ -31,7 +31,7 @@ class Passing(Node[Any, S], abstract=True):
         return operands[0]
 
 
-class Transparent(Passing[S], abstract=True):
+class Transparent(PassThrough[S], abstract=True):
     """The first parent, which an engine that fuses ops takes in its place."""
 
     __slots__ = ()

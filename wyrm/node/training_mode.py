@@ -30,7 +30,7 @@ N = TypeVar("N", bound=BaseNode[Any, Any])
 _built: dict[int, tuple[weakref.ref[BaseNode[Any, Any]], weakref.ref[HasMode]]] = {}
 
 
-def built_in_training(node: N, module: HasMode) -> N:
+def record_training_mode(node: N, module: HasMode) -> N:
     """Remember that a module in training built a node that it builds otherwise, or not at all, in evaluation."""
     key = id(node)
 

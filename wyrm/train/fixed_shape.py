@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.compiler.binding import Binding
+from wyrm.compiler.arguments import Binding
 from wyrm.compiler.pipeline import Graph
 from wyrm.node.base import BaseNode
 from wyrm.train.feeding import check_ranges
-from wyrm.train.runner import Own, Runner
+from wyrm.train.runner import NativeRunner, Own
 
 _NOTHING = np.zeros((1, 0))
 
 
-class Direct:
+class FixedShapeProgram:
     """A program that computes outputs, called with one array for each of its inputs, whose axes all have sizes."""
 
     def __init__(
@@ -25,7 +25,7 @@ class Direct:
         outputs: Sequence[BaseNode[Any, Any]],
         inputs: Sequence[BaseNode[Any, Any]],
     ) -> None:
-        self.runner = Runner(Graph(outputs, None), "auto")
+        self.runner = NativeRunner(Graph(outputs, None), "auto")
         read = set(self.runner.graph.inputs)
         self._read = [(position, leaf) for position, leaf in enumerate(inputs) if leaf in read]
         self._shapes = {leaf: leaf.shape for _, leaf in self._read}
@@ -74,7 +74,7 @@ class Direct:
             binding = self._binding = self.runner.binding(self._shapes)
             places = {leaf: position for position, leaf in self._read}
             graph = self.runner.graph
-            self._targets = [(places[leaf], binding.array(slot)) for leaf, slot in graph.source.fed]
-            self._outputs = [binding.array(slot) for slot in graph.lowering.outputs]
+            self._targets = [(places[leaf], binding.array(buffer)) for leaf, buffer in graph.source.fed]
+            self._outputs = [binding.array(buffer) for buffer in graph.lowering.outputs]
             self._columns = [graph.no_columns[leaf] for leaf in binding.columns]
         return binding

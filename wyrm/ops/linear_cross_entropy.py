@@ -1,7 +1,7 @@
 """A linear layer over many classes and its cross-entropy, fused: the logits of all rows are never there at once.
 
-`VocabularyTape` computes the loss and both gradients of a few rows at a time, while their logits are in the cache. The
-loss alone, `VocabularyLoss`, is what a graph without gradients runs; in one with gradients it is read from the tape.
+`LinearCrossEntropyResiduals` computes the loss and both gradients a few rows at a time, while their logits are in the
+cache. `LinearCrossEntropy` computes the loss alone. Where the gradient is computed too, the loss is read from the residuals.
 """
 
 from __future__ import annotations
@@ -14,35 +14,39 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, explain, format_dims, label
-from wyrm.node.choices import Choice, Choosing
-from wyrm.node.entries import Index, Whole
+from wyrm.node.index_maps import IndexLiteral, IndexMap
+from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.leaves import Constant
-from wyrm.node.loops import LOOPS, LoopForm
+from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
-from wyrm.ops.composition import through
+from wyrm.ops.composite_gradient import composite_vjp
 from wyrm.ops.elementwise import S, common_dtype
 from wyrm.ops.index import as_indices
+from wyrm.ops.linear_cross_entropy_kernels import (
+    linear_cross_entropy_kernel,
+    linear_cross_entropy_residuals_kernel,
+    targets_kernel,
+)
 from wyrm.ops.scratch import scratch
 from wyrm.ops.slicing import concatenate
-from wyrm.ops.vocabulary_kernels import targets_kernel, vocabulary_loss_kernel, vocabulary_tape_kernel
 from wyrm.types.dims import Dims, Plus, axis_size, product, unify
 
 # So many bytes of logits are there at once, but the logits of this many rows at least, for products of fewer are slow.
 _LOGITS_BYTES = 2**22
 _FEWEST_ROWS = 64
-# A label that no class has: what `ignored` is where every label counts.
+# A label that no class has: what `ignore_index` is where every label counts.
 NO_LABEL = -(2**62)
 
 
-class _Vocabulary(Choosing[Any, S], Node[Any, S], abstract=True):
+class _LinearCrossEntropy(HasIndexOperands[Any, S], Node[Any, S], abstract=True):
     """What the fused ops have in common; the parents are x, (rows, width), the weight, (classes, width), and labels."""
 
-    __slots__ = ("ignored", "smoothing")
-    ignored: int
-    smoothing: float
+    __slots__ = ("ignore_index", "label_smoothing")
+    ignore_index: int
+    label_smoothing: float
 
-    def choices(self) -> tuple[Choice, ...]:
-        return (Choice(2, self.parents[1].dims[0], self.ignored),)
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        return (IndexOperand(2, self.parents[1].dims[0], self.ignore_index),)
 
     def dtype_rule(self) -> np.dtype[Any]:
         dtype = common_dtype(self.parents[:2])
@@ -58,17 +62,17 @@ class _Vocabulary(Choosing[Any, S], Node[Any, S], abstract=True):
                 raise ShapeError(f"{label(node)} has {count} axes here, not {format_dims(node.dims)}")
         if axis_size(weight.dims[0]) in (None, 0):
             raise ShapeError(f"the classes, the first axis of {label(weight)}, need a size of at least 1")
-        if not 0.0 <= self.smoothing < 1.0:
-            raise ShapeError(f"smoothing is at least 0 and below 1, not {self.smoothing}")
+        if not 0.0 <= self.label_smoothing < 1.0:
+            raise ShapeError(f"smoothing is at least 0 and below 1, not {self.label_smoothing}")
         return unify(x.dims[0], labels.dims[0]), weight.dims[0], unify(x.dims[1], weight.dims[1])
 
     def _both(self, xp: Any, operands: Sequence[Any]) -> tuple[Any, Any]:
         """The mean loss, and the gradient by the logits."""
         x, weight, labels = operands
         classes = weight.shape[0]
-        counts = labels != self.ignored
-        kept = xp.astype(counts, self.dtype)[:, None]
-        spread = self.dtype.type(self.smoothing)
+        counts = labels != self.ignore_index
+        valid = xp.astype(counts, self.dtype)[:, None]
+        spread = self.dtype.type(self.label_smoothing)
         places = xp.where(counts, labels, 0)
         targets = xp.astype(places[:, None] == xp.arange(classes), self.dtype) * (1 - spread) + spread / classes
         logits = x @ weight.T
@@ -78,50 +82,52 @@ class _Vocabulary(Choosing[Any, S], Node[Any, S], abstract=True):
         count = self.dtype.type(max(int(counts.sum()), 1))
         # A class that the label does not stand for counts nothing, however unlikely it is.
         wanted = xp.take_along_axis(logits, places[:, None], axis=1) * (1 - spread)
-        if self.smoothing > 0.0:
+        if self.label_smoothing > 0.0:
             wanted = wanted + xp.mean(logits, axis=1, keepdims=True) * spread
         losses = xp.where(counts[:, None], xp.log(totals) - wanted, self.dtype.type(0))
-        return xp.sum(losses) / count, (powers / totals - targets) * kept / count
+        return xp.sum(losses) / count, (powers / totals - targets) * valid / count
 
     def _options(self) -> dict[str, Any]:
-        return {"smoothing": self.smoothing, "ignored": self.ignored}
+        return {"label_smoothing": self.label_smoothing, "ignore_index": self.ignore_index}
 
-    def _tape_of_nodes(self) -> tuple[Node[Any, Any], Node[Any, Any], Node[Any, Any]]:
+    def _decomposed(self) -> tuple[Node[Any, Any], Node[Any, Any], Node[Any, Any]]:
         """The loss and the gradients by weight and x, of ordinary nodes."""
         labels: Any = self.parents[2]
         x, weight = self.parents[0].erase(), self.parents[1].erase()
         targets: Any = LabelTargets(labels, weight, **self._options())
-        kept = targets.sum(axis=1, keepdims=True)
-        count = kept.sum().maximum(1.0)
+        valid = targets.sum(axis=1, keepdims=True)
+        count = valid.sum().maximum(1.0)
         logits: Any = x @ weight.matrix_transpose()
         loss = -(targets * logits.log_softmax()).sum() / count
-        by_logits: Any = (logits.softmax() * kept - targets) / count
+        by_logits: Any = (logits.softmax() * valid - targets) / count
         return loss, by_logits.matrix_transpose() @ x, by_logits @ weight
 
 
-class _VocabularyLoops(LoopForm):
+class _LinearCrossEntropyLoops(LoopForm):
     def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
         x, weight, labels = operands
         at_once = max(_FEWEST_ROWS, _LOGITS_BYTES // (weight.shape[0] * weight.itemsize))
         logits = scratch((max(1, min(at_once, len(x))), weight.shape[0]), node.dtype)
         result = out.reshape(1) if out.ndim == 0 else out
-        return x, weight, labels, result, node.dtype.type(node.smoothing), node.ignored, logits
+        return x, weight, labels, result, node.dtype.type(node.label_smoothing), node.ignore_index, logits
 
 
-class VocabularyLoss(_Vocabulary[S]):
+class LinearCrossEntropy(_LinearCrossEntropy[S]):
     """The mean over rows of `-log softmax(x @ weight.T)[label]`, a scalar.
 
-    `x` has the axes (rows, width), `weight` (classes, width), `labels` (rows,). With `smoothing` s a label stands for
-    `1 - s` of itself and `s / classes` of every class (Szegedy et al., 2016). Rows whose label is `ignored` do not
-    count; where none counts, the loss is 0.
+    `x` has the axes (rows, width), `weight` (classes, width), `labels` (rows,). With `label_smoothing` s the target is
+    `1 - s` at the label plus `s / classes` at every class (Szegedy et al., 2016). Rows whose label is `ignore_index` do
+    not count; the loss is 0 where no row counts.
     """
 
     __slots__ = ()
 
-    def __init__(self, x: Any, weight: Any, labels: Any, smoothing: float = 0.0, ignored: int = NO_LABEL) -> None:
-        self._construct((x, weight, as_indices(labels)), smoothing=smoothing, ignored=ignored)
+    def __init__(
+        self, x: Any, weight: Any, labels: Any, label_smoothing: float = 0.0, ignore_index: int = NO_LABEL
+    ) -> None:
+        self._construct((x, weight, as_indices(labels)), label_smoothing=label_smoothing, ignore_index=ignore_index)
 
-    def _own(self) -> VocabularyLoss[S]:
+    def _own(self) -> LinearCrossEntropy[S]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -133,34 +139,40 @@ class VocabularyLoss(_Vocabulary[S]):
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         # Where some labels do not count, the parts of a batch do not count alike.
-        return "mean" if list(rows) == [0, None, 0] and self.ignored == NO_LABEL else None
+        return "mean" if list(rows) == [0, None, 0] and self.ignore_index == NO_LABEL else None
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        tape: VocabularyTape[Any] = VocabularyTape(*self.parents, **self._options())
-        parts: list[Any] = [TapePart(tape, self.parents[0], self.parents[1], part) for part in ("x", "weight")]
+        residuals: LinearCrossEntropyResiduals[Any] = LinearCrossEntropyResiduals(*self.parents, **self._options())
+        parts: list[Any] = [
+            ResidualsPart(residuals, self.parents[0], self.parents[1], part) for part in ("x", "weight")
+        ]
         if not (isinstance(gradient, Constant) and float(gradient.value) == 1.0):
             parts = [part * gradient for part in parts]
         return (*parts, ZERO)
 
 
-@LOOPS.register(VocabularyLoss)
-class _VocabularyLossLoops(_VocabularyLoops):
-    kernel = staticmethod(vocabulary_loss_kernel)
+@LOOPS.register(LinearCrossEntropy)
+class _LinearCrossEntropyForwardLoops(_LinearCrossEntropyLoops):
+    kernel = staticmethod(linear_cross_entropy_kernel)
 
-    def part_of(self, node: Any) -> Any:
+    def part_of_residuals(self, node: Any) -> Any:
         x, weight, _ = node.parents
-        return TapePart(VocabularyTape(*node.parents, **node._options()), x, weight, "loss").reshape(())
+        return ResidualsPart(LinearCrossEntropyResiduals(*node.parents, **node._options()), x, weight, "loss").reshape(
+            ()
+        )
 
 
-class VocabularyTape(_Vocabulary[S]):
+class LinearCrossEntropyResiduals(_LinearCrossEntropy[S]):
     """A loss and its gradients in one array: that by the weight, a row that begins with the loss, that by x."""
 
     __slots__ = ()
 
-    def __init__(self, x: Any, weight: Any, labels: Any, smoothing: float = 0.0, ignored: int = NO_LABEL) -> None:
-        self._construct((x, weight, as_indices(labels)), smoothing=smoothing, ignored=ignored)
+    def __init__(
+        self, x: Any, weight: Any, labels: Any, label_smoothing: float = 0.0, ignore_index: int = NO_LABEL
+    ) -> None:
+        self._construct((x, weight, as_indices(labels)), label_smoothing=label_smoothing, ignore_index=ignore_index)
 
-    def _own(self) -> VocabularyTape[S]:
+    def _own(self) -> LinearCrossEntropyResiduals[S]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -174,7 +186,7 @@ class VocabularyTape(_Vocabulary[S]):
         return xp.concat([by_logits.T @ x, row[None], by_logits @ weight])
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        parts: tuple[Any, Any, Any] = self._tape_of_nodes()
+        parts: tuple[Any, Any, Any] = self._decomposed()
         loss, by_weight, by_x = parts
         width: Any = self.parents[0].dims[1]
         size = axis_size(width)
@@ -184,15 +196,15 @@ class VocabularyTape(_Vocabulary[S]):
             )
         first: Any = Constant(np.eye(1, size, dtype=self.dtype))
         composed: Any = concatenate([by_weight, loss * first, by_x])
-        return (*through(composed.reshape(self.dims), gradient, self.parents[:2]), ZERO)
+        return (*composite_vjp(composed.reshape(self.dims), gradient, self.parents[:2]), ZERO)
 
 
-@LOOPS.register(VocabularyTape)
-class _VocabularyTapeLoops(_VocabularyLoops):
-    kernel = staticmethod(vocabulary_tape_kernel)
+@LOOPS.register(LinearCrossEntropyResiduals)
+class _LinearCrossEntropyResidualsLoops(_LinearCrossEntropyLoops):
+    kernel = staticmethod(linear_cross_entropy_residuals_kernel)
 
 
-class _OfTape(Node[Any, S], abstract=True):
+class _OfResiduals(Node[Any, S], abstract=True):
     """An op on one part of a tape: the operands are the tape or the part, then x and the weight."""
 
     __slots__ = ("part",)
@@ -226,52 +238,52 @@ class _OfTape(Node[Any, S], abstract=True):
             )
 
 
-class TapePart(_OfTape[S]):
+class ResidualsPart(_OfResiduals[S]):
     """The loss, (1,), or a gradient that a tape has: a view of it."""
 
     __slots__ = ()
     is_view = True
 
-    def _own(self) -> TapePart[S]:
+    def _own(self) -> ResidualsPart[S]:
         return self
 
     def shape_rule(self) -> Dims:
-        tape, part = self._dims()
-        self._fitting(tape)
+        residuals, part = self._dims()
+        self._fitting(residuals)
         return part
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        tape, first = operands[0], self._first()
-        return tape[first, :1] if self.part == "loss" else tape[first : first + shape[0]]
+        residuals, first = operands[0], self._first()
+        return residuals[first, :1] if self.part == "loss" else residuals[first : first + shape[0]]
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        return PlaceInTape(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
+        return PlaceInResiduals(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
 
 
-@LOOPS.register(TapePart)
-class _TapePartLoops(LoopForm):
-    keeps_layout = True
+@LOOPS.register(ResidualsPart)
+class _ResidualsPartLoops(LoopForm):
+    preserves_layout = True
 
-    def reads(self, node: Any, index: Index) -> Index:
+    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
         first = node._first()
         if node.part == "loss":
-            return Whole(first), index[0]
+            return IndexLiteral(first), index[0]
         row, column = index
         return first + row, column
 
 
-class PlaceInTape(_OfTape[S]):
-    """Zeros of the axes of a tape with one part of it filled in: the transpose of `TapePart`."""
+class PlaceInResiduals(_OfResiduals[S]):
+    """Zeros of the axes of a tape with one part of it filled in: the transpose of `ResidualsPart`."""
 
     __slots__ = ()
 
-    def _own(self) -> PlaceInTape[S]:
+    def _own(self) -> PlaceInResiduals[S]:
         return self
 
     def shape_rule(self) -> Dims:
-        tape, part = self._dims()
+        residuals, part = self._dims()
         self._fitting(part)
-        return tape
+        return residuals
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         part, first = operands[0], self._first()
@@ -283,11 +295,11 @@ class PlaceInTape(_OfTape[S]):
         return xp.concat([before, part, after])
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        return TapePart(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
+        return ResidualsPart(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
 
 
-@LOOPS.register(PlaceInTape)
-class _PlaceInTapeLoops(LoopForm):
+@LOOPS.register(PlaceInResiduals)
+class _PlaceInResidualsLoops(LoopForm):
     @staticmethod
     def kernel(part: Any, out: Any, first: int) -> None:
         for i in range(out.shape[0]):
@@ -300,18 +312,18 @@ class _PlaceInTapeLoops(LoopForm):
         return part.reshape(-1, part.shape[-1]), out, node._first()
 
 
-class LabelTargets(Choosing[Any, S], Node[Any, S]):
+class LabelTargets(HasIndexOperands[Any, S], Node[Any, S]):
     """The share of each class that a label stands for, (rows, classes); zeros where it is ignored."""
 
-    __slots__ = ("ignored", "smoothing")
-    ignored: int
-    smoothing: float
+    __slots__ = ("ignore_index", "label_smoothing")
+    ignore_index: int
+    label_smoothing: float
 
-    def __init__(self, labels: Any, weight: Any, smoothing: float, ignored: int) -> None:
-        self._construct((labels, weight), smoothing=smoothing, ignored=ignored)
+    def __init__(self, labels: Any, weight: Any, label_smoothing: float, ignore_index: int) -> None:
+        self._construct((labels, weight), label_smoothing=label_smoothing, ignore_index=ignore_index)
 
-    def choices(self) -> tuple[Choice, ...]:
-        return (Choice(0, self.parents[1].dims[0], self.ignored),)
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        return (IndexOperand(0, self.parents[1].dims[0], self.ignore_index),)
 
     def _own(self) -> LabelTargets[S]:
         return self
@@ -329,9 +341,9 @@ class LabelTargets(Choosing[Any, S], Node[Any, S]):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         labels = operands[0]
         chosen = xp.astype(labels[:, None] == xp.arange(shape[1]), self.dtype)
-        spread = self.dtype.type(self.smoothing)
+        spread = self.dtype.type(self.label_smoothing)
         targets = chosen * (1 - spread) + spread / self.dtype.type(max(shape[1], 1))
-        return targets * xp.astype(labels != self.ignored, self.dtype)[:, None]
+        return targets * xp.astype(labels != self.ignore_index, self.dtype)[:, None]
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return ZERO, ZERO
@@ -342,24 +354,26 @@ class _LabelTargetsLoops(LoopForm):
     kernel = staticmethod(targets_kernel)
 
     def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-        return operands[0], out, node.dtype.type(node.smoothing), node.ignored
+        return operands[0], out, node.dtype.type(node.label_smoothing), node.ignore_index
 
 
-def vocabulary_loss(
-    x: Any, weight: Any, labels: Any, *, smoothing: float = 0.0, ignored: int | None = None
-) -> VocabularyLoss[tuple[()]]:
-    """The mean cross-entropy of `x @ weight.T`, of any leading axes; see `VocabularyLoss`.
+def linear_cross_entropy(
+    x: Any, weight: Any, labels: Any, *, label_smoothing: float = 0.0, ignore_index: int | None = None
+) -> LinearCrossEntropy[tuple[()]]:
+    """The mean cross-entropy of `x @ weight.T`, of any leading axes; see `LinearCrossEntropy`.
 
-    `IndexOutOfRange` for a label that is no class and not `ignored`; `ValueError` for smoothing outside [0, 1).
+    `IndexOutOfRange` for a label that is no class and not `ignore_index`; `ValueError` for smoothing outside [0, 1).
 
     >>> x, weight = wy.Constant(np.zeros((2, 3))), wy.Constant(np.ones((4, 3)))
-    >>> wy.vocabulary_loss(x, weight, np.array([1, 3])).forward().round(4).item()
+    >>> wy.linear_cross_entropy(x, weight, np.array([1, 3])).forward().round(4).item()
     1.3863
     """
-    if not 0.0 <= smoothing < 1.0:
-        raise ValueError(f"vocabulary_loss: smoothing is at least 0 and below 1, not {smoothing}")
+    if not 0.0 <= label_smoothing < 1.0:
+        raise ValueError(f"linear_cross_entropy: smoothing is at least 0 and below 1, not {label_smoothing}")
     labels = as_indices(labels)
     if len(x.dims) != 2:
         rows = product(x.dims[:-1])
         x, labels = x.reshape((rows, x.dims[-1])), labels.reshape((rows,))
-    return VocabularyLoss(x, weight, labels, float(smoothing), NO_LABEL if ignored is None else int(ignored))
+    return LinearCrossEntropy(
+        x, weight, labels, float(label_smoothing), NO_LABEL if ignore_index is None else int(ignore_index)
+    )

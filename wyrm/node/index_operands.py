@@ -15,16 +15,16 @@ from wyrm.node.storage import IndexLimit, check_indices, stored, taken_by
 from wyrm.types.dims import Axis, Dim, axis_size, resolve_axis
 
 
-class Choice(NamedTuple):
-    """An operand of integers from 0 to the size of `axis` less 1; the number `ignored` chooses nothing."""
+class IndexOperand(NamedTuple):
+    """An operand of integers from 0 to the size of `axis` less 1; the number `ignore_index` chooses nothing."""
 
     operand: int
     axis: Axis
-    ignored: int | None = None
+    ignore_index: int | None = None
 
 
-class Choosing(BaseNode[P_co, S], abstract=True):
-    """An op with operands whose integers choose along an axis; `choices` says which.
+class HasIndexOperands(BaseNode[P_co, S], abstract=True):
+    """An op with operands whose integers choose along an axis; `index_operands` says which.
 
     Data of a leaf is checked when it is set, where the axis has a size by then. Every engine checks all other integers
     before the op runs, so that neither `evaluate` nor a kernel meets one that is out of range.
@@ -32,13 +32,13 @@ class Choosing(BaseNode[P_co, S], abstract=True):
 
     __slots__ = ()
 
-    def choices(self) -> tuple[Choice, ...]:
+    def index_operands(self) -> tuple[IndexOperand, ...]:
         """The operands that choose."""
         raise NotImplementedError
 
     def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
         super()._construct(parents, name, **attributes)
-        for choice in self.choices():
+        for choice in self.index_operands():
             size = axis_size(choice.axis)
             if size is not None:
                 _limit(self, choice, size)
@@ -67,7 +67,7 @@ def is_within(indices: BaseNode[Any, Any], axis: Axis) -> bool:
     return most <= size
 
 
-def _limit(user: BaseNode[Any, Any], choice: Choice, size: int) -> None:
+def _limit(user: BaseNode[Any, Any], choice: IndexOperand, size: int) -> None:
     """Record that `user` chooses from `size`, for data that a leaf is given later, and check what it holds now."""
     source = source_of(user.parents[choice.operand])
     draws_below: int | None = getattr(source, "draws_below", None)
@@ -77,22 +77,24 @@ def _limit(user: BaseNode[Any, Any], choice: Choice, size: int) -> None:
         return
     storage = stored(source)
     if storage.array is not None:
-        check_indices(source, user, storage.array, size, choice.ignored)
+        check_indices(source, user, storage.array, size, choice.ignore_index)
     if storage.limits is None:
         storage.limits = {}
     limits, key = storage.limits, (id(user), choice.operand)
-    limits[key] = IndexLimit(weakref.ref(user, lambda _: limits.pop(key, None)), size, choice.ignored)
+    limits[key] = IndexLimit(weakref.ref(user, lambda _: limits.pop(key, None)), size, choice.ignore_index)
 
 
-def is_checked_when_set(user: BaseNode[Any, Any], choice: Choice) -> bool:
+def is_checked_when_set(user: BaseNode[Any, Any], choice: IndexOperand) -> bool:
     """Whether the reference engine need not check these integers in each run."""
     indices = user.parents[choice.operand]
     return is_within(indices, choice.axis) or (holds_data(source_of(indices)) and axis_size(choice.axis) is not None)
 
 
-def check_choices(user: BaseNode[Any, Any], operands: Sequence[NDArray[Any]], sizes: Mapping[type[Dim], int]) -> None:
+def check_index_operands(
+    user: BaseNode[Any, Any], operands: Sequence[NDArray[Any]], sizes: Mapping[type[Dim], int]
+) -> None:
     """`IndexOutOfRange` for the first integer among the operands' values that is out of range."""
-    for choice in user.choices():
+    for choice in user.index_operands():
         indices = np.asarray(operands[choice.operand])
         size = resolve_axis(choice.axis, dict(sizes))
-        check_indices(user.parents[choice.operand], user, indices, size, choice.ignored)
+        check_indices(user.parents[choice.operand], user, indices, size, choice.ignore_index)

@@ -13,29 +13,29 @@ from wyrm.types.dims import Axis
 from wyrm.types.records import Record
 
 
-class Entry(Record):
+class IndexExpression(Record):
     """An integer, by what it is made of."""
 
     __slots__ = ()
     # Whether its text needs no parentheses in a larger one.
     single: ClassVar[bool] = True
 
-    def __add__(self, other: Entry | int) -> Entry:
-        return Sum(self, _entry(other))
+    def __add__(self, other: IndexExpression | int) -> IndexExpression:
+        return IndexSum(self, _entry(other))
 
-    def __radd__(self, other: int) -> Entry:
-        return Sum(Whole(other), self) if other else self
+    def __radd__(self, other: int) -> IndexExpression:
+        return IndexSum(IndexLiteral(other), self) if other else self
 
-    def __sub__(self, other: Entry | int) -> Entry:
-        return Difference(self, _entry(other))
+    def __sub__(self, other: IndexExpression | int) -> IndexExpression:
+        return IndexDifference(self, _entry(other))
 
-    def __mul__(self, other: Entry | int) -> Entry:
-        return Product(self, _entry(other))
+    def __mul__(self, other: IndexExpression | int) -> IndexExpression:
+        return IndexProduct(self, _entry(other))
 
-    def __rmul__(self, other: int) -> Entry:
-        return self if other == 1 else Product(Whole(other), self)
+    def __rmul__(self, other: int) -> IndexExpression:
+        return self if other == 1 else IndexProduct(IndexLiteral(other), self)
 
-    def leaves(self) -> Iterator[Entry]:
+    def leaves(self) -> Iterator[IndexExpression]:
         """The entries at its ends, in the order in which they are written."""
         yield self
 
@@ -43,15 +43,15 @@ class Entry(Record):
         """How many loops, one in another, it takes to know its value; 0 where that is the same in all of them."""
         return 0
 
-    def replaced(self, becomes: Callable[[Entry], Entry]) -> Entry:
+    def replaced(self, becomes: Callable[[IndexExpression], IndexExpression]) -> IndexExpression:
         """The same of what its leaves become."""
         return becomes(self)
 
 
-Index: TypeAlias = tuple[Entry, ...]
+IndexMap: TypeAlias = tuple[IndexExpression, ...]
 
 
-class Position(Entry):
+class LoopIndex(IndexExpression):
     """Where the loop at a depth stands; the outermost one has depth 0."""
 
     __slots__ = ("depth",)
@@ -64,7 +64,7 @@ class Position(Entry):
         return f"i{self.depth}"
 
 
-class Whole(Entry):
+class IndexLiteral(IndexExpression):
     """A number."""
 
     __slots__ = ("value",)
@@ -74,7 +74,7 @@ class Whole(Entry):
         return str(self.value)
 
 
-class Size(Entry):
+class AxisLength(IndexExpression):
     """The number of elements along an axis, which only the data of a run may give."""
 
     __slots__ = ("axis",)
@@ -84,37 +84,37 @@ class Size(Entry):
         return f"size({self.axis!r})"
 
 
-class At(Entry):
+class IndexLoad(IndexExpression):
     """The integer that the parent at this number has at `position`."""
 
     __slots__ = ("parent", "position")
     parent: int
-    position: Index
+    position: IndexMap
 
     def __str__(self) -> str:
         return f"parent{self.parent}[{', '.join(map(str, self.position))}]"
 
 
-class Pair(Entry):
+class IndexPair(IndexExpression):
     """An entry that is made of two others."""
 
     __slots__ = ("left", "right")
-    left: Entry
-    right: Entry
+    left: IndexExpression
+    right: IndexExpression
     single = False
 
-    def leaves(self) -> Iterator[Entry]:
+    def leaves(self) -> Iterator[IndexExpression]:
         yield from self.left.leaves()
         yield from self.right.leaves()
 
     def loops(self) -> int:
         return max(self.left.loops(), self.right.loops())
 
-    def replaced(self, becomes: Callable[[Entry], Entry]) -> Entry:
+    def replaced(self, becomes: Callable[[IndexExpression], IndexExpression]) -> IndexExpression:
         return type(self)(self.left.replaced(becomes), self.right.replaced(becomes))
 
 
-class Sum(Pair):
+class IndexSum(IndexPair):
     """Two entries added up."""
 
     __slots__ = ()
@@ -123,7 +123,7 @@ class Sum(Pair):
         return f"{self.left} + {self.right}"
 
 
-class Difference(Pair):
+class IndexDifference(IndexPair):
     """An entry less another."""
 
     __slots__ = ()
@@ -132,7 +132,7 @@ class Difference(Pair):
         return f"{self.left} - {_grouped(self.right)}"
 
 
-class Product(Pair):
+class IndexProduct(IndexPair):
     """Two entries multiplied."""
 
     __slots__ = ()
@@ -141,21 +141,21 @@ class Product(Pair):
         return f"{_grouped(self.left)} * {_grouped(self.right)}"
 
 
-def _entry(value: Entry | int) -> Entry:
-    return value if isinstance(value, Entry) else Whole(value)
+def _entry(value: IndexExpression | int) -> IndexExpression:
+    return value if isinstance(value, IndexExpression) else IndexLiteral(value)
 
 
-def _grouped(entry: Entry) -> str:
+def _grouped(entry: IndexExpression) -> str:
     return str(entry) if entry.single else f"({entry})"
 
 
-def flat(index: Index, sizes: Sequence[Entry | int]) -> Entry:
+def flat(index: IndexMap, sizes: Sequence[IndexExpression | int]) -> IndexExpression:
     """The place of an element among all of an array of these sizes, in row-major order.
 
-    >>> print(flat((Position(0), Position(1), Whole(2)), (4, 5, 6)))
+    >>> print(flat((LoopIndex(0), LoopIndex(1), IndexLiteral(2)), (4, 5, 6)))
     (i0 * 5 + i1) * 6 + 2
     """
-    place: Entry | None = None
+    place: IndexExpression | None = None
     for entry, size in zip(index, sizes, strict=True):
         place = entry if place is None else place * size + entry
-    return Whole(0) if place is None else place
+    return IndexLiteral(0) if place is None else place

@@ -6,9 +6,9 @@ import numpy as np
 
 import wyrm as wy
 from tests.sampling import Sample, normal
-from wyrm.ops.checkpoint import Again, Checkpoint
+from wyrm.ops.checkpoint import Checkpoint, OptimizationBarrier
 from wyrm.ops.custom import Custom
-from wyrm.ops.passing import Alias
+from wyrm.ops.pass_through import Alias
 from wyrm.ops.updating import Updating
 
 
@@ -30,7 +30,7 @@ def passing_samples() -> list[Sample]:
             empty=False,
         ),
         Sample(Alias, Alias, (normal(3, 4),), lambda x: x),
-        Sample(Again, Again, (normal(3, 4), normal(2)), lambda x, after: x, empty=False),
+        Sample(OptimizationBarrier, OptimizationBarrier, (normal(3, 4), normal(2)), lambda x, after: x, empty=False),
         Sample(
             Checkpoint,
             lambda x, y: wy.checkpoint(lambda x: (x * y).tanh() * x, x),

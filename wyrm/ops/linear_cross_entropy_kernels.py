@@ -14,11 +14,11 @@ from wyrm.ops.sums import accumulated
 PART = 1024
 
 
-def counted(labels: Any, ignored: int) -> int:
+def counted(labels: Any, ignore_index: int) -> int:
     """How many labels are not ignored."""
     count = 0
     for i in range(labels.size):
-        if labels[i] != ignored:
+        if labels[i] != ignore_index:
             count += 1
     return count
 
@@ -54,28 +54,28 @@ def scaled(x: Any, factor: Any, less: Any) -> None:
         x[j] = x[j] * factor - less
 
 
-def loss_row(logits: Any, label: int, smoothing: Any) -> Any:
+def loss_row(logits: Any, label: int, label_smoothing: Any) -> Any:
     """The cross-entropy of one row; its logits become probabilities, not yet divided by their sum, which comes too."""
     top = largest(logits)
     # How far below the largest the logit of the label is: that keeps the digits of large logits that are close.
-    wanted = (1 - smoothing) * (logits[label] - top)
-    if smoothing > 0:
-        wanted += smoothing * mean_distance(logits, top)
+    wanted = (1 - label_smoothing) * (logits[label] - top)
+    if label_smoothing > 0:
+        wanted += label_smoothing * mean_distance(logits, top)
     total = exponentials(logits, top)
     return np.log(total) - wanted, total
 
 
-def vocabulary_loss_kernel(
-    x: Any, weight: Any, labels: Any, out: Any, smoothing: Any, ignored: int, logits: Any
+def linear_cross_entropy_kernel(
+    x: Any, weight: Any, labels: Any, out: Any, label_smoothing: Any, ignore_index: int, logits: Any
 ) -> None:
     """Fill `out`, one number, with the mean loss of the rows of `x` that have a label; `logits` (rows, classes)."""
-    count, total = counted(labels, ignored), 0.0
+    count, total = counted(labels, ignore_index), 0.0
     for first in range(0, x.shape[0], logits.shape[0]):
         last = min(first + logits.shape[0], x.shape[0])
         multiply_into(x[first:last], weight.T, logits[: last - first], 0)
         for i in range(first, last):
-            if labels[i] != ignored:
-                loss, _ = loss_row(logits[i - first], labels[i], smoothing)
+            if labels[i] != ignore_index:
+                loss, _ = loss_row(logits[i - first], labels[i], label_smoothing)
                 total += loss
     out[0] = total / max(count, 1)
 
@@ -87,12 +87,12 @@ def clear(x: Any) -> None:
             x[i, j] = 0
 
 
-def vocabulary_tape_kernel(
-    x: Any, weight: Any, labels: Any, out: Any, smoothing: Any, ignored: int, logits: Any
+def linear_cross_entropy_residuals_kernel(
+    x: Any, weight: Any, labels: Any, out: Any, label_smoothing: Any, ignore_index: int, logits: Any
 ) -> None:
     """Fill `out` with the gradient by the weight, a row that begins with the loss, and the gradient by `x`."""
     classes, total = weight.shape[0], 0.0
-    count = counted(labels, ignored)
+    count = counted(labels, ignore_index)
     by_weight, by_x = out[:classes], out[classes + 1 :]
     each = logits.dtype.type(1.0 / max(count, 1))
     if x.shape[0] == 0:
@@ -103,13 +103,13 @@ def vocabulary_tape_kernel(
         multiply_into(x[first:last], weight.T, part, 0)
         for i in range(first, last):
             row = logits[i - first]
-            if labels[i] == ignored:
+            if labels[i] == ignore_index:
                 scaled(row, row.dtype.type(0), row.dtype.type(0))
             else:
-                loss, powers = loss_row(row, labels[i], smoothing)
+                loss, powers = loss_row(row, labels[i], label_smoothing)
                 total += loss
-                scaled(row, each / powers, each * smoothing / classes)
-                row[labels[i]] -= each * (1 - smoothing)
+                scaled(row, each / powers, each * label_smoothing / classes)
+                row[labels[i]] -= each * (1 - label_smoothing)
         multiply_into(part, weight, by_x[first:last], 0)
         multiply_into(part.T, x[first:last], by_weight, 0 if first == 0 else 1)
     for j in range(out.shape[1]):
@@ -117,11 +117,11 @@ def vocabulary_tape_kernel(
     out[classes, 0] = total / max(count, 1)
 
 
-def targets_kernel(labels: Any, out: Any, smoothing: Any, ignored: int) -> None:
+def targets_kernel(labels: Any, out: Any, label_smoothing: Any, ignore_index: int) -> None:
     """Fill `out`, (rows, classes), with the shares that the labels stand for; zeros where a label is ignored."""
     for i in range(out.shape[0]):
-        is_counted = labels[i] != ignored
+        is_counted = labels[i] != ignore_index
         for j in range(out.shape[1]):
-            out[i, j] = smoothing / out.shape[1] if is_counted else 0
+            out[i, j] = label_smoothing / out.shape[1] if is_counted else 0
         if is_counted:
-            out[i, labels[i]] += 1 - smoothing
+            out[i, labels[i]] += 1 - label_smoothing

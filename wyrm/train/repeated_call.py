@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.compiler.binding import Binding
+from wyrm.compiler.arguments import Binding
 from wyrm.compiler.pipeline import Graph
 from wyrm.node.base import BaseNode
 from wyrm.node.leaves import Input
@@ -18,7 +18,7 @@ from wyrm.types.dims import open_axes, resolve_axis
 Leaf = BaseNode[Any, Any]
 
 
-class _Place(NamedTuple):
+class _InputTarget(NamedTuple):
     """An input, and the array of the program that its data goes into."""
 
     leaf: Leaf
@@ -33,31 +33,33 @@ class _Place(NamedTuple):
     def is_within(self, array: NDArray[Any]) -> bool:
         """Whether integers are in range of all that they choose from."""
         # Mostly there are none: a generator would take longer than all else.
-        return not self.limits or all(first_beyond(array, size, ignored) is None for size, ignored in self.limits)
+        return not self.limits or all(
+            first_beyond(array, size, ignore_index) is None for size, ignore_index in self.limits
+        )
 
 
-class Again:
+class RepeatedCall:
     """The arrays of a program for data of the same kinds as in the last call."""
 
     def __init__(self, graph: Graph, binding: Binding) -> None:
         self.binding = binding
         self._places = [
-            _Place(
-                leaf, stored(leaf), binding.array(slot), leaf.dtype, binding.array(slot).shape,
+            _InputTarget(
+                leaf, stored(leaf), binding.array(buffer), leaf.dtype, binding.array(buffer).shape,
                 isinstance(leaf, Input) and leaf._finite,
                 tuple(
-                    (resolve_axis(axis, binding.sizes), ignored)
-                    for limited, _, axis, ignored in graph.ranges.limits
+                    (resolve_axis(axis, binding.sizes), ignore_index)
+                    for limited, _, axis, ignore_index in graph.ranges.limits
                     # The others are checked by native code.
                     if limited is leaf and set(open_axes((axis,))) <= binding.sizes.keys()
                 ),
             )
-            for leaf, slot in graph.source.fed
+            for leaf, buffer in graph.source.fed
         ]  # fmt: skip
         # Only where every input is read are all keys known by their number.
         self._usable = {each.leaf for each in self._places} == set(graph.inputs)
         self.columns: Sequence[NDArray[Any]] = [graph.no_columns[leaf] for leaf in binding.columns]
-        self._outputs = [binding.array(slot) for slot in graph.lowering.outputs]
+        self._outputs = [binding.array(buffer) for buffer in graph.lowering.outputs]
 
     def take(self, feed: object) -> bool:
         """Have the data of a call where it is of these kinds; False leaves the call to who checks all of it."""

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.compiler.functions import Extent
-from wyrm.compiler.loops import Call, RowSums, Slot
+from wyrm.compiler.functions import SizeArgument
+from wyrm.compiler.loops import ArrayBuffer, KernelCall, RowSums
 from wyrm.compiler.memory import plan_memory
 from wyrm.compiler.scans import ScanSource
-from wyrm.compiler.source import Argument, Flat, KernelArgument, Number, Source
-from wyrm.compiler.updates import Optimizer
+from wyrm.compiler.source import Argument, FlatArgument, KernelArgument, NumberArgument, Source
+from wyrm.compiler.updates import OptimizerInterface
 from wyrm.node.base import BaseNode
-from wyrm.node.choices import check_choices
-from wyrm.node.loops import LOOPS
+from wyrm.node.index_operands import check_index_operands
+from wyrm.node.loop_form import LOOPS
 from wyrm.node.storage import bound_array, stored
 from wyrm.ops.philox import STEP
 from wyrm.ops.steps import Steps
@@ -39,13 +39,13 @@ class Binding:
         source: Source,
         sizes: dict[type[Dim], int],
         fed: Mapping[BaseNode[Any, Any], tuple[int, ...]],
-        optimizer: Optimizer | None,
+        optimizer: OptimizerInterface | None,
         given: Mapping[BaseNode[Any, Any], NDArray[Any]] = _NOTHING,
     ) -> None:
         self.source, self.sizes, self.optimizer = source, sizes, optimizer
         self._fed, self._given = fed, given
-        self._arrays: dict[Slot, NDArray[Any]] = {}
-        self._calls: dict[Call, tuple[Any, ...]] = {}
+        self._arrays: dict[ArrayBuffer, NDArray[Any]] = {}
+        self._calls: dict[KernelCall, tuple[Any, ...]] = {}
         self.functions: dict[str, Callable[[], None]] = {}
         # Whether all that is called with these arrays is compiled; the function itself, where it is one.
         self.compiled: Any = False
@@ -53,10 +53,10 @@ class Binding:
         self.buffers = self._place_buffers()
         self.columns: dict[BaseNode[Any, Any], int] = {}
         # The stripes that random index nodes draw from, which threads are given.
-        self.stripes: list[tuple[Call, NDArray[np.int64]]] = []
+        self.stripes: list[tuple[KernelCall, NDArray[np.int64]]] = []
         values = []
         for position, argument in enumerate(source.arguments.values()):
-            if isinstance(argument, Flat) and argument.column is not None:
+            if isinstance(argument, FlatArgument) and argument.column is not None:
                 self.columns[argument.column] = position
             values.append(self._value(argument))
         self.values = values
@@ -64,9 +64,12 @@ class Binding:
             if LOOPS.of(call.node).draws_from(call.node) is not None:
                 self.stripes.append((call, arguments[-1]))
         self._held = [
-            (stored(slot.leaf), array)
-            for slot, array in self._arrays.items()
-            if slot.leaf is not None and slot.leaf not in fed and slot.leaf not in given and slot.leaf is not STEP
+            (stored(buffer.leaf), array)
+            for buffer, array in self._arrays.items()
+            if buffer.leaf is not None
+            and buffer.leaf not in fed
+            and buffer.leaf not in given
+            and buffer.leaf is not STEP
         ]
 
     def is_current(self) -> bool:
@@ -85,11 +88,11 @@ class Binding:
             count[0] = 0
 
     def _value(self, argument: Argument) -> Any:
-        if isinstance(argument, Slot):
+        if isinstance(argument, ArrayBuffer):
             return self.array(argument)
-        if isinstance(argument, Extent):
+        if isinstance(argument, SizeArgument):
             return resolve_axis(argument.axis, self.sizes)
-        if isinstance(argument, Number):
+        if isinstance(argument, NumberArgument):
             return argument.value
         if isinstance(argument, KernelArgument):
             return self._kernel_argument(argument)
@@ -102,8 +105,8 @@ class Binding:
             assert self.optimizer is not None
             array: NDArray[Any] = self.optimizer.state_of(parameter)[state]  # type: ignore[arg-type]  # a parameter
         else:
-            assert argument.slot is not None
-            array = self.array(argument.slot)
+            assert argument.buffer is not None
+            array = self.array(argument.buffer)
         if argument.axes == 1:
             return array.reshape(-1)
         rows = array.shape[0] if array.ndim else 1
@@ -111,46 +114,46 @@ class Binding:
 
     # --- arrays ---------------------------------------------------------------------------------------------------
 
-    def array(self, slot: Slot) -> NDArray[Any]:
+    def array(self, buffer: ArrayBuffer) -> NDArray[Any]:
         """The array of a slot."""
-        if slot not in self._arrays:
-            self._arrays[slot] = self._make(slot)
-        return self._arrays[slot]
+        if buffer not in self._arrays:
+            self._arrays[buffer] = self._make(buffer)
+        return self._arrays[buffer]
 
-    def _make(self, slot: Slot) -> NDArray[Any]:
-        shape = resolve(slot.dims, self.sizes)
-        if slot.leaf is not None:
-            if slot.leaf is STEP:
+    def _make(self, buffer: ArrayBuffer) -> NDArray[Any]:
+        shape = resolve(buffer.dims, self.sizes)
+        if buffer.leaf is not None:
+            if buffer.leaf is STEP:
                 return aligned((), np.dtype(np.int64))
-            if slot.leaf in self._fed:
-                self.own_bytes += int(np.prod(shape)) * slot.dtype.itemsize
-                return aligned(shape, slot.dtype)
-            return self._given[slot.leaf] if slot.leaf in self._given else bound_array(slot.leaf)
-        if slot.fixed is not None:
-            return self._fixed(slot.fixed)
-        if slot.base is not None:
-            assert slot.view is not None
-            operand = self.array(slot.base)
-            view: NDArray[Any] = slot.view.evaluate(np, operand, *slot.view.parents[1:], shape=shape)
+            if buffer.leaf in self._fed:
+                self.own_bytes += int(np.prod(shape)) * buffer.dtype.itemsize
+                return aligned(shape, buffer.dtype)
+            return self._given[buffer.leaf] if buffer.leaf in self._given else bound_array(buffer.leaf)
+        if buffer.fixed is not None:
+            return self._fixed(buffer.fixed)
+        if buffer.base is not None:
+            assert buffer.view is not None
+            operand = self.array(buffer.base)
+            view: NDArray[Any] = buffer.view.evaluate(np, operand, *buffer.view.parents[1:], shape=shape)
             if view.size and not np.may_share_memory(view, operand):
-                raise AssertionError(f"{slot.name} is not a view of {slot.base.name}")
+                raise AssertionError(f"{buffer.name} is not a view of {buffer.base.name}")
             return view
         for rows in self.source.lowering.rows:
-            if slot in (rows.slots, rows.rows, rows.sums, rows.count):
-                return self._rows(rows, slot, shape)
-        raise AssertionError(f"{slot.name} has no memory")
+            if buffer in (rows.positions, rows.rows, rows.sums, rows.count):
+                return self._rows(rows, buffer, shape)
+        raise AssertionError(f"{buffer.name} has no memory")
 
-    def _rows(self, rows: RowSums, slot: Slot, shape: tuple[int, ...]) -> NDArray[Any]:
+    def _rows(self, rows: RowSums, buffer: ArrayBuffer, shape: tuple[int, ...]) -> NDArray[Any]:
         """Memory for the rows that a step can touch."""
         named = sum(int(np.prod(resolve(indices.dims, self.sizes))) for indices in rows.indices)
         most = min(named, resolve(rows.parameter.dims, self.sizes)[0])
-        if slot is rows.rows:
+        if buffer is rows.rows:
             shape = (most,)
-        elif slot is rows.sums:
+        elif buffer is rows.sums:
             shape = (most, *shape[1:])
-        array = aligned(shape, slot.dtype)
-        if slot is rows.count:
-            array[1] = 1  # above what `slots` holds at first
+        array = aligned(shape, buffer.dtype)
+        if buffer is rows.count:
+            array[1] = 1  # above what `buffers` holds at first
         self.own_bytes += array.nbytes
         return array
 
@@ -165,16 +168,16 @@ class Binding:
         """Give every buffer its place in one block of memory; the block's size in bytes."""
         plan = plan_memory(self.source, self.sizes)
         memory = aligned((plan.size,), np.dtype(np.uint8))
-        for slot, (start, shape) in plan.places.items():
-            stop = start + int(np.prod(shape, dtype=np.int64)) * slot.dtype.itemsize
-            self._arrays[slot] = memory[start:stop].view(slot.dtype).reshape(shape)
+        for buffer, (start, shape) in plan.places.items():
+            stop = start + int(np.prod(shape, dtype=np.int64)) * buffer.dtype.itemsize
+            self._arrays[buffer] = memory[start:stop].view(buffer.dtype).reshape(shape)
         return plan.size
 
     # --- kernels --------------------------------------------------------------------------------------------------
 
     def _kernel_argument(self, argument: KernelArgument) -> Any:
         call = argument.call
-        operands, out = [self.array(slot) for slot in call.operands], self.array(call.out)
+        operands, out = [self.array(buffer) for buffer in call.operands], self.array(call.out)
         if argument.position < 0:
             return _evaluation(call.node, operands, out, self.sizes)
         if call not in self._calls:
@@ -185,7 +188,7 @@ class Binding:
         return self._calls[call][argument.position]
 
 
-def _arguments(call: Call, operands: list[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+def _arguments(call: KernelCall, operands: list[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
     """What the function of a call is called with."""
     if isinstance(call.loop, ScanSource):
         return _loop_arguments(call.loop, operands, out)
@@ -209,13 +212,13 @@ def _rows(array: NDArray[Any]) -> NDArray[Any]:
     return array.reshape(array.shape[0], int(np.prod(array.shape[1:])))
 
 
-def _parts(steps: Steps, tape: NDArray[Any]) -> list[NDArray[Any]]:
+def _parts(steps: Steps, residuals: NDArray[Any]) -> list[NDArray[Any]]:
     """The parts of a tape, each with one axis, or where there is one for each step with two."""
     found = []
     shapes = [tuple(int(axis) for axis in dims) for dims in steps.axes]
     stacked = len(shapes) - steps.summed - steps.stops
     for position, (start, stop, shape) in enumerate(zip(steps.starts, steps.starts[1:], shapes, strict=False)):
-        part = tape[start:stop]
+        part = residuals[start:stop]
         single = position >= stacked or (position < 2 * steps.carried and position % 2 != steps.reverse)
         found.append(part if single else part.reshape(shape[0], int(np.prod(shape[1:]))))
     return found
@@ -238,7 +241,7 @@ def _evaluation(
     """A call that computes a node without a kernel."""
 
     def evaluate() -> None:
-        check_choices(node, operands, sizes)
+        check_index_operands(node, operands, sizes)
         out[...] = np.asarray(node.evaluate(np, *operands, shape=out.shape))
 
     return evaluate

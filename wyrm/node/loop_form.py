@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from numpy.typing import NDArray
 
 from wyrm.errors import RegistrationError
-from wyrm.node.entries import Index
+from wyrm.node.index_maps import IndexMap
 from wyrm.node.rules import Rules
 
 if TYPE_CHECKING:
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from wyrm.ops.steps import Steps
 
 
-class Place(NamedTuple):
+class ScatterTarget(NamedTuple):
     """Where an element goes, and whether it is added to what is there."""
 
-    position: Index
+    position: IndexMap
     adds: bool = False
 
 
-class Fold(NamedTuple):
+class Reducer(NamedTuple):
     """A reduction: `total` starts from a number, `step` takes in an element, `finish` makes the result of it.
 
     The last two are formulas over the operands (`x`, `y`), `total`, and `count`, the number of elements taken in.
@@ -38,12 +38,18 @@ class Fold(NamedTuple):
 class LoopForm:
     """What an engine that generates loops knows of an op; it stands beside the op and is registered for it.
 
-    An op with a `formula` needs none, for that is its meaning in every engine. Another op says what its elements are in
-    one of these ways, of which the first counts: by simpler ops (`decompose`), by a reduction (`fold`), by where the
-    first operand has them (`reads`), by where elements of the operands go (`writes`), or by a function that fills the
-    result (`kernel`). An op that says nothing is computed in Python, by its `evaluate`.
+    An op with a `formula` needs none: the formula is its meaning in every engine. Another op defines its elements in one
+    of these ways; the first that is defined is used:
 
-    A function that is compiled (`kernel`, `adding_kernel`, `by_place`) is static, calls only NumPy, `math` and
+    - `decompose`: simpler ops.
+    - `reducer`: a reduction over `reduce_axes`.
+    - `gather_index`: the index in the first operand of each element of the result.
+    - `scatter_index`: the index in the result of each element of the operands.
+    - `kernel`: a function that fills the result.
+
+    An op that defines none of them is computed in Python, by its `evaluate`.
+
+    A function that is compiled (`kernel`, `adding_kernel`, `by_flat_index`) is static, calls only NumPy, `math` and
     functions like itself, and allocates nothing. Its arithmetic is done in the order in which it is written; where it
     adds up many terms, `total = accumulated(total, term)` of `wyrm.ops.sums` lets the compiler choose the order, which
     is faster.
@@ -59,15 +65,15 @@ class LoopForm:
                 return operands[0].reshape(-1), out.reshape(-1)
     """
 
-    # A reduction of the operands, broadcast, over the axes `folds`.
-    fold: Fold | None = None
-    # Whether the result starts from zeros before `writes` puts elements in their places.
+    # A reduction of the operands, broadcast, over the axes `reduce_axes`.
+    reducer: Reducer | None = None
+    # Whether the result starts from zeros before `scatter_index` puts elements in their places.
     starts_from_zero: bool = True
     # Whether, for a view, its elements lie in row-major order in memory where those of its operand do.
-    keeps_layout: bool = False
+    preserves_layout: bool = False
     # One element by its place, counted in row-major order: a function of that, of the numbers in the only parent and of
-    # the `place_arguments`. It is computed wherever it is read, and never stored.
-    by_place: Callable[..., Any] | None = None
+    # the `flat_index_arguments`. It is computed wherever it is read, and never stored.
+    by_flat_index: Callable[..., Any] | None = None
     # A loop that fills the result. It is called with what `kernel_arguments` gives.
     kernel: Callable[..., None] | None = None
     # The same kernel, but adding to what `out` holds: what a sum of this node and another is computed with.
@@ -76,7 +82,7 @@ class LoopForm:
     takes_views: bool = False
 
     def __init_subclass__(cls) -> None:
-        for name in ("kernel", "adding_kernel", "by_place"):
+        for name in ("kernel", "adding_kernel", "by_flat_index"):
             if isinstance(cls.__dict__.get(name), FunctionType):
                 raise RegistrationError(f"{name} of {cls.__name__} is compiled on its own: make it a @staticmethod")
 
@@ -88,24 +94,24 @@ class LoopForm:
         """This value, or another form of it, where it is the gradient by the rows of a table that `indices` choose."""
         return node
 
-    def part_of(self, node: Any) -> BaseNode[Any, Any] | None:
+    def part_of_residuals(self, node: Any) -> BaseNode[Any, Any] | None:
         """This value as a part of one that its gradient needs: used where that is computed anyhow."""
         return None
 
-    def folds(self, node: Any) -> tuple[int, ...]:
-        """The axes of the operands, broadcast, that `fold` takes to one."""
+    def reduce_axes(self, node: Any) -> tuple[int, ...]:
+        """The axes of the operands, broadcast, that `reducer` takes to one."""
         raise NotImplementedError
 
-    def reads(self, node: Any, index: Index) -> Index | None:
+    def gather_index(self, node: Any, index: IndexMap) -> IndexMap | None:
         """Where the first parent has the element that the result has at `index`; None where it is not so simple."""
         return None
 
-    def writes(self, node: Any, parent: int, index: Index) -> Place | None:
+    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget | None:
         """Where in the result the element goes that a parent has at `index`; None for a parent that gives none."""
         return None
 
-    def place_arguments(self, node: Any) -> tuple[int | float, ...]:
-        """What `by_place` is called with after the place and the numbers in the parent."""
+    def flat_index_arguments(self, node: Any) -> tuple[int | float, ...]:
+        """What `by_flat_index` is called with after the place and the numbers in the parent."""
         return ()
 
     def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
@@ -128,12 +134,12 @@ class LoopForm:
         return None
 
 
-class Unmoved(LoopForm):
+class SameIndex(LoopForm):
     """The loop form of an op whose elements are where its first operand has them."""
 
-    keeps_layout = True
+    preserves_layout = True
 
-    def reads(self, node: Any, index: Index) -> Index:
+    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
         return index
 
 
@@ -141,11 +147,11 @@ LOOPS: Rules[LoopForm] = Rules(
     "LOOPS",
     LoopForm(),
     {
-        word: {"composed": "decompose"}.get(word, word)
+        word: word
         for word in (
-            "adding_kernel", "by_place", "composed", "decompose", "fold", "folds", "gradient_of_rows", "keeps_layout",
-            "kernel", "kernel_arguments", "part_of", "place_arguments", "reads", "starts_from_zero", "takes_views",
-            "writes",
+            "adding_kernel", "by_flat_index", "decompose", "flat_index_arguments", "gather_index", "gradient_of_rows",
+            "kernel", "kernel_arguments", "part_of_residuals", "preserves_layout", "reduce_axes", "reducer",
+            "scatter_index", "starts_from_zero", "takes_views",
         )
     },
 )  # fmt: skip

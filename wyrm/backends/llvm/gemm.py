@@ -51,58 +51,58 @@ def _loops(function: Any) -> KernelFunction:
 
 
 @_loops
-def one_row(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, kept: int) -> None:
-    """`out[i] = kept * out[i] + x[i] @ y`, four rows of y at a time."""
+def one_row(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, beta: int) -> None:
+    """`out[i] = beta * out[i] + x[i] @ y`, four rows of y at a time."""
     fours = inner - inner % 4
     for j in range(0, fours, 4):
         a, b, c, d = x[i, j], x[i, j + 1], x[i, j + 2], x[i, j + 3]
-        adds = j > 0 or kept
+        adds = j > 0 or beta
         for k in range(columns):
             sums = a * y[j, k] + b * y[j + 1, k] + c * y[j + 2, k] + d * y[j + 3, k]
             out[i, k] = out[i, k] + sums if adds else sums
     for j in range(fours, inner):
-        a, adds = x[i, j], j > 0 or kept
+        a, adds = x[i, j], j > 0 or beta
         for k in range(columns):
             out[i, k] = out[i, k] + a * y[j, k] if adds else a * y[j, k]
 
 
 @_loops
-def two_rows(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, kept: int) -> None:
+def two_rows(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, beta: int) -> None:
     """The same for rows i and i + 1 at once: what is read of y serves both."""
     fours = inner - inner % 4
     for j in range(0, fours, 4):
         a, b, c, d = x[i, j], x[i, j + 1], x[i, j + 2], x[i, j + 3]
         e, f, g, h = x[i + 1, j], x[i + 1, j + 1], x[i + 1, j + 2], x[i + 1, j + 3]
-        adds = j > 0 or kept
+        adds = j > 0 or beta
         for k in range(columns):
             s, t, u, v = y[j, k], y[j + 1, k], y[j + 2, k], y[j + 3, k]
             first, second = a * s + b * t + c * u + d * v, e * s + f * t + g * u + h * v
             out[i, k] = out[i, k] + first if adds else first
             out[i + 1, k] = out[i + 1, k] + second if adds else second
     for j in range(fours, inner):
-        a, e, adds = x[i, j], x[i + 1, j], j > 0 or kept
+        a, e, adds = x[i, j], x[i + 1, j], j > 0 or beta
         for k in range(columns):
             out[i, k] = out[i, k] + a * y[j, k] if adds else a * y[j, k]
             out[i + 1, k] = out[i + 1, k] + e * y[j, k] if adds else e * y[j, k]
 
 
 @_loops
-def by_two_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
-    """`out = kept * out + x @ y` where the rows of y are contiguous."""
+def by_two_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, beta: int) -> None:
+    """`out = beta * out + x @ y` where the rows of y are contiguous."""
     pairs = rows - rows % 2
     for i in range(0, pairs, 2):
-        two_rows(x, y, out, i, columns, inner, kept)
+        two_rows(x, y, out, i, columns, inner, beta)
     if pairs < rows:
-        one_row(x, y, out, pairs, columns, inner, kept)
+        one_row(x, y, out, pairs, columns, inner, beta)
 
 
 @_loops
 def one_row_of_part(
-    x: Any, y: Any, out: Any, i: int, left: int, columns: int, first: int, length: int, kept: int
+    x: Any, y: Any, out: Any, i: int, left: int, columns: int, first: int, length: int, beta: int
 ) -> None:  # fmt: skip
-    """`out[i] = kept * out + x[i] @ y` over parts of the inner axis and of the columns."""
+    """`out[i] = beta * out + x[i] @ y` over parts of the inner axis and of the columns."""
     for offset in range(length):
-        j, adds = natural(first + offset), offset > 0 or kept
+        j, adds = natural(first + offset), offset > 0 or beta
         a = x[i, j]
         for place in range(columns):
             k = natural(left + place)
@@ -110,14 +110,14 @@ def one_row_of_part(
 
 
 @_loops
-def four_rows(x: Any, y: Any, out: Any, i: int, vectors: int, first: int, length: int, kept: int) -> None:
+def four_rows(x: Any, y: Any, out: Any, i: int, vectors: int, first: int, length: int, beta: int) -> None:
     """The same for four rows at once, whose 16 numbers of x AVX-512 has registers for beside those of y and `out`.
 
     For vectors of 16 columns: with a loop for what is left over, there would be too few registers.
     """
     columns, fours = 16 * vectors, length - length % 4
     for offset in range(0, fours, 4):
-        j, adds = natural(first + offset), offset > 0 or kept
+        j, adds = natural(first + offset), offset > 0 or beta
         a0, a1, a2, a3 = x[i, j], x[i, j + 1], x[i, j + 2], x[i, j + 3]
         b0, b1, b2, b3 = x[i + 1, j], x[i + 1, j + 1], x[i + 1, j + 2], x[i + 1, j + 3]
         c0, c1, c2, c3 = x[i + 2, j], x[i + 2, j + 1], x[i + 2, j + 2], x[i + 2, j + 3]
@@ -131,15 +131,15 @@ def four_rows(x: Any, y: Any, out: Any, i: int, vectors: int, first: int, length
             out[i + 2, k] = out[i + 2, k] + three if adds else three
             out[i + 3, k] = out[i + 3, k] + four if adds else four
     for row in range(i, i + 4):
-        one_row_of_part(x, y, out, row, 0, columns, first + fours, length - fours, fours > 0 or kept)
+        one_row_of_part(x, y, out, row, 0, columns, first + fours, length - fours, fours > 0 or beta)
 
 
 @_loops
-def by_four_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
-    """`out = kept * out + x @ y` where rows of y are contiguous, for as many at once as stay in the cache of a core."""
+def by_four_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, beta: int) -> None:
+    """`out = beta * out + x @ y` where rows of y are contiguous, for as many at once as stay in the cache of a core."""
     whole, wide, part = rows - rows % 4, columns - columns % 16, max(16, NEAR // columns // 4 * 4)
     for first in range(0, inner, part):
-        length, adds = min(part, inner - first), 1 if first > 0 else kept
+        length, adds = min(part, inner - first), 1 if first > 0 else beta
         for i in range(0, whole, 4):
             four_rows(x, y, out, i, columns // 16, first, length, adds)
             for row in range(i, i + 4):
@@ -149,8 +149,8 @@ def by_four_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, 
 
 
 @_loops
-def dots(x: Any, y: Any, out: Any, rows: int, columns: int, first: int, length: int, kept: int) -> None:
-    """`out = kept * out + x @ y.T` over a part of the inner axis, four rows of y at a time."""
+def dots(x: Any, y: Any, out: Any, rows: int, columns: int, first: int, length: int, beta: int) -> None:
+    """`out = beta * out + x @ y.T` over a part of the inner axis, four rows of y at a time."""
     zero = x.dtype.type(0)
     fours = columns - columns % 4
     for i in range(rows):
@@ -162,38 +162,38 @@ def dots(x: Any, y: Any, out: Any, rows: int, columns: int, first: int, length: 
                 b = accumulated(b, x[i, j] * y[k + 1, j])
                 c = accumulated(c, x[i, j] * y[k + 2, j])
                 d = accumulated(d, x[i, j] * y[k + 3, j])
-            out[i, k] = out[i, k] + a if kept else a
-            out[i, k + 1] = out[i, k + 1] + b if kept else b
-            out[i, k + 2] = out[i, k + 2] + c if kept else c
-            out[i, k + 3] = out[i, k + 3] + d if kept else d
+            out[i, k] = out[i, k] + a if beta else a
+            out[i, k + 1] = out[i, k + 1] + b if beta else b
+            out[i, k + 2] = out[i, k + 2] + c if beta else c
+            out[i, k + 3] = out[i, k + 3] + d if beta else d
         for k in range(fours, columns):
             a = zero
             for offset in range(length):
                 j = natural(first + offset)
                 a = accumulated(a, x[i, j] * y[k, j])
-            out[i, k] = out[i, k] + a if kept else a
+            out[i, k] = out[i, k] + a if beta else a
 
 
 @_loops
-def by_four_dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
-    """`out = kept * out + x @ y.T` where the rows of x and y are contiguous, and may be long.
+def by_four_dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, beta: int) -> None:
+    """`out = beta * out + x @ y.T` where the rows of x and y are contiguous, and may be long.
 
     A long sum of float32 numbers loses digits, a sum of sums hardly any.
     """
     for first in range(0, inner, LONGEST_SUM):
-        adds = 1 if first > 0 else kept
+        adds = 1 if first > 0 else beta
         dots(x, y, out, rows, columns, first, min(LONGEST_SUM, inner - first), adds)
 
 
 @_loops
-def anyhow(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, kept: int) -> None:
-    """`out = kept * out + x @ y` of arrays of any strides."""
+def anyhow(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, beta: int) -> None:
+    """`out = beta * out + x @ y` of arrays of any strides."""
     for i in range(rows):
         for k in range(columns):
             total = 0.0
             for j in range(inner):
                 total = accumulated(total, x[i, j] * y[j, k])
-            out[i, k] = out[i, k] + total if kept else total
+            out[i, k] = out[i, k] + total if beta else total
 
 
 # --- the choice -------------------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ CHECKED = DEBUG
 
 def gemm(
     x_turned: bool, y_turned: bool, rows: int, columns: int, inner: int, x: Any, x_step: int, y: Any, y_step: int,
-    kept: int, out: Any, step: int,
+    beta: int, out: Any, step: int,
 ) -> None:  # fmt: skip
     """The BLAS of SciPy; of column-major matrices."""
     raise NotImplementedError("only compiled code calls BLAS")
@@ -220,8 +220,8 @@ def steps_of(x: Any) -> tuple[int, ...]:
     return tuple(stride // x.itemsize for stride in x.strides)
 
 
-def multiply(x: Any, y: Any, out: Any, kept: int) -> None:
-    """`out = kept * out + x @ y`."""
+def multiply(x: Any, y: Any, out: Any, beta: int) -> None:
+    """`out = beta * out + x @ y`."""
     rows, columns, inner = out.shape[0], out.shape[1], x.shape[1]
     x_row, x_column = steps_of(x)
     y_row, y_column = steps_of(y)
@@ -254,7 +254,7 @@ def multiply(x: Any, y: Any, out: Any, kept: int) -> None:
             part -= part % 4
         for top in range(0, rows, part):
             count = min(part, rows - top)
-            gemm(not y_plain, not x_plain, columns, count, inner, y, y_step, x[top:], x_step, kept, out[top:], out_step)
+            gemm(not y_plain, not x_plain, columns, count, inner, y, y_step, x[top:], x_step, beta, out[top:], out_step)
         return
     # Each of the loops is called in one place, so that there is one copy of it.
     if inner > 0 and by_dots and not CHECKED:
@@ -266,20 +266,20 @@ def multiply(x: Any, y: Any, out: Any, kept: int) -> None:
                 seen_as(y, (columns, y_column)),
                 seen_as(out, (rows, out_row)),
             )
-        by_four_dots(first, second, result, first.shape[0], second.shape[0], inner, kept)
+        by_four_dots(first, second, result, first.shape[0], second.shape[0], inner, beta)
         return
     if inner > 0 and by_fours and not CHECKED:
         second, result = seen_as(y, (inner, y_row)), seen_as(out, (rows, out_row))
         # With a step between numbers that is not known, to find out where they are takes as long as half of the work.
         if x_plain:
-            by_four_rows(seen_as(x, (rows, x_row)), second, result, rows, columns, inner, kept)
+            by_four_rows(seen_as(x, (rows, x_row)), second, result, rows, columns, inner, beta)
         else:
-            by_four_rows(seen_as(x, (inner, x_column)).T, second, result, rows, columns, inner, kept)
+            by_four_rows(seen_as(x, (inner, x_column)).T, second, result, rows, columns, inner, beta)
         return
     if inner > 0 and by_rows and not CHECKED:
-        by_two_rows(x, seen_as(y, (inner, y_row)), seen_as(out, (rows, out_row)), rows, columns, inner, kept)
+        by_two_rows(x, seen_as(y, (inner, y_row)), seen_as(out, (rows, out_row)), rows, columns, inner, beta)
         return
-    anyhow(x, y, out, rows, columns, inner, kept)
+    anyhow(x, y, out, rows, columns, inner, beta)
 
 
 MULTIPLY = KernelFunction(multiply, distinct=True, fused=True, shared="always")
@@ -293,7 +293,7 @@ builtin(natural)(calls.natural)
 @builtin(product.multiply_into)
 def _multiply_into(body: Expressions, arguments: Sequence[Value]) -> Value:
     """A call of `multiply`, where the shapes fit."""
-    x, y, out, kept = arguments
+    x, y, out, beta = arguments
     if not (isinstance(x, View) and isinstance(y, View) and isinstance(out, View)):
         raise NotCompiled("a product of what are no matrices")
     if not len(x.shape) == len(y.shape) == len(out.shape) == 2:
@@ -302,4 +302,4 @@ def _multiply_into(body: Expressions, arguments: Sequence[Value]) -> Value:
         raise NotCompiled(f"a product of {x.element} and {y.element} numbers in {out.element}")
     pairs = [(x.shape[0], out.shape[0]), (x.shape[1], y.shape[0]), (y.shape[1], out.shape[1])]
     same_size(body, pairs, "the shapes of a product of matrices do not fit")
-    return body.invoke(MULTIPLY, [general(x), general(y), general(out), kept])
+    return body.invoke(MULTIPLY, [general(x), general(y), general(out), beta])

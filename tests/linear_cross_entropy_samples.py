@@ -8,57 +8,66 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.sampling import Sample, integers, normal
-from wyrm.ops.vocabulary import LabelTargets, PlaceInTape, TapePart, VocabularyLoss, VocabularyTape
+from wyrm.ops.linear_cross_entropy import (
+    LabelTargets,
+    LinearCrossEntropy,
+    LinearCrossEntropyResiduals,
+    PlaceInResiduals,
+    ResidualsPart,
+)
 
 ROWS, CLASSES, WIDTH = 4, 5, 3
 
 
-def _run(x: Any, weight: Any, labels: Any, smoothing: float = 0.0, ignored: int = -(2**62)) -> tuple[Any, Any, Any]:
+def _run(
+    x: Any, weight: Any, labels: Any, label_smoothing: float = 0.0, ignore_index: int = -(2**62)
+) -> tuple[Any, Any, Any]:
     import torch
 
     leaves = torch.tensor(x).requires_grad_(), torch.tensor(weight).requires_grad_()
-    wanted = torch.tensor(np.where(labels == ignored, -100, labels))
+    wanted = torch.tensor(np.where(labels == ignore_index, -100, labels))
     loss = torch.nn.functional.cross_entropy(
-        leaves[0] @ leaves[1].T, wanted, label_smoothing=smoothing, ignore_index=-100
+        leaves[0] @ leaves[1].T, wanted, label_smoothing=label_smoothing, ignore_index=-100
     )
     loss.backward()
     return loss.detach().numpy(), leaves[0].grad.numpy(), leaves[1].grad.numpy()
 
 
 def loss(*operands: Any, **options: Any) -> NDArray[Any]:
-    """What `VocabularyLoss` computes."""
+    """What `LinearCrossEntropy` computes."""
     result: NDArray[Any] = _run(*operands, **options)[0]
     return result
 
 
-def tape(*operands: Any, **options: Any) -> NDArray[Any]:
-    """What `VocabularyTape` computes."""
+def residuals(*operands: Any, **options: Any) -> NDArray[Any]:
+    """What `LinearCrossEntropyResiduals` computes."""
     found, by_x, by_weight = _run(*operands, **options)
     row = np.zeros((1, by_x.shape[1]), by_x.dtype)
     row[0, 0] = found
     return np.concatenate([by_weight, row, by_x])
 
 
-def targets(labels: Any, weight: Any, smoothing: float, ignored: int) -> NDArray[Any]:
+def targets(labels: Any, weight: Any, label_smoothing: float, ignore_index: int) -> NDArray[Any]:
     """What `LabelTargets` computes."""
-    spread = np.full((len(labels), len(weight)), smoothing / len(weight))
+    spread = np.full((len(labels), len(weight)), label_smoothing / len(weight))
     for row, label in enumerate(labels):
-        if label == ignored:
+        if label == ignore_index:
             spread[row] = 0.0
         else:
-            spread[row, label] += 1.0 - smoothing
+            spread[row, label] += 1.0 - label_smoothing
     return spread
 
 
-def vocabulary_samples() -> list[Sample]:
+def linear_cross_entropy_samples() -> list[Sample]:
     """Samples of the five ops: plain, smoothed, with a label that is ignored."""
     x, weight, labels = normal(ROWS, WIDTH), normal(CLASSES, WIDTH), integers(CLASSES, ROWS)
     labels[1] = 2
     samples = []
     for name, options in (
-        ("plain", {}), ("smooth", {"smoothing": 0.2}), ("ignored", {"smoothing": 0.1, "ignored": 2}),
+        ("plain", {}), ("smooth", {"label_smoothing": 0.2}),
+        ("ignored", {"label_smoothing": 0.1, "ignore_index": 2}),
     ):  # fmt: skip
-        for op, expected in ((VocabularyLoss, loss), (VocabularyTape, tape)):
+        for op, expected in ((LinearCrossEntropy, loss), (LinearCrossEntropyResiduals, residuals)):
             samples.append(
                 Sample(
                     op, lambda *o, op=op, p=options: op(*o, **p), (x, weight, labels),
@@ -75,14 +84,15 @@ def vocabulary_samples() -> list[Sample]:
     places = {"weight": slice(0, CLASSES), "loss": CLASSES, "x": slice(CLASSES + 1, None)}
     for part, rows in places.items():
 
-        def taped(x: Any, weight: Any, labels: Any) -> Any:
-            return VocabularyTape(x, weight, labels)
+        def computed(x: Any, weight: Any, labels: Any) -> Any:
+            return LinearCrossEntropyResiduals(x, weight, labels)
 
         samples.append(
             Sample(
-                TapePart, lambda x, w, i, part=part: TapePart(taped(x, w, i), x, w, part), (x, weight, labels),
-                lambda *o, rows=rows: tape(*o)[rows][:1] if isinstance(rows, int) else tape(*o)[rows],
-                name=f"TapePart-{part}", empty=False,
+                ResidualsPart, lambda x, w, i, part=part: ResidualsPart(computed(x, w, i), x, w, part),
+                (x, weight, labels),
+                lambda *o, rows=rows: residuals(*o)[rows][:1] if isinstance(rows, int) else residuals(*o)[rows],
+                name=f"ResidualsPart-{part}", empty=False,
             )
         )  # fmt: skip
         shape = {"weight": (CLASSES, WIDTH), "loss": (1,), "x": (ROWS, WIDTH)}[part]
@@ -94,8 +104,8 @@ def vocabulary_samples() -> list[Sample]:
 
         samples.append(
             Sample(
-                PlaceInTape, lambda g, x, w, _, part=part: PlaceInTape(g, x, w, part),
-                (normal(*shape), x, weight, labels), placed, name=f"PlaceInTape-{part}", empty=False,
+                PlaceInResiduals, lambda g, x, w, _, part=part: PlaceInResiduals(g, x, w, part),
+                (normal(*shape), x, weight, labels), placed, name=f"PlaceInResiduals-{part}", empty=False,
             )
         )  # fmt: skip
     return samples

@@ -65,9 +65,9 @@ def fingerprint(column: Any) -> int:
 @cache
 def compiled(function: Any) -> Any:
     """One of these functions as native code."""
-    from wyrm.backends.llvm.library import Entry
+    from wyrm.backends.llvm.library import CompiledFunction
 
-    return Entry(KernelFunction(function))
+    return CompiledFunction(KernelFunction(function))
 
 
 class Shuffle:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import wyrm as wy
-from wyrm.node.site import made_at, site_of, user_origin
+from wyrm.node.source_location import located_at, location_of, user_origin
 
 
 def here() -> int:
@@ -35,10 +35,10 @@ def test_the_line_of_every_kind_of_code() -> None:
 
     found.append((Body.node, Body.line))
     for node, line in found:
-        assert (node.site.filename, node.site.line) == (__file__, line)
+        assert (node.location.filename, node.location.line) == (__file__, line)
         again = pickle.loads(pickle.dumps(node))
-        assert again.site == node.site == copy.deepcopy(node).site
-    assert found[0][0].parents[1].site == found[0][0].site  # of the constant
+        assert again.location == node.location == copy.deepcopy(node).location
+    assert found[0][0].parents[1].location == found[0][0].location  # of the constant
 
 
 def test_code_that_is_made_and_forgotten_is_told_apart() -> None:
@@ -46,7 +46,7 @@ def test_code_that_is_made_and_forgotten_is_told_apart() -> None:
     for i in range(50):
         names: dict[str, Any] = {"p": p, "__name__": "wyrmlike"}
         exec(compile("\n" * i + "node = p * 2.0", f"made{i}.py", "exec"), names)
-        assert (names["node"].site.filename, names["node"].site.line) == (f"made{i}.py", i + 1)
+        assert (names["node"].location.filename, names["node"].location.line) == (f"made{i}.py", i + 1)
 
 
 def test_code_under_the_name_of_the_library_is_passed_over() -> None:
@@ -54,7 +54,7 @@ def test_code_under_the_name_of_the_library_is_passed_over() -> None:
     exec("def make(): return p * 2.0", names)
     for _ in range(2):
         node, line = names["make"](), here()
-        assert (node.site.filename, node.site.line) == (__file__, line)
+        assert (node.location.filename, node.location.line) == (__file__, line)
 
 
 def test_nodes_of_a_gradient_have_the_line_of_what_they_differentiate() -> None:
@@ -62,21 +62,21 @@ def test_nodes_of_a_gradient_have_the_line_of_what_they_differentiate() -> None:
     first, line = p.square(), here()
     second, other = first.tanh().sum(), here()
     gradient = wy.grad(second, p)
-    lines = {node.site.line for node in wy.node.traversal.topological_order([gradient])}
-    assert {line, other} <= lines and gradient.site.line == line
-    assert (p * 2.0).site.line == here()  # and not afterwards
+    lines = {node.location.line for node in wy.node.traversal.topological_order([gradient])}
+    assert {line, other} <= lines and gradient.location.line == line
+    assert (p * 2.0).location.line == here()  # and not afterwards
 
 
 def test_another_line_within_and_the_own_one_after() -> None:
     p = wy.Parameter(1.0)
-    outer, inner = (p * 2.0).site, (p * 3.0).site
-    with made_at(outer):
-        with made_at(inner):
-            assert (p + p).site == inner
-        assert (p + p).site == outer
-    with pytest.raises(KeyError), made_at(outer):
+    outer, inner = (p * 2.0).location, (p * 3.0).location
+    with located_at(outer):
+        with located_at(inner):
+            assert (p + p).location == inner
+        assert (p + p).location == outer
+    with pytest.raises(KeyError), located_at(outer):
         raise KeyError
-    assert (p + p).site.line == here()
+    assert (p + p).location.line == here()
 
 
 def test_a_vjp_that_a_subclass_gives_is_the_one_that_counts() -> None:
@@ -99,6 +99,6 @@ def test_a_vjp_that_a_subclass_gives_is_the_one_that_counts() -> None:
 
 def test_a_line_is_found_by_who_asks_for_a_message() -> None:
     def of_the_library() -> Any:
-        return site_of(user_origin())
+        return location_of(user_origin())
 
     assert of_the_library().line == here()

@@ -12,7 +12,7 @@ from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 
-class Site(NamedTuple):
+class SourceLocation(NamedTuple):
     """The user's file and line that made a node."""
 
     filename: str
@@ -28,16 +28,16 @@ class Site(NamedTuple):
 
 
 # A line, or a running frame's code and the place in it, for which line of which file that is can be worked out later.
-Origin: TypeAlias = Site | tuple[CodeType, int]
+Origin: TypeAlias = SourceLocation | tuple[CodeType, int]
 
 
-def site_of(origin: Origin) -> Site:
+def location_of(origin: Origin) -> SourceLocation:
     """The file and line of an origin."""
-    if isinstance(origin, Site):
+    if isinstance(origin, SourceLocation):
         return origin
     code, offset = origin
     lines = (line for start, stop, line in code.co_lines() if start <= offset < stop and line is not None)
-    return Site(code.co_filename, next(lines, code.co_firstlineno))
+    return SourceLocation(code.co_filename, next(lines, code.co_firstlineno))
 
 
 _override: ContextVar[Origin | None] = ContextVar("_override", default=None)
@@ -83,12 +83,12 @@ def _is_ours(frame: FrameType) -> bool:
     return name.partition(".")[0] == "wyrm"
 
 
-def user_site() -> Site:
+def user_location() -> SourceLocation:
     """The innermost line outside wyrm that is running now, as a file and a line."""
-    return site_of(user_origin())
+    return location_of(user_origin())
 
 
-class made_at:
+class located_at:
     """Within it, new nodes carry this origin: a gradient's nodes carry the line of the node they differentiate.
 
     `move` goes on to another origin: in a long walk that costs a fifth of a new context.
@@ -100,7 +100,7 @@ class made_at:
     def __init__(self, origin: Origin | None) -> None:
         self._origin = origin
 
-    def __enter__(self) -> made_at:
+    def __enter__(self) -> located_at:
         self._token = _override.set(self._origin)
         return self
 

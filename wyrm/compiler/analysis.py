@@ -8,7 +8,7 @@ from typing import Any
 
 from wyrm.compiler.loops import loop_index
 from wyrm.node.base import BaseNode
-from wyrm.node.loops import LOOPS
+from wyrm.node.loop_form import LOOPS
 from wyrm.schedule.schedule import Schedule
 
 
@@ -35,5 +35,5 @@ def sums_in_place(
 def _has_memory(node: BaseNode[Any, Any]) -> bool:
     """Whether the array of a node is its own."""
     rule = LOOPS.of(node)
-    view = node.is_view or (node.formula is None and rule.reads(node, loop_index(node.dims)) is not None)
-    return not (node.is_leaf or node.shape_only or rule.by_place is not None or view)
+    view = node.is_view or (node.formula is None and rule.gather_index(node, loop_index(node.dims)) is not None)
+    return not (node.is_leaf or node.shape_only or rule.by_flat_index is not None or view)

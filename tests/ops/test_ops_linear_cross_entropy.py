@@ -9,7 +9,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import IndexOutOfRange, ShapeError
-from wyrm.ops import vocabulary
+from wyrm.ops import linear_cross_entropy
 
 
 def operands(rows: int, classes: int, width: int, dtype: Any = np.float64) -> tuple[Any, Any, Any]:
@@ -28,13 +28,15 @@ def trained(loss: Any, parameters: list[Any], loop: Any) -> list[Any]:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("loop", ["compiled", "python"])
 def test_a_step_equals_that_of_the_composition(loop: Any, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vocabulary, "_FEWEST_ROWS", 4)  # several chunks
-    monkeypatch.setattr(vocabulary, "_LOGITS_BYTES", 0)
+    monkeypatch.setattr(linear_cross_entropy, "_FEWEST_ROWS", 4)  # several chunks
+    monkeypatch.setattr(linear_cross_entropy, "_LOGITS_BYTES", 0)
     results = []
     for fused in (True, False):
         x, weight, labels = operands(11, 7, 5, dtype)
         hidden: Any = x.tanh()
-        loss: Any = wy.vocabulary_loss(hidden, weight, labels) if fused else (hidden @ weight.mT).cross_entropy(labels)
+        loss: Any = (
+            wy.linear_cross_entropy(hidden, weight, labels) if fused else (hidden @ weight.mT).cross_entropy(labels)
+        )
         results.append(trained(loss, [x, weight], loop))
     tolerance = 1e-5 if dtype is np.float32 else 1e-12
     for have, want in zip(*results, strict=True):
@@ -43,18 +45,21 @@ def test_a_step_equals_that_of_the_composition(loop: Any, dtype: Any, monkeypatc
 
 def test_the_logits_are_computed_once_where_gradients_are_wanted() -> None:
     x, weight, labels = operands(6, 7, 5)
-    loss = wy.vocabulary_loss(x, weight, labels)
+    loss = wy.linear_cross_entropy(x, weight, labels)
     alone = wy.compile(loss).source
     trained_source = wy.compile(loss, wy.optim.SGD([x, weight], 0.1)).source
-    assert "vocabulary_loss_kernel(" in alone and "vocabulary_tape_kernel(" not in alone
-    assert "vocabulary_tape_kernel(" in trained_source and "vocabulary_loss_kernel(" not in trained_source
+    assert "linear_cross_entropy_kernel(" in alone and "linear_cross_entropy_residuals_kernel(" not in alone
+    assert (
+        "linear_cross_entropy_residuals_kernel(" in trained_source
+        and "linear_cross_entropy_kernel(" not in trained_source
+    )
 
 
 def test_a_tied_table_has_both_gradients() -> None:
     random = np.random.default_rng(0)
     table = wy.Parameter(random.normal(size=(9, 4)), name="table")
     tokens, following = random.integers(0, 9, (2, 3)), random.integers(0, 9, (2, 3))
-    fused = wy.vocabulary_loss(table.index(tokens), table, following)
+    fused = wy.linear_cross_entropy(table.index(tokens), table, following)
     composed: Any = table.index(tokens) @ table.mT
     plain = composed.cross_entropy(following)
     (have,), (want,) = wy.grad(fused, [table]), wy.grad(plain, [table])
@@ -65,26 +70,26 @@ def test_a_tied_table_has_both_gradients() -> None:
 def test_large_logits_are_finite_and_nothing_to_count_is_zero() -> None:
     x, weight, labels = operands(3, 4, 2, np.float32)
     x.set(x.value * 1e4)
-    loss = wy.vocabulary_loss(x, weight, labels)
+    loss = wy.linear_cross_entropy(x, weight, labels)
     assert np.isfinite(loss.forward()) and np.isfinite(wy.compile(loss)({}))
     x, weight, _ = operands(3, 4, 2)
-    ignored = wy.vocabulary_loss(x, weight, np.full(3, -100), ignored=-100)
-    assert float(ignored.forward()) == 0.0
-    assert trained(ignored, [x, weight], "python")[0] == 0.0
+    ignore_index = wy.linear_cross_entropy(x, weight, np.full(3, -100), ignore_index=-100)
+    assert float(ignore_index.forward()) == 0.0
+    assert trained(ignore_index, [x, weight], "python")[0] == 0.0
     np.testing.assert_array_equal(x.value, operands(3, 4, 2)[0].value)
 
 
 def test_what_does_not_fit_is_told() -> None:
     x, weight, labels = operands(3, 4, 2)
     with pytest.raises(IndexOutOfRange, match="4"):
-        wy.vocabulary_loss(x, weight, np.array([0, 1, 4]))
-    with pytest.raises(IndexOutOfRange, match=r"holds 9 at position \(1,\), but vocabulary_loss .* takes 0 to 3"):
-        wy.vocabulary_loss(x, weight, np.array([0, 9, -100]), ignored=-100)
+        wy.linear_cross_entropy(x, weight, np.array([0, 1, 4]))
+    with pytest.raises(IndexOutOfRange, match=r"holds 9 at position \(1,\), but linear_cross_entropy .* takes 0 to 3"):
+        wy.linear_cross_entropy(x, weight, np.array([0, 9, -100]), ignore_index=-100)
     given = wy.IndexInput(dims=(3,), name="given")
-    loss = wy.vocabulary_loss(x, weight, given, ignored=-100)
-    with pytest.raises(IndexOutOfRange, match=r"given holds 9 in row 1, but vocabulary_loss .* takes 0 to 3"):
+    loss = wy.linear_cross_entropy(x, weight, given, ignore_index=-100)
+    with pytest.raises(IndexOutOfRange, match=r"given holds 9 in row 1, but linear_cross_entropy .* takes 0 to 3"):
         wy.compile(loss)({given: [0, 9, -100]})
     with pytest.raises(ValueError, match="smoothing is at least 0 and below 1"):
-        wy.vocabulary_loss(x, weight, labels, smoothing=1.0)
+        wy.linear_cross_entropy(x, weight, labels, label_smoothing=1.0)
     with pytest.raises(ShapeError, match="2 against 3"):
-        wy.vocabulary_loss(x, wy.Parameter(np.zeros((4, 3))), labels)
+        wy.linear_cross_entropy(x, wy.Parameter(np.zeros((4, 3))), labels)

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from wyrm.node.base import BaseNode, label
-from wyrm.node.choices import check_choices
 from wyrm.node.index_leaves import IndexInput
+from wyrm.node.index_operands import check_index_operands
 from wyrm.node.leaves import Constant, Input
-from wyrm.node.site import made_at
+from wyrm.node.source_location import located_at
 from wyrm.node.storage import bound_array
 from wyrm.node.traversal import topological_order
-from wyrm.ops.formula import Call, array_function, interpret
+from wyrm.ops.formula import FormulaCall, array_function, interpret
 from wyrm.ops.index import Indexable
 from wyrm.types.dims import Dim, resolve
 from wyrm.types.rows import RowSparse
@@ -30,31 +30,31 @@ _STANDS_FOR = (
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
-class Given(Indexable, Input[Any], abstract=True):
+class Placeholder(Indexable, Input[Any], abstract=True):
     """An input that stands for what each step of a loop is given."""
 
     __slots__ = ()
     stands_for = _STANDS_FOR
 
 
-class GivenIndex(IndexInput[Any], abstract=True):
-    """As `Given`, for integers."""
+class IndexPlaceholder(IndexInput[Any], abstract=True):
+    """As `Placeholder`, for integers."""
 
     __slots__ = ()
     stands_for = _STANDS_FOR
 
 
-def given_like(node: BaseNode[Any, Any], dims: Any, name: str) -> Any:
+def placeholder_like(node: BaseNode[Any, Any], dims: Any, name: str) -> Any:
     """An input for values like those of a node, of these axes."""
     if node.dtype.kind == "i":
-        return GivenIndex(dims=dims, name=name)
-    return Given(dims=dims, name=name, dtype=node.dtype, finite=False)
+        return IndexPlaceholder(dims=dims, name=name)
+    return Placeholder(dims=dims, name=name, dtype=node.dtype, finite=False)
 
 
 _numbers = itertools.count(1)
 
 
-class Body:
+class LoopBody:
     """A graph from `inputs`, which are leaves, to `outputs`. It holds no data, and is equal to itself alone."""
 
     def __init__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
@@ -65,7 +65,7 @@ class Body:
         return f"body {self._number}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Body, (self.inputs, self.outputs)
+        return LoopBody, (self.inputs, self.outputs)
 
     @cached_property
     def _order(self) -> list[BaseNode[Any, Any]]:
@@ -95,7 +95,7 @@ def value_of(
     if not node.takes_rows:
         operands = [_dense(operand) for operand in operands]
     if xp is np:
-        check_choices(node, operands, sizes)
+        check_index_operands(node, operands, sizes)
     shape = resolve(node.dims, sizes)
     if node.formula is not None:
         return _formula_value(xp, node, operands, shape)
@@ -109,14 +109,14 @@ def _formula_value(xp: Any, node: BaseNode[Any, Any], operands: list[Any], shape
     def constant(value: float) -> Any:
         return xp.asarray(value, dtype=dtype)
 
-    def apply(_: int, call: Call, arguments: list[Any]) -> Any:
+    def apply(_: int, call: FormulaCall, arguments: list[Any]) -> Any:
         return array_function(xp, call.function)(*arguments)
 
     value = interpret(node.formula, operands, lambda name: constant(getattr(node, name)), constant, apply)
     return xp.broadcast_to(value, shape)
 
 
-def captured(
+def closure_convert(
     outputs: Sequence[Any],
     inputs: Sequence[Any],
     inner: Collection[Any] = (),
@@ -146,8 +146,8 @@ def captured(
                 standing[node] = node
             else:
                 outside.append(node)
-                with made_at(node.origin):
-                    standing[node] = given_like(node, node.dims, label(node))
+                with located_at(node.origin):
+                    standing[node] = placeholder_like(node, node.dims, label(node))
         return standing[node]
 
     for node in order:
@@ -155,7 +155,7 @@ def captured(
             standing[node] = stands(node.parents[0])
         elif node in inside and node not in standing:
             parents = tuple(stands(parent) for parent in node.parents)
-            with made_at(node.origin):
+            with located_at(node.origin):
                 same = all(map(operator.is_, parents, node.parents))
                 standing[node] = node if same else type(node).rebuild(parents, node.attribute_values(), node.name)
     made = [stands(output) for output in outputs]

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.compiler.binding import Binding
+from wyrm.compiler.arguments import Binding
 from wyrm.compiler.decompose import expand
 from wyrm.compiler.differentiate import gradients_of
 from wyrm.compiler.pipeline import Graph
@@ -17,8 +17,8 @@ from wyrm.node.base import BaseNode
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import bound_array, store, stored
 from wyrm.ops.updating import updates_of
-from wyrm.schedule.parts import Whole, whole_of
-from wyrm.train.runner import Runner
+from wyrm.schedule.parts import Combination, combinations_of
+from wyrm.train.runner import NativeRunner
 from wyrm.types.rows import RowSparse
 
 Leaf = BaseNode[Any, Any]
@@ -36,13 +36,13 @@ class Stepper(Protocol):
         """Move every parameter that has a gradient."""
 
 
-class Averager:
+class DataParallelStep:
     """The gradients of a loss as a program of their own, run on parts of a batch and brought together in order."""
 
     def __init__(self, loss: BaseNode[Any, Any], optimizer: Any) -> None:
         self.optimizer: Stepper = optimizer
         self._loss = loss
-        self._wholes: dict[frozenset[Leaf], Whole] = {}
+        self._wholes: dict[frozenset[Leaf], Combination] = {}
         dense, sparse = gradients_of(loss, optimizer)
         self._dense = list(dense)
         self._sparse = {parameter: len(pairs) for parameter, pairs in sparse.items()}
@@ -50,7 +50,7 @@ class Averager:
         moving = updates_of([loss])
         self._buffers = list(moving)
         self._moved: list[NDArray[Any]] = []
-        self.runner = Runner(Graph([loss, *dense.values(), *moving.values(), *pairs], None), "auto")
+        self.runner = NativeRunner(Graph([loss, *dense.values(), *moving.values(), *pairs], None), "auto")
 
     @property
     def held_bytes(self) -> int:
@@ -58,16 +58,16 @@ class Averager:
         held = self.runner.held_bytes
         return held + sum(bound_array(parameter).nbytes for parameter in self._dense) if held else 0
 
-    def whole(self, columns: Iterable[Leaf]) -> Whole:
+    def whole(self, columns: Iterable[Leaf]) -> Combination:
         """How the loss of a batch, and its gradients, are put together from those of parts of these columns.
 
         They are not where a buffer does not become the mean of what it becomes by the parts.
         """
         key = frozenset(columns)
         if key not in self._wholes:
-            loss, *moving = whole_of([self._loss, *updates_of([self._loss]).values()], key, expand)
-            moves = all(each in (Whole.SAME, Whole.MEAN) for each in moving)
-            self._wholes[key] = loss if moves else Whole.MIXED
+            loss, *moving = combinations_of([self._loss, *updates_of([self._loss]).values()], key, expand)
+            moves = all(each in (Combination.SAME, Combination.MEAN) for each in moving)
+            self._wholes[key] = loss if moves else Combination.MIXED
         return self._wholes[key]
 
     def gradients(
@@ -77,7 +77,7 @@ class Averager:
         parts: Sequence[NDArray[np.int64]],
         step: int,
         together: Together,
-        whole: Whole,
+        whole: Combination,
         weight: float = 1.0,
     ) -> tuple[float, dict[Leaf, Gradient]]:
         """The loss of the rows of all parts, and its gradients times `weight`: none where it is not finite."""
@@ -89,8 +89,8 @@ class Averager:
         together([partial(work, thread) for thread in range(len(parts))])
         count = sum(map(len, parts))
         means = [len(rows) / count for rows in parts]
-        shares = [1.0] * len(parts) if whole is Whole.SUM else means
-        outputs = [[binding.array(slot) for slot in self.runner.graph.lowering.outputs] for binding in bindings]
+        shares = [1.0] * len(parts) if whole is Combination.SUM else means
+        outputs = [[binding.array(buffer) for buffer in self.runner.graph.lowering.outputs] for binding in bindings]
         loss = float(sum(share * float(arrays[0]) for share, arrays in zip(shares, outputs, strict=True)))
         if not np.isfinite(loss):
             return loss, {}
@@ -110,7 +110,7 @@ class Averager:
         parts: Sequence[NDArray[np.int64]],
         step: int,
         together: Together,
-        whole: Whole,
+        whole: Combination,
     ) -> float:
         """One step on the rows of all parts; the loss. The parameters do not move where it is not finite."""
         loss, gradients = self.gradients(bindings, columns, parts, step, together, whole)
@@ -149,9 +149,9 @@ class Averager:
         return found
 
 
-def parts_of(rows: NDArray[np.int64], threads: int, whole: Whole) -> list[NDArray[np.int64]]:
+def parts_of(rows: NDArray[np.int64], threads: int, whole: Combination) -> list[NDArray[np.int64]]:
     """The rows of a batch in a part for each thread, or all in one where the loss is not put together from parts."""
-    count = 1 if whole is Whole.MIXED else threads
+    count = 1 if whole is Combination.MIXED else threads
     return [part for part in np.array_split(rows, count) if len(part)]
 
 

@@ -33,7 +33,7 @@ def check_rate(op: str, x: Any, rate: float) -> None:
         raise ValueError(f"{op} of {label(x)}: rate is at least 0 and below 1, not {rate}")
 
 
-def mixed(place: Any, first: Any, second: Any) -> Any:
+def hashed_word(place: Any, first: Any, second: Any) -> Any:
     """The word at a place of the row with these two words as its key; all are uint32."""
     word = np.uint32(place * np.uint32(0x9E3779B9) + first)
     word = np.uint32((word ^ (word >> np.uint32(16))) * np.uint32(0x21F0AAAD)) ^ second
@@ -41,9 +41,9 @@ def mixed(place: Any, first: Any, second: Any) -> Any:
     return np.uint32(word ^ (word >> np.uint32(15)))
 
 
-def keeps(place: Any, first: Any, second: Any, threshold: int) -> Any:
+def is_kept(place: Any, first: Any, second: Any, threshold: int) -> Any:
     """Whether the element at a place is kept, by its word and this key: those that are as large as `threshold`."""
-    return mixed(np.uint32(place), first, second) >= np.uint32(threshold)
+    return hashed_word(np.uint32(place), first, second) >= np.uint32(threshold)
 
 
 def row_keys(row: int, step: int, seed: int, stream: int, keys: Any) -> None:
@@ -54,7 +54,7 @@ def row_keys(row: int, step: int, seed: int, stream: int, keys: Any) -> None:
         keys[1, i] = second
 
 
-def keep_row(first: Any, second: Any, threshold: int, scale: Any, words: Any, out: Any) -> None:
+def mask_row(first: Any, second: Any, threshold: int, scale: Any, words: Any, out: Any) -> None:
     """The factors of a row: 0, or `scale` where the element is kept.
 
     `out` is twice as long as `words`, which is scratch: the lower halves are for its first half, the upper ones for
@@ -62,7 +62,7 @@ def keep_row(first: Any, second: Any, threshold: int, scale: Any, words: Any, ou
     """
     count = words.size
     for j in range(count):
-        words[j] = mixed(np.uint32(j), first, second)
+        words[j] = hashed_word(np.uint32(j), first, second)
     lower, upper = out[:count], out[count:]
     for j in range(count):
         lower[j] = scale if (words[j] & np.uint32(0xFFFF)) >= np.uint32(threshold) else scale * 0
@@ -70,18 +70,28 @@ def keep_row(first: Any, second: Any, threshold: int, scale: Any, words: Any, ou
         upper[j] = scale if (words[j] >> np.uint32(16)) >= np.uint32(threshold) else scale * 0
 
 
-def kept(rows: int, columns: int, threshold: int, step: int, seed: int, stream: int) -> NDArray[np.bool_]:
-    """Whether each element is kept, of the axes (rows, columns): what `row_keys` and `keep_row` mean.
+def dropout_mask(rows: int, columns: int, threshold: int, step: int, seed: int, stream: int) -> NDArray[np.bool_]:
+    """Whether each element is kept, of the axes (rows, columns): what `row_keys` and `mask_row` mean.
 
-    >>> kept(2, 4, HALVES // 2, 0, 0, 0).shape
+    >>> dropout_mask(2, 4, HALVES // 2, 0, 0, 0).shape
     (2, 4)
     """
     keys = philox(np.arange(rows, dtype=np.uint64), step, seed, stream)
     places = np.arange(-(-columns // 2), dtype=np.uint32)
-    words = mixed(places, keys[:, 0, None], keys[:, 1, None])
+    words = hashed_word(places, keys[:, 0, None], keys[:, 1, None])
     halves = np.concatenate([words & np.uint32(0xFFFF), words >> np.uint32(16)], axis=1)
     result: NDArray[np.bool_] = halves[:, :columns] >= threshold
     return result
 
 
-__all__ = ["HALVES", "WORD", "check_rate", "drop_threshold", "keep_row", "keeps", "kept", "mixed", "row_keys"]
+__all__ = [
+    "HALVES",
+    "WORD",
+    "check_rate",
+    "drop_threshold",
+    "dropout_mask",
+    "hashed_word",
+    "is_kept",
+    "mask_row",
+    "row_keys",
+]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from wyrm.errors import OptionError, ShapeError
 from wyrm.node.base import BaseNode, label
 from wyrm.train.partition import Part
-from wyrm.train.progress import Bar, Unseen
+from wyrm.train.progress import Bar, NoBar
 from wyrm.types.dims import axis_size
 from wyrm.types.options import whole
 
@@ -30,7 +30,7 @@ def check_options(batch_size: int, threads: int, mode: str, seed: int = 0) -> No
 
 
 @dataclass(frozen=True)
-class Share:
+class ThreadWork:
     """What one thread does in a phase: its parts, its first step, and the numbers of its steps."""
 
     parts: Sequence[Part]
@@ -52,7 +52,7 @@ def turns(counts: Sequence[int], thread: int) -> NDArray[np.int64]:
 
 
 @dataclass
-class Pass:
+class EpochState:
     """One pass over the data, and how far it is."""
 
     given: dict[Leaf, NDArray[Any]]
@@ -60,7 +60,7 @@ class Pass:
     rows: int
     batch: int
     singly: bool
-    bar: Bar = field(default_factory=Unseen)
+    bar: Bar = field(default_factory=NoBar)
     weighted_loss: float = 0.0
     steps: int = 0
     # Set where a thread is to stop at the end of its chunk.
