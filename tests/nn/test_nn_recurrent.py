@@ -227,7 +227,7 @@ def test_options_that_contradict_each_other_are_an_error() -> None:
 
 
 def test_an_axis_without_a_size_is_an_error() -> None:
-    with pytest.raises(ShapeError, match=r"LSTM: the feature axis is Features\(\)"):
+    with pytest.raises(ShapeError, match=r"LSTM: input_size is Features\(\)"):
         wy.nn.LSTM(Features(), HIDDEN)
-    with pytest.raises(ShapeError, match=r"LSTMCell: the hidden axis is Hidden\(\)"):
+    with pytest.raises(ShapeError, match=r"LSTMCell: hidden_size is Hidden\(\)"):
         wy.nn.LSTMCell(FEATURES, Hidden())

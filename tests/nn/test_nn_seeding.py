@@ -40,10 +40,10 @@ def test_a_seed_repeats_all_layers_after_it() -> None:
 def test_embeddings_take_from_the_same_sequence() -> None:
     wy.nn.seed(7)
     weight()
-    first = wy.nn.Embedding(2, 3).table.value
+    first = wy.nn.Embedding(2, 3).weight.value
     wy.nn.seed(7)
     weight()
-    np.testing.assert_array_equal(wy.nn.Embedding(2, 3).table.value, first)
+    np.testing.assert_array_equal(wy.nn.Embedding(2, 3).weight.value, first)
 
 
 def test_a_layer_with_its_own_seed_repeats_and_disturbs_no_other() -> None:
