@@ -99,7 +99,7 @@ def test_a_part_that_is_no_fraction_is_an_error(share: float) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 4])
 def test_too_few_tokens_are_an_error(count: int) -> None:
-    with pytest.raises(DataError, match=f"{count} tokens are too few for one block of context 4, which takes 5"):
+    with pytest.raises(DataError, match=f"{count} tokens are too few for one block of block_size 4, which takes 5"):
         TokenBlocks(np.arange(count), block_size=4)
     assert len(TokenBlocks(np.arange(5), block_size=4)) == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,16 +61,9 @@ def test_a_model_of_theirs_gives_the_same_here(tmp_path: Path, tied: bool) -> No
     other.save_pretrained(tmp_path)
     model = GPT2.from_pretrained(tmp_path)
     assert model.config == GPT2Config(
-        vocab_size=61,
-        n_positions=12,
-        n_embd=16,
-        n_layer=2,
-        n_head=4,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
+        vocab_size=61, n_positions=12, n_embd=16, n_layer=2, n_head=4, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
         tie_word_embeddings=tied,
-    )
+    )  # fmt: skip
     compare(model, other)
 
 
@@ -77,17 +71,9 @@ def test_a_model_of_theirs_gives_the_same_here(tmp_path: Path, tied: bool) -> No
 def test_a_model_of_ours_gives_the_same_there(tmp_path: Path, tied: bool) -> None:
     transformers = pytest.importorskip("transformers")
     config = GPT2Config(
-        vocab_size=61,
-        n_positions=12,
-        n_embd=16,
-        n_layer=2,
-        n_head=4,
-        n_inner=24,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-        tie_word_embeddings=tied,
-    )
+        vocab_size=61, n_positions=12, n_embd=16, n_layer=2, n_head=4, n_inner=24, resid_pdrop=0.0, embd_pdrop=0.0,
+        attn_pdrop=0.0, tie_word_embeddings=tied,
+    )  # fmt: skip
     wy.nn.seed(3)
     model = GPT2(config)
     model.save_pretrained(tmp_path)
@@ -109,21 +95,37 @@ def small() -> GPT2:
 def test_a_model_without_biases_is_written_with_zeros(tmp_path: Path) -> None:
     model = GPT2(
         GPT2Config(
-            vocab_size=11,
-            n_positions=4,
-            n_embd=4,
-            n_layer=1,
-            n_head=2,
-            resid_pdrop=0.0,
-            embd_pdrop=0.0,
-            attn_pdrop=0.0,
-            bias=False,
+            vocab_size=11, n_positions=4, n_embd=4, n_layer=1, n_head=2, resid_pdrop=0.0, embd_pdrop=0.0,
+            attn_pdrop=0.0, bias=False,
         )
-    )
+    )  # fmt: skip
     model.save_pretrained(tmp_path)
     read = wy.IndexInput(np.array([[1, 2, 3]]))
     expected = model.logits(read).forward()
     np.testing.assert_allclose(GPT2.from_pretrained(tmp_path).logits(read).forward(), expected, atol=1e-6)
+
+
+def test_each_rate_of_dropout_is_kept(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    rates = {"resid_pdrop": 0.1, "embd_pdrop": 0.2, "attn_pdrop": 0.3}
+    config = replace(small().config, **rates)  # type: ignore[arg-type]  # floats all of them
+    GPT2(config).save_pretrained(tmp_path)
+    written = transformers.GPT2Config.from_pretrained(tmp_path)
+    assert {name: getattr(written, name) for name in rates} == rates
+    model = GPT2.from_pretrained(tmp_path)
+    assert model.config == config
+    (block,) = model.blocks
+    assert (block.dropout.rate, model.dropout.rate, block.attention.dropout.rate) == (0.1, 0.2, 0.3)
+
+
+def test_a_missing_field_has_the_default_of_the_library(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    file = tmp_path / "config.json"
+    file.write_text('{"model_type": "gpt2"}')
+    config, default = hugging_face.read_config(file), transformers.GPT2Config()
+    assert config == GPT2Config()
+    for field in fields(GPT2Config):
+        assert field.name == "bias" or getattr(config, field.name) == getattr(default, field.name), field.name
 
 
 def change(folder: Path, **options: Any) -> None:
@@ -194,6 +196,7 @@ def test_a_file_of_huge_arrays_that_take_no_room_is_refused(tmp_path: Path) -> N
         wy.io.load({"wte.weight": wy.Parameter(np.ones(3, np.float32))}, file)
 
 
+RATES = ("resid_pdrop", "embd_pdrop", "attn_pdrop")
 WRONG: list[Any] = ["1", [1], {"a": 1}, 1.5, True, -1, 0, None, 10**400]
 
 
@@ -207,15 +210,14 @@ def test_a_configuration_of_wrong_types_is_refused(tmp_path: Path) -> None:
                 GPT2.from_pretrained(tmp_path)
             (tmp_path / "config.json").write_text(whole)
     wrongs: dict[str, list[Any]] = {
-        "rates": ["0.1", [0.1], {}, True, None, -0.1, 1.0, float("nan"), float("inf"), 10**400],
+        **{name: ["0.1", [0.1], {}, True, None, -0.1, 1.0, float("nan"), float("inf"), 10**400] for name in RATES},
         "layer_norm_epsilon": ["1e-5", [1e-5], True, None, -1e-5, float("nan"), float("inf"), 10**400],
         "tie_word_embeddings": ["yes", 1, 0, None, []],
         "activation_function": [["gelu_new"], 3, {}], "model_type": [["gpt2"], 3], "scale_attn_weights": ["yes", []],
     }  # fmt: skip
-    rates = ("attn_pdrop", "embd_pdrop", "resid_pdrop")
     for name, values in wrongs.items():
         for wrong in values:
-            change(tmp_path, **(dict.fromkeys(rates, wrong) if name == "rates" else {name: wrong}))
+            change(tmp_path, **{name: wrong})
             with pytest.raises(CheckpointError, match=r"config\.json'"):
                 GPT2.from_pretrained(tmp_path)
             (tmp_path / "config.json").write_text(whole)

@@ -22,16 +22,10 @@ def test_twenty_steps_have_the_losses_of_torch(tmp_path: Any) -> None:
     wy.nn.seed(0)
     model = wy.nn.GPT2(
         wy.nn.GPT2Config(
-            vocab_size=256,
-            n_positions=CONTEXT,
-            n_embd=32,
-            n_layer=3,
-            n_head=4,
-            resid_pdrop=0.0,
-            embd_pdrop=0.0,
+            vocab_size=256, n_positions=CONTEXT, n_embd=32, n_layer=3, n_head=4, resid_pdrop=0.0, embd_pdrop=0.0,
             attn_pdrop=0.0,
         )
-    )
+    )  # fmt: skip
     model.save_pretrained(tmp_path)
     theirs = transformers.GPT2LMHeadModel.from_pretrained(tmp_path)
 

@@ -162,7 +162,7 @@ def test_what_is_no_axis_epsilon_or_dtype_is_an_error(kind: str) -> None:
         module(kind, -3)
     with pytest.raises(DTypeError, match="Norm: epsilon is a number, not '1'"):
         module(kind, 4, epsilon="1")
-    with pytest.raises(ValueError, match="Norm: epsilon is a number of at least 0, not -1"):
+    with pytest.raises(ValueError, match="Norm: epsilon is finite and at least 0, not -1"):
         module(kind, 4, epsilon=-1.0)
     with pytest.raises(DTypeError, match="float32"):
         module(kind, 4, dtype=np.int64)

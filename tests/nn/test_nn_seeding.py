@@ -75,7 +75,7 @@ def test_a_seed_below_zero_is_an_error() -> None:
 
 
 def test_a_seed_that_is_no_whole_number_is_an_error() -> None:
-    with pytest.raises(DTypeError, match="a seed is a whole number, not '7', a str"):
+    with pytest.raises(DTypeError, match="a seed is an integer, not '7', a str"):
         wy.nn.seed("7")  # type: ignore[arg-type]  # the mistake that mypy finds
 
 
@@ -85,5 +85,5 @@ def test_a_layers_seed_below_zero_is_an_error() -> None:
 
 
 def test_a_layers_seed_that_is_no_whole_number_is_an_error() -> None:
-    with pytest.raises(DTypeError, match=r"a seed is a whole number, not 0\.5, a float"):
+    with pytest.raises(DTypeError, match=r"a seed is an integer, not 0\.5, a float"):
         wy.nn.Embedding(2, 3, seed=0.5)  # type: ignore[call-overload]  # the mistake that mypy finds

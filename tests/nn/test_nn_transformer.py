@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -64,9 +65,9 @@ def test_axes_stay_and_a_wrong_one_is_an_error() -> None:
     x = wy.Input(dims=(Batch(), Time(4), Width(8)))
     assert layer(x).dims == x.dims
     assert wy.nn.TransformerBlock(Width(8), 16, 2)(x).dims == x.dims
-    with pytest.raises(ShapeError, match="3 heads do not divide the width, 8"):
+    with pytest.raises(ShapeError, match="embed_dim 8 is not divisible by num_heads 3"):
         wy.nn.MultiHeadAttention(8, 3)
-    with pytest.raises(ShapeError, match=r"takes the axes \(batch, time, width\)"):
+    with pytest.raises(ShapeError, match=r"takes the axes \(batch, time, embed_dim\)"):
         layer(wy.Input(dims=(4, Width(8))))  # type: ignore[arg-type]  # what the test is about
     with pytest.raises(ValueError, match="rate is at least 0 and below 1"):
         wy.nn.TransformerBlock(8, 16, 2, dropout=1.0)
@@ -110,6 +111,18 @@ def test_positions_are_added() -> None:
         wy.nn.SinusoidalPositionalEncoding()(wy.Constant(np.zeros((2, 3))))
 
 
+@pytest.mark.parametrize("name", ["resid_pdrop", "embd_pdrop", "attn_pdrop"])
+def test_each_dropout_of_gpt2_has_its_own_rate(name: str) -> None:
+    none = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
+    sizes = {"vocab_size": 10, "n_positions": 4, "n_embd": 8, "n_layer": 1, "n_head": 2}
+    tokens, found = wy.IndexInput(np.array([[1, 2, 3, 4]])), []
+    for rates in (none, none | {name: 0.5}):
+        wy.nn.seed(0)
+        config = wy.nn.GPT2Config(**sizes, **rates)  # type: ignore[arg-type]  # floats all of them
+        found.append(wy.nn.GPT2(config)(tokens).forward())
+    assert not np.allclose(found[0], found[1])
+
+
 def test_gpt2_says_what_it_cannot_do() -> None:
     config = wy.nn.GPT2Config(vocab_size=10, n_positions=4, n_embd=8, n_layer=1, n_head=2)
     model = wy.nn.GPT2(config)
@@ -121,9 +134,7 @@ def test_gpt2_says_what_it_cannot_do() -> None:
         model.loss(wy.IndexInput(np.array([[1, 10]])), wy.IndexInput(np.array([[1, 2]])))
     for name, value in {"n_head": 3, "attn_pdrop": 1.0, "resid_pdrop": -0.1, "n_layer": 0, "n_embd": 2.5}.items():
         with pytest.raises(ValueError, match=f"GPT2Config.*{name}"):
-            wy.nn.GPT2Config(
-                **{"vocab_size": 10, "n_positions": 4, "n_embd": 8, "n_layer": 1, "n_head": 2, name: value}
-            )  # type: ignore[arg-type]  # what the test is about
+            replace(config, **{name: value})  # type: ignore[arg-type]  # what the test is about
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -148,8 +148,8 @@ def _checked(tokens: object, block_size: int, vocab_size: int | None) -> NDArray
         raise ShapeError(f"tokens have shape {given.shape}; expected one axis, as np.concatenate makes of several.")
     if len(given) <= block_size:
         raise DataError(
-            f"{len(given)} tokens are too few for one block of block_size {block_size}, which takes {block_size + 1}: "
-            f"the block_size, and the token after it. Give more text or a smaller block_size."
+            f"{len(given)} tokens are too few for one block of block_size {block_size}, which takes {block_size + 1} "
+            f"for inputs and targets. Give more text or a smaller block_size."
         )
     low, high = int(given.min()), int(given.max())
     if low < 0 or (vocab_size is not None and high >= vocab_size):

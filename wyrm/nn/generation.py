@@ -62,7 +62,7 @@ class CachedDecoder:
         if self.length == self.config.n_positions:
             raise ShapeError(f"the cache holds n_positions, {self.length} tokens; start a new sequence with .reset()")
         position = np.array(self.length)
-        feed = {self._tokens: tokens, self._position: position, self._length: float(self.length)}
+        feed: dict[Any, Any] = {self._tokens: tokens, self._position: position, self._length: float(self.length)}
         logits, new_qkv = self._program(feed)
         bound_array(self._cache)[..., self.length] = new_qkv[:, :, 1:]
         self.length += 1

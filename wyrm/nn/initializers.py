@@ -176,10 +176,9 @@ class _Kaiming(_Scaled):
 
 
 class XavierUniform(_Xavier):
-    """Uniform within `gain * sqrt(6 / (fan_in + fan_out))` of 0, which preserves the variance of signals.
+    """Uniform within `gain * sqrt(6 / (fan_in + fan_out))` of 0: preserves the variance of activations and gradients.
 
-    Signals are activations and gradients. Glorot and Bengio, "Understanding the difficulty of training deep feedforward
-    neural networks" (2010), formula 16.
+    Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks" (2010), formula 16.
     `gain` is above 0, else `ValueError`; see `fans` for fan_in and fan_out.
 
     >>> bool((abs(XavierUniform()((2, 4), seed=0)) <= 1.0).all())

@@ -150,8 +150,7 @@ class Module:
         return self._set_training(False)
 
     def _set_training(self, training: bool) -> Self:
-        # Not `self.modules()`: a subclass may have an attribute of that name. The list ends the walk before attributes
-        # change.
+        # Not `self.modules()`, a name that a subclass may use for an attribute. The list is complete before any change.
         for module in [value for _, value in _each(self) if isinstance(value, Module)]:
             module.training = training
         return self
