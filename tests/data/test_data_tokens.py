@@ -128,7 +128,9 @@ def test_tokens_that_are_none() -> None:
         TokenBlocks(np.zeros((3, 3), np.int64), block_size=2)
 
 
-@pytest.mark.parametrize("options", [{"context": 0}, {"context": 2, "seed": -1}, {"context": 2, "vocab_size": 0}])
+@pytest.mark.parametrize(
+    "options", [{"block_size": 0}, {"block_size": 2, "seed": -1}, {"block_size": 2, "vocab_size": 0}]
+)
 def test_options_out_of_range(options: Any) -> None:
     with pytest.raises(DataError, match="expected a whole number of at least"):
         TokenBlocks(np.arange(9), **options)

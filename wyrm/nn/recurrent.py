@@ -123,11 +123,11 @@ class LSTM(_LSTM[In, Out]):
     replaces the forget gate by `f = 1 - i` (Greff et al., "LSTM: a search space odyssey", 2017). Without an initial
     state, sequences start from zeros.
 
-    `input_weight` has the axes (input_size, gates * hidden_size), `recurrent_weight` (hidden_size, gates *
-    hidden_size), `bias` (gates * hidden_size,), with the gates in the order i, f, g, o. They are the transposed weights
-    of `torch.nn.LSTM`, whose two biases add up to this one, and start uniform within `1 / sqrt(hidden_size)` of 0, as
-    there. They are drawn from `seed`, or without one from the script's next seed (see `wyrm.nn.seed`). `forget_bias`
-    sets the initial bias of the forget gate; 1 helps to remember long. `dtype` is float32 or float64.
+    With n = gates * hidden_size, `input_weight` has the axes (input_size, n), `recurrent_weight` (hidden_size, n) and
+    `bias` (n,); the order of the gates is i, f, g, o. They are the transposed weights of `torch.nn.LSTM`, whose two
+    biases add up to this one, and start uniform within `1 / sqrt(hidden_size)` of 0, as there. They are drawn from
+    `seed`, or without one from the script's next seed (see `wyrm.nn.seed`). `forget_bias` sets the initial bias of the
+    forget gate; 1 helps to remember long. `dtype` is float32 or float64.
 
     Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis or a dtype of another kind,
     `ValueError` for a `forget_bias` together with `coupled`.

@@ -68,9 +68,9 @@ class FeedForward(Layer[Width, Width], Generic[Width, Hidden]):
 class TransformerBlock(Module, Generic[Width, Hidden]):
     """A pre-norm transformer block: `x = x + attention(norm(x))`, then `x = x + feed_forward(norm(x))`.
 
-    Maps (batch, time, embed_dim) to the same axes. `dropout` is the rate for the results of attention and feed-forward,
-    `attention_dropout` that for the attention weights, by default the same. Other options and the errors are those of
-    `MultiHeadAttention`, `FeedForward` and `LayerNorm`.
+    Maps (batch, time, embed_dim) to the same axes. `dropout` is the rate for the results of attention and feed-forward.
+    `attention_dropout`, the rate for the attention weights, is the same by default. See `MultiHeadAttention`,
+    `FeedForward` and `LayerNorm` for the other options and the errors.
 
     >>> TransformerBlock(8, 32, num_heads=2)(wy.Input(dims=(3, 5, 8))).shape
     (3, 5, 8)
