@@ -123,7 +123,7 @@ class Trainer:
     def train(self) -> None:
         """Train up to the number of steps; every so often, report the validation loss and save a checkpoint."""
         options, batches = self.options, self.batches()
-        # Measured on two cores: a wide model gains more from threads inside each matrix product than from halved batches.
+        # Measured on two cores: a wide model gains more from threads within each matrix product than from half batches.
         wide = self.config.n_embd > 256
         threads = {"blas_threads" if wide else "threads": options["threads"]}
         accumulate, every = options["accumulate"], options["every"]
