@@ -72,7 +72,7 @@ class _LinearCrossEntropy(
         if axis_size(weight.dims[0]) in (None, 0):
             raise ShapeError(f"the classes, the first axis of {label(weight)}, need a size of at least 1")
         if not 0.0 <= self.label_smoothing < 1.0:
-            raise ShapeError(f"smoothing is at least 0 and below 1, not {self.label_smoothing}")
+            raise ShapeError(f"label_smoothing is at least 0 and below 1, not {self.label_smoothing}")
         return unify(x.dims[0], labels.dims[0]), weight.dims[0], unify(x.dims[1], weight.dims[1])
 
     def _both(self, xp: ArrayNamespace, operands: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
@@ -379,16 +379,21 @@ class _LabelTargetsLoops(LoopForm):
 def linear_cross_entropy(
     x: Any, weight: Any, labels: Any, *, label_smoothing: float = 0.0, ignore_index: int | None = None
 ) -> LinearCrossEntropy[tuple[()]]:
-    """The mean cross-entropy of `x @ weight.T`, of any leading axes; see `LinearCrossEntropy`.
+    """Return the mean cross-entropy of the logits `x @ weight.T`, a scalar, without materializing all logits.
 
-    `IndexOutOfRange` for a label that is no class and not `ignore_index`; `ValueError` for smoothing outside [0, 1).
+    `x` has the axes (..., width), `weight` (classes, width), `labels` (...,). With `label_smoothing` s, in [0, 1), the
+    target is `1 - s` at the label plus `s / classes` at every class. Labels of `ignore_index` do not count; the loss is
+    0 where none counts. `wy.losses.cross_entropy` takes logits instead.
+
+    Raises `ShapeError` where axes do not match, `IndexOutOfRange` for a label that is neither a class nor
+    `ignore_index`, and `ValueError` for a `label_smoothing` out of range.
 
     >>> x, weight = wy.Constant(np.zeros((2, 3))), wy.Constant(np.ones((4, 3)))
     >>> wy.linear_cross_entropy(x, weight, np.array([1, 3])).forward().round(4).item()
     1.3863
     """
     if not 0.0 <= label_smoothing < 1.0:
-        raise ValueError(f"linear_cross_entropy: smoothing is at least 0 and below 1, not {label_smoothing}")
+        raise ValueError(f"linear_cross_entropy: label_smoothing is at least 0 and below 1, not {label_smoothing}")
     labels = as_indices(labels)
     if len(x.dims) != 2:
         rows = product(x.dims[:-1])
