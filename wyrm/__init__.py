@@ -30,13 +30,12 @@ from wyrm.ops.updating import updating
 from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
 if TYPE_CHECKING:
-    from wyrm import data, io, losses, metrics, nn, optim, testing, view
+    from wyrm import data, io, losses, metrics, nn, optim, random, testing, view
     from wyrm.functions.control import cond, scan, while_loop
     from wyrm.functions.custom import custom_jvp, custom_vjp
     from wyrm.functions.function import Function, function, show
     from wyrm.functions.mapping import vmap
     from wyrm.functions.transforms import hessian, hvp, jacobian, jvp, linearize, vjp
-    from wyrm.ops import random
     from wyrm.ops.attention import attention
     from wyrm.ops.checkpoint import checkpoint
     from wyrm.ops.linear_cross_entropy import linear_cross_entropy
@@ -44,14 +43,26 @@ if TYPE_CHECKING:
 
 if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
     # What a program may do without is imported when it is first used: rooms, and names by the module that has them.
-    _ROOMS = ("compiler", "data", "io", "kernels", "losses", "metrics", "nn", "optim", "testing", "train", "view")
+    _ROOMS = (
+        "compiler",
+        "data",
+        "io",
+        "kernels",
+        "losses",
+        "metrics",
+        "nn",
+        "optim",
+        "random",
+        "testing",
+        "train",
+        "view",
+    )
     _NAMES = {
         "functions.control": ("cond", "scan", "while_loop"),
         "functions.custom": ("custom_jvp", "custom_vjp"),
         "functions.function": ("Function", "function", "show"),
         "functions.mapping": ("vmap",),
         "functions.transforms": ("hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"),
-        "ops": ("random",),
         "ops.attention": ("attention",),
         "ops.checkpoint": ("checkpoint",),
         "ops.linear_cross_entropy": ("linear_cross_entropy",),

@@ -1,6 +1,5 @@
 """Long short-term memories: over a whole sequence, and one step at a time."""
 
-from __future__ import annotations
 
 import math
 from typing import Any, Generic, NamedTuple, TypedDict, Unpack, overload
