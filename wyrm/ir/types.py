@@ -64,7 +64,7 @@ def scalar_of(dtype: Any) -> ScalarType | None:
     """The type of numbers of a NumPy dtype in native byte order; None for one that a loop program has not.
 
     >>> scalar_of(np.float32), scalar_of(">f4")
-    (Scalar(kind='f', bits=32), None)
+    (ScalarType(kind='f', bits=32), None)
     """
     dtype = np.dtype(dtype)
     return _BY_NAME.get(dtype.name) if dtype.isnative else None
