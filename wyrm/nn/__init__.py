@@ -1,4 +1,9 @@
-"""Modules: classes that hold parameters and build their part of a graph when they are called."""
+"""Modules: classes that hold parameters and build a part of a graph when they are called.
+
+>>> layer = wy.nn.Linear(3, 2) >> wy.nn.relu
+>>> layer(wy.Input(dims=(5, 3))).shape
+(5, 2)
+"""
 
 from typing import TYPE_CHECKING
 
@@ -14,11 +19,12 @@ if TYPE_CHECKING:
     from wyrm.nn.gpt2 import GPT2, GPT2Config
     from wyrm.nn.layer import Layer, Pointwise
     from wyrm.nn.linear import Linear
+    from wyrm.nn.lstm_state import LSTMOutput, LSTMState
     from wyrm.nn.module import Module
     from wyrm.nn.moving_average import EWMA
     from wyrm.nn.normalization import LayerNorm, RMSNorm
     from wyrm.nn.positions import LearnedPositions, SinusoidalPositions, rotated
-    from wyrm.nn.recurrent import LSTM, LSTMCell, LSTMOutput, LSTMState
+    from wyrm.nn.recurrent import LSTM, LSTMCell
     from wyrm.nn.seeding import seed
     from wyrm.nn.token_sampling import choose
     from wyrm.nn.transformer import FeedForward, TransformerBlock
@@ -49,6 +55,10 @@ _NAMES = {
         "Pointwise",
     ),
     "linear": ("Linear",),
+    "lstm_state": (
+        "LSTMOutput",
+        "LSTMState",
+    ),
     "module": ("Module",),
     "moving_average": ("EWMA",),
     "normalization": (
@@ -63,8 +73,6 @@ _NAMES = {
     "recurrent": (
         "LSTM",
         "LSTMCell",
-        "LSTMOutput",
-        "LSTMState",
     ),
     "seeding": ("seed",),
     "transformer": (

@@ -55,7 +55,7 @@ class Nested(Protocol[Item_co]):
     def __reversed__(self) -> Any: ...
 
 
-# These aliases are recursive: mypy's messages then name the alias. `Union` is evaluated, for tools that read annotations.
+# Recursive aliases: mypy's messages then name the alias. Tools that read annotations can evaluate `Union`.
 Values: TypeAlias = Union[float, HasArray, Nested["Values"]]  # noqa: UP007  # what a leaf is filled with
 Indices: TypeAlias = Union[int, IntegerArray, Nested["Indices"]]  # noqa: UP007  # row numbers, besides index nodes
 DType: TypeAlias = "DTypeLike | list[DType] | None"
