@@ -1,4 +1,11 @@
-"""Every error that wyrm raises: one hierarchy under `WyrmError`, each also the builtin that a caller would expect."""
+"""Every error that wyrm raises: one hierarchy under `WyrmError`, each also the builtin that a caller would expect.
+
+>>> try:
+...     wy.Constant([1.0, 2.0]) + wy.Constant([1.0, 2.0, 3.0])
+... except wy.errors.ShapeError as error:
+...     print(isinstance(error, ValueError), str(error).splitlines()[0])
+True add: 2 against 3
+"""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_numbers_as_axes_are_unchecked_by_mypy() -> None:
 
 def test_the_parameter_is_the_table() -> None:
     table = wy.nn.Embedding(WORDS, WIDTH)
-    assert list(table.named_parameters()) == ["table"]
+    assert list(dict(table.named_parameters())) == ["table"]
     assert table.table.name == "table" and table.table.dims == (WORDS, WIDTH)
     assert repr(table) == "Embedding(Words(7), Width(3))"
 

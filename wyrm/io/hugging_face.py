@@ -70,7 +70,7 @@ def save_pretrained(model: GPT2, directory: FilePath) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CheckpointError(f"cannot make the folder {os.fspath(directory)!r}: {error.strerror or error}") from error
-    config, named = model.config, model.named_parameters()
+    config, named = model.config, dict(model.named_parameters())
     arrays: dict[str, NDArray[Any]] = {}
     for there, here in _names(config).items():
         if here in named:
@@ -166,7 +166,7 @@ def from_pretrained(directory: FilePath, *, dtype: DTypeLike = np.float32) -> GP
     if problems:
         raise CheckpointError("\n".join([f"{file!r} does not fit the configuration beside it:", *problems]))
     model = GPT2(config, dtype=dtype)
-    named = model.named_parameters()
+    named = dict(model.named_parameters())
     for there, here in _names(config).items():
         named[here].set(arrays[there].astype(dtype))
     return model

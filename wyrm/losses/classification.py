@@ -7,6 +7,7 @@ from typing import Any, Literal, overload
 
 from typing_extensions import TypeVar, TypeVarTuple
 
+from wyrm.foreign_names import answering
 from wyrm.losses.checks import (
     as_node,
     check_range,
@@ -41,6 +42,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     reduction: Literal["none"],
 ) -> Node[Any, tuple[*Bs]]: ...
+@answering
 def cross_entropy(logits: Any, labels: Any, *, label_smoothing: float = 0.0, reduction: Reduction = "mean") -> Any:
     """`-log softmax(logits)[label]` over the last axis, finite for all finite logits.
 
@@ -84,6 +86,7 @@ def nll(
     *,
     reduction: Literal["none"],
 ) -> Node[Any, tuple[*Bs]]: ...
+@answering
 def nll(log_probability: Any, labels: Any, *, reduction: Reduction = "mean") -> Any:
     """The negative log-likelihood, `-log_probability[label]` over the last axis.
 
@@ -116,6 +119,7 @@ def kl_divergence(
     log_target: bool = False,
     reduction: Literal["none"],
 ) -> Node[Any, tuple[*Bs]]: ...
+@answering
 def kl_divergence(log_prediction: Any, target: Any, *, log_target: bool = False, reduction: Reduction = "mean") -> Any:
     """The divergence of a predicted distribution from the target, `sum(t * (log(t) - log_prediction))`.
 

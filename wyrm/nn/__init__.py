@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from wyrm.nn.dropout import Dropout
     from wyrm.nn.embedding import Embedding
     from wyrm.nn.gpt2 import GPT2, GPT2Config
-    from wyrm.nn.layer import Layer, Pointwise
+    from wyrm.nn.layer import Layer, Pointwise, Sequential
     from wyrm.nn.linear import Linear
     from wyrm.nn.module import Module
     from wyrm.nn.moving_average import EWMA
@@ -47,6 +47,7 @@ _NAMES = {
     "layer": (
         "Layer",
         "Pointwise",
+        "Sequential",
     ),
     "linear": ("Linear",),
     "module": ("Module",),
@@ -99,6 +100,7 @@ __all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "MultiHeadAttention",
     "Pointwise",
     "RMSNorm",
+    "Sequential",
     "SinusoidalPositions",
     "TransformerBlock",
     "choose",

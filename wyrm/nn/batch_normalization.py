@@ -29,7 +29,7 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
     Features are the last axis of `x`. In training, mean and variance are those of all other axes, and the buffers
     `mean` and `variance` move towards them: to `(1 - momentum) * buffer + momentum * batch`, the variance taken as that
     of a sample, divided by n - 1; they move when a model trains, see `wy.updating`, and are saved with it. After
-    `evaluate()`, graphs use the buffers. Where threads share a batch, each normalizes its part by that part's
+    `eval()`, graphs use the buffers. Where threads share a batch, each normalizes its part by that part's
     statistics. `dtype` is float32 or float64. Ioffe and Szegedy, "Batch normalization" (2015).
 
     Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for what is no axis, no number or no such

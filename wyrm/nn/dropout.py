@@ -32,7 +32,7 @@ def _seed(seed: object) -> int:
 class Dropout(Pointwise):
     """Sets elements to zero with probability `rate` and divides the others by `1 - rate`, while `training`.
 
-    `rate` is at least 0 and below 1. A graph that is built after `evaluate()`, or with a rate of 0, has no dropout at
+    `rate` is at least 0 and below 1. A graph that is built after `eval()`, or with a rate of 0, has no dropout at
     all. Masks depend on `seed`, on the step (see `wyrm.random.set_step`) and on the place in the graph, so that two
     uses of one module draw different ones. Srivastava et al., "Dropout" (2014), in its inverted form.
 
@@ -42,7 +42,7 @@ class Dropout(Pointwise):
     >>> dropout, ones = Dropout(0.5), wy.Constant(np.ones(100))
     >>> sorted(set(dropout(ones).forward().tolist()))
     [0.0, 2.0]
-    >>> dropout.evaluate()(ones) is ones
+    >>> dropout.eval()(ones) is ones
     True
     """
 

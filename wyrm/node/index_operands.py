@@ -53,7 +53,7 @@ def source_of(indices: BaseNode[Any, Any]) -> BaseNode[Any, Any]:
 
 def holds_data(node: BaseNode[Any, Any]) -> bool:
     """Whether a node is a leaf with data of its own, and does not stand for what a step of a loop is given."""
-    return node.is_leaf and not getattr(node, "stands_for", "")
+    return node.is_leaf and not node.stands_for
 
 
 def is_within(indices: BaseNode[Any, Any], axis: Axis) -> bool:

@@ -9,6 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 from typing_extensions import Unpack
 
 from wyrm.errors import DTypeError
+from wyrm.foreign_names import answering
 from wyrm.node import methods
 from wyrm.node.base import _BASES, BaseNode, S, _set, _set_dims, _set_dtype, describe
 from wyrm.node.node import Node
@@ -136,6 +137,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
     ) -> None: ...
     @overload
     def __init__(self: Parameter[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
+    @answering
     def __init__(
         self, value: Any, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
@@ -280,6 +282,7 @@ class Input(_FloatLeaf[S], abstract=True):
     def __init__(
         self: Input[NewDims], value: Values | None = None, dims: NewDims = ..., **options: Unpack[InputOptions]
     ) -> None: ...
+    @answering
     def __init__(
         self,
         value: Any = None,
@@ -363,6 +366,7 @@ class Constant(_FloatLeaf[S], abstract=True):
     ) -> None: ...
     @overload
     def __init__(self: Constant[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
+    @answering
     def __init__(
         self, value: Any, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:

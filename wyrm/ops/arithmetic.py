@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, BaseNode
 from wyrm.node.leaves import Constant
 from wyrm.ops.elementwise import Binary, L, R, S, Unary, constant_like, method
@@ -249,6 +250,7 @@ class Clip(Unary[L, S]):
 
 
 @method("clip")
+@answering
 def clip(x: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]:
     """`x` limited to `min`..`max`, either of which may be left out. `ValueError` where min > max.
 

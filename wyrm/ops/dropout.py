@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
+from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, explain, label
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
@@ -211,6 +212,7 @@ class _AddDropoutLoops(_DropoutLoops):
 
 
 @method("dropout")
+@answering
 def dropout(x: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
     """Elements set to zero with probability `rate` (0 <= rate < 1), the rest divided by `1 - rate`.
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
+from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, explain, format_dims, label
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.loop_form import LOOPS, LoopForm
@@ -294,6 +295,7 @@ def cross_entropy(
     logits: Shaped[L, tuple[*Bs, N]], labels: IndexNode[tuple[*Bs]] | IntegerArray, *, reduction: Literal["none"]
 ) -> CrossEntropy[L, tuple[*Bs]]: ...
 @method("cross_entropy")
+@answering
 def cross_entropy(logits: Any, labels: Any, *, reduction: Reduction = "mean") -> Any:
     """`-log softmax(logits)[label]` over the last axis, `labels` of the other axes; its `predictions()` are free.
 
