@@ -1,9 +1,9 @@
 """Writes how the type checker sees the operators and methods of nodes: `wyrm/node/operators.py` and `methods.py`.
 
-Run `python -m wyrm.declare` after adding an op; a test compares the files with what this would write. It needs ruff,
-which lays the files out. A function that is a method declares itself, by its own overloads; a class that is one is
-declared by the template of its family (`declaration`, and `reflected` for an operator's right-hand form), in which
-{method}, {op} and {more} are left open.
+Run `python -m wyrm.declare` after adding an op, and `python -m wyrm.declare_functions` where its method is a function
+too; a test compares the files with what this would write. It needs ruff, which lays the files out. A function that is a
+method declares itself, by its own overloads; a class that is one is declared by the template of its family
+(`declaration`, and `reflected` for an operator's right-hand form), in which {method}, {op} and {more} are left open.
 """
 
 from __future__ import annotations
@@ -172,9 +172,9 @@ def _renamed(text: str) -> str:
     return ast.unparse(tree).replace(",]", "]")
 
 
-def _formatted(text: str) -> str:
-    """The text as the project's settings of ruff lay it out, imports sorted."""
-    place = ["--stdin-filename", str(folder() / "declared.py"), "-"]
+def formatted(text: str, file: Path) -> str:
+    """The text as the project's settings of ruff lay out this file, imports sorted."""
+    place = ["--stdin-filename", str(file), "-"]
     for command in (["check", "--quiet", "--fix", "--select", "I"], ["format"]):
         finished = subprocess.run(
             [sys.executable, "-m", "ruff", *command, *place], input=text, capture_output=True, text=True, check=True
@@ -198,7 +198,7 @@ def declarations() -> dict[str, str]:
             for owner, body in bodies.items()
         )
         imports = _imports(one for found in declared.values() for one in found)
-        texts[file] = _formatted(_FILE.format(summary=summary, imports=imports, classes=classes))
+        texts[file] = formatted(_FILE.format(summary=summary, imports=imports, classes=classes), folder() / file)
     return texts
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
+from wyrm.foreign_names import Elements, Foreign, nodes
 from wyrm.node.pickling import copied, flatten, restore
 from wyrm.node.rules import check_words
 from wyrm.node.source_location import Origin, SourceLocation, built_nodes, location_of, user_origin
@@ -72,6 +73,8 @@ class BaseNode(Stateful, Generic[P_co, S]):
     # Whether the node starts a graph and holds an array, and whether that is for an optimizer to change.
     is_leaf: ClassVar[bool] = False
     is_parameter: ClassVar[bool] = False
+    # What a leaf that never holds data stands for, to be said where it is asked for some.
+    stands_for: ClassVar[str] = ""
     # Whether the node is its only parent under another identity: no engine computes it, and messages name the parent.
     same_value: ClassVar[bool] = False
     # Whether the value depends on nothing but the operands' shapes.
@@ -248,7 +251,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
     @property
     def size(self) -> int:
         """The number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return Elements(np.prod(self.shape, dtype=np.int64))
 
     # Nodes are keys by identity. `==` makes a mask, and a class with an `__eq__` of its own would have no hash.
     __hash__ = object.__hash__
@@ -309,6 +312,12 @@ class BaseNode(Stateful, Generic[P_co, S]):
                 f"numpy.{name} on node.value"
             )
 
+    def __dir__(self) -> list[str]:
+        """What a user may want of a node; Python guesses at misspelled names from these."""
+        classes: list[Any] = [cls for cls in type(self).__mro__ if cls in _BASES or getattr(cls, "is_leaf", False)]
+        names = {name for cls in classes for name in vars(cls) if not name.startswith("_")}
+        return sorted((names - vars(BaseNode).keys()).union(_TOLD, self.attributes))
+
     def __copy__(self) -> Self:
         return self
 
@@ -324,6 +333,10 @@ _set_parents, _set_name, _set_origin, _set_dtype, _set_dims = (
     BaseNode.__dict__[slot].__set__ for slot in ("parents", "name", "origin", "dtype", "dims")
 )
 
+# What is of use of every node; the rest of the attributes of `BaseNode` are for those who write ops.
+_TOLD = frozenset(["dims", "dtype", "name", "ndim", "parameters", "parents", "shape", "location", "size"])
+for _name in nodes.ANSWERS:
+    setattr(BaseNode, _name, Foreign(_name))
 # The functions of NumPy that wyrm has as functions too.
 _FUNCTIONS = frozenset(["concatenate", "einsum", "stack", "where"])
 _BASES: set[type] = {BaseNode, Stateful, Generic, object}
@@ -356,7 +369,9 @@ def register(cls: type[BaseNode]) -> None:
     key = f"{cls.__module__}.{cls.__qualname__}"
     previous = REGISTRY.get(key)  # the same class defined anew, as in a notebook, may take its methods again
     for name in (cls.__dict__.get("method"), f"__{cls.__dict__.get('operator')}__"):
-        taken = name is not None and any(name in base.__dict__ for base in cls.__mro__[1:-1])
+        taken = name is not None and any(
+            not isinstance(vars(base)[name], Foreign) for base in cls.__mro__[1:-1] if name in vars(base)
+        )
         if taken and (previous is None or name not in (previous.method, f"__{previous.operator}__")):
             raise RegistrationError(f"op {cls.__name__} is to be the method {name}, which nodes have already")
     REGISTRY[key] = cls

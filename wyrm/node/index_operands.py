@@ -52,7 +52,7 @@ def source_of(indices: BaseNode) -> BaseNode:
 
 def holds_data(node: BaseNode) -> bool:
     """Whether a node is a leaf with data of its own, and does not stand for what a step of a loop is given."""
-    return node.is_leaf and not getattr(node, "stands_for", "")
+    return node.is_leaf and not node.stands_for
 
 
 def is_within(indices: BaseNode, axis: Axis) -> bool:

@@ -56,7 +56,7 @@ def warn_of_training(modes: Iterable[Mode]) -> None:
         if module is not None and not module.training:
             warnings.warn(
                 f"{node} was built in training, by {type(module).__name__}, which is in evaluation now; a graph keeps "
-                f"the mode that it was built in. Build it again after evaluate() for values without what training "
+                f"the mode that it was built in. Build it again after eval() for values without what training "
                 f"does; or, where training goes on, call train() on the model first",
                 RuntimeWarning,
                 stacklevel=4,

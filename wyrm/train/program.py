@@ -15,6 +15,7 @@ from wyrm.backends.numpy.reference import checked_weight
 from wyrm.compiler.pipeline import Graph
 from wyrm.compiler.updates import OptimizerInterface
 from wyrm.errors import CheckpointError, ShapeError
+from wyrm.foreign_names import Answering
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.pickling import Records, copied, flatten_all, restore_all
 from wyrm.node.training_mode import modes_of, warn_of_training
@@ -27,7 +28,7 @@ from wyrm.types.typing import Indices, Values
 Feed = Mapping[Any, "Values | Indices"]
 
 
-class Program:
+class Program(Answering):
     """Outputs, and with an optimizer the training of a loss, as native code; made by `wyrm.compile`.
 
     Calling it with `{input: array}` computes the outputs, and does one step where it trains. `epoch` goes through a
@@ -37,6 +38,8 @@ class Program:
     parameters and an optimizer of its own and goes on with the same numbers; it takes data for the same inputs. A
     pickled one has inputs of its own: pickle them beside it, or take them from `inputs`.
     """
+
+    _foreign = "PROGRAM"
 
     def __init__(
         self,
