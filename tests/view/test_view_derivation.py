@@ -56,7 +56,7 @@ def test_show_prints_the_last_call(capsys: pytest.CaptureFixture[str]) -> None:
     assert "x @ x" in text and "dx = " in text and "dlabels" not in text and "test_view_derivation.py" in text
     both = wy.function(lambda x: (x, x))
     both(1.0)
-    with pytest.raises(ShapeError, match="one array as result"):
+    with pytest.raises(ShapeError, match="a single result array"):
         wy.show(both)
     with pytest.raises(TypeError, match=r"made by wyrm\.function"):
         wy.show(abs)  # type: ignore[arg-type]  # what is tested
