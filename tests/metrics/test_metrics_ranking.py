@@ -73,7 +73,7 @@ def test_bad_labels_and_scores_are_refused(targets: Any, scores: Any, error: typ
     choice=st.integers(0, 11),
 )
 def test_reciprocal_rank_of_one_item_equals_scikit_learn(scores: list[int], choice: int) -> None:
-    """With one relevant item, label ranking average precision is the reciprocal rank, ties counting against."""
+    """With one relevant item, label ranking average precision is the reciprocal rank, with ties counted against it."""
     item = choice % len(scores)
     truth = np.arange(len(scores)) == item
     assume(len(scores) > 1)
@@ -118,7 +118,7 @@ def test_means_over_users_are_the_means_of_the_rows(matrices: tuple[Any, Any, An
         wanted, others = relevant & ~exclude, ~relevant & ~exclude
         if wanted.any():
             ranks.append(reciprocal_rank(scores, relevant, exclude))
-            # The definition, spelled out: sort by descending score, the irrelevant first among equals.
+            # The definition: sort by descending score, with the irrelevant first among equal scores.
             order = sorted(np.flatnonzero(~exclude), key=lambda item: (-scores[item], relevant[item]))
             assert ranks[-1] == 1 / (1 + [bool(relevant[item]) for item in order].index(True))
             if others.any():
@@ -170,7 +170,7 @@ def test_a_bad_row_is_refused(
 
 
 def test_ranking_auc_needs_an_irrelevant_item() -> None:
-    with pytest.raises(DataError, match="all 1 items that are not excluded are relevant"):
+    with pytest.raises(DataError, match="all 1 non-excluded items are relevant"):
         ranking_auc([1.0, 2.0], {0}, {1})
     assert reciprocal_rank([1.0, 2.0], {0}, {1}) == 1.0
 
