@@ -1,4 +1,4 @@
-"""Data sets, batches, splits, and readers of common files."""
+"""Datasets, batches, splits, and readers of common file formats."""
 
 from wyrm.data.dataset import Dataset
 from wyrm.data.generated import low_rank_preferences

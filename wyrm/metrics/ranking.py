@@ -92,8 +92,7 @@ def _split_row(scores: ArrayLike, relevant: Items, exclude: Items | None) -> tup
     if not (relevant_mask & included).any():
         raise DataError(
             f"no relevant item among {len(row)}, of which {int((~included).sum())} are excluded; the rank is "
-            "undefined. "
-            f"Leave such users out."
+            f"undefined. Leave such users out."
         )
     return row[relevant_mask & included], row[~relevant_mask & included]
 
