@@ -1,4 +1,4 @@
-"""The benchmark's frame: interleaving, medians, ratios, absent peers. What it measures is not asserted."""
+"""The benchmark harness: interleaving, medians, ratios, missing peers. Measurements are not asserted."""
 
 from __future__ import annotations
 
