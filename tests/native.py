@@ -1,4 +1,4 @@
-"""Kernels compiled by themselves, as programs compile them."""
+"""Kernels compiled on their own, as programs compile them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wyrm.kernels.functions import kernel_of
 
 
 def compiled(function: Callable[..., Any], *, elementwise: bool = False) -> Callable[..., Any]:
-    """A kernel; `elementwise`, a function of a number for each element: `(x, out)`."""
+    """Compile a kernel; with `elementwise`, a scalar function that is applied to each element: `(x, out)`."""
     assert isinstance(function, FunctionType)
     kernel = kernel_of(function)
     if not elementwise:

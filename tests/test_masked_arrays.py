@@ -1,4 +1,4 @@
-"""A masked array would lose its mask, so it is refused wherever arrays enter."""
+"""Masked arrays are refused wherever arrays enter, since they would lose their mask."""
 
 from __future__ import annotations
 

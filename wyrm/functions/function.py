@@ -91,6 +91,9 @@ class Function(Generic[P, R]):
 
         Raises `TypeError` for an argument that is a node, and `ShapeError` if the function closes over an argument of
         another function that is being traced.
+
+        >>> [node.op_name() for node in wy.function(lambda x: 2.0 * x).trace(1.0).outputs]
+        ['multiply']
         """
         leaves, structure = self._leaves(args)
         for leaf in leaves:
