@@ -1,12 +1,12 @@
-"""GPT-2 on TinyStories: train, resume after an interruption, and generate stories.
+"""GPT-2 on TinyStories: train, go on after an interruption, and let the model tell a story.
 
     python examples/gpt2_tinystories.py train --data tinystories.txt --run stories
     python examples/gpt2_tinystories.py resume --run stories
     python examples/gpt2_tinystories.py generate --run stories --prompt "Once upon a time"
 
-`train` trains a byte-pair encoding on the text, or loads GPT-2's with --vocabulary and --merges. It keeps tokenizer,
-checkpoints and a plot of the losses in one folder. Without --data, the stories come from the Hugging Face hub, which
-needs the package `datasets`. --preset gpt2 is the model with 124 million parameters.
+`train` learns a byte-pair encoding on the text, or takes GPT-2's own with --vocabulary and --merges, and keeps all that
+it makes in one folder: tokenizer, checkpoints, and a picture of the losses. Without --data the stories are loaded from
+the Hugging Face hub, which takes the package `datasets`. --preset gpt2 is the model with 124 million parameters.
 """
 
 from __future__ import annotations
@@ -38,21 +38,19 @@ class Batch(wy.Dim): ...
 
 
 def read_stories(data: Path | None) -> str:
-    """Return the text of a file, or the validation split of TinyStories from the hub."""
+    """The text of a file, or of the validation part of TinyStories on the hub."""
     if data is not None:
         return wy.data.read_text(data)
     try:
-        import datasets  # type: ignore[import-not-found, unused-ignore]  # an optional package
+        import datasets  # type: ignore[import-not-found, unused-ignore]  # a package of the user's
     except ImportError:
-        sys.exit(
-            "without --data, the stories come from the Hugging Face hub: pip install datasets, or pass --data FILE"
-        )
+        sys.exit("without --data the stories come from the Hugging Face hub: pip install datasets, or give --data FILE")
     stories = datasets.load_dataset("roneneldan/TinyStories", split="validation")
     return "<|endoftext|>".join(stories["text"])
 
 
 class Trainer:
-    """A model, its data and its optimizer; the run's folder holds everything needed to resume."""
+    """A model, its data and its optimizer; everything that a run needs to go on stands in the run's folder."""
 
     def __init__(self, folder: Path, options: dict[str, Any], text: str, tokenizer: wy.data.Tokenizer) -> None:
         self.folder, self.options, self.tokenizer = folder, options, tokenizer
@@ -82,21 +80,21 @@ class Trainer:
         self.step, self.losses = 0, dict[str, list[list[float]]](training=[], validation=[])
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint stores beside the weights and the optimizer."""
+        """What a checkpoint keeps beside the weights and the optimizer."""
         return {"program": self.program.state_dict(), "losses": self.losses}
 
     def resume(self) -> None:
-        """Resume from the latest checkpoint, or from the start if the run has none yet."""
+        """Go on from the latest checkpoint, or from the beginning where the run was ended before the first."""
         path = self.checkpoints.latest()
         if path is None:
-            print(f"no checkpoint in {self.checkpoints.directory} yet: starting from the beginning")
+            print(f"there is no checkpoint in {self.checkpoints.directory} yet: starting from the beginning")
             return
         state = self.checkpoints.load(path, self.model, self.optimizer)
         self.program.load_state_dict(state["program"])
         self.losses, self.step = state["losses"], self.optimizer.steps
 
     def batches(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield batches from the current step on, epoch after epoch."""
+        """Batches from where the run stands, epoch after epoch."""
         size = self.options["batch_size"]
         done = self.step * self.options["accumulate"]
         in_epoch = len(self.training) // size
@@ -106,16 +104,16 @@ class Trainer:
             epoch, start = epoch + 1, 0
 
     def validate(self) -> float:
-        """Return the mean loss of at most 50 validation batches."""
+        """The mean loss of at most 50 batches of the validation part."""
         size = min(self.options["batch_size"], len(self.validation))
         batches = islice(self.validation.batches(size, shuffle=False), 50)
         found = [self.validate_program({self.tokens: inputs, self.following: targets}) for inputs, targets in batches]
         return float(np.mean(found))
 
     def train(self) -> None:
-        """Train up to the number of steps, with regular samples, validation losses and checkpoints."""
+        """Step until the number of steps is reached; a sample, the validation loss and a checkpoint now and then."""
         options, batches = self.options, self.batches()
-        # Measured on two cores: a wide model is faster with threads inside each product than with data parallelism.
+        # Measured on two cores: a wide model gains more where each product is divided than where the batch is.
         wide = self.config.width > 256
         threads = {"blas_threads" if wide else "threads": options["threads"]}
         accumulate, every = options["accumulate"], options["every"]
@@ -139,7 +137,7 @@ class Trainer:
                     self.report(bar)
 
     def report(self, bar: Any) -> None:
-        """Validate, print a sample, and save a checkpoint."""
+        """Validate, show a sample, save."""
         loss = self.validate()
         self.losses["validation"].append([self.step, loss])
         bar.write(f"step {self.step}: validation loss {loss:.4f}")
@@ -149,7 +147,7 @@ class Trainer:
 
 
 def draw(losses: dict[str, list[list[float]]], path: Path) -> None:
-    """Plot both losses by step."""
+    """A picture of both losses by step."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -167,17 +165,17 @@ def draw(losses: dict[str, list[list[float]]], path: Path) -> None:
 
 
 def tell(model: wy.nn.GPT2, tokenizer: wy.data.Tokenizer, prompt: str, count: int, **options: Any) -> str:
-    """Return a prompt and its continuation in one line; of a long prompt, the model reads the end."""
+    """A prompt and what the model puts after it, in one line; of a long prompt it reads the end."""
     ids = tokenizer.encode(prompt).tolist()
     return tokenizer.decode([*ids, *generate(model, ids[-model.config.context :], count, **options)]).replace("\n", " ")
 
 
 def begin(options: argparse.Namespace) -> Trainer:
-    """Start a new run: create the tokenizer, and write the options to the run's folder."""
+    """A new run: the tokenizer, and the options in the run's folder."""
     folder: Path = options.run
-    # A run without a checkpoint may be overwritten, for example after a first try with wrong options.
+    # Without a checkpoint there is nothing to lose, as where a first try had wrong options.
     if kept_options(folder) is not None and wy.io.Checkpoints(folder / "checkpoints").latest() is not None:
-        sys.exit(f"{folder} already holds a run: continue with resume, or use another --run")
+        sys.exit(f"{folder} holds a run already: go on with resume, or give another --run")
     text = read_stories(options.data)
     config = asdict(PRESETS[options.preset])
     for name in ("layers", "heads", "width", "context", "dropout", "vocab_size"):
@@ -194,13 +192,13 @@ def begin(options: argparse.Namespace) -> Trainer:
     trainer = Trainer(folder, kept, text, tokenizer)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(folder / "tokenizer.json")
-    # Written last: a run is complete if it has its options.
+    # Last: a run is whole when it has its options.
     (folder / "options.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     return trainer
 
 
 def kept_options(folder: Path) -> dict[str, Any] | None:
-    """Return the options of a run, None if there is none or it ended before they were written."""
+    """The options of a run; None where there is none, or it was ended before they were written."""
     try:
         found: dict[str, Any] = json.loads((folder / "options.json").read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
@@ -209,57 +207,50 @@ def kept_options(folder: Path) -> dict[str, Any] | None:
 
 
 def parse() -> argparse.Namespace:
-    """Parse the command line."""
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    train = commands.add_parser("train", help="start a run", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    train.add_argument("--data", type=Path, help="a UTF-8 text file; without it, the stories come from the hub")
-    train.add_argument("--preset", choices=PRESETS, default="small", help="sizes that are not given")
+    train = commands.add_parser("train", help="begin a run", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    train.add_argument("--data", type=Path, help="a text file, UTF-8; without it the stories come from the hub")
+    train.add_argument("--preset", choices=PRESETS, default="small", help="the sizes that are not given")
     for name in ("layers", "heads", "width", "context", "vocabulary-size"):
         train.add_argument(f"--{name}", type=positive, help="instead of the preset's")
     train.add_argument("--dropout", type=float, help="instead of the preset's")
     train.add_argument("--vocabulary", type=Path, help="GPT-2's vocab.json, with --merges")
     train.add_argument("--merges", type=Path, help="GPT-2's merges.txt, with --vocabulary")
-    train.add_argument("--batch-size", type=positive, default=64, help="sequences per batch")
-    train.add_argument("--accumulate", type=positive, default=1, help="batches per step")
-    train.add_argument("--learning-rate", type=float, default=2e-3, help="peak learning rate")
+    train.add_argument("--batch-size", type=positive, default=64, help="sequences a batch")
+    train.add_argument("--accumulate", type=positive, default=1, help="batches a step")
+    train.add_argument("--learning-rate", type=float, default=2e-3, help="at its peak")
     train.add_argument("--warmup", type=positive, default=50, help="steps until the peak")
-    train.add_argument("--weight-decay", type=float, default=0.1, help="weight decay of AdamW")
-    train.add_argument("--clip", type=float, default=1.0, help="maximum global norm of the gradients")
-    train.add_argument("--validation-fraction", type=float, default=0.1, help="fraction of the text")
+    train.add_argument("--weight-decay", type=float, default=0.1, help="of AdamW")
+    train.add_argument("--clip", type=float, default=1.0, help="the largest norm of all gradients")
+    train.add_argument("--validation-fraction", type=float, default=0.1, help="of the text")
     train.add_argument("--every", type=positive, default=100, help="steps between validations, samples, checkpoints")
-    train.add_argument("--keep", type=positive, default=3, help="number of recent checkpoints to keep")
-    train.add_argument("--steps", type=positive, default=1000, help="optimizer steps")
+    train.add_argument("--keep", type=positive, default=3, help="how many of the last checkpoints")
+    train.add_argument("--steps", type=positive, default=1000, help="of the optimizer")
+    train.add_argument("--checkpoint", action="store_true", help="less memory, more time: compute blocks again")
     train.add_argument(
-        "--checkpoint", action="store_true", help="recompute blocks in the backward pass: less memory, more time"
+        "--threads", type=positive, default=2, help="that share each batch, or the products of a wide model"
     )
-    train.add_argument(
-        "--threads",
-        type=positive,
-        default=2,
-        help="threads that share each batch, or each matrix product of a wide model",
-    )
-    train.add_argument(
-        "--seed", type=not_negative, default=0, help="seed of weights, dropout and the order of the data"
-    )
-    resume = commands.add_parser("resume", help="resume a run")
-    tell_parser = commands.add_parser("generate", help="generate a story")
+    train.add_argument("--seed", type=not_negative, default=0, help="of weights, dropout and the order of the data")
+    resume = commands.add_parser("resume", help="go on with a run")
+    tell_parser = commands.add_parser("generate", help="tell a story")
     for each in (train, resume, tell_parser):
         each.add_argument("--run", type=Path, default=Path("gpt2-run"), help="the run's folder")
-    tell_parser.add_argument("--prompt", default="Once upon a time", help="start of the story")
-    tell_parser.add_argument("--count", type=positive, default=200, help="tokens to generate")
-    tell_parser.add_argument("--temperature", type=float, default=0.8, help="0 always takes the likeliest token")
-    tell_parser.add_argument("--top-k", type=positive, help="sample among this many likeliest tokens")
-    tell_parser.add_argument("--top-p", type=float, help="sample among the likeliest tokens of this total probability")
-    tell_parser.add_argument("--seed", type=not_negative, default=0, help="seed of the sampling")
+    tell_parser.add_argument("--prompt", default="Once upon a time", help="how the story begins")
+    tell_parser.add_argument("--count", type=positive, default=200, help="tokens to add")
+    tell_parser.add_argument("--temperature", type=float, default=0.8, help="0 takes the likeliest token")
+    tell_parser.add_argument("--top-k", type=positive, help="only so many likeliest tokens")
+    tell_parser.add_argument("--top-p", type=float, help="only the likeliest tokens of this probability together")
+    tell_parser.add_argument("--seed", type=not_negative, default=0, help="of the choices")
     options = parser.parse_args()
     if options.command == "train" and (options.vocabulary is None) != (options.merges is None):
-        parser.error("--vocabulary and --merges form one tokenizer: pass both or neither")
+        parser.error("--vocabulary and --merges are one tokenizer: give both or neither")
     return options
 
 
 def main() -> None:
-    """Train, resume or generate; print errors of files and options as one line."""
+    """Train, resume or generate; what goes wrong with files and options is told in one line."""
     options = parse()
     try:
         if options.command == "train":
@@ -267,7 +258,7 @@ def main() -> None:
             return
         kept = kept_options(options.run)
         if kept is None:
-            sys.exit(f"{options.run} holds no run: start one with train --run {options.run}")
+            sys.exit(f"{options.run} holds no run: begin one with train --run {options.run}")
         tokenizer = wy.data.Tokenizer.load(options.run / "tokenizer.json")
         if options.command == "resume":
             text = read_stories(None if kept["data"] is None else Path(kept["data"]))
@@ -280,7 +271,7 @@ def main() -> None:
         checkpoints = wy.io.Checkpoints(options.run / "checkpoints")
         best = checkpoints.best() or checkpoints.latest()
         if best is None:
-            sys.exit(f"no checkpoint in {checkpoints.directory} yet")
+            sys.exit(f"there is no checkpoint in {checkpoints.directory} yet")
         checkpoints.load(best, model, optimizer)
         story = tell(
             model, tokenizer, options.prompt, options.count, temperature=options.temperature, top_k=options.top_k,

@@ -1,4 +1,4 @@
-"""The GPT-2 example on TinyStories: train, resume bit for bit, generate, and errors for bad input."""
+"""The example of GPT-2 on TinyStories: train, resume bit for bit, generate, and what it says to bad input."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def test_a_run_learns_resumes_bit_for_bit_and_tells(story: Path, tmp_path: Path)
     assert status == 0 and text.startswith("Tom had")
     assert call(*tell)[1] == text != call(*tell, "--seed", 1)[1]
     status, text = call("train", "--data", story, "--run", run, *TINY)
-    assert status == 1 and "already holds a run: continue with resume" in text
-    # A run that ended before its first checkpoint starts from the beginning.
+    assert status == 1 and "holds a run already: go on with resume" in text
+    # A run that was ended before its first checkpoint starts from the beginning.
     shutil.rmtree(run / "checkpoints")
     status, text = call("generate", "--run", run)
-    assert status == 1 and "no checkpoint in" in text
+    assert status == 1 and "there is no checkpoint in" in text
     status, text = call("resume", "--run", run)
     assert status == 0 and "starting from the beginning" in text, text
     equal(wy.io.load_arrays(last).arrays, whole)
@@ -72,7 +72,7 @@ def test_a_run_learns_resumes_bit_for_bit_and_tells(story: Path, tmp_path: Path)
 def test_a_run_that_was_ended_before_it_was_whole_is_begun_anew(story: Path, tmp_path: Path) -> None:
     (tmp_path / "options.json").write_text('{"steps": 10, "conf')
     status, text = call("resume", "--run", tmp_path)
-    assert status == 1 and "holds no run: start one with train" in text
+    assert status == 1 and "holds no run: begin one with train" in text
     for options, reason in ((["--batch-size", 10**6], "leaves no batch"), (["--clip", 0], "maximum_norm is above 0")):
         status, text = call("train", "--data", story, "--run", tmp_path, *TINY, "--steps", 10, *options)
         assert status == 1 and reason in text, text
@@ -97,7 +97,7 @@ def test_bad_input_is_told_in_a_line(story: Path, tmp_path: Path) -> None:
         assert reason in text, text
     for command in ("resume", "generate"):
         status, text = call(command, "--run", tmp_path / "nothing")
-        assert status == 1 and "holds no run: start one with train" in text
+        assert status == 1 and "holds no run: begin one with train" in text
 
 
 @needs_data

@@ -70,19 +70,19 @@ class _CustomDerivative(Generic[P, R]):
                     for i, output in enumerate(outputs)
                 ]
                 with enclosing_trace([gradient], alone=False):
-                    found = rule(later, unflatten(structure, now), unflatten(shape, cotangents))
-                return self._checked(found, inputs, structure)
+                    gradients = rule(later, unflatten(structure, now), unflatten(shape, cotangents))
+                return self._checked(gradients, inputs, structure)
 
             return GradientRule(name_of(self.function), derived)
 
-        given = [*inputs, *(residuals[i] for i in residual_nodes)]
+        operands = [*inputs, *(residuals[i] for i in residual_nodes)]
         outside = _closed_over([node for node in outputs if isinstance(node, BaseNode)], inputs, built)
-        made = [
-            Custom(node, *given, *outside, count=count, rule=of(position), outside=len(outside))
+        wrapped = [
+            Custom(node, *operands, *outside, count=count, rule=of(position), outside=len(outside))
             if isinstance(node, BaseNode) and node.dtype.kind == "f" else node
             for position, node in enumerate(outputs)
         ]  # fmt: skip
-        return unflatten(shape, made)
+        return unflatten(shape, wrapped)
 
     def _checked(self, found: Any, inputs: Sequence[Any], structure: Any) -> tuple[Any, ...]:
         """Return the gradients that a rule returned, one per argument leaf; zero for leaves that are not float."""
@@ -196,8 +196,10 @@ def _closed_over(outputs: Sequence[Any], inputs: Sequence[Any], built: Sequence[
     reached = topological_order(outputs, known=set(inputs))
     found = [node for node in outputs if node not in own]
     found += [parent for node in reached if node in own for parent in node.parents if parent not in own]
-    given = set(inputs)
-    return [x for x in dict.fromkeys(found) if x not in given and x.dtype.kind == "f" and not isinstance(x, Constant)]
+    excluded = set(inputs)
+    return [
+        x for x in dict.fromkeys(found) if x not in excluded and x.dtype.kind == "f" and not isinstance(x, Constant)
+    ]
 
 
 def custom_vjp(function: Callable[P, R]) -> CustomVjp[P, R]:

@@ -237,7 +237,7 @@ class Function(Generic[P, R]):
 
 
 def positions_of(function: Callable[..., Any], wrt: Wrt, count: int) -> list[int]:
-    """Return the positions of the arguments that `wrt` selects among `count`; `ValueError` if there is no such one."""
+    """Return the positions of the arguments that `wrt` selects among `count`, or raise `ValueError`."""
     names = argument_names(function, count)
     found = []
     for which in (wrt,) if isinstance(wrt, int | str) else tuple(wrt):

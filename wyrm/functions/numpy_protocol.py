@@ -220,7 +220,7 @@ def array_function(node: Any, function: Any, types: Any, arguments: Any, options
         if any(value is not None for value in named.values()):
             refuse_keywords(f"{full} of nodes", named, ("subscripts", "two operands"))
         return implementation(*several[:1], *_nodes(several[1:]))
-    given = _given(function, full, arguments, options)
+    given = _bound_arguments(function, full, arguments, options)
     taken = inspect.signature(implementation).parameters
     if given.keys() - taken.keys():
         refuse_keywords(f"{full} of a node", given.keys() - taken.keys(), taken)
@@ -232,7 +232,7 @@ def array_function(node: Any, function: Any, types: Any, arguments: Any, options
     return implementation(**given)
 
 
-def _given(function: Operation, name: str, arguments: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+def _bound_arguments(function: Operation, name: str, arguments: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments under NumPy's names, without those that equal NumPy's default."""
     signature = _signature(function)
     try:

@@ -1,6 +1,6 @@
-"""Losses: functions that take nodes and give the node to be made small.
+"""Losses: functions from nodes to a node to minimize.
 
-Each takes `reduction="mean"`, `"sum"` or `"none"`, and broadcasts nothing: a target of another shape is a mistake.
+Each takes `reduction="mean"`, `"sum"` or `"none"`. Nothing is broadcast: a target of another shape is an error.
 """
 
 from wyrm.losses.binary import bce, bce_with_logits, focal, hinge, squared_hinge

@@ -91,7 +91,7 @@ class Optimizer:
             {slot: _filled(p, start) for slot, start in self.initial_state().items()} for p in self.parameters
         ]
 
-    # --- what a subclass defines ----------------------------------------------------------------------------------
+    # --- defined by subclasses ------------------------------------------------------------------------------------
 
     def initial_state(self) -> Mapping[str, float]:
         """Return the initial value of each state array, by name."""
@@ -108,7 +108,7 @@ class Optimizer:
         """Return the new parameter and the new state as elementwise nodes of the arguments."""
         raise NotImplementedError(f"{type(self).__name__} has no update")
 
-    # --- what it does ---------------------------------------------------------------------------------------------
+    # --- stepping -------------------------------------------------------------------------------------------------
 
     @property
     def learning_rate(self) -> float:
