@@ -118,7 +118,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
         """
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
-        """The operands whose integers choose along an axis; see `Choosing`."""
+        """The operands whose integers choose along an axis; see `HasIndexOperands`."""
         return ()
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
