@@ -1,4 +1,4 @@
-"""Datasets, batches, splits, and readers of common file formats."""
+"""Data sets, batches, splits, and readers of common files."""
 
 from wyrm.data.dataset import Dataset
 from wyrm.data.generated import low_rank_preferences

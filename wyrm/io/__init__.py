@@ -1,4 +1,4 @@
-"""Saving and loading: parameters and other arrays in safetensors files, written atomically."""
+"""Files: parameters and other arrays in the safetensors format, written whole or not at all."""
 
 from wyrm.io.arrays import Arrays, load_arrays, save_arrays
 from wyrm.io.checkpoint import load, save

@@ -1,6 +1,6 @@
-"""Losses: functions from nodes to a node to minimize.
+"""Losses: functions that take nodes and give the node to be made small.
 
-Each takes `reduction="mean"`, `"sum"` or `"none"`. Nothing is broadcast: a target of another shape is an error.
+Each takes `reduction="mean"`, `"sum"` or `"none"`, and broadcasts nothing: a target of another shape is a mistake.
 """
 
 from wyrm.losses.binary import bce, bce_with_logits, focal, hinge, squared_hinge

@@ -1,4 +1,4 @@
-"""Metrics: functions of NumPy arrays that measure the quality of predictions and return a Python float."""
+"""Measures of how good predictions are: plain functions of arrays that return a Python float."""
 
 from wyrm.metrics.classification import accuracy, f1, precision, recall, top_k_accuracy
 from wyrm.metrics.ranking import mean_ranking_auc, mean_reciprocal_rank, ranking_auc, reciprocal_rank, roc_auc

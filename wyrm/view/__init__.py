@@ -1,4 +1,4 @@
-"""Views of a graph: as text, beside its derivative, and in Graphviz's DOT language."""
+"""Seeing a graph: as text, as a derivation, and as Graphviz's language."""
 
 from wyrm.view.derivation import to_derivation
 from wyrm.view.text import to_dot, to_text
