@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 import wyrm as wy
 from bench.harness import Case, Contender, Measurement, in_new_process, timed
 from bench.models import MOVIELENS, Recommender, has_movielens
+from bench.workers import peak_bytes
 
 INTERACTIONS, USERS, ITEMS, DIMENSIONS = 10_000_000, 100_000, 50_000, 32
 BLOCK = 1 << 20  # interactions generated at once, so that training determines the peak memory
@@ -44,10 +43,7 @@ def report(count: int) -> None:
     start = time.perf_counter()
     model.epoch(users, items)
     seconds = (time.perf_counter() - start) / count
-    # Not getrusage: after a fork its maximum includes the parent's.
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
-    assert found
-    print(json.dumps({"seconds": seconds, "peak_bytes": int(found[1]) * 1024}))
+    print(json.dumps({"seconds": seconds, "peak_bytes": peak_bytes()}))
 
 
 def _generated() -> Callable[[], Measurement]:

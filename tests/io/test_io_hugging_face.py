@@ -1,4 +1,4 @@
-"""GPT-2 in the Hugging Face format: reading and writing, compared with the Hugging Face library."""
+"""GPT-2 in the layout of the Hugging Face library, read and written, against that library."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def theirs(tied: bool) -> Any:
         eos_token_id=60,
     )  # fmt: skip
     model = transformers.GPT2LMHeadModel(config)
-    for parameter in model.parameters():  # biases and norms too differ from their initial values
+    for parameter in model.parameters():  # biases and norms too are other than their first values
         parameter.data += 0.05 * torch.randn_like(parameter)
     return model.eval()
 
 
 def compare(model: GPT2, other: Any) -> None:
-    """Compare logits to 1e-4, the loss and every gradient to 1e-3."""
+    """Logits within 1e-4, the loss and every gradient within 1e-3."""
     import torch
 
     random = np.random.default_rng(0)
@@ -100,11 +100,11 @@ def test_what_is_wrong_with_a_folder_is_told(tmp_path: Path) -> None:
     small().save_pretrained(tmp_path)
     for options, reason in (
         ({"model_type": "bert"}, r"a model of type 'bert', not 'gpt2'"),
-        ({"activation_function": "relu"}, r"activation_function = 'relu'; GPT2 supports 'gelu_new' only"),
-        ({"attn_pdrop": 0.5}, r"different dropout rates, \[0\.0, 0\.5\]"),
+        ({"activation_function": "relu"}, r"activation_function = 'relu'; GPT2 has 'gelu_new' only"),
+        ({"attn_pdrop": 0.5}, r"different rates of dropout, \[0\.0, 0\.5\]"),
         ({"n_head": 3}, r"3 heads do not divide the width, 4"),
         ({"n_layer": 2}, r"missing: h\.1\.ln_1\.weight"),
-        ({"n_layer": 1, "vocab_size": 12}, r"wte\.weight: \(11, 4\) in the file, \(12, 4\) in the configuration"),
+        ({"n_layer": 1, "vocab_size": 12}, r"wte\.weight: \(11, 4\) in the file, \(12, 4\) by the configuration"),
     ):
         small().save_pretrained(tmp_path)
         change(tmp_path, **options)
@@ -134,11 +134,11 @@ def test_sizes_that_the_file_has_not_are_refused_before_anything_is_made(
     change(tmp_path, **options)
 
     def made(*arguments: object, **keywords: object) -> None:
-        pytest.fail("something was allocated before the file was checked")
+        pytest.fail("something was made before it was looked at")
 
     monkeypatch.setattr(hugging_face, "GPT2", made)
     monkeypatch.setattr(hugging_face, "load_some", made)
-    with pytest.raises(CheckpointError, match=r"in the configuration|too few for the \d+ layers"):
+    with pytest.raises(CheckpointError, match=r"by the configuration|too few for the \d+ layers"):
         hugging_face.from_pretrained(tmp_path)
 
 
@@ -197,10 +197,10 @@ def test_a_repeated_head_counts_only_where_it_is_the_same(tmp_path: Path) -> Non
     wy.io.save_arrays(file, arrays | {"lm_head.weight": table})
     np.testing.assert_array_equal(GPT2.from_pretrained(tmp_path).tokens.table.value, table)
     for more, reason in (
-        ({"lm_head.weight": table + 1.0}, "differs from wte.weight"),
+        ({"lm_head.weight": table + 1.0}, "other numbers than those of wte.weight"),
         ({"lm_head.weight": table[:2]}, r"lm_head\.weight: \(2, 4\) in the file"),
-        ({"wte.weight": table}, r"with and without the prefix 'transformer\.': wte\.weight"),
-        ({"h.0.ln_1.weight": table[0].astype(np.int64)}, "with and without the prefix"),
+        ({"wte.weight": table}, r"there with and without 'transformer\.': wte\.weight"),
+        ({"h.0.ln_1.weight": table[0].astype(np.int64)}, "there with and without"),
     ):
         wy.io.save_arrays(file, arrays | more)
         with pytest.raises(CheckpointError, match=reason):

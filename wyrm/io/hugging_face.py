@@ -1,4 +1,4 @@
-"""GPT-2 in the Hugging Face format: `config.json` and `model.safetensors` in one folder."""
+"""GPT-2 as the Hugging Face library keeps it: `config.json` and `model.safetensors` in one folder."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from wyrm.nn.gpt2 import GPT2, GPT2Config
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _PREFIX = "transformer."
-# Hugging Face names of a block's modules, and ours.
+# Names of a block's parts there, by their names here.
 _BLOCK = {
     "ln_1": "attention_norm", "attn.c_attn": "attention.packed", "attn.c_proj": "attention.mixed",
     "ln_2": "feed_forward_norm", "mlp.c_fc": "feed_forward.inner", "mlp.c_proj": "feed_forward.outer",
 }  # fmt: skip
-# Masks that older files store beside the weights.
+# Masks that older files keep beside the weights.
 _IGNORED = re.compile(r"h\.[0-9]+\.attn\.(bias|masked_bias)")
 
 
 def _names(config: GPT2Config) -> dict[str, str]:
-    """Return the Hugging Face name, without prefix, and our name of every parameter; biases are always included."""
+    """The name there of every parameter, without the prefix, and its name here; biases whether there are any or not."""
     found = {"wte.weight": "tokens.table", "wpe.weight": "positions.table"}
     for block in range(config.layers):
         for there, here in _BLOCK.items():
@@ -42,7 +42,7 @@ def _names(config: GPT2Config) -> dict[str, str]:
 
 
 def _shapes(config: GPT2Config) -> dict[str, tuple[int, ...]]:
-    """Return the shape of every array of `_names` in the Hugging Face layout."""
+    """The shape there of every array of `_names`."""
     width, inner = config.width, config.inner
     block = {
         "ln_1": (width,), "attn.c_attn": (width, 3 * width), "attn.c_proj": (width, width),
@@ -62,8 +62,8 @@ def _full(name: str) -> str:
 def save_pretrained(model: GPT2, directory: FilePath) -> None:
     """Write `config.json` and `model.safetensors`, which `transformers.GPT2LMHeadModel.from_pretrained` reads.
 
-    Each file is written atomically. A model without biases gets zero biases. Raises `CheckpointError` if a file cannot
-    be written.
+    Each file is replaced in a single step. A model without biases gets zeros for them. `CheckpointError` where a file
+    cannot be written.
     """
     folder = Path(directory)
     try:
@@ -96,13 +96,13 @@ def _described(config: GPT2Config) -> dict[str, Any]:
 
 
 def read_config(path: FilePath) -> GPT2Config:
-    """Return the configuration in a `config.json`; raise `CheckpointError` if it is missing or not of a GPT-2 model."""
+    """The configuration in a `config.json`; `CheckpointError` where it is of another model or none at all."""
     file = os.fspath(path)
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise CheckpointError(f"no such file: {file!r}") from error
-    except (OSError, ValueError, RecursionError) as error:  # errors of the encoding, of JSON and of its numbers
+    except (OSError, ValueError, RecursionError) as error:  # all that can be wrong with text, JSON and its numbers
         raise CheckpointError(f"cannot read {file!r}: {error}") from error
     if not isinstance(found, dict) or found.get("model_type") != "gpt2":
         kind = found.get("model_type") if isinstance(found, dict) else None
@@ -110,11 +110,11 @@ def read_config(path: FilePath) -> GPT2Config:
     wanted = {"activation_function": "gelu_new", "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False}
     for name, value in wanted.items():
         if found.get(name, value) != value:
-            raise CheckpointError(f"{file!r} has {name} = {found[name]!r}; GPT2 supports {value!r} only")
+            raise CheckpointError(f"{file!r} has {name} = {found[name]!r}; GPT2 has {value!r} only")
     rates = [found.get(name, 0.1) for name in ("attn_pdrop", "embd_pdrop", "resid_pdrop")]
     if any(rate != rates[0] for rate in rates):
         different = ", ".join(sorted({repr(rate) for rate in rates}))
-        raise CheckpointError(f"{file!r} has different dropout rates, [{different}]; GPT2 supports one")
+        raise CheckpointError(f"{file!r} has different rates of dropout, [{different}]; GPT2 has one")
     try:
         return GPT2Config(
             vocabulary=found["vocab_size"], context=found.get("n_positions", 1024), layers=found["n_layer"],
@@ -122,34 +122,34 @@ def read_config(path: FilePath) -> GPT2Config:
             tied=found.get("tie_word_embeddings", True), epsilon=found.get("layer_norm_epsilon", 1e-5),
         )  # fmt: skip
     except KeyError as error:
-        raise CheckpointError(f"{file!r} lacks {error.args[0]}") from error
+        raise CheckpointError(f"{file!r} does not say {error.args[0]}") from error
     except ValueError as error:
         raise CheckpointError(f"{file!r}: {error}") from error
 
 
 def from_pretrained(directory: FilePath, *, dtype: DTypeLike = np.float32) -> GPT2:
-    """Load a model from `config.json` and `model.safetensors` in the Hugging Face format.
+    """A model from `config.json` and `model.safetensors`, as the Hugging Face library writes them.
 
     Raises:
-        CheckpointError: a file is missing, damaged or of another model, or arrays do not match the configuration.
+        CheckpointError: a file is missing, damaged, of another model, or its arrays do not fit its configuration.
     """
     folder = Path(directory)
     config = read_config(folder / CONFIG)
     file = os.fspath(folder / WEIGHTS)
     found = outlines(file)
     full = {name.removeprefix(_PREFIX): name for name in found}
-    # Compare shapes before allocating or reading, since a configuration may ask for more than fits in memory.
+    # A configuration can ask for more than there is memory for, so all is compared before anything is made or read.
     if config.layers > len(full):
         raise CheckpointError(f"{file!r} holds {len(full)} arrays, too few for the {config.layers} layers of {CONFIG}")
     shapes = _shapes(config)
-    if config.tied and "lm_head.weight" in full:  # older files store it twice
+    if config.tied and "lm_head.weight" in full:  # which older files repeat
         shapes["lm_head.weight"] = shapes["wte.weight"]
     missing = [name for name in shapes if name not in full]
     extra = [name for name in full if name not in shapes and not _IGNORED.fullmatch(name)]
     twice = [name for name in full if name in found and _PREFIX + name in found]
     problems = [f"  missing: {', '.join(missing)}"] if missing else []
-    problems += [f"  with and without the prefix {_PREFIX!r}: {', '.join(twice)}"] if twice else []
-    problems += [f"  extra: {', '.join(extra)}"] if extra else []
+    problems += [f"  there with and without {_PREFIX!r}: {', '.join(twice)}"] if twice else []
+    problems += [f"  of no use here: {', '.join(extra)}"] if extra else []
     problems += [
         f"  {name}: {problem}"
         for name, shape in shapes.items()
@@ -162,9 +162,9 @@ def from_pretrained(directory: FilePath, *, dtype: DTypeLike = np.float32) -> GP
         problems = not_finite(arrays)
         table = arrays["wte.weight"]
         if config.tied and not np.array_equal(arrays.get("lm_head.weight", table), table):
-            problems.append("  lm_head.weight: differs from wte.weight, to which it is tied")
+            problems.append("  lm_head.weight: other numbers than those of wte.weight, to which it is tied")
     if problems:
-        raise CheckpointError("\n".join([f"{file!r} does not match its configuration:", *problems]))
+        raise CheckpointError("\n".join([f"{file!r} does not fit the configuration beside it:", *problems]))
     model = GPT2(config, dtype=dtype)
     named = model.named_parameters()
     for there, here in _names(config).items():
@@ -173,7 +173,7 @@ def from_pretrained(directory: FilePath, *, dtype: DTypeLike = np.float32) -> GP
 
 
 def _problem(found: Outline, shape: tuple[int, ...]) -> str | None:
-    """Return why an array of a file cannot be the value of a parameter, or None."""
+    """Why an array of a file cannot be a parameter's value."""
     if found.shape != shape:
-        return f"{found.shape} in the file, {shape} in the configuration"
+        return f"{found.shape} in the file, {shape} by the configuration"
     return None if found.dtype.kind == "f" else f"holds {found.dtype}"
