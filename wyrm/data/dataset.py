@@ -118,7 +118,7 @@ class Dataset:
             raise DTypeError(
                 f"rows are selected by an array of shape {rows.shape} and dtype {rows.dtype}; expected a column's "
                 f"name, a slice, or a one-dimensional array of integers or booleans. For one row write dataset[3:4], "
-                f"for batches use wyrm.data.Loader."
+                f"for batches use wyrm.data.DataLoader."
             )
         if rows.dtype.kind == "b":
             if len(rows) != self._length:

@@ -38,7 +38,7 @@ def _cumulative(weights: ArrayLike, rows: int) -> NDArray[np.float64]:
     return np.asarray(cumulative / cumulative[-1])
 
 
-class Loader:
+class DataLoader:
     """Batches of a `Dataset`: each is a dict from column name to an array of shape (batch, ...).
 
     Each iteration is one epoch. The order depends on (`seed`, epoch) alone: loaders with equal arguments yield equal
@@ -56,7 +56,7 @@ class Loader:
         ShapeError: `weights` do not have shape (rows,).
         NotFinite: a weight is NaN or infinite.
 
-    >>> loader = Loader(Dataset(x=[0, 1, 2, 3, 4]), batch_size=2, shuffle=False)
+    >>> loader = DataLoader(Dataset(x=[0, 1, 2, 3, 4]), batch_size=2, shuffle=False)
     >>> len(loader)
     3
     >>> [batch["x"].tolist() for batch in loader]

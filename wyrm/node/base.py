@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -19,9 +19,11 @@ from wyrm.types.dims import Dims, axis_size
 if TYPE_CHECKING:
     from wyrm.node.index_operands import IndexOperand
     from wyrm.node.leaves import Parameter
+    from wyrm.node.node import Node
+    from wyrm.types.namespace import ArrayNamespace
 
-# Class-level variables have defaults (PEP 696): an unannotated node is Node[Any, Any] and never a false alarm.
-P_co = TypeVar("P_co", bound="tuple[BaseNode[Any, Any], ...]", covariant=True, default=Any)
+# Class-level variables have defaults (PEP 696): a bare `Node` is `Node[Any, Any]`, and never a false alarm.
+P_co = TypeVar("P_co", bound="tuple[BaseNode, ...]", covariant=True, default=Any)
 S = TypeVar("S", default=Any)
 
 _set = object.__setattr__
@@ -41,6 +43,10 @@ class Undefined(NamedTuple):
     """What `vjp` returns for a parent by which an op cannot be differentiated; an error if that is asked for."""
 
     reason: str
+
+
+# What `vjp` gives for one parent.
+Gradient: TypeAlias = "BaseNode | Zero | Undefined"
 
 
 class BaseNode(Stateful, Generic[P_co, S]):
@@ -79,11 +85,11 @@ class BaseNode(Stateful, Generic[P_co, S]):
 
     parents: P_co
     dims: S
-    dtype: np.dtype[Any]
+    dtype: np.dtype
     name: str | None
     origin: Origin
 
-    def __init_subclass__(cls, *, abstract: bool = False, **keywords: Any) -> None:
+    def __init_subclass__(cls, *, abstract: bool = False, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
         if "vjp" in cls.__dict__ and "vjp_by" not in cls.__dict__:
             cls.vjp_by = BaseNode.vjp_by  # type: ignore[method-assign]  # and not that of a base with another `vjp`
@@ -103,11 +109,11 @@ class BaseNode(Stateful, Generic[P_co, S]):
         """The axes of the result, from the parents' and the attributes; raises `ShapeError` with the reason."""
         raise NotImplementedError
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         """The dtype of the result; raises `DTypeError` with the reason."""
         raise NotImplementedError
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
         """The value, by the functions of the array namespace `xp`; `shape` is the result's shape in this run."""
         raise NotImplementedError
 
@@ -130,15 +136,15 @@ class BaseNode(Stateful, Generic[P_co, S]):
         """
         return None
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         """For each parent a node with the gradient, `ZERO`, or `Undefined(reason)`."""
         raise NotImplementedError
 
-    def vjp_by(self, gradient: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
         """As `vjp`, but what is given for a parent that is not `wanted` is of no account; for ops where it costs."""
         return self.vjp(gradient)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> BaseNode | None:
         """This op on many operands at once: those that are `mapped` have a new first axis, and so has the result.
 
         None, for an op that has no such form for these: it is then computed for one after the other.
@@ -178,7 +184,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
                 f"wy.Constant(value)"
             ) from None
 
-    def _begin(self, parents: tuple[Any, ...], name: str | None, origin: Origin) -> None:
+    def _begin(self, parents: tuple[BaseNode, ...], name: str | None, origin: Origin) -> None:
         """Have what every node has besides its axes, its dtype and its attributes; for leaves, which know these."""
         _set_parents(self, parents)
         _set_name(self, name)
@@ -190,7 +196,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
             built.append(self)
 
     @classmethod
-    def rebuild(cls, parents: tuple[Any, ...], attributes: dict[str, Any], name: str | None = None) -> Any:
+    def rebuild(cls, parents: tuple[BaseNode, ...], attributes: dict[str, Any], name: str | None = None) -> Self:
         """The same operation on other parents."""
         node = cls.__new__(cls)
         node._construct(parents, name, **attributes)
@@ -209,7 +215,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
 
     # --- what a node tells ----------------------------------------------------------------------------------------
 
-    def parameters(self) -> list[Parameter[Any]]:
+    def parameters(self) -> list[Parameter]:
         """The parameters that this node depends on, each once, in the order of first use."""
         found: list[Any] = [node for node in topological_order([self]) if node.is_parameter]
         return found
@@ -282,10 +288,12 @@ class BaseNode(Stateful, Generic[P_co, S]):
                 f"node == value, or ask 'value in node.value'"
             )
 
-        def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
             raise TypeError(f"{describe(self)} is no array: compute it with node.forward(), or read node.value")
 
-        def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> NoReturn:
+        def __array_function__(
+            self, function: Callable[..., object], types: object, arguments: object, keywords: object
+        ) -> NoReturn:
             name = function.__name__
             instead = f"node.{name}(...), " if hasattr(self, name) else f"wyrm.{name}, " if name in _FUNCTIONS else ""
             raise TypeError(
@@ -293,7 +301,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
                 f"numpy.{name} on node.value"
             )
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Self:
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -311,10 +319,10 @@ _set_parents, _set_name, _set_origin, _set_dtype, _set_dims = (
 # The functions of NumPy that wyrm has as functions too.
 _FUNCTIONS = frozenset(["concatenate", "einsum", "stack", "where"])
 _BASES: set[type] = {BaseNode, Stateful, Generic, object}
-REGISTRY: dict[str, type[BaseNode[Any, Any]]] = {}
+REGISTRY: dict[str, type[BaseNode]] = {}
 
 
-def register(cls: type[BaseNode[Any, Any]]) -> None:
+def register(cls: type[BaseNode]) -> None:
     """Add an op to the registry; `RegistrationError` names the part that it lacks."""
     missing = [
         part
@@ -350,24 +358,24 @@ def format_dims(dims: Dims) -> str:
     return f"({', '.join(map(repr, dims))}{',' if len(dims) == 1 else ''})"
 
 
-def original(node: BaseNode[Any, Any]) -> BaseNode[Any, Any]:
+def original(node: BaseNode) -> BaseNode:
     """The node whose value this is, without the other identities that it goes by."""
     while node.same_value:
         node = node.parents[0]
     return node
 
 
-def label(node: BaseNode[Any, Any]) -> str:
+def label(node: BaseNode) -> str:
     """A node's name, else its operation's."""
     node = original(node)
     name: str | None = getattr(node, "name", None)  # a message may be wanted before the node is whole
     return name if name is not None else node.op_name()
 
 
-def describe(node: BaseNode[Any, Any]) -> str:
+def describe(node: BaseNode) -> str:
     """Name, axes and dtype, and the line that made it, as messages give them."""
     node = original(node)
-    dims: Any = getattr(node, "dims", None)
+    dims: Dims | None = getattr(node, "dims", None)
     dtype = getattr(node, "dtype", None)
     location = node.location if hasattr(node, "origin") else None
     known = "" if dims is None else f" {format_dims(dims)}"
@@ -376,7 +384,7 @@ def describe(node: BaseNode[Any, Any]) -> str:
     )
 
 
-def explain(node: BaseNode[Any, Any], reason: str) -> str:
+def explain(node: BaseNode, reason: str) -> str:
     """A message in full: the op, the reason, every operand, and the user's line."""
     attributes = ", ".join(f"{key}={value!r}" for key, value in node.attribute_values().items() if value is not None)
     lines = [f"{node.op_name()}{f'({attributes})' if attributes else ''}: {reason}"]

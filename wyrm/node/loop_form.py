@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from numpy.typing import NDArray
+import numpy as np
 
 from wyrm.errors import RegistrationError
 from wyrm.node.index_maps import IndexMap
 from wyrm.node.rules import Rules
+from wyrm.types.typing import Array
 
 if TYPE_CHECKING:
     from wyrm.node.base import BaseNode
     from wyrm.ops.steps import Steps
+
+# What a kernel is called with.
+KernelArgument: TypeAlias = "Array | float | np.generic | tuple[KernelArgument, ...]"
 
 
 class ScatterTarget(NamedTuple):
@@ -73,7 +77,7 @@ class LoopForm:
     preserves_layout: bool = False
     # One element by its place, counted in row-major order: a function of that, of the numbers in the only parent and of
     # the `flat_index_arguments`. It is computed wherever it is read, and never stored.
-    by_flat_index: Callable[..., Any] | None = None
+    by_flat_index: Callable[..., object] | None = None
     # A loop that fills the result. It is called with what `kernel_arguments` gives.
     kernel: Callable[..., None] | None = None
     # The same kernel, but adding to what `out` holds: what a sum of this node and another is computed with.
@@ -86,7 +90,7 @@ class LoopForm:
             if isinstance(cls.__dict__.get(name), FunctionType):
                 raise RegistrationError(f"{name} of {cls.__name__} is compiled on its own: make it a @staticmethod")
 
-    def decompose(self, node: Any) -> BaseNode[Any, Any] | None:
+    def decompose(self, node: Any) -> BaseNode | None:
         """The same value made of simpler ops, which are fused with what is around them."""
         return None
 
@@ -94,7 +98,7 @@ class LoopForm:
         """This value, or another form of it, where it is the gradient by the rows of a table that `indices` choose."""
         return node
 
-    def part_of_residuals(self, node: Any) -> BaseNode[Any, Any] | None:
+    def part_of_residuals(self, node: Any) -> BaseNode | None:
         """This value as a part of one that its gradient needs: used where that is computed anyhow."""
         return None
 
@@ -114,7 +118,7 @@ class LoopForm:
         """What `by_flat_index` is called with after the place and the numbers in the parent."""
         return ()
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(self, node: Any, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
         """What `kernel` is called with, each time: views of the operands and of `out`, numbers, and scratch arrays.
 
         It is asked once for each set of arrays that a program works on; `out` is in row-major order.

@@ -30,7 +30,7 @@ class Rules(Generic[R]):
         self._found: dict[type, R] = {}
         _WORDS.update({word: (self, instead) for word, instead in words.items()})
 
-    def register(self, *ops: type[BaseNode[Any, Any]]) -> Callable[[T], T]:
+    def register(self, *ops: type[BaseNode]) -> Callable[[T], T]:
         """Register a rule for ops, or for the base class of a family. What this returns takes the rule or its class.
 
         `RegistrationError` for what is no op or no rule, and for an op that has a rule already. A class that is defined
@@ -58,18 +58,18 @@ class Rules(Generic[R]):
 
         return registered
 
-    def of(self, node: BaseNode[Any, Any]) -> R:
+    def of(self, node: BaseNode) -> R:
         """The rule for a node's op."""
         return self.of_op(type(node))
 
-    def of_op(self, op: type[BaseNode[Any, Any]]) -> R:
+    def of_op(self, op: type[BaseNode]) -> R:
         """The rule for an op: that of the nearest class among its bases that has one."""
         if op not in self._found:
             self._found[op] = next((self._rules[base] for base in op.__mro__ if base in self._rules), self.default)
         return self._found[op]
 
 
-def check_words(op: type[BaseNode[Any, Any]]) -> None:
+def check_words(op: type[BaseNode]) -> None:
     """`RegistrationError` where the class of an op has what belongs in a rule, for nobody would read it."""
     for base in op.__mro__:
         if _WORDS.keys().isdisjoint(base.__dict__.keys()):
@@ -86,7 +86,7 @@ def check_words(op: type[BaseNode[Any, Any]]) -> None:
                 )
 
 
-def _name(given: Any) -> str:
+def _name(given: object) -> str:
     return str(getattr(given, "__name__", repr(given)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wyrm.node.source_location import located_at
 
@@ -11,18 +11,16 @@ if TYPE_CHECKING:
     from wyrm.node.base import BaseNode
 
 
-def topological_order(
-    outputs: Iterable[BaseNode[Any, Any]], known: Collection[BaseNode[Any, Any]] = ()
-) -> list[BaseNode[Any, Any]]:
+def topological_order(outputs: Iterable[BaseNode], known: Collection[BaseNode] = ()) -> list[BaseNode]:
     """Every node that `outputs` depend on, themselves included, parents before children, each once.
 
     Those that are `known` are left out, and what only they depend on.
     """
-    order: list[BaseNode[Any, Any]] = []
-    done: set[BaseNode[Any, Any]] = set(known)
+    order: list[BaseNode] = []
+    done: set[BaseNode] = set(known)
     # The way from an output to where the walk is, and for each node on it the parents that are left to look at.
-    way: list[BaseNode[Any, Any]] = []
-    left: list[Iterator[BaseNode[Any, Any]]] = []
+    way: list[BaseNode] = []
+    left: list[Iterator[BaseNode]] = []
     for output in outputs:
         if output not in done:
             way.append(output)
@@ -45,9 +43,7 @@ def topological_order(
     return order
 
 
-def replaced(
-    outputs: Iterable[BaseNode[Any, Any]], others: Mapping[BaseNode[Any, Any], BaseNode[Any, Any]]
-) -> list[BaseNode[Any, Any]]:
+def replaced(outputs: Iterable[BaseNode], others: Mapping[BaseNode, BaseNode]) -> list[BaseNode]:
     """The outputs, computed from other nodes in place of some."""
     wanted = list(outputs)
     standing = dict(others)
@@ -61,10 +57,10 @@ def replaced(
     return [standing[node] for node in wanted]
 
 
-def shallow_first(outputs: Iterable[BaseNode[Any, Any]]) -> list[BaseNode[Any, Any]]:
+def shallow_first(outputs: Iterable[BaseNode]) -> list[BaseNode]:
     """The outputs in the order of how long the longest way to a leaf is."""
     wanted = list(outputs)
-    depth: dict[BaseNode[Any, Any], int] = {}
+    depth: dict[BaseNode, int] = {}
     for node in topological_order(wanted):
         depth[node] = 1 + max((depth[parent] for parent in node.parents), default=0)
     return sorted(wanted, key=depth.__getitem__)

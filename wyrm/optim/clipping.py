@@ -38,11 +38,11 @@ def _gradients(who: str, parameters: Iterable[Parameter[Any]]) -> list[FloatArra
     return found
 
 
-def clip_by_value(parameters: Iterable[Parameter[Any]], limit: float) -> None:
-    """Clip every element of the gradients to the range -limit..limit.
+def clip_by_value(parameters: Iterable[Parameter[Any]], clip_value: float) -> None:
+    """Clip every element of the gradients to [-clip_value, clip_value].
 
     Raises `NotFinite` if a gradient holds a NaN or an infinity, with the name of its parameter, and `ValueError` for a
-    limit that is not positive; no gradient has changed then.
+    `clip_value` that is not positive; no gradient has changed then.
 
     >>> x = wy.Parameter([1.0, 10.0])
     >>> (x * x).sum().backward()
@@ -50,20 +50,20 @@ def clip_by_value(parameters: Iterable[Parameter[Any]], limit: float) -> None:
     >>> x.gradient.tolist()
     [2.0, 5.0]
     """
-    _positive("limit", limit)
+    _positive("clip_value", clip_value)
     gradients = _gradients("clip_by_value", parameters)
-    with deferred, np.errstate(over="ignore"):  # a limit beyond the dtype's range clips nothing
+    with deferred, np.errstate(over="ignore"):  # a value beyond the dtype's range clips nothing
         for values in gradients:
-            np.clip(values, -limit, limit, out=values)
+            np.clip(values, -clip_value, clip_value, out=values)
 
 
-def clip_by_global_norm(parameters: Iterable[Parameter[Any]], maximum_norm: float) -> float:
-    """Scale all gradients by one factor so that their global norm is at most `maximum_norm`; return the norm before.
+def clip_by_global_norm(parameters: Iterable[Parameter[Any]], max_norm: float) -> float:
+    """Scale all gradients by one factor so that their global norm is at most `max_norm`; return the norm before.
 
     The global norm is the Euclidean norm of all elements of all gradients (Pascanu et al., 2013), in float64.
 
     Raises `NotFinite` if a gradient holds a NaN or an infinity, with the name of its parameter, and `ValueError` for a
-    maximum that is not positive; no gradient has changed then.
+    `max_norm` that is not positive; no gradient has changed then.
 
     >>> x = wy.Parameter([3.0, 4.0])
     >>> (0.5 * x * x).sum().backward()
@@ -72,13 +72,13 @@ def clip_by_global_norm(parameters: Iterable[Parameter[Any]], maximum_norm: floa
     >>> x.gradient.round(3).tolist()
     [0.6000000238418579, 0.800000011920929]
     """
-    _positive("maximum_norm", maximum_norm)
+    _positive("max_norm", max_norm)
     gradients = _gradients("clip_by_global_norm", parameters)
     norm = math.hypot(*map(_norm, gradients))  # hypot of the norms: their squares could overflow
-    if norm > maximum_norm:
+    if norm > max_norm:
         with deferred:
             for values in gradients:
-                values *= maximum_norm / norm
+                values *= max_norm / norm
     return norm
 
 
