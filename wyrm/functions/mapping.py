@@ -33,10 +33,10 @@ def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) ->
 
     `in_axes` gives the batch axis of each argument, None for an argument shared by all rows: one number for all
     arguments or a tuple with one entry per argument. `out_axes` gives the position of the batch axis in each result,
-    None for a result without it that does not depend on the batched arguments. An entry may be a container of axes that
-    matches the argument or result; a number or None applies to all leaves below it. The function runs once, on one row.
-    Each op then handles all rows at once if it has a batched form, else in a loop inside the graph. Random nodes draw
-    the same values for every row.
+    None for a result that does not depend on batched arguments and stays unbatched. An entry may be a container of axes
+    that matches the argument or result; a number or None applies to all leaves below it. The function runs once, on one
+    row. Each op then handles all rows at once if it has a batched form, else in a loop inside the graph. Random nodes
+    draw the same values for every row.
 
     The result is a `wyrm.function` on the engine of `function`; called with nodes, it returns nodes. A call raises
     `ShapeError` if no argument is batched, an axis does not exist, batch sizes differ, `in_axes` or `out_axes` does not
@@ -178,8 +178,8 @@ def batched(outputs: Sequence[Any], rows: dict[Any, Any]) -> list[Any]:
         if output not in batches:
             if isinstance(output, IndexNode):
                 raise ShapeError(
-                    f"{describe(output)} is the same for all rows, and vmap cannot broadcast integers; set out_axes "
-                    "to None"
+                    f"{describe(output)} is the same for all rows, and vmap cannot broadcast integers; "
+                    f"set out_axes to None"
                 )
             batches[output] = output.broadcast_to((axis, *output.dims))
     return [batches[output] for output in outputs]
