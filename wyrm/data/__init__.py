@@ -1,4 +1,10 @@
-"""Data sets, batches, splits, and readers of common files."""
+"""Data sets, batches, splits, and readers of common files.
+
+>>> data = wy.data.Dataset(x=np.arange(10.0), y=np.arange(10) % 2)
+>>> train, test = wy.data.train_test_split(data, 0.2, seed=0)
+>>> len(train), len(test)
+(8, 2)
+"""
 
 from wyrm.data.dataset import Dataset
 from wyrm.data.generated import low_rank_preferences

@@ -1,7 +1,5 @@
 """Named arrays in a safetensors file, with optional text metadata."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -78,7 +78,7 @@ class Checkpoints:
 
         `parameters` are a module or a mapping from names to parameters. `state` is everything else that resuming needs,
         as JSON values: the epoch, the position in the data, `program.state_dict()`, the configuration, and for random
-        nodes of `forward()` the next step, `int(wy.random.STEP.value) + 1`. A checkpoint of the same step is replaced.
+        nodes of `forward()` the next step, `wy.random.next_step()`. A checkpoint of the same step is replaced.
         Old checkpoints are removed after the new one is written, as the class describes.
 
         Raises:

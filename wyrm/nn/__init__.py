@@ -1,4 +1,9 @@
-"""Layers, models, initializers and token generation: modules hold parameters and build a graph when called."""
+"""Modules: classes that hold parameters and build a part of a graph when they are called.
+
+>>> layer = wy.nn.Linear(3, 2) >> wy.nn.relu
+>>> layer(wy.Input(dims=(5, 3))).shape
+(5, 2)
+"""
 
 from typing import TYPE_CHECKING
 
@@ -15,11 +20,12 @@ if TYPE_CHECKING:
     from wyrm.nn.gpt2 import GPT2, GPT2Config
     from wyrm.nn.layer import Layer, Pointwise
     from wyrm.nn.linear import Linear
+    from wyrm.nn.lstm_state import LSTMOutput, LSTMState
     from wyrm.nn.module import Module
     from wyrm.nn.moving_average import EWMA
     from wyrm.nn.normalization import LayerNorm, RMSNorm
     from wyrm.nn.positional_encoding import LearnedPositionalEncoding, SinusoidalPositionalEncoding, rotary_embedding
-    from wyrm.nn.recurrent import LSTM, LSTMCell, LSTMOutput, LSTMState
+    from wyrm.nn.recurrent import LSTM, LSTMCell
     from wyrm.nn.seeding import seed
     from wyrm.nn.token_sampling import sample_tokens
     from wyrm.nn.transformer import FeedForward, TransformerBlock
@@ -53,6 +59,10 @@ _NAMES = {
         "Pointwise",
     ),
     "linear": ("Linear",),
+    "lstm_state": (
+        "LSTMOutput",
+        "LSTMState",
+    ),
     "module": ("Module",),
     "moving_average": ("EWMA",),
     "normalization": (
@@ -67,8 +77,6 @@ _NAMES = {
     "recurrent": (
         "LSTM",
         "LSTMCell",
-        "LSTMOutput",
-        "LSTMState",
     ),
     "seeding": ("seed",),
     "token_sampling": ("sample_tokens",),

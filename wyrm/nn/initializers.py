@@ -1,4 +1,7 @@
-"""Initializers of parameters: callables that return an array of a given shape.
+"""Initializers: callables that draw the first values of a parameter.
+
+>>> wy.nn.initializers.XavierUniform()((3, 2), seed=0).shape
+(3, 2)
 
 Numbers are drawn in float64 and then rounded, so a float32 model starts from the rounded values of a float64 one.
 """
@@ -225,3 +228,16 @@ class KaimingNormal(_Kaiming):
 
     def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> NDArray[Any]:
         return _normal(0.0, self.standard_deviation(shape), shape, seed, dtype)
+
+
+__all__ = [
+    "Constant",
+    "Initializer",
+    "KaimingNormal",
+    "KaimingUniform",
+    "Normal",
+    "Uniform",
+    "XavierNormal",
+    "XavierUniform",
+    "Zeros",
+]

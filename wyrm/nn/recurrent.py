@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Generic, NamedTuple, TypedDict, Unpack, overload
+from typing import Any, Generic, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 from wyrm.errors import ShapeError
 from wyrm.nn.axes import sized_axis
 from wyrm.nn.initializers import Uniform
+from wyrm.nn.lstm_state import LSTMOutput, LSTMState
 from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
 from wyrm.node.base import describe
@@ -26,31 +27,6 @@ B = TypeVar("B", default=Any)
 T = TypeVar("T", default=Any)
 M = TypeVar("M")
 N = TypeVar("N")
-
-
-class LSTMState(NamedTuple, Generic[B, Out]):
-    """The state of an LSTM between two steps, each node of the axes (batch, hidden_size).
-
-    >>> lstm = wy.nn.LSTM(3, 4)
-    >>> start = LSTMState(wy.Input(dims=(2, 4)), wy.Input(dims=(2, 4)))
-    >>> lstm(wy.Input(dims=(2, 5, 3)), start).state.hidden.shape
-    (2, 4)
-    """
-
-    hidden: Node[Any, tuple[B, Out]]
-    cell: Node[Any, tuple[B, Out]]
-
-
-class LSTMOutput(NamedTuple, Generic[B, T, Out]):
-    """The hidden states of all steps, (batch, time, hidden_size), and the state after the last.
-
-    >>> sequence, state = wy.nn.LSTM(3, 4)(wy.Input(dims=(2, 5, 3)))
-    >>> sequence.shape, state.cell.shape
-    ((2, 5, 4), (2, 4))
-    """
-
-    sequence: Node[Any, tuple[B, T, Out]]
-    state: LSTMState[B, Out]
 
 
 class _Options(TypedDict, total=False):
