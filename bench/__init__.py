@@ -1,1 +1,1 @@
-"""Benchmarks: `python -m bench` lists them, `python -m bench engine --json FILE` runs some."""
+"""Benchmarks: `python -m bench` lists them, `python -m bench engine --json FILE` runs one."""

@@ -1,10 +1,10 @@
-"""Bayesian personalised ranking: an epoch of MovieLens 100K, beside `implicit`'s Cython, PyTorch and JAX.
+"""Bayesian personalised ranking: an epoch of MovieLens 100K, vs `implicit`'s Cython, PyTorch and JAX.
 
-`python -m bench.bpr` prints how well wyrm and `implicit` rank held-out items after as many epochs.
+`python -m bench.bpr` prints how well wyrm and `implicit` rank held-out items after the same number of epochs.
 
-All but `implicit` minimise the same loss by Adagrad in batches of 10, duplicate rows of a batch summed. `implicit`
-takes a step of plain gradient descent for each interaction and draws negatives among the interactions; as is its
-default, it verifies them, and skips those that the user did interact with.
+All but `implicit` minimize the same loss by Adagrad in batches of 10 and sum duplicate rows of a batch. `implicit`
+takes a plain gradient step per interaction and draws negatives among the interactions; by its default, it verifies
+negatives and skips items that the user did interact with.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import wyrm as wy
 from bench.harness import Case, Contender, Measurement, timed
 from bench.models import BPR_BATCH, BPR_DEVIATION, BPR_RATE, MOVIELENS, THREADS, Recommender, has_movielens
 
-EPSILON = 1e-10  # of Adagrad
-STEPS_A_CALL = 10  # of compiled PyTorch: one a call takes nearly twice as long, and ten compile in half a minute
-UNROLL = 4  # of JAX
-LEAST = 0.2  # seconds of a round: threads that OpenMP leaves spinning do not show
+EPSILON = 1e-10  # Adagrad
+STEPS_A_CALL = 10  # compiled PyTorch: with one step per call it takes nearly twice as long; ten compile in 30 s
+UNROLL = 4  # JAX
+LEAST = 0.2  # seconds per round, so that threads left spinning by OpenMP do not matter
 
 QUALITY_EPOCHS = 30
 QUALITY_DIMENSIONS = 32
-QUALITY_RATE = 0.02  # of implicit: of 0.01, 0.02, 0.05, 0.1 and 0.2 the one with the highest AUC, on this very split
+QUALITY_RATE = 0.02  # implicit: of 0.01, 0.02, 0.05, 0.1 and 0.2, the rate with the highest AUC on this split
 
 
 def _wyrm(dimensions: int, threads: int) -> Callable[[], Measurement]:
@@ -37,13 +37,13 @@ def _wyrm(dimensions: int, threads: int) -> Callable[[], Measurement]:
 
 
 def _fitted_implicit(users: Any, items: Any, shape: tuple[int, int], **options: Any) -> tuple[Any, Any]:
-    """A model of `implicit`, trained, and the matrix of users and items that it was trained on."""
+    """Train a model of `implicit`; return it and its training matrix of users and items."""
     from implicit.cpu.bpr import BayesianPersonalizedRanking
     from scipy.sparse import csr_matrix
 
     matrix = csr_matrix((np.ones(len(users), np.float32), (users, items)), shape)
     model = BayesianPersonalizedRanking(num_threads=THREADS, random_state=0, **options)
-    with threadpool_limits(1, "blas"):  # as implicit asks for
+    with threadpool_limits(1, "blas"):  # as implicit recommends
         model.fit(matrix, show_progress=False)
     return model, matrix
 
@@ -54,7 +54,7 @@ def _implicit(dimensions: int) -> Callable[[], Measurement]:
     data = wy.data.read_movielens(MOVIELENS)
     shape = data.user_count, data.item_count
     model, matrix = _fitted_implicit(data.users, data.items, shape, factors=dimensions, iterations=2)
-    # What `fit` calls for each iteration, without the setting up around it.
+    # What `fit` calls for each iteration, without its setup.
     users = np.repeat(np.arange(len(matrix.indptr) - 1), np.diff(matrix.indptr)).astype(matrix.indices.dtype)
     random = RNGVector(THREADS, len(users) - 1, np.arange(THREADS))
 
@@ -68,7 +68,7 @@ def _implicit(dimensions: int) -> Callable[[], Measurement]:
 
 
 def _torch_tables(torch: Any, dimensions: int) -> tuple[Any, Any, Any, Any]:
-    """The columns of users and items, and the tables; the bias of an item is the last number of its row."""
+    """Return the columns of users and items, and the tables; the last entry of an item's row is its bias."""
     data = wy.data.read_movielens(MOVIELENS)
     torch.manual_seed(0)
     users = torch.randn(data.user_count, dimensions) * BPR_DEVIATION
@@ -78,11 +78,11 @@ def _torch_tables(torch: Any, dimensions: int) -> tuple[Any, Any, Any, Any]:
 
 
 def _torch(dimensions: int) -> Callable[[], Measurement]:
-    """Dense gradients and the fused Adagrad: for tables of this size in little over half the time of sparse ones."""
+    """Dense gradients and fused Adagrad: for tables of this size, a little over half the time of sparse gradients."""
     import torch
     from torch.nn.functional import embedding
 
-    torch.set_num_threads(1)  # arrays this small gain nothing from more
+    torch.set_num_threads(1)  # arrays this small do not profit from more
     user_column, item_column, users, items = _torch_tables(torch, dimensions)
     tables = [users.requires_grad_(), items.requires_grad_()]
     optimizer = torch.optim.Adagrad(tables, BPR_RATE, fused=True)
@@ -106,7 +106,7 @@ def _torch(dimensions: int) -> Callable[[], Measurement]:
 
 
 def _torch_compile(dimensions: int) -> Callable[[], Measurement]:
-    """Gradients of the rows of a batch alone, Adagrad by hand, ten steps in one compiled function."""
+    """Gradients of only the rows in a batch, hand-written Adagrad, ten steps per compiled call."""
     import torch
 
     torch.set_num_threads(1)
@@ -121,7 +121,7 @@ def _torch_compile(dimensions: int) -> Callable[[], Measurement]:
 
     def adagrad(table: Any, total: Any, rows: Any, change: Any) -> None:
         same = (rows[:, None] == rows)[:, :, None]
-        change = (same * change).sum(1)  # a row that is there twice has one gradient, and is written twice alike
+        change = (same * change).sum(1)  # duplicate rows get their summed gradient, so both writes are equal
         total[rows] = total[rows] + change * change
         table[rows] = table[rows] - BPR_RATE * change / (total[rows].sqrt() + EPSILON)
 
@@ -148,7 +148,7 @@ def _torch_compile(dimensions: int) -> Callable[[], Measurement]:
 
 
 def _jax(dimensions: int) -> Callable[[], Measurement]:
-    """One jitted scan over all batches; rows are updated in place, in buffers that are donated."""
+    """One jitted scan over all batches, with row updates in place in donated buffers."""
     import jax
     import jax.numpy as jnp
 
@@ -162,7 +162,7 @@ def _jax(dimensions: int) -> Callable[[], Measurement]:
 
     def adagrad(table: Any, total: Any, rows: Any, change: Any) -> tuple[Any, Any]:
         same = rows[:, None] == rows
-        change = same.astype(change.dtype) @ change  # a row that is there twice is written twice alike
+        change = same.astype(change.dtype) @ change  # duplicate rows get equal writes
         new = total[rows] + change * change
         step = BPR_RATE * change / (jnp.sqrt(new) + EPSILON)
         return table.at[rows].set(table[rows] - step), total.at[rows].set(new)
@@ -200,7 +200,7 @@ def _jax(dimensions: int) -> Callable[[], Measurement]:
 
 
 def cases() -> list[Case]:
-    """An epoch of all interactions, for vectors of 16, 32 and 64 numbers."""
+    """An epoch over all interactions, for vectors of length 16, 32 and 64."""
     if not has_movielens("bpr"):
         return []
     peers: dict[str, Contender] = {
@@ -229,7 +229,7 @@ def cases() -> list[Case]:
 
 
 def quality() -> None:
-    """Print AUC and MRR on a fifth of the interactions, after as many epochs on the rest."""
+    """Print AUC and MRR on a fifth of the interactions, after equal numbers of epochs on the rest."""
     data = wy.data.read_movielens(MOVIELENS)
     train, test = wy.data.train_test_split(data.dataset(), test_fraction=0.2, seed=0)
     shape = data.user_count, data.item_count

@@ -1,4 +1,4 @@
-"""Chains of up to 100,000 nodes: forward and backward, and memory that grows linearly."""
+"""Chains of up to 100,000 nodes: time of forward and backward, and peak memory, which should grow linearly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ for i in range(count):
 loss = h.sum()
 {run}
 seconds = time.perf_counter() - start
-# Not getrusage: across a fork its maximum is the parent's too.
+# Not getrusage: after a fork its maximum includes the parent's.
 peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024
 print(json.dumps({{"seconds": seconds / count, "peak_bytes": peak}}))
 """
@@ -36,17 +36,17 @@ def _once(code: str, count: int) -> Callable[[], Measurement]:
 
 
 def _torch(count: int) -> Callable[[], Measurement]:
-    import torch  # noqa: F401  # an ImportError leaves the contender out
+    import torch  # noqa: F401  # an ImportError skips the contender
 
     return _once(_TORCH, count)
 
 
 def cases() -> list[Case]:
-    """Building, forward and backward of one chain, a node, from nothing."""
+    """Build, forward and backward of one chain in a fresh process, per node."""
     return [
         Case(
             "chain",
-            f"build + forward + backward, a node of {count:,}",
+            f"build + forward + backward, per node of {count:,}",
             {"wyrm": partial(_once, _WYRM, count), "torch eager": partial(_torch, count)},
             goal="20 us, memory linear",
             rounds=5,

@@ -1,6 +1,6 @@
-"""The reference engine on 1,000 nodes of 16 float32 elements, beside PyTorch's eager autograd and HIPS autograd.
+"""The reference engine on 1,000 nodes of 16 float32 elements, vs PyTorch's eager autograd and HIPS autograd.
 
-And what each call costs that computes next to nothing.
+Also the overhead of calls that compute next to nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WEIGHTS = [_random.standard_normal(16).astype(np.float32) for _ in range(10)]
 
 
 def network(x: Any, weights: list[Any], tanh: Callable[[Any], Any]) -> Any:
-    """A chain of 1,000 operations, a quarter each of products, sums, tanh and differences, with shared weights."""
+    """Return a chain of 1,000 operations: equally many products, sums, tanh and differences, with shared weights."""
     h = x
     for i in range(NODES // 4):
         h = h * weights[i % 10]
@@ -36,7 +36,7 @@ def _wyrm(backward: bool) -> Callable[[], Measurement]:
     loss = network(x, [wy.Parameter(w) for w in _WEIGHTS], lambda h: h.tanh()).sum()
 
     def work() -> None:
-        x.set(_X)  # makes every node stale
+        x.set(_X)  # invalidates every node
         loss.forward()
         if backward:
             loss.backward()
@@ -48,7 +48,7 @@ def _wyrm(backward: bool) -> Callable[[], Measurement]:
 def _torch(backward: bool) -> Callable[[], Measurement]:
     import torch
 
-    torch.set_num_threads(1)  # arrays this small gain nothing from more
+    torch.set_num_threads(1)  # arrays this small do not profit from more
     x = torch.from_numpy(_X)
     weights = [torch.from_numpy(w.copy()).requires_grad_(backward) for w in _WEIGHTS]
 
@@ -112,21 +112,21 @@ def _build() -> Callable[[], Measurement]:
 
 
 def cases() -> list[Case]:
-    """Forward alone, and forward with backward, a node; what calls cost that compute next to nothing; building."""
+    """Forward, and forward with backward, per node; the overhead of small calls; building, per node."""
     return [
         Case("engine", "forward of 5 nodes, nothing changed", {"wyrm": partial(_small, False)}, goal="0.5 us"),
         Case("engine", "set an input and forward of 5 nodes", {"wyrm": partial(_small, True)}, goal="8 us"),
         Case("engine", "a program of 4 nodes, given a number", {"wyrm": partial(_program, True)}, goal="3 us"),
         Case("engine", "a program of 4 nodes, given an array", {"wyrm": partial(_program, False)}, goal="3 us"),
         Case("engine", "a native function of 4 nodes", {"wyrm": _function}, goal="3 us"),
-        Case("engine", "building, a node", {"wyrm": _build}, goal="3 us"),
+        Case("engine", "build, per node", {"wyrm": _build}, goal="3 us"),
         Case(
-            "engine", "forward, a node",
+            "engine", "forward, per node",
             {"wyrm": partial(_wyrm, False), "numpy, by hand": _numpy, "torch eager": partial(_torch, False)},
             goal="at most 2.5 us",
         ),
         Case(
-            "engine", "forward + backward, a node",
+            "engine", "forward + backward, per node",
             {"wyrm": partial(_wyrm, True), "torch eager": partial(_torch, True), "autograd": _autograd},
             goal="torch at least 3x",
         ),

@@ -1,4 +1,4 @@
-"""The first native step of a fresh process, `import wyrm` included, with an empty cache and with a warm one."""
+"""The first native step of a fresh process, including `import wyrm`, with an empty and with a warm cache."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def _empty(code: str) -> Callable[[], Measurement]:
 
 def _warm(code: str) -> Callable[[], Measurement]:
     folder = tempfile.TemporaryDirectory(prefix="wyrm-cache-")
-    in_new_process(code, folder.name)  # fills it
+    in_new_process(code, folder.name)  # fill the cache
 
-    def once(folder: tempfile.TemporaryDirectory[str] = folder) -> Measurement:  # which lives as long as this does
+    def once(folder: tempfile.TemporaryDirectory[str] = folder) -> Measurement:  # keeps the directory alive
         return in_new_process(code, folder.name)
 
     return once
@@ -75,7 +75,7 @@ _GOALS = {
     "char_lstm": ("at most 5 s", ""), "encoder": ("at most 5 s", ""), "gpt2, default": ("at most 6 s", ""),
     "gpt2, 124M": ("at most 11 s", "at most 3 s"),
 }  # fmt: skip
-# A second program in the same process: the scores of the one that was trained.
+# A second program in the same process: the scores of the model that was just trained.
 _SECOND = """
 import json, os, sys, time
 os.environ["WYRM_CACHE_DIR"] = sys.argv[1]
@@ -91,12 +91,12 @@ print(json.dumps({"seconds": time.perf_counter() - start}))
 
 
 def cases() -> list[Case]:
-    """Programs, with an empty cache and a warm one; one with four times the layers; and one after another."""
+    """Programs with an empty and a warm cache; GPT-2 with four times the layers; a second program in one process."""
     found = []
     for name, code in _PROGRAMS.items():
         contenders: dict[str, Contender] = {"wyrm": partial(_empty, code)}
         if name == "fizzbuzz":
-            contenders |= {peer: partial(_empty, each) for peer, each in _PEERS.items()}
+            contenders |= {peer: partial(_empty, code_of_peer) for peer, code_of_peer in _PEERS.items()}
         empty, warm = _GOALS[name]
         found.append(Case("first_step", f"{name}, empty cache", contenders, empty, rounds=5))
         found.append(Case("first_step", f"{name}, warm cache", {"wyrm": partial(_warm, code)}, warm, rounds=5))

@@ -1,4 +1,4 @@
-"""FizzBuzz, an epoch in batches of 32: a small dense network, beside PyTorch and JAX."""
+"""FizzBuzz: an epoch of a small dense network in batches of 32, vs PyTorch and JAX."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.models import (
 )
 
 HIDDEN = 128
-BETAS, EPSILON = (0.9, 0.999), 1e-8  # of AdamW
+BETAS, EPSILON = (0.9, 0.999), 1e-8  # AdamW
 
 
 def _wyrm() -> Callable[[], Measurement]:
@@ -27,7 +27,7 @@ def _wyrm() -> Callable[[], Measurement]:
 
 
 def _torch_parameters(torch: Any) -> list[Any]:
-    """Weights (out, in) and biases of the two layers, drawn as wyrm draws them."""
+    """Return weights (out, in) and biases of the two layers, initialized like wyrm's."""
     torch.manual_seed(0)
     shapes = (HIDDEN, BITS), (WORDS, HIDDEN)
     return [
@@ -63,7 +63,7 @@ def _torch_loss(torch: Any) -> Callable[[list[Any], Any, Any], Any]:
 def _torch() -> Callable[[], Measurement]:
     import torch
 
-    torch.set_num_threads(1)  # arrays this small gain nothing from more
+    torch.set_num_threads(1)  # arrays this small do not profit from more
     parameters = [parameter.requires_grad_() for parameter in _torch_parameters(torch)]
     optimizer = torch.optim.AdamW(parameters, FIZZBUZZ_RATE, BETAS, EPSILON, FIZZBUZZ_DECAY, fused=True)
     batch_loss = _torch_loss(torch)
@@ -79,7 +79,7 @@ def _torch() -> Callable[[], Measurement]:
 
 
 def torch_compile_epoch() -> Callable[[], float]:
-    """An epoch, a step in one graph; AdamW by hand compiles in a third of the time of that of PyTorch."""
+    """Return an epoch of compiled steps; a hand-written AdamW compiles in a third of the time of PyTorch's."""
     import torch
 
     torch.set_num_threads(1)
@@ -103,7 +103,7 @@ def torch_compile_epoch() -> Callable[[], float]:
 
 
 def jax_epoch() -> Callable[[], float]:
-    """An epoch: one jitted scan over all batches, the last and smaller one after it; buffers are donated."""
+    """Return an epoch: one jitted scan over all full batches, then the smaller last one; buffers are donated."""
     import jax
     import jax.numpy as jnp
 
@@ -153,7 +153,7 @@ def jax_epoch() -> Callable[[], float]:
 
 
 def cases() -> list[Case]:
-    """One case: an epoch of the numbers from 101 to 1023."""
+    """One case: an epoch over the numbers from 101 to 1023."""
     contenders: dict[str, Contender] = {
         "wyrm": _wyrm, "torch eager": _torch, "torch.compile": lambda: timed(torch_compile_epoch()),
         "jax": lambda: timed(jax_epoch()),

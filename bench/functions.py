@@ -1,4 +1,4 @@
-"""Functions: a call of `value_and_grad` beside JAX jit, autograd and MyGrad; a long loop; tracing 1,000 operations."""
+"""Functions: calls of `value_and_grad` vs JAX jit, autograd and MyGrad; a long scan; tracing 1,000 operations."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _POINT = _random.uniform(-1.0, 1.0, DIMENSIONS)
 
 
 def logistic(weights: Any, x: Any, labels: Any, xp: Any) -> Any:
-    """The mean loss of a logistic regression with a penalty; labels are 1 and -1."""
+    """Return the mean loss of a penalized logistic regression; labels are 1 and -1."""
     return xp.mean(xp.logaddexp(0.0, -labels * (x @ weights))) + 0.01 * xp.sum(weights * weights)
 
 
 def rosenbrock(x: Any, xp: Any) -> Any:
-    """Rosenbrock's function in as many dimensions as `x` has."""
+    """Return Rosenbrock's function of a vector of any length."""
     return xp.sum(100.0 * (x[1:] - x[:-1] ** 2.0) ** 2.0 + (1.0 - x[:-1]) ** 2.0)
 
 
@@ -37,12 +37,12 @@ def _with_xp(function: Callable[..., Any], xp: Any) -> Callable[..., Any]:
 
 def _wyrm(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[[], Measurement]:
     if function is logistic:
-        made: Any = wy.function(
+        traced: Any = wy.function(
             lambda w, x, y: (-y * (x @ w)).softplus().mean() + 0.01 * (w * w).sum(), engine="native"
         )
     else:
-        made = wy.function(_with_xp(function, np), engine="native")
-    call = made.value_and_grad()
+        traced = wy.function(_with_xp(function, np), engine="native")
+    call = traced.value_and_grad()
     return timed(lambda: call(*arguments))
 
 
@@ -53,7 +53,7 @@ def _jax(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[[
     jax.config.update("jax_enable_x64", True)
     call = jax.jit(jax.value_and_grad(_with_xp(function, jnp)))
     first, *data = arguments
-    held = tuple(map(jnp.asarray, data))  # data stays where it is; the weights come anew with each call
+    held = tuple(map(jnp.asarray, data))  # data stays on the device; weights are passed on each call
 
     def work() -> None:
         value, gradient = call(first, *held)
@@ -93,7 +93,7 @@ def _trace(xp: Any, gradient: Callable[[Any], Any]) -> Callable[[], Measurement]
 
 
 def _recurrent(weights: tuple[Any, ...], xs: Any, scan: Callable[..., Any], tanh: Callable[[Any], Any]) -> Any:
-    """The squares of the states of a recurrent cell, summed."""
+    """Return the sum of squares of a recurrent cell's states."""
     recurrent, inward, bias = weights
 
     def step(state: Any, x: Any) -> tuple[Any, Any]:
@@ -112,8 +112,8 @@ _SEQUENCE = _random.standard_normal((STEPS, WIDTH)).astype(np.float32)
 
 def _wyrm_scan() -> Callable[[], Measurement]:
     call = wy.function(lambda *given: _recurrent(given[:-1], given[-1], wy.scan, np.tanh), engine="native")
-    made = call.value_and_grad(wrt=(0, 1, 2))
-    return timed(lambda: made(*_CELL, _SEQUENCE))
+    gradient = call.value_and_grad(wrt=(0, 1, 2))
+    return timed(lambda: gradient(*_CELL, _SEQUENCE))
 
 
 def _jax_scan() -> Callable[[], Measurement]:
@@ -137,7 +137,7 @@ def _jax_trace() -> Callable[[], Measurement]:
 
 
 def cases() -> list[Case]:
-    """Two functions, a recurrent cell over many steps, and the time until a long one is known with its gradient."""
+    """Two functions, a recurrent cell over many steps, and the time to trace and differentiate a long function."""
     peers = {"wyrm": _wyrm, "jax jit": _jax, "autograd": _autograd, "mygrad": _mygrad}
     goal = "jax at least 1x, autograd and mygrad 5x"
     work: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [

@@ -1,4 +1,4 @@
-"""GPT-2: a step, forward, backward and AdamW, and generation, beside PyTorch and JAX, each in its own process."""
+"""GPT-2: a training step with AdamW, and generation, vs PyTorch and JAX, each in its own process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RATE, BETAS, EPSILON = 2e-3, (0.9, 0.95), 1e-8
 
 @dataclass(frozen=True)
 class Size:
-    """A configuration, and the batch of a step; the head is tied to the table of tokens."""
+    """A configuration and its batch size; the output head is tied to the token embedding."""
 
     vocabulary: int
     context: int
@@ -35,13 +35,13 @@ SIZES = {
 
 
 def tokens(size: Size) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A batch of sequences, and what follows each token."""
+    """Return a batch of sequences, and the token after each token."""
     drawn = np.random.default_rng(0).integers(0, size.vocabulary, (size.batch, size.context + 1))
     return drawn[:, :-1].copy(), drawn[:, 1:].copy()
 
 
 def wyrm_step(size: Size, dropout: float, threads: int = THREADS) -> Callable[[], object]:
-    """Both threads on halves of the batch where the model is small, BLAS with both where it is large."""
+    """Data-parallel threads for a small model, multi-threaded BLAS for a large one."""
     import wyrm as wy
 
     class Batch(wy.Dim): ...
@@ -70,7 +70,7 @@ def wyrm_step(size: Size, dropout: float, threads: int = THREADS) -> Callable[[]
 def _torch_model(torch: Any, size: Size, dropout: float) -> Any:
     nn = torch.nn
 
-    class Block(nn.Module):  # type: ignore[misc, name-defined]  # of a module that is Any
+    class Block(nn.Module):  # type: ignore[misc, name-defined]  # the module is Any
         def __init__(self) -> None:
             super().__init__()
             width = size.width
@@ -110,7 +110,7 @@ def _torch_model(torch: Any, size: Size, dropout: float) -> Any:
 
 
 def torch_step(size: Size, dropout: float, compiled: bool = False) -> Callable[[], object]:
-    """Fused AdamW; compiled, the model and its gradients in one graph each."""
+    """Fused AdamW; with `compiled`, the model and its gradients are one graph each."""
     import torch
 
     torch.set_num_threads(THREADS)
@@ -220,7 +220,7 @@ GENERATED = 128  # tokens
 
 
 def wyrm_generation(size: Size) -> Callable[[], object]:
-    """Token by token, each drawn from the softmax."""
+    """Generate token by token, each sampled from the softmax."""
     import wyrm as wy
     from wyrm.nn.generation import CachedDecoder
     from wyrm.nn.token_sampling import sample_tokens
@@ -242,10 +242,10 @@ def wyrm_generation(size: Size) -> Callable[[], object]:
 
 
 def torch_generation(size: Size) -> Callable[[], object]:
-    """The same model with tensors for keys and values that are filled in place."""
+    """Generate with the same model, and a preallocated KV cache."""
     import torch
 
-    torch.set_num_threads(1)  # a token gains nothing from more
+    torch.set_num_threads(1)  # one token does not profit from more
     torch.manual_seed(0)
     model = _torch_model(torch, size, 0.0).eval()
     features = size.width // size.heads
@@ -276,7 +276,7 @@ def _worker(call: str) -> Any:
 
 
 def cases() -> list[Case]:
-    """The small model without and with dropout, and the one with 124 million parameters."""
+    """Steps of the small model without and with dropout, of the 124M model, and generation."""
     found = []
     for name, dropout, goal in (
         ("default", 0.0, "torch eager at least 2.2x, torch.compile 2x; peak at most 0.4 of torch's"),
@@ -293,7 +293,7 @@ def cases() -> list[Case]:
             contenders["jax"] = _worker(f"jax_step({arguments})")
         found.append(Case("gpt2", f"step, {name}, dropout {dropout}", contenders, goal, rounds=5))
         if not dropout:
-            contenders = {each: beside_a_busy_core(contenders[each]) for each in ("wyrm", "torch eager")}
+            contenders = {who: beside_a_busy_core(contenders[who]) for who in ("wyrm", "torch eager")}
             found.append(Case("gpt2", f"step, {name}, a core kept busy", contenders, rounds=5))
     contenders = {
         "wyrm": _worker("wyrm_generation(SIZES['default'])"),

@@ -1,4 +1,4 @@
-"""Cases, contenders, and the table: measured in one run, interleaved, medians, ratios first."""
+"""The harness: cases and contenders, interleaved rounds, medians, and a table of ratios."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ ROUNDS = 7
 
 
 class Measurement(NamedTuple):
-    """One round: seconds for one unit of the case's work, and the peak memory in bytes where it was measured."""
+    """One round: seconds per unit of work, and the peak memory in bytes if measured."""
 
     seconds: float
     peak_bytes: int | None = None
 
 
-# Called once to prepare (an ImportError leaves the contender out), then once a round.
+# Called once to prepare (an ImportError skips the contender); the result is called once per round.
 Contender = Callable[[], Callable[[], Measurement]]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One piece of work that contenders do; `wyrm` is the first of them."""
+    """A task that several contenders perform; the first is `wyrm`."""
 
     bench: str
     name: str
@@ -40,7 +40,7 @@ class Case:
 
 @dataclass
 class Row:
-    """One contender's medians in one case."""
+    """The medians of one contender in one case."""
 
     bench: str
     case: str
@@ -52,7 +52,7 @@ class Row:
 
 
 def timed(work: Callable[[], object], units: int = 1, least: float = 0.02) -> Callable[[], Measurement]:
-    """A round of `work`, called often enough to take `least` seconds, given per unit."""
+    """Return a round of `work`, repeated for at least `least` seconds and measured per unit."""
     work()
     start = time.perf_counter()
     work()
@@ -68,7 +68,7 @@ def timed(work: Callable[[], object], units: int = 1, least: float = 0.02) -> Ca
 
 
 def in_new_process(code: str, *arguments: str) -> Measurement:
-    """A round in a fresh interpreter; the code prints `{"seconds": ..., "peak_bytes": ...}` as its last line."""
+    """Measure one round in a fresh interpreter; the last line it prints is `{"seconds": ..., "peak_bytes": ...}`."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     finished = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True, env=environment
@@ -78,14 +78,14 @@ def in_new_process(code: str, *arguments: str) -> Measurement:
 
 
 def run(case: Case) -> tuple[list[Row], list[str]]:
-    """The rows of a case, and the names of the contenders that are not installed."""
+    """Return the rows of a case, and the names of contenders that are not installed."""
     ready: dict[str, Callable[[], Measurement]] = {}
-    absent: list[str] = []
+    skipped: list[str] = []
     for name, prepare in case.contenders.items():
         try:
             ready[name] = prepare()
         except ImportError as error:
-            absent.append(f"{name} ({error.name} is not installed)")
+            skipped.append(f"{name} ({error.name} is not installed)")
     rounds: dict[str, list[Measurement]] = {name: [] for name in ready}
     for _ in range(case.rounds):
         for name, once in ready.items():
@@ -98,7 +98,7 @@ def run(case: Case) -> tuple[list[Row], list[str]]:
             int(statistics.median(peaks[name])) if peaks[name] else None, case.goal if name == "wyrm" else "",
         )
         for name, seconds in medians.items()
-    ], absent  # fmt: skip
+    ], skipped  # fmt: skip
 
 
 def _duration(seconds: float) -> str:
@@ -109,7 +109,7 @@ def _duration(seconds: float) -> str:
 
 
 def table(rows: list[Row]) -> str:
-    """The rows as text, the ratio to wyrm first: 3.0x took three times as long as wyrm."""
+    """Return the rows as text; a ratio of 3.0x means three times wyrm's time."""
     lines = [f"{'ratio':>8}  {'time':>9}  {'peak':>9}  {'contender':<22}{'case':<60}goal"]
     for row in rows:
         peak = "" if row.peak_bytes is None else f"{row.peak_bytes / 2**20:.0f} MiB"
@@ -121,6 +121,6 @@ def table(rows: list[Row]) -> str:
 
 
 def write_json(rows: list[Row], path: Path) -> None:
-    """One object per case and contender."""
+    """Write one JSON object per case and contender."""
     records = [{name: value for name, value in vars(row).items() if name != "goal"} for row in rows]
     path.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The time of `import wyrm` in a fresh process, beside NumPy's and the peers'."""
+"""The time of `import wyrm` in a fresh process, vs NumPy, JAX and PyTorch."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ print(json.dumps({"seconds": time.perf_counter() - start}))
 def _importing(module: str) -> Callable[[], Measurement]:
     if importlib.util.find_spec(module) is None:
         raise ImportError(name=module)
-    in_new_process(_CODE, module)  # writes the bytecode
+    in_new_process(_CODE, module)  # write the bytecode
     return lambda: in_new_process(_CODE, module)
 
 
 def cases() -> list[Case]:
-    """One case: each library imported alone."""
+    """One case: importing each library alone."""
     modules = {"wyrm": "wyrm", "numpy": "numpy", "jax": "jax", "torch": "torch"}
     contenders = {name: partial(_importing, module) for name, module in modules.items()}
     return [Case("importing", "import", contenders, goal="at most 1.5 times numpy", rounds=11)]

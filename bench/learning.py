@@ -1,7 +1,7 @@
-"""GPT-2 on TinyStories learns as PyTorch's does: `python -m bench.learning [--steps N] [--batch-size N]`.
+"""GPT-2 on TinyStories, trained with wyrm and with PyTorch: `python -m bench.learning [--steps N] [--batch-size N]`.
 
-Both begin with equal weights and see equal batches, without dropout; every 50 steps it prints the loss on text that
-neither has seen.
+Both start from equal weights and see equal batches, without dropout. Every 50 steps it prints both losses on held-out
+text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Batch(wy.Dim): ...
 
 
 def main() -> None:
-    """Train both, print both validation losses and how far training losses were apart."""
+    """Train both; print validation losses and the largest difference of training losses."""
     import torch
     from transformers import GPT2LMHeadModel
 
@@ -59,7 +59,7 @@ def main() -> None:
         logits = theirs(torch.from_numpy(inputs)).logits
         return torch.nn.functional.cross_entropy(logits.flatten(0, 1), torch.from_numpy(targets).flatten())
 
-    apart = 0.0
+    largest_difference = 0.0
     batches = (batch for epoch in count() for batch in training.batches(arguments.batch_size, epoch))
     for step, (inputs, targets) in enumerate(islice(batches, arguments.steps), 1):
         columns = {tokens: inputs, following: targets}
@@ -69,14 +69,14 @@ def main() -> None:
         other.backward()
         optimizer.step()
         if step <= 20:
-            apart = max(apart, abs(mine - other.item()))
+            largest_difference = max(largest_difference, abs(mine - other.item()))
         if step == 20:
-            print(f"the losses of the first 20 steps differ by at most {apart:.1e}", flush=True)
+            print(f"the losses of the first 20 steps differ by at most {largest_difference:.1e}", flush=True)
         if step % 50 == 0 or step == arguments.steps:
             ours = np.mean([float(validate({tokens: x, following: y})) for x, y in held_out])
             with torch.no_grad():
-                wanted = np.mean([torch_loss(x, y).item() for x, y in held_out])
-            print(f"step {step}: validation loss {ours:.4f}, PyTorch's {wanted:.4f}", flush=True)
+                expected = np.mean([torch_loss(x, y).item() for x, y in held_out])
+            print(f"step {step}: validation loss {ours:.4f}, PyTorch's {expected:.4f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A language model of the digits of pi: an LSTM reads four digits and tells the next, one window a step."""
+"""An LSTM language model of the digits of pi: four digits predict the next, one window per step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RATE = 0.1
 
 
 def digits_of_pi(count: int) -> NDArray[np.int64]:
-    """The first digits of pi, by Machin's formula: pi / 4 = 4 arccot 5 - arccot 239.
+    """Return the first digits of pi, by Machin's formula: pi / 4 = 4 arccot 5 - arccot 239.
 
     >>> digits_of_pi(10).tolist()
     [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
@@ -41,7 +41,7 @@ def _windows() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _wyrm_scores(read: Any) -> Any:
-    """Scores of the next digit, (batch, symbols), from the digits read, (batch, steps)."""
+    """Return scores of the next digit, (batch, symbols), given the digits read, (batch, steps)."""
     _, state = wy.nn.LSTM(EMBEDDED, HIDDEN)(wy.nn.Embedding(SYMBOLS, EMBEDDED)(read))
     return wy.nn.Linear(HIDDEN, SYMBOLS)(state.hidden)
 
@@ -59,15 +59,15 @@ def _wyrm() -> Callable[[], Measurement]:
 
 
 def _torch_parameters(torch: Any) -> tuple[Any, Any, Any]:
-    """The layers, started as PyTorch does."""
-    torch.set_num_threads(1)  # arrays this small gain nothing from more
+    """Return the layers with PyTorch's initialization."""
+    torch.set_num_threads(1)  # arrays this small do not profit from more
     torch.manual_seed(0)
     nn = torch.nn
     return nn.Embedding(SYMBOLS, EMBEDDED), nn.LSTM(EMBEDDED, HIDDEN), nn.Linear(HIDDEN, SYMBOLS)
 
 
 def _torch_epoch(torch: Any, step: Callable[[Any, Any], Any]) -> Callable[[], Measurement]:
-    """A round of `step` over all windows in a new order; the digits of a window are (steps, 1), its target (1,)."""
+    """Time `step` over all windows in a new order; the digits of a window have shape (steps, 1), its target (1,)."""
     windows, targets = map(torch.from_numpy, _windows())
 
     def epoch() -> float:
@@ -81,7 +81,7 @@ def _torch_epoch(torch: Any, step: Callable[[Any, Any], Any]) -> Callable[[], Me
 
 
 def _torch() -> Callable[[], Measurement]:
-    """`nn.LSTM`; one call for all parameters of the step, which takes less than the optimizers that PyTorch has."""
+    """`nn.LSTM`, with one call that updates all parameters, which is faster than PyTorch's optimizers."""
     import torch
 
     embedding, lstm, output = layers = _torch_parameters(torch)
@@ -98,7 +98,7 @@ def _torch() -> Callable[[], Measurement]:
 
 
 def _torch_compile() -> Callable[[], Measurement]:
-    """The cell written out, and the whole step in one graph: `nn.LSTM` itself is not compiled."""
+    """A hand-written cell with the whole step in one graph, since `nn.LSTM` is not compiled."""
     import torch
 
     parameters = [p.detach() for layer in _torch_parameters(torch) for p in layer.parameters()]
@@ -121,11 +121,11 @@ def _torch_compile() -> Callable[[], Measurement]:
             parameter.sub_(RATE * change)
         return loss
 
-    # Called through C++: a quarter less than from Python.
+    # The C++ wrapper takes a quarter less time than the Python one.
     return _torch_epoch(torch, torch.compile(step, fullgraph=True, options={"cpp_wrapper": True}))
 
 
 def cases() -> list[Case]:
     """One case: forward, backward and a step of gradient descent."""
     contenders = {"wyrm": _wyrm, "torch eager": _torch, "torch.compile": _torch_compile}
-    return [Case("lstm", "a window of digits of pi", contenders, goal="at most 25 us; torch at least 20x")]
+    return [Case("lstm", "per window of digits of pi", contenders, goal="at most 25 us; torch at least 20x")]

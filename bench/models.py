@@ -1,4 +1,4 @@
-"""What several benchmarks of native training share: the data, and the models compiled to programs."""
+"""Data and compiled models that several benchmarks share."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ BITS, WORDS = 10, 4
 class Batch(wy.Dim): ...
 
 
-def has_movielens(left_out: str) -> bool:
-    """Whether MovieLens 100K is there; says what is left out where it is not."""
+def has_movielens(bench: str) -> bool:
+    """Whether MovieLens 100K is available; prints what is skipped if not."""
     if not MOVIELENS.is_file():
-        print(f"left out of {left_out}: there is no {MOVIELENS}; set WYRM_DATA to the folder of it", file=sys.stderr)
+        print(f"skipped in {bench}: no file {MOVIELENS}; set WYRM_DATA to its folder", file=sys.stderr)
     return MOVIELENS.is_file()
 
 
 class Recommender:
-    """The model of `examples/bpr_movielens.py`, its negative samples drawn in the graph."""
+    """The model of `examples/bpr_movielens.py`, with negatives drawn in the graph."""
 
     def __init__(self, user_count: int, item_count: int, dimensions: int) -> None:
         wy.nn.seed(0)
@@ -53,7 +53,7 @@ class Recommender:
         return self.user_vectors(self.users).vector_dot(self.item_vectors(items)) + self.biases.index(items)
 
     def epoch(self, users: NDArray[np.int64], items: NDArray[np.int64], threads: int = THREADS) -> float:
-        """One pass in a new order; the mean loss."""
+        """Train one epoch in a new order; return the mean loss."""
         loss: float = self.program.epoch(
             {self.users: users, self.items: items},
             batch_size=BPR_BATCH, shuffle=True, seed=next(self._seeds), threads=threads, mode="hogwild",
@@ -61,20 +61,20 @@ class Recommender:
         return loss
 
     def scores(self) -> NDArray[Any]:
-        """Of all items for all users, shape (users, items)."""
+        """Return the scores of all items for all users, shape (users, items)."""
         scores: NDArray[Any] = self.user_vectors.weight.value @ self.item_vectors.weight.value.T + self.biases.value
         return scores
 
 
 def fizzbuzz() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The bits of the numbers from 101 to 1023 as -1 and 1, and the class of each."""
+    """Return the bits of the numbers from 101 to 1023 as -1 and 1, and the class of each."""
     numbers = np.arange(101, 1024)
     bits = 2.0 * ((numbers[:, None] >> np.arange(BITS)) & 1) - 1.0
     return bits.astype(np.float32), np.where(numbers % 3 == 0, 1, 0) + np.where(numbers % 5 == 0, 2, 0)
 
 
 class FizzBuzz:
-    """The model of `examples/fizzbuzz.py`, at the learning rate that the example begins with."""
+    """The model of `examples/fizzbuzz.py`, with a constant learning rate."""
 
     def __init__(self, hidden: int) -> None:
         wy.nn.seed(0)
@@ -88,7 +88,7 @@ class FizzBuzz:
         self._seeds = itertools.count()
 
     def epoch(self, bits: NDArray[np.float32], words: NDArray[np.int64]) -> float:
-        """One pass in a new order; the mean loss."""
+        """Train one epoch in a new order; return the mean loss."""
         loss: float = self.program.epoch(
             {self.bits: bits, self.words: words}, batch_size=FIZZBUZZ_BATCH, shuffle=True, seed=next(self._seeds)
         )

@@ -1,4 +1,4 @@
-"""A picture of results: `python -m bench.picture results.json picture.svg`; one row a case, one dot a peer."""
+"""Plot results: `python -m bench.picture results.json picture.svg`, one row per case, one dot per peer."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# The cases of the picture: benchmark, beginning of the case's name, label.
+# The cases in the plot: benchmark, prefix of the case name, label.
 CASES = (
-    ("lstm", "a window of digits", "LSTM, one character at a time"),
+    ("lstm", "per window of digits", "LSTM, one character at a time"),
     ("fizzbuzz", "epoch", "FizzBuzz, an epoch"),
     ("bpr", "epoch of MovieLens 100K, 16", "BPR on MovieLens, an epoch"),
     ("functions", "scan of a recurrent cell", "recurrent cell, 1,000 steps"),
@@ -34,14 +34,14 @@ COLORS = {
 
 
 class Line(NamedTuple):
-    """One case: how many times as long as wyrm each peer takes."""
+    """One case: the time of each peer, relative to wyrm."""
 
     label: str
     ratios: Mapping[str, float]
 
 
 def lines_of(records: Sequence[Mapping[str, Any]]) -> list[Line]:
-    """Return a line for each case of the picture that the results hold."""
+    """Return a line for each case of the plot that is among the results."""
     found = []
     for bench, beginning, label in CASES:
         ratios = {

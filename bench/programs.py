@@ -1,4 +1,4 @@
-"""Five programs as a new user would write them, each a first batch trained: what the wait before the first step is."""
+"""Five programs as a new user would write them, each trained on its first batch, to measure time to first step."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def vae() -> Callable[[], float]:
 
 
 def char_lstm() -> Callable[[], float]:
-    """A long short-term memory that predicts the next character."""
+    """An LSTM that predicts the next character."""
     characters, width, time = 96, 64, 32
     batch = Batch()
     text, following = (wy.IndexInput(dims=(batch, time), name=name) for name in ("text", "following"))
@@ -49,7 +49,7 @@ def char_lstm() -> Callable[[], float]:
 
 
 def cnn() -> Callable[[], float]:
-    """A convolution made of slices: nine shifted images, each times a weight for every channel."""
+    """A convolution written with slices: nine shifted images, each times one weight per channel."""
     size, channels, classes = 16, 8, 10
     batch = Batch()
     images, labels = wy.Input(dims=(batch, size, size), name="images"), wy.IndexInput(dims=(batch,), name="labels")
@@ -57,8 +57,8 @@ def cnn() -> Callable[[], float]:
     inner = size - 2
     shifted = [images[:, i : i + inner, j : j + inner].expand_dims(-1) for i in range(3) for j in range(3)]
     features: Any = shifted[0] * kernel[0]
-    for place, part in enumerate(shifted[1:], 1):
-        features = features + part * kernel[place]
+    for i, part in enumerate(shifted[1:], 1):
+        features = features + part * kernel[i]
     pooled = features.relu().mean(axis=(1, 2))
     loss = wy.nn.Linear(channels, classes)(pooled).cross_entropy(labels)
     random = np.random.default_rng(0)
@@ -66,7 +66,7 @@ def cnn() -> Callable[[], float]:
 
 
 def encoder() -> Callable[[], float]:
-    """An encoder of sentences, attention without a causal mask, that tells two classes apart."""
+    """A sentence encoder with non-causal attention and two classes."""
     tokens, time, width = 1000, 24, 64
     batch = Batch()
     sentences, labels = wy.IndexInput(dims=(batch, time), name="sentences"), wy.IndexInput(dims=(batch,), name="labels")
@@ -82,7 +82,7 @@ def encoder() -> Callable[[], float]:
 
 
 def gnn() -> Callable[[], float]:
-    """A graph network: each node takes the mean of what its neighbours have, by the indices of edges."""
+    """A graph network: each node adds the mean of its neighbours' messages, gathered and scattered by edge indices."""
     nodes, edges, width, classes = 500, 2000, 32, 7
     random = np.random.default_rng(0)
     features = wy.Constant(random.standard_normal((nodes, width)).astype(np.float32))

@@ -1,4 +1,4 @@
-"""Linear regression, one sample at a time: what a step costs where nothing is to be computed."""
+"""Linear regression, one sample per step: the overhead of a step that computes next to nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _torch() -> Callable[[], Measurement]:
         total = torch.zeros(())
         for x, y in samples:
             loss = (y - (slope * x + intercept)).square()
-            # What a fused optimizer does, without its bookkeeping.
+            # Equivalent to a fused optimizer, without its bookkeeping.
             torch._foreach_add_(values, torch.autograd.grad(loss, parameters), alpha=-RATE)
             total += loss.detach()
         return float(total) / len(samples)
@@ -56,7 +56,7 @@ def _numba() -> Callable[[], Measurement]:
     def by_hand(state: NDArray[np.float32], xs: NDArray[np.float32], ys: NDArray[np.float32], rate: Any) -> float:
         slope, intercept = state
         total = 0.0
-        for x, y in zip(xs, ys):  # noqa: B905  # numba knows no `strict`
+        for x, y in zip(xs, ys):  # noqa: B905  # numba does not support `strict`
             error = slope * x + intercept - y
             change = 2.0 * rate * error
             slope -= change * x
@@ -73,4 +73,4 @@ def _numba() -> Callable[[], Measurement]:
 def cases() -> list[Case]:
     """One case: forward, backward and a step of gradient descent."""
     contenders = {"wyrm": _wyrm, "numba, by hand": _numba, "torch eager": _torch}
-    return [Case("regression", "a sample", contenders, goal="under 0.2 us")]
+    return [Case("regression", "per sample", contenders, goal="under 0.2 us")]

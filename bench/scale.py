@@ -1,13 +1,11 @@
-"""Ten million interactions: as fast for each as a hundred thousand, and memory that grows linearly."""
+"""Ten million interactions: time per interaction as with a hundred thousand, and memory that grows linearly."""
 
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +13,16 @@ from numpy.typing import NDArray
 import wyrm as wy
 from bench.harness import Case, Contender, Measurement, in_new_process, timed
 from bench.models import MOVIELENS, Recommender, has_movielens
+from bench.workers import peak_bytes
 
 INTERACTIONS, USERS, ITEMS, DIMENSIONS = 10_000_000, 100_000, 50_000, 32
-BLOCK = 1 << 20  # interactions generated at once, so that the memory is that of the training
+BLOCK = 1 << 20  # interactions generated at once, so that training determines the peak memory
 
 _CODE = "import sys; from bench.scale import report; report(int(sys.argv[1]))"
 
 
 def interactions(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Users and items: each user as likely, the item of popularity rank r with a probability in proportion to 1 / r."""
+    """Return users, drawn uniformly, and items, drawn by popularity rank r with probability proportional to 1 / r."""
     random = np.random.default_rng(0)
     item_of_rank = random.permutation(ITEMS)
     users, items = np.empty(count, np.int64), np.empty(count, np.int64)
@@ -37,17 +36,14 @@ def interactions(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def report(count: int) -> None:
-    """Train an epoch in this process; print the seconds of an interaction and the peak memory as JSON."""
+    """Train an epoch in this process; print the seconds per interaction and the peak memory as JSON."""
     users, items = interactions(count)
     model = Recommender(USERS, ITEMS, DIMENSIONS)
-    model.epoch(users[:BLOCK], items[:BLOCK])  # compiles
+    model.epoch(users[:BLOCK], items[:BLOCK])  # compile
     start = time.perf_counter()
     model.epoch(users, items)
     seconds = (time.perf_counter() - start) / count
-    # Not getrusage: across a fork its maximum is the parent's too.
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
-    assert found
-    print(json.dumps({"seconds": seconds, "peak_bytes": int(found[1]) * 1024}))
+    print(json.dumps({"seconds": seconds, "peak_bytes": peak_bytes()}))
 
 
 def _generated() -> Callable[[], Measurement]:
@@ -67,13 +63,13 @@ def _fresh(count: int) -> Callable[[], Measurement]:
 
 
 def cases() -> list[Case]:
-    """The time of an interaction among ten million and among a hundred thousand, and the memory of three sizes."""
+    """The time per interaction at ten million and at a hundred thousand, and the memory at three sizes."""
     contenders: dict[str, Contender] = {"wyrm": _generated}
     if has_movielens("scale"):
         contenders["wyrm, MovieLens 100K"] = _movielens
-    goal = "an interaction at most 1.5 times one of MovieLens 100K"
+    goal = "at most 1.5 times MovieLens 100K"
     return [
-        Case("scale", f"an interaction of {INTERACTIONS:,}, {DIMENSIONS} dimensions", contenders, goal, rounds=5),
+        Case("scale", f"per interaction of {INTERACTIONS:,}, {DIMENSIONS} dimensions", contenders, goal, rounds=5),
         *(
             Case("scale", f"memory, {count:,}", {"wyrm": partial(_fresh, count)}, "memory linear", rounds=5)
             for count in (INTERACTIONS // 4, INTERACTIONS // 2, INTERACTIONS)

@@ -1,4 +1,4 @@
-"""A step on 32 sequences of 64 characters in one thread: an LSTM tells each next one, an encoder the last."""
+"""A step on 32 sequences of 64 characters, one thread: an LSTM predicts every next character, an encoder the last."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RATE = 1e-3
 
 
 def _characters(encoder: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The sequences, (count, steps), and what is told: the next characters, or of an encoder, one a sequence."""
+    """Return sequences (count, steps), and targets: the next characters, or for the encoder one per sequence."""
     drawn = np.random.default_rng(0).integers(0, CHARACTERS, (BATCHES * BATCH, STEPS + 1))
     return drawn[:, :-1].copy(), drawn[:, -1 if encoder else slice(1, None)].copy()
 
@@ -42,17 +42,17 @@ def _wyrm(encoder: bool) -> Callable[[], Measurement]:
     batch = wy.Dim()
     read = wy.IndexInput(dims=(batch, STEPS), name="read")
     scores = _wyrm_scores(read, encoder)
-    told = wy.IndexInput(dims=scores.dims[:-1], name="told")
-    loss = scores.cross_entropy(told)
+    targets = wy.IndexInput(dims=scores.dims[:-1], name="targets")
+    loss = scores.cross_entropy(targets)
     program = wy.compile(loss, wy.optim.Adam(loss.parameters(), RATE))
-    columns = dict(zip((read, told), _characters(encoder), strict=True))
+    columns = dict(zip((read, targets), _characters(encoder), strict=True))
     return timed(lambda: program.epoch(columns, batch_size=BATCH), BATCHES)
 
 
 def _torch_model(torch: Any, encoder: bool) -> Any:
     nn = torch.nn
 
-    class Model(nn.Module):  # type: ignore[misc, name-defined]  # of a module that is Any
+    class Model(nn.Module):  # type: ignore[misc, name-defined]  # the module is Any
         def __init__(self) -> None:
             super().__init__()
             self.table, self.output = nn.Embedding(CHARACTERS, WIDTH), nn.Linear(WIDTH, CHARACTERS)
@@ -74,21 +74,21 @@ def _torch_model(torch: Any, encoder: bool) -> Any:
 
 
 def _torch(encoder: bool, compiled: bool = False) -> Callable[[], Measurement]:
-    """Fused Adam."""
+    """PyTorch with fused Adam."""
     import torch
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = _torch_model(torch, encoder)
     optimizer = torch.optim.Adam(model.parameters(), RATE, fused=True)
-    batches = list(zip(*(torch.from_numpy(each).split(BATCH) for each in _characters(encoder)), strict=True))
+    batches = list(zip(*(torch.from_numpy(column).split(BATCH) for column in _characters(encoder)), strict=True))
     run = torch.compile(model) if compiled else model
 
     def epoch() -> float:
         total = 0.0
-        for read, told in batches:
+        for read, targets in batches:
             optimizer.zero_grad(set_to_none=True)
-            loss = torch.nn.functional.cross_entropy(run(read).flatten(0, -2), told.flatten())
+            loss = torch.nn.functional.cross_entropy(run(read).flatten(0, -2), targets.flatten())
             loss.backward()
             optimizer.step()
             total += loss.item()

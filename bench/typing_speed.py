@@ -1,4 +1,4 @@
-"""The time of `mypy --strict` on long programs, NumPy's cache warm: linear, never exponential."""
+"""The time of `mypy --strict` on long programs, with NumPy's cache warm; it should be linear."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _GOALS = {"chain": "under 3 s", "residual": "under 6 s", "doublings": "under 2 s
 
 
 def _checking(source: str) -> Callable[[], Measurement]:
-    import mypy  # noqa: F401  # an ImportError leaves the contender out
+    import mypy  # noqa: F401  # an ImportError skips the contender
 
-    kept = tempfile.TemporaryDirectory(prefix="wyrm-typing-")
-    folder = Path(kept.name)
+    directory = tempfile.TemporaryDirectory(prefix="wyrm-typing-")
+    folder = Path(directory.name)
     cache = folder / "cache"
 
     def check(path: Path) -> None:
@@ -36,7 +36,7 @@ def _checking(source: str) -> Callable[[], Measurement]:
             str(cache),
             str(path),
         ]
-        # By its path, silently: mypy does not follow the import hooks of an editable install.
+        # Through MYPYPATH, with imports silent: mypy does not follow the import hooks of an editable install.
         environment = {**os.environ, "MYPYPATH": str(Path(wyrm.__file__).parents[1])}
         finished = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
         if finished.returncode != 0:
@@ -47,8 +47,8 @@ def _checking(source: str) -> Callable[[], Measurement]:
     check(warm)
     program = folder / "program.py"
 
-    def once(folder: tempfile.TemporaryDirectory[str] = kept) -> Measurement:  # which lives as long as this does
-        # A new comment makes mypy check the file again, with all it imports from the cache.
+    def once(folder: tempfile.TemporaryDirectory[str] = directory) -> Measurement:  # keeps the directory alive
+        # A new comment makes mypy check the file again, with everything it imports cached.
         program.write_text(f"{source}\n# {time.time_ns()}\n", encoding="utf-8")
         start = time.perf_counter()
         check(program)
@@ -58,7 +58,7 @@ def _checking(source: str) -> Callable[[], Measurement]:
 
 
 def cases() -> list[Case]:
-    """One case a program."""
+    """One case per program."""
     return [
         Case(
             "typing_speed",

@@ -1,4 +1,4 @@
-"""Contenders in processes of their own, which stay between rounds: for peak memory, and libraries that share none."""
+"""Contenders in worker processes that persist between rounds, for peak memory and for libraries that conflict."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from pathlib import Path
 
 from bench.harness import Contender, Measurement
 
-LEAST = 0.2  # seconds of a round
+LEAST = 0.2  # seconds per round
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has held. Not getrusage: across a fork its maximum is the parent's too."""
+    """Return the peak memory of this process. Not getrusage: after a fork its maximum includes the parent's."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
     assert found
     return int(found[1]) * 1024
 
 
 def serve(prepare: Callable[[], Callable[[], object]]) -> None:
-    """In a worker: prepare, then for each line that comes do the work, and print its seconds and the peak memory.
+    """Run in a worker: prepare, then for each line on stdin do the work, and print its seconds and the peak memory.
 
-    Work that takes little is done again: a process that has waited begins slowly.
+    Short work is repeated, since a process starts slowly after waiting.
     """
     try:
         work = prepare()
@@ -43,7 +43,7 @@ def serve(prepare: Callable[[], Callable[[], object]]) -> None:
 
 
 def in_worker(code: str) -> Contender:
-    """A contender whose process runs `code`, which ends in a call of `serve`."""
+    """Return a contender whose worker process runs `code`, which ends with a call of `serve`."""
 
     def prepare() -> Callable[[], Measurement]:
         worker = subprocess.Popen(
@@ -74,7 +74,7 @@ def in_worker(code: str) -> Contender:
 
 
 def beside_a_busy_core(prepare: Contender) -> Contender:
-    """The contender, each round while another process keeps a core busy."""
+    """Return the contender, measured while another process keeps one core busy."""
 
     def busy() -> Callable[[], Measurement]:
         once = prepare()

@@ -1,7 +1,7 @@
-"""Images of digits or clothes by a network of three layers, on IDX files such as MNIST or Fashion-MNIST.
+"""Classify images of digits or clothes with a three-layer network, from IDX files such as MNIST or Fashion-MNIST.
 
-Give the file of images; the file of labels is looked for beside it. Four fifths train, one fifth is held out.
-Without --data small pictures of bars are generated, so that the example runs anywhere.
+Pass the file of images; the file of labels is expected beside it. Four fifths are for training, one fifth is held out.
+Without --data, small pictures of bars are generated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Classes(wy.Dim): ...
 
 
 class Classifier(wy.nn.Module):
-    """Pixels to a score for each class, through two hidden layers with dropout."""
+    """A network from pixels to class scores, with two hidden layers and dropout."""
 
     def __init__(self, pixels: Pixels, classes: Classes) -> None:
         wide, narrow = Wide(256), Narrow(128)
@@ -48,19 +48,19 @@ class Classifier(wy.nn.Module):
 
 
 def read(path: Path) -> wy.data.Dataset:
-    """The images of an IDX file, flat and scaled to 0..1, with the labels that stand beside it."""
+    """Return the images of an IDX file, flattened and scaled to 0..1, with the labels from the file beside it."""
     beside = path.with_name(path.name.replace("images", "labels").replace("idx3", "idx1"))
     if beside == path:
-        sys.exit(f"{path}: the labels are looked for by this name with 'labels' for 'images', and it has no 'images'")
+        sys.exit(f"{path}: the name of the labels' file has 'labels' for 'images', but this name has no 'images'")
     images, labels = wy.data.read_idx(path), wy.data.read_idx(beside)
     if labels.dtype.kind not in "iu" or labels.ndim != 1 or labels.min() < 0:
-        sys.exit(f"{beside}: labels are whole numbers from 0 in one axis, not {labels.dtype} of shape {labels.shape}")
+        sys.exit(f"{beside}: labels are non-negative integers in one axis, not {labels.dtype} of shape {labels.shape}")
     pixels = images.reshape(len(images), -1).astype(np.float32) / 255.0
     return wy.data.Dataset(images=pixels, labels=labels.astype(np.int64))
 
 
 def bars(seed: int, count: int = 2000) -> wy.data.Dataset:
-    """Noisy pictures of 8 x 8 pixels with one bar, in one of ten places."""
+    """Return noisy 8 x 8 pictures with a bar in one of ten positions, which is the label."""
     random = np.random.default_rng(seed)
     labels = random.integers(0, 10, count)
     images = random.normal(0.0, 0.5, (count, 8, 8)).astype(np.float32)
@@ -71,7 +71,7 @@ def bars(seed: int, count: int = 2000) -> wy.data.Dataset:
 
 
 def main() -> None:
-    """Train, and print the accuracy on the part that was held out."""
+    """Train, and print the accuracy on the held-out images."""
     options = parser(__doc__ or "", epochs=8, data="an IDX file of images, gzip or plain").parse_args()
     wy.nn.seed(options.seed)
     everything = bars(options.seed) if options.data is None else read(options.data)
@@ -83,16 +83,16 @@ def main() -> None:
     labels = wy.IndexInput(dims=(batch,), name="labels")
     model = Classifier(pixels, classes)
     loss = model(images).cross_entropy(labels)
-    model.eval()  # from here on the model builds graphs without dropout
+    model.eval()  # the model now builds graphs without dropout
     answers = model(images).argmax(axis=-1)
     optimizer = wy.optim.Adam(loss.parameters(), learning_rate=1e-3)
     train(loss, optimizer, {images: training["images"], labels: training["labels"]}, options, batch_size=64)
 
     images.set(held_out["images"])
     accuracy = wy.metrics.accuracy(held_out["labels"], answers.forward())
-    print(f"accuracy {accuracy:.1%} on {len(held_out)} images that were held out")
+    print(f"accuracy {accuracy:.1%} on {len(held_out)} held-out images")
 
 
 if __name__ == "__main__":
-    with threadpool_limits(1, "blas"):  # products this small lose more to a second thread than they gain
+    with threadpool_limits(1, "blas"):  # a second thread slows such small products down
         main()

@@ -1,4 +1,4 @@
-"""What the examples share: their command line, their progress bar, and the passes over the data."""
+"""Shared by the examples: command line options, progress bar, and training loop."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ Column = NDArray[Any]
 
 
 def parser(description: str, *, epochs: int, data: str | None) -> argparse.ArgumentParser:
-    """The options that every example has; `data` says what the file is, None for an example that makes its own."""
+    """Return a parser with the common options; `data` describes the file, None for an example that generates data."""
     result = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     result.add_argument("--epochs", type=positive, default=epochs, help="passes over the training data")
-    result.add_argument("--seed", type=not_negative, default=0, help="of the initial weights and the order of the data")
-    result.add_argument("--engine", choices=["native", "reference"], default="native", help="what computes the steps")
-    help_text = data if data is not None else "not used: this example generates its data"
+    result.add_argument(
+        "--seed", type=not_negative, default=0, help="seed of the initial weights and the order of the data"
+    )
+    result.add_argument(
+        "--engine", choices=["native", "reference"], default="native", help="engine that computes the steps"
+    )
+    help_text = data if data is not None else "unused, since this example generates its data"
     result.add_argument("--data", type=Path, default=None, help=help_text)
     return result
 
 
 def positive(text: str) -> int:
-    """A number of at least 1, for argparse."""
+    """Parse a number of at least 1, for argparse."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"at least 1, not {number}")
@@ -36,7 +40,7 @@ def positive(text: str) -> int:
 
 
 def not_negative(text: str) -> int:
-    """A number of at least 0, for argparse."""
+    """Parse a number of at least 0, for argparse."""
     number = int(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"at least 0, not {number}")
@@ -44,7 +48,7 @@ def not_negative(text: str) -> int:
 
 
 class Progress:
-    """A bar over the epochs that shows the latest figures.
+    """A progress bar over the epochs that shows the latest figures.
 
     for epoch in Progress(10): ...; progress.show(loss=0.5)
     """
@@ -60,7 +64,7 @@ class Progress:
                 self._bar.update()
 
     def show(self, **figures: float) -> None:
-        """Figures to stand beside the bar."""
+        """Show figures beside the bar."""
         self._bar.set_postfix({name: f"{value:.4f}" for name, value in figures.items()}, refresh=False)
 
 
@@ -72,7 +76,7 @@ def train(
     batch_size: int = 1,
     threads: int = 1,
 ) -> None:
-    """Go through the columns as often as --epochs says, in random order, with a bar that shows the mean loss."""
+    """Train for --epochs epochs in random order, with a progress bar that shows the mean loss."""
     program = wy.compile(loss, optimizer) if options.engine == "native" else None
     random = np.random.default_rng(options.seed)
     progress = Progress(options.epochs)
@@ -91,7 +95,7 @@ def _eager_epoch(
     batch_size: int,
     random: np.random.Generator,
 ) -> float:
-    """The same pass, step by step in the reference engine."""
+    """Train one epoch step by step with the reference engine; return the mean loss."""
     order = random.permutation(len(next(iter(columns.values()))))
     total = 0.0
     for start in range(0, len(order), batch_size):

@@ -1,6 +1,6 @@
-"""FizzBuzz by a network: from the ten bits of a number to "Fizz", "Buzz", "FizzBuzz" or the number itself.
+"""FizzBuzz with a neural network: from the ten bits of a number to "Fizz", "Buzz", "FizzBuzz" or the number itself.
 
-Learns from 101 to 1023 and is asked for 1 to 100, which it never saw.
+It trains on 101 to 1023 and is tested on 1 to 100.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BATCH_SIZE = 32
 
 
 class FizzBuzz(wy.nn.Module):
-    """Bits to a score for each of the four words, through one hidden layer."""
+    """A network from bits to scores of the four words, with one hidden layer."""
 
     def __init__(self, hidden: Hidden) -> None:
         self.hidden = wy.nn.Linear(BITS, hidden)
@@ -41,23 +41,23 @@ class FizzBuzz(wy.nn.Module):
 
 
 def encode(numbers: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The bits of each number as -1 and 1, shape (n, 10)."""
+    """Return the bits of each number as -1 and 1, shape (n, 10)."""
     bits = (numbers[:, None] >> np.arange(int(BITS))) & 1
     return (2.0 * bits - 1.0).astype(np.float32)
 
 
 def classify(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0 for the number itself, 1 for Fizz, 2 for Buzz, 3 for FizzBuzz."""
+    """Return the class of each number: 0 for the number itself, 1 for Fizz, 2 for Buzz, 3 for FizzBuzz."""
     return np.where(numbers % 3 == 0, 1, 0) + np.where(numbers % 5 == 0, 2, 0)
 
 
 def say(number: int, word: int) -> str:
-    """What is said for a number of this class."""
+    """Return the word for a number of this class."""
     return (str(number), "Fizz", "Buzz", "FizzBuzz")[word]
 
 
 def main() -> None:
-    """Train, say 1 to 100, and print how many are right."""
+    """Train, print the words for 1 to 100, and how many are right."""
     options = parser(__doc__ or "", epochs=300, data=None).parse_args()
     wy.nn.seed(options.seed)
     numbers, test = np.arange(101, 1024), np.arange(1, 101)
@@ -80,5 +80,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with threadpool_limits(1, "blas"):  # products this small lose more to a second thread than they gain
+    with threadpool_limits(1, "blas"):  # a second thread slows such small products down
         main()

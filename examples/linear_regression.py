@@ -1,4 +1,4 @@
-"""Linear regression, one sample at a time: recovers y = 3 x + 5 from noisy samples."""
+"""Linear regression, one sample per step: recover y = 3 x + 5 from noisy samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SLOPE, INTERCEPT, NOISE = 3.0, 5.0, 0.1
 
 
 def main() -> None:
-    """Train, and print the line that was found."""
+    """Train, and print the fitted line."""
     options = parser(__doc__ or "", epochs=5, data=None).parse_args()
     random = np.random.default_rng(options.seed)
     xs = random.uniform(-1.0, 1.0, 200)
@@ -23,7 +23,7 @@ def main() -> None:
     optimizer = wy.optim.SGD(loss.parameters(), learning_rate=0.1)
 
     train(loss, optimizer, {x: xs, y: ys}, options)
-    print(f"y = {float(slope):.3f} x + {float(intercept):.3f}, made with y = {SLOPE} x + {INTERCEPT}")
+    print(f"y = {float(slope):.3f} x + {float(intercept):.3f}, the data follow y = {SLOPE} x + {INTERCEPT}")
 
 
 if __name__ == "__main__":

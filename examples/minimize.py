@@ -1,4 +1,4 @@
-"""Rosenbrock's valley by L-BFGS of SciPy, which takes `value_and_grad` as it is, and a picture of the way down."""
+"""Minimize Rosenbrock's function with SciPy's L-BFGS, which takes `value_and_grad` directly, and plot the path."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import wyrm as wy
 
 @wy.function(engine="native")
 def rosenbrock(x: Any) -> Any:
-    """The function of Rosenbrock (1960), of any number of dimensions; its least value, 0, is where all are 1."""
+    """Rosenbrock's function (1960) in any number of dimensions; its minimum is 0, at all ones."""
     return np.sum(100.0 * (x[1:] - x[:-1] ** 2.0) ** 2.0 + (1.0 - x[:-1]) ** 2.0)
 
 
 def descend(start: Any) -> tuple[Any, list[Any]]:
-    """SciPy's answer, and the points on the way."""
+    """Return SciPy's result, and the points of all iterations."""
     points = [np.array(start)]
     answer = minimize(
         rosenbrock.value_and_grad(), start, method="L-BFGS-B", jac=True, callback=lambda x: points.append(x.copy())
@@ -28,7 +28,7 @@ def descend(start: Any) -> tuple[Any, list[Any]]:
 
 
 def draw(points: list[Any], path: Path) -> None:
-    """The first two coordinates of the points over the valley of two dimensions."""
+    """Plot the first two coordinates of the points over contours of the two-dimensional function."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -39,8 +39,8 @@ def draw(points: list[Any], path: Path) -> None:
     heights = np.log10(1e-3 + 100.0 * (y - x**2) ** 2 + (1.0 - x) ** 2)
     contours = axes.contourf(x, y, heights, levels=20, cmap="viridis")
     figure.colorbar(contours, label="log10 of the value")
-    way = np.array(points)
-    axes.plot(way[:, 0], way[:, 1], "o-", color="white", markersize=3, linewidth=1)
+    track = np.array(points)
+    axes.plot(track[:, 0], track[:, 1], "o-", color="white", markersize=3, linewidth=1)
     axes.plot(1.0, 1.0, "*", color="red", markersize=12)
     axes.set(xlabel="x", ylabel="y", title=f"{len(points) - 1} steps of L-BFGS", xlim=(-1.8, 1.8), ylim=(-0.8, 3.0))
     figure.savefig(path, dpi=150)
@@ -48,10 +48,10 @@ def draw(points: list[Any], path: Path) -> None:
 
 
 def main() -> None:
-    """Go down in two dimensions, draw it, and go down in many."""
+    """Minimize in two dimensions, plot the path, and minimize in many dimensions."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dimensions", type=int, default=100, help="of the second descent")
-    parser.add_argument("--figure", type=Path, default=Path("rosenbrock.png"), help="where the picture goes")
+    parser.add_argument("--dimensions", type=int, default=100, help="dimensions of the second run")
+    parser.add_argument("--figure", type=Path, default=Path("rosenbrock.png"), help="file of the plot")
     options = parser.parse_args()
     if options.dimensions < 2:
         parser.error("--dimensions is at least 2")
@@ -63,7 +63,7 @@ def main() -> None:
     print(
         f"{options.dimensions} dimensions: {answer.nfev} calls, value {answer.fun:.2e}, off by at most {farthest:.1e}"
     )
-    print(f"the way down in two dimensions: {options.figure}")
+    print(f"the path in two dimensions: {options.figure}")
 
 
 if __name__ == "__main__":

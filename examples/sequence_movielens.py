@@ -1,20 +1,20 @@
-"""Which film comes next: users' histories, in order of time, read by a moving average or a long short-term memory.
+"""Recommend the next film: users' histories in time order, read by a moving average or an LSTM.
 
-The memory reads the films that a user has rated so far: an exponentially weighted moving average of their vectors, or
-an LSTM. The product of its state with the vector of a film, the same that is read, plus the film's bias, says how well
-that film would come next. A step compares the film that did come with others drawn at random, by --loss: hinge and bpr
-(Rendle et al., 2009) with one other film, warp (after Weston et al., 2011) with the first of up to 10 that comes too
-near. A film is drawn in proportion to the root of how often it was rated, and again where the user has rated it. Of
-users whom the training does not see, all films but the last are read and the last is searched for among the films that
-they had not rated before; the MRR is the mean of 1 / rank.
+The model reads the films that a user has rated so far: an exponentially weighted moving average of their vectors, or an
+LSTM. The score of a film is the dot product of the state with the film's vector, which is shared with the input, plus
+the film's bias. A step compares the film that came next with random ones, by --loss: hinge and bpr (Rendle et al.,
+2009) with one film, warp (after Weston et al., 2011) with the first of up to 10 that violates the margin. A random film
+is drawn with probability proportional to the root of its number of ratings, and drawn again if the user has rated it.
+For held-out users, the model reads all films but the last, and ranks the last among the films not rated before; the MRR
+is the mean of 1 / rank.
 
-Without --data the histories are generated. With --data ml-100k.csv, training on 763 users takes seconds, and the MRR of
-the 180 others is, with the seeds 0, 1 and 2: ewma with warp 0.135, 0.145, 0.137 (mean 0.139), with hinge 0.114, 0.133,
+Without --data, histories are generated. With --data ml-100k.csv, training on 763 users takes seconds, and the MRR of
+the 180 others is, with seeds 0, 1 and 2: ewma with warp 0.135, 0.145, 0.137 (mean 0.139), with hinge 0.114, 0.133,
 0.120 (mean 0.122), with bpr 0.121, 0.131, 0.111 (mean 0.121); lstm with warp 0.117, 0.100, 0.098 (mean 0.105), with
 hinge 0.117, 0.083, 0.113 (mean 0.104), with bpr 0.096, 0.096, 0.082 (mean 0.091). A ranking by popularity has 0.053,
-and one by the mean cosine with the last five films, without training, 0.104. Those 180 are easier than most, and few:
-with five other splits (--split 0 to 4) ewma with warp has 0.092 to 0.113 (mean 0.103), the cosine 0.077 and popularity
-0.038.
+and one by the mean cosine with the last five films, without training, 0.104. Those 180 users are easier than most, and
+few: on five other splits (--split 0 to 4), ewma with warp has 0.092 to 0.113 (mean 0.103), the cosine 0.077 and
+popularity 0.038.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import wyrm as wy
 
 TRIES = 10
 
-# The 180 users of MovieLens 100K for whom figures of such models were published (https://github.com/maciejkula/sbr-rs).
+# The 180 users of MovieLens 100K with published figures for such models (https://github.com/maciejkula/sbr-rs).
 TEST_USERS = """
 4 9 12 17 23 26 30 36 42 44 49 62 77 79 89 91 113 114 117 132 135 138 139 144 149 157 168 173 175 178 183 187
 191 196 204 218 220 229 232 240 242 244 246 247 248 252 253 255 265 269 271 278 284 285 301 309 310 313 318 326
@@ -58,10 +58,10 @@ class Factors(wy.Dim): ...
 
 
 class NextFilm(wy.nn.Module):
-    """What a memory makes of the films so far, and how well a film comes next."""
+    """A model that summarizes the films so far as a state, and scores which film comes next."""
 
     def __init__(self, memory: str, films: Films, factors: Factors) -> None:
-        self.vectors = wy.nn.Embedding(films, factors)  # of the films that are read, and of those that may come next
+        self.vectors = wy.nn.Embedding(films, factors)  # shared by input and output films
         self.biases = wy.Parameter.zeros((films,), name="biases")
         self.memory = wy.nn.LSTM(factors, factors) if memory == "lstm" else wy.nn.EWMA(factors)
 
@@ -72,14 +72,14 @@ class NextFilm(wy.nn.Module):
     def score(
         self, states: wy.Tensor[Batch, Steps, Factors], films: wy.IndexTensor[Batch, Steps]
     ) -> wy.Tensor[Batch, Steps]:
-        """How well each film comes next after each state."""
+        """Return the score of each film as the next one after each state."""
         return self.vectors(films).vector_dot(states) + self.biases.index(films)
 
 
 def losses(
     name: str, wanted: wy.Tensor[Batch, Steps], other: Callable[[], wy.Tensor[Batch, Steps]]
 ) -> wy.Tensor[Batch, Steps]:
-    """The loss of each step, of the score of the film that came and those of others, each drawn by a call."""
+    """Return the loss of each step: `wanted` scores the film that came next, each call of `other` a random film."""
     if name == "bpr":
         return wy.losses.bpr(wanted, other(), reduction="none")
 
@@ -89,14 +89,14 @@ def losses(
     if name == "hinge":
         return violation()
     loss = violation()
-    for _ in range(TRIES - 1):  # from the last that is drawn to the first: whichever is too near replaces those after
-        found = violation()
-        loss = wy.where(found > 0.0, found, loss)
+    for _ in range(TRIES - 1):  # so that the first violation drawn wins
+        violated = violation()
+        loss = wy.where(violated > 0.0, violated, loss)
     return loss
 
 
 def walks(seed: int, users: int = 200, films: int = 200, length: int = 30) -> list[History]:
-    """Histories in which the next film is mostly one of the few that follow the last one, as in a series."""
+    """Generate histories in which the next film is mostly one of the few after the last one, as in a series."""
     random = np.random.default_rng(seed)
     histories = []
     for _ in range(users):
@@ -111,7 +111,7 @@ def walks(seed: int, users: int = 200, films: int = 200, length: int = 30) -> li
 
 
 def read(data: Path) -> tuple[list[History], NDArray[np.bool_]]:
-    """The films of each user, in order of time, and which of the users are for the test."""
+    """Return the films of each user in time order, and a mask of the test users."""
     ratings = wy.data.read_movielens(data)
     order = np.lexsort((ratings.timestamps, ratings.users))
     ends = np.cumsum(np.bincount(ratings.users))
@@ -120,12 +120,12 @@ def read(data: Path) -> tuple[list[History], NDArray[np.bool_]]:
 
 
 def padded(rows: list[History], length: int) -> History:
-    """Rows of different lengths as one array, the last film of the shorter ones repeated."""
+    """Return rows of different lengths as one array; shorter rows repeat their last film."""
     return np.array([np.pad(row, (0, length - len(row)), mode="edge") for row in rows])
 
 
 def rated(histories: list[History], films: int) -> NDArray[np.bool_]:
-    """Who rated what, of shape (users, films)."""
+    """Return who rated what, a mask of shape (users, films)."""
     result = np.zeros((len(histories), films), np.bool_)
     for user, history in enumerate(histories):
         result[user, history] = True
@@ -133,24 +133,28 @@ def rated(histories: list[History], films: int) -> NDArray[np.bool_]:
 
 
 def cosine_scores(by_users: NDArray[np.bool_], histories: list[History]) -> NDArray[np.float64]:
-    """The mean cosine of each film with the last five of each history, films being who rated them: no training."""
+    """Return the mean cosine of each film with the last five of each history, each film as its users: no training."""
     lengths = np.sqrt(by_users.sum(axis=0))
     columns = by_users / np.maximum(lengths, 1.0)
     return np.array([columns[:, history[-5:]].mean(axis=1) @ columns for history in histories])
 
 
 def main() -> None:
-    """Train, and print how high the last film of each test user ranks, beside two rankings without training."""
+    """Train, and print how high the last film of each test user ranks, and in two rankings without training."""
     options_parser = parser(__doc__ or "", epochs=10, data="ml-100k.csv or u.data of MovieLens 100K")
-    options_parser.add_argument("--model", choices=["ewma", "lstm"], default="ewma", help="what reads the films")
-    options_parser.add_argument("--loss", choices=["hinge", "bpr", "warp"], default="warp", help="what a step compares")
+    options_parser.add_argument("--model", choices=["ewma", "lstm"], default="ewma", help="model that reads the films")
+    options_parser.add_argument("--loss", choices=["hinge", "bpr", "warp"], default="warp", help="training loss")
     options_parser.add_argument("--dimensions", type=positive, default=32, help="length of the vectors")
-    options_parser.add_argument("--length", type=positive, default=128, help="films that are read in a row")
-    options_parser.add_argument("--batch-size", type=positive, default=4, help="rows of films a step")
-    options_parser.add_argument("--learning-rate", type=float, default=0.15, help="of Adagrad")
-    options_parser.add_argument("--weight-decay", type=float, default=1e-2, help="of the vectors that a step uses")
-    options_parser.add_argument("--split", type=not_negative, help="seed of a split at random, not the published one")
-    options_parser.add_argument("--threads", type=positive, default=1, help="that share the parameters")
+    options_parser.add_argument("--length", type=positive, default=128, help="films per row")
+    options_parser.add_argument("--batch-size", type=positive, default=4, help="rows per step")
+    options_parser.add_argument("--learning-rate", type=float, default=0.15, help="learning rate of Adagrad")
+    options_parser.add_argument(
+        "--weight-decay", type=float, default=1e-2, help="weight decay of the vectors in a step"
+    )
+    options_parser.add_argument(
+        "--split", type=not_negative, help="seed of a random split, instead of the published one"
+    )
+    options_parser.add_argument("--threads", type=positive, default=1, help="threads that share the parameters")
     options = options_parser.parse_args()
     wy.nn.seed(options.seed)
 
@@ -161,10 +165,10 @@ def main() -> None:
         histories, for_test = read(options.data)
     if options.split is not None:
         for_test = np.random.default_rng(options.split).permutation(for_test)
-    of_test = [history for history, tests in zip(histories, for_test, strict=True) if tests and len(history) > 1]
+    testing = [history for history, tests in zip(histories, for_test, strict=True) if tests and len(history) > 1]
     training = [history for history, tests in zip(histories, for_test, strict=True) if not tests and len(history) > 1]
-    if not training or not of_test:
-        sys.exit("users who rated two films are needed, some to learn from and some to test")
+    if not training or not testing:
+        sys.exit("needs users with at least two ratings, both for training and for testing")
 
     film_count, length = int(max(map(np.max, histories))) + 1, options.length
     by_users = rated(training, film_count)
@@ -186,7 +190,7 @@ def main() -> None:
     optimizer = wy.optim.Adagrad(
         loss.parameters(), learning_rate=options.learning_rate, weight_decay=options.weight_decay
     )
-    # Each history is cut, from its end, into rows that overlap by one film.
+    # Each history is cut from its end into rows that overlap by one film.
     cuts = [
         (user, history[max(0, end - length - 1) : end])
         for user, history in enumerate(training)
@@ -201,7 +205,7 @@ def main() -> None:
     }
     train(loss, optimizer, columns, options, options.batch_size, options.threads)
 
-    before, last = [history[:-1] for history in of_test], np.array([history[-1] for history in of_test])
+    before, last = [history[:-1] for history in testing], np.array([history[-1] for history in testing])
     latest = [history[-length:] for history in before]
     seen.set(padded(latest, length))
     ends = states.forward()[np.arange(len(latest)), [len(row) - 1 for row in latest]]
@@ -211,7 +215,7 @@ def main() -> None:
         "cosine of the last five films": cosine_scores(by_users, before),
     }
     exclude = rated(before, film_count)
-    print(f"the last film of {len(of_test)} users, after training on {len(training)}")
+    print(f"the last film of {len(testing)} users, after training on {len(training)}")
     for name, scores in rankings.items():
         print(f"MRR {wy.metrics.mean_reciprocal_rank(scores, last, exclude=exclude):.4f} by {name}")
 

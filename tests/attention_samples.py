@@ -1,4 +1,4 @@
-"""Samples of attention, with PyTorch's arithmetic and its gradients as what they should compute."""
+"""Samples of attention, with PyTorch's functions and gradients as reference."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RATE, SEED, STREAM = 0.3, 4, 2
 
 
 def masks(packed: Any, *allowed: Any, causal: bool = False, alibi: bool = False, rate: float = 0.0) -> tuple[Any, Any]:
-    """What is added to the scores, and what the shares are multiplied with."""
+    """Return the bias added to the scores, and the factors multiplied with the attention weights."""
     import torch
 
     batch, time, _, heads, _ = packed.shape
@@ -38,7 +38,7 @@ def masks(packed: Any, *allowed: Any, causal: bool = False, alibi: bool = False,
 
 
 def attend(packed: Any, *allowed: Any, **options: Any) -> Any:
-    """What `Attention` computes, as a tensor."""
+    """Reference for `Attention`, as a tensor."""
     bias, factors = masks(packed, *allowed, **options)
     queries, keys, values = (packed[:, :, i].transpose(1, 2) for i in range(3))
     scores = queries @ keys.transpose(2, 3) * packed.shape[-1] ** -0.5 + bias
@@ -46,7 +46,7 @@ def attend(packed: Any, *allowed: Any, **options: Any) -> Any:
 
 
 def attention(*operands: Any, **options: Any) -> NDArray[Any]:
-    """What `Attention` computes."""
+    """Reference for `Attention`."""
     import torch
 
     result: NDArray[Any] = attend(*map(torch.tensor, operands), **options).numpy()
@@ -54,7 +54,7 @@ def attention(*operands: Any, **options: Any) -> NDArray[Any]:
 
 
 def attention_gradient(packed: Any, gradient: Any, *allowed: Any, **options: Any) -> NDArray[Any]:
-    """What `AttentionGradient` computes."""
+    """Reference for `AttentionGradient`."""
     import torch
 
     leaf = torch.tensor(packed).requires_grad_()
@@ -65,7 +65,7 @@ def attention_gradient(packed: Any, gradient: Any, *allowed: Any, **options: Any
 
 
 def attention_mask(part: int, *operands: Any, **options: Any) -> NDArray[Any]:
-    """What `AttentionMask` computes."""
+    """Reference for `AttentionMask`."""
     import torch
 
     packed = torch.tensor(operands[0])
@@ -76,17 +76,17 @@ def attention_mask(part: int, *operands: Any, **options: Any) -> NDArray[Any]:
 
 
 def cached_attention(packed: Any, cache: Any, allowed: Any) -> NDArray[Any]:
-    """What `CachedAttention` computes: the last row of a causal attention to what the cache holds."""
+    """Reference for `CachedAttention`: the last query of a causal attention over the content of the cache."""
     past = cache[..., allowed].transpose(0, 4, 1, 2, 3)
     whole = np.concatenate([np.concatenate([past[:, :, :1], past], axis=2), packed[:, None]], axis=1)
     return attention(whole, causal=True)[:, -1]
 
 
 def attention_samples() -> list[Sample]:
-    """Samples of the three ops: plain, causal, masked, with slopes, with dropout."""
+    """Samples of the attention ops: plain, causal, masked, with ALiBi slopes, with dropout."""
     packed, given = (BATCH, TIME, 3, HEADS, FEATURES), (BATCH, TIME, HEADS, FEATURES)
     allowed = mask(BATCH, TIME, TIME) | np.eye(TIME, dtype=np.bool_)
-    allowed[0, 2] = False  # a query that sees nothing
+    allowed[0, 2] = False  # a query that may attend to nothing
     cases: list[tuple[str, dict[str, Any], tuple[Any, ...]]] = [
         ("plain", {}, ()),
         ("causal", {"causal": True}, ()),

@@ -1,4 +1,4 @@
-"""Samples of the ops that stand for a few in a row, with PyTorch as what they should compute."""
+"""Samples of the fused ops, with PyTorch as reference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHAPES: list[tuple[int, ...]] = [(3,), (4, 3), (2, 4, 3)]
 
 
 def linear_gelu(x: Any, weight: Any, *bias: Any, approximate: bool) -> NDArray[Any]:
-    """What `LinearGelu` computes."""
+    """Reference for `LinearGelu`."""
     import torch
 
     product = torch.tensor(x) @ torch.tensor(weight)
@@ -28,7 +28,7 @@ def linear_gelu(x: Any, weight: Any, *bias: Any, approximate: bool) -> NDArray[A
 
 
 def linear_gelu_gradient(x: Any, weight: Any, *others: Any, approximate: bool) -> NDArray[Any]:
-    """What `LinearGeluGradient` computes; the last operand is the gradient by the result."""
+    """Reference for `LinearGeluGradient`; the last operand is the gradient with respect to the result."""
     import torch
 
     *bias, by_result = others
@@ -137,5 +137,5 @@ def _dropout_samples() -> list[Sample]:
 
 
 def fused_samples() -> list[Sample]:
-    """Of every op in `wyrm.ops.fused`, and of what dropout is made of."""
+    """Samples of every op in `wyrm.ops.fused`, and of the ops of dropout."""
     return [*_linear_samples(), *_embed_samples(), *_dropout_samples()]

@@ -1,4 +1,4 @@
-"""Samples of the fused linear layer and cross-entropy, with PyTorch's arithmetic as what they should compute."""
+"""Samples of the fused linear layer and cross-entropy, with PyTorch as reference."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def _run(
 
 
 def loss(*operands: Any, **options: Any) -> NDArray[Any]:
-    """What `LinearCrossEntropy` computes."""
+    """Reference for `LinearCrossEntropy`."""
     result: NDArray[Any] = _run(*operands, **options)[0]
     return result
 
 
 def residuals(*operands: Any, **options: Any) -> NDArray[Any]:
-    """What `LinearCrossEntropyResiduals` computes."""
+    """Reference for `LinearCrossEntropyResiduals`."""
     found, by_x, by_weight = _run(*operands, **options)
     row = np.zeros((1, by_x.shape[1]), by_x.dtype)
     row[0, 0] = found
@@ -48,7 +48,7 @@ def residuals(*operands: Any, **options: Any) -> NDArray[Any]:
 
 
 def targets(labels: Any, weight: Any, label_smoothing: float, ignore_index: int) -> NDArray[Any]:
-    """What `LabelTargets` computes."""
+    """Reference for `LabelTargets`."""
     spread = np.full((len(labels), len(weight)), label_smoothing / len(weight))
     for row, label in enumerate(labels):
         if label == ignore_index:
@@ -59,7 +59,7 @@ def targets(labels: Any, weight: Any, label_smoothing: float, ignore_index: int)
 
 
 def linear_cross_entropy_samples() -> list[Sample]:
-    """Samples of the five ops: plain, smoothed, with a label that is ignored."""
+    """Samples of the five ops: plain, with label smoothing, with an ignored label."""
     x, weight, labels = normal(ROWS, WIDTH), normal(CLASSES, WIDTH), integers(CLASSES, ROWS)
     labels[1] = 2
     samples = []

@@ -1,4 +1,4 @@
-"""Samples of the normalizations, with PyTorch's functions and gradients as what they should compute."""
+"""Samples of the normalizations, with PyTorch's functions and gradients as reference."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _torch(x: Any, weight: Any, *bias: Any, centred: bool, epsilon: float) -> An
 
 
 def normalized(*operands: Any, centred: bool = True, epsilon: float = EPSILON) -> NDArray[Any]:
-    """What `LayerNorm` computes, or where not `centred`, `RMSNorm`."""
+    """Reference for `LayerNorm`, or with `centred=False` for `RMSNorm`."""
     import torch
 
     tensors = map(torch.tensor, operands)
@@ -33,7 +33,7 @@ def normalized(*operands: Any, centred: bool = True, epsilon: float = EPSILON) -
 def gradients(
     x: Any, weight: Any, *bias: Any, by_result: Any, centred: bool = True, epsilon: float = EPSILON
 ) -> list[NDArray[Any]]:
-    """The gradients by operand, weight and bias, of the operands that there are."""
+    """Return the gradients with respect to operand, weight and, if given, bias."""
     import torch
 
     tensors = [torch.tensor(array, requires_grad=True) for array in (x, weight, *bias)]
@@ -119,5 +119,5 @@ def _gradient_samples() -> list[Sample]:
 
 
 def normalization_samples() -> list[Sample]:
-    """Each op for one row, rows and rows of rows; layer norm with and without a bias."""
+    """Samples of each op on 1-d, 2-d and 3-d operands; layer norm with and without bias."""
     return _forward_samples() + _gradient_samples()

@@ -1,4 +1,4 @@
-"""Random graphs over inputs whose first axis only the data sizes, with several roots, described by numbers."""
+"""Random graphs with several roots, described by numbers, over inputs whose batch size only the data determine."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ ROOTS: list[Any] = [lambda n: n * 1.0, lambda n: n.sum(), lambda n: n.square().s
 
 
 class Program(NamedTuple):
-    """A graph with several roots, by numbers."""
+    """A graph with several roots, encoded as numbers."""
 
     steps: list[tuple[int, int, int]]
     roots: list[tuple[int, int]]
 
     def build(self, data: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """The leaves holding `data`, the inner nodes, and the roots."""
+        """Return the leaves, set to `data`, the inner nodes, and the roots."""
         x: Any = wy.Input(dims=(Batch(), Hidden(3)), name="x", dtype=np.float64)
         z: Any = wy.Input(dims=(Batch(), Hidden(3)), name="z", dtype=np.float64)
         rows = wy.IndexInput(dims=(Batch(),), name="rows")

@@ -1,4 +1,4 @@
-"""Samples of the recurrent ops, with PyTorch's arithmetic and its gradients as what they should compute."""
+"""Samples of the recurrent ops, with PyTorch's functions and gradients as reference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BATCH, TIME, HIDDEN = 2, 3, 2
 def _run(
     projected: Any, weights: Any, hidden: Any, cell: Any, *resets: Any, coupled: bool = False
 ) -> tuple[Any, list[Any]]:
-    """The tape as a tensor, and the cells before each step as tensors that keep their gradients."""
+    """Return the residuals as a tensor, and the cell state before each step as tensors that keep their gradients."""
     import torch
 
     residuals, before = [], []
@@ -38,7 +38,7 @@ def _run(
 
 
 def lstm_residuals(*operands: Any, coupled: bool = False) -> NDArray[Any]:
-    """What `LSTMResiduals` computes."""
+    """Reference for `LSTMResiduals`."""
     import torch
 
     result: NDArray[Any] = _run(*map(torch.tensor, operands), coupled=coupled)[0].detach().numpy()
@@ -46,12 +46,12 @@ def lstm_residuals(*operands: Any, coupled: bool = False) -> NDArray[Any]:
 
 
 def lstm_states(*operands: Any, coupled: bool = False) -> NDArray[Any]:
-    """What `LSTM` computes."""
+    """Reference for `LSTM`."""
     return lstm_residuals(*operands, coupled=coupled)[:, :, -2:]
 
 
 def lstm_gradient(*operands: Any, coupled: bool = False) -> NDArray[Any]:
-    """What `LSTMGradient` computes, the gradients by the states being the last operand but the mask."""
+    """Reference for `LSTMGradient`; the gradient with respect to the states is the last operand before the resets."""
     import torch
 
     projected, weights, hidden, cell, by_states, *resets = map(torch.tensor, operands)
@@ -77,7 +77,7 @@ def _gradient(*operands: Any, coupled: bool = False) -> LSTMGradient:
 
 
 def recurrent_samples() -> list[Sample]:
-    """Each op with and without a coupled forget gate and resets."""
+    """Samples of each op, with and without coupled gates, with and without resets."""
     samples = []
     for gates, coupled, with_resets, kind in (
         (4, False, False, ""),

@@ -1,4 +1,4 @@
-"""What samples of ops are made of: values that keep away from kinks and ties, and the samples of whole families."""
+"""Building blocks of samples: values away from kinks and ties, and samples for families of ops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def positive(*shape: int) -> NDArray[np.float64]:
 
 
 def distinct(*shape: int) -> NDArray[np.float64]:
-    """No two elements are near each other, none near 0."""
+    """Return values that are well separated from each other and from 0."""
     count = int(np.prod(shape))
     values = (np.arange(count) - count / 2 + 0.25) * 0.3
     return _random.permutation(values).reshape(shape)
@@ -38,7 +38,7 @@ def integers(high: int, *shape: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Sample:
-    """One op on one set of operands."""
+    """An op with one set of operands."""
 
     op: type[Any]
     build: Callable[..., Any]
@@ -46,9 +46,9 @@ class Sample:
     expected: Callable[..., Any]
     name: str = ""
     differentiable: bool = True
-    # What a shape error needs: operands that do not fit, None where every shape does.
+    # Operands that raise a shape error, None if the op accepts any shapes.
     misfit: tuple[NDArray[Any], ...] | None = None
-    # Whether the op takes operands with an axis of size 0 (the first axis is cut), and 0-d operands.
+    # Whether the op accepts operands with a first axis of size 0, and 0-d operands.
     empty: bool = True
     scalar: bool = False
     tags: frozenset[str] = field(default_factory=frozenset)

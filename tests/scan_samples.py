@@ -1,4 +1,4 @@
-"""Samples of loops inside the graph, with loops of NumPy as what they should compute."""
+"""Samples of loops inside the graph, with NumPy loops as reference."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _doubled(x: Any) -> Any:
 
 
 def scan_samples() -> list[Sample]:
-    """Of loops with a fixed number of steps, and of those that stop; and of the parts of their tapes."""
+    """Samples of loops with fixed and with variable numbers of steps, and of the parts of their residuals."""
     operands = (normal(3), normal(5, 3), 0.5 * normal(3, 3))
     loops = [
         Sample(

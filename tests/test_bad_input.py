@@ -1,4 +1,4 @@
-"""Mistakes: each is an error early, whose message says what is wrong, where, and what to do."""
+"""Mistakes raise errors early, with messages that say what is wrong, where, and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples in docstrings, run with `wy` and `np` at hand."""
+"""The examples in docstrings, run with `wy` and `np` defined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engines know ops by what these say and by rules registered for them; none names an op."""
+"""Engines do not name ops: they use the ops' declarations and the rules registered for them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 
 
 def names_an_op(value: Any) -> bool:
-    """Whether a value is an op, or the base of a family of ops."""
+    """Whether a value is an op class, or a base class of ops."""
     if not (isinstance(value, type) and issubclass(value, BaseNode)) or issubclass(value, Leaf):
         return False
     return value not in (BaseNode, Node, IndexNode) and any(issubclass(op, value) for op in REGISTRY.values())
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[str, str, Any]]:
-    """What the imports of a file bind: the name there, where it is from, and the value."""
+    """Yield what the imports of a file bind: the local name, the origin, and the value."""
     for statement in ast.walk(tree):
         if isinstance(statement, ast.Import):
             for alias in statement.names:
@@ -45,7 +45,7 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, str, Any]]:
 
 
 def ops_in(text: str) -> list[str]:
-    """The ops that a file names: by importing them, or as a part of a module that it imports."""
+    """Return the ops that a file names, by importing them or as attributes of an imported module."""
     tree = ast.parse(text)
     bound = list(imported(tree))
     found = [origin for _, origin, value in bound if names_an_op(value)]
@@ -58,7 +58,7 @@ def ops_in(text: str) -> list[str]:
 
 
 def _part_of_module(part: ast.AST, modules: dict[str, ModuleType]) -> Any:
-    """What an expression like `module.part.name` stands for, of modules of these names; None for others."""
+    """Return the value of an expression such as `module.part.name`, given the modules by name; None if unknown."""
     if isinstance(part, ast.Name):
         return modules.get(part.id) or (wyrm if part.id == "wyrm" else None)
     if isinstance(part, ast.Attribute):
@@ -74,7 +74,7 @@ def test_there_are_engines() -> None:
 @pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
 def test_no_engine_names_an_op(path: Path) -> None:
     named = ops_in(path.read_text(encoding="utf-8"))
-    assert not named, f"ask the op, or a rule that is registered for it, instead of importing {', '.join(named)}"
+    assert not named, f"use the op's declarations or a registered rule instead of importing {', '.join(named)}"
 
 
 @pytest.mark.parametrize(

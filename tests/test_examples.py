@@ -1,4 +1,4 @@
-"""The examples run as scripts, and reach their figures on real data."""
+"""The examples run as scripts, and reach the documented figures on real data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXAMPLES = sorted(
     if path.name not in ("command_line.py", "gpt2_tinystories.py", "minimize.py")
 )
 
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the folder of real data, {DATA}, is absent: set WYRM_DATA")
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no folder of real data at {DATA}; set WYRM_DATA")
 
 
 def run(name: str, *arguments: object) -> str:

@@ -1,4 +1,4 @@
-"""`import wyrm` is light: what only some programs need is imported when they need it."""
+"""`import wyrm` is light: modules that only some programs need are imported on first use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEAVY = ["llvmlite", "numba", "jax", "scipy", "torch", "sklearn", "matplotlib", 
 
 
 def loaded_by(program: str) -> set[str]:
-    """The top-level modules that a fresh interpreter has after `program`."""
+    """Return the top-level modules loaded in a fresh interpreter after `program`."""
     report = f"{program}\nimport sys\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
     done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)
     return set(done.stdout.split())

@@ -1,4 +1,4 @@
-"""A masked array would lose its mask, so it is refused wherever arrays enter."""
+"""Masked arrays are refused wherever arrays enter, since they would lose their mask."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ ENTRANCES: dict[str, Callable[[Path], Any]] = {
     "scan": lambda _: wy.scan(lambda c, x: (c + x, None), 0.0, FLOATS),
     "jacobian": lambda _: wy.jacobian(lambda x: x * 2.0)(FLOATS),
     "weights of draws": lambda _: wy.random.index(3, (2,), weights=FLOATS),
-    "data set": lambda _: wy.data.Dataset({"x": FLOATS}),
-    "rows of a data set": lambda _: wy.data.Dataset({"x": FLOATS.data})[INTEGERS],
+    "dataset": lambda _: wy.data.Dataset({"x": FLOATS}),
+    "rows of a dataset": lambda _: wy.data.Dataset({"x": FLOATS.data})[INTEGERS],
     "tokens": lambda _: wy.data.TokenBlocks(INTEGERS, 2),
     "metric": lambda _: wy.metrics.mean_squared_error(FLOATS, FLOATS.data),
     "ranking": lambda _: wy.metrics.reciprocal_rank(FLOATS.data, MASK),

@@ -1,4 +1,4 @@
-"""The example of SciPy's minimizers."""
+"""The example with SciPy's minimizers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random graphs with shared nodes: values and gradients are those of JAX, a run again gives what a new graph would."""
+"""Random graphs with shared nodes: values and gradients equal JAX's, and a rerun equals a new graph."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 import wyrm as wy
 
 ROWS = np.array([2, 0, 2])
-# What a graph computes in two ways may differ by a rounding; kinks and ties are moved to where that decides nothing.
+# Offset of ops with kinks and ties, so that no rounding difference between two computations decides a branch.
 APART = np.sin(np.arange(12.0)).reshape(3, 4)
 SHAPES = [(3, 4), (4,), (3, 1), ()]
 
 
 class Op(NamedTuple):
-    """An op written twice, with the number of operands; every operand broadcasts to (3, 4), and so does the result."""
+    """An op in wyrm and in JAX, with its number of operands; operands broadcast to (3, 4), and so does the result."""
 
     name: str
     arity: int
@@ -73,7 +73,7 @@ def full(x: Any) -> Any:
 
 
 class Graph(NamedTuple):
-    """The ops of a graph, each with the positions of its operands among the leaves and the ops before it."""
+    """The ops of a graph, each with the positions of its operands among the leaves and the previous ops."""
 
     steps: tuple[tuple[int, tuple[int, ...]], ...]
     seed: int
@@ -90,7 +90,7 @@ class Graph(NamedTuple):
         return nodes
 
     def loss(self, leaves: list[Any], ours: bool) -> Any:
-        # Scaled, so that products of products stay far from overflow.
+        # Scaled so that products of products do not overflow.
         last = self.build(leaves, ours)[-3:]
         return sum((node * 0.1).sum() for node in last)
 
@@ -113,7 +113,7 @@ slow = [HealthCheck.too_slow]
 
 
 def finite(values: Any) -> bool:
-    """Whether rounding is all that can differ."""
+    """Whether the values are small enough that they can differ by rounding only."""
     return all(np.abs(np.asarray(value)).max() < 1e6 for value in values)
 
 

@@ -1,4 +1,4 @@
-"""The README's Python runs, from the first block to the last, in one namespace."""
+"""The Python blocks of the README run in order, in one namespace."""
 
 from __future__ import annotations
 

@@ -66,3 +66,21 @@ class CheckpointError(WyrmError, ValueError):
 
 class DataError(WyrmError, ValueError):
     """A data set or a data file that cannot be used; the message names the file and the line."""
+
+
+__all__ = [
+    "CheckpointError",
+    "CompileError",
+    "DTypeError",
+    "DataError",
+    "Diverged",
+    "IndexOutOfRange",
+    "NotDifferentiable",
+    "NotFinite",
+    "NotSet",
+    "OptionError",
+    "RegistrationError",
+    "ShapeError",
+    "UnusedParameter",
+    "WyrmError",
+]

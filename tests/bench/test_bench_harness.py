@@ -1,4 +1,4 @@
-"""The benchmark's frame: interleaving, medians, ratios, absent peers. What it measures is not asserted."""
+"""The benchmark harness: interleaving, medians, ratios, missing peers. Measurements are not asserted."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_without_names_the_benchmarks_are_listed() -> None:
 def test_an_unknown_name_is_refused() -> None:
     finished = subprocess.run([sys.executable, "-m", "bench", "nothing"], cwd=ROOT, capture_output=True, text=True)
     assert finished.returncode == 2
-    assert "no benchmark nothing; there are engine" in finished.stderr
+    assert "no benchmark nothing; available: engine" in finished.stderr
 
 
 @pytest.mark.parametrize("name", ["engine", "chain", "importing"])

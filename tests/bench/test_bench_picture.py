@@ -9,10 +9,10 @@ import pytest
 from bench.picture import Line, draw, lines_of
 
 RECORDS = [
-    {"bench": "chain", "case": "build + forward, a node of 200", "contender": "wyrm", "ratio_to_wyrm": 1.0},
-    {"bench": "chain", "case": "build + forward, a node of 200", "contender": "torch eager", "ratio_to_wyrm": 0.5},
+    {"bench": "chain", "case": "build + forward, per node of 200", "contender": "wyrm", "ratio_to_wyrm": 1.0},
+    {"bench": "chain", "case": "build + forward, per node of 200", "contender": "torch eager", "ratio_to_wyrm": 0.5},
     {"bench": "gpt2", "case": "step, 124M, dropout 0.0", "contender": "torch eager", "ratio_to_wyrm": 2.0},
-    {"bench": "engine", "case": "building, a node", "contender": "wyrm", "ratio_to_wyrm": 1.0},
+    {"bench": "engine", "case": "build, per node", "contender": "wyrm", "ratio_to_wyrm": 1.0},
 ]
 
 

@@ -116,12 +116,12 @@ def test_columns_that_are_no_arrays_are_refused() -> None:
 
 
 def test_an_unknown_column_is_named_beside_those_there_are(dataset: Dataset) -> None:
-    with pytest.raises(DataError, match=r"no column 'user'; this data set has \['users', 'pixels'\]"):
+    with pytest.raises(DataError, match=r"no column 'user'; this dataset has \['users', 'pixels'\]"):
         dataset["user"]
 
 
 def test_bad_rows_are_refused(dataset: Dataset) -> None:
-    with pytest.raises(IndexOutOfRange, match=r"row 4 \(at position 1\) of a data set of 4 rows; expected -4 to 3"):
+    with pytest.raises(IndexOutOfRange, match=r"row 4 \(at position 1\) of a dataset of 4 rows; expected -4 to 3"):
         dataset[[0, 4]]
     with pytest.raises(IndexOutOfRange, match=r"row -5"):
         dataset[[-5]]

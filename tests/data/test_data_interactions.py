@@ -82,7 +82,7 @@ def test_every_item_can_be_chosen() -> None:
 
 
 def test_choices_follow_the_softmax_without_replacement() -> None:
-    """With tastes switched off every user has the same scores, so frequencies can be compared with probabilities."""
+    """With TASTE 0 all users have the same scores, so frequencies can be compared with probabilities."""
     users, items = 40_000, 4
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("wyrm.data.generated.TASTE", 0.0)
@@ -94,12 +94,12 @@ def test_choices_follow_the_softmax_without_replacement() -> None:
     np.add.at(pairs, tuple(rows.items.reshape(users, 2).T), 1 / users)
     for first, second in itertools.permutations(range(items), 2):
         expected = weights[first] / weights.sum() * weights[second] / (weights.sum() - weights[first])
-        # Five standard deviations of a share of 40,000 users.
+        # Five standard deviations of a frequency over 40,000 users.
         assert abs(pairs[first, second] - expected) < 5 * np.sqrt(expected / users)
 
 
 def test_generated_preferences_can_be_learned() -> None:
-    """A truncated singular value decomposition of half the choices predicts the other half better than popularity."""
+    """A truncated SVD of half the choices predicts the other half better than popularity."""
     rows = low_rank_preferences(300, 200, rank=4, interactions_per_user=40, seed=3)
     known, hidden = np.zeros((300, 200)), np.zeros((300, 200), dtype=np.bool_)
     late = rows.timestamps % 2 == 1

@@ -54,7 +54,7 @@ def test_the_order_depends_on_seed_and_epoch_alone() -> None:
     assert epochs == [one_pass(second) for _ in range(3)]
     assert len({tuple(epoch) for epoch in epochs}) == 3
     assert one_pass(DataLoader(numbered(50), 8, seed=4)) != epochs[0]
-    # Neither a global seed nor a pass that stops early changes what comes next.
+    # Neither the global seed nor an abandoned epoch changes the next one.
     np.random.seed(0)  # noqa: NPY002
     third = DataLoader(numbered(50), 8, seed=3)
     next(iter(third))
@@ -93,7 +93,7 @@ def test_weights_draw_in_proportion_and_never_a_row_of_weight_zero() -> None:
     assert len(drawn) == 30000
     share = np.bincount(drawn, minlength=6) / len(drawn)
     assert share[[0, 3, 5]].tolist() == [0, 0, 0]
-    # Five standard deviations of a share of 30,000 draws are below 0.015.
+    # Five standard deviations of a frequency over 30,000 draws are below 0.015.
     assert np.allclose(share, weights / weights.sum(), atol=0.015)
     again = DataLoader(numbered(6), 4, weights=weights.tolist(), seed=1)
     assert [row for _ in range(3) for row in one_pass(again)] == drawn[:18]

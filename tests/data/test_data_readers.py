@@ -1,4 +1,4 @@
-"""The readers on small files written here: what is read, and what is refused with which message."""
+"""The readers on small files written here: results and error messages."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_idx_gives_back_what_was_written(
 
 
 def compressed(content: bytes) -> bytes:
-    """The bytes of a gzip file that do not change with the time, so that the names of the tests do not."""
+    """Gzip with a fixed time stamp, so that the names of the tests are stable."""
     return gzip.compress(content, mtime=0)
 
 
@@ -151,17 +151,17 @@ IMAGES = idx_bytes(np.arange(12, dtype=np.int16).reshape(2, 3, 2))
         (b"\0\0", "starts with the bytes 00 00; expected"),
         (b"\0\0\x0a\x01\0\0\0\x01a", "starts with the bytes 00 00 0a 01"),
         (b"\0\0\x08\0a", "starts with the bytes 00 00 08 00"),
-        (IMAGES[:9], "is truncated: 9 bytes; its header of 3 dimensions takes 16"),
-        (IMAGES[:-1], r"is truncated: 39 bytes; its header says shape \(2, 3, 2\) and dtype int16, which take 40"),
+        (IMAGES[:9], "is truncated: 9 bytes; its header of 3 dimensions needs 16"),
+        (IMAGES[:-1], r"is truncated: 39 bytes; its header says shape \(2, 3, 2\) and dtype int16, which need 40"),
         (IMAGES + b"x", "has bytes after its data: 41 bytes"),
         (compressed(IMAGES)[:-9], "truncated or corrupt gzip file"),
         (compressed(IMAGES)[:12] + b"\xff" * 8, "truncated or corrupt gzip file"),
         (idx_bytes(np.zeros((0, 3), dtype=np.uint8)), r"an empty array of shape \(0, 3\)"),
         (b"\0\0\x0e\x03" + b"\xff" * 12 + b"x", "is truncated"),
         (compressed(IMAGES[:-1]), r"is truncated: 39 bytes; its header says shape \(2, 3, 2\)"),
-        (compressed(IMAGES + b"x"), "has bytes after its data: .*, and there are more"),
-        (compressed(b"\0\0\x0e\x03" + b"\xff" * 12 + b"x"), "is damaged, or made to fill the memory: .* 256 times"),
-        (b"\0\0\x08\x41" + b"\0\0\0\1" * 65 + b"x", "has 65 dimensions; an array of NumPy has at most 64"),
+        (compressed(IMAGES + b"x"), "has bytes after its data: .*, but there are more"),
+        (compressed(b"\0\0\x0e\x03" + b"\xff" * 12 + b"x"), "is damaged or a decompression bomb: .* 256 times"),
+        (b"\0\0\x08\x41" + b"\0\0\0\1" * 65 + b"x", "has 65 dimensions; a NumPy array has at most 64"),
         (b"\0\0\x08\xff", "has 255 dimensions"),
     ],
 )
@@ -178,7 +178,7 @@ def test_an_idx_file_of_as_many_axes_as_numpy_has(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sizes", [(3,), (2**29,)])
 def test_a_small_file_that_decompresses_to_much_takes_little_memory(tmp_path: Path, sizes: tuple[int, ...]) -> None:
-    # A header that says too little, and one that tells of all the zeros behind it.
+    # A header that states too little, and one that covers all the zeros behind it.
     header = bytes([0, 0, 8, len(sizes)]) + b"".join(size.to_bytes(4, "big") for size in sizes)
     path = write(tmp_path, b"")
     with gzip.open(path, "wb", compresslevel=1) as file:
@@ -187,7 +187,7 @@ def test_a_small_file_that_decompresses_to_much_takes_little_memory(tmp_path: Pa
             file.write(bytes(2**20))
     tracemalloc.start()
     try:
-        with pytest.raises(DataError, match=r"there are more|made to fill the memory"):
+        with pytest.raises(DataError, match=r"there are more|decompression bomb"):
             read_idx(path)
         assert tracemalloc.get_traced_memory()[1] < 2**23
     finally:
@@ -215,7 +215,7 @@ def test_text_that_is_not_utf8_is_refused_at_its_offset(tmp_path: Path, content:
 
 
 class Table:
-    """As much of `datasets.Dataset` as is used."""
+    """The parts of `datasets.Dataset` that are used."""
 
     def __init__(self, **columns: list[Any]) -> None:
         self.columns = columns
@@ -226,7 +226,7 @@ class Table:
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, answer: Table | Exception) -> list[tuple[str, str]]:
-    """Put a package `datasets` in place that gives the answer; returns the list of what it is asked."""
+    """Install a fake package `datasets` that returns the answer; return the list of its calls."""
     asked: list[tuple[str, str]] = []
 
     def load_dataset(name: str, *, split: str) -> Table:
@@ -261,7 +261,7 @@ def test_a_missing_package_is_named_with_the_way_out(monkeypatch: pytest.MonkeyP
 
 
 class HubError(Exception):
-    """An error of some HTTP library, of no builtin kind."""
+    """An error of an HTTP library, not derived from a builtin error."""
 
 
 @pytest.mark.parametrize("error", [ConnectionError("no route"), HubError("timed out"), ValueError("Unknown split")])

@@ -1,4 +1,4 @@
-"""Tokenizers: any text comes back, GPT-2's own ids, one file, and what is said where the package is absent."""
+"""Tokenizers: lossless round trips, GPT-2's ids, saving, and errors without the package."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_link_that_somebody_has_put_there_is_not_written_through(tokenizer: To
     assert (tmp_path / "tokenizer.json").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
-@pytest.mark.skipif(not (DATA / "gpt2-vocab.json").exists(), reason="the files of GPT-2's tokenizer are not here")
+@pytest.mark.skipif(not (DATA / "gpt2-vocab.json").exists(), reason="the files of GPT-2's tokenizer are missing")
 def test_gpt2_has_the_ids_that_are_known(tmp_path: Path) -> None:
     tokenizer = Tokenizer.gpt2(DATA / "gpt2-vocab.json", DATA / "gpt2-merges.txt")
     assert tokenizer.vocab_size == 50_257
@@ -112,7 +112,7 @@ def test_files_of_another_kind_are_errors(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=r"wrong\.json' holds no tokenizer"):
             Tokenizer.load(wrong)
     wrong.write_bytes(b"[1, 2]")
-    with pytest.raises(DataError, match=r"wrong\.json' and '.*wrong\.json' are no vocabulary and merges"):
+    with pytest.raises(DataError, match=r"wrong\.json' and '.*wrong\.json' are not a vocabulary and merges"):
         Tokenizer.gpt2(wrong, wrong)
     with pytest.raises(DataError, match=r"no such file: '.*merges\.txt'"):
         Tokenizer.gpt2(wrong, tmp_path / "merges.txt")

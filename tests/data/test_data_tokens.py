@@ -1,4 +1,4 @@
-"""Blocks of tokens: against plain slices, in orders that the seed and the epoch decide."""
+"""Blocks of tokens: compared with plain slices, in orders that depend on the seed and the epoch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_any_integers_in_a_memory_map_are_not_copied(tmp_path: Path, dtype: str)
 
 
 def numbers(blocks: TokenBlocks, *arguments: Any, **options: Any) -> list[int]:
-    """The numbers of the blocks in the order of their batches, where tokens are numbered."""
+    """Return the block indices in the order of their batches, for tokens that are numbered."""
     return [
         int(first) // blocks.block_size for inputs, _ in blocks.batches(*arguments, **options) for first in inputs[:, 0]
     ]
@@ -99,7 +99,7 @@ def test_a_part_that_is_no_fraction_is_an_error(share: float) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 4])
 def test_too_few_tokens_are_an_error(count: int) -> None:
-    with pytest.raises(DataError, match=f"{count} tokens are too few for one block of block_size 4, which takes 5"):
+    with pytest.raises(DataError, match=f"{count} tokens are too few for one block of block_size 4, which needs 5"):
         TokenBlocks(np.arange(count), block_size=4)
     assert len(TokenBlocks(np.arange(5), block_size=4)) == 1
 
@@ -141,7 +141,7 @@ def test_options_out_of_range(options: Any) -> None:
     [
         ({"batch_size": 0}, "batch_size is 0"),
         ({"batch_size": 2, "epoch": -1}, "epoch is -1"),
-        ({"batch_size": 2, "start": 3}, "start is 3, and an epoch has 2 batches; expected 0 to 2"),
+        ({"batch_size": 2, "start": 3}, "start is 3, but an epoch has 2 batches; expected 0 to 2"),
         ({"batch_size": 5}, "batch_size=5 with drop_last=True leaves no batch of 4 blocks"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Loops and branches inside the graph: JAX as oracle to second order, in both engines; programs; and mistakes."""
+"""Loops and branches inside the graph, against JAX to second order, on both engines; programs; and errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def same(found: Any, expected: Any) -> None:
 
 
 def to_second_order(mine: Any, theirs: Any, args: tuple[Any, ...], engine: Any, second: bool = True) -> None:
-    """Values, gradients by all arguments, and Hessian-vector products."""
+    """Compare values, gradients with respect to all arguments, and Hessian-vector products."""
     function = wy.function(mine, engine=engine)
     every = tuple(range(len(args)))
     with jax.enable_x64(True):
@@ -185,7 +185,7 @@ def test_the_most_steps_are_the_most(engine: Any) -> None:
 
 
 def test_the_gradient_by_a_factor_that_goes_along_too(engine: Any) -> None:
-    """The rows that are multiplied with a matrix have a gradient of their own."""
+    """The rows multiplied by a matrix have a gradient of their own."""
     rows, h, w = RANDOM.normal(size=(4, 2, 3)), RANDOM.normal(size=(2, 2)), RANDOM.normal(size=(3, 2))
 
     def mine(h: Any, rows: Any, w: Any) -> Any:
@@ -217,7 +217,7 @@ def test_a_weight_without_columns(engine: Any) -> None:
 
 
 def test_the_last_of_what_was_made(engine: Any) -> None:
-    """A negative number is one of the part, wherever the part is in the tape."""
+    """A negative index counts from the end of its own part, wherever the part lies among the residuals."""
     sums = wy.function(lambda x: wy.scan(lambda c, r: (c + r, c), 0.0, x)[1][-1] * 1.0, engine=engine)
     assert float(sums(np.arange(1.0, 6.0))) == 10.0
     assert sums.grad()(np.arange(1.0, 6.0)).tolist() == [1.0, 1.0, 1.0, 1.0, 0.0]
@@ -250,7 +250,7 @@ def test_a_branch_and_its_gradient(engine: Any, value: float) -> None:
 
 
 def test_the_branch_that_is_not_taken_is_not_computed(engine: Any) -> None:
-    """Its gradient would be NaN, also where the branch reads what is outside instead of its operands."""
+    """Its gradient would be NaN, even if the branch closes over its inputs instead of taking them as operands."""
     root = wy.function(lambda x: wy.cond(x > 0.0, lambda: x.sqrt(), lambda: x * 3.0), engine=engine)
     assert float(root.grad()(-1.0)) == 3.0
     assert float(root.grad()(0.0)) == 3.0
@@ -302,7 +302,7 @@ def test_axes_keep_their_names() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_program_trains_through_a_scan(dtype: Any) -> None:
-    """As eager training does, over several epochs."""
+    """Matches eager training over several epochs."""
     random = np.random.default_rng(3)
     columns = random.normal(size=(8, 6, 3)).astype(dtype), random.normal(size=8).astype(dtype)
     results = []
@@ -393,27 +393,35 @@ def _in_other_axes(c: Any, x: Any) -> Any:
 @pytest.mark.parametrize(
     ("build", "error", "text"),
     [
-        (lambda: wy.scan(_in_other_axes, np.zeros(2), length=3), ShapeError, r"carry has the axes \(2,\) and becomes"),
+        (lambda: wy.scan(_in_other_axes, np.zeros(2), length=3), ShapeError, r"carry has the axes \(2,\) but becomes"),
         (lambda: wy.scan(lambda c, x: c, np.zeros(2), length=3), ShapeError, "a step returns a pair"),
-        (lambda: wy.scan(lambda c, x: ((c, c), x), np.zeros(2), length=3), ShapeError, "another structure"),
-        (lambda: wy.scan(lambda c, x: (c, x), 0.0, (np.zeros(3), np.zeros(4))), ShapeError, "lengths 3, 4"),
+        (lambda: wy.scan(lambda c, x: ((c, c), x), np.zeros(2), length=3), ShapeError, "changes the structure"),
+        (lambda: wy.scan(lambda c, x: (c, x), 0.0, (np.zeros(3), np.zeros(4))), ShapeError, "lengths differ: 3, 4"),
         (lambda: wy.scan(lambda c, x: (c, x), 0.0, length=2.5), DTypeError, "a whole number"),  # type: ignore[arg-type]  # the mistake
-        (lambda: wy.scan(lambda c, x: (c, x), wy.nn.Linear(2, 2), length=2), DTypeError, "a module is no carry"),
-        (lambda: wy.cond(MASK[0], lambda: MASK, lambda: MASK), DTypeError, "a branch gives, and not"),
+        (lambda: wy.scan(lambda c, x: (c, x), wy.nn.Linear(2, 2), length=2), DTypeError, "a module cannot be a carry"),
+        (
+            lambda: wy.cond(MASK[0], lambda: MASK, lambda: MASK),
+            DTypeError,
+            "the result of a branch, which must be float",
+        ),
         (lambda: wy.scan(lambda c, x: (c, x), 0.0), ShapeError, "give the number of steps as length="),
-        (lambda: wy.scan(lambda c, x: (c, x), 0.0, 1.0), ShapeError, "has no axis to go along"),
-        (lambda: wy.scan(lambda c, x: (c, x), (), np.zeros(3)), ShapeError, "nothing in init"),
-        (lambda: wy.scan(lambda c, x: (c, x), wy.Input(dims=(2,)) > 0.0, np.zeros(3)), DTypeError, "not float; cast"),
+        (lambda: wy.scan(lambda c, x: (c, x), 0.0, 1.0), ShapeError, "has no axis to scan over"),
+        (lambda: wy.scan(lambda c, x: (c, x), (), np.zeros(3)), ShapeError, "init has no leaves"),
+        (
+            lambda: wy.scan(lambda c, x: (c, x), wy.Input(dims=(2,)) > 0.0, np.zeros(3)),
+            DTypeError,
+            "which is float; cast",
+        ),
         (lambda: wy.scan(lambda c, x: (c, c > 0.0), 0.0, np.zeros(3)), DTypeError, "what a step makes is float"),
         (lambda: wy.scan(lambda c, x: (c, x), 0.0, wy.Input(dims=(Time(),))), ShapeError, "needs a size"),
         (lambda: wy.scan(1.0, 0.0, length=3), TypeError, "scan takes a function"),  # type: ignore[arg-type]  # the mistake
-        (lambda: wy.while_loop(lambda c: c, lambda c: c, 0.0), DTypeError, "one mask, such as"),
+        (lambda: wy.while_loop(lambda c: c, lambda c: c, 0.0), DTypeError, "a scalar mask as condition"),
         (lambda: wy.while_loop(lambda c: c > 0.0, lambda c: c, 0.0, max_steps=0), ValueError, "max_steps is a whole"),
-        (lambda: wy.cond(wy.Constant(1.0), lambda: 1.0, lambda: 2.0), DTypeError, "one mask, such as"),
+        (lambda: wy.cond(wy.Constant(1.0), lambda: 1.0, lambda: 2.0), DTypeError, "a scalar mask as condition"),
         (
             lambda: wy.cond(wy.Constant(1.0) > 0.0, lambda: np.zeros(2), lambda: np.zeros(3)),
             ShapeError,
-            r"\(2,\) and becomes",
+            r"\(2,\) but becomes",
         ),
     ],
 )

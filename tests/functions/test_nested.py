@@ -1,4 +1,4 @@
-"""Derivatives inside functions that are differentiated: each is by its own argument. JAX is the oracle, in float64."""
+"""Nested derivatives: each is with respect to its own arguments. JAX in float64 is the oracle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ X, Y = RANDOM.uniform(0.5, 1.5, 3), RANDOM.uniform(0.5, 1.5, 3)
 
 
 class Wyrm:
-    """What the programs below are written with."""
+    """The operations that the programs below use."""
 
     vjp, jvp, linearize, hvp = wy.vjp, wy.jvp, wy.linearize, wy.hvp
     jacobian, hessian, vmap, scan = wy.jacobian, wy.hessian, wy.vmap, wy.scan
@@ -46,7 +46,7 @@ class Wyrm:
 
 
 class Jax:
-    """The same of JAX."""
+    """The same operations in JAX."""
 
     vjp, jvp, linearize, value_and_grad = jax.vjp, jax.jvp, jax.linearize, jax.value_and_grad
     jacobian, hessian, vmap, scan, grad = jax.jacobian, jax.hessian, jax.vmap, jax.lax.scan, jax.grad
@@ -63,7 +63,7 @@ class Jax:
     @staticmethod
     def custom_vjp(function: Any) -> Any:
         made = jax.custom_vjp(function)
-        made.define = made.defvjp  # the name that wyrm has for it
+        made.define = made.defvjp  # wyrm's name for it
         return made
 
     @staticmethod
@@ -157,10 +157,10 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 
 def fixed_point(d: Any, x: Any, y: Any) -> Any:
-    """Square roots by iteration, differentiated where it has arrived, as JAX's tutorial has it."""
+    """Square roots by iteration, differentiated at the fixed point, as in JAX's tutorial."""
 
     def step(a: Any, z: Any) -> Any:
-        return 0.7 * z + 0.3 * a / z  # moves by 0.4 of how z moves
+        return 0.7 * z + 0.3 * a / z  # contracts by 0.4 near the fixed point
 
     def solve(a: Any) -> Any:
         z = a
@@ -175,7 +175,7 @@ def fixed_point(d: Any, x: Any, y: Any) -> Any:
         return z, (a, z)
 
     def backward(kept: Any, cotangent: Any) -> Any:
-        a, z = kept  # z is computed from a, and is a constant to this derivative
+        a, z = kept  # z depends on a, but is a constant to this derivative
         return (d.vjp(lambda b: step(b, z), a)[1](cotangent / 0.6)[0],)
 
     root.define(forward, backward)
@@ -183,7 +183,7 @@ def fixed_point(d: Any, x: Any, y: Any) -> Any:
 
 
 def kept_of_two(d: Any, x: Any, y: Any) -> Any:
-    """What is kept is a function of the arguments again to derivatives of higher order; forward calls the function."""
+    """Higher-order derivatives see the residuals as functions of the arguments; forward calls the function itself."""
     made = d.custom_vjp(lambda p, q: p * q)
     made.define(
         lambda p, q: (made(p, q), (d.sin(p * q), p)),
@@ -193,7 +193,7 @@ def kept_of_two(d: Any, x: Any, y: Any) -> Any:
 
 
 def in_scan(d: Any, x: Any, y: Any) -> Any:
-    """The derivative is that of a step, with transforms in it that close over what is kept."""
+    """The derivative is that of one step, by transforms that close over the residuals."""
     made = d.custom_vjp(lambda a: d.sin(a) * a)
 
     def backward(kept: Any, cotangent: Any) -> Any:
@@ -212,7 +212,7 @@ def jvp_of_two(d: Any, x: Any, y: Any) -> Any:
 
 
 def jvp_of_a_container(d: Any, x: Any, y: Any) -> Any:
-    """The change depends on one of the two arrays of the argument."""
+    """The change depends on one of the argument's two arrays."""
     made = d.custom_jvp(lambda p: p[0] * 2.0)
     made.define(lambda args, along: (made(*args), along[0][0] * 7.0 * args[0][0]))
     return made((x, y)).sum()
@@ -228,7 +228,7 @@ PROGRAMS |= {
 
 
 def both(program: Any, d: Any) -> Any:
-    """What a program gives, and its gradients."""
+    """Return the result of a program and its gradients."""
     return lambda x, y: (program(d, x, y), d.grad(lambda p, q: program(d, p, q), (0, 1))(x, y))
 
 
@@ -253,7 +253,7 @@ def test_values_and_gradients_are_jaxs(name: str, expected: dict[str, Any]) -> N
 
 
 def test_values_are_jaxs_in_native_code(expected: dict[str, Any]) -> None:
-    """Some programs as one, compiled once."""
+    """Several programs in one graph, compiled once."""
     names = ["a target network", "three deep", "hvp", "jacobian", "vmap", "scan", "custom_vjp of two"]
     run = wy.function(lambda x, y: [PROGRAMS[name](Wyrm, x, y) for name in names], engine="native")
     for name, found in zip(names, run(X, Y), strict=True):
@@ -266,14 +266,14 @@ def test_a_gradient_inside_a_loop_that_stops() -> None:
             lambda c: c < 50.0, lambda c: c + wy.function(lambda y: y * y * x).grad()(c), x, max_steps=10
         )
     )
-    # Each step multiplies by 1 + 2x; three are done.
+    # Each step multiplies by 1 + 2x; there are three steps.
     x = np.float64(1.3)
     np.testing.assert_allclose(grows(x), x * (1.0 + 2.0 * x) ** 3)
     np.testing.assert_allclose(grows.grad()(x), (1.0 + 2.0 * x) ** 3 + 6.0 * x * (1.0 + 2.0 * x) ** 2)
 
 
 def test_a_target_network_has_no_gradient() -> None:
-    """The same module as the network that learns and as the one that it is compared with."""
+    """One module serves as the network that learns and as the one it is compared with."""
     model, x = wy.nn.Linear(3, 1, seed=0), X[None].astype(np.float32)
 
     @wy.function
@@ -283,7 +283,7 @@ def test_a_target_network_has_no_gradient() -> None:
     error = 2.0 * float(model(wy.Constant(x)).forward()[0, 0]) - float(model(wy.Constant(3.0 * x)).forward()[0, 0])
     of_arrays = loss.grad()(model, model, x).weight.value
     np.testing.assert_allclose(of_arrays[:, 0], 4.0 * error * x[0], rtol=1e-5)
-    # Among nodes, where the parameters are nodes of the graph.
+    # Called with nodes, where the parameters are nodes of the graph.
     of_nodes = loss.grad()(model, model, wy.Constant(x)).weight
     np.testing.assert_allclose(of_nodes.forward(), of_arrays, rtol=1e-6)
     assert loss.grad()(model, model, wy.Constant(x)).weight.parameters() != []
@@ -292,7 +292,7 @@ def test_a_target_network_has_no_gradient() -> None:
 
 
 def test_a_module_among_nodes_is_the_module_itself() -> None:
-    """So a function may read what it holds, and the graph trains its parameters."""
+    """So a function may read the parameters, and the graph trains them."""
     model, seen = wy.nn.Linear(3, 1, seed=0), []
 
     @wy.function
@@ -316,14 +316,14 @@ def test_numbers_and_arrays_beside_nodes_take_their_float_type() -> None:
     assert by_number.dtype == np.float32
     scaled = wy.function(lambda x, number: (x * number).sum())
     np.testing.assert_allclose(scaled.grad(1)(wy.Constant(X), 2.0).forward(), X.sum())
-    # Within a scan a number is what all steps share; it is differentiated by as well.
+    # Inside a scan a constant is shared by all steps; it is differentiated with respect to as well.
     looped = wy.function(lambda x, number: wy.scan(lambda c, r: (c * number + r, None), x[0], x)[0])
     expected = wy.function(lambda number: looped.function(wy.Constant(X), number)).grad()(np.float64(2.0))
     np.testing.assert_allclose(looped.grad(1)(wy.Constant(X), 2.0).forward(), expected)
 
 
 def test_a_gradient_by_a_node_inside_is_by_the_argument_too() -> None:
-    """`wy.grad` among the nodes of a function gives what it gives of arrays, wherever the arguments come from."""
+    """`wy.grad` on the nodes of a function equals `wy.grad` on arrays, wherever the arguments come from."""
     inner = wy.function(lambda x, y: wy.grad((x * y).sum(), x))
     outer, node = wy.function(lambda x: inner(x, x)), wy.Constant(X)
     for found in (inner(X, X), outer(X), inner(node, node).forward()):
@@ -331,7 +331,7 @@ def test_a_gradient_by_a_node_inside_is_by_the_argument_too() -> None:
 
 
 def test_tables_are_indexed_wherever_they_come_from() -> None:
-    """As parameters, as arguments that stand for them, as those of a module, and of many modules at once."""
+    """As parameters, as placeholders for them, as a module's parameters, and as those of many modules at once."""
     table, rows = wy.Parameter(RANDOM.normal(size=(5, 2)), name="table"), np.array([0, 2, 2])
     total = wy.function(lambda table, rows: (table.index(rows) ** 2.0).sum())
     expected = 2.0 * table.value * np.array([1.0, 0.0, 2.0, 0.0, 0.0])[:, None]
@@ -357,7 +357,7 @@ def test_gradients_that_depend_on_nothing_have_native_code() -> None:
 
 
 def test_other_identities_cost_nothing() -> None:
-    """Nothing is computed for them, and nothing is seen of them."""
+    """They are not computed and do not appear."""
     plain = wy.function(lambda x, y: (x * y).sin().sum(), engine="native")
     nested = wy.function(lambda x, y: wy.function(plain)(x, y), engine="native")
     np.testing.assert_allclose(plain(X, Y), nested(X, Y), rtol=0.0)
@@ -372,7 +372,7 @@ def test_other_identities_cost_nothing() -> None:
 
 
 def test_a_loop_takes_each_value_once() -> None:
-    """What the arguments of functions inside a step stand for is given to the step once."""
+    """A value that functions inside a step close over is passed to the step once."""
     x = wy.Parameter(X)
     step = wy.function(lambda c, r: (c * r).sum())
     total, _ = wy.scan(lambda c, i: (step(c, x) + step(c, x) * wy.function(lambda z: z)(i), None), x[0], x)
@@ -411,9 +411,9 @@ def test_mistakes_are_told() -> None:
         kept.append(x)
         return wy.function(lambda y: x * y).trace(2.0)
 
-    with pytest.raises(ShapeError, match="closes over an argument of a function that is being traced"):
+    with pytest.raises(ShapeError, match="closes over an argument of another function that is being traced"):
         wy.function(keeps)(X)
-    with pytest.raises(TypeError, match=r"trace takes arrays like those of a call, not x \(3,\)"):
+    with pytest.raises(TypeError, match=r"trace takes arrays, not x \(3,\)"):
         wy.function(lambda x: wy.function(keeps).trace(x))(X)
     with pytest.raises(ShapeError, match="is an argument of another call"):
         wy.function(lambda z: wy.function(lambda y: kept[0] * y)(2.0))(X)

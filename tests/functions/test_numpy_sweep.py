@@ -1,7 +1,7 @@
-"""Every function, method and operator of nodes that has NumPy's name, on odd shapes and values: NumPy's answer.
+"""Every function, method and operator of nodes that NumPy has too, on odd shapes and values, against NumPy.
 
-An error is right where NumPy raises one too. Where it does not, only an array without elements and an axis of a scalar
-may be refused; what is refused by keyword has a test of its own.
+An error is right where NumPy raises one too. Otherwise only an empty array and an axis of a scalar may be refused;
+refused keywords have a test of their own.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def shapes() -> Iterator[tuple[str, Call]]:
         yield f".transpose {axes}", lambda x, a=axes: x.transpose(a)
     yield from with_axes("squeeze", np.squeeze)
     yield from with_axes("expand_dims", np.expand_dims)
-    # Several axes are taken by new versions of NumPy, and by nodes whatever the version.
+    # Nodes accept several axes in every version; NumPy only in new ones.
     yield from ((name, call) for name, call in with_axes("size", np.size) if SIZE_TAKES_AXES or "(" not in name)
     yield from with_axes("concatenate", lambda x, axis: np.concatenate([x, x], axis=axis))
     yield from with_axes("stack", lambda x, axis: np.stack([x, x], axis))
@@ -156,7 +156,7 @@ def pairs() -> Iterator[tuple[str, Call]]:
 def answer(call: Call, *operands: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        warnings.filterwarnings("error", "Degrees of freedom")  # which nodes refuse
+        warnings.filterwarnings("error", "Degrees of freedom")  # nodes raise there
         try:
             return call(*operands)
         except Exception as error:
@@ -174,7 +174,7 @@ def computed(call: Call, *operands: Any) -> Any:
 
 
 def differs(found: Any, wanted: Any) -> bool:
-    """Whether shape, type, or more than four units of the last place differ, or the sign of a zero."""
+    """Whether shape or dtype differ, values by more than 4 ulp, or the sign of a zero."""
     if isinstance(wanted, list):
         return len(found) != len(wanted) or any(map(differs, found, wanted))
     a, b = np.asarray(found), np.asarray(wanted)
@@ -236,7 +236,7 @@ def test_every_function_is_swept() -> None:
     swept = {
         name.lstrip(".").split()[0] for family in (reductions, shapes, choices, ufuncs, pairs) for name, _ in family()
     }
-    others = {"einsum"}  # which has a test among those of the protocol
+    others = {"einsum"}  # tested in test_numpy_protocol.py
     assert {function.__name__ for function in FUNCTIONS} - swept - others == set()
 
 
@@ -282,7 +282,7 @@ def test_the_sum_of_exponentials_shares_its_gradient_at_ties() -> None:
         (lambda x: np.einsum("i,i", x, x, dtype=np.float64), r"numpy\.einsum .* not dtype"),
         (lambda x: np.einsum("i->", x), "takes subscripts and two operands"),
         (lambda x: np.where(x > 0.0), r"numpy\.where of nodes takes \(condition, x, y\)"),
-        (lambda x: np.linalg.norm(x.reshape(3, 1), 2, axis=(0, 1)), "there is no ord=2 over 2 axes"),
+        (lambda x: np.linalg.norm(x.reshape(3, 1), 2, axis=(0, 1)), "does not support ord=2 over 2 axes"),
         (lambda x: np.clip(x, np.zeros(3), 1.0), r"clip: min is a number or None.*node\.maximum\(low\)"),
         (lambda x: x.sum(dtype=np.float64), r"node\.sum takes axis, keepdims, not dtype; convert with \.astype"),
         (lambda x: x.mean(where=True), r"node\.mean takes axis, keepdims, not where"),

@@ -1,4 +1,4 @@
-"""Products with Jacobians, Jacobians and Hessians, beside JAX."""
+"""VJPs, JVPs, Jacobians and Hessians, against JAX."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def of_container(given: Any) -> Any:
 
 
 def chosen(d: Any, made: Any, x: Any, y: Any) -> Any:
-    """Jacobians and Hessians by what there are names for in both libraries."""
+    """Jacobians and Hessians under the names that both libraries share."""
     return (
         d.jacobian(made(field), (1, 0))(x, y, power=2.0),
         d.hessian(made(energy_of_two), (0, 1))(x, y, power=2.0),
@@ -90,7 +90,7 @@ def chosen_by_jax() -> Any:
 
 
 def test_jacobians_and_hessians_by_several_arguments(made: Any) -> None:
-    """Of and by containers too, with what is static."""
+    """With respect to containers, and with static arguments."""
     same(chosen(wy, made, X, Y), chosen_by_jax())
 
 
@@ -110,7 +110,7 @@ def test_jacobians_without_elements() -> None:
 
 
 def test_a_jacobian_draws_random_numbers_once() -> None:
-    """All rows are those of one function."""
+    """All rows belong to one function."""
     found = wy.jacobian(lambda x: x.dropout(0.5).sum() * wy.Constant(np.ones(8)))(np.ones(8))
     assert set(found.ravel().tolist()) == {0.0, 2.0} and (found == found[0]).all()
 
@@ -166,7 +166,7 @@ def test_a_transform_runs_the_function_once_for_each_kind_of_arguments() -> None
 
 
 def test_mistakes_are_told() -> None:
-    with pytest.raises(ShapeError, match="tangent has another structure"):
+    with pytest.raises(ShapeError, match="tangent does not have the structure"):
         wy.jvp(mine, (X, Y), (DX,))
     with pytest.raises(ShapeError, match="cotangent"):
         wy.vjp(lambda x: x * 2.0, X)[1](Y[:2])
@@ -174,9 +174,9 @@ def test_mistakes_are_told() -> None:
         wy.vjp(lambda x, i: x.take(i), X, np.array([0]))[1](X[:1])
     with pytest.raises(NotDifferentiable, match="int64"):
         wy.jacobian(lambda x, i: x.take(i), (0, 1))(X, np.array([0]))
-    with pytest.raises(ValueError, match="has no argument 'z', but x, y"):
+    with pytest.raises(ValueError, match="has no argument 'z'; its arguments are x, y"):
         wy.jacobian(mine, "z")(X, Y)
-    with pytest.raises(ValueError, match="called with 2 arguments, so there is none -3"):
+    with pytest.raises(ValueError, match="called with 2 arguments, so wrt=-3 is out of range"):
         wy.hessian(mine, -3)(X, Y)
-    with pytest.raises(TypeError, match="a function is differentiated"):
+    with pytest.raises(TypeError, match="derivatives are of a function"):
         wy.vjp(3.0, X)

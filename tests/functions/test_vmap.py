@@ -1,4 +1,4 @@
-"""Functions of one thing over many: every op beside a loop over the rows, JAX as oracle, and mistakes."""
+"""`vmap`: every op against a loop over the rows, JAX as oracle, and errors."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def leaf(array: Any) -> Any:
 
 
 def mappable(sample: Sample) -> bool:
-    """An op on operands, of which there can be many: not what draws integers, or moves a buffer."""
+    """An op that can be batched: not one that draws integers or updates a buffer."""
     return bool(sample.operands) and sample.op.__name__ not in ("Updating", "RandomIndex")
 
 
 @pytest.mark.parametrize("sample", [sample for sample in SAMPLES if mappable(sample)], ids=str)
 def test_every_op_over_rows_is_a_loop_over_the_rows(sample: Sample) -> None:
-    """Also where some operands are the same for all rows."""
+    """Also if some operands are shared by all rows."""
     varied = [
         np.stack([x * (1.0 + 0.01 * i) for i in range(ROWS)]) if x.dtype.kind == "f" else np.stack([x] * ROWS)
         for x in sample.operands
@@ -107,7 +107,7 @@ def test_axes_elsewhere_structure_and_two_at_once(engine: Any) -> None:
 
 
 def test_jacobians_by_mapping_products(engine: Any) -> None:
-    """The rows of a Jacobian, by one call for all cotangents."""
+    """All rows of a Jacobian from one batched pullback."""
     point = RANDOM.normal(size=4)
     rows = wy.vmap(
         wy.function(lambda c, x: wy.vjp(lambda x: (x * x).tanh(), x)[1](c)[0], engine=engine), in_axes=(0, None)
@@ -172,14 +172,18 @@ def test_axes_inside_arguments_and_results(engine: Any) -> None:
 @pytest.mark.parametrize(
     ("build", "error", "text"),
     [
-        (lambda: wy.vmap(lambda x, y: x + y)(np.zeros(2), np.zeros(3)), ShapeError, "sizes \\['2', '3'\\]"),
-        (lambda: wy.vmap(lambda x: x)(1.0), ShapeError, "x is .* and has no axis to go along; in_axes"),
-        (lambda: wy.vmap(lambda x: x, in_axes=None)(np.zeros(2)), ShapeError, "no argument has the new axis"),
+        (lambda: wy.vmap(lambda x, y: x + y)(np.zeros(2), np.zeros(3)), ShapeError, "sizes differ: \\['2', '3'\\]"),
+        (lambda: wy.vmap(lambda x: x)(1.0), ShapeError, "x is .* and has no axis to map over; set in_axes"),
+        (lambda: wy.vmap(lambda x: x, in_axes=None)(np.zeros(2)), ShapeError, "no argument is batched"),
         (lambda: wy.vmap(lambda x: x, in_axes=(0, 0))(np.zeros(2)), ShapeError, "2 entries for 1 arguments"),
         (lambda: wy.vmap(lambda x: x, in_axes=2)(np.zeros(2)), ShapeError, "axis"),
-        (lambda: wy.vmap(lambda i: i, in_axes=1)(np.zeros((2, 3), int)), ShapeError, "whose axes stay"),
-        (lambda: wy.vmap(lambda x: x.argmax(0), out_axes=1)(np.zeros((2, 3, 4))), ShapeError, "whose axes stay"),
-        (lambda: wy.vmap(lambda x, i: i, (0, None))(np.zeros(2), np.array([1])), ShapeError, "not repeated by vmap"),
+        (lambda: wy.vmap(lambda i: i, in_axes=1)(np.zeros((2, 3), int)), ShapeError, "cannot be transposed"),
+        (lambda: wy.vmap(lambda x: x.argmax(0), out_axes=1)(np.zeros((2, 3, 4))), ShapeError, "cannot be transposed"),
+        (
+            lambda: wy.vmap(lambda x, i: i, (0, None))(np.zeros(2), np.array([1])),
+            ShapeError,
+            "vmap cannot broadcast integers",
+        ),
         (lambda: wy.vmap(lambda x: x, {"x": 0})({"x": np.zeros(2)}), ShapeError, r"as in in_axes=\(\{'x': 0\},\)"),
         (
             lambda: wy.vmap(lambda x: x, ({"y": 0},))({"x": np.zeros(2)}),

@@ -18,7 +18,7 @@ RANDOM = np.random.default_rng(0)
 
 
 def written(path: Path, dtype: str, shape: list[int], size: int) -> Path:
-    """A file of one array, made by hand."""
+    """Return the bytes of a hand-written file with one array."""
     header = json.dumps({"x": {"dtype": dtype, "shape": shape, "data_offsets": [0, size]}}).encode()
     path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(size))
     return path
@@ -106,19 +106,21 @@ def test_a_directory_is_an_error(tmp_path: Path) -> None:
 
 def test_an_empty_file_is_an_error(path: Path) -> None:
     path.write_bytes(b"")
-    with pytest.raises(CheckpointError, match=r"state\.safetensors' is no safetensors file, or truncated or corrupt"):
+    with pytest.raises(
+        CheckpointError, match=r"state\.safetensors' is not a safetensors file, or is truncated or corrupt"
+    ):
         io.load_arrays(path)
 
 
 def test_text_is_an_error(path: Path) -> None:
     path.write_text("this is no checkpoint\n" * 20)
-    with pytest.raises(CheckpointError, match=r"state\.safetensors' is no safetensors file"):
+    with pytest.raises(CheckpointError, match=r"state\.safetensors' is not a safetensors file"):
         io.load_arrays(path)
 
 
 def test_a_pickle_is_an_error(path: Path) -> None:
     np.save(path.with_suffix(".npy"), np.zeros(100))
-    with pytest.raises(CheckpointError, match=r"state\.npy' is no safetensors file"):
+    with pytest.raises(CheckpointError, match=r"state\.npy' is not a safetensors file"):
         io.load_arrays(path.with_suffix(".npy"))
 
 
@@ -159,24 +161,24 @@ def test_a_dtype_of_the_format_that_is_none_is_an_error(path: Path) -> None:
 
 
 def test_a_dtype_that_numpy_has_not_is_an_error(path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"state\.safetensors' holds an array of a dtype that NumPy has not"):
+    with pytest.raises(CheckpointError, match=r"state\.safetensors' holds an array of a dtype that NumPy lacks"):
         io.load_arrays(written(path, "F8_E4M3", [2], 2))
 
 
 def test_an_array_of_objects_is_an_error(path: Path) -> None:
-    with pytest.raises(DTypeError, match="x holds object; a file takes floats, integers and booleans"):
+    with pytest.raises(DTypeError, match="x has dtype object; a file stores floats, integers and booleans"):
         io.save_arrays(path, {"x": np.array([None, "a"])})
     assert not path.exists()
 
 
 def test_an_array_of_text_is_an_error(path: Path) -> None:
-    with pytest.raises(DTypeError, match="x holds <U1"):
+    with pytest.raises(DTypeError, match="x has dtype <U1"):
         io.save_arrays(path, {"x": np.array(["a"])})
 
 
 def test_a_float_that_the_format_has_not_is_an_error(path: Path) -> None:
     if np.dtype(np.longdouble) == np.float64:
-        pytest.skip("has no longer float here")
+        pytest.skip("np.longdouble is float64 here")
     with pytest.raises(CheckpointError, match="cannot write"):
         io.save_arrays(path, {"x": np.zeros(2, np.longdouble)})
     assert list(path.parent.iterdir()) == []
@@ -193,7 +195,7 @@ def test_the_name_that_the_format_keeps_is_an_error(path: Path) -> None:
 
 
 def test_metadata_that_is_no_text_is_an_error(path: Path) -> None:
-    with pytest.raises(DTypeError, match="metadata is text by name, not 'epoch': 3"):
+    with pytest.raises(DTypeError, match="metadata maps strings to strings, not 'epoch': 3"):
         io.save_arrays(path, {}, {"epoch": 3})  # type: ignore[dict-item]  # the mistake that mypy finds
 
 

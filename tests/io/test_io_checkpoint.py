@@ -107,7 +107,7 @@ def test_all_that_differs_is_listed_and_nothing_is_set(path: Path) -> None:
     with pytest.raises(CheckpointError) as error:
         io.load(model, path)
     assert str(error.value).splitlines() == [
-        f"{str(path)!r} was made for other parameters than those of Model:",
+        f"{str(path)!r} does not match the parameters of Model:",
         "  missing in the file: blocks.0.bias, blocks.1.bias",
         "  extra in the file: surplus",
         "  blocks.1.weight: (7, 2) float32 in the file, (3, 2) float32 here",
@@ -117,7 +117,7 @@ def test_all_that_differs_is_listed_and_nothing_is_set(path: Path) -> None:
 
 
 def refused(path: Path, change: dict[str, Any], without: tuple[str, ...] = ()) -> str:
-    """The message with which a model refuses its own arrays after a change; nothing was set."""
+    """Return the error with which a model refuses its own arrays after a change; check that nothing was set."""
     model = Model(seed=1)
     arrays = {name: array for name, array in {**values(Model(seed=2)), **change}.items() if name not in without}
     io.save_arrays(path, arrays)
@@ -163,7 +163,9 @@ def test_a_truncated_file_sets_nothing(path: Path) -> None:
     before = values(model)
     io.save(Model(seed=2), path)
     path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(CheckpointError, match=r"model\.safetensors' is no safetensors file, or truncated or corrupt"):
+    with pytest.raises(
+        CheckpointError, match=r"model\.safetensors' is not a safetensors file, or is truncated or corrupt"
+    ):
         io.load(model, path)
     assert same(values(model), before)
 
@@ -179,7 +181,7 @@ def test_a_diverged_model_does_not_replace_a_good_file(path: Path) -> None:
     good = path.read_bytes()
     held = model.scale._storage.array
     assert held is not None
-    held[...] = np.nan  # as an optimizer that diverged leaves it
+    held[...] = np.nan  # as after divergence
     with pytest.raises(NotFinite, match=r"saving '.*': scale holds a NaN or an infinity"):
         io.save(model, path)
     assert path.read_bytes() == good
@@ -198,10 +200,10 @@ def test_loading_into_a_module_without_parameters_is_an_error(path: Path) -> Non
 
 
 def test_a_mapping_of_arrays_is_an_error(path: Path) -> None:
-    with pytest.raises(DTypeError, match="x is no parameter, but array"):
+    with pytest.raises(DTypeError, match=r"x is array.*, not a parameter"):
         io.save({"x": np.zeros(3)}, path)  # type: ignore[dict-item]  # the mistake that mypy finds
 
 
 def test_a_mapping_with_an_input_is_an_error(path: Path) -> None:
-    with pytest.raises(DTypeError, match="x is no parameter"):
+    with pytest.raises(DTypeError, match=r"x is .*, not a parameter"):
         io.save({"x": wy.Input(1.0)}, path)  # type: ignore[dict-item]  # the mistake that mypy finds

@@ -1,4 +1,4 @@
-"""A file is written whole or not at all."""
+"""A file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OLD, NEW = {"x": np.zeros(3)}, {"x": np.ones(3)}
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A file that is there already, alone in its directory."""
+    """Return the path of an existing file, alone in its directory."""
     io.save_arrays(tmp_path / "state.safetensors", OLD)
     return tmp_path / "state.safetensors"
 
@@ -54,7 +54,7 @@ def test_a_failure_to_reach_the_disk_leaves_the_file_as_it_was(path: Path, monke
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(CheckpointError, match=r"Input/output error; a file that was there is unchanged"):
+    with pytest.raises(CheckpointError, match=r"Input/output error; an existing file is unchanged"):
         io.save_arrays(path, NEW)
     assert is_untouched(path)
 

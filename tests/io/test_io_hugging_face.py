@@ -151,7 +151,7 @@ def test_what_is_wrong_with_a_folder_is_told(tmp_path: Path) -> None:
     small().save_pretrained(tmp_path)
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-10])
-    with pytest.raises(CheckpointError, match=r"model\.safetensors' is no safetensors file, or truncated"):
+    with pytest.raises(CheckpointError, match=r"model\.safetensors' is not a safetensors file, or is truncated"):
         GPT2.from_pretrained(tmp_path)
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"cannot read '.*config\.json'"):

@@ -1,4 +1,4 @@
-"""`Module.save` and `Module.load`, which are the functions of this room."""
+"""`Module.save` and `Module.load`, which call `wyrm.io.save` and `wyrm.io.load`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints of a training: it goes on bit for bit, the last and the best are kept, and some cannot be saved."""
+"""Training checkpoints: resuming bit for bit, keeping the last and the best, and what cannot be saved."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_everything_comes_back_to_the_bit(tmp_path: Path) -> None:
 
 
 def test_training_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
-    """In the engine of `forward()`, where the step of random nodes belongs to the process."""
+    """With the engine of `forward()`, whose random step is global to the process."""
 
     def go_on(model: Model, optimizer: wy.optim.Adam, count: int) -> None:
         hidden: Any = model.layers[0](wy.Constant(np.ones((5, 3), np.float32))).dropout(0.4, seed=1, stream=3)
@@ -72,7 +72,7 @@ def test_a_resumed_training_equals_one_that_was_not_stopped(tmp_path: Path, how:
     assert {name: array.tobytes() for name, array in first.arrays.items()} == {
         name: array.tobytes() for name, array in second.arrays.items()
     }
-    assert first.metadata == second.metadata  # the counts, and a digest of all
+    assert first.metadata == second.metadata  # which holds the counts and a digest of everything
 
 
 def test_a_mapping_of_parameters_is_saved_too(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
 
 def test_a_later_step_is_not_left_to_be_the_latest(tmp_path: Path) -> None:
     save(tmp_path, 9)
-    with pytest.raises(CheckpointError, match=r"no checkpoint of step 8 .*00000009.* is of a later step"):
+    with pytest.raises(CheckpointError, match=r"no checkpoint of step 8 .*00000009.* has a later step"):
         save(tmp_path, 8)
     assert steps(tmp_path) == [9]
     (tmp_path / "step-00000009.safetensors").write_bytes(b"damaged")
@@ -204,7 +204,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "contents").write_bytes(b"half of it")
     save(tmp_path, 1)
-    # The number that no process can have is left alone: whether it runs cannot be asked.
+    # A pid beyond the range of pids is left alone, since it cannot be tested whether it runs.
     assert set(left) & set(names(tmp_path)) == {left[2]} and set(others) < set(names(tmp_path))
 
 
@@ -212,7 +212,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 
 
 def test_an_optimizer_of_other_parameters_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"Adam moves .*, which is not among the parameters of the checkpoint"):
+    with pytest.raises(CheckpointError, match=r"Adam has .*, which is not among the parameters of the checkpoint"):
         Checkpoints(tmp_path).save(1, Model(), stepped(Model()), {})
     assert names(tmp_path) == []
 
@@ -226,7 +226,7 @@ def test_what_is_not_finite_is_an_error(tmp_path: Path) -> None:
     optimizer.state_of(model.scale)["mean"][0] = np.nan
     with pytest.raises(NotFinite, match=r"saving step 1: optimizer/4\.mean holds a NaN or an infinity"):
         Checkpoints(tmp_path).save(1, model, optimizer, {})
-    with pytest.raises(NotFinite, match=r"state\['a'\]\[1\] is inf; JSON has finite numbers only"):
+    with pytest.raises(NotFinite, match=r"state\['a'\]\[1\] is inf; JSON supports finite numbers only"):
         Checkpoints(tmp_path).save(1, model, optimizer, {"a": [1.0, float("inf")]})
     assert names(tmp_path) == []
 
@@ -234,10 +234,10 @@ def test_what_is_not_finite_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
-        ({"a": (1, 2)}, r"state\['a'\] is \(1, 2\), a tuple; JSON has"),
+        ({"a": (1, 2)}, r"state\['a'\] is \(1, 2\), a tuple; JSON supports"),
         ({"a": {"b": [0, np.int64(3)]}}, r"state\['a'\]\['b'\]\[1\] is .*int64.*Convert it"),
         ({"a": np.zeros(2)}, r"state\['a'\] is .*a ndarray"),
-        ({"a": {3: 4}}, r"state\['a'\] has the key 3; keys of JSON are text"),
+        ({"a": {3: 4}}, r"state\['a'\] has the key 3; JSON keys are strings"),
         ([1], "the state of a checkpoint is a dict"),
     ],
 )
@@ -250,7 +250,7 @@ def test_a_state_that_is_no_json_is_an_error(tmp_path: Path, state: Any, reason:
 def test_a_state_that_holds_itself_is_an_error(tmp_path: Path) -> None:
     state: dict[str, Any] = {}
     state["again"] = [state]
-    with pytest.raises(DTypeError, match="nested more than 100 deep, or holds itself"):
+    with pytest.raises(DTypeError, match="nested more than 100 deep, or contains itself"):
         Checkpoints(tmp_path).save(1, *filled(1, 5), state)
 
 

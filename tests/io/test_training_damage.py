@@ -1,4 +1,4 @@
-"""Files that are damaged, of another origin, or made for something else: skipped with a warning, refused unchanged."""
+"""Damaged, foreign and mismatched files are skipped with a warning, or refused before anything changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wyrm.io.record import _digest, parsed
 
 
 def refused(directory: Path, path: Path, reason: str, warns: bool = True) -> None:
-    """The file is skipped with a warning, and loading it changes nothing."""
+    """Check that the file is skipped with a warning, and that loading it changes nothing."""
     model = Model(seed=5)
     optimizer = stepped(model)
     before = bits(model, optimizer)
@@ -31,13 +31,13 @@ def refused(directory: Path, path: Path, reason: str, warns: bool = True) -> Non
     assert bits(model, optimizer) == before
     if warns:
         for find in (Checkpoints.latest, Checkpoints.best):
-            with pytest.warns(RuntimeWarning, match=rf"a damaged checkpoint is skipped: .*{path.name}"):
+            with pytest.warns(RuntimeWarning, match=rf"skipping a damaged checkpoint: .*{path.name}"):
                 assert find(Checkpoints(directory)) == directory / "step-00000001.safetensors"
 
 
 @pytest.fixture
 def two(tmp_path: Path) -> Path:
-    """The later one of two checkpoints, to be damaged."""
+    """Return the later of two checkpoints, to be damaged."""
     model = Model()
     optimizer = stepped(model)
     checkpoints = Checkpoints(tmp_path)
@@ -73,7 +73,7 @@ def test_a_file_of_zeros_is_skipped(two: Path) -> None:
 
 def test_weights_without_a_record_are_refused(two: Path) -> None:
     wy.io.save(Model(), two)
-    refused(two.parent, two, "is no training checkpoint, which Checkpoints.save writes")
+    refused(two.parent, two, "is not a training checkpoint written by Checkpoints.save")
 
 
 @pytest.mark.parametrize("record", ["", "{", "[]", "3", "{}", '{"version": 1}', "[" * 10**5])
@@ -85,11 +85,11 @@ def test_a_record_that_cannot_be_read_is_refused(two: Path, record: str) -> None
 def test_another_version_is_refused(two: Path) -> None:
     arrays, metadata = io.load_arrays(two)
     io.save_arrays(two, arrays, {"wyrm_training": metadata["wyrm_training"].replace('"version": 1', '"version": 2')})
-    refused(two.parent, two, "has version 2 of the format; this library reads 1")
+    refused(two.parent, two, "has format version 2; this library reads version 1")
 
 
 def rewritten(path: Path, arrays: dict[str, Any], **fields: Any) -> None:
-    """The file with other arrays and another record, and the digest of those."""
+    """Rewrite the file with other arrays and another record, and a matching digest."""
     found = io.load_arrays(path)
     record = parsed(path, found.metadata, sorted(found.arrays.items()))._replace(**fields)
     arrays = found.arrays | arrays
@@ -111,7 +111,7 @@ def test_a_state_that_no_step_can_go_on_from_is_refused(two: Path, name: str, nu
     array = io.load_arrays(two).arrays[f"optimizer/{name}"].copy()
     array[(0,) * array.ndim] = number
     rewritten(two, {f"optimizer/{name}": array})
-    refused(two.parent, two, rf"into this optimizer: no Adam can go on from this state: {reason}", False)
+    refused(two.parent, two, rf"into this optimizer: Adam cannot continue from this state: {reason}", False)
 
 
 @pytest.mark.parametrize("name", ["steps", "counts"])
@@ -128,13 +128,13 @@ def test_counts_that_are_no_whole_numbers_are_refused(two: Path, name: str) -> N
         ({"step": -2}, "step is a whole number of at least 0, not -2"),
         ({"step": True}, "not True"),
         ({"step": "2"}, "not '2'"),
-        ({"score": float("nan")}, "it holds NaN, which is no number of JSON"),
-        ({"score": "low"}, "score is a number or nothing, not 'low'"),
+        ({"score": float("nan")}, "it holds NaN, which is not a JSON number"),
+        ({"score": "low"}, "score is a number or null, not 'low'"),
         ({"optimizer": 3}, "optimizer and parameters are names"),
         ({"parameters": "scale"}, "optimizer and parameters are names"),
         ({"parameters": [3]}, "optimizer and parameters are names"),
         ({"state": [1]}, "the state of a checkpoint is a dict"),
-        ({"state": {"rate": float("inf")}}, "it holds Infinity, which is no number of JSON"),
+        ({"state": {"rate": float("inf")}}, "it holds Infinity, which is not a JSON number"),
     ],
 )
 def test_a_record_of_impossible_contents_is_refused(two: Path, fields: dict[str, Any], reason: str) -> None:
@@ -172,7 +172,7 @@ def test_contents_of_two_files_are_refused(two: Path) -> None:
 def test_a_renamed_file_is_skipped_but_can_be_loaded(two: Path) -> None:
     later = two.with_name("step-00000007.safetensors")
     shutil.copy(two, later)
-    with pytest.warns(RuntimeWarning, match=r"step-00000007\.safetensors' was renamed: it is of step 2"):
+    with pytest.warns(RuntimeWarning, match=r"step-00000007\.safetensors' was renamed: it is a checkpoint of step 2"):
         assert Checkpoints(two.parent).latest() == two
     model = Model(seed=5)
     assert Checkpoints(two.parent).load(later, model, stepped(model)) == STATE
@@ -219,8 +219,8 @@ class Without(Model):
 
 def test_another_model_is_refused(two: Path) -> None:
     for model, reason in [
-        (Wider(), "made for other parameters than those of Wider:\n  missing in the file: more"),
-        (Without(), "made for other parameters than those of Without:\n  extra in the file: scale"),
+        (Wider(), "does not match the parameters of Wider:\n  missing in the file: more"),
+        (Without(), "does not match the parameters of Without:\n  extra in the file: scale"),
         (Model(hidden=5), r"layers\.0\.weight: \(3, 4\) float32 in the file, \(3, 5\) float32 here"),
     ]:
         made_for_another(two, model, stepped(model), reason)
@@ -233,9 +233,15 @@ def test_another_optimizer_is_refused(two: Path) -> None:
     model = Model()
     parameters = model.parameters()
     for optimizer, reason in [
-        (wy.optim.SGD(parameters, 0.1), "was made for Adam, not for SGD"),
-        (wy.optim.Adam(parameters[:-1]), r"optimizer of other parameters, or in another order: .*scale in the file, "),
-        (wy.optim.Adam(parameters[::-1]), "optimizer of other parameters, or in another order: .* in the file, scale"),
+        (wy.optim.SGD(parameters, 0.1), "is a checkpoint of Adam, not of SGD"),
+        (
+            wy.optim.Adam(parameters[:-1]),
+            r"optimizer with other parameters, or another order of them: .*scale in the file, ",
+        ),
+        (
+            wy.optim.Adam(parameters[::-1]),
+            "optimizer with other parameters, or another order of them: .* in the file, scale",
+        ),
     ]:
         made_for_another(two, model, optimizer, reason)
 
@@ -243,5 +249,5 @@ def test_another_optimizer_is_refused(two: Path) -> None:
 def test_another_kind_of_the_same_optimizer_is_refused(tmp_path: Path) -> None:
     x = wy.Parameter([1.0, 2.0])
     path = Checkpoints(tmp_path).save(1, {"x": x}, wy.optim.SGD([x], 0.1, momentum=0.9), {})
-    with pytest.raises(CheckpointError, match=r"into this optimizer: the state is not that of this SGD"):
+    with pytest.raises(CheckpointError, match=r"into this optimizer: the state does not match this SGD"):
         Checkpoints(tmp_path).load(path, {"x": x}, wy.optim.SGD([x], 0.1))

@@ -1,4 +1,4 @@
-"""Full disks and killed processes: the earlier checkpoints stand, and nothing is left beside them."""
+"""Full disks and killed processes: earlier checkpoints survive, and no temporary file is left."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_full_disk_leaves_the_earlier_ones(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(safetensors.numpy, "save_file", save_file)
     for step in (1, 2):
-        with pytest.raises(CheckpointError, match=r"step-0000000\d.*No space left.*as they were; the disk is full"):
+        with pytest.raises(CheckpointError, match=r"step-0000000\d.*No space left.*unchanged; the disk is full"):
             save(tmp_path, step, keep_last=1)
         assert steps(tmp_path) == [1] and check_filled_step(tmp_path) == 1
 
@@ -67,7 +67,7 @@ def test_wherever_it_fails_a_whole_one_stands(
             assert not failed and steps(tmp_path) == [step]
             break
     else:
-        pytest.fail("it never came to an end")
+        pytest.fail("it never ended")
 
 
 def test_a_limit_on_the_size_of_files_leaves_the_earlier_ones(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_disk_that_fills_up_leaves_the_earlier_ones() -> None:
     result = run(before=(*private, script, "sh"))
     assert result.returncode == 0, result.stderr
     message, number = result.stdout.splitlines()
-    assert "No space left on device" in message and "the disk is full, so make room" in message
+    assert "No space left on device" in message and "the disk is full: free space" in message
     assert 1 <= int(number) < 10
 
 
@@ -102,7 +102,7 @@ def test_a_disk_that_fills_up_leaves_the_earlier_ones() -> None:
 def test_between_any_two_changes_of_names_a_whole_one_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
 ) -> None:
-    """What another process would find there, were this one killed: replacing a step removes and renames in turn."""
+    """Check what another process would find if this one were killed: replacing a step removes, then renames."""
     save(tmp_path, 1, keep_last=1)
     changes, kept = 0, tmp_path.with_name(f"{tmp_path.name}-kept")
     replace, unlink = Path.replace, Path.unlink
@@ -137,7 +137,7 @@ def test_a_process_that_is_killed_at_any_moment_leaves_a_whole_one(tmp_path: Pat
     assert int(result.stdout) == check_filled(tmp_path) > 10
     step = check_filled(tmp_path) + 1
     Checkpoints(tmp_path, keep_last=2).save(step, *filled(step), {"step": step}, -step)
-    # A process that is killed may leave a checkpoint without its description, never a description alone.
+    # A killed process may leave a checkpoint without its description, but no description alone.
     found = {file.stem for file in tmp_path.glob("step-*.safetensors")}
     described = {file.stem for file in tmp_path.glob("step-*.json")}
     assert f"step-{step:08d}" in described <= found and len(found) <= 3

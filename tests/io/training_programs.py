@@ -1,4 +1,4 @@
-"""Programs that the tests of training checkpoints run in processes of their own: to be killed, stopped and resumed."""
+"""Programs that the tests of training checkpoints run in subprocesses, to be killed, stopped and resumed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wyrm.io import Checkpoints
 
 
 def filled(step: int, elements: int = 40_000) -> tuple[dict[str, wy.Parameter[Any]], wy.optim.Adam]:
-    """Parameters and an optimizer that hold the number of a step everywhere."""
+    """Return parameters and an optimizer filled with the number of a step."""
     parameters = {name: wy.Parameter(np.full(elements, step, np.float32), name=name) for name in ("first", "second")}
     optimizer = wy.optim.Adam(parameters.values())
     state = {name: np.full_like(array, step) for name, array in optimizer.state_dict().items()}
@@ -30,7 +30,7 @@ def filled(step: int, elements: int = 40_000) -> tuple[dict[str, wy.Parameter[An
 
 
 def check_filled(directory: Path) -> int:
-    """The step of the latest checkpoint, which holds that number everywhere; 0 where there is none."""
+    """Return the step of the latest checkpoint, 0 if there is none; check that it is filled with that number."""
     checkpoints = Checkpoints(directory)
     path = checkpoints.latest()
     if path is None:
@@ -46,7 +46,7 @@ def check_filled(directory: Path) -> int:
 
 
 def save_and_be_killed(directory: Path, times: int) -> None:
-    """Save without end in a process that is killed at random moments; what stands is whole each time."""
+    """Save endlessly in a subprocess that is killed at random moments; what is on disk is always intact."""
     moments = random.Random(0)
     for _ in range(times):
         done, announce = os.pipe()
@@ -54,7 +54,7 @@ def save_and_be_killed(directory: Path, times: int) -> None:
         process = os.fork()
         if process == 0:
             os.close(done)
-            # Every step is saved twice, for the second has the first to replace.
+            # Every step is saved twice, so that the second replaces the first.
             for step in range(2 * before + 2, 10**9):
                 Checkpoints(directory, keep_last=2).save(step // 2, *filled(step // 2), {"step": step // 2}, -step)
                 os.write(announce, f"{step // 2} ".encode())
@@ -65,13 +65,13 @@ def save_and_be_killed(directory: Path, times: int) -> None:
         with os.fdopen(done) as announced:
             saved = [int(step) for step in announced.read().split()]
         found = check_filled(directory)
-        # What was announced stands; one more may have been on its way.
+        # Announced checkpoints exist; one more may have been in progress.
         assert max(saved, default=before) <= found <= max(saved, default=before) + 1, (before, saved, found)
     sys.stdout.write(f"{check_filled(directory)}\n")
 
 
 def save_until_full(directory: Path) -> None:
-    """Save ever more until it fails; the message, and what is left."""
+    """Save larger and larger checkpoints until one fails; print the message and what is left."""
     checkpoints, step = Checkpoints(directory, keep_last=100), 0
     try:
         while step < 100:
@@ -113,7 +113,7 @@ def rate(step: int) -> float:
 
 
 def train(directory: Path, how: str, until: int) -> None:
-    """Train from the latest checkpoint to a number of epochs, or within an epoch to a number of steps, and save."""
+    """Train from the latest checkpoint to a number of epochs, or a number of steps within an epoch, and save."""
     batch = wy.Dim()
     tokens, targets = (wy.IndexInput(dims=(batch, Context(6)), name=name) for name in ("tokens", "targets"))
     model = Model()

@@ -1,4 +1,4 @@
-"""Models, and small checkpoints of them, for the tests of training checkpoints."""
+"""Models and small checkpoints for the tests of training checkpoints."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Model(wy.nn.Module):
 
 
 def stepped(model: wy.nn.Module, steps: int = 3, seed: int = 0, **options: Any) -> wy.optim.Adam:
-    """An optimizer of the model after some steps."""
+    """Return an optimizer of the model after some steps."""
     random, optimizer = np.random.default_rng(seed), wy.optim.Adam(model.parameters(), **options)
     for _ in range(steps):
         optimizer.zero_gradient()
@@ -52,7 +52,7 @@ def names(directory: Path) -> list[str]:
 
 
 def steps(directory: Path) -> list[int]:
-    """The steps that stand, each with its description; and nothing else."""
+    """Return the saved steps; check that each has its description, and that nothing else is there."""
     found = sorted(int(file.stem.removeprefix("step-")) for file in directory.glob("step-*.safetensors"))
     assert names(directory) == [f"step-{step:08d}.{end}" for step in found for end in ("json", "safetensors")]
     return found

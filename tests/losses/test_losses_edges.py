@@ -1,4 +1,4 @@
-"""Losses at the edges of their inputs: large, equal, certain, empty."""
+"""Losses at the edges of their domains: large, equal, certain and empty inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAIRS = np.array([(x, y) for x in EXTREMES for y in EXTREMES])
 BITS = np.tile([0.0, 1.0], len(PAIRS))
 SIGNS = 2.0 * BITS - 1.0
 
-# Each builds a loss of a table of extremes, one pair a row.
+# Each builds a loss of a table of extreme values, one pair per row.
 BUILDERS: dict[str, Callable[[Any], Any]] = {
     "mse": lambda x: losses.mse(x[:, 0], x[:, 1], reduction="none"),
     "l1": lambda x: losses.l1(x[:, 0], x[:, 1], reduction="none"),

@@ -1,4 +1,4 @@
-"""Mistakes in losses, each found when the graph is built or by mypy."""
+"""Errors in the use of losses, found when the graph is built or by mypy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_an_unknown_reduction_is_an_error(name: str) -> None:
 @pytest.mark.parametrize("name", PAIRWISE)
 @pytest.mark.parametrize("shape", [(32,), (1,), (1, 32), (32, 32), ()])
 def test_a_target_that_would_broadcast_is_an_error(name: str, shape: tuple[int, ...]) -> None:
-    with pytest.raises(ShapeError, match=f"{name}: .* have the same shape, nothing is broadcast"):
+    with pytest.raises(ShapeError, match=f"{name}: .* must have the same shape; nothing is broadcast"):
         getattr(losses, name)(scores(32, 1), np.ones(shape))
 
 
@@ -53,7 +53,7 @@ def test_the_message_names_both_operands_and_the_users_line() -> None:
     with pytest.raises(ShapeError) as error:
         losses.mse(prediction, target)
     message = str(error.value)
-    assert "prediction and target have the same shape, nothing is broadcast: (32,) against (32, 1)" in message
+    assert "prediction and target must have the same shape; nothing is broadcast: (32,) against (32, 1)" in message
     assert "prediction  prediction (32,) float32" in message
     assert "target      y (32, 1) float32" in message
     assert "losses.mse(prediction, target)" in message
@@ -78,7 +78,7 @@ def test_an_array_for_an_axis_without_a_size_is_an_error() -> None:
 
 def test_labels_as_target_of_numbers_are_an_error() -> None:
     labels = wy.IndexInput(dims=(4,), name="labels")
-    with pytest.raises(DTypeError, match=r"mse: target holds numbers, and labels .* holds integers"):
+    with pytest.raises(DTypeError, match=r"mse: target must be float, and labels .* holds integer indices"):
         losses.mse(scores(4), labels)  # type: ignore[call-overload]  # the mistake that mypy finds
 
 
@@ -93,7 +93,7 @@ def test_a_string_as_target_is_an_error() -> None:
 
 
 def test_a_mask_as_prediction_is_an_error() -> None:
-    with pytest.raises(DTypeError, match=r"bce: probability holds floats, and .* is a mask"):
+    with pytest.raises(DTypeError, match=r"bce: probability must be float, and .* is a mask"):
         losses.bce(scores(4) > 0.0, np.ones(4))
 
 
@@ -104,12 +104,12 @@ def test_two_float_types_are_an_error() -> None:
 
 @pytest.mark.parametrize("name", ["hinge", "squared_hinge"])
 def test_zeros_where_signs_belong_are_an_error(name: str) -> None:
-    with pytest.raises(ValueError, match=rf"{name}: target is -1 or 1, and it holds 0\.0"):
+    with pytest.raises(ValueError, match=rf"{name}: target is -1 or 1, but holds 0\.0"):
         getattr(losses, name)(scores(2), np.array([0, 1]))
 
 
 def test_a_mask_where_signs_belong_is_an_error() -> None:
-    with pytest.raises(DTypeError, match=r"hinge: target is -1 or 1, not a mask; give wy\.where\(mask, 1\.0, -1\.0\)"):
+    with pytest.raises(DTypeError, match=r"hinge: target is -1 or 1, not a mask; pass wy\.where\(mask, 1\.0, -1\.0\)"):
         losses.hinge(scores(2), wy.Input(np.array([True, False])))
 
 
@@ -126,12 +126,12 @@ def test_zeros_as_targets_of_cosine_embedding_are_an_error() -> None:
 @pytest.mark.parametrize("name", ["bce", "bce_with_logits", "focal"])
 @pytest.mark.parametrize("wrong", [-1.0, 1.5, float("nan")])
 def test_targets_that_are_no_probabilities_are_an_error(name: str, wrong: float) -> None:
-    with pytest.raises(ValueError, match=rf"{name}: target lies between 0 and 1, and it holds {wrong}"):
+    with pytest.raises(ValueError, match=rf"{name}: target lies between 0 and 1, but holds {wrong}"):
         getattr(losses, name)(scores(2), np.array([0.5, wrong]))
 
 
 def test_a_distribution_beyond_one_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"kl_divergence: target lies between 0 and 1, and it holds 2\.0"):
+    with pytest.raises(ValueError, match=r"kl_divergence: target lies between 0 and 1, but holds 2\.0"):
         losses.kl_divergence(scores(1, 2), np.array([[2.0, 0.0]]))
 
 
@@ -143,35 +143,35 @@ def test_a_delta_that_is_not_above_zero_is_an_error(delta: float) -> None:
 
 @pytest.mark.parametrize("smoothing", [-0.1, 1.1, float("nan")])
 def test_label_smoothing_out_of_range_is_an_error(smoothing: float) -> None:
-    with pytest.raises(ValueError, match=r"cross_entropy: label_smoothing goes from 0\.0 to 1\.0, and is not"):
+    with pytest.raises(ValueError, match=r"cross_entropy: label_smoothing is between 0\.0 and 1\.0, not"):
         losses.cross_entropy(scores(2, 3), np.array([0, 1]), label_smoothing=smoothing)
 
 
 def test_a_negative_gamma_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"focal: gamma goes from 0\.0 to inf, and is not -1\.0"):
+    with pytest.raises(ValueError, match=r"focal: gamma is between 0\.0 and inf, not -1\.0"):
         losses.focal(scores(2), np.ones(2), gamma=-1.0)
 
 
 def test_an_alpha_out_of_range_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"focal: alpha goes from 0\.0 to 1\.0, and is not 1\.5"):
+    with pytest.raises(ValueError, match=r"focal: alpha is between 0\.0 and 1\.0, not 1\.5"):
         losses.focal(scores(2), np.ones(2), alpha=1.5)
 
 
 @pytest.mark.parametrize("name", ["margin_ranking", "triplet"])
 def test_a_negative_margin_is_an_error(name: str) -> None:
-    with pytest.raises(ValueError, match=rf"{name}: margin goes from 0\.0 to inf, and is not -1\.0"):
+    with pytest.raises(ValueError, match=rf"{name}: margin is between 0\.0 and inf, not -1\.0"):
         getattr(losses, name)(*REDUCIBLE[name], margin=-1.0)
 
 
 def test_a_margin_beyond_every_cosine_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"cosine_embedding: margin goes from -1\.0 to 1\.0, and is not 1\.5"):
+    with pytest.raises(ValueError, match=r"cosine_embedding: margin is between -1\.0 and 1\.0, not 1\.5"):
         losses.cosine_embedding(*REDUCIBLE["cosine_embedding"], margin=1.5)
 
 
 @pytest.mark.parametrize("name", ["cross_entropy", "nll"])
 @pytest.mark.parametrize("shape", [(4, 1), (3,), (), (4, 3)])
 def test_labels_of_other_axes_are_an_error(name: str, shape: tuple[int, ...]) -> None:
-    with pytest.raises(ShapeError, match=f"{name}: the labels have the axes of .* but the last") as error:
+    with pytest.raises(ShapeError, match=f"{name}: the labels have the leading axes of") as error:
         getattr(losses, name)(scores(4, 3), np.zeros(shape, np.int64))
     assert "scores (4, 3) float32" in str(error.value)
     assert "labels" in str(error.value)
@@ -216,26 +216,26 @@ def test_a_float_node_as_labels_is_an_error(name: str) -> None:
     ],
 )
 def test_scalars_where_an_axis_is_needed_are_an_error(name: str, operands: tuple[Any, ...]) -> None:
-    with pytest.raises(ShapeError, match=rf"{name}: \w+ has an axis or more, and scores .* is a scalar"):
+    with pytest.raises(ShapeError, match=rf"{name}: \w+ needs at least one axis, and scores .* is a scalar"):
         getattr(losses, name)(*operands)
 
 
 def test_a_triplet_of_different_shapes_is_an_error() -> None:
-    with pytest.raises(ShapeError, match="triplet: anchor, positive and negative have the same shape"):
+    with pytest.raises(ShapeError, match="triplet: anchor, positive and negative must have the same shape"):
         losses.triplet(scores(4, 3), scores(4, 3), scores(1, 3))
 
 
 def test_vectors_of_different_shapes_are_an_error() -> None:
-    with pytest.raises(ShapeError, match="cosine_embedding: first and second have the same shape"):
+    with pytest.raises(ShapeError, match="cosine_embedding: first and second must have the same shape"):
         losses.cosine_embedding(scores(4, 3), scores(4, 2), np.ones(4))
 
 
 @pytest.mark.parametrize("shape", [(4, 1), (1,), (), (4, 3)])
 def test_a_target_of_other_axes_than_the_vectors_is_an_error(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ShapeError, match="cosine_embedding: the target has the axes of the vectors but the last"):
+    with pytest.raises(ShapeError, match="cosine_embedding: the target has the leading axes of the vectors"):
         losses.cosine_embedding(scores(4, 3), scores(4, 3), np.ones(shape))
 
 
 def test_scores_of_different_shapes_are_an_error() -> None:
-    with pytest.raises(ShapeError, match="margin_ranking: first, second and target have the same shape"):
+    with pytest.raises(ShapeError, match="margin_ranking: first, second and target must have the same shape"):
         losses.margin_ranking(scores(4), scores(4, 1), np.ones(4))

@@ -18,14 +18,14 @@ RANDOM = np.random.default_rng(0)
 
 
 class Case(NamedTuple):
-    """A loss on some operands: arrays of floats that have gradients, then constants; and PyTorch's meaning of it."""
+    """A loss on operands, float arrays with gradients and then constants, and PyTorch's equivalent."""
 
     loss: Any
     differentiable: tuple[Any, ...]
     constant: tuple[Any, ...]
     options: dict[str, Any]
-    expected: Callable[..., Any]  # of tensors, without a reduction
-    torch_mean: Callable[..., Any] | None = None  # PyTorch's own mean, where it has the loss
+    expected: Callable[..., Any]  # elementwise, over tensors
+    torch_mean: Callable[..., Any] | None = None  # PyTorch's own mean, if it has the loss
 
 
 def normal(*shape: int) -> Any:
@@ -54,7 +54,7 @@ def _kl(x: Any, t: Any, log_target: bool = False) -> Any:
 
 
 def _focal(x: Any, t: Any, gamma: float = 2.0, alpha: float | None = 0.25) -> Any:
-    """As in torchvision.ops.sigmoid_focal_loss."""
+    """The formula of torchvision.ops.sigmoid_focal_loss."""
     p = torch.sigmoid(x)
     right = p * t + (1 - p) * (1 - t)
     each = functional.binary_cross_entropy_with_logits(x, t, reduction="none") * (1 - right) ** gamma
@@ -62,7 +62,7 @@ def _focal(x: Any, t: Any, gamma: float = 2.0, alpha: float | None = 0.25) -> An
 
 
 def _rows_last(x: Any) -> Any:
-    """Classes on the second axis, where PyTorch wants them."""
+    """Move classes to the second axis, where PyTorch expects them."""
     return torch.movedim(x, -1, 1) if x.ndim > 1 else x
 
 

@@ -94,7 +94,7 @@ def test_top_1_is_the_accuracy_of_the_best_class() -> None:
     ("targets", "predictions", "error", "message"),
     [
         ([0, 1], [0, 1, 1], ShapeError, r"targets has shape \(2,\) and predictions has shape \(3,\)"),
-        ([0, 1], [[0], [1]], ShapeError, r"predictions has shape \(2, 1\); expected one label for each row"),
+        ([0, 1], [[0], [1]], ShapeError, r"predictions has shape \(2, 1\); expected one label per row"),
         ([0, 1], [[0, 1], [2]], ShapeError, "predictions is not an array"),
         ([], [], DataError, r"targets is empty \(shape \(0,\)\)"),
         ([0, 1], [0.0, np.nan], NotFinite, r"predictions, of shape \(2,\), holds nan at 1"),
@@ -119,7 +119,7 @@ def test_bad_averages_are_refused(metric: Callable[..., float]) -> None:
         metric(np.arange(8), np.arange(8))
     with pytest.raises(DataError, match="average is 'weighted'; expected 'binary', 'macro' or 'micro'"):
         metric([0, 1], [0, 1], average="weighted")
-    with pytest.raises(DataError, match="positive_label=1 is none of the labels 2 and 3"):
+    with pytest.raises(DataError, match="positive_label=1 is not one of the labels 2 and 3"):
         metric([2, 3], [2, 3])
 
 

@@ -57,7 +57,7 @@ def test_roc_auc_of_many_rows_is_exact() -> None:
         ([[0], [1]], [[0.1], [0.2]], ShapeError, r"have shape \(2, 1\); expected \(rows,\)"),
         ([], [], DataError, "targets is empty"),
         ([1, 1], [0.1, 0.2], DataError, r"targets hold only 1\.0; expected two different labels"),
-        ([0.3, 0.1, 0.2], [0, 1, 1], DataError, r"3 different numbers.*targets come first"),
+        ([0.3, 0.1, 0.2], [0, 1, 1], DataError, r"3 different numbers.*Arguments are targets"),
         ([0, 1], [0.1, np.nan], NotFinite, r"scores, of shape \(2,\), holds nan at 1; expected no NaN"),
         ([0, np.inf], [0.1, 0.2], NotFinite, "targets, .* holds inf at 1"),
     ],
@@ -73,7 +73,7 @@ def test_bad_labels_and_scores_are_refused(targets: Any, scores: Any, error: typ
     choice=st.integers(0, 11),
 )
 def test_reciprocal_rank_of_one_item_equals_scikit_learn(scores: list[int], choice: int) -> None:
-    """With one relevant item, label ranking average precision is the reciprocal rank, ties counting against."""
+    """With one relevant item, label ranking average precision is the reciprocal rank, with ties counted against it."""
     item = choice % len(scores)
     truth = np.arange(len(scores)) == item
     assume(len(scores) > 1)
@@ -118,7 +118,7 @@ def test_means_over_users_are_the_means_of_the_rows(matrices: tuple[Any, Any, An
         wanted, others = relevant & ~exclude, ~relevant & ~exclude
         if wanted.any():
             ranks.append(reciprocal_rank(scores, relevant, exclude))
-            # The definition, spelled out: sort by descending score, the irrelevant first among equals.
+            # The definition: sort by descending score, with the irrelevant first among equal scores.
             order = sorted(np.flatnonzero(~exclude), key=lambda item: (-scores[item], relevant[item]))
             assert ranks[-1] == 1 / (1 + [bool(relevant[item]) for item in order].index(True))
             if others.any():
@@ -149,13 +149,13 @@ def test_one_relevant_item_per_user() -> None:
 @pytest.mark.parametrize(
     ("scores", "relevant", "exclude", "error", "message"),
     [
-        ([[1.0, 2.0]], {0}, None, ShapeError, r"scores have shape \(1, 2\); expected those of one user"),
+        ([[1.0, 2.0]], {0}, None, ShapeError, r"scores have shape \(1, 2\); expected the scores of one user"),
         ([], {0}, None, DataError, "scores is empty"),
         ([1.0, np.nan], {0}, None, NotFinite, "scores, .* holds nan at 1"),
         ([1.0, 2.0], {2}, None, IndexOutOfRange, "relevant holds item 2; expected 0 to 1"),
         ([1.0, 2.0], {0}, {-1}, IndexOutOfRange, "exclude holds item -1"),
-        ([1.0, 2.0], set(), None, DataError, "no relevant item among 2, 0 of them excluded"),
-        ([1.0, 2.0], {0}, {0}, DataError, "no relevant item among 2, 1 of them excluded"),
+        ([1.0, 2.0], set(), None, DataError, "no relevant item among 2, of which 0 are excluded"),
+        ([1.0, 2.0], {0}, {0}, DataError, "no relevant item among 2, of which 1 are excluded"),
         ([1.0, 2.0], [True], None, ShapeError, r"relevant is a mask of shape \(1,\) over 2 scores"),
         ([1.0, 2.0, 3.0], [0, 1, 1], None, DataError, r"3 indices but only 2 different items.*astype\(bool\)"),
         ([1.0, 2.0], [0.5], None, DTypeError, "relevant has dtype float64"),
@@ -170,7 +170,7 @@ def test_a_bad_row_is_refused(
 
 
 def test_ranking_auc_needs_an_irrelevant_item() -> None:
-    with pytest.raises(DataError, match="all 1 items that are not excluded are relevant"):
+    with pytest.raises(DataError, match="all 1 non-excluded items are relevant"):
         ranking_auc([1.0, 2.0], {0}, {1})
     assert reciprocal_rank([1.0, 2.0], {0}, {1}) == 1.0
 

@@ -250,7 +250,7 @@ def test_a_state_that_does_not_fit_sets_nothing() -> None:
     with pytest.raises(wy.errors.CheckpointError) as error:
         model.load_state_dict(state)
     assert str(error.value).splitlines() == [
-        "the state was made for other parameters than those of Linear:",
+        "the state does not match the parameters of Linear:",
         "  missing in the state: bias",
         "  extra in the state: bais",
         "  weight: (3, 2) float32 in the state, (2, 3) float32 here",

@@ -1,4 +1,4 @@
-"""Ten steps of every optimizer equal PyTorch's, and row-sparse steps equal dense ones where they should."""
+"""Ten steps of every optimizer equal PyTorch's; row-sparse steps equal dense ones for the optimizers that allow it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ EXACT_ON_ROWS = {name: PAIRS[name][0] for name in ("sgd", "adagrad")}
 
 @pytest.mark.parametrize("make", EXACT_ON_ROWS.values(), ids=EXACT_ON_ROWS)
 def test_rows_move_as_in_a_dense_step(make: Make) -> None:
-    rows = np.array([1, 3, 1])  # one of them twice
+    rows = np.array([1, 3, 1])  # row 1 repeats
     sparse, dense = wy.Parameter(_START), wy.Parameter(_START)
     losses = [sparse.index(wy.IndexConstant(rows)).square().sum(), (np.eye(4)[rows] @ dense).square().sum()]
     optimizers = [make([sparse]), make([dense])]
@@ -238,7 +238,7 @@ def test_a_foreign_state_is_refused_whole() -> None:
         (lambda p: SGD([p], -0.1), "learning_rate is at least 0, not -0.1"),
         (lambda p: SGD([p], float("nan")), "learning_rate is at least 0, not nan"),
         (lambda p: SGD([p], 0.1, momentum=1.0), "momentum is at least 0 and below 1, not 1.0"),
-        (lambda p: SGD([p], 0.1, nesterov=True), "nesterov looks ahead"),
+        (lambda p: SGD([p], 0.1, nesterov=True), "nesterov=True needs a momentum"),
         (lambda p: Adam([p], betas=(0.9, 1.0)), r"betas\[1\] is at least 0 and below 1"),
         (lambda p: AdamW([p], weight_decay=-1.0), "weight_decay is at least 0"),
         (lambda p: Adagrad([p], epsilon=-1.0), "epsilon is at least 0"),
@@ -252,5 +252,5 @@ def test_bad_arguments(make: Callable[[Any], Any], message: str) -> None:
 
 def test_only_parameters_are_optimized() -> None:
     node: Any = wy.Input(name="x")
-    with pytest.raises(TypeError, match="SGD changes parameters, not Input"):
+    with pytest.raises(TypeError, match="SGD takes parameters, not Input"):
         SGD([node], 0.1)

@@ -1,4 +1,4 @@
-"""Options beyond the plain ones equal PyTorch's; laziness is that of SparseAdam; options and rates that change."""
+"""Further options equal PyTorch's; row-sparse steps equal SparseAdam's; options and rates that change."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_examples_in_docstrings_run(name: str) -> None:
     ],
 )
 def test_options_and_defaults_equal_pytorch(make: Any, other: Any, dtype: Any, rtol: float) -> None:
-    """On given gradients, large and small, one parameter now and then without any."""
+    """Compare on random gradients, large and small, which are sometimes missing for one parameter."""
     random = np.random.default_rng(3)
     start = [random.standard_normal((3, 4)).astype(dtype), random.standard_normal(5).astype(dtype)]
     mine = [wy.Parameter(values) for values in start]
@@ -66,7 +66,7 @@ def test_options_and_defaults_equal_pytorch(make: Any, other: Any, dtype: Any, r
 def test_adam_is_lazy_as_pytorch_sparse_adam_is() -> None:
     random = np.random.default_rng(4)
     start = random.standard_normal((6, 3))
-    # Where epsilon counts the two differ: SparseAdam adds it before the correction, Adam after it.
+    # With a large epsilon the two differ: SparseAdam adds it before the bias correction, Adam after it.
     mine, theirs = wy.Parameter(start), torch.tensor(start, requires_grad=True)
     optimizer, other = Adam([mine], 0.1, epsilon=1e-20), torch.optim.SparseAdam([theirs], 0.1, eps=1e-20)
     for _ in range(10):
@@ -131,7 +131,7 @@ def test_an_option_is_fixed_once_the_rule_is_built() -> None:
     optimizer = SGD([x], 0.1, momentum=0.5)
     stored(x).gradient = np.array(1.0)
     optimizer.step()
-    with pytest.raises(AttributeError, match=r"momentum of SGD cannot be set, .* built with 0\.5"):
+    with pytest.raises(AttributeError, match=r"momentum of SGD cannot change after the rule was built with 0\.5"):
         optimizer.momentum = 0.9
     assert repr(optimizer) == "SGD(1 parameter, learning_rate=0.1, momentum=0.5, nesterov=False, weight_decay=0.0)"
 

@@ -1,4 +1,4 @@
-"""A rule runs in place and in blocks, whatever order it reads and writes in, and is elementwise or refused."""
+"""A rule runs in place and in blocks, in any order of reads and writes; a rule that is not elementwise is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAKERS: dict[str, Callable[[Any], Optimizer]] = {
 
 
 class Custom(Optimizer):
-    """An optimizer made of any state and update."""
+    """An optimizer with any state and update."""
 
     def __init__(self, parameters: Any, state: Mapping[str, float], function: Callable[..., Any]) -> None:
         self._initial, self._function = state, function
@@ -41,7 +41,7 @@ class Custom(Optimizer):
 
 
 def stepped(state: Mapping[str, float], function: Callable[..., Any], steps: int = 1) -> dict[str, list[float]]:
-    """The parameter [1, 2] and its state after steps with the gradient [10, 20]."""
+    """Return the parameter [1, 2] and its state after steps with the gradient [10, 20]."""
     parameter = wy.Parameter(np.array([1.0, 2.0]))
     optimizer = Custom([parameter], state, function)
     for _ in range(steps):
@@ -91,7 +91,7 @@ def test_masks_and_numbers_make_values() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_random_rule_is_what_the_reference_engine_computes(seed: int) -> None:
-    """What is written early over what is read late, in any order, makes no difference."""
+    """Overwriting arrays that later calls read changes no result, in any order of calls."""
     start = {"parameter": [1.0, 2.0], "gradient": [10.0, 20.0], "a": [3.0, 3.0], "b": [-4.0, -4.0], "c": [0.5, 0.5]}
 
     def update(p: Any, g: Any, state: Any, rate: Any) -> Any:
@@ -116,12 +116,12 @@ def test_a_random_rule_is_what_the_reference_engine_computes(seed: int) -> None:
 @pytest.mark.parametrize(
     ("state", "function", "message"),
     [
-        ({}, lambda p, g, s, r: (p - g.sum(), {}), r"optimizer's rule is elementwise .* sum"),
+        ({}, lambda p, g, s, r: (p - g.sum(), {}), r"optimizer's rule must be elementwise .* sum"),
         ({}, lambda p, g, s, r: (p - wy.Input(name="stray", dtype=np.float64), {}), "stray"),
-        ({}, lambda p, g, s, r: (p - np.ones(1), {}), "starts from its arguments and numbers"),
+        ({}, lambda p, g, s, r: (p - np.ones(1), {}), "use only its arguments and constants"),
         ({"a": 0.0}, lambda p, g, s, r: (p, {}), "declares, a; it returned none"),
         ({}, lambda p, g, s, r: (p, {"b": p}), "declares, none; it returned b"),
-        ({}, lambda p, g, s, r: (p > 0.0, {}), "keeps the dtype float64"),
+        ({}, lambda p, g, s, r: (p > 0.0, {}), "must keep the dtype float64"),
     ],
 )
 def test_what_is_no_rule_is_refused_before_a_parameter_moves(state: Any, function: Any, message: str) -> None:
@@ -160,7 +160,7 @@ def test_all_rows_are_the_whole(make: Callable[[Any], Optimizer], shape: tuple[i
     for _ in range(3):
         gradient = values * 0.5 + 1.0
         stored(sparse).gradient = RowSparse(rows, gradient[rows], shape)
-        stored(dense).gradient = gradient.T.copy().T  # of another memory order
+        stored(dense).gradient = gradient.T.copy().T  # Fortran order
         for optimizer in optimizers:
             optimizer.step()
     np.testing.assert_array_equal(sparse.value, dense.value)

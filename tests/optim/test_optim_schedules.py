@@ -1,4 +1,4 @@
-"""Schedules equal PyTorch's and stay at their last value; clipping limits gradients of both kinds."""
+"""Schedules equal PyTorch's and stay at their last value; clipping applies to dense and row-sparse gradients."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_clip_by_value(sparse: bool) -> None:
     dense, table = gradients(sparse)
     clip_by_value([dense, table], 3.5)
     np.testing.assert_array_equal(dense.gradient, [3.0, -3.5])
-    np.testing.assert_array_equal(table.gradient, [[0, 0], [3.5, 3.5], [0, 0], [0, 0]])  # of the sum, 12
+    np.testing.assert_array_equal(table.gradient, [[0, 0], [3.5, 3.5], [0, 0], [0, 0]])  # the rows sum to 12
 
 
 @pytest.mark.parametrize("sparse", [True, False])

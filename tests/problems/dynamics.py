@@ -1,4 +1,4 @@
-"""Problems of optimization, dynamics and physics, with loops that are unrolled; see `statistics`."""
+"""Problems of optimization, dynamics and physics, with loops unrolled; see `statistics`."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ def _normal(*shape: int) -> Any:
 
 
 def rosenbrock(xp: Any, x: Any) -> Any:
-    """The valley of Rosenbrock (1960), in six dimensions."""
+    """Rosenbrock's function (1960) in six dimensions."""
     return xp.sum(100.0 * (x[1:] - x[:-1] ** 2.0) ** 2.0 + (1.0 - x[:-1]) ** 2.0)
 
 
 def rastrigin(xp: Any, x: Any) -> Any:
-    """Many hollows (Rastrigin, 1974)."""
+    """Rastrigin's function (1974), with many local minima."""
     return xp.sum(x * x - 10.0 * xp.cos(2.0 * np.pi * x) + 10.0)
 
 
 def ackley(xp: Any, x: Any) -> Any:
-    """A hole in a plain (Ackley, 1987)."""
+    """Ackley's function (1987), a narrow minimum in a plain."""
     return -20.0 * xp.exp(-0.2 * xp.sqrt(xp.mean(x * x))) - xp.exp(xp.mean(xp.cos(2.0 * np.pi * x)))
 
 
 def styblinski(xp: Any, x: Any) -> Any:
-    """A polynomial of the fourth degree in each coordinate (Styblinski and Tang, 1990)."""
+    """The Styblinski-Tang function (1990), a quartic in each coordinate."""
     return 0.5 * xp.sum(x**4.0 - 16.0 * x * x + 5.0 * x)
 
 
 def beale(xp: Any, x: Any) -> Any:
-    """Three squares (Beale, 1958)."""
+    """Beale's function (1958), a sum of three squares."""
     a, b = x[0], x[1]
     return (1.5 - a + a * b) ** 2.0 + (2.25 - a + a * b * b) ** 2.0 + (2.625 - a + a * b * b * b) ** 2.0
 
 
 def lotka_volterra(xp: Any, rates: Any, start: Any) -> Any:
-    """Hunters and prey, by the method of Runge and Kutta of the fourth order."""
+    """The Lotka-Volterra equations, integrated by the fourth-order Runge-Kutta method."""
 
     def slope(state: Any) -> Any:
         prey, hunters = state[0], state[1]
@@ -59,7 +59,7 @@ def lotka_volterra(xp: Any, rates: Any, start: Any) -> Any:
 
 
 def pendulum(xp: Any, angle: Any, speed: Any, length: Any) -> Any:
-    """A pendulum, by steps that keep its energy: where it is after a while."""
+    """The final state of a pendulum, integrated by a symplectic method."""
     for _ in range(20):
         speed = speed - 0.05 * 9.81 / length * xp.sin(angle)
         angle = angle + 0.05 * speed
@@ -67,7 +67,7 @@ def pendulum(xp: Any, angle: Any, speed: Any, length: Any) -> Any:
 
 
 def gravitation(xp: Any, places: Any, speeds: Any) -> Any:
-    """Three bodies in a plane, softened; the spread after five steps."""
+    """Three softened bodies in a plane; their spread after five steps."""
     for _ in range(5):
         apart = xp.expand_dims(places, 0) - xp.expand_dims(places, 1)
         near = xp.sum(apart * apart, axis=-1, keepdims=True) + 0.1
@@ -77,7 +77,7 @@ def gravitation(xp: Any, places: Any, speeds: Any) -> Any:
 
 
 def fixed_point(xp: Any, weights: Any, bias: Any) -> Any:
-    """Where `x = tanh(W x + b)` settles."""
+    """The fixed point of `x = tanh(W x + b)`."""
     x = 0.0 * bias
     for _ in range(15):
         x = xp.tanh(0.3 * (weights @ x) + bias)
@@ -85,7 +85,7 @@ def fixed_point(xp: Any, weights: Any, bias: Any) -> Any:
 
 
 def newton_root(xp: Any, a: Any) -> Any:
-    """The cube roots, by Newton's method."""
+    """Cube roots by Newton's method."""
     x = a / 2.0 + 0.5
     for _ in range(8):
         x = x - (x * x * x - a) / (3.0 * x * x)
@@ -93,7 +93,7 @@ def newton_root(xp: Any, a: Any) -> Any:
 
 
 def conjugate_gradients(xp: Any, matrix: Any, right: Any) -> Any:
-    """The solution of a symmetric system, in as many steps as it has equations."""
+    """The solution of a symmetric system, in as many iterations as equations."""
     system = matrix @ xp.transpose(matrix) + 4.0 * np.eye(4)
     x, residual, direction = 0.0 * right, right, right
     for _ in range(3):
@@ -107,7 +107,7 @@ def conjugate_gradients(xp: Any, matrix: Any, right: Any) -> Any:
 
 
 def power_iteration(xp: Any, matrix: Any) -> Any:
-    """The greatest eigenvalue of a symmetric matrix."""
+    """The largest eigenvalue of a symmetric matrix."""
     system = matrix @ xp.transpose(matrix)
     x = np.ones(4)
     for _ in range(6):
@@ -117,7 +117,7 @@ def power_iteration(xp: Any, matrix: Any) -> Any:
 
 
 def meta_learning(xp: Any, start: Any, rate: Any) -> Any:
-    """The loss after three steps of descent: a gradient through gradients."""
+    """The loss after three steps of gradient descent: a gradient through gradients."""
     target = np.array([0.5, -0.25, 1.0])
     x = start
     for _ in range(3):
@@ -127,7 +127,7 @@ def meta_learning(xp: Any, start: Any, rate: Any) -> Any:
 
 
 def diffusion(xp: Any, rod: Any, rate: Any) -> Any:
-    """Heat along a rod whose ends are held."""
+    """Heat conduction in a rod with fixed ends."""
     for _ in range(10):
         inner = rod[1:-1] + rate * (rod[2:] - 2.0 * rod[1:-1] + rod[:-2])
         rod = xp.concatenate([rod[:1], inner, rod[-1:]])
@@ -135,13 +135,13 @@ def diffusion(xp: Any, rod: Any, rate: Any) -> Any:
 
 
 def spring_chain(xp: Any, places: Any) -> Any:
-    """The energy of masses on springs that pull and of a field that they hang in."""
+    """The energy of masses on springs in a field."""
     stretched = xp.sqrt(xp.sum((places[1:] - places[:-1]) ** 2.0, axis=1) + 1e-3)
     return 0.5 * xp.sum((stretched - 1.0) ** 2.0) + 0.2 * xp.sum(places[:, 1])
 
 
 def lennard_jones(xp: Any, places: Any) -> Any:
-    """The energy of four atoms (Lennard-Jones, 1931)."""
+    """The Lennard-Jones energy (1931) of four atoms."""
     total = 0.0
     for i in range(4):
         for j in range(i):
@@ -151,7 +151,7 @@ def lennard_jones(xp: Any, places: Any) -> Any:
 
 
 def brachistochrone(xp: Any, heights: Any) -> Any:
-    """The time that a bead takes down a wire of straight pieces, without friction."""
+    """The time that a bead takes down a piecewise straight wire, without friction."""
     y = xp.concatenate([np.array([1.0]), heights, np.array([0.0])])
     pieces = xp.sqrt(0.2**2 + (y[1:] - y[:-1]) ** 2.0)
     speeds = xp.sqrt(2.0 * 9.81 * (1.2 - 0.5 * (y[1:] + y[:-1])))

@@ -1,4 +1,4 @@
-"""Problems whose loops are loops in the graph as well: the same function on three libraries."""
+"""Problems with loops inside the graph: the same function on three libraries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _normal(*shape: int) -> Any:
 
 
 def _scan(xp: Any) -> Callable[..., Any]:
-    """The loop of a library; one without gets one in Python."""
+    """Return the `scan` of a library, or a Python loop if it has none."""
     if xp is np:
         return wy.scan
     return jax.lax.scan if xp is jnp else lambda step, carry, xs: _unrolled(xp, step, carry, xs)
@@ -35,7 +35,7 @@ def _unrolled(xp: Any, step: Callable[[Any, Any], Any], carry: Any, xs: Any) -> 
 
 
 def newton_by_scan(xp: Any, a: Any) -> Any:
-    """The cube roots, by Newton's method."""
+    """Cube roots by Newton's method."""
 
     def step(x: Any, _: Any) -> Any:
         x = x - (x * x * x - a) / (3.0 * x * x)
@@ -46,7 +46,7 @@ def newton_by_scan(xp: Any, a: Any) -> Any:
 
 
 def runge_kutta_by_scan(xp: Any, damping: Any, start: Any) -> Any:
-    """An oscillator that is pushed, by the method of the fourth order: the energy along its way."""
+    """A driven oscillator, integrated by the fourth-order Runge-Kutta method: its energy over time."""
 
     def slope(state: Any, time: Any) -> Any:
         return xp.stack([state[1], xp.sin(2.0 * time) - state[0] - damping * state[1]])
@@ -63,7 +63,7 @@ def runge_kutta_by_scan(xp: Any, damping: Any, start: Any) -> Any:
 
 
 def recurrent_by_scan(xp: Any, weights: Any, inward: Any, sequence: Any) -> Any:
-    """A recurrent network that adds up what it sees."""
+    """A recurrent network that accumulates its inputs."""
 
     def step(state: Any, x: Any) -> Any:
         state = xp.tanh(state @ weights + x @ inward)
@@ -74,7 +74,7 @@ def recurrent_by_scan(xp: Any, weights: Any, inward: Any, sequence: Any) -> Any:
 
 
 def kalman_filter(xp: Any, noises: Any, observed: Any) -> Any:
-    """The negative log-likelihood of a random walk that is seen with noise (Kalman, 1960)."""
+    """The negative log-likelihood of a random walk observed with noise (Kalman, 1960)."""
     drift, spread = xp.exp(noises[0]), xp.exp(noises[1])
 
     def step(carry: Any, y: Any) -> Any:
@@ -89,7 +89,7 @@ def kalman_filter(xp: Any, noises: Any, observed: Any) -> Any:
 
 
 def hidden_markov(xp: Any, moves: Any, means: Any) -> Any:
-    """The log-likelihood of a hidden Markov model with normal noise, by the forward recursion."""
+    """The log-likelihood of a hidden Markov model with normal noise, by the forward algorithm."""
     rows = moves - xp.log(xp.sum(xp.exp(moves), axis=1, keepdims=True))
 
     def step(state: Any, y: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Small networks, written out; see `statistics`."""
+"""Small networks written with array functions; see `statistics`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def _softmax(xp: Any, x: Any) -> Any:
 
 
 def perceptron(xp: Any, first: Any, bias: Any, second: Any) -> Any:
-    """Two layers."""
+    """A network of two layers."""
     return xp.mean((xp.tanh(_X @ first + bias) @ second - _Y) ** 2.0)
 
 
 def autoencoder(xp: Any, weights: Any) -> Any:
-    """Down and up again by one matrix."""
+    """An autoencoder with tied weights."""
     return xp.mean((xp.tanh(_X @ weights) @ xp.transpose(weights) - _X) ** 2.0)
 
 
@@ -54,7 +54,7 @@ def gated(xp: Any, weights: Any) -> Any:
 
 
 def long_short_term_memory(xp: Any, weights: Any) -> Any:
-    """Long short-term memory over seven steps (Hochreiter and Schmidhuber, 1997)."""
+    """An LSTM over seven steps (Hochreiter and Schmidhuber, 1997)."""
     state = cell = np.zeros(2)
     for x in _SEQUENCE:
         gates = weights @ xp.concatenate([x, state])
@@ -71,14 +71,14 @@ def attention(xp: Any, queries: Any, keys: Any, values: Any) -> Any:
 
 
 def layer_normalization(xp: Any, x: Any, weight: Any, bias: Any) -> Any:
-    """Layer normalization (Ba et al., 2016), then a bend."""
+    """Layer normalization (Ba et al., 2016), followed by a nonlinearity."""
     centred = x - xp.mean(x, axis=1, keepdims=True)
     scale = xp.sqrt(xp.mean(centred * centred, axis=1, keepdims=True) + 1e-5)
     return xp.sum(xp.tanh(centred / scale * weight + bias))
 
 
 def convolution(xp: Any, window: Any) -> Any:
-    """A convolution by einsum over windows, then the greatest of each pair of rows."""
+    """A convolution by einsum over windows, followed by the maximum of each pair of rows."""
     windows = np.lib.stride_tricks.sliding_window_view(_IMAGE, (3, 3))
     found = xp.einsum("ijab,ab->ij", windows, window)
     return xp.sum(xp.max(xp.reshape(found, (3, 2, 6)), axis=1) ** 2.0)
@@ -93,7 +93,7 @@ def residual_network(xp: Any, blocks: Any) -> Any:
 
 
 def contrastive(xp: Any, weights: Any) -> Any:
-    """Rows that belong together are near, others far (van den Oord et al., 2018)."""
+    """A contrastive loss (van den Oord et al., 2018): matching rows should be similar, others not."""
     found = _X @ weights
     found = found / xp.sqrt(xp.sum(found * found, axis=1, keepdims=True))
     close = found[:3] @ xp.transpose(found[3:]) * 4.0
@@ -101,7 +101,7 @@ def contrastive(xp: Any, weights: Any) -> Any:
 
 
 def variational(xp: Any, encoder: Any, decoder: Any) -> Any:
-    """A variational autoencoder with its noise fixed (Kingma and Welling, 2014)."""
+    """A variational autoencoder with fixed noise (Kingma and Welling, 2014)."""
     hidden = _X @ encoder
     mean, log_scale = hidden[:, :2], hidden[:, 2:] * 0.1
     drawn = mean + xp.exp(log_scale) * _Y
@@ -110,7 +110,7 @@ def variational(xp: Any, encoder: Any, decoder: Any) -> Any:
 
 
 def mixture_of_experts(xp: Any, gate: Any, experts: Any) -> Any:
-    """Shares of three linear experts (Jacobs et al., 1991)."""
+    """A mixture of three linear experts (Jacobs et al., 1991)."""
     shares = _softmax(xp, _X @ gate)
     found = xp.einsum("ni,eio->neo", _X, experts)
     return xp.mean((xp.sum(xp.expand_dims(shares, -1) * found, axis=1) - _Y) ** 2.0)

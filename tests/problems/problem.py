@@ -1,4 +1,4 @@
-"""What a problem is."""
+"""The type of a problem."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 
 class Problem(NamedTuple):
-    """A scalar function of `xp` and arrays, and the arrays."""
+    """A scalar function of `xp` and arrays, and its arguments."""
 
     function: Callable[..., Any]
     arrays: tuple[Any, ...]
 
     @property
     def name(self) -> str:
-        """The function's name."""
+        """The name of the function."""
         return self.function.__name__

@@ -1,6 +1,6 @@
 """Problems of statistics and learning: each a scalar function of float64 arrays, written once for every library.
 
-`xp` is NumPy, of which wyrm's nodes take the functions, or a library that stands for it.
+`xp` is NumPy, whose functions accept wyrm's nodes, or a library with NumPy's interface.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ def linear_regression(xp: Any, weights: Any) -> Any:
 
 
 def ridge_regression(xp: Any, weights: Any, strength: Any) -> Any:
-    """Least squares with a penalty whose strength is learned, too."""
+    """Least squares with a penalty whose strength is a variable too."""
     return xp.sum((_X @ weights - _Y) ** 2.0) + xp.exp(strength) * xp.sum(weights * weights)
 
 
 def huber_regression(xp: Any, weights: Any) -> Any:
-    """Squares near zero, distances far from it (Huber, 1964)."""
+    """Huber loss (1964): quadratic near zero, linear far from it."""
     far = xp.absolute(_X @ weights - _Y)
     return xp.sum(xp.where(far < 0.7, 0.5 * far * far, 0.7 * (far - 0.35)))
 
 
 def logistic_regression(xp: Any, weights: Any, bias: Any) -> Any:
-    """The log-likelihood of labels 1 and -1."""
+    """Log-likelihood of a logistic regression with labels 1 and -1."""
     return xp.mean(xp.logaddexp(0.0, -_LABELS * (_X @ weights + bias)))
 
 
 def softmax_regression(xp: Any, weights: Any) -> Any:
-    """The cross-entropy of four classes, the greatest logit taken off first."""
+    """Cross-entropy of four classes, after subtracting the largest logit."""
     logits = _X @ weights
     logits = logits - xp.max(logits, axis=1, keepdims=True)
     return -xp.mean(xp.sum(_CLASSES * logits, axis=1) - xp.log(xp.sum(xp.exp(logits), axis=1)))
 
 
 def poisson_regression(xp: Any, weights: Any) -> Any:
-    """Counts whose logarithm is expected to be linear."""
+    """Poisson regression: the logarithm of the expected count is linear."""
     logs = _X @ weights
     return xp.sum(xp.exp(logs) - _COUNTS * logs)
 
 
 def student_t_likelihood(xp: Any, location: Any, scale: Any) -> Any:
-    """The negative log-likelihood of Student's distribution of three degrees, but for a constant."""
+    """Negative log-likelihood of Student's t distribution with three degrees of freedom, up to a constant."""
     return xp.sum(2.0 * xp.log1p(((_Y - location) / scale) ** 2.0 / 3.0) + xp.log(scale))
 
 
@@ -73,7 +73,7 @@ def mixture_likelihood(xp: Any, means: Any, log_scales: Any, logits: Any) -> Any
 
 
 def kernel_ridge(xp: Any, alphas: Any, width: Any) -> Any:
-    """Regression by a Gaussian kernel whose width is learned."""
+    """Regression with a Gaussian kernel of variable width."""
     squares = np.sum((_X[:, None] - _X[None]) ** 2, axis=-1)
     kernel = xp.exp(-squares * width * width)
     fitted = kernel @ alphas
@@ -81,7 +81,7 @@ def kernel_ridge(xp: Any, alphas: Any, width: Any) -> Any:
 
 
 def matrix_factorization(xp: Any, users: Any, items: Any) -> Any:
-    """A table of ratings as a product of two thin ones."""
+    """Factorization of a table of ratings into two matrices of low rank."""
     wanted = np.outer(_Y[:4], _Y[4:9])
     return xp.sum((users @ xp.transpose(items) - wanted) ** 2.0) + 0.1 * (xp.sum(users**2.0) + xp.sum(items**2.0))
 
@@ -92,17 +92,17 @@ def pairwise_ranking(xp: Any, user: Any, positive: Any, negative: Any) -> Any:
 
 
 def elastic_net(xp: Any, weights: Any) -> Any:
-    """Least squares with both penalties."""
+    """Least squares with L1 and L2 penalties."""
     return xp.mean((_X @ weights - _Y) ** 2.0) + 0.1 * xp.sum(xp.absolute(weights)) + 0.05 * xp.sum(weights**2.0)
 
 
 def divergence(xp: Any, mean: Any, log_scale: Any) -> Any:
-    """The divergence of a normal distribution from the standard one (Kullback and Leibler, 1951)."""
+    """Kullback-Leibler divergence (1951) of a normal distribution from the standard normal."""
     return 0.5 * xp.sum(xp.exp(2.0 * log_scale) + mean * mean - 1.0 - 2.0 * log_scale)
 
 
 def principal_direction(xp: Any, direction: Any) -> Any:
-    """The share of the variance along a direction: Rayleigh's quotient."""
+    """The fraction of variance along a direction: Rayleigh's quotient."""
     return -xp.sum((_X @ direction) ** 2.0) / xp.sum(direction * direction)
 
 

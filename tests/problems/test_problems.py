@@ -1,4 +1,4 @@
-"""Standard problems: values, gradients and products with the Hessian are those of JAX and autograd."""
+"""Standard problems: values, gradients and Hessian-vector products equal those of JAX and autograd."""
 
 from __future__ import annotations
 

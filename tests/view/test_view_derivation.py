@@ -1,4 +1,4 @@
-"""Derivations: what stands there is right, computed as it is written."""
+"""Derivations: executing the printed lines gives the right gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def sigmoid(x: float) -> float:
 
 
 def computed(text: str, given: dict[str, float]) -> dict[str, float]:
-    """Run what a derivation of scalars says: forward from the top, backward from the bottom."""
+    """Execute a derivation of scalars: forward from the top, backward from the bottom."""
     names: dict[str, Any] = {"sin": math.sin, "cos": math.cos, "exp": math.exp, "sigmoid": sigmoid, **given}
     lines = [line.split("  ") for line in text.splitlines()[1:]]
     parts = [[part.strip() for part in line if part.strip()] for line in lines]
@@ -56,7 +56,7 @@ def test_show_prints_the_last_call(capsys: pytest.CaptureFixture[str]) -> None:
     assert "x @ x" in text and "dx = " in text and "dlabels" not in text and "test_view_derivation.py" in text
     both = wy.function(lambda x: (x, x))
     both(1.0)
-    with pytest.raises(ShapeError, match="one array as result"):
+    with pytest.raises(ShapeError, match="a single result array"):
         wy.show(both)
     with pytest.raises(TypeError, match=r"made by wyrm\.function"):
         wy.show(abs)  # type: ignore[arg-type]  # what is tested

@@ -1,4 +1,4 @@
-"""Graphs as text: every operation once, with axes and the user's line; names of users stay text."""
+"""Graphs as text: every operation once, with axes and the user's line; names are escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of plain options, shared by everything that takes a count, a seed or a fraction."""
+"""Validation of options: counts, seeds and fractions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from wyrm.errors import DataError, DTypeError
 
 
 def whole_number(name: str, value: object, minimum: int) -> int:
-    """`value` as an int of at least `minimum`; a float or a bool is refused rather than rounded."""
+    """Return `value` as an int of at least `minimum`; raise for a float or a bool instead of rounding."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise DTypeError(
             f"{name} is {value!r}, a {type(value).__name__}; expected a whole number of at least {minimum}. "
@@ -20,7 +20,7 @@ def whole_number(name: str, value: object, minimum: int) -> int:
 
 
 def fraction(name: str, value: object) -> float:
-    """`value` as a float strictly between 0 and 1."""
+    """Return `value` as a float strictly between 0 and 1, or raise."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise DTypeError(f"{name} is {value!r}, a {type(value).__name__}; expected a number between 0 and 1.")
     if not 0.0 < value < 1.0:
@@ -31,7 +31,7 @@ def fraction(name: str, value: object) -> float:
 
 
 def part_size(name: str, value: object, count: int, what: str, remedy: str) -> int:
-    """How many of `count` things make the part that is named, as in `test_fraction`; both parts get some."""
+    """Return the size of the part named by an option such as `test_fraction`; raise if either part would be empty."""
     share, part = fraction(name, value), name.removesuffix("_fraction")
     size = round(share * count)
     if not 0 < size < count:

@@ -1,4 +1,4 @@
-"""A data set: named NumPy arrays of one length."""
+"""A dataset: named NumPy arrays of equal length."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _column(name: str, values: ArrayLike) -> NDArray[Any]:
         )
     if array.ndim == 0:
         raise ShapeError(f"column {name!r} is a single value, {array.item()!r}; expected one entry per row.")
-    # Python's numbers become float32, as they do everywhere in wyrm; an array keeps its dtype.
+    # Python floats become float32, as everywhere in wyrm; arrays keep their dtype.
     if array.dtype == np.float64 and not hasattr(values, "dtype"):
         return array.astype(np.float32)
     return array
@@ -39,13 +39,12 @@ def _column(name: str, values: ArrayLike) -> NDArray[Any]:
 class Dataset:
     """Named columns over the same rows: `Dataset(users=..., items=...)` or `Dataset({"users": ...})`.
 
-    Each column is an array of shape (rows, ...); arrays are kept as they are, without a copy, and lists of Python
-    floats become float32. `len(dataset)` is the number of rows, `dataset["users"]` the array of a column, and
-    `dataset[rows]` a data set of some rows, where `rows` is a slice, indices (negative ones count from the end) or a
-    boolean mask.
+    Each column is an array of shape (rows, ...). Arrays are not copied; lists of Python floats become float32.
+    `len(dataset)` is the number of rows, `dataset["users"]` the array of a column, and `dataset[rows]` a dataset of
+    some rows: a slice, indices (negative ones count from the end) or a boolean mask.
 
     Raises:
-        ShapeError: the columns have different lengths, or one has no rows axis.
+        ShapeError: the columns have different lengths, or one has no axis of rows.
         DTypeError: a column holds Python objects.
         DataError: there are no columns or no rows.
 
@@ -67,20 +66,18 @@ class Dataset:
             raise DataError(f"columns {repeated} are given twice, in the mapping and by keyword; give each once.")
         self._columns = {name: _column(name, values) for name, values in (given | columns).items()}
         if not self._columns:
-            raise DataError("a data set needs at least one column, such as Dataset(users=..., items=...); got none.")
+            raise DataError("a dataset needs at least one column, such as Dataset(users=..., items=...); got none.")
         lengths = {name: len(column) for name, column in self._columns.items()}
         if len(set(lengths.values())) > 1:
             listed = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
-            raise ShapeError(
-                f"columns of different lengths: {listed} rows. Each column must hold one entry for every row."
-            )
+            raise ShapeError(f"columns of different lengths: {listed} rows. Each column must hold one entry per row.")
         self._length = next(iter(lengths.values()))
         if self._length == 0:
-            raise DataError(f"an empty data set: columns {list(self._columns)} have no rows; expected at least one.")
+            raise DataError(f"an empty dataset: columns {list(self._columns)} have no rows; expected at least one.")
 
     @property
     def columns(self) -> Mapping[str, NDArray[Any]]:
-        """The arrays by name, read-only, in the order given."""
+        """A read-only mapping from name to array, in the order given."""
         return MappingProxyType(self._columns)
 
     def __len__(self) -> int:
@@ -103,12 +100,14 @@ class Dataset:
     def __getitem__(self, key: str | Rows) -> NDArray[Any] | Dataset:
         if isinstance(key, str):
             if key not in self._columns:
-                raise DataError(f"no column {key!r}; this data set has {list(self._columns)}.")
+                raise DataError(f"no column {key!r}; this dataset has {list(self._columns)}.")
             return self._columns[key]
         rows = key if isinstance(key, slice) else self._row_indices(key)
         selected = {name: column[rows] for name, column in self._columns.items()}
         if not len(next(iter(selected.values()))):
-            raise DataError(f"an empty data set: the selection holds none of the {self._length} rows; select some.")
+            raise DataError(
+                f"an empty dataset: the selection holds none of the {self._length} rows; select at least one."
+            )
         return Dataset(selected)
 
     def _row_indices(self, key: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
@@ -117,31 +116,31 @@ class Dataset:
             return np.zeros(0, dtype=np.intp)
         if rows.ndim != 1 or rows.dtype.kind not in "iub":
             raise DTypeError(
-                f"rows are given by an array of shape {rows.shape} and dtype {rows.dtype}; expected a column's name, "
-                f"a slice, or a one-dimensional array of integers or booleans. For one row write dataset[3:4], "
+                f"rows are selected by an array of shape {rows.shape} and dtype {rows.dtype}; expected a column's "
+                f"name, a slice, or a one-dimensional array of integers or booleans. For one row write dataset[3:4], "
                 f"for batches use wyrm.data.DataLoader."
             )
         if rows.dtype.kind == "b":
             if len(rows) != self._length:
-                raise ShapeError(f"a mask of {len(rows)} entries over {self._length} rows; expected one for each row.")
+                raise ShapeError(f"a mask of {len(rows)} entries over {self._length} rows; expected one per row.")
             return rows
         outside = (rows < -self._length) | (rows >= self._length)
         if outside.any():
             position = int(outside.argmax())
             raise IndexOutOfRange(
-                f"row {rows[position]} (at position {position}) of a data set of {self._length} rows; "
+                f"row {rows[position]} (at position {position}) of a dataset of {self._length} rows; "
                 f"expected {-self._length} to {self._length - 1}."
             )
         return rows
 
     def check_finite(self, *names: str) -> None:
-        """Check that the named columns, by default all, hold neither NaN nor infinity.
+        """Raise `NotFinite` if a named column, by default any, holds a NaN or an infinity.
 
-        Integers, booleans and strings always pass.
+        Integer, boolean and string columns always pass.
 
         Raises:
-            NotFinite: names the column, its first such row and the value.
-            DataError: a name is no column.
+            NotFinite: with the column, its first such row and the value.
+            DataError: a name is not a column.
 
         >>> Dataset(ratings=[3.0, float("nan")]).check_finite()  # doctest: +ELLIPSIS
         Traceback (most recent call last):
@@ -157,15 +156,15 @@ class Dataset:
                 within = f" (at {tuple(map(int, place))})" if column.ndim > 1 else ""
                 raise NotFinite(
                     f"column {name!r} holds {column[place]} in row {place[0]}{within}; expected finite numbers only. "
-                    f"Repair the data, or leave such rows out with dataset[mask]."
+                    f"Repair the data, or drop such rows with dataset[mask]."
                 )
 
     def check_index(self, name: str, size: int) -> None:
-        """Check that every entry of the column is a row of a table of `size` rows: from 0 to `size - 1`.
+        """Raise `IndexOutOfRange` unless every entry of the column is an index from 0 to `size - 1`.
 
         Raises:
-            IndexOutOfRange: names the column, its first such row, the value and the allowed range.
-            DTypeError: the column does not hold integers, or `size` is none.
+            IndexOutOfRange: with the column, its first such row, the value and the allowed range.
+            DTypeError: the column does not hold integers, or `size` is not an integer.
             DataError: there is no such column, or `size` is below 1.
 
         >>> Dataset(items=[3, 5, 4]).check_index("items", 5)  # doctest: +ELLIPSIS

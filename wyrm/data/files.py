@@ -1,4 +1,4 @@
-"""Opening a data file, with one wording for one that cannot be opened."""
+"""Opening data files, with uniform errors."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ FilePath: TypeAlias = str | os.PathLike[str]
 
 @contextmanager
 def open_data_file(path: FilePath) -> Iterator[BufferedReader]:
-    """The file, open for reading bytes; what goes wrong while it is read is a `DataError` too."""
+    """Open a file for reading bytes; errors while opening and reading become `DataError`."""
     try:
         with Path(path).open("rb") as file:
             yield file
     except FileNotFoundError as error:
         raise DataError(
-            f"no such file: {os.fspath(path)!r}. Give the path of an existing data file (examples take it as --data)."
+            f"no such file: {os.fspath(path)!r}. Pass the path of an existing data file (examples take it as --data)."
         ) from error
     except OSError as error:
         raise DataError(
             f"cannot read {os.fspath(path)!r}: {error.strerror}. "
-            f"Give the path of a readable data file (examples take it as --data)."
+            f"Pass the path of a readable data file (examples take it as --data)."
         ) from error

@@ -1,4 +1,4 @@
-"""Data made from a seed: what examples run on without a file."""
+"""Synthetic data, for examples without a file."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from wyrm.data.checks import whole_number
 from wyrm.data.interactions import Interactions
 from wyrm.errors import DataError
 
-# How much taste outweighs popularity and chance: scores have this standard deviation before popularity, of 1, is added.
+# Standard deviation of the taste part of a score; that of popularity is 1.
 TASTE = 3.0
 
-# Scores held at once: enough to keep NumPy busy, little enough to fit in a few tens of megabytes.
+# Scores per chunk: enough for vectorization, little enough to fit in tens of megabytes.
 SCORES_AT_ONCE = 1 << 20
 
 
 def low_rank_preferences(
     user_count: int, item_count: int, rank: int, interactions_per_user: int, seed: int = 0
 ) -> Interactions:
-    """Generate implicit feedback: each user's choices among items, by hidden tastes of low rank.
+    """Generate implicit feedback: each user's choices among items, driven by hidden preferences of low rank.
 
-    Users and items have hidden vectors of `rank` normal numbers and items a popularity. Each user draws
-    `interactions_per_user` different items, one after the other, with probabilities in proportion to
-    exp(score), where a score is the scaled product of the two vectors plus the item's popularity. Rows are ordered by
-    user, and timestamps number a user's choices from 0 in the order drawn; every rating is 1.
+    Users and items have hidden standard normal vectors of length `rank`, and each item has a popularity. Each user
+    draws `interactions_per_user` distinct items, one after the other, with probabilities proportional to exp(score),
+    where the score is the scaled dot product of both vectors plus the popularity. Rows are ordered by user;
+    timestamps number each user's choices from 0 in the order drawn; every rating is 1.
 
     Raises:
-        DTypeError: a count or the seed is no integer.
-        DataError: a count is below 1, the seed below 0, or a user is to choose more items than there are.
+        DTypeError: a count or the seed is not an integer.
+        DataError: a count is below 1, the seed is below 0, or `interactions_per_user` exceeds `item_count`.
 
     >>> preferences = low_rank_preferences(3, 10, rank=2, interactions_per_user=4)
     >>> preferences
@@ -53,8 +53,8 @@ def low_rank_preferences(
     users_at_once = max(1, SCORES_AT_ONCE // item_count)
     for start in range(0, user_count, users_at_once):
         scores = user_vectors[start : start + users_at_once] @ item_vectors.T + popularity
-        # A race: item i arrives after an exponential time of rate exp(score i). The first k arrivals are k draws by
-        # softmax without replacement, in order. (Their negative logarithms are the keys of the Gumbel top-k trick.)
+        # Exponential races: item i arrives after an exponential time of rate exp(score i). The first k arrivals are k
+        # softmax draws without replacement, in order. (The negative log times are the keys of the Gumbel top-k trick.)
         arrivals = generator.standard_exponential(scores.shape) * np.exp(-scores)
         first = np.argpartition(arrivals, chosen_count - 1, axis=1)[:, :chosen_count]
         order = np.argsort(np.take_along_axis(arrivals, first, axis=1), axis=1)

@@ -1,4 +1,4 @@
-"""The IDX format, in which MNIST and Fashion-MNIST are published."""
+"""The IDX format of MNIST and Fashion-MNIST."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from wyrm.errors import DataError
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 
-# The third byte of a file says what its numbers are; they are stored with the most significant byte first.
+# Big-endian dtypes by the third byte of the file.
 DTYPES: Final = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 MOST_DIMENSIONS: Final = 64
-# Images compress to a tenth. Content of up to so many bytes, or so many times those of its file, is decompressed.
+# MNIST compresses to a tenth of its size. More content than both limits below is refused as a decompression bomb.
 ALWAYS_READ: Final = 2**26
 MOST_COMPRESSED: Final = 256
 CHUNK: Final = 2**20
 
 
 def read_idx(path: FilePath) -> NDArray[Any]:
-    """Read an array from an IDX file, compressed by gzip or not (recognised by its content, not by its name).
+    """Return the array in an IDX file, plain or gzip-compressed (detected by content, not by name).
 
-    The array has the shape and dtype that the file states: MNIST's images are uint8 of shape (images, 28, 28) from 0
-    to 255, its labels uint8 of shape (labels,) from 0 to 9.
+    The file determines shape and dtype: MNIST's images are uint8 of shape (images, 28, 28) from 0 to 255, its labels
+    uint8 of shape (labels,) from 0 to 9.
 
     Raises:
-        DataError: the file is missing, empty, truncated, longer than its header says, or not in IDX format; or its
-            content is over 64 MiB and over 256 times as large as the compressed file.
+        DataError: the file is missing, empty, truncated, longer than its header says or not in IDX format, or
+            decompresses to over 64 MiB and over 256 times its size.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -48,7 +48,7 @@ def read_idx(path: FilePath) -> NDArray[Any]:
     name = os.fspath(path)
     with open_data_file(path) as file:
         status = os.fstat(file.fileno())
-        size = status.st_size if stat.S_ISREG(status.st_mode) else None  # a pipe does not say
+        size = status.st_size if stat.S_ISREG(status.st_mode) else None  # a pipe has no size
         if file.peek(2)[:2] != GZIP_MAGIC:
             return _read(name, file, size, None)
         most = None if size is None else max(MOST_COMPRESSED * size, ALWAYS_READ)
@@ -60,9 +60,9 @@ def read_idx(path: FilePath) -> NDArray[Any]:
 
 
 def _read(name: str, file: BufferedIOBase, size: int | None, most: int | None) -> NDArray[Any]:
-    """The array of a file of `size` bytes where that is known, and of at most `most` where there is a limit.
+    """Return the array of a file of `size` bytes, if known, and of at most `most` bytes, if limited.
 
-    The header is checked before anything is read that it tells of, and no more is read than it says.
+    The header is validated before the content is read, and no more than the stated size is read.
     """
     magic = file.read(4)
     if not magic:
@@ -71,30 +71,30 @@ def _read(name: str, file: BufferedIOBase, size: int | None, most: int | None) -
         raise DataError(
             f"{name} starts with the bytes {magic.hex(' ')}; expected the magic number of an IDX file, 00 00, "
             f"a type ({', '.join(f'{code:02x}' for code in DTYPES)}) and a number of dimensions. "
-            f"Give an IDX file, such as MNIST's train-images-idx3-ubyte.gz."
+            f"Use an IDX file, such as MNIST's train-images-idx3-ubyte.gz."
         )
     dtype, dimension_count = np.dtype(DTYPES[magic[2]]), magic[3]
     if dimension_count > MOST_DIMENSIONS:
-        raise DataError(f"{name} has {dimension_count} dimensions; an array of NumPy has at most {MOST_DIMENSIONS}.")
+        raise DataError(f"{name} has {dimension_count} dimensions; a NumPy array has at most {MOST_DIMENSIONS}.")
     start = 4 + 4 * dimension_count
     sizes = file.read(start - 4)
     if len(sizes) < start - 4:
         raise DataError(
-            f"{name} is truncated: {4 + len(sizes)} bytes; its header of {dimension_count} dimensions takes {start}. "
+            f"{name} is truncated: {4 + len(sizes)} bytes; its header of {dimension_count} dimensions needs {start}. "
             f"Download it again."
         )
     shape = tuple(int.from_bytes(sizes[place : place + 4], "big") for place in range(0, len(sizes), 4))
     if math.prod(shape) == 0:
         raise DataError(f"{name} holds an empty array of shape {shape}; expected at least one entry.")
     expected = start + math.prod(shape) * dtype.itemsize
-    said = f"its header says shape {shape} and dtype {dtype.newbyteorder('=')}, which take {expected}"
+    said = f"its header says shape {shape} and dtype {dtype.newbyteorder('=')}, which need {expected}"
     if size is not None and size != expected:
         problem = "is truncated" if size < expected else "has bytes after its data"
         raise DataError(f"{name} {problem}: {size} bytes; {said}. Download it again.")
     if most is not None and expected > most:
         raise DataError(
-            f"{name} is damaged, or made to fill the memory: {said} bytes, more than {MOST_COMPRESSED} times as many "
-            f"as the compressed file has. Download it again, or decompress it first if it is right."
+            f"{name} is damaged or a decompression bomb: {said} bytes, more than {MOST_COMPRESSED} times the size of "
+            f"the compressed file. Download it again, or decompress it first if it is genuine."
         )
     content = bytearray()
     while chunk := file.read(min(expected - start - len(content), CHUNK)):
@@ -102,6 +102,6 @@ def _read(name: str, file: BufferedIOBase, size: int | None, most: int | None) -
     if len(content) < expected - start:
         raise DataError(f"{name} is truncated: {start + len(content)} bytes; {said}. Download it again.")
     if file.read(1):
-        raise DataError(f"{name} has bytes after its data: {said}, and there are more. Download it again.")
-    array = np.frombuffer(content, dtype=dtype).reshape(shape)  # over bytes that can be written to
+        raise DataError(f"{name} has bytes after its data: {said}, but there are more. Download it again.")
+    array = np.frombuffer(content, dtype=dtype).reshape(shape)  # writable, since it views a bytearray
     return array if dtype.isnative else array.byteswap(inplace=True).view(dtype.newbyteorder("="))

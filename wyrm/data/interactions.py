@@ -1,4 +1,4 @@
-"""What users did with items: the form of recommender data, read or generated."""
+"""Interactions of users with items, the data of recommenders."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from wyrm.errors import ShapeError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Interactions:
-    """Interactions of users with items; row by row who, what, how much and when.
+    """Interactions of users with items: per row a user, an item, a rating and a timestamp.
 
-    `users` and `items`, both int64 of shape (rows,), are indices from 0 into `user_ids` and `item_ids`, the ids of the
-    source in ascending order. `ratings` is float32 and `timestamps` int64, both of shape (rows,).
+    `users` and `items`, both int64 of shape (rows,), are indices into `user_ids` and `item_ids`, the original ids in
+    ascending order. `ratings` is float32 and `timestamps` int64, both of shape (rows,).
 
     Raises:
-        ShapeError: columns of different lengths, or ids that are not one-dimensional.
-        IndexOutOfRange: a user or an item beyond its ids.
-        DataError: no rows at all.
+        ShapeError: the columns differ in length, or the ids are not one-dimensional.
+        IndexOutOfRange: a user or an item index is beyond its ids.
+        DataError: there are no rows.
 
     >>> Interactions(
     ...     users=np.array([0, 1]), items=np.array([0, 0]), ratings=np.array([4, 5], np.float32),
@@ -41,7 +41,7 @@ class Interactions:
     def __post_init__(self) -> None:
         for name, ids in (("user_ids", self.user_ids), ("item_ids", self.item_ids)):
             if ids.ndim != 1:
-                raise ShapeError(f"{name} has shape {ids.shape}; expected one dimension with each id once.")
+                raise ShapeError(f"{name} has shape {ids.shape}; expected one dimension, with each id once.")
         dataset = self.dataset()
         dataset.check_index("users", self.user_count)
         dataset.check_index("items", self.item_count)
@@ -54,14 +54,14 @@ class Interactions:
 
     @property
     def user_count(self) -> int:
-        """The number of different users."""
+        """Number of users."""
         return len(self.user_ids)
 
     @property
     def item_count(self) -> int:
-        """The number of different items."""
+        """Number of items."""
         return len(self.item_ids)
 
     def dataset(self) -> Dataset:
-        """The rows as a `Dataset` with the columns users, items, ratings and timestamps, over the same arrays."""
+        """Return a `Dataset` of the columns users, items, ratings and timestamps, which shares these arrays."""
         return Dataset(users=self.users, items=self.items, ratings=self.ratings, timestamps=self.timestamps)

@@ -1,4 +1,4 @@
-"""Batches of a data set, in an order that depends on the seed and the epoch alone."""
+"""Batches of a dataset, in an order that depends on the seed and the epoch alone."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from wyrm.types.arrays import as_array
 
 
 def _cumulative(weights: ArrayLike, rows: int) -> NDArray[np.float64]:
-    """The weights of all rows up to each, as a fraction of the total."""
+    """Return the cumulative weights of the rows, as fractions of the total."""
     given = as_array(weights)
     if given.dtype.kind not in "iufb":
         raise DTypeError(f"weights have dtype {given.dtype}; expected numbers.")
     if given.shape != (rows,):
-        raise ShapeError(f"weights have shape {given.shape} for {rows} rows; expected ({rows},), one for each row.")
+        raise ShapeError(f"weights have shape {given.shape} for {rows} rows; expected ({rows},), one per row.")
     values = given.astype(np.float64)
     finite = np.isfinite(values)
     if not finite.all():
@@ -29,31 +29,32 @@ def _cumulative(weights: ArrayLike, rows: int) -> NDArray[np.float64]:
         raise NotFinite(f"weights hold {values[row]} for row {row}; expected finite numbers of at least 0.")
     if values.min() < 0:
         row = int((values < 0).argmax())
-        raise DataError(f"weights hold {values[row]} for row {row}; expected at least 0, where 0 means never.")
+        raise DataError(
+            f"weights hold {values[row]} for row {row}; expected at least 0; a row of weight 0 is never drawn."
+        )
     if values.max() == 0:
         raise DataError(f"all {rows} weights are zero, so no row can be drawn; give at least one row a weight above 0.")
-    # Only ratios matter, and scaled weights cannot overflow in the sum.
+    # Only ratios matter; scaling by the maximum keeps the sum from overflowing.
     cumulative = np.cumsum(values / values.max())
     return np.asarray(cumulative / cumulative[-1])
 
 
 class DataLoader:
-    """Batches of a `Dataset`: each is a dict from a column's name to an array of shape (batch, ...).
+    """Batches of a `Dataset`: each is a dict from column name to an array of shape (batch, ...).
 
-    Iterating makes one pass, an epoch, and iterating again makes the next. The order is a function of
-    (`seed`, epoch) alone: two loaders made alike give the same batches. `loader.epoch` is the number of the next
-    pass; assign it to continue an earlier training.
+    Each iteration is one epoch. The order depends on (`seed`, epoch) alone: loaders with equal arguments yield equal
+    batches. `loader.epoch` is the number of the next epoch; set it to resume training.
 
-    With `shuffle` each epoch visits every row once in a new order, without it in the order of the data set. With
-    `weights`, of shape (rows,), an epoch draws as many rows as the data set has, with replacement, each with a
-    probability in proportion to its weight. The last batch may be smaller, unless `drop_last` leaves it out. Batches
-    are copies, so that changing one leaves the data set alone.
+    With `shuffle`, each epoch visits every row once in a new order, else in the order of the dataset. With `weights`,
+    of shape (rows,), an epoch draws as many rows as the dataset has, with replacement, with probabilities proportional
+    to the weights. The last batch may be smaller; `drop_last` drops it. Batches are copies, so changing one does not
+    change the dataset.
 
     Raises:
-        DTypeError: `batch_size` or `seed` is no integer, or `weights` are no numbers.
-        DataError: `batch_size` is below 1, `seed` below 0, a weight negative or all zero, `weights` are given with
-            `shuffle=False`, or `drop_last` leaves no batch at all.
-        ShapeError: `weights` are not one for each row.
+        DTypeError: `batch_size` or `seed` is not an integer, or `weights` are not numbers.
+        DataError: `batch_size` is below 1, `seed` is below 0, a weight is negative, all weights are zero, `weights` are
+            given with `shuffle=False`, or `drop_last` leaves no batch.
+        ShapeError: `weights` do not have shape (rows,).
         NotFinite: a weight is NaN or infinite.
 
     >>> loader = DataLoader(Dataset(x=[0, 1, 2, 3, 4]), batch_size=2, shuffle=False)
@@ -82,18 +83,18 @@ class DataLoader:
         self._cumulative = None if weights is None else _cumulative(weights, len(dataset))
         if weights is not None and not shuffle:
             raise DataError(
-                "weights draw rows at random, which shuffle=False forbids. Leave out one of the two: without weights "
-                "the rows come in their order, with weights shuffle stays True."
+                "weights draw rows at random, which shuffle=False forbids. Pass one of the two: without weights "
+                "rows keep their order, with weights shuffle stays True."
             )
         if drop_last and self.batch_size > len(dataset):
             raise DataError(
-                f"batch_size={self.batch_size} with drop_last=True leaves no batch of a data set of {len(dataset)} "
+                f"batch_size={self.batch_size} with drop_last=True leaves no batch of a dataset of {len(dataset)} "
                 f"rows. Use a batch_size of at most {len(dataset)}, or drop_last=False."
             )
 
     @property
     def epoch(self) -> int:
-        """The number of the next pass, from 0."""
+        """The number of the next epoch, from 0."""
         return self._epoch
 
     @epoch.setter
@@ -105,7 +106,7 @@ class DataLoader:
         return whole + (1 if rest and not self.drop_last else 0)
 
     def __iter__(self) -> Iterator[dict[str, NDArray[Any]]]:
-        # Counted here, not inside the generator: a pass is numbered when it is asked for, not at its first batch.
+        # Counted here and not in the generator: an epoch is numbered when it is requested, not at its first batch.
         order = self._order(self._epoch)
         self._epoch += 1
         return self._batches(order)
@@ -117,7 +118,7 @@ class DataLoader:
         generator = np.random.default_rng([self.seed, epoch])
         if self._cumulative is None:
             return generator.permutation(rows)
-        # The first row whose cumulative weight is above the draw; a row of weight 0 is never the first.
+        # The first row whose cumulative weight is above the draw, which is never a row of weight 0.
         return self._cumulative.searchsorted(generator.random(rows), side="right")
 
     def _batches(self, order: NDArray[np.intp]) -> Iterator[dict[str, NDArray[Any]]]:

@@ -1,4 +1,4 @@
-"""The MovieLens ratings files."""
+"""MovieLens ratings files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from wyrm.data.files import FilePath, open_data_file
 from wyrm.data.interactions import Interactions
 from wyrm.errors import DataError
 
-# The names of this project's documentation, and those of the files that GroupLens publishes since 2014.
+# The header in this project's documentation, and that of the files GroupLens has published since 2014.
 HEADERS = (b"user_id,item_id,rating,timestamp", b"userId,movieId,rating,timestamp")
 
-# Plain numbers only: `int` and `float` would take 1_0 and spaces too.
+# Strict number patterns: `int` and `float` also accept 1_0 and spaces.
 _WHOLE, _DECIMAL = rb"([+-]?[0-9]+)", rb"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
 _LINES = {mark: re.compile(mark.join([_WHOLE, _WHOLE, _DECIMAL, _WHOLE])) for mark in (b"\t", b",")}
 
@@ -41,13 +41,13 @@ def _refuse(path: FilePath, number: int, line: bytes, separator: bytes) -> NoRet
 def read_movielens(path: FilePath) -> Interactions:
     """Read a file of MovieLens ratings: tab-separated `u.data`, or CSV with a header.
 
-    A line is a user's id, an item's id, a rating and a timestamp in seconds since 1970. The header of a CSV file is
+    A line holds user id, item id, rating, and timestamp in seconds since 1970. The header of a CSV file is
     `user_id,item_id,rating,timestamp` (or `userId,movieId,rating,timestamp`, as in the larger MovieLens sets). Rows
-    keep the order of the file. Ids become indices from 0 in ascending order of the ids, which `user_ids` and
-    `item_ids` give back. Blank lines are skipped.
+    keep the order of the file. Ids become indices from 0 in ascending order; `user_ids` and `item_ids` map indices back
+    to ids. Blank lines are skipped.
 
     Raises:
-        DataError: the file is missing or holds no ratings, or a line is broken: names the file and the line.
+        DataError: the file is missing or has no ratings, or a line is malformed; with the file and the line.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -69,7 +69,7 @@ def read_movielens(path: FilePath) -> Interactions:
                 if line.strip() in HEADERS:
                     separator = b","
                     continue
-            # A line with tabs alone is broken, not blank: only its end is taken off.
+            # Strip only the line end: a line of tabs is malformed, not blank.
             content = line.rstrip(b"\r\n")
             if not content:
                 continue
@@ -89,7 +89,7 @@ def read_movielens(path: FilePath) -> Interactions:
     if not ratings:
         raise DataError(
             f"{os.fspath(path)} holds no ratings; expected lines of user_id, item_id, rating and timestamp. "
-            f"Give a file of ratings (examples take it as --data)."
+            f"Pass a file of ratings (examples take it as --data)."
         )
     users, user_indices = np.unique(np.array(user_ids, dtype=np.int64), return_inverse=True)
     items, item_indices = np.unique(np.array(item_ids, dtype=np.int64), return_inverse=True)

@@ -1,4 +1,4 @@
-"""Text to train language models on: a local file, or a data set of the Hugging Face hub."""
+"""Text to train language models on: a local file, or a dataset of the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from wyrm.errors import DataError
 
 
 def read_text(path: FilePath) -> str:
-    """Read a whole UTF-8 text file; a byte order mark at its start is left out.
+    """Return the content of a UTF-8 text file, without a byte order mark at its start.
 
     Raises:
-        DataError: the file is missing, empty, or not UTF-8: names the file and the offset of the first wrong byte.
+        DataError: the file is missing, empty, or not UTF-8; with the file and the offset of the first wrong byte.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -28,10 +28,10 @@ def read_text(path: FilePath) -> str:
     except UnicodeDecodeError as error:
         raise DataError(
             f"{os.fspath(path)} is not UTF-8 text: byte {error.start} (0x{content[error.start]:02x}) is wrong "
-            f"({error.reason}). Give a UTF-8 file, or convert this one, for example with iconv."
+            f"({error.reason}). Use a UTF-8 file, or convert this one, for example with iconv."
         ) from error
     if not text:
-        raise DataError(f"{os.fspath(path)} is empty; expected text. Give another file (examples take it as --data).")
+        raise DataError(f"{os.fspath(path)} is empty; expected text. Pass another file (examples take it as --data).")
     return text
 
 
@@ -43,15 +43,15 @@ def load_text_dataset(
     column: str = "text",
     separator: str = "\n",
 ) -> str:
-    """Load the text of a data set of the Hugging Face hub, or of the local file `data` where one is given.
+    """Return the text of a dataset of the Hugging Face hub, or of the local file `data` if given.
 
-    `name` is the data set's name, such as `"roneneldan/TinyStories"`, and `split` what `datasets.load_dataset` takes:
-    `"train"`, or a part such as `"train[:1%]"`. The entries of `column` are joined by `separator`. A local file is
-    read whole, and neither the hub nor the package `datasets` is needed.
+    `name` is the name of the dataset, such as `"roneneldan/TinyStories"`, and `split` an argument of
+    `datasets.load_dataset`: `"train"`, or a part such as `"train[:1%]"`. The entries of `column` are joined by
+    `separator`. A local file is read whole and needs neither the hub nor the package `datasets`.
 
     Raises:
-        DataError: the package `datasets` is missing, the hub cannot be reached or has no such data set, split or
-            column, an entry is no text, there is no text at all; or see `read_text` for a local file.
+        DataError: the package `datasets` is missing, the hub is unreachable or has no such dataset, split or column, an
+            entry is not text, or there is no text; for a local file see `read_text`.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -63,20 +63,20 @@ def load_text_dataset(
     if data is not None:
         return read_text(data)
     try:
-        # Imported here: it takes seconds, and is needed by those alone who use the hub.
+        # Imported here, since the import takes seconds and only the hub needs it.
         import datasets
     except ImportError as error:
         raise DataError(
             f"loading {name!r} needs the package 'datasets', which cannot be imported ({error}). Install it with "
-            f"pip install 'wyrm-autodiff[examples]', or give a local text file (examples take it as --data)."
+            f"pip install 'wyrm-autodiff[examples]', or pass a local text file (examples take it as --data)."
         ) from error
     try:
         table = datasets.load_dataset(name, split=split)
     except Exception as error:
-        # Of every kind: the hub's client lets through the errors of whichever HTTP library it uses.
+        # Any exception: the hub's client passes on the errors of its HTTP library.
         raise DataError(
             f"cannot load {name!r}, split {split!r}, from the hub ({type(error).__name__}: {error}). Check the name, "
-            f"the split and the connection, or give a local text file (examples take it as --data)."
+            f"the split and the connection, or pass a local text file (examples take it as --data)."
         ) from error
     if column not in table.column_names:
         raise DataError(f"{name!r} has no column {column!r}; its columns are {table.column_names}. Pass column=...")

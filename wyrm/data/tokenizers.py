@@ -1,4 +1,4 @@
-"""Byte-level tokenizers, trained on a text or GPT-2's own, by the package `tokenizers`."""
+"""Byte-level tokenizers, trained on a text or GPT-2's, built on the package `tokenizers`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BYTES = 256
 
 
 def _package() -> ModuleType:
-    """The package, imported when it is first needed: it is optional."""
+    """Import the optional package on first use."""
     try:
         import tokenizers
     except ImportError as error:
@@ -34,9 +34,9 @@ def _package() -> ModuleType:
 
 
 class Tokenizer:
-    """Text as token ids and back: a byte-level byte-pair encoding, which takes any text without a loss.
+    """A byte-level byte-pair encoding from text to token ids and back, lossless for any text.
 
-    Made by `Tokenizer.train`, `Tokenizer.gpt2` or `Tokenizer.load`.
+    Create one with `Tokenizer.train`, `Tokenizer.gpt2` or `Tokenizer.load`.
 
     >>> tokenizer = Tokenizer.train("low lower lowest low lower lowest", vocab_size=260)
     >>> tokenizer
@@ -49,19 +49,19 @@ class Tokenizer:
     __slots__ = ("_inner",)
 
     def __init__(self, inner: Any) -> None:
-        """Take over a `tokenizers.Tokenizer`; the class methods make one."""
+        """Wrap a `tokenizers.Tokenizer`; the class methods create one."""
         self._inner = inner
 
     @classmethod
     def train(cls, text: str, vocab_size: int, special_tokens: Sequence[str] = (END_OF_TEXT,)) -> Tokenizer:
-        """Learn the byte pairs that are frequent in a text.
+        """Train a tokenizer: learn the frequent byte pairs of a text.
 
-        The vocabulary has the special tokens, all 256 bytes, and merged pairs up to `vocab_size`; fewer where the
-        text has no more pairs to merge. A special token is one token wherever it stands in a text.
+        The vocabulary holds the special tokens, all 256 bytes, and merged pairs up to `vocab_size`, or fewer if the
+        text has no more pairs to merge. A special token is a single token wherever it occurs in a text.
 
         Raises:
-            DTypeError: `text` is no string, `vocab_size` no whole number, or a special token no string.
-            DataError: the text is empty, `vocab_size` has no room for the bytes and the special tokens, or the
+            DTypeError: `text` is not a string, `vocab_size` not a whole number, or a special token not a string.
+            DataError: the text is empty, `vocab_size` is too small for the bytes and the special tokens, or the
                 package `tokenizers` is missing.
 
         >>> Tokenizer.train("banana bandana", vocab_size=300).vocab_size < 300
@@ -74,7 +74,7 @@ class Tokenizer:
         special = list(dict.fromkeys(special_tokens))
         size = whole_number("vocab_size", vocab_size, minimum=_BYTES + len(special))
         if not text:
-            raise DataError("the text to train a tokenizer on is empty; expected some.")
+            raise DataError("the text to train a tokenizer on is empty.")
         package = _package()
         inner = _byte_level(package, package.models.BPE())
         trainer = package.trainers.BpeTrainer(
@@ -83,31 +83,31 @@ class Tokenizer:
             initial_alphabet=package.pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         )
-        # By line, and with its end: the trainer keeps what it is given as a whole in memory several times.
+        # Line by line, with line ends: the trainer copies each item several times, so a single one takes much memory.
         inner.train_from_iterator(text.splitlines(keepends=True), trainer)
         return cls(inner)
 
     @classmethod
     def gpt2(cls, vocab_file: FilePath, merges_file: FilePath) -> Tokenizer:
-        """GPT-2's own tokenizer, of the files `vocab.json` and `merges.txt`: 50,257 tokens.
+        """Load GPT-2's tokenizer of 50,257 tokens from the files `vocab.json` and `merges.txt`.
 
         Raises:
-            DataError: a file is missing, cannot be read or is of another kind, or the package `tokenizers` is missing.
+            DataError: a file is missing, unreadable or of another format, or the package `tokenizers` is missing.
 
         >>> Tokenizer.gpt2("missing.json", "missing.txt")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         wyrm.errors.DataError: no such file: 'missing.json'. ...
         """
         for path in (vocab_file, merges_file):
-            with open_data_file(path):  # the package's own words for a file that is missing do not name it
+            with open_data_file(path):  # the package's error does not name a missing file
                 pass
         package = _package()
         try:
             model = package.models.BPE.from_file(os.fspath(vocab_file), os.fspath(merges_file))
-        except Exception as error:  # that is what the package raises
+        except Exception as error:  # the package raises plain exceptions
             raise DataError(
-                f"{os.fspath(vocab_file)!r} and {os.fspath(merges_file)!r} are no vocabulary and merges of GPT-2's "
-                f"kind: {error}"
+                f"{os.fspath(vocab_file)!r} and {os.fspath(merges_file)!r} are not a vocabulary and merges in GPT-2's "
+                f"format: {error}"
             ) from error
         inner = _byte_level(package, model)
         inner.add_special_tokens([END_OF_TEXT])
@@ -115,10 +115,10 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: FilePath) -> Tokenizer:
-        """The tokenizer of a JSON file that `save` wrote, or another program that uses the package `tokenizers`.
+        """Load a tokenizer from a JSON file that `save` or another user of the package `tokenizers` wrote.
 
         Raises:
-            DataError: the file is missing, cannot be read, or holds no tokenizer, or the package is missing.
+            DataError: the file is missing, unreadable or not a tokenizer, or the package is missing.
 
         >>> Tokenizer.load("missing.json")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
@@ -129,14 +129,14 @@ class Tokenizer:
         package = _package()
         try:
             return cls(package.Tokenizer.from_buffer(content))
-        except Exception as error:  # that is what the package raises
+        except Exception as error:  # the package raises plain exceptions
             raise DataError(f"{os.fspath(path)!r} holds no tokenizer: {error}") from error
 
     def save(self, path: FilePath) -> None:
-        """Write everything to one JSON file, in a single step.
+        """Write the tokenizer to one JSON file, atomically.
 
         Raises:
-            DataError: the file cannot be written; one that was there is as it was.
+            DataError: the file cannot be written; an existing file is unchanged.
 
         >>> import tempfile
         >>> tokenizer = Tokenizer.train("once upon a time", vocab_size=260)
@@ -150,16 +150,16 @@ class Tokenizer:
                 temporary.write_text(self._inner.to_str(), encoding="utf-8")
         except OSError as error:
             raise DataError(
-                f"cannot write {os.fspath(path)!r}: {error.strerror or error}; a file that was there is unchanged"
+                f"cannot write {os.fspath(path)!r}: {error.strerror or error}; an existing file is unchanged"
             ) from error
 
     @property
     def vocab_size(self) -> int:
-        """How many tokens there are, the special ones too."""
+        """Number of tokens, including special ones."""
         return int(self._inner.get_vocab_size())
 
     def token_to_id(self, token: str) -> int:
-        """The id of a token, such as a special one.
+        """Return the id of a token, such as a special one.
 
         Raises:
             DataError: there is no such token.
@@ -173,10 +173,10 @@ class Tokenizer:
         return int(found)
 
     def encode(self, text: str) -> NDArray[np.int64]:
-        """The ids of a text, (tokens,).
+        """Return the token ids of a text, an array of shape (tokens,).
 
         Raises:
-            DTypeError: `text` is no string.
+            DTypeError: `text` is not a string.
 
         >>> Tokenizer.train("aaaa", vocab_size=257).encode("").shape
         (0,)
@@ -186,11 +186,11 @@ class Tokenizer:
         return np.array(self._inner.encode(text).ids, np.int64)
 
     def decode(self, ids: Sequence[int] | NDArray[np.integer[Any]]) -> str:
-        """The text of ids, special tokens included; bytes that are no UTF-8 become U+FFFD.
+        """Return the text of token ids, including special tokens; invalid UTF-8 becomes U+FFFD.
 
         Raises:
-            DTypeError: the ids are no integers in one axis.
-            IndexOutOfRange: an id is not in the vocabulary; names the first such position and the id.
+            DTypeError: the ids are not integers in one axis.
+            IndexOutOfRange: an id is not in the vocabulary; with the first such position and the id.
 
         >>> tokenizer = Tokenizer.train("once upon a time", vocab_size=260)
         >>> tokenizer.decode(tokenizer.encode("anything else: ø"))
@@ -213,7 +213,7 @@ class Tokenizer:
 
 
 def _byte_level(package: ModuleType, model: Any) -> Any:
-    """A tokenizer of GPT-2's kind: no space put before the text, and bytes for whatever it holds."""
+    """Return a tokenizer in GPT-2's style: bytes as units, and no space added before the text."""
     inner = package.Tokenizer(model)
     inner.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = package.decoders.ByteLevel()

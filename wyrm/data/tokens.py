@@ -1,4 +1,4 @@
-"""Token ids in blocks of one size, each with the tokens that come next, to train language models on."""
+"""Blocks of token ids, each with the tokens that follow, to train language models on."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from wyrm.types.arrays import as_array
 
 
 class TokenBlocks:
-    """Blocks of `block_size` tokens after one another, and for every token the one that follows it.
+    """Consecutive blocks of `block_size` tokens, and for every token the one that follows it.
 
-    `tokens` are integers of shape (tokens,), of any integer type, and may lie in a memory map: they are not copied.
-    Block `i` has the inputs `tokens[i * block_size : (i + 1) * block_size]` and the targets one place further, so there
-    are `(len(tokens) - 1) // block_size` blocks; tokens after the last whole one are left out. With a `vocab_size`, ids
-    are checked to be from 0 to `vocab_size - 1`.
+    `tokens` are integers of shape (tokens,), of any integer dtype. They are not copied and may be memory-mapped. Block
+    `i` has the inputs `tokens[i * block_size : (i + 1) * block_size]` and as targets the same slice shifted by one, so
+    there are `(len(tokens) - 1) // block_size` blocks; the remaining tokens are unused. With a `vocab_size`, ids are
+    checked to be from 0 to `vocab_size - 1`.
 
     Raises:
-        DTypeError: the tokens are no integers, or an option is no whole number.
-        ShapeError: the tokens have more than one axis, or none.
-        DataError: there are too few tokens for one block, `block_size + 1`, or an option is below 1, `seed` below 0.
-        IndexOutOfRange: an id is negative, or beyond the vocabulary; names the first such position and the id.
+        DTypeError: the tokens are not integers, or an option is not a whole number.
+        ShapeError: the tokens do not have exactly one axis.
+        DataError: there are fewer than `block_size + 1` tokens, an option is below 1, or `seed` is below 0.
+        IndexOutOfRange: an id is negative or beyond the vocabulary; with the first such position and the id.
 
     >>> blocks = TokenBlocks(np.arange(10), block_size=4)
     >>> len(blocks)
@@ -50,12 +50,12 @@ class TokenBlocks:
 
     @property
     def inputs(self) -> NDArray[np.integer[Any]]:
-        """The tokens of all blocks, (blocks, block_size): a view."""
+        """The tokens of all blocks, of shape (blocks, block_size): a view."""
         return self._inputs
 
     @property
     def targets(self) -> NDArray[np.integer[Any]]:
-        """The tokens that follow those of `inputs`, (blocks, block_size): a view."""
+        """The tokens that follow `inputs`, of shape (blocks, block_size): a view."""
         return self._targets
 
     def __len__(self) -> int:
@@ -66,7 +66,7 @@ class TokenBlocks:
         return f"TokenBlocks({count} {'block' if count == 1 else 'blocks'} of {self.block_size} tokens)"
 
     def order(self, epoch: int) -> NDArray[np.int64]:
-        """The numbers of the blocks in the order of an epoch, from 0, which depends on `seed` and `epoch` alone.
+        """Return the block indices in the order of an epoch, a permutation that depends on `seed` and `epoch` alone.
 
         >>> sorted(TokenBlocks(np.arange(10), block_size=2).order(epoch=3).tolist())
         [0, 1, 2, 3]
@@ -77,14 +77,14 @@ class TokenBlocks:
     def batches(
         self, batch_size: int, epoch: int = 0, *, start: int = 0, shuffle: bool = True, drop_last: bool = True
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """The inputs and targets of an epoch in batches, each (batch_size, block_size), from batch number `start` on.
+        """Return an iterator over the inputs and targets of an epoch, in batches of shape (batch_size, block_size).
 
-        With `shuffle` in the order of the epoch, else in that of the tokens. A last batch with fewer blocks is left
-        out unless `drop_last` is False. To go on within an epoch, `start` is the number of batches that are done.
+        Blocks are permuted by `order(epoch)`, or with `shuffle=False` in the order of the tokens. A last batch with
+        fewer blocks is dropped unless `drop_last` is False. `start` skips that many batches, to resume an epoch.
 
         Raises:
-            DTypeError: `batch_size`, `epoch` or `start` is no whole number.
-            DataError: `batch_size` is below 1, the others below 0, or an epoch has no batch at all, or fewer than
+            DTypeError: `batch_size`, `epoch` or `start` is not a whole number.
+            DataError: `batch_size` is below 1, another option is below 0, or an epoch has no batch or fewer than
                 `start`.
 
         >>> blocks = TokenBlocks(np.arange(10), block_size=2)
@@ -101,9 +101,9 @@ class TokenBlocks:
                 f"Use a batch_size of at most {len(self)}, or drop_last=False."
             )
         if first > count:
-            raise DataError(f"start is {first}, and an epoch has {count} batches; expected 0 to {count}.")
+            raise DataError(f"start is {first}, but an epoch has {count} batches; expected 0 to {count}.")
         order = self.order(epoch) if shuffle else np.arange(len(self))
-        # A generator of its own, so that mistakes are found when batches are asked for, not at the first one.
+        # The generator is a separate method, so that errors are raised here and not at the first batch.
         return self._batches(order, size, range(first, count))
 
     def _batches(
@@ -114,14 +114,14 @@ class TokenBlocks:
             yield self._inputs[rows].astype(np.int64), self._targets[rows].astype(np.int64)
 
     def split(self, validation_fraction: float = 0.1) -> tuple[TokenBlocks, TokenBlocks]:
-        """The first blocks to train on and the last to validate with: no target is in both.
+        """Return the first blocks, for training, and the last, for validation; no target is in both.
 
-        The second part has the whole number of blocks nearest to `validation_fraction`, above 0 and below 1, of all.
-        They are the end of the text, not chosen at random, for neighbouring blocks are of one story.
+        The validation part is `validation_fraction` of all blocks, above 0 and below 1, rounded to whole blocks. It is
+        the end of the text, not a random choice, since neighbouring blocks belong to one story.
 
         Raises:
-            DTypeError: `validation_fraction` is no number.
-            DataError: it is out of its range, or leaves one part without a block.
+            DTypeError: `validation_fraction` is not a number.
+            DataError: it is out of range, or leaves a part without a block.
 
         >>> training, validation = TokenBlocks(np.arange(101), block_size=10).split(0.2)
         >>> len(training), len(validation), validation.inputs[0, 0]
@@ -143,17 +143,19 @@ class TokenBlocks:
 def _checked(tokens: object, block_size: int, vocab_size: int | None) -> NDArray[np.integer[Any]]:
     given = as_array(tokens)
     if given.dtype.kind not in "iu" and given.size:
-        raise DTypeError(f"tokens have dtype {given.dtype}; expected integers, the ids that a tokenizer gives.")
+        raise DTypeError(f"tokens have dtype {given.dtype}; expected integers, the ids from a tokenizer.")
     if given.ndim != 1:
-        raise ShapeError(f"tokens have shape {given.shape}; expected one axis, as np.concatenate makes of several.")
+        raise ShapeError(
+            f"tokens have shape {given.shape}; expected one axis; join several arrays with np.concatenate."
+        )
     if len(given) <= block_size:
         raise DataError(
-            f"{len(given)} tokens are too few for one block of block_size {block_size}, which takes {block_size + 1} "
-            f"for inputs and targets. Give more text or a smaller block_size."
+            f"{len(given)} tokens are too few for one block of block_size {block_size}, which needs {block_size + 1} "
+            f"for inputs and targets. Use more text or a smaller block_size."
         )
     low, high = int(given.min()), int(given.max())
     if low < 0 or (vocab_size is not None and high >= vocab_size):
-        # Compared as Python's integers above, for the size of a vocabulary may be beyond the tokens' type.
+        # Python integers are compared above, since `vocab_size` may be beyond the range of the tokens' dtype.
         outside = given < 0
         if vocab_size is not None and high >= vocab_size:
             outside |= given >= vocab_size
@@ -161,6 +163,6 @@ def _checked(tokens: object, block_size: int, vocab_size: int | None) -> NDArray
         allowed = "at least 0" if vocab_size is None else f"0 to {vocab_size - 1}"
         raise IndexOutOfRange(
             f"the token at position {position:,} has the id {int(given[position])}; expected {allowed}. "
-            f"Were the tokens made by another tokenizer than the vocabulary is of?"
+            f"Do the tokens come from a tokenizer with another vocabulary?"
         )
     return given

@@ -1,4 +1,4 @@
-"""Control flow inside the graph: loops whose steps are compiled once, and branches of which one is computed."""
+"""Control flow inside the graph: loops whose body is compiled once, and branches of which only one is computed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.function import over_nodes
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
-from wyrm.functions.tracing import name_of, standing
+from wyrm.functions.tracing import enclosing_trace, name_of
 from wyrm.node.base import BaseNode, describe, format_dims
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
@@ -25,7 +25,7 @@ from wyrm.types.dims import Axis, axis_size
 
 
 def dtype_of(leaves: Sequence[Any]) -> np.dtype[Any]:
-    """The float type of what is there: that of the nodes, else of the arrays, else float32."""
+    """Return the float dtype of the nodes, else of the arrays, else float32."""
     for kind in (BaseNode, np.ndarray):
         for leaf in leaves:
             if isinstance(leaf, kind) and leaf.dtype.kind == "f":
@@ -34,7 +34,7 @@ def dtype_of(leaves: Sequence[Any]) -> np.dtype[Any]:
 
 
 def as_nodes(leaves: Sequence[Any], dtype: np.dtype[Any]) -> list[Any]:
-    """Leaves as nodes: integers of arrays choose rows, all other numbers are of the float type."""
+    """Return leaves as nodes: integer arrays become indices, masks stay masks, other numbers take the float dtype."""
     found: list[Any] = []
     for leaf in leaves:
         if isinstance(leaf, BaseNode):
@@ -48,63 +48,68 @@ def as_nodes(leaves: Sequence[Any], dtype: np.dtype[Any]) -> list[Any]:
     return found
 
 
-def _givens(nodes: Sequence[Any], structure: PyTreeDef, name: str, axes: int = 0) -> list[Any]:
-    """Inputs that stand for nodes, or for their rows, named by where they are."""
+def _placeholders(nodes: Sequence[Any], structure: PyTreeDef, name: str, axes: int = 0) -> list[Any]:
+    """Return placeholders for the nodes, or for their rows, named by their paths."""
     return [
         placeholder_like(node, node.dims[axes:], where)
         for node, where in zip(nodes, leaf_paths(structure, name), strict=True)
     ]
 
 
-def _carried_on(value: Any, givens: Sequence[Any], structure: PyTreeDef, what: str, dtype: np.dtype[Any]) -> list[Any]:
-    """What a step hands on as nodes like what it was given, or an error that says where they differ."""
+def _checked_carry(
+    value: Any, placeholders: Sequence[Any], structure: PyTreeDef, what: str, dtype: np.dtype[Any]
+) -> list[Any]:
+    """Return the new carry as nodes like the old ones, or raise an error that says how they differ."""
     leaves, found = flatten(value, what)
     if found != structure:
-        raise ShapeError(f"{what} has another structure than what it was given: {value!r}")
+        raise ShapeError(f"{what} changes the structure of the carry: {value!r}")
     nodes = as_nodes(leaves, dtype)
-    for given, node in zip(givens, nodes, strict=True):
+    for given, node in zip(placeholders, nodes, strict=True):
         if given.shape != node.shape:
             raise ShapeError(
-                f"{what}: {given.name} has the axes {format_dims(given.dims)} and becomes {describe(node)}; it keeps "
-                f"its axes from step to step"
+                f"{what}: {given.name} has the axes {format_dims(given.dims)} but becomes {describe(node)}; a carry "
+                f"keeps its axes from step to step"
             )
         if given.dtype != node.dtype:
             raise DTypeError(
-                f"{what}: {given.name} is {given.dtype} and becomes {describe(node)}; cast it with .astype"
+                f"{what}: {given.name} is {given.dtype} but becomes {describe(node)}; cast it with .astype"
             )
     return nodes
 
 
 def _carry(init: Any, beside: Sequence[Any], what: str) -> tuple[list[Any], PyTreeDef, np.dtype[Any]]:
-    """What a loop starts from as float nodes."""
+    """Return the initial carry as float nodes, its structure and its dtype."""
     leaves, structure = flatten(init, f"init of {what}")
     if not leaves:
-        raise ShapeError(f"{what}: there is nothing in init to carry from step to step")
+        raise ShapeError(f"{what}: init has no leaves to carry from step to step")
     dtype = dtype_of([*leaves, *beside])
     if structure.has_module:
-        raise DTypeError(f"{what}: a module is no carry; hand on what its parameters hold, and use it from outside")
+        raise DTypeError(f"{what}: a module cannot be a carry; carry its parameters' values and close over the module")
     nodes = [as_constant(leaf, dtype) if not isinstance(leaf, BaseNode) else leaf for leaf in leaves]
     for node in nodes:
         if node.dtype.kind != "f":
-            raise DTypeError(f"{what}: {describe(node)} is carried and not float; cast it with .astype(np.float32)")
+            raise DTypeError(
+                f"{what}: {describe(node)} cannot be a carry, which is float; cast it with .astype(np.float32)"
+            )
     return nodes, structure, nodes[0].dtype
 
 
 def scan(
     function: Callable[[Any, Any], Any], init: Any, xs: Any = None, length: int | None = None, *, reverse: bool = False
 ) -> tuple[Any, Any]:
-    """The steps `carry, y = function(carry, x)` for each row `x` of `xs`: the last carry, and all `y` stacked.
+    """Run `carry, y = function(carry, x)` for each row `x` of `xs`; return the last carry and all `y`, stacked.
 
-    `init` is the first carry and keeps its structure and axes; `xs` are arrays with one first axis, that of the steps,
-    or None, and then `length` is the number of steps. All are nodes, arrays, or nested tuples, lists and dicts of them.
-    `reverse` begins with the last row; `y` stays in its place. What `function` uses besides is the same in every step.
+    `init` is the first carry; its structure and axes stay fixed. All arrays of `xs` share their first axis, the steps;
+    if `xs` is None, `length` is the number of steps. Both are nodes, arrays, or nested tuples, lists and dicts of them.
+    `reverse` starts with the last row; `y` keeps the order of `xs`. Values that `function` closes over are the same in
+    every step.
 
-    It is one node: the function is run once, on inputs that stand for a step's, its code is compiled once, and the
-    gradient is a loop of this kind again, which keeps every carry and computes the rest of a step anew. A random node
-    inside draws the same in every step. Axes inside need sizes.
+    A scan is one node. The function runs once, on placeholders, and its code is compiled once. The gradient is another
+    scan, which stores every carry and recomputes the rest of each step. A random node inside draws the same values in
+    every step. Axes inside need sizes.
 
-    Raises `ShapeError` for a carry that changes its structure or axes, and for sequences of two lengths; `DTypeError`
-    for a carry of integers and for two float types.
+    Raises `ShapeError` if the carry changes its structure or axes or sequence lengths differ, `DTypeError` for an
+    integer carry and for mixed float dtypes.
 
     >>> total, sums = wy.scan(lambda carry, x: (carry + x, carry * 10.0), wy.Constant(0.0), np.array([1.0, 2.0, 3.0]))
     >>> total.forward().item(), sums.forward().tolist()
@@ -116,16 +121,21 @@ def scan(
     carry, structure, dtype = _carry(init, rows, what)
     rows = as_nodes(rows, dtype)
     time = _time(rows, length, what)
-    givens, given_rows = _givens(carry, structure, "carry"), _givens(rows, rows_structure, "x", axes=1)
-    with standing([*givens, *given_rows]), building() as built:
-        result = plain(unflatten(structure, givens), unflatten(rows_structure, given_rows))
+    placeholders, row_placeholders = (
+        _placeholders(carry, structure, "carry"),
+        _placeholders(rows, rows_structure, "x", axes=1),
+    )
+    with enclosing_trace([*placeholders, *row_placeholders]), building() as built:
+        result = plain(unflatten(structure, placeholders), unflatten(rows_structure, row_placeholders))
     if not isinstance(result, tuple) or len(result) != 2:
-        raise ShapeError(f"{what}: a step returns a pair, the next carry and what it makes or None, not {result!r}")
-    following = _carried_on(result[0], givens, structure, what, dtype)
+        raise ShapeError(f"{what}: a step returns a pair (carry, y), where y may be None, not {result!r}")
+    following = _checked_carry(result[0], placeholders, structure, what, dtype)
     made, made_structure = flatten(result[1], f"the result of {what}")
     made = as_nodes(made, dtype)
-    outside, stand, outputs = closure_convert([*following, *made], [*givens, *given_rows], built=built)
-    steps = Steps(LoopBody([*givens, *given_rows, *stand], outputs), time, len(carry), len(rows), reverse=reverse)
+    outside, captured, outputs = closure_convert([*following, *made], [*placeholders, *row_placeholders], built=built)
+    steps = Steps(
+        LoopBody([*placeholders, *row_placeholders, *captured], outputs), time, len(carry), len(rows), reverse=reverse
+    )
     loop = Scan(steps, *carry, *rows, *outside)
     last = [loop.last(i) for i in range(len(carry))]
     return unflatten(structure, last), unflatten(made_structure, [loop.made(i) for i in range(len(made))])
@@ -134,17 +144,17 @@ def scan(
 def _time(rows: Sequence[Any], length: int | None, what: str) -> Axis:
     for row in rows:
         if not row.dims:
-            raise ShapeError(f"{what}: {describe(row)} is in xs and has no axis to go along")
+            raise ShapeError(f"{what}: {describe(row)} is in xs and has no axis to scan over")
     if not rows and length is None:
-        raise ShapeError(f"{what}: with no xs to go along, give the number of steps as length=")
+        raise ShapeError(f"{what}: without xs, give the number of steps as length=")
     if length is not None and (isinstance(length, bool) or not isinstance(length, int | np.integer)):
         raise DTypeError(f"{what}: length is a whole number, not {length!r}")
     time: Axis = rows[0].dims[0] if rows else int(length or 0)
     sizes = {axis_size(row.dims[0]) for row in rows} | ({length} if length is not None else set())
     if None in sizes:
-        raise ShapeError(f"{what}: the first axis of xs, {time!r}, needs a size; give it one, as in Time(100)")
+        raise ShapeError(f"{what}: the first axis of xs, {time!r}, needs a size, as in Time(100)")
     if len(sizes) > 1:
-        raise ShapeError(f"{what}: its sequences have the lengths {', '.join(map(str, sorted(map(str, sizes))))}")
+        raise ShapeError(f"{what}: sequence lengths differ: {', '.join(map(str, sorted(map(str, sizes))))}")
     if (axis_size(time) or 0) < 0:
         raise ShapeError(f"{what}: length is at least 0, not {length}")
     return time
@@ -153,50 +163,51 @@ def _time(rows: Sequence[Any], length: int | None, what: str) -> Axis:
 def _condition(mask: Any, what: str) -> Any:
     if not isinstance(mask, Node) or mask.dtype.kind != "b" or mask.dims != ():
         found = describe(mask) if isinstance(mask, BaseNode) else repr(mask)
-        raise DTypeError(f"{what} takes a condition that is one mask, such as x.sum() > 0.0, not {found}")
+        raise DTypeError(f"{what} needs a scalar mask as condition, such as x.sum() > 0.0, not {found}")
     return mask
 
 
 def while_loop(
     condition: Callable[[Any], Any], function: Callable[[Any], Any], init: Any, *, max_steps: int | None = None
 ) -> Any:
-    """`carry = function(carry)` from `init` on as long as `condition(carry)`, a mask without axes, is true.
+    """Repeat `carry = function(carry)` from `init` while `condition(carry)`, a scalar mask, is true; return the carry.
 
-    The carry is as that of `scan`. With `max_steps` the loop ends after so many steps at the latest, and has a
-    gradient, by the steps that were done; there is memory for all of `max_steps`. Without it there is no gradient.
+    The carry is as in `scan`. With `max_steps` the loop stops after that many steps at the latest and has a gradient,
+    which goes back through the steps that ran; it allocates memory for `max_steps` steps. Without it the loop has no
+    gradient.
 
-    Raises `DTypeError` for a condition that is no mask, `ShapeError` for a carry that changes its structure or axes,
-    and, where its gradient is asked for, `NotDifferentiable` for a loop without `max_steps`.
+    Raises `DTypeError` for a condition that is not a scalar mask, `ShapeError` if the carry changes its structure or
+    axes, and `NotDifferentiable` for a gradient without `max_steps`.
 
     >>> wy.while_loop(lambda x: x < 100.0, lambda x: x * 2.0, wy.Constant(3.0)).forward().item()
     192.0
     """
-    step, goes_on = (over_nodes(given, "while_loop takes a function") for given in (function, condition))
+    step, keep_going = (over_nodes(given, "while_loop takes a function") for given in (function, condition))
     what = f"while_loop of {name_of(step)}"
     if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1):
         raise ValueError(f"{what}: max_steps is a whole number of at least 1, not {max_steps!r}")
     carry, structure, dtype = _carry(init, (), what)
-    givens = _givens(carry, structure, "carry")
-    with standing(givens), building() as built:
-        following = _carried_on(step(unflatten(structure, givens)), givens, structure, what, dtype)
-        again = _condition(goes_on(unflatten(structure, following)), what)
-    outside, stand, outputs = closure_convert([*following, again], givens, built=built)
+    placeholders = _placeholders(carry, structure, "carry")
+    with enclosing_trace(placeholders), building() as built:
+        following = _checked_carry(step(unflatten(structure, placeholders)), placeholders, structure, what, dtype)
+        again = _condition(keep_going(unflatten(structure, following)), what)
+    outside, captured, outputs = closure_convert([*following, again], placeholders, built=built)
     most = ENDLESS if max_steps is None else max_steps
-    steps = Steps(LoopBody([*givens, *stand], outputs), most, len(carry), 0, limited=True, stops=True)
-    limit = _condition(goes_on(unflatten(structure, carry)), what).astype(dtype) * float(most)
+    steps = Steps(LoopBody([*placeholders, *captured], outputs), most, len(carry), 0, limited=True, stops=True)
+    limit = _condition(keep_going(unflatten(structure, carry)), what).astype(dtype) * float(most)
     loop = Scan(steps, limit, *carry, *outside)
     return unflatten(structure, [loop.last(i) for i in range(len(carry))])
 
 
 def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *operands: Any) -> Any:
-    """`true(*operands)` where the condition, a mask without axes, is true, else `false(*operands)`.
+    """Return `true(*operands)` if the condition, a scalar mask, is true, else `false(*operands)`.
 
-    Only one is computed. Both give float nodes of the same structure and axes. The gradient goes through the branch
-    that was taken. For a condition that is known while the graph is built, a Python bool, it is that branch alone. To
-    choose by element take `wy.where`, which computes both.
+    Only the chosen branch is computed, and the gradient goes through it. Both branches return float nodes of the same
+    structure and axes. If the condition is a Python bool, the graph contains that branch alone. To select elementwise,
+    use `wy.where`, which computes both.
 
-    Raises `DTypeError` for a condition that is no mask, `ShapeError` for branches whose results differ in structure or
-    axes.
+    Raises `DTypeError` for a condition that is not a scalar mask, `ShapeError` if the branches' results differ in
+    structure or axes.
 
     >>> x = wy.Parameter(4.0)
     >>> root = wy.cond(x > 0.0, lambda x: x.sqrt(), lambda x: x * 0.0, x)
@@ -222,14 +233,16 @@ def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *o
     results = as_nodes(leaves, dtype)
     for result in results:
         if result.dtype.kind != "f":
-            raise DTypeError(f"{what}: {describe(result)} is what a branch gives, and not float; cast it with .astype")
-    others = _carried_on(other, _givens(results, shape, f"the result of {name_of(first)}"), shape, what, dtype)
+            raise DTypeError(
+                f"{what}: {describe(result)} is the result of a branch, which must be float; cast it with .astype"
+            )
+    others = _checked_carry(other, _placeholders(results, shape, f"the result of {name_of(first)}"), shape, what, dtype)
     carry = [zeros_like(x) for x in results]
     chosen = condition.astype(dtype)
     for limit, outputs, inner in ((chosen, results, taken), (1.0 - chosen, others, not_taken)):
-        givens = _givens(carry, shape, "result")
-        outside, stand, made = closure_convert(outputs, givens, inner, built=[*nodes, *inner])
-        steps = Steps(LoopBody([*givens, *stand], made), 1, len(carry), 0, limited=True)
+        placeholders = _placeholders(carry, shape, "result")
+        outside, captured, made = closure_convert(outputs, placeholders, inner, built=[*nodes, *inner])
+        steps = Steps(LoopBody([*placeholders, *captured], made), 1, len(carry), 0, limited=True)
         loop = Scan(steps, limit, *carry, *outside)
         carry = [loop.last(i) for i in range(len(carry))]
     return unflatten(shape, carry)

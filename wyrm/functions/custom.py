@@ -1,4 +1,4 @@
-"""Functions whose derivatives their authors write."""
+"""Functions with user-defined derivatives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 from wyrm.errors import NotDifferentiable, ShapeError
 from wyrm.functions.function import Function
 from wyrm.functions.pytree import flatten, unflatten
-from wyrm.functions.tracing import name_of, standing
+from wyrm.functions.tracing import enclosing_trace, name_of
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import ZERO, BaseNode, describe
 from wyrm.node.leaves import Constant, Input, as_constant
@@ -27,12 +27,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-# The functions whose `forward` is running.
+# The functions whose `forward` is being traced.
 _running: ContextVar[frozenset[Any]] = ContextVar("_running", default=frozenset())
 
 
 class _CustomDerivative(Generic[P, R]):
-    """A function over nodes with a derivative of its own; of arrays it gives arrays."""
+    """A function with a user-defined derivative, over arrays or nodes."""
 
     def __init__(self, function: Callable[P, R]) -> None:
         functools.update_wrapper(self, function)
@@ -40,7 +40,7 @@ class _CustomDerivative(Generic[P, R]):
         self._evaluated: Function[P, R] = Function(self._built, derives=True)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The result, with the derivative that was defined."""
+        """Return the result, which has the derivative given to `define`."""
         return self._evaluated(*args, **kwargs)
 
     def _built(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -49,9 +49,9 @@ class _CustomDerivative(Generic[P, R]):
     def _wrapped(
         self, value: Any, residuals: Sequence[Any], args: Any, built: Sequence[Any], rule: Callable[..., Any]
     ) -> Any:
-        """The result with each of its nodes made one that has the rule, `rule(residuals, args, cotangent)`.
+        """Return the result with each node wrapped in one whose gradient is `rule(residuals, args, cotangents)`.
 
-        `built` are the nodes that the function has built.
+        `built` are the nodes that the function has created.
         """
         inputs, structure = flatten(args, f"the arguments of {name_of(self.function)}")
         outputs, shape = flatten(value, f"the result of {name_of(self.function)}")
@@ -60,7 +60,8 @@ class _CustomDerivative(Generic[P, R]):
 
         def of(position: int) -> GradientRule:
             def derived(parents: Sequence[Any], gradient: Any) -> tuple[Any, ...]:
-                # What is kept is computed from the arguments, and yet no function of them to derivatives in the rule.
+                # Derivatives taken inside the rule see the residuals as constants, so arguments and residuals get
+                # aliases.
                 now, later = [alias(parent) for parent in parents[:count]], list(residuals)
                 for place, parent in zip(residual_nodes, parents[count:], strict=True):
                     later[place] = alias(parent)
@@ -68,23 +69,23 @@ class _CustomDerivative(Generic[P, R]):
                     gradient if i == position else zeros_like(output) if isinstance(output, BaseNode) else output
                     for i, output in enumerate(outputs)
                 ]
-                with standing([gradient], alone=False):
-                    found = rule(later, unflatten(structure, now), unflatten(shape, cotangents))
-                return self._checked(found, inputs, structure)
+                with enclosing_trace([gradient], alone=False):
+                    gradients = rule(later, unflatten(structure, now), unflatten(shape, cotangents))
+                return self._checked(gradients, inputs, structure)
 
             return GradientRule(name_of(self.function), derived)
 
-        given = [*inputs, *(residuals[i] for i in residual_nodes)]
+        operands = [*inputs, *(residuals[i] for i in residual_nodes)]
         outside = _closed_over([node for node in outputs if isinstance(node, BaseNode)], inputs, built)
-        made = [
-            Custom(node, *given, *outside, count=count, rule=of(position), outside=len(outside))
+        wrapped = [
+            Custom(node, *operands, *outside, count=count, rule=of(position), outside=len(outside))
             if isinstance(node, BaseNode) and node.dtype.kind == "f" else node
             for position, node in enumerate(outputs)
         ]  # fmt: skip
-        return unflatten(shape, made)
+        return unflatten(shape, wrapped)
 
     def _checked(self, found: Any, inputs: Sequence[Any], structure: Any) -> tuple[Any, ...]:
-        """The gradients that a rule gave, one for each node among the arguments; zero for those that are not float."""
+        """Return the gradients that a rule returned, one per argument leaf; zero for leaves that are not float."""
         who = name_of(self.function)
         if not isinstance(found, tuple) or len(found) != len(structure.inside):
             raise NotDifferentiable(
@@ -98,7 +99,9 @@ class _CustomDerivative(Generic[P, R]):
                 continue
             leaves, shape = flatten(given, f"a gradient of {who}")
             if shape != part:
-                raise ShapeError(f"the derivative of {who} returned a gradient of another structure: {given!r}")
+                raise ShapeError(
+                    f"the derivative of {who} returned a gradient whose structure differs from its argument: {given!r}"
+                )
             gradients += leaves
         result = []
         for gradient, leaf in zip(gradients, inputs, strict=True):
@@ -122,7 +125,7 @@ class CustomVjp(_CustomDerivative[P, R]):
     _backward: Callable[..., Any]
 
     def define(self, forward: Callable[P, tuple[R, Any]], backward: Callable[[Any, Any], tuple[Any, ...]]) -> None:
-        """Set `forward(*args) -> (result, residuals)` and `backward(residuals, cotangent) -> gradients`."""
+        """Define `forward(*args) -> (result, residuals)` and `backward(residuals, cotangent) -> gradients`."""
         self._forward, self._backward = forward, backward
 
     def _built(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -131,7 +134,7 @@ class CustomVjp(_CustomDerivative[P, R]):
                 f"{name_of(self.function)} has no derivative yet: call its define(forward, backward)"
             )
         running = _running.get()
-        if self in running:  # forward may call the function that it belongs to
+        if self in running:  # `forward` may call the function itself
             return self.function(*args, **kwargs)
         token = _running.set(running | {self})
         try:
@@ -139,7 +142,7 @@ class CustomVjp(_CustomDerivative[P, R]):
                 value, residuals = self._forward(*args, **kwargs)
         finally:
             _running.reset(token)
-        leaves, structure = flatten(residuals, "what forward keeps")
+        leaves, structure = flatten(residuals, "the residuals")
 
         def rule(later: Sequence[Any], now: Any, cotangent: Any) -> Any:
             return self._backward(unflatten(structure, later), cotangent)
@@ -154,7 +157,7 @@ class CustomJvp(_CustomDerivative[P, R]):
     _rule: Callable[..., Any]
 
     def define(self, rule: Callable[[Any, Any], tuple[R, Any]]) -> None:
-        """Give the rule: `rule(args, tangents) -> (result, change)`, linear in the tangents."""
+        """Define `rule(args, tangents) -> (result, change)`, where `change` is linear in the tangents."""
         self._rule = rule
 
     def _built(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -163,7 +166,7 @@ class CustomJvp(_CustomDerivative[P, R]):
 
         def rule(later: Sequence[Any], now: Any, cotangent: Any) -> tuple[Any, ...]:
             leaves, structure = flatten(now, "the arguments")
-            # For each float argument, also where two are the same node.
+            # One per float argument, even if two arguments are the same node.
             along: list[Any] = [
                 Input(dims=leaf.dims, name="tangent", dtype=leaf.dtype) if leaf.dtype.kind == "f" else None
                 for leaf in leaves
@@ -188,27 +191,29 @@ class CustomJvp(_CustomDerivative[P, R]):
 
 
 def _closed_over(outputs: Sequence[Any], inputs: Sequence[Any], built: Sequence[Any]) -> list[Any]:
-    """The float nodes that outputs are computed from besides the inputs, and that were there before."""
+    """Return the float nodes, other than `inputs`, that `outputs` use and the function has not built."""
     own = set(built)
     reached = topological_order(outputs, known=set(inputs))
     found = [node for node in outputs if node not in own]
     found += [parent for node in reached if node in own for parent in node.parents if parent not in own]
-    given = set(inputs)
-    return [x for x in dict.fromkeys(found) if x not in given and x.dtype.kind == "f" and not isinstance(x, Constant)]
+    excluded = set(inputs)
+    return [
+        x for x in dict.fromkeys(found) if x not in excluded and x.dtype.kind == "f" and not isinstance(x, Constant)
+    ]
 
 
 def custom_vjp(function: Callable[P, R]) -> CustomVjp[P, R]:
-    """A function over nodes whose gradient its author writes; a decorator.
+    """Define the gradient of a function over nodes by hand; a decorator.
 
     `define(forward, backward)` sets both passes. `forward(*args)` returns the result and the residuals.
-    `backward(residuals, cotangent)` returns a tuple with a gradient for each argument, of its structure and axes, or
-    None for no gradient. Both build graphs, so gradients of gradients are those of what `backward` computes. What is
-    kept is constant to derivatives that `backward` takes, such as `wy.vjp`, and a function of the arguments to those of
-    higher order. The result has this gradient in derivatives of every order, as it has in JAX where `forward` calls the
-    function.
+    `backward(residuals, cotangent)` returns a tuple with one gradient per argument, of the structure and axes of that
+    argument, or None for no gradient. Both build graphs, so second derivatives differentiate `backward`. Derivatives
+    that `backward` itself takes, as with `wy.vjp`, treat the residuals as constants; higher-order derivatives treat
+    them as functions of the arguments. The custom gradient applies to derivatives of every order, as in JAX when
+    `forward` calls the function itself.
 
-    Raises `ShapeError` for a gradient of other axes, `NotDifferentiable` for another number of them, and for a gradient
-    by a node that the function closes over: all that it is differentiated by are arguments.
+    Raises `ShapeError` for a gradient whose axes differ from its argument. Raises `NotDifferentiable` for the wrong
+    number of gradients, and for a gradient with respect to a closed-over node: pass it as an argument.
 
     >>> @wy.custom_vjp
     ... def clipped(x):
@@ -221,15 +226,15 @@ def custom_vjp(function: Callable[P, R]) -> CustomVjp[P, R]:
 
 
 def custom_jvp(function: Callable[P, R]) -> CustomJvp[P, R]:
-    """A function over nodes whose change along tangents its author writes; a decorator.
+    """Define the derivative of a function over nodes along tangents by hand; a decorator.
 
-    `define(rule)` gives `rule(args, tangents) -> (result, change)`, where the change is linear in the tangents. The
-    gradient is its transpose. Raises `NotDifferentiable` for a gradient by a node that the function closes over.
+    `define(rule)` takes `rule(args, tangents) -> (result, change)`, where `change` is linear in the tangents. The
+    gradient is its transpose. Raises `NotDifferentiable` for a gradient with respect to a closed-over node.
 
     >>> @wy.custom_jvp
     ... def square(x):
     ...     return x * x
-    >>> square.define(lambda args, tangents: (square(*args), 3.0 * args[0] * tangents[0]))  # not 2, to be seen
+    >>> square.define(lambda args, tangents: (square(*args), 3.0 * args[0] * tangents[0]))  # 3, not 2, to show its use
     >>> float(wy.function(square).grad()(2.0))
     6.0
     """

@@ -1,4 +1,4 @@
-"""`wyrm.function`: a Python function over arrays, traced once for each kind of argument, and its derivatives."""
+"""`wyrm.function`: a Python function over arrays that is traced once per argument signature, and its derivatives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing_extensions import TypeVar
 from wyrm.backends.numpy.reference import ReferenceRunner
 from wyrm.errors import CompileError, DTypeError, NotDifferentiable, NotSet, ShapeError
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
-from wyrm.functions.tracing import Kind, Trace, argument_names, as_nodes, kinds_of, name_of, number_beside
+from wyrm.functions.tracing import Kind, Trace, argument_names, as_nodes, kinds_of, name_of, number_dtype
 from wyrm.grad.reverse import grad as gradient_of
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, Parameter
@@ -32,13 +32,13 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Engine = Literal["reference", "native", "auto"]
 Wrt = int | str | Sequence[int | str]
-# A function keeps the graphs of so many kinds of arguments, those that were used last, and the arrays of fewer.
+# Most recently used traces that a function caches, and how many of those keep their arrays allocated.
 _KEPT_TRACES = 64
 _KEPT_ARRAYS = 16
 
 
 class Function(Generic[P, R]):
-    """A function that `wyrm.function` has made differentiable; see there."""
+    """A differentiable function over arrays, made by `wyrm.function`; see there."""
 
     __name__: str
 
@@ -49,15 +49,15 @@ class Function(Generic[P, R]):
             raise TypeError(f"wyrm.function takes a function, not {function!r}")
         functools.update_wrapper(self, function)
         self.function, self.engine = function, engine
-        # Whether it takes derivatives, for which the parameters of a module are arguments of their own too.
+        # Whether this function takes derivatives: then a module's parameters are arguments of their own as well.
         self._derives = derives
         self._calls: dict[Any, _Specialization] = {}
         self._last: _Specialization | None = None
-        # A function may call itself while it is traced.
+        # Reentrant, since a function may call itself while it is traced.
         self._lock = threading.RLock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The result for these arguments, its nodes as arrays; of nodes, the nodes that it is computed by."""
+        """Return the result as arrays; called with nodes, return the nodes that compute it."""
         last = self._last
         if last is not None and not kwargs and last.fits(args):
             with self._lock:
@@ -72,9 +72,9 @@ class Function(Generic[P, R]):
         return result
 
     def _own(self, args: Sequence[Any]) -> Any:
-        """The arguments as nodes that are in no other place.
+        """Return the arguments as fresh nodes that nothing else refers to.
 
-        What else reaches the caller's nodes does not reach these, so a derivative by them is by the arguments alone.
+        A derivative with respect to them then ignores every other path to the caller's nodes.
         """
         leaves, structure = self._leaves(args, parameters=True)
         modules = [part.has_module and not self._derives for part in structure.inside for _ in range(part.leaves)]
@@ -87,34 +87,37 @@ class Function(Generic[P, R]):
         )
 
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Trace:
-        """The graph of a call with such arguments: `inputs` and `outputs`, nodes in the order of the leaves.
+        """Return the graph of a call with these arguments: `inputs` and `outputs`, in the order of their leaves.
 
-        Raises `TypeError` where an argument is a node, `ShapeError` where the function closes over an argument of
-        another one that is being traced.
+        Raises `TypeError` for an argument that is a node, and `ShapeError` if the function closes over an argument of
+        another function that is being traced.
+
+        >>> [node.op_name() for node in wy.function(lambda x: 2.0 * x).trace(1.0).outputs]
+        ['multiply']
         """
         leaves, structure = self._leaves(args)
         for leaf in leaves:
             if isinstance(leaf, BaseNode):
                 raise TypeError(
-                    f"{name_of(self.function)}.trace takes arrays like those of a call, not {describe(leaf)}; call the "
-                    f"function with nodes to get the nodes that it is computed by"
+                    f"{name_of(self.function)}.trace takes arrays, not {describe(leaf)}; call the "
+                    f"function itself with nodes to get the nodes of its result"
                 )
         with self._lock:
             trace = self._call(leaves, structure, kwargs).trace
         if trace.open:
             raise ShapeError(
-                f"{name_of(self.function)} closes over an argument of a function that is being traced, so it has no "
-                f"graph of its own; call it, or hand that over as an argument"
+                f"{name_of(self.function)} closes over an argument of another function that is being traced, so it has "
+                f"no graph of its own; call it, or pass the value as an argument"
             )
         return trace
 
     def grad(self, wrt: Wrt = 0, *, allow_unused: bool = True) -> Function[P, Any]:
-        """The function of the same arguments that gives the gradient of the result, a scalar, by some of them.
+        """Return a function of the same arguments that computes the gradient of the scalar result.
 
-        `wrt` is a position or the name of an argument, or a tuple of those; the gradient has the structure of the
-        argument, or is a tuple of such. By an argument that the result does not depend on it is zeros, or with
-        `allow_unused=False` an `UnusedParameter`. Raises, when it is called, `ShapeError` for a result that is no
-        scalar, and `NotDifferentiable` for integers and masks.
+        `wrt` is the position or name of an argument, or a tuple of those. The gradient has the structure of that
+        argument, or is a tuple of such structures. If the result does not depend on an argument, its gradient is
+        zero, or `UnusedParameter` is raised with `allow_unused=False`. A call raises `ShapeError` if the result is not
+        a scalar and `NotDifferentiable` for an argument of integers or booleans.
 
         >>> square = wy.function(lambda x: x * x)
         >>> float(square.grad()(3.0)), float(square.grad().grad()(3.0))
@@ -123,7 +126,7 @@ class Function(Generic[P, R]):
         return self._derived("grad", wrt, allow_unused, lambda value, gradients: gradients)
 
     def value_and_grad(self, wrt: Wrt = 0, *, allow_unused: bool = True) -> Function[P, tuple[R, Any]]:
-        """The function that gives the result and its gradient (see `grad`), computed together.
+        """Return a function that computes the result and its gradient (see `grad`) together.
 
         >>> value, gradient = wy.function(lambda x: x * x).value_and_grad()(3.0)
         >>> float(value), float(gradient)
@@ -145,8 +148,8 @@ class Function(Generic[P, R]):
                 value = self._as_scalar(value, what)
             if value.dims != ():
                 raise ShapeError(
-                    f"{what} of {name_of(self.function)} takes a result that is a scalar, not {describe(value)}: "
-                    f"reduce it with .sum() or .mean(), or ask wy.vjp or wy.jacobian"
+                    f"{what} of {name_of(self.function)} needs a scalar result, not {describe(value)}: "
+                    f"reduce it with .sum() or .mean(), or use wy.vjp or wy.jacobian"
                 )
             rest = iter(gradient_of(value, wanted, allow_unused=allow_unused))
             found = tuple(unflatten(structure, [next(rest) for _ in leaves]) for leaves, structure in parts)
@@ -156,19 +159,17 @@ class Function(Generic[P, R]):
 
     def _as_scalar(self, value: Any, what: str) -> Any:
         if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-            raise ShapeError(
-                f"{what} of {name_of(self.function)} takes a result that is one scalar, not {type(value).__name__}"
-            )
+            raise ShapeError(f"{what} of {name_of(self.function)} needs a scalar result, not {type(value).__name__}")
         return Constant(float(value))
 
     def _check_wanted(self, wanted: Sequence[Any]) -> None:
         for leaf in wanted:
             if not isinstance(leaf, BaseNode):
-                raise NotDifferentiable(f"{leaf!r} is static in this call, so there is no gradient by it")
+                raise NotDifferentiable(f"{leaf!r} is static in this call, so it has no gradient")
             if leaf.dtype.kind != "f":
                 raise NotDifferentiable(
-                    f"{describe(leaf)} is an argument of {name_of(self.function)} that holds {leaf.dtype}, which has "
-                    f"no gradient; choose the others with wrt="
+                    f"{describe(leaf)} is an argument of {name_of(self.function)} with dtype {leaf.dtype}, which has "
+                    f"no gradient; select float arguments with wrt="
                 )
 
     # --- calls ----------------------------------------------------------------------------------------------------
@@ -194,15 +195,15 @@ class Function(Generic[P, R]):
         except TypeError:
             raise DTypeError(
                 f"{name_of(self.function)} was called with {', '.join(static)} by keyword: such arguments are static "
-                f"and have to be hashable; give arrays by position"
+                f"and must be hashable; pass arrays by position"
             ) from None
         if call is None:
             trace = Trace(self.function, structure, kinds, static)
             call = _Specialization(trace, kinds, self.engine, plain=structure.is_flat and not static)
-            if trace.open:  # another call closes over other nodes
+            if trace.open:  # it belongs to the enclosing trace, so another call cannot use it
                 return call
         self._calls.pop(key, None)
-        self._calls[key] = self._last = call  # the last used come last
+        self._calls[key] = self._last = call  # most recently used last
         if len(self._calls) > _KEPT_TRACES:
             del self._calls[next(iter(self._calls))]
         if len(self._calls) > _KEPT_ARRAYS:
@@ -215,20 +216,20 @@ class Function(Generic[P, R]):
 
     @property
     def graph(self) -> str:
-        """The nodes of the last call, a line for each; `NotSet` before the first."""
+        """The nodes of the last call, one per line. Raises `NotSet` before the first call."""
         from wyrm.view.text import to_text
 
         return to_text(self._known().trace.outputs)
 
     @property
     def source(self) -> str:
-        """The source that is generated for the last call; `NotSet` before the first."""
+        """The source generated for the last call. Raises `NotSet` before the first call."""
         source: str = self._known().native.source
         return source
 
     def _known(self) -> _Specialization:
         if self._last is None:
-            raise NotSet(f"{name_of(self.function)} has not been called yet, so it is not known for what arguments")
+            raise NotSet(f"{name_of(self.function)} has not been called yet, so it has no trace to show")
         return self._last
 
     def __repr__(self) -> str:
@@ -236,23 +237,23 @@ class Function(Generic[P, R]):
 
 
 def positions_of(function: Callable[..., Any], wrt: Wrt, count: int) -> list[int]:
-    """The positions of the arguments that `wrt` chooses, in a call with `count` of them; `ValueError` for others."""
+    """Return the positions of the arguments that `wrt` selects among `count`, or raise `ValueError`."""
     names = argument_names(function, count)
     found = []
     for which in (wrt,) if isinstance(wrt, int | str) else tuple(wrt):
         if isinstance(which, str):
             if which not in names:
-                raise ValueError(f"{name_of(function)} has no argument {which!r}, but {', '.join(names)}")
+                raise ValueError(f"{name_of(function)} has no argument {which!r}; its arguments are {', '.join(names)}")
             found.append(names.index(which))
         elif not -count <= which < count:
-            raise ValueError(f"{name_of(function)} was called with {count} arguments, so there is none {which}")
+            raise ValueError(f"{name_of(function)} was called with {count} arguments, so wrt={which} is out of range")
         else:
             found.append(which % count)
     return found
 
 
 def over_nodes(function: Any, refusal: str) -> Callable[..., Any]:
-    """A function over nodes, which one of `wyrm.function` holds; `TypeError` for what is none."""
+    """Return the underlying Python function of a `wyrm.function`, or `function` itself; `TypeError` if not callable."""
     plain = function.function if isinstance(function, Function) else function
     if not callable(plain):
         raise TypeError(f"{refusal}, not {function!r}")
@@ -260,16 +261,16 @@ def over_nodes(function: Any, refusal: str) -> Callable[..., Any]:
 
 
 def evaluated(function: Callable[..., Any], like: Callable[..., Any]) -> Function[..., Any]:
-    """A function of the same kind as another: on the same engine, and run once for each kind of arguments."""
+    """Return `function` as a `wyrm.function` on the engine of `like`."""
     return Function(function, like.engine if isinstance(like, Function) else "reference", derives=True)
 
 
 class _Specialization:
-    """What runs a function for one kind of arguments."""
+    """A function specialized to one signature: the shapes and dtypes of its arguments and its static arguments."""
 
     def __init__(self, trace: Trace, kinds: Sequence[Kind], engine: Engine, plain: bool) -> None:
         self.trace, self.engine = trace, engine
-        # The shapes and dtypes where all arguments are arrays, as they are in the calls that have to be quick.
+        # The signature if every argument is one array or number, so that `fits` can check it fast.
         self._arrays = kinds if plain else None
         self._dtypes = [dtype for _, dtype in kinds]
         self._integers = [position for position, dtype in enumerate(self._dtypes) if dtype.kind == "i"]
@@ -278,13 +279,13 @@ class _Specialization:
 
     @functools.cached_property
     def native(self) -> Any:
-        """The compiled form."""
+        """The compiled program."""
         from wyrm.train.fixed_shape import FixedShapeProgram
 
         return FixedShapeProgram(self.trace.outputs, self.trace.inputs)
 
     def release(self) -> None:
-        """Free the arrays of the last call; another call makes them anew."""
+        """Free the arrays of the last call; the next call allocates them again."""
         native = self.__dict__.get("native")
         if native is not None:
             native.release()
@@ -298,7 +299,7 @@ class _Specialization:
             storage.array = None
 
     def fits(self, args: Sequence[Any]) -> bool:
-        """Whether these arguments are arrays and numbers like those that this was made for, where that is quick."""
+        """Whether these arguments clearly have this signature; False where that takes more than a fast check."""
         kinds = self._arrays
         if kinds is None or len(args) != len(kinds):
             return False
@@ -314,11 +315,11 @@ class _Specialization:
                 return False
         if not numbers:
             return True
-        number = number_beside(args)
+        number = number_dtype(args)
         return all(dtype is number for dtype in numbers)
 
     def answer(self, found: list[Any]) -> Any:
-        """The result of the function with these leaves."""
+        """Return the result of the function, with these leaves."""
         structure = self.trace.structure
         return found[0] if structure.kind is None else unflatten(structure, found)
 
@@ -327,13 +328,13 @@ class _Specialization:
             return []
         arrays = [np.asarray(leaf, dtype, order="C") for leaf, dtype in zip(leaves, self._dtypes, strict=True)]
         for position in self._integers:
-            self.trace.inputs[position].set(arrays[position])  # which checks them
+            self.trace.inputs[position].set(arrays[position])  # `set` checks the range
         if self.engine == "reference":
             return [array[()] if array.ndim == 0 else array for array in self._by_reference(arrays)]
         return self._natively(arrays)
 
     def again(self, args: Sequence[Any]) -> list[Any]:
-        """As a call with arguments that fit."""
+        """Return the leaves of the result for arguments that fit, skipping the checks."""
         if self.engine != "native" or self._integers or not self.trace.outputs:
             return self(args)
         native = self.native
@@ -346,7 +347,7 @@ class _Specialization:
             try:
                 native.prepare()
             except CompileError as error:
-                warnings.warn(f"{error}; the reference engine computes it instead", RuntimeWarning, stacklevel=4)
+                warnings.warn(f"{error}; falling back to the reference engine", RuntimeWarning, stacklevel=4)
                 self.engine = "reference"
                 return self(arrays)
             self.engine = "native"
@@ -371,24 +372,24 @@ def function(function: Callable[P, R], /, *, engine: Engine = "reference") -> Fu
 @overload
 def function(*, engine: Engine = "reference") -> Callable[[Callable[P, R]], Function[P, R]]: ...
 def function(function: Any = None, /, *, engine: Engine = "reference") -> Any:
-    """Make a Python function over nodes a function over arrays that can be differentiated; a decorator.
+    """Turn a Python function over nodes into a differentiable function over arrays; a decorator.
 
-    The function runs once for each combination of shapes, dtypes and static arguments, on nodes that stand for its
-    arguments, and is not run again for others of the same kind: what it does besides computing, such as printing,
-    happens once. Arguments by position are arrays, numbers, tuples, lists, dicts and dataclasses of them, and modules,
-    of which the parameters count; so is the result, and the gradient by a module is a module. Arguments by keyword are
-    static: they may be anything that is hashable, and another value is another trace.
-    A Python number takes the float type of the arrays beside it. Called with nodes, or with nodes and arrays, it gives
-    nodes; so it does inside another function that is being traced, where it closes over the arguments of that one.
+    The function is traced: it runs once per signature, on nodes that stand for its arguments. The signature is the
+    shapes and dtypes of the arguments and the values of the static ones. Later calls reuse the graph, so side effects
+    such as printing happen once. Positional arguments are arrays, numbers, modules (their parameters are the leaves),
+    or tuples, lists, dicts and dataclasses of them. The result has one of these forms too, and the gradient with
+    respect to a module is a module. Keyword arguments are static: any hashable value; a new value causes a new trace.
+    A Python number takes the float dtype of the arrays beside it. Called with nodes, or inside another function that
+    is being traced, the function returns nodes; there it may close over the arguments of the outer function.
 
-    A derivative is by the function's own arguments: what is closed over is constant to it, and a node that is given as
-    two arguments counts for each apart.
+    Derivatives are with respect to the function's own arguments. Closed-over values are constants, and a node passed
+    as two arguments counts as two variables.
 
-    `engine` is "reference", which needs no compiling; "native", fast when called often; or "auto", which is native
-    where that can be compiled, and otherwise warns and goes on with the reference.
+    `engine` is "reference", which compiles nothing; "native", fast for repeated calls; or "auto", native if it
+    compiles, else the reference engine with a warning.
 
-    Raises `DTypeError` for arguments of other types, `ShapeError` for a result that depends on the arguments of another
-    call, `CompileError` where native code cannot be made, and what building the graph raises.
+    Raises `DTypeError` for arguments of other types, `ShapeError` if the result depends on the arguments of another
+    call, `CompileError` if native code cannot be generated, and whatever building the graph raises.
 
     >>> @wy.function
     ... def loss(weights, x):
@@ -404,11 +405,11 @@ def function(function: Any = None, /, *, engine: Engine = "reference") -> Any:
 
 
 def show(function: Function[..., Any]) -> None:
-    """Print what a function computes, as it was last called, and its gradient, side by side.
+    """Print the nodes of the function's last call beside the gradient of each.
 
-    `dt` is the gradient of the result by `t`, and the gradients are computed from the last line to the first. Raises
-    `NotSet` before the first call, `ShapeError` for a result that is not one array, and `NotDifferentiable` where an op
-    has no gradient.
+    `dt` is the gradient of the result with respect to `t`; read the gradients from the last line to the first. Raises
+    `NotSet` before the first call, `ShapeError` if the result is not a single array, and `NotDifferentiable` for an op
+    without gradient.
 
     >>> @wy.function
     ... def energy(x, y):
@@ -429,5 +430,5 @@ def show(function: Function[..., Any]) -> None:
         raise TypeError(f"wyrm.show takes a function made by wyrm.function, not {function!r}")
     outputs = function._known().trace.outputs
     if len(outputs) != 1:
-        raise ShapeError(f"show takes a function with one array as result, {name_of(function)} has {len(outputs)}")
-    print(to_derivation(outputs[0]))  # noqa: T201  # what it is for
+        raise ShapeError(f"show needs a single result array; {name_of(function)} returns {len(outputs)}")
+    print(to_derivation(outputs[0]))  # noqa: T201  # printing is its purpose

@@ -1,4 +1,4 @@
-"""A function of one thing made a function of many, along a new axis."""
+"""`vmap`: map a function over a new batch axis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wyrm.foreign_names import answering
 from wyrm.functions.control import as_nodes, dtype_of
 from wyrm.functions.function import Function, evaluated, over_nodes
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
-from wyrm.functions.tracing import argument_names, name_of, standing
+from wyrm.functions.tracing import argument_names, enclosing_trace, name_of
 from wyrm.node.base import describe
 from wyrm.node.node import IndexNode
 from wyrm.node.source_location import located_at
@@ -25,24 +25,24 @@ from wyrm.ops.steps import Steps
 from wyrm.ops.updating import Updating
 from wyrm.types.dims import axis_size, normalize_axis
 
-# An axis for all arrays, or a container of such, as deep as there is something to say.
+# One axis for all leaves, or a pytree prefix of axes.
 Axes: TypeAlias = Any
 
 
 @answering
 def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Function[..., Any]:
-    """The function of many arguments at once: each result is what `function` gives for one place along the new axis.
+    """Return a function that maps `function` over a batch axis: result i is `function` of row i of the arguments.
 
-    `in_axes` says which axis of an argument is the new one, None for an argument that is the same for all; a number is
-    for all arguments, a tuple has one for each. `out_axes` is where the results have the new axis, None for one that is
-    the same for all and has none. Both may go on inside an argument or a result: as the containers there, tuples, lists
-    and dicts, with a number or None for all arrays in one. The function is run once, on one row, and each op then works
-    on all rows: by the op itself where it can, else one row after the other, in a loop inside the graph. Random nodes
-    draw the same for every row.
+    `in_axes` gives the batch axis of each argument, None for an argument shared by all rows: one number for all
+    arguments or a tuple with one entry per argument. `out_axes` gives the position of the batch axis in each result,
+    None for a result that does not depend on batched arguments and stays unbatched. An entry may be a container of axes
+    that matches the argument or result; a number or None applies to all leaves below it. The function runs once, on one
+    row. Each op then handles all rows at once if it has a batched form, else in a loop inside the graph. Random nodes
+    draw the same values for every row.
 
-    What it gives is a `wyrm.function` on the engine of `function`, or over nodes where it is called with nodes. Raises
-    `ShapeError` for axes that are not there, that differ in size, or where none is given, for `in_axes` and `out_axes`
-    of another structure, and where `out_axes` is None for a result that differs from row to row.
+    The result is a `wyrm.function` on the engine of `function`; called with nodes, it returns nodes. A call raises
+    `ShapeError` if no argument is batched, an axis does not exist, batch sizes differ, `in_axes` or `out_axes` does not
+    match the structure, or `out_axes` is None for a result that differs between rows.
 
     >>> rows = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> wy.vmap(lambda x, y: (x * y).sum(), in_axes=(0, None))(rows, np.array([1.0, 10.0])).tolist()
@@ -68,11 +68,11 @@ def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) ->
             given.append(unflatten(structure, nodes))
         sizes = {axis_size(whole.dims[0]) for whole in rows.values()}
         if not rows:
-            raise ShapeError(f"{what}: no argument has the new axis; in_axes is {in_axes}")
+            raise ShapeError(f"{what}: no argument is batched; in_axes is {in_axes}")
         if len(sizes) > 1:
             found = ", ".join(describe(whole) for whole in rows.values())
-            raise ShapeError(f"{what}: the new axis has the sizes {sorted(map(str, sizes))}, in {found}")
-        with standing(list(rows)):
+            raise ShapeError(f"{what}: batch sizes differ: {sorted(map(str, sizes))}, in {found}")
+        with enclosing_trace(list(rows)):
             result = plain(*given, **static)
         leaves, structure = flatten(result, f"the result of {what}")
         outputs = as_nodes(leaves, kind)
@@ -80,9 +80,7 @@ def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) ->
         varied = _varied(outputs, rows)
         for output, axis, where in zip(outputs, wanted, leaf_paths(structure, "the result"), strict=True):
             if axis is None and output in varied:
-                raise ShapeError(
-                    f"{what}: {where} differs from row to row, and out_axes has None for it instead of an axis"
-                )
+                raise ShapeError(f"{what}: {where} differs between rows, so out_axes needs an axis for it, not None")
         wholes = iter(batched([x for x, axis in zip(outputs, wanted, strict=True) if axis is not None], rows))
         return unflatten(
             structure,
@@ -97,8 +95,8 @@ def _axes_of_arguments(in_axes: Axes, count: int, what: str) -> list[Axes]:
         return [in_axes] * count
     if not isinstance(in_axes, tuple | list):
         raise ShapeError(
-            f"{what}: in_axes is a number, None, or a tuple with an entry for each argument, not {in_axes!r}; what is "
-            f"inside an argument goes into its entry, as in in_axes=({in_axes!r},)"
+            f"{what}: in_axes is a number, None, or a tuple with one entry per argument, not {in_axes!r}; axes inside "
+            f"one argument go into its entry, as in in_axes=({in_axes!r},)"
         )
     if len(in_axes) != count:
         raise ShapeError(f"{what}: in_axes has {len(in_axes)} entries for {count} arguments")
@@ -106,7 +104,7 @@ def _axes_of_arguments(in_axes: Axes, count: int, what: str) -> list[Axes]:
 
 
 def axes_of(axes: Axes, structure: PyTreeDef, what: str) -> list[int | None]:
-    """The axis of each leaf; `ShapeError` where there are containers in `axes` that are not in the structure."""
+    """Return the axis of each leaf; `ShapeError` if `axes` is not a prefix of the structure."""
     if axes is None or (isinstance(axes, int) and not isinstance(axes, bool)):
         return [axes] * structure.leaves
     kind = structure.kind or object
@@ -119,14 +117,14 @@ def axes_of(axes: Axes, structure: PyTreeDef, what: str) -> list[int | None]:
         parts = [getattr(axes, str(name)) for name in structure.names]
     if parts is None:
         found = "one array" if structure.kind is None else f"a {structure.kind.__name__} of {len(structure.inside)}"
-        raise ShapeError(f"{what} is {axes!r} for {found}; give a number, None, or a container of these like that")
+        raise ShapeError(f"{what} is {axes!r} for {found}; give a number, None, or a matching container of these")
     return [axis for part, inside in zip(parts, structure.inside, strict=True) for axis in axes_of(part, inside, what)]
 
 
 def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[Any, Any]) -> Any:
-    """An input that stands for one row of an argument, which `rows` gets with the new axis first."""
+    """Return a placeholder for one row of an argument; store the argument, batch axis first, in `rows`."""
     if not leaf.dims:
-        raise ShapeError(f"{what}: {name} is {describe(leaf)} and has no axis to go along; in_axes of it is None then")
+        raise ShapeError(f"{what}: {name} is {describe(leaf)} and has no axis to map over; set in_axes to None for it")
     first = normalize_axis(axis, leaf.ndim)
     if first:
         _check_moves(leaf, what)
@@ -139,11 +137,13 @@ def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[Any, Any]) -> An
 
 def _check_moves(node: Any, what: str) -> None:
     if isinstance(node, IndexNode):
-        raise ShapeError(f"{what}: {describe(node)} holds integers, whose axes stay as they are: the new one is first")
+        raise ShapeError(
+            f"{what}: {describe(node)} holds integers and cannot be transposed: its batch axis must be axis 0"
+        )
 
 
 def _varied(outputs: Sequence[Any], rows: dict[Any, Any]) -> set[Any]:
-    """The nodes that differ from row to row."""
+    """Return the nodes that differ between rows."""
     varied = set(rows)
     for node in topological_order(outputs):
         if not varied.isdisjoint(node.parents):
@@ -152,7 +152,7 @@ def _varied(outputs: Sequence[Any], rows: dict[Any, Any]) -> set[Any]:
 
 
 def _moved(whole: Any, axis: int, what: str) -> Any:
-    """The result with its first axis moved to where it is wanted."""
+    """Return the result with its batch axis moved from 0 to `axis`."""
     place = normalize_axis(axis, whole.ndim)
     if place == 0:
         return whole
@@ -163,38 +163,41 @@ def _moved(whole: Any, axis: int, what: str) -> Any:
 
 
 def batched(outputs: Sequence[Any], rows: dict[Any, Any]) -> list[Any]:
-    """The outputs for all rows at once, of inputs each of which stands for one row."""
-    many: dict[Any, Any] = dict(rows)
+    """Return the outputs with a leading batch axis; `rows` maps each one-row placeholder to its batched node."""
+    batches: dict[Any, Any] = dict(rows)
     axis = next(iter(rows.values())).dims[0]
     for node in topological_order(outputs):
-        if node in many or many.keys().isdisjoint(node.parents):
+        if node in batches or batches.keys().isdisjoint(node.parents):
             continue
         if isinstance(node, Updating):
-            raise ShapeError(f"{describe(node)} moves a buffer, which vmap has one of and many values for")
-        operands = [many.get(parent, parent) for parent in node.parents]
-        mapped = [parent in many for parent in node.parents]
+            raise ShapeError(f"{describe(node)} updates a buffer, and vmap has one buffer for many rows")
+        operands = [batches.get(parent, parent) for parent in node.parents]
+        mapped = [parent in batches for parent in node.parents]
         with located_at(node.origin):
-            found = node.batched(operands, mapped)
-            many[node] = _one_by_one(node, operands, mapped) if found is None else found
+            batch = node.batched(operands, mapped)
+            batches[node] = _one_by_one(node, operands, mapped) if batch is None else batch
     for output in outputs:
-        if output not in many:
+        if output not in batches:
             if isinstance(output, IndexNode):
-                raise ShapeError(f"{describe(output)} is the same for all rows, and integers are not repeated by vmap")
-            many[output] = output.broadcast_to((axis, *output.dims))
-    return [many[output] for output in outputs]
+                raise ShapeError(
+                    f"{describe(output)} is the same for all rows, and vmap cannot broadcast integers; "
+                    f"set out_axes to None"
+                )
+            batches[output] = output.broadcast_to((axis, *output.dims))
+    return [batches[output] for output in outputs]
 
 
 def _one_by_one(node: Any, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
-    """What a node is for each row, by a loop inside the graph."""
+    """Return a node that computes `node` for each row, in a loop inside the graph."""
     rows = [x for x, many in zip(operands, mapped, strict=True) if many]
-    givens = [placeholder_like(x, x.dims[1:], x.name or x.op_name()) for x in rows]
-    each = iter(givens)
-    parents = tuple(next(each) if many else x for x, many in zip(operands, mapped, strict=True))
+    placeholders = [placeholder_like(x, x.dims[1:], x.name or x.op_name()) for x in rows]
+    remaining = iter(placeholders)
+    parents = tuple(next(remaining) if many else x for x, many in zip(operands, mapped, strict=True))
     one = type(node).rebuild(parents, node.attribute_values(), node.name)
     if one.dtype.kind not in "fb":
-        raise DTypeError(f"{describe(node)} gives {one.dtype} and has no form for many rows at once")
+        raise DTypeError(f"{describe(node)} gives {one.dtype} and has no batched form")
     mask = one.dtype.kind == "b"
-    outside, stand, outputs = closure_convert([one.astype(np.float32) if mask else one], givens)
-    steps = Steps(LoopBody([*givens, *stand], outputs), rows[0].dims[0], 0, len(rows))
+    outside, captured, outputs = closure_convert([one.astype(np.float32) if mask else one], placeholders)
+    steps = Steps(LoopBody([*placeholders, *captured], outputs), rows[0].dims[0], 0, len(rows))
     made = Scan(steps, *rows, *outside).made(0)
     return made > 0.5 if mask else made

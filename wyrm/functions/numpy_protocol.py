@@ -1,4 +1,4 @@
-"""NumPy's functions on nodes: unchanged code for arrays builds graphs."""
+"""NumPy's functions on nodes (`__array_ufunc__`, `__array_function__`): code written for arrays builds graphs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COMPARISONS: dict[str, Operation] = {
     "equal": operator.eq, "not_equal": operator.ne, "greater": operator.gt, "greater_equal": operator.ge,
     "less": operator.lt, "less_equal": operator.le,
 }  # fmt: skip
-# By name, for the ufuncs of SciPy are not known here.
+# Keyed by name, since SciPy's ufuncs cannot be imported here.
 UFUNCS: dict[str, Operation] = {
     **_COMPARISONS,
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
@@ -45,7 +45,7 @@ UFUNCS: dict[str, Operation] = {
     "bitwise_and": operator.and_, "bitwise_or": operator.or_, "invert": operator.invert,
     "erf": Node.erf, "expit": Node.sigmoid,
 }  # fmt: skip
-# Keywords that change nothing where they have these values, and what they are otherwise.
+# Ufunc keywords with the default values that nodes accept.
 _UFUNC_DEFAULTS = {"out": None, "where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
 
 
@@ -60,8 +60,8 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
     known = ord is None and (axis is None or len(given) in (1, 2))
     if not (known or (ord == 2 and len(given) == 1) or (ord == "fro" and len(given) == 2)):
         raise TypeError(
-            f"numpy.linalg.norm of a node is the root of the sum of squares, over all axes, one or two; there is no "
-            f"ord={ord!r} over {len(given)} axes"
+            f"numpy.linalg.norm of a node is the root of the sum of squares over all axes, one or two; it does not "
+            f"support ord={ord!r} over {len(given)} axes"
         )
     return x.square().sum(axis=given, keepdims=keepdims).sqrt()
 
@@ -105,7 +105,9 @@ def _einsum(*operands: Any) -> Any:
 
 def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
     if x is None or y is None:
-        raise TypeError("numpy.where of nodes takes (condition, x, y): where a mask is true depends on the data")
+        raise TypeError(
+            "numpy.where of nodes takes (condition, x, y): the positions where a mask is true depend on the data"
+        )
     return where(condition, x, y)
 
 
@@ -116,7 +118,7 @@ def _reduced(name: str) -> Operation:
     return reduce
 
 
-# What each does for nodes; the names of the parameters are NumPy's, and those that are missing are refused.
+# Implementations for nodes. Parameters have NumPy's names; the ones left out are refused.
 FUNCTIONS: dict[Operation, Operation] = {
     np.where: _where,
     np.concatenate: _concatenate,
@@ -146,9 +148,9 @@ FUNCTIONS: dict[Operation, Operation] = {
     np.take: _take,
     np.take_along_axis: lambda arr, indices, axis=-1: arr.take_along_axis(indices, axis),
 }  # fmt: skip
-# What NumPy calls the operands of these.
+# NumPy's parameter names for the operands of these functions.
 _OPERANDS = ("a", "b", "x", "array", "ary", "arr")
-# The signatures of functions that have none of their own in every version of NumPy.
+# Signatures of functions that lack one in some version of NumPy.
 _SIGNATURES: dict[Operation, Operation] = {
     np.where: lambda condition, x=None, y=None, /: None,
     np.concatenate: lambda arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind": None,
@@ -157,20 +159,20 @@ _SIGNATURES: dict[Operation, Operation] = {
 
 
 def ufunc(node: Any, function: Any, method: str, *operands: Any, **options: Any) -> Any:
-    """What NumPy calls for a ufunc of which `node` is an operand."""
+    """Apply a ufunc to operands of which `node` is one; NumPy calls this."""
     name = function.__name__
     if method == "__call__" and not options and name in UFUNCS:
         for operand in operands:
             if not isinstance(operand, Node):
                 break
         else:
-            return UFUNCS[name](*operands)  # nodes alone, as most are: there is nothing to convert or to refuse
+            return UFUNCS[name](*operands)  # fast path: nodes alone need no conversion or checks
     if method != "__call__":
         raise TypeError(f"numpy.{name}.{method} takes arrays, not nodes: use an operator or a method of the node")
     dtype, out = options.get("dtype"), options.get("out")
     if out is not None:
         raise TypeError(
-            f"numpy.{name} with out takes arrays, not nodes: a node is a new value, so instead of `array += node` "
+            f"numpy.{name} with out takes arrays, not nodes: nodes are immutable, so instead of `array += node`  "
             f"write array = array + node"
         )
     wrong = {
@@ -181,7 +183,7 @@ def ufunc(node: Any, function: Any, method: str, *operands: Any, **options: Any)
     integers = next((x for x in operands if isinstance(x, IndexNode)), None)
     if integers is not None and name not in _COMPARISONS:
         raise DTypeError(
-            f"numpy.{name}: {describe(integers)} holds integers, which choose and are compared, and have no arithmetic"
+            f"numpy.{name}: {describe(integers)} holds integers, which support comparison and indexing, not arithmetic"
         )
     if name not in UFUNCS:
         raise _unknown(name)
@@ -195,7 +197,7 @@ def ufunc(node: Any, function: Any, method: str, *operands: Any, **options: Any)
 
 
 def array_function(node: Any, function: Any, types: Any, arguments: Any, options: Mapping[str, Any]) -> Any:
-    """What NumPy calls for any other function of which `node` is an argument."""
+    """Apply any other NumPy function to arguments of which `node` is one; NumPy calls this."""
     name = function.__name__
     if function not in FUNCTIONS:
         raise _unknown(name, function.__module__)
@@ -206,20 +208,20 @@ def array_function(node: Any, function: Any, types: Any, arguments: Any, options
         if any(value is not None for value in named.values()):
             refuse_keywords(f"{full} of nodes", named, ("subscripts", "two operands"))
         return implementation(*several[:1], *_nodes(several[1:]))
-    given = _given(function, full, arguments, options)
+    given = _bound_arguments(function, full, arguments, options)
     taken = inspect.signature(implementation).parameters
     if given.keys() - taken.keys():
         refuse_keywords(f"{full} of a node", given.keys() - taken.keys(), taken)
     if "arrays" in given:
         given["arrays"] = _nodes(given["arrays"])
-    elif function is not np.where:  # which keeps the type of arrays where all are
+    elif function is not np.where:  # np.where keeps the dtype of array operands itself
         operands = [key for key in _OPERANDS if key in given]
         given |= dict(zip(operands, _nodes([given[key] for key in operands]), strict=True))
     return implementation(**given)
 
 
-def _given(function: Operation, name: str, arguments: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments by NumPy's names for them, without those that have NumPy's default."""
+def _bound_arguments(function: Operation, name: str, arguments: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments under NumPy's names, without those that equal NumPy's default."""
     signature = _signature(function)
     try:
         bound = signature.bind(*arguments, **options)
@@ -241,14 +243,14 @@ def _signature(function: Operation) -> inspect.Signature:
 
 
 def _same(value: Any, default: Any) -> bool:
-    """Whether a keyword has its default; arrays and nodes never are one."""
+    """Whether a keyword has its default value; an array or node never has."""
     return value is default or (
         isinstance(value, str | bool | int) and type(value) is type(default) and value == default
     )
 
 
 def _nodes(operands: Any) -> list[Any]:
-    """The operands, arrays among them as constants of the float type of the nodes."""
+    """Return the operands, with arrays and numbers as constants of the nodes' float dtype."""
     kind = next((x.dtype for x in operands if isinstance(x, BaseNode) and x.dtype.kind == "f"), np.dtype(np.float32))
     found = []
     for operand in operands:

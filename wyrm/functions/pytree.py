@@ -1,4 +1,4 @@
-"""Nested containers taken apart into their leaves, and put together again of others."""
+"""Pytrees: nested containers, flattened into leaves and rebuilt with other leaves."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _LEAVES = (BaseNode, np.ndarray, np.generic, bool, int, float)
 
 
 class PyTreeDef(NamedTuple):
-    """What holds leaves: the kind of container, what it takes to make one, and what is in it; None for a leaf."""
+    """The structure of a pytree: the container's type, None for a leaf; the names of its parts; their structures."""
 
     kind: type[Any] | None
     names: tuple[Hashable, ...] = ()
     inside: tuple[PyTreeDef, ...] = ()
 
-    # By hash first: names may be nodes, which a tuple would compare by element, and which have a hash by identity.
+    # Hashes first: names may be modules or nodes, whose `==` builds a graph; their hash is by identity.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PyTreeDef) and hash(self) == hash(other) and tuple.__eq__(self, other)
 
@@ -40,12 +40,12 @@ class PyTreeDef(NamedTuple):
 
     @property
     def leaves(self) -> int:
-        """How many leaves there are."""
+        """Number of leaves."""
         return 1 if self.kind is None else sum(part.leaves for part in self.inside)
 
     @property
     def has_module(self) -> bool:
-        """Whether there is a module in it."""
+        """Whether any part is a module."""
         stack = [self]
         while stack:
             part = stack.pop()
@@ -56,7 +56,7 @@ class PyTreeDef(NamedTuple):
 
     @property
     def is_flat(self) -> bool:
-        """Whether this holds leaves and nothing else."""
+        """Whether every part is a leaf."""
         return all(part.kind is None for part in self.inside)
 
 
@@ -64,11 +64,11 @@ LEAF = PyTreeDef(None)
 
 
 def flatten(value: Any, where: str, parameters: bool = False) -> tuple[list[Any], PyTreeDef]:
-    """The leaves of a value, left to right, and its structure.
+    """Return the leaves of a pytree, left to right, and its structure.
 
-    Containers are tuples, named ones too, lists, dicts, dataclasses, modules, whose leaves are what their parameters
-    hold, or with `parameters` these themselves, and None, which holds nothing. `DTypeError` for anything else that is
-    no array, number or node, named by `where` it is.
+    Containers are tuples, named tuples, lists, dicts, dataclasses, modules, and None, which has no leaves. The leaves
+    of a module are the arrays of its parameters, or with `parameters=True` the parameters. Raises `DTypeError` for any
+    other value that is not an array, number or node; `where` names it in the message.
     """
     leaves: list[Any] = []
     return leaves, _flatten(value, where, leaves, parameters)
@@ -99,15 +99,15 @@ def _flatten(value: Any, where: str, leaves: list[Any], parameters: bool) -> PyT
         leaf_paths = [f"{where}.{name}" for name in names]
     else:
         raise DTypeError(
-            f"{where} is {value!r}, a {type(value).__name__}, which is no array, number, node, or tuple, list, dict or "
-            f"dataclass or module of them; what is static is given by keyword"
+            f"{where} is {value!r}, a {type(value).__name__}: not an array, number, node or module, nor a tuple, list, "
+            f"dict or dataclass of them; pass static arguments by keyword"
         )
     parts = tuple(_flatten(part, place, leaves, parameters) for part, place in zip(inside, leaf_paths, strict=True))
     return PyTreeDef(type(value), names, parts)
 
 
 def unflatten(structure: PyTreeDef, leaves: Sequence[Any]) -> Any:
-    """The value of this structure with these leaves."""
+    """Return the pytree of this structure with these leaves."""
     rest = iter(leaves)
     return _unflatten(structure, lambda: next(rest))
 
@@ -131,7 +131,7 @@ def _unflatten(structure: PyTreeDef, leaf: Callable[[], Any]) -> Any:
 
 
 def _nodes_of(module: Module) -> list[tuple[str, Any]]:
-    """The parameters of a module by path, or the nodes that stand for them, each once."""
+    """Return the parameters of a module, or the nodes that replace them, each once, with their paths."""
     found: dict[int, tuple[str, Any]] = {}
     entered: set[int] = set()
     stack: list[tuple[str, Any]] = [("", module)]
@@ -148,9 +148,9 @@ def _nodes_of(module: Module) -> list[tuple[str, Any]]:
 
 
 def _with_leaves(module: Any, leaves: Sequence[Any]) -> Any:
-    """A copy of a module with these as its parameters: nodes as they are, arrays as parameters.
+    """Return a copy of a module with these leaves for its parameters; an array becomes a parameter.
 
-    With the nodes that it has it is the module itself.
+    If the leaves are the nodes it has already, return the module itself.
     """
     memo: dict[int, Any] = {id(buffer): buffer for _, buffer in module.named_buffers()}
     found = _nodes_of(module)
@@ -160,14 +160,14 @@ def _with_leaves(module: Any, leaves: Sequence[Any]) -> Any:
         memo[id(node)] = leaf if isinstance(leaf, BaseNode) else Parameter(leaf, node.dims, name=node.name)
     copied = copy.deepcopy(module, memo)
     parameters = set(map(id, module.parameters()))
-    standing = [memo[id(node)] for _, node in found if id(node) in parameters]
-    for each in copied.modules():
-        vars(each)[STANDING] = tuple(node for node in standing if not isinstance(node, Parameter))
+    replaced = [memo[id(node)] for _, node in found if id(node) in parameters]
+    for part in copied.modules():
+        vars(part)[STANDING] = tuple(node for node in replaced if not isinstance(node, Parameter))
     return copied
 
 
 def leaf_paths(structure: PyTreeDef, where: str) -> list[str]:
-    """The names of the leaves, such as `weights['hidden'][0]`."""
+    """Return a path for each leaf, such as `weights['hidden'][0]`."""
     if structure.kind is None:
         return [where]
     found = []

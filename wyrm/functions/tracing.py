@@ -1,4 +1,4 @@
-"""A Python function run once on nodes that stand for its arguments."""
+"""Tracing: running a Python function once on placeholder nodes to record its graph."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from wyrm.ops.index import Indexable
 from wyrm.ops.loop_body import IndexPlaceholder, Placeholder
 
 Leaf = BaseNode[Any, Any]
-# What a leaf of the arguments is for a trace: its shape and dtype.
+# The signature of one argument leaf: its shape and dtype.
 Kind = tuple[tuple[int, ...], np.dtype[Any]]
 _NUMBER = np.dtype(np.float32)
 
 
 class Argument(Indexable, Input[Any], abstract=True):
-    """An input that stands for an array among the arguments of one trace."""
+    """A placeholder for an array argument of one trace."""
 
     __slots__ = ()
 
 
 class IndexArgument(IndexInput[Any], abstract=True):
-    """An index input that stands for integers among the arguments of one trace."""
+    """A placeholder for an integer argument of one trace."""
 
     __slots__ = ()
 
 
-class _Around(NamedTuple):
-    """What is being traced around a call: the inputs that stand for its values, or all inputs, and its float type."""
+class _EnclosingTrace(NamedTuple):
+    """A trace in progress: its placeholders, None if unknown (then any input may be one), and its float dtype."""
 
     leaves: frozenset[Any] | None
     number: np.dtype[Any] | None
@@ -47,33 +47,33 @@ class _Around(NamedTuple):
         return self.leaves is None or leaf in self.leaves
 
 
-_around: ContextVar[tuple[_Around, ...]] = ContextVar("_around", default=())
+_enclosing: ContextVar[tuple[_EnclosingTrace, ...]] = ContextVar("_enclosing", default=())
 
 
 @contextmanager
-def standing(leaves: Sequence[Leaf], alone: bool = True) -> Iterator[None]:
-    """Within it these inputs stand for values of what is being traced, and functions may close over them.
+def enclosing_trace(leaves: Sequence[Leaf], alone: bool = True) -> Iterator[None]:
+    """Mark these inputs as the placeholders of a trace in progress, which functions inside may close over.
 
-    Where it is not known which inputs do, they do not stand `alone`.
+    With `alone=False` other inputs may be placeholders of it as well.
     """
     number = next((leaf.dtype for leaf in leaves if leaf.dtype.kind == "f"), None)
-    token = _around.set((*_around.get(), _Around(frozenset(leaves) if alone else None, number)))
+    token = _enclosing.set((*_enclosing.get(), _EnclosingTrace(frozenset(leaves) if alone else None, number)))
     try:
         yield
     finally:
-        _around.reset(token)
+        _enclosing.reset(token)
 
 
-def _number_around() -> np.dtype[Any]:
-    """The float type of Python numbers: that of what is being traced, else float32."""
-    return next((around.number for around in reversed(_around.get()) if around.number is not None), _NUMBER)
+def _enclosing_number() -> np.dtype[Any]:
+    """Return the float dtype for Python numbers: that of the innermost enclosing trace, else float32."""
+    return next((around.number for around in reversed(_enclosing.get()) if around.number is not None), _NUMBER)
 
 
 class Trace:
-    """What a function computes, as a graph: its inputs, its outputs, and what holds them.
+    """The graph of a function: its inputs, its outputs and the structure of its result.
 
-    `inputs` are in the order of the leaves of the arguments, `outputs` in that of the result. Where the function closes
-    over inputs of one that is being traced around it, the trace is `open`: it is a part of that one's graph.
+    `inputs` are in the order of the argument leaves, `outputs` in the order of the result leaves. A trace is `open` if
+    the function closes over placeholders of an enclosing trace; it is then part of that graph.
     """
 
     def __init__(
@@ -86,12 +86,12 @@ class Trace:
         self.inputs: list[Any] = [
             _argument(shape, dtype, where) for (shape, dtype), where in zip(kinds, named, strict=True)
         ]
-        with standing(self.inputs):
+        with enclosing_trace(self.inputs):
             result = function(*unflatten(structure, self.inputs), **static)
         leaves, self.structure = flatten(result, f"the result of {name}")
-        kind = next((leaf.dtype for leaf in self.inputs if leaf.dtype.kind == "f"), None) or _number_around()
+        kind = next((leaf.dtype for leaf in self.inputs if leaf.dtype.kind == "f"), None) or _enclosing_number()
         self.outputs: list[Any] = [leaf if isinstance(leaf, BaseNode) else as_constant(leaf, kind) for leaf in leaves]
-        own, traced = set(self.inputs), _around.get()
+        own, traced = set(self.inputs), _enclosing.get()
         foreign = [
             node for node in topological_order(self.outputs)
             if node.is_leaf and node not in own
@@ -101,18 +101,18 @@ class Trace:
         for node in foreign:
             if isinstance(node, Argument | IndexArgument) and not any(around.has(node) for around in traced):
                 raise ShapeError(
-                    f"{describe(node)} is an argument of another call, which {self.name} has kept and cannot read any "
-                    f"more; hand it over as an argument"
+                    f"{describe(node)} is an argument of another call, which {self.name} kept; it has no value any "
+                    f"more. Pass it as an argument"
                 )
 
     def of(self, leaves: Sequence[Any]) -> Any:
-        """The result as nodes, for these numbers and arrays as arguments."""
+        """Return the result as nodes, with these numbers and arrays as constant arguments."""
         given = [_as_constant(leaf, own.dtype) for leaf, own in zip(leaves, self.inputs, strict=True)]
         return unflatten(self.structure, replaced(self.outputs, dict(zip(self.inputs, given, strict=True))))
 
     @property
     def unused(self) -> list[str]:
-        """The names of the arguments that the result does not depend on."""
+        """Names of the arguments that the result does not depend on."""
         reached = set(topological_order(self.outputs))
         return [leaf.name or "" for leaf in self.inputs if leaf not in reached]
 
@@ -123,18 +123,18 @@ def _argument(shape: Any, dtype: np.dtype[Any], name: str) -> Any:
     return Argument(dims=shape, name=name, dtype=dtype, finite=False)
 
 
-def number_beside(leaves: Sequence[Any]) -> np.dtype[Any]:
-    """The float type of the Python numbers among the leaves of arguments."""
+def number_dtype(leaves: Sequence[Any]) -> np.dtype[Any]:
+    """Return the float dtype that Python numbers among these leaves take."""
     for leaf in leaves:
         if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f":
             found: np.dtype[Any] = leaf.dtype
             return found
-    return _number_around()
+    return _enclosing_number()
 
 
 def kinds_of(leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list[Kind]:
-    """What the leaves of the arguments are; a Python number has the float type of the arrays beside it."""
-    number = number_beside(leaves)
+    """Return shape and dtype of each argument leaf; Python numbers take the float dtype of the arrays beside them."""
+    number = number_dtype(leaves)
     found: list[Kind] = []
     for i, leaf in enumerate(leaves):
         if not isinstance(leaf, np.ndarray | np.generic):
@@ -144,12 +144,12 @@ def kinds_of(leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list[
         elif leaf.dtype.kind == "b" or leaf.dtype in (np.float32, np.float64):
             found.append((leaf.shape, leaf.dtype))
         else:
-            raise DTypeError(f"{names()[i]} holds {leaf.dtype}; an argument holds float32, float64, integers or bool")
+            raise DTypeError(f"{names()[i]} has dtype {leaf.dtype}; arguments are float32, float64, integers or bool")
     return found
 
 
 def as_nodes(leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list[Any]:
-    """The leaves of arguments some of which are nodes: numbers and arrays of floats take the float type of these."""
+    """Return argument leaves as nodes: numbers and float arrays take the float dtype of the nodes among them."""
     beside = next((leaf.dtype for leaf in leaves if isinstance(leaf, BaseNode) and leaf.dtype.kind == "f"), None)
     return [
         leaf if isinstance(leaf, BaseNode) else _as_constant(leaf, (beside or dtype) if dtype.kind == "f" else dtype)
@@ -162,12 +162,12 @@ def _as_constant(leaf: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What a function is called in messages."""
+    """Return the function's name for messages."""
     return getattr(function, "__qualname__", None) or type(function).__name__
 
 
 def argument_names(function: Callable[..., Any], count: int) -> list[str]:
-    """The names of the first `count` positional arguments."""
+    """Return the names of the first `count` positional arguments."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

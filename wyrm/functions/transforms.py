@@ -1,4 +1,4 @@
-"""Products with Jacobians, Jacobians and Hessians of functions."""
+"""Vector-Jacobian and Jacobian-vector products, Jacobians and Hessians."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from wyrm.ops.shape import zeros_like
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function over nodes."""
-    return over_nodes(function, "a function is differentiated")
+    """Return the underlying function over nodes."""
+    return over_nodes(function, "derivatives are of a function")
 
 
-def _given(function: Callable[..., Any], static: dict[str, Any]) -> Callable[..., Any]:
-    """The function with these arguments by keyword, under its name."""
+def _with_static(function: Callable[..., Any], static: dict[str, Any]) -> Callable[..., Any]:
+    """Return the function with its static arguments bound, under the same name."""
     return functools.update_wrapper(functools.partial(function, **static), function) if static else function
 
 
@@ -36,25 +36,25 @@ def _float_leaves(value: Any, what: str) -> tuple[list[Any], PyTreeDef]:
     leaves, structure = flatten(value, what)
     for leaf in leaves:
         if isinstance(leaf, BaseNode) and leaf.dtype.kind != "f":
-            raise NotDifferentiable(f"{what}: {describe(leaf)} holds {leaf.dtype}, which has no gradient")
+            raise NotDifferentiable(f"{what}: {describe(leaf)} has dtype {leaf.dtype}, which has no gradient")
     return leaves, structure
 
 
 def _matching(given: Any, structure: PyTreeDef, what: str) -> list[Any]:
     leaves, found = flatten(given, what)
     if found != structure:
-        raise ShapeError(f"the {what} has another structure than what it belongs to: {given!r}")
+        raise ShapeError(f"the {what} does not have the structure of the value it belongs to: {given!r}")
     return leaves
 
 
 def _as_nodes(leaves: Sequence[Any], beside: Sequence[Any]) -> list[Any]:
-    """The leaves as nodes; numbers have the float type of the nodes among them, or of those beside them."""
+    """Return the leaves as nodes; numbers take the float dtype of the nodes among the leaves, else of `beside`."""
     kind = next((leaf.dtype for leaf in (*leaves, *beside) if isinstance(leaf, BaseNode)), np.dtype(np.float32))
     return [leaf if isinstance(leaf, BaseNode) else as_constant(leaf, kind) for leaf in leaves]
 
 
-def _pulled(function: Callable[..., Any], args: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
-    """The gradients of the result of a function over nodes, weighted by the cotangent, by all of its arguments."""
+def _vjp(function: Callable[..., Any], args: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
+    """Return the gradients of `sum(function(*args) * cotangent)` with respect to all arguments."""
     wanted, structure = _float_leaves(args, f"the arguments of {name_of(function)}")
     outputs, shape = _float_leaves(function(*args), f"the result of {name_of(function)}")
     outputs = _as_nodes(outputs, wanted)
@@ -66,8 +66,8 @@ def _pulled(function: Callable[..., Any], args: tuple[Any, ...], cotangent: Any)
     return result
 
 
-def _pushed(function: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-    """The result of a function over nodes, and how it changes along the tangents."""
+def _jvp(function: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Return the result and its derivative along the tangents."""
     moved, structure = _float_leaves(args, f"the arguments of {name_of(function)}")
     directions = _matching(tuple(tangents), structure, "tangent")
     value = function(*args)
@@ -79,13 +79,14 @@ def _pushed(function: Callable[..., Any], args: tuple[Any, ...], tangents: tuple
 
 
 def vjp(function: Any, *args: Any, **options: Any) -> Any:
-    """The result of a function, and the function that pulls a cotangent of it back to its arguments.
+    """Return the result of a function and its pullback, which maps a cotangent to gradients of the arguments.
 
-    `value, pullback = vjp(f, *args)`; `pullback(cotangent)`, the cotangent in the structure of the value, is the tuple
-    of `sum(f(*args) * cotangent)` differentiated by each argument. Of a node, `vjp(output, wrt, cotangent)` is the
-    gradient of `sum(output * cotangent)` by one node of the graph or several, see `wyrm.grad`.
+    `value, pullback = vjp(f, *args)`. `pullback(cotangent)` takes a cotangent of the structure of the value and returns
+    a tuple: the gradient of `sum(f(*args) * cotangent)` with respect to each argument. With a node,
+    `vjp(output, wrt, cotangent)` is the gradient of `sum(output * cotangent)` with respect to `wrt`, one or several
+    nodes of the graph; see `wyrm.grad`.
 
-    Raises `ShapeError` for a cotangent of another shape, `NotDifferentiable` for arguments that are integers.
+    Raises `ShapeError` if the cotangent has another shape, `NotDifferentiable` for integer arguments.
 
     >>> value, pullback = vjp(lambda x, y: x * y, np.array([1.0, 2.0]), np.array([3.0, 4.0]))
     >>> value.tolist(), [gradient.tolist() for gradient in pullback(np.array([1.0, 10.0]))]
@@ -98,20 +99,20 @@ def vjp(function: Any, *args: Any, **options: Any) -> Any:
 
     @functools.wraps(plain)
     def pulled(arguments: Any, cotangent: Any) -> Any:
-        return _pulled(_given(plain, options), arguments, cotangent)
+        return _vjp(_with_static(plain, options), arguments, cotangent)
 
     pull = evaluated(pulled, function)
     return value, lambda cotangent: pull(args, cotangent)
 
 
 def jvp(function: Any, args: Any, tangents: Any) -> Any:
-    """The result of a function, and how it changes as its arguments move along tangents: `(value, change)`.
+    """Return `(value, change)`: the result of a function and its derivative along the tangents.
 
-    `args` and `tangents` are tuples of the same structure. It takes no reverse pass: the graph is the transpose of the
-    reverse one by its cotangent, of which only what goes forward is left. Of a node, `jvp(output, wrt, tangent)` is the
-    change of the output as the nodes of `wrt` move.
+    `args` and `tangents` are tuples of the same structure. The change is computed by forward mode: the graph of the
+    backward pass is transposed with respect to its cotangent, and only the forward part of it remains. With a node,
+    `jvp(output, wrt, tangent)` is the derivative of the output along tangents of the nodes `wrt`.
 
-    Raises `ShapeError` for tangents of another structure or shape, `NotDifferentiable` for arguments that are integers.
+    Raises `ShapeError` if tangents have another structure or shape, `NotDifferentiable` for integer arguments.
 
     >>> value, change = jvp(lambda x: x * x, (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
     >>> change.tolist()
@@ -120,27 +121,27 @@ def jvp(function: Any, args: Any, tangents: Any) -> Any:
     if isinstance(function, Node):
         return reverse.jvp(function, args, tangents)
     plain = _plain(function)
-    pushed = evaluated(lambda arguments, along: _pushed(plain, arguments, along), function)
+    pushed = evaluated(lambda arguments, along: _jvp(plain, arguments, along), function)
     return pushed(tuple(args), tuple(tangents))
 
 
 def linearize(function: Callable[..., Any], *args: Any, **static: Any) -> tuple[Any, Callable[..., Any]]:
-    """The result of a function, and the linear function of tangents that is nearest to it there.
+    """Return the result of a function and its linear approximation there: a function from tangents to the change.
 
     >>> value, change = linearize(lambda x: x * x, np.array([1.0, 2.0]))
     >>> change(np.array([1.0, 0.0])).tolist(), change(np.array([0.0, 1.0])).tolist()
     ([2.0, 0.0], [0.0, 4.0])
     """
-    plain = _given(_plain(function), static)
+    plain = _with_static(_plain(function), static)
     value = evaluated(plain, function)(*args)
-    pushed = evaluated(lambda arguments, along: _pushed(plain, arguments, along)[1], function)
+    pushed = evaluated(lambda arguments, along: _jvp(plain, arguments, along)[1], function)
     return value, lambda *tangents: pushed(args, tuple(tangents))
 
 
 def hvp(function: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
-    """The Hessian of a scalar function times a vector, without the Hessian: how its gradient moves along tangents.
+    """Return the Hessian of a scalar function times a vector, without computing the Hessian.
 
-    `args` and `tangents` are tuples of the same structure, and so is the result.
+    This is the derivative of the gradient along the tangents. `args`, `tangents` and the result have one structure.
 
     >>> hvp(lambda x: (x * x * x).sum(), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))[0].tolist()
     [6.0, 12.0]
@@ -148,21 +149,21 @@ def hvp(function: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[Any
     plain = _plain(function)
 
     def gradients(*arguments: Any) -> Any:
-        return _pulled(plain, arguments, 1.0)
+        return _vjp(plain, arguments, 1.0)
 
-    pushed = evaluated(lambda arguments, along: _pushed(gradients, arguments, along)[1], function)
+    pushed = evaluated(lambda arguments, along: _jvp(gradients, arguments, along)[1], function)
     return pushed(tuple(args), tuple(tangents))
 
 
 @answering
 def jacobian(function: Callable[..., Any], wrt: Wrt = 0) -> Function[..., Any]:
-    """The function that gives the Jacobian of the result by some arguments: arrays of (*result axes, *argument axes).
+    """Return a function that computes the Jacobian, whose arrays have shape (*result shape, *argument shape).
 
-    `wrt` is a position or the name of an argument, or a tuple of those. For each array of the result there is one for
-    each array of the argument, in the structure of the result, within it that of the argument or the tuple of them.
-    Rows by products with cotangents, or columns by products with tangents, whichever are fewer, all at once.
+    `wrt` is the position or name of an argument, or a tuple of those. The Jacobian has the structure of the result, and
+    each leaf of it the structure of the argument, or a tuple of such structures. It is computed in one batch: by rows,
+    with VJPs, or by columns, with JVPs, whichever are fewer.
 
-    Raises, when it is called, `NotDifferentiable` for integers, `ValueError` for an argument that is not there.
+    A call raises `NotDifferentiable` for integer arguments, `ValueError` if `wrt` selects no argument.
 
     >>> jacobian(lambda x: x * x)(np.array([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
@@ -170,7 +171,7 @@ def jacobian(function: Callable[..., Any], wrt: Wrt = 0) -> Function[..., Any]:
     plain = _plain(function)
 
     @functools.wraps(plain)
-    def whole(*args: Any, **static: Any) -> Any:
+    def jacobian_of(*args: Any, **static: Any) -> Any:
         chosen = [args[position] for position in positions_of(plain, wrt, len(args))]
         parts = [_float_leaves(argument, f"an argument of {name_of(plain)}") for argument in chosen]
         wanted = [leaf for leaves, _ in parts for leaf in leaves]
@@ -183,11 +184,11 @@ def jacobian(function: Callable[..., Any], wrt: Wrt = 0) -> Function[..., Any]:
 
         return unflatten(shape, [by_all(output) for output in _as_nodes(outputs, wanted)])
 
-    return evaluated(whole, function)
+    return evaluated(jacobian_of, function)
 
 
 def _jacobians(output: Any, wanted: Sequence[Any]) -> list[Any]:
-    """The Jacobians of a node by nodes, of the axes of both."""
+    """Return the Jacobian of `output` with respect to each node, of shape (*output.shape, *node.shape)."""
     shapes = [(*output.shape, *x.shape) for x in wanted]
     if output.size > sum(x.size for x in wanted):
         return [_columns(output, x).reshape(shape) for x, shape in zip(wanted, shapes, strict=True)]
@@ -198,23 +199,23 @@ def _jacobians(output: Any, wanted: Sequence[Any]) -> list[Any]:
 
 
 def _columns(output: Any, x: Any) -> Any:
-    """The Jacobian of a node by one that has fewer elements, with the axes of this one in one."""
+    """Return the Jacobian by columns, of shape (*output.shape, x.size)."""
     given = placeholder_like(x, x.dims, "tangent")
     (columns,) = batched(reverse.push_forward([output], [x], [given]), {given: _units(x)})
     return columns.transpose(*range(1, columns.ndim), 0)
 
 
 def _units(node: Any) -> Any:
-    """The arrays like a node of zeros and a single one, along a new first axis."""
+    """Return all one-hot arrays of the node's shape, stacked along a new first axis."""
     return Constant(np.eye(node.size, dtype=node.dtype).reshape(node.size, *node.shape))
 
 
 @answering
 def hessian(function: Callable[..., Any], wrt: Wrt = 0) -> Function[..., Any]:
-    """The function that gives the second derivatives of a scalar by some arguments; see `jacobian`.
+    """Return a function that computes the second derivatives of a scalar with respect to arguments; see `jacobian`.
 
     >>> hessian(lambda x: (x * x * x).sum())(np.array([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
-    made = function if isinstance(function, Function) else Function(function)
-    return jacobian(made.grad(wrt), wrt)
+    differentiable = function if isinstance(function, Function) else Function(function)
+    return jacobian(differentiable.grad(wrt), wrt)

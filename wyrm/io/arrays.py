@@ -1,4 +1,4 @@
-"""Arrays by name in a safetensors file, with a little text beside them."""
+"""Named arrays in a safetensors file, with optional text metadata."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,10 +13,10 @@ from wyrm.errors import CheckpointError, DTypeError
 from wyrm.io.files import FilePath, replacing
 from wyrm.types.arrays import as_array
 
-# The name under which the format keeps its text.
+# The key that the format reserves for metadata.
 _RESERVED = "__metadata__"
 _KINDS = "fiub"
-# NumPy's names of the dtypes of the format.
+# NumPy names of the format's dtypes.
 _DTYPES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "C64": "complex64", "BOOL": "bool",
     "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8",
@@ -25,21 +25,21 @@ _DTYPES = {
 
 
 class Arrays(NamedTuple):
-    """What a file holds: the arrays by name, and the text by name."""
+    """The content of a file: arrays and text metadata, both by name."""
 
     arrays: dict[str, NDArray[Any]]
     metadata: dict[str, str]
 
 
 def save_arrays(path: FilePath, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> None:
-    """Write arrays of floats, integers or booleans, of any shape, and text to a safetensors file.
+    """Write arrays of floats, integers or booleans, of any shape, and text metadata to a safetensors file.
 
-    A file that is there is replaced in a single step once the new one is whole and on the disk; whatever goes wrong
-    before that, it stays as it was.
+    The write is atomic: an existing file is replaced once the new one is complete and on disk, and is unchanged if
+    anything fails before.
 
     Raises:
-        CheckpointError: the file cannot be written, or the format has no such dtype.
-        DTypeError: a name or a text is no string, or an array holds no numbers.
+        CheckpointError: the file cannot be written, or the format does not support a dtype.
+        DTypeError: a name or a text is not a string, or an array is not numeric.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -52,19 +52,19 @@ def save_arrays(path: FilePath, arrays: Mapping[str, NDArray[Any]], metadata: Ma
 
 
 def write_arrays(temporary: Path, file: str, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
-    """Write to the path that `replacing` gave for `file`, which errors name."""
+    """Write to the path that `replacing` returned for `file`; errors name `file`."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     text = dict(metadata)
     for name, value in text.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise DTypeError(f"saving {file!r}: metadata is text by name, not {name!r}: {value!r}")
+            raise DTypeError(f"saving {file!r}: metadata maps strings to strings, not {name!r}: {value!r}")
     contents = {name: _writable(file, name, array) for name, array in arrays.items()}
     try:
         save_file(contents, temporary, text or None)
     except SafetensorError as error:
-        raise CheckpointError(f"cannot write {file!r}: {error}; a file that was there is unchanged") from error
+        raise CheckpointError(f"cannot write {file!r}: {error}; an existing file is unchanged") from error
 
 
 def _writable(file: str, name: object, array: Any) -> NDArray[Any]:
@@ -72,16 +72,18 @@ def _writable(file: str, name: object, array: Any) -> NDArray[Any]:
         raise DTypeError(f"saving {file!r}: a name is a string other than {_RESERVED!r}, not {name!r}")
     contents = np.asarray(as_array(array), order="C")
     if contents.dtype.kind not in _KINDS:
-        raise DTypeError(f"saving {file!r}: {name} holds {contents.dtype}; a file takes floats, integers and booleans")
+        raise DTypeError(
+            f"saving {file!r}: {name} has dtype {contents.dtype}; a file stores floats, integers and booleans"
+        )
     return contents
 
 
 def load_arrays(path: FilePath) -> Arrays:
-    """The arrays and the text of a safetensors file.
+    """Return the arrays and the text metadata of a safetensors file.
 
     Raises:
-        CheckpointError: there is no such file, it cannot be read, it is truncated, corrupt or of another format, or
-            NumPy has not its dtypes. The message names the file.
+        CheckpointError: the file is missing, unreadable, truncated, corrupt or of another format, or has a dtype that
+            NumPy lacks; the message names the file.
 
     >>> load_arrays("missing.safetensors")
     Traceback (most recent call last):
@@ -93,27 +95,27 @@ def load_arrays(path: FilePath) -> Arrays:
 
 
 def load_some(path: FilePath, names: Iterable[str]) -> dict[str, NDArray[Any]]:
-    """Some of the arrays of a file; raises what `load_arrays` does."""
+    """Return the named arrays of a file; raises the errors of `load_arrays`."""
     with opened(path) as file:
         return _read(file, names)
 
 
 def _read(file: Any, names: Iterable[str]) -> dict[str, NDArray[Any]]:
-    # Copied, for what the reader gives may lie in a mapping of the file, which can shrink later.
+    # Copied, since the reader's array may be a memory map of the file, which can be truncated later.
     return {name: np.array(file.get_tensor(name)) for name in names}
 
 
 class Outline(NamedTuple):
-    """What an array of a file is, without its numbers."""
+    """Shape and dtype of an array in a file."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
 
 def outlines(path: FilePath) -> dict[str, Outline]:
-    """What the header of a safetensors file says of its arrays, of which none is read; raises what `load_arrays` does.
+    """Return shape and dtype of every array of a safetensors file, without reading any; errors as in `load_arrays`.
 
-    A file can tell of arrays that no memory holds, and take no room on the disk for them.
+    A sparse file can declare arrays that are larger than memory.
     """
     with opened(path) as file:
         parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - no mapping
@@ -124,12 +126,12 @@ def outlines(path: FilePath) -> dict[str, Outline]:
 
 @contextmanager
 def opened(path: FilePath) -> Iterator[Any]:
-    """A safetensors file, to read one array after another; what goes wrong within is a `CheckpointError`."""
+    """Open a safetensors file to read arrays one by one; errors inside the block become `CheckpointError`."""
     from safetensors import SafetensorError, safe_open
 
     file = os.fspath(path)
     try:
-        with Path(path).open("rb"):  # the reader of the format has its own words for a file that cannot be opened
+        with Path(path).open("rb"):  # safe_open's errors for an unreadable file are less clear
             pass
         with safe_open(file, framework="numpy") as reader:
             yield reader
@@ -138,8 +140,8 @@ def opened(path: FilePath) -> Iterator[Any]:
     except OSError as error:
         raise CheckpointError(f"cannot read {file!r}: {error.strerror or error}") from error
     except MemoryError as error:
-        raise CheckpointError(f"{file!r} holds more than there is memory for") from error
+        raise CheckpointError(f"{file!r} does not fit in memory") from error
     except SafetensorError as error:
-        raise CheckpointError(f"{file!r} is no safetensors file, or truncated or corrupt: {error}") from error
+        raise CheckpointError(f"{file!r} is not a safetensors file, or is truncated or corrupt: {error}") from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{file!r} holds an array of a dtype that NumPy has not: {error}") from error
+        raise CheckpointError(f"{file!r} holds an array of a dtype that NumPy lacks: {error}") from error

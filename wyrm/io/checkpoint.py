@@ -1,4 +1,4 @@
-"""Parameters in a file and back: all of them, or none."""
+"""Saving and loading all parameters of a module."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Parameters = Module | Mapping[str, Parameter[Any]]
 
 
 def by_name(parameters: Parameters) -> dict[str, Kept]:
-    """The parameters and buffers of a module, or those of a mapping, by name, at least one."""
+    """Return the parameters and buffers of a module or a mapping by name; at least one."""
     if isinstance(parameters, Module):
         named: dict[str, Kept] = dict([*parameters.named_parameters(), *parameters.named_buffers()])
     else:
         named = dict(parameters)
     for name, leaf in named.items():
         if not isinstance(leaf, Parameter | Buffer):
-            raise DTypeError(f"{name} is no parameter, but {leaf!r}; save_arrays takes arrays")
+            raise DTypeError(f"{name} is {leaf!r}, not a parameter; use save_arrays for arrays")
     if not named:
         raise CheckpointError(
-            f"{type(parameters).__name__} has no parameters; a module finds those in its attributes, and in lists, "
+            f"{type(parameters).__name__} has no parameters; a module collects those in its attributes, and in lists, "
             f"tuples and dicts of them"
         )
     return named
@@ -40,14 +40,14 @@ def by_name(parameters: Parameters) -> dict[str, Kept]:
 def save(parameters: Parameters, path: FilePath, metadata: Mapping[str, str] | None = None) -> None:
     """Write the parameters and buffers of a module, or a mapping of names to them, to a safetensors file.
 
-    A module's have the names of `named_parameters()` and `named_buffers()`. `metadata` is text by name to keep beside
-    them, which `load_arrays` gives back. A file that is there is replaced in a single step once the new one is whole
-    and on the disk; whatever goes wrong before that, it stays as it was.
+    The names are those of `named_parameters()` and `named_buffers()`. `metadata` maps strings to strings;
+    `load_arrays` returns it. The write is atomic: an existing file is replaced once the new one is complete and on
+    disk, and is unchanged if anything fails before.
 
     Raises:
         CheckpointError: the file cannot be written, or there are no parameters.
-        NotFinite: a parameter holds a NaN or an infinity; a good file is not replaced by that.
-        DTypeError: the mapping holds something else, or the metadata is no text.
+        NotFinite: a parameter holds a NaN or an infinity; an existing file is unchanged.
+        DTypeError: the mapping holds something else, or the metadata is not text.
 
     >>> import tempfile
     >>> model, twin = wy.nn.Linear(2, 3), wy.nn.Linear(2, 3)
@@ -61,8 +61,8 @@ def save(parameters: Parameters, path: FilePath, metadata: Mapping[str, str] | N
     for name, array in arrays.items():
         if not np.isfinite(array).all():
             raise NotFinite(
-                f"saving {os.fspath(path)!r}: {name} holds a NaN or an infinity, so the file is left as it was; "
-                f"save_arrays writes any numbers"
+                f"saving {os.fspath(path)!r}: {name} holds a NaN or an infinity; the file is unchanged. "
+                f"save_arrays writes non-finite values"
             )
     save_arrays(path, arrays, metadata)
 
@@ -70,13 +70,13 @@ def save(parameters: Parameters, path: FilePath, metadata: Mapping[str, str] | N
 def load(parameters: Parameters, path: FilePath) -> None:
     """Set the parameters and buffers of a module, or of a mapping of names, from a file that `save` wrote.
 
-    The file holds exactly these names with these shapes and dtypes, and finite numbers; everything is checked before
-    the first parameter is set.
+    The file must hold exactly these names, with these shapes and dtypes, and finite values. Everything is checked
+    before the first parameter is set.
 
     Raises:
-        CheckpointError: there is no such file, it is truncated, corrupt or of another format, or it holds other
-            parameters; the message lists those that are missing, those too many, and those that differ.
-        DTypeError: the mapping holds something else than parameters.
+        CheckpointError: the file is missing, truncated, corrupt or of another format, or holds other parameters; the
+            message lists missing, extra and mismatched ones.
+        DTypeError: the mapping holds something other than parameters.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:  # doctest: +ELLIPSIS
@@ -84,7 +84,7 @@ def load(parameters: Parameters, path: FilePath) -> None:
     ...     load(wy.nn.Linear(2, 4, bias=False), f"{directory}/model.safetensors")
     Traceback (most recent call last):
     ...
-    wyrm.errors.CheckpointError: '.../model.safetensors' was made for other parameters than those of Linear:
+    wyrm.errors.CheckpointError: '.../model.safetensors' does not match the parameters of Linear:
       extra in the file: bias
       weight: (2, 3) float32 in the file, (2, 4) float32 here
     """
@@ -117,14 +117,14 @@ def _set_all(parameters: Parameters, arrays: Mapping[str, NDArray[Any]], what: s
 
 def _refuse(parameters: Parameters, what: str, problems: list[str]) -> None:
     if problems:
-        what = f"{what} was made for other parameters than those of {type(parameters).__name__}:"
+        what = f"{what} does not match the parameters of {type(parameters).__name__}:"
         raise CheckpointError("\n".join([what, *problems]))
 
 
 def differences(
     named: Mapping[str, Kept], found: Mapping[str, Outline | NDArray[Any]], where: str = "file"
 ) -> list[str]:
-    """Why arrays of these shapes and dtypes cannot be the parameters' values, line by line; none where they can."""
+    """Return one line per mismatch between the file's arrays and the parameters: names, shapes and dtypes."""
     problems = [
         f"  {what}: {', '.join(names)}"
         for what, names in (
@@ -141,7 +141,7 @@ def differences(
 
 
 def not_finite(arrays: Mapping[str, NDArray[Any]], where: str = "file") -> list[str]:
-    """A line for each array with a number that no parameter can have."""
+    """Return one line per array with a NaN or an infinity."""
     return [
         f"  {name}: a NaN or an infinity in the {where}"
         for name, array in arrays.items()

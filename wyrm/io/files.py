@@ -1,4 +1,4 @@
-"""Writing a checkpoint so that it is there whole or not at all, with the errors of this room."""
+"""Atomic writing of checkpoints, with `CheckpointError` for failures."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["FilePath", "replacing"]
 
 @contextmanager
 def replacing(path: FilePath) -> Iterator[Path]:
-    """What `wyrm._files.replacing` does; a file that cannot be written is a `CheckpointError` that names it."""
+    """Call `wyrm._files.replacing`, and raise `CheckpointError` with the file's name if it cannot be written."""
     try:
         with _files.replacing(path) as temporary:
             yield temporary
     except OSError as error:
         raise CheckpointError(
-            f"cannot write {os.fspath(path)!r}: {error.strerror or error}; a file that was there is unchanged"
+            f"cannot write {os.fspath(path)!r}: {error.strerror or error}; an existing file is unchanged"
         ) from error

@@ -1,4 +1,4 @@
-"""What a training checkpoint says of itself: a line of JSON in its file, with a digest of all the file holds."""
+"""The metadata record of a training checkpoint: a line of JSON with a digest of the file's content."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from wyrm.errors import CheckpointError, DTypeError, NotFinite
 from wyrm.io.arrays import opened
 from wyrm.io.files import FilePath
 
-# The name of the record among the text of the file, and the version of what it holds.
+# The metadata key of the record, and the version of its format.
 KEY = "wyrm_training"
 _VERSION = 1
-# More than any state needs, and less than the reader of JSON can take.
+# Maximum nesting of the state: more than needed, and within the recursion limit of the JSON reader.
 _DEEPEST = 100
 
 
 class CheckpointRecord(NamedTuple):
-    """What stands beside the arrays: the step, the score, what the optimizer is, and the state that was given."""
+    """The metadata of a checkpoint: step, score, optimizer class, parameter names and user state."""
 
     step: int
     score: float | None
     optimizer: str
-    parameters: list[str]  # the names of those that the optimizer moves, in its order
+    parameters: list[str]  # names of the optimizer's parameters, in its order
     state: dict[str, Any]
 
     def text(self, arrays: Mapping[str, NDArray[Any]]) -> str:
-        """One line of JSON, with a digest of itself and the arrays."""
+        """Return the record as one line of JSON, with a digest of itself and the arrays."""
         content = {"version": _VERSION, **self._asdict()}
         return json.dumps(content | {"digest": _digest(content, sorted(arrays.items()))})
 
 
 def _digest(content: Mapping[str, Any], arrays: Iterable[tuple[str, NDArray[Any]]]) -> str:
-    """SHA-256 of a record without its digest and of the arrays, which come in the order of their names."""
+    """Return the SHA-256 of a record without its digest and of the arrays, which are sorted by name."""
     digest = hashlib.sha256(json.dumps(content).encode())
     for name, array in arrays:
         digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
@@ -48,40 +48,40 @@ def _digest(content: Mapping[str, Any], arrays: Iterable[tuple[str, NDArray[Any]
 
 
 def parsed(path: FilePath, metadata: Mapping[str, str], arrays: Iterable[tuple[str, NDArray[Any]]]) -> CheckpointRecord:
-    """The record in the text of a file whose arrays, in the order of their names, are these.
+    """Return the record in a file's metadata, given the file's arrays sorted by name.
 
-    Raises `CheckpointError` where there is none, it has another version, or the digest is that of other contents.
+    Raises `CheckpointError` if there is no record, its version differs, or the digest does not match.
     """
     file = os.fspath(path)
     if KEY not in metadata:
-        raise CheckpointError(f"{file!r} is no training checkpoint, which Checkpoints.save writes")
+        raise CheckpointError(f"{file!r} is not a training checkpoint written by Checkpoints.save")
     try:
         content = json.loads(metadata[KEY], parse_constant=_refuse_constant)
         version, digest = content["version"], content.pop("digest")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{file!r} is corrupt: its record cannot be read ({error})") from error
     if version != _VERSION:
-        raise CheckpointError(f"{file!r} has version {version!r} of the format; this library reads {_VERSION}")
+        raise CheckpointError(f"{file!r} has format version {version!r}; this library reads version {_VERSION}")
     if digest != _digest(content, arrays):
         raise CheckpointError(f"{file!r} is corrupt: its contents have changed since it was written")
     del content["version"]
     try:
         return _checked(CheckpointRecord(**content))
-    except (TypeError, NotFinite) as error:  # what another program may have written
+    except (TypeError, NotFinite) as error:  # possible if another program wrote it
         raise CheckpointError(f"{file!r} is corrupt: its record cannot be used ({error})") from error
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"it holds {name}, which is no number of JSON")
+    raise ValueError(f"it holds {name}, which is not a JSON number")
 
 
 def _checked(record: CheckpointRecord) -> CheckpointRecord:
-    """The record, if `Checkpoints.save` can have written it; else `DTypeError` or `NotFinite`."""
+    """Return the record if `Checkpoints.save` can have written it; else raise `DTypeError` or `NotFinite`."""
     step, score = record.step, record.score
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
         raise DTypeError(f"step is a whole number of at least 0, not {step!r}")
     if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
-        raise DTypeError(f"score is a number or nothing, not {score!r}")
+        raise DTypeError(f"score is a number or null, not {score!r}")
     if score is not None and not math.isfinite(score):
         raise NotFinite(f"score is {score}")
     names = record.parameters
@@ -96,10 +96,10 @@ def _is_text(value: object) -> bool:
 
 
 def examined(path: FilePath) -> CheckpointRecord:
-    """The record of a file that is whole; `CheckpointError` for any other. One array at a time is in memory."""
+    """Return the record of an intact file, or raise `CheckpointError`; reads one array at a time into memory."""
     with opened(path) as file:
         metadata = dict(file.metadata() or {})
-        # Read to the end here, so that an error of the record's own is not taken for one of the format.
+        # Errors of the record are returned and raised outside, so that `opened` does not rewrap them.
         arrays = ((name, file.get_tensor(name)) for name in sorted(file.keys()))
         outcome = _outcome(path, metadata, arrays)
     if isinstance(outcome, CheckpointError):
@@ -117,27 +117,27 @@ def _outcome(
 
 
 def checked_state(state: object) -> dict[str, Any]:
-    """The state, which JSON gives back as it is; `DTypeError` or `NotFinite` names the place of what it does not."""
+    """Return the state if JSON round-trips it; else raise `DTypeError` or `NotFinite` with the path of the value."""
     if not isinstance(state, dict):
         raise DTypeError(f"the state of a checkpoint is a dict, not {state!r}")
     waiting: list[tuple[str, Any, int]] = [("state", state, 0)]
     while waiting:
         place, value, depth = waiting.pop()
         if depth > _DEEPEST:
-            raise DTypeError(f"the state of a checkpoint is nested more than {_DEEPEST} deep, or holds itself")
+            raise DTypeError(f"the state of a checkpoint is nested more than {_DEEPEST} deep, or contains itself")
         if isinstance(value, dict):
             for key, inner in value.items():
                 if not isinstance(key, str):
-                    raise DTypeError(f"{place} has the key {key!r}; keys of JSON are text")
+                    raise DTypeError(f"{place} has the key {key!r}; JSON keys are strings")
                 waiting.append((f"{place}[{key!r}]", inner, depth + 1))
         elif isinstance(value, list):
             waiting += [(f"{place}[{position}]", inner, depth + 1) for position, inner in enumerate(value)]
         elif isinstance(value, float):
             if not math.isfinite(value):
-                raise NotFinite(f"{place} is {value}; JSON has finite numbers only")
+                raise NotFinite(f"{place} is {value}; JSON supports finite numbers only")
         elif value is not None and not isinstance(value, bool | int | str):
             raise DTypeError(
-                f"{place} is {value!r}, a {type(value).__name__}; JSON has None, bool, int, float, str, list and dict. "
-                f"Convert it, for example with int(...) or .tolist()"
+                f"{place} is {value!r}, a {type(value).__name__}; JSON supports None, bool, int, float, str, list and "
+                f"dict. Convert it, for example with int(...) or .tolist()"
             )
     return state

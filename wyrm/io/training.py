@@ -1,4 +1,4 @@
-"""Checkpoints of a training: weights, optimizer and state in one file, of which the last and the best are kept."""
+"""Training checkpoints: weights, optimizer and state in one file each, of which the last and the best are kept."""
 
 from __future__ import annotations
 
@@ -24,25 +24,24 @@ from wyrm.optim.optimizer import Optimizer
 
 _NAME = re.compile(r"step-([0-9]{8}|[1-9][0-9]{8,})\.safetensors")
 _WEIGHTS, _OPTIMIZER = "weights/", "optimizer/"
-# What tells one file from another at the same path without reading it.
+# Inode, size and mtime, which identify the content of a path without reading it.
 _Signature = tuple[int, int, int]
 
 
 class Checkpoints:
-    """The checkpoints of one training in a directory, which is made where it is missing.
+    """The checkpoints of one training run in a directory, which is created if missing.
 
-    Each is a safetensors file, `step-00001000.safetensors`, that holds the weights, the optimizer's state and, as JSON
-    among its text, the rest. It appears in a single step, whole and on the disk. The same JSON stands beside it in
-    `step-00001000.json`, to be read by people: nothing is loaded from there, and after a process was killed it may be
-    missing, but never be that of other contents. A file is read again to its last byte, and compared with the digest it
-    carries, before it counts.
+    Each is a safetensors file such as `step-00001000.safetensors`, which holds the weights, the optimizer's state and,
+    as JSON metadata, everything else. Writing is atomic and flushed to disk. For people, `step-00001000.json` repeats
+    the JSON: it is never loaded, and after a crash it may be missing but never describes other contents. A file counts
+    only after it has been read completely and matches the digest it contains.
 
-    After each save, the `keep_last` (1 or more) checkpoints of the highest steps stay, with `keep_best` also the one
-    of the best score, the lowest unless `higher_is_better`; the others are removed. Files that are damaged, or not of
-    this class, are left alone. One training at a time writes to a directory; any number may read. Gradients are not
+    After each save, the `keep_last` (1 or more) checkpoints of the highest steps are kept, and with `keep_best` the one
+    of the best score, which is the lowest unless `higher_is_better`; others are removed. Damaged files and files of
+    other origin are not touched. One process at a time may write to a directory; any number may read. Gradients are not
     saved: save between steps.
 
-    Raises `ValueError` for `keep_last` below 1, `DTypeError` where it is no whole number.
+    Raises `ValueError` for `keep_last` below 1, `DTypeError` if it is not a whole number.
 
     >>> import tempfile
     >>> model = wy.nn.Linear(2, 3)
@@ -64,7 +63,7 @@ class Checkpoints:
         self.keep_last = _whole_number("keep_last", keep_last, 1)
         self.keep_best = keep_best
         self.higher_is_better = higher_is_better
-        # What was found in files, so that none is read twice.
+        # Records by path and signature, so that no file is read twice.
         self._known: dict[Path, tuple[_Signature, CheckpointRecord | CheckpointError]] = {}
 
     def save(
@@ -75,19 +74,19 @@ class Checkpoints:
         state: dict[str, Any],
         score: float | None = None,
     ) -> Path:
-        """Write a checkpoint of a step, 0 or more, and give the path of its safetensors file.
+        """Write a checkpoint of step `step`, 0 or more, and return the path of its safetensors file.
 
-        `parameters` are a module, or a mapping of names to parameters. `state` is what else it takes to go on, as
-        values of JSON: the epoch, the position in the data, what `program.state_dict()` gives, for random nodes of
-        `forward()` the next step `wy.random.next_step()`, the configuration. A checkpoint of the same step is
-        replaced. Older ones are removed after the new one stands, as the class describes.
+        `parameters` are a module or a mapping from names to parameters. `state` is everything else that resuming needs,
+        as JSON values: the epoch, the position in the data, `program.state_dict()`, the configuration, and for random
+        nodes of `forward()` the next step, `wy.random.next_step()`. A checkpoint of the same step is replaced.
+        Old checkpoints are removed after the new one is written, as the class describes.
 
         Raises:
-            CheckpointError: the file cannot be written, as on a full disk; then the checkpoints are as they were, and
-                no temporary file is left. Or the optimizer moves a parameter that is not among the parameters, or the
-                directory has a checkpoint of a later step, which would stay the latest one.
+            CheckpointError: the file cannot be written, as on a full disk; existing checkpoints are then unchanged and
+                no temporary file is left. Or the optimizer has a parameter that is not among `parameters`, or the
+                directory has a checkpoint of a later step, which would stay the latest.
             NotFinite: a parameter, the optimizer's state, a number of the state or the score is not finite.
-            DTypeError: the step is no whole number, or the state holds what JSON has not, such as tuples and arrays.
+            DTypeError: the step is not a whole number, or the state holds values JSON lacks, such as tuples and arrays.
             ValueError: the step is below 0.
 
         >>> import tempfile
@@ -100,13 +99,13 @@ class Checkpoints:
         number = _whole_number("step", step, 0)
         named = by_name(parameters)
         record = CheckpointRecord(
-            number, _score(score), type(optimizer).__name__, _moved(optimizer, named), checked_state(state)
+            number, _score(score), type(optimizer).__name__, _parameter_names(optimizer, named), checked_state(state)
         )
         arrays = {f"{_WEIGHTS}{name}": np.array(parameter.value) for name, parameter in named.items()}
         arrays |= {f"{_OPTIMIZER}{name}": array for name, array in optimizer.state_dict().items()}
         for name, array in arrays.items():
             if not np.isfinite(array).all():
-                raise NotFinite(f"saving step {number}: {name} holds a NaN or an infinity, so nothing was written")
+                raise NotFinite(f"saving step {number}: {name} holds a NaN or an infinity; nothing was written")
         path = self.directory / f"step-{number:08d}.safetensors"
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -124,8 +123,8 @@ class Checkpoints:
     def _unwritten(self, step: int, reason: str) -> CheckpointError:
         full = any(os.strerror(code) in reason for code in (errno.ENOSPC, errno.EDQUOT))
         return CheckpointError(
-            f"no checkpoint of step {step} was written: {reason}. The earlier ones in {os.fspath(self.directory)!r} "
-            f"are as they were{'; the disk is full, so make room or lower keep_last' if full else ''}"
+            f"no checkpoint of step {step} was written: {reason}. Earlier ones in {os.fspath(self.directory)!r} "
+            f"are unchanged{'; the disk is full: free space or lower keep_last' if full else ''}"
         )
 
     def _refuse_later(self, step: int) -> None:
@@ -134,14 +133,14 @@ class Checkpoints:
                 return
             if isinstance(self._record(path), CheckpointRecord):
                 raise CheckpointError(
-                    f"{os.fspath(path)!r} is of a later step and would stay the latest; "
-                    f"load it and go on from there, remove it, or give another directory"
+                    f"{os.fspath(path)!r} has a later step and would stay the latest; "
+                    f"resume from it, remove it, or use another directory"
                 )
 
     def latest(self) -> Path | None:
-        """The checkpoint of the highest step, None where there is none.
+        """Return the path of the checkpoint of the highest step, None if there is none.
 
-        A damaged file is skipped, with a `RuntimeWarning` that names it and says what is wrong.
+        A damaged file is skipped with a `RuntimeWarning` that names it and the damage.
 
         >>> Checkpoints("missing").latest() is None
         True
@@ -152,9 +151,9 @@ class Checkpoints:
         return None
 
     def best(self) -> Path | None:
-        """The checkpoint of the best score, the earliest of several; None where none has a score.
+        """Return the path of the checkpoint of the best score, the earliest of equals, None if none has a score.
 
-        A damaged file is skipped, with a `RuntimeWarning` that names it and says what is wrong.
+        A damaged file is skipped with a `RuntimeWarning` that names it and the damage.
 
         >>> Checkpoints("missing").best() is None
         True
@@ -162,15 +161,14 @@ class Checkpoints:
         return self._best(list(filter(self._is_whole, self._paths())))
 
     def load(self, path: FilePath, parameters: Parameters, optimizer: Optimizer) -> dict[str, Any]:
-        """Set the parameters and the optimizer's state and steps, bit for bit, and give the state that was saved.
+        """Restore the parameters and the optimizer's state and steps, bit for bit, and return the saved user state.
 
-        The options of the optimizer, such as its learning rate, stay its own. Everything is checked before anything
-        changes.
+        The optimizer keeps its options, such as the learning rate. Everything is checked before anything changes.
 
         Raises:
-            CheckpointError: there is no such file, it is truncated, corrupt or of another origin, or made for other
-                parameters or another optimizer; the message names the file and lists what differs.
-            DTypeError: the mapping holds something else than parameters.
+            CheckpointError: the file is missing, truncated, corrupt or of another origin, or belongs to other
+                parameters or another optimizer; the message names the file and lists the differences.
+            DTypeError: the mapping holds something other than parameters.
 
         >>> x = wy.Parameter([1.0, 2.0])
         >>> Checkpoints(".").load("missing.safetensors", {"x": x}, wy.optim.SGD([x], 0.1))
@@ -184,15 +182,15 @@ class Checkpoints:
         record = parsed(path, metadata, sorted(arrays.items()))
         weights, slots = _part(arrays, _WEIGHTS), _part(arrays, _OPTIMIZER)
         if problems := differences(named, weights) + not_finite(weights):
-            what = f"{file!r} was made for other parameters than those of {type(parameters).__name__}:"
+            what = f"{file!r} does not match the parameters of {type(parameters).__name__}:"
             raise CheckpointError("\n".join([what, *problems]))
         if record.optimizer != type(optimizer).__name__:
-            raise CheckpointError(f"{file!r} was made for {record.optimizer}, not for {type(optimizer).__name__}")
-        moved = _moved(optimizer, named)
-        if record.parameters != moved:
+            raise CheckpointError(f"{file!r} is a checkpoint of {record.optimizer}, not of {type(optimizer).__name__}")
+        parameter_names = _parameter_names(optimizer, named)
+        if record.parameters != parameter_names:
             raise CheckpointError(
-                f"{file!r} was made for an optimizer of other parameters, or in another order: "
-                f"{', '.join(record.parameters)} in the file, {', '.join(moved)} here"
+                f"{file!r} is of an optimizer with other parameters, or another order of them: "
+                f"{', '.join(record.parameters)} in the file, {', '.join(parameter_names)} here"
             )
         try:
             optimizer.load_state_dict(slots)
@@ -205,7 +203,7 @@ class Checkpoints:
     # --- the files ------------------------------------------------------------------------------------------------
 
     def _paths(self) -> list[Path]:
-        """The files that have the name of a checkpoint, those of the highest steps first."""
+        """Return the files named like checkpoints, highest step first."""
         try:
             found = [path for path in self.directory.iterdir() if _NAME.fullmatch(path.name)]
         except FileNotFoundError:
@@ -215,7 +213,7 @@ class Checkpoints:
         return sorted(found, key=_step, reverse=True)
 
     def _record(self, path: Path) -> CheckpointRecord | CheckpointError | None:
-        """What the file says of itself, or what is wrong with it; None where it has just been removed."""
+        """Return the file's record, or the error that reading it raised, or None if it has just been removed."""
         try:
             signature = _signature(path)
         except FileNotFoundError:
@@ -227,7 +225,7 @@ class Checkpoints:
         try:
             record = examined(path)
             if record.step != _step(path):
-                record = CheckpointError(f"{os.fspath(path)!r} was renamed: it is of step {record.step}")
+                record = CheckpointError(f"{os.fspath(path)!r} was renamed: it is a checkpoint of step {record.step}")
         except CheckpointError as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 return None
@@ -236,10 +234,10 @@ class Checkpoints:
         return record
 
     def _is_whole(self, path: Path) -> bool:
-        """Whether the file is a whole checkpoint; a warning says why not, on behalf of the caller's caller."""
+        """Whether the file is an intact checkpoint; warns otherwise, with the stack level of the public caller."""
         record = self._record(path)
         if isinstance(record, CheckpointError):
-            warnings.warn(f"a damaged checkpoint is skipped: {record}", RuntimeWarning, stacklevel=3)
+            warnings.warn(f"skipping a damaged checkpoint: {record}", RuntimeWarning, stacklevel=3)
         return isinstance(record, CheckpointRecord)
 
     def _best(self, paths: list[Path]) -> Path | None:
@@ -251,13 +249,13 @@ class Checkpoints:
         return min(scored)[2] if scored else None
 
     def _rotate(self) -> None:
-        """Remove the whole checkpoints that are neither among the last nor the best."""
-        whole = [path for path in self._paths() if isinstance(self._record(path), CheckpointRecord)]
-        best = self._best(whole) if self.keep_best else None
-        for path in whole[self.keep_last :]:
+        """Remove intact checkpoints that are neither among the last nor the best."""
+        intact = [path for path in self._paths() if isinstance(self._record(path), CheckpointRecord)]
+        best = self._best(intact) if self.keep_best else None
+        for path in intact[self.keep_last :]:
             if path != best:
                 try:
-                    # In this order, so that no description is left without its file.
+                    # In this order, so that no description outlives its file.
                     path.with_suffix(".json").unlink(missing_ok=True)
                     path.unlink(missing_ok=True)
                 except OSError as error:
@@ -270,7 +268,7 @@ class Checkpoints:
 
 
 def _write(path: Path, arrays: Mapping[str, NDArray[Any]], record: CheckpointRecord) -> None:
-    """Both files, of which the description never tells of other contents than those beside it."""
+    """Write both files, so that the description never describes other contents than the file beside it."""
     text = record.text(arrays)
     beside = path.with_suffix(".json")
     with replacing(beside) as description:
@@ -279,8 +277,8 @@ def _write(path: Path, arrays: Mapping[str, NDArray[Any]], record: CheckpointRec
         with replacing(path) as temporary:
             write_arrays(temporary, os.fspath(path), arrays, {KEY: text})
             flush(temporary)
-            # All is on the disk, so that little can fail from here on. An older description goes first: whenever the
-            # process ends, there is one that is true, or none.
+            # Everything is on disk now, so little can fail. The old description is removed first: if the process dies,
+            # there is a correct one or none.
             beside.unlink(missing_ok=True)
 
 
@@ -299,13 +297,13 @@ def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def _moved(optimizer: Optimizer, named: Mapping[str, Kept]) -> list[str]:
-    """The names of the optimizer's parameters in its order."""
+def _parameter_names(optimizer: Optimizer, named: Mapping[str, Kept]) -> list[str]:
+    """Return the names of the optimizer's parameters, in its order."""
     names = {id(parameter): name for name, parameter in named.items()}
     for parameter in optimizer.parameters:
         if id(parameter) not in names:
             raise CheckpointError(
-                f"{type(optimizer).__name__} moves {parameter!r}, which is not among the parameters of the checkpoint"
+                f"{type(optimizer).__name__} has {parameter!r}, which is not among the parameters of the checkpoint"
             )
     return [names[id(parameter)] for parameter in optimizer.parameters]
 
@@ -316,7 +314,7 @@ def _score(score: object) -> float | None:
     if isinstance(score, bool) or not isinstance(score, int | float | np.integer | np.floating):
         raise DTypeError(f"score is a number or None, not {score!r}")
     if not np.isfinite(score):
-        raise NotFinite(f"score is {score}, so nothing was written; a score is finite")
+        raise NotFinite(f"score is {score}; nothing was written. A score must be finite")
     return float(score)
 
 

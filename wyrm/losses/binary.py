@@ -1,4 +1,4 @@
-"""Losses for answers of yes or no."""
+"""Binary classification losses."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def bce(
 def bce(probability: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]) -> Node[Any, S]: ...
 @answering
 def bce(probability: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
-    """Binary cross-entropy of probabilities, `-(t * log(p) + (1 - t) * log(1 - p))`.
+    """Return the binary cross-entropy of probabilities, `-(t * log(p) + (1 - t) * log(1 - p))`.
 
-    `probability` lies between 0 and 1, as does `target`, a node or an array of the same shape; a mask counts as 0 and
-    1. As in PyTorch, logarithms go no lower than -100 and the derivatives of them no higher than 1e12, so that loss and
-    gradient are finite where a probability is 0 or 1. A number outside that range counts as the nearest probability,
-    with a gradient of 0. Where the probability is a sigmoid, `bce_with_logits` is exact. Reductions are those of `mse`.
+    `probability` and `target`, a node or an array of the same shape, lie between 0 and 1; a mask counts as 0 and 1. As
+    in PyTorch, logarithms are at least -100 and their derivatives at most 1e12, so that loss and gradient are finite
+    for probabilities of 0 and 1. Values outside the range count as the nearest probability, with gradient 0. For
+    sigmoids, prefer `bce_with_logits`, which is exact. Reductions are as in `mse`.
 
     Raises:
         ShapeError: the shapes differ.
-        DTypeError: an operand holds no numbers, or the two float types differ.
-        ValueError: `reduction` is none of the three, or an array of targets is not between 0 and 1.
+        DTypeError: an operand is not numeric, or the float dtypes differ.
+        ValueError: `reduction` is unknown, or an array of targets has values outside 0 to 1.
 
     >>> bce(wy.Constant([0.5, 1.0]), np.array([1.0, 1.0]), reduction="none").forward().round(3).tolist()
     [0.6930000185966492, 0.0]
@@ -45,7 +45,7 @@ def bce(probability: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
     probability, target = same_axes("bce", "probabilities", probability=probability, target=target)
     inside = probability.clip(0.0, 1.0)
     if_yes: Node[Any, Any] = -LimitedLog(inside)
-    # log1p keeps the digits of a small probability; of a large one the subtraction is exact.
+    # log1p keeps the digits of a small probability; for a large one the subtraction is exact.
     if_no = -where(inside < 0.5, (-inside.minimum(0.5)).log1p(), LimitedLog(1.0 - inside))
     return reduced(target * if_yes + (1.0 - target) * if_no, reduction)
 
@@ -60,10 +60,10 @@ def bce_with_logits(
 ) -> Node[Any, S]: ...
 @answering
 def bce_with_logits(logits: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
-    """Binary cross-entropy of `sigmoid(logits)`, `log(1 + e ** x) - t * x`, finite for all finite logits.
+    """Return the binary cross-entropy of `sigmoid(logits)`, `log(1 + e ** x) - t * x`, finite for all finite logits.
 
     `target`, a node or an array of the same shape, lies between 0 and 1; a mask counts as 0 and 1. Reductions and
-    errors are those of `bce`.
+    errors are as in `bce`.
 
     >>> bce_with_logits(wy.Constant([1e4, -1e4]), np.array([1.0, 1.0]), reduction="none").forward().tolist()
     [0.0, 10000.0]
@@ -95,13 +95,13 @@ def focal(
 def focal(
     logits: Any, target: Any, *, gamma: float = 2.0, alpha: float | None = 0.25, reduction: Reduction = "mean"
 ) -> Any:
-    """Binary cross-entropy with easy examples scaled down: `-a * (1 - q) ** gamma * log(q)`.
+    """Return the binary focal loss, `-a * (1 - q) ** gamma * log(q)`, in which easy examples weigh less.
 
-    `q` is the probability given to the right answer: `sigmoid(logits)` where `target` is 1, the rest where it is 0; for
-    a target between, the loss is the mean weighted by it. `a` is `alpha` for the answer 1 and `1 - alpha` for 0, and 1
-    for both if `alpha` is None. Lin et al., "Focal loss for dense object detection" (2017), formula 5. `gamma` is at
-    least 0, and with 0 the loss is `bce_with_logits`, weighted; `alpha` goes from 0 to 1. Shapes, reductions and
-    other errors are those of `bce`.
+    `q` is the probability of the right answer: `sigmoid(logits)` for target 1, `1 - sigmoid(logits)` for target 0; for
+    a target in between, the loss is the average of both, weighted by the target. `a` is `alpha` for target 1 and
+    `1 - alpha` for target 0, or 1 for both if `alpha` is None. Lin et al., "Focal loss for dense object detection"
+    (2017), formula 5. `gamma` is at least 0; with 0 the loss is a weighted `bce_with_logits`. `alpha` lies between 0
+    and 1. Shapes, reductions and other errors are as in `bce`.
 
     >>> focal(wy.Constant([0.0]), np.array([1.0]), gamma=1.0, alpha=None).forward().round(4).item()
     0.3465999960899353
@@ -111,7 +111,7 @@ def focal(
     if alpha is not None:
         check_range("focal", "alpha", alpha, 0.0, 1.0)
     logits, target = same_axes("focal", "probabilities", logits=logits, target=target)
-    # -log(q) for either answer; as 1 - q is the q of the other answer, its power is an exponential that stays below 1.
+    # -log(q) for either answer; 1 - q is q of the other answer, so its power is an exponential that stays below 1.
     if_yes, if_no = (-logits).softplus(), logits.softplus()
     yes, no = (if_no * -gamma).exp() * if_yes, (if_yes * -gamma).exp() * if_no
     if alpha is not None:
@@ -127,15 +127,15 @@ def hinge(
 def hinge(prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]) -> Node[Any, S]: ...
 @answering
 def hinge(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
-    """The hinge loss of a support vector machine, `max(0, 1 - target * prediction)`.
+    """Return the hinge loss of a support vector machine, `max(0, 1 - target * prediction)`.
 
     `target`, a node or an array of the shape of the prediction, is -1 or 1. Cortes and Vapnik, "Support-vector
-    networks" (1995). Reductions are those of `mse`.
+    networks" (1995). Reductions are as in `mse`.
 
     Raises:
         ShapeError: the shapes differ.
-        DTypeError: an operand holds no floats, or the two float types differ.
-        ValueError: `reduction` is none of the three, or an array of targets has another number than -1 and 1.
+        DTypeError: an operand is not float, or the dtypes differ.
+        ValueError: `reduction` is unknown, or an array of targets has values other than -1 and 1.
 
     >>> hinge(wy.Constant([0.5, 2.0, 2.0]), np.array([1, 1, -1]), reduction="none").forward().tolist()
     [0.5, 0.0, 3.0]
@@ -155,9 +155,9 @@ def squared_hinge(
 ) -> Node[Any, S]: ...
 @answering
 def squared_hinge(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
-    """The square of the hinge loss, `max(0, 1 - target * prediction) ** 2`, which has no kink.
+    """Return the square of the hinge loss, `max(0, 1 - target * prediction) ** 2`, which is differentiable everywhere.
 
-    Shapes, reductions and errors are those of `hinge`.
+    Shapes, reductions and errors are as in `hinge`.
 
     >>> squared_hinge(wy.Constant([0.5, 2.0, 2.0]), np.array([1, 1, -1]), reduction="none").forward().tolist()
     [0.25, 0.0, 9.0]

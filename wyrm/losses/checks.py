@@ -1,4 +1,4 @@
-"""What every loss checks before it builds a graph, and the reduction that ends it."""
+"""Checks of a loss's operands and options, and its reduction."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Values = Literal["any", "signs", "probabilities"]
 
 
 def as_node(loss: str, name: str, value: Any, beside: Node[Any, Any] | None = None) -> Node[Any, Any]:
-    """`value` as a node of floats; beside another node, an array or a mask takes the dtype of that one."""
+    """Return `value` as a float node; beside another node, an array or a mask takes the dtype of that node."""
     if isinstance(value, IndexNode):
-        raise DTypeError(f"{loss}: {name} holds numbers, and {describe(value)} holds integers that choose elements")
+        raise DTypeError(f"{loss}: {name} must be float, and {describe(value)} holds integer indices")
     if isinstance(value, Node):
         if value.dtype.kind == "f":
             return value
         if beside is None:
-            raise DTypeError(f"{loss}: {name} holds floats, and {describe(value)} is a mask")
+            raise DTypeError(f"{loss}: {name} must be float, and {describe(value)} is a mask")
         return value.astype(beside.dtype)
     node = None if beside is None else as_operand(value, beside)
     if node is None:
@@ -38,25 +38,25 @@ def as_node(loss: str, name: str, value: Any, beside: Node[Any, Any] | None = No
 
 
 def check_values(loss: str, name: str, given: Any, node: Node[Any, Any], values: Values) -> None:
-    """An error where what is `given`, as a node, cannot be those values; what an input will hold is not known yet."""
+    """Raise an error if a constant cannot have these values, or a mask is given for signs; inputs are not checked."""
     if values == "signs" and isinstance(given, Node | np.ndarray) and given.dtype.kind == "b":
-        raise DTypeError(f"{loss}: {name} is -1 or 1, not a mask; give wy.where(mask, 1.0, -1.0)")
+        raise DTypeError(f"{loss}: {name} is -1 or 1, not a mask; pass wy.where(mask, 1.0, -1.0)")
     if values == "any" or not isinstance(node, Constant):
         return
     array = np.asarray(stored(node).array)
     wrong = array[np.abs(array) != 1.0] if values == "signs" else array[~((array >= 0.0) & (array <= 1.0))]
     if wrong.size:
         meaning = "is -1 or 1" if values == "signs" else "lies between 0 and 1"
-        raise ValueError(f"{loss}: {name} {meaning}, and it holds {wrong[0]}")
+        raise ValueError(f"{loss}: {name} {meaning}, but holds {wrong[0]}")
 
 
 def same_axes(loss: str, values: Values = "any", **operands: Any) -> list[Any]:
-    """The operands as nodes of the same axes; the first is a node, the values of the last are checked if known."""
+    """Return the operands as nodes of the same axes; the first is a node. Constant values of the last are checked."""
     nodes: dict[str, Node[Any, Any]] = {}
     for name, value in operands.items():
         nodes[name] = as_node(loss, name, value, next(iter(nodes.values()), None))
     *others, last = nodes
-    rule = f"{loss}: {', '.join(others)} and {last} have the same shape, nothing is broadcast"
+    rule = f"{loss}: {', '.join(others)} and {last} must have the same shape; nothing is broadcast"
     for node in nodes.values():
         check_axes(rule, node, nodes[others[0]].dims, nodes)
     check_values(loss, last, operands[last], nodes[last], values)
@@ -64,7 +64,7 @@ def same_axes(loss: str, values: Values = "any", **operands: Any) -> list[Any]:
 
 
 def check_axes(rule: str, node: BaseNode[Any, Any], wanted: Dims, operands: dict[str, Any]) -> None:
-    """`ShapeError`, with the rule and all operands, unless the node has the axes `wanted`."""
+    """Raise `ShapeError`, with the rule and all operands, unless the node has the axes `wanted`."""
     dims: Dims = node.dims
     try:
         if len(dims) != len(wanted):
@@ -80,36 +80,36 @@ def check_axes(rule: str, node: BaseNode[Any, Any], wanted: Dims, operands: dict
 
 
 def rows_of(loss: str, name: str, node: Any) -> Dims:
-    """The axes of a node but the last, which the loss takes together."""
+    """Return the leading axes of a node, all but the last, over which the loss is computed."""
     if not node.dims:
-        raise ShapeError(f"{loss}: {name} has an axis or more, and {describe(node)} is a scalar")
+        raise ShapeError(f"{loss}: {name} needs at least one axis, and {describe(node)} is a scalar")
     rows: Dims = node.dims[:-1]
     return rows
 
 
 def labels_of(loss: str, name: str, node: Any, labels: Any) -> IndexNode[Any]:
-    """The labels as an index node of the axes of `node` but the last."""
+    """Return the labels as an index node with the leading axes of `node`."""
     rows = rows_of(loss, name, node)
     indices = as_indices(labels)
-    rule = f"{loss}: the labels have the axes of {name} but the last"
+    rule = f"{loss}: the labels have the leading axes of {name}"
     check_axes(rule, indices, rows, {name: node, "labels": indices})
     return indices
 
 
 def check_reduction(loss: str, reduction: str) -> None:
-    """`ValueError` unless the reduction is one of the three."""
+    """Raise `ValueError` unless the reduction is one of the three."""
     if reduction not in get_args(Reduction):
         raise ValueError(f"{loss}: reduction is 'mean', 'sum' or 'none', not {reduction!r}")
 
 
 def check_range(loss: str, name: str, value: float, low: float, high: float) -> None:
-    """`ValueError` unless the option lies in its range, whose ends belong to it."""
+    """Raise `ValueError` unless `low <= value <= high`."""
     if not low <= value <= high:
-        raise ValueError(f"{loss}: {name} goes from {low} to {high}, and is not {value}")
+        raise ValueError(f"{loss}: {name} is between {low} and {high}, not {value}")
 
 
 def reduced(losses: Any, reduction: Reduction) -> Any:
-    """The mean or the sum of all losses, or the losses as they are."""
+    """Return the losses, their mean or their sum."""
     if reduction == "none":
         return losses
     return losses.mean() if reduction == "mean" else losses.sum()

@@ -1,4 +1,4 @@
-"""Losses for one answer out of several, whose scores lie along the last axis."""
+"""Classification losses, whose class scores lie along the last axis."""
 
 from __future__ import annotations
 
@@ -122,10 +122,10 @@ def nll(
 ) -> Node[Any, tuple[*Bs]]: ...
 @answering
 def nll(log_probability: Any, labels: Any, *, reduction: Reduction = "mean") -> Any:
-    """The negative log-likelihood, `-log_probability[label]` over the last axis.
+    """Return the negative log-likelihood, `-log_probability[label]` over the last axis.
 
-    `log_probability` has shape (..., classes), as `log_softmax` gives it. The labels, reductions and errors are those
-    of `cross_entropy`, which does both in one.
+    `log_probability` has shape (..., classes), as `log_softmax` returns it. Labels, reductions and errors are as in
+    `cross_entropy`, which fuses both.
 
     >>> nll(wy.Constant([[-2.0, -0.5]]), np.array([1])).forward().item()
     0.5
@@ -155,18 +155,18 @@ def kl_divergence(
 ) -> Node[Any, tuple[*Bs]]: ...
 @answering
 def kl_divergence(log_prediction: Any, target: Any, *, log_target: bool = False, reduction: Reduction = "mean") -> Any:
-    """The divergence of a predicted distribution from the target, `sum(t * (log(t) - log_prediction))`.
+    """Return the Kullback-Leibler divergence, `sum(t * (log(t) - log_prediction))` over the last axis.
 
-    Both have shape (..., outcomes), and the sum is over the last axis, along which each is one distribution: the
-    prediction by its logarithms, as `log_softmax` gives them, the target, a node or an array, by its probabilities or
-    with `log_target=True` by their logarithms. A probability of 0 in the target counts nothing. Kullback and Leibler,
-    "On information and sufficiency" (1951). The result is a scalar for `reduction="mean"`, the mean over the
-    distributions, and for `"sum"`; for `"none"` it has the leading axes.
+    Both operands have shape (..., outcomes), one distribution per row. `log_prediction` holds log-probabilities, as
+    `log_softmax` returns them. `target`, a node or an array, holds probabilities, or log-probabilities with
+    `log_target=True`. A target probability of 0 adds 0. Kullback and Leibler, "On information and sufficiency" (1951).
+    `reduction="mean"` returns the mean over the distributions, `"sum"` the sum, both scalars; `"none"` returns the
+    divergences, of the leading axes.
 
     Raises:
-        ShapeError: the shapes differ, or are those of scalars.
-        DTypeError: an operand holds no floats, or the two float types differ.
-        ValueError: `reduction` is none of the three, or an array of probabilities is not between 0 and 1.
+        ShapeError: the shapes differ, or the operands are scalars.
+        DTypeError: an operand is not float, or the dtypes differ.
+        ValueError: `reduction` is unknown, or an array of probabilities has values outside 0 to 1.
 
     >>> kl_divergence(wy.Constant([[0.5, 0.5]]).log(), np.array([[1.0, 0.0]])).forward().round(4).item()
     0.6930999755859375
@@ -176,7 +176,7 @@ def kl_divergence(log_prediction: Any, target: Any, *, log_target: bool = False,
         "kl_divergence", "any" if log_target else "probabilities", log_prediction=log_prediction, target=target
     )
     rows_of("kl_divergence", "log_prediction", log_prediction)
-    # An outcome of probability 0 counts nothing, even where its logarithm, or that of the prediction, is -inf.
+    # An outcome of target probability 0 adds 0, even if its log-probability or the prediction's is -inf.
     present = target.not_equal(-math.inf) if log_target else target > 0.0
     predicted = where(present | log_prediction.not_equal(-math.inf), log_prediction, 0.0)
     if log_target:

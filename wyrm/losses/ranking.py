@@ -1,4 +1,4 @@
-"""Losses that compare: scores with scores, vectors with vectors."""
+"""Losses that compare scores or vectors with each other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ N = TypeVar("N")
 S = TypeVar("S")
 Bs = TypeVarTuple("Bs")
 
-# Keep the slope of a length finite at 0. The values are PyTorch's.
+# PyTorch's values. They keep the gradient of a norm finite at 0.
 _DISTANCE_EPSILON = 1e-6
 _COSINE_EPSILON = 1e-12
 
@@ -40,15 +40,15 @@ def bpr(
 def bpr(positive: Node[Any, S], negative: Node[Any, S], *, reduction: Literal["none"]) -> Node[Any, S]: ...
 @answering
 def bpr(positive: Any, negative: Any, *, reduction: Reduction = "mean") -> Any:
-    """Bayesian personalised ranking, `-log sigmoid(positive - negative)`, finite for all finite scores.
+    """Return the Bayesian personalised ranking loss, `-log sigmoid(positive - negative)`, finite for finite scores.
 
-    `positive` are scores of what was chosen, `negative` of what was not, of the same shape. Rendle et al., "BPR:
-    Bayesian personalized ranking from implicit feedback" (2009). Reductions are those of `mse`.
+    `positive` and `negative` are scores of chosen and of other items, of the same shape. Rendle et al., "BPR: Bayesian
+    personalized ranking from implicit feedback" (2009). Reductions are as in `mse`.
 
     Raises:
         ShapeError: the shapes differ.
-        DTypeError: an operand holds no floats, or the two float types differ.
-        ValueError: `reduction` is none of the three.
+        DTypeError: an operand is not float, or the dtypes differ.
+        ValueError: `reduction` is unknown.
 
     >>> bpr(wy.Constant([1.0]), wy.Constant([1.0])).forward().round(4).item()
     0.6930999755859375
@@ -78,10 +78,10 @@ def margin_ranking(
 ) -> Node[Any, S]: ...
 @answering
 def margin_ranking(first: Any, second: Any, target: Any, *, margin: float = 0.0, reduction: Reduction = "mean") -> Any:
-    """How far the wrong score is ahead, `max(0, margin - target * (first - second))`.
+    """Return the margin ranking loss, `max(0, margin - target * (first - second))`.
 
-    `target`, a node or an array of the shape of the scores, is 1 where `first` belongs above `second`, -1 where it
-    belongs below. `margin`, at least 0, is by how much. Shapes, reductions and other errors are those of `hinge`.
+    `target`, a node or an array of the shape of the scores, is 1 where `first` should rank higher and -1 where `second`
+    should. `margin` is at least 0. Shapes, reductions and other errors are as in `hinge`.
 
     >>> margin_ranking(wy.Constant([1.0]), wy.Constant([0.5]), np.array([-1]), margin=0.25).forward().item()
     0.75
@@ -112,12 +112,13 @@ def triplet(
 ) -> Node[Any, tuple[*Bs]]: ...
 @answering
 def triplet(anchor: Any, positive: Any, negative: Any, *, margin: float = 1.0, reduction: Reduction = "mean") -> Any:
-    """`max(0, |anchor - positive| - |anchor - negative| + margin)`, with Euclidean lengths over the last axis.
+    """Return the triplet loss, `max(0, |anchor - positive| - |anchor - negative| + margin)`, of Euclidean distances.
 
-    The three have the same shape (..., features). `margin`, at least 0, is by how much the negative should be further
-    from the anchor than the positive. Schroff et al., "FaceNet" (2015), without its squares. As in PyTorch 1e-6 is
-    added to each difference, so that equal vectors have a gradient. The result is a scalar for `reduction="mean"` and
-    `"sum"`; for `"none"` it has the leading axes. Errors are those of `bpr`, and `ValueError` for the margin.
+    The operands have the same shape (..., features), the vectors along the last axis. `margin`, at least 0, is how much
+    farther from the anchor the negative should be than the positive. Schroff et al., "FaceNet" (2015), but with
+    distances not squared. As in PyTorch, 1e-6 is added to each difference, so that equal vectors have a finite
+    gradient. `reduction="mean"` and `"sum"` return a scalar, `"none"` the leading axes. Errors are as in `bpr`, and
+    `ValueError` for the margin.
 
     >>> near, far = wy.Constant([[0.0, 1.0]]), wy.Constant([[3.0, 4.0]])
     >>> triplet(wy.Constant([[0.0, 0.0]]), far, near).forward().round(4).item()
@@ -153,12 +154,12 @@ def cosine_embedding(
 def cosine_embedding(
     first: Any, second: Any, target: Any, *, margin: float = 0.0, reduction: Reduction = "mean"
 ) -> Any:
-    """`1 - cos(first, second)` where `target` is 1, `max(0, cos(first, second) - margin)` where it is -1.
+    """Return the cosine embedding loss: `1 - cos(first, second)` for target 1, `max(0, cos - margin)` for target -1.
 
-    `first` and `second` have the same shape (..., features) and the cosine is taken over the last axis; `target`, a
-    node or an array, has the leading axes. `margin` goes from -1 to 1. As in PyTorch 1e-12 is added to each squared
-    length, so that a vector of zeros has the cosine 0. The result is a scalar for `reduction="mean"` and `"sum"`; for
-    `"none"` it has the leading axes. Other errors are those of `hinge`.
+    `first` and `second` have the same shape (..., features), the vectors along the last axis; `target`, a node or an
+    array, has the leading axes. `margin` lies between -1 and 1. As in PyTorch, 1e-12 is added to each squared norm, so
+    that a zero vector has cosine 0. `reduction="mean"` and `"sum"` return a scalar, `"none"` the leading axes. Other
+    errors are as in `hinge`.
 
     >>> x, y = wy.Constant([[1.0, 0.0]]), wy.Constant([[0.0, 2.0]])
     >>> cosine_embedding(x, y, np.array([1])).forward().item()
@@ -170,9 +171,9 @@ def cosine_embedding(
     rows = rows_of("cosine_embedding", "first", first)
     sign = as_node("cosine_embedding", "target", target, first)
     check_values("cosine_embedding", "target", target, sign, "signs")
-    rule = "cosine_embedding: the target has the axes of the vectors but the last"
+    rule = "cosine_embedding: the target has the leading axes of the vectors"
     check_axes(rule, sign, rows, {"first": first, "second": second, "target": sign})
-    # The root of each squared length, not of their product, which may overflow.
+    # Divide by one norm at a time: the product of the squared norms may overflow.
     lengths = [(x.square().sum(axis=-1) + _COSINE_EPSILON).sqrt() for x in (first, second)]
     cosine = first.vector_dot(second) / lengths[0] / lengths[1]
     return reduced(where(sign > 0.0, 1.0 - cosine, (cosine - margin).relu()), reduction)

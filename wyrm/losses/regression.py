@@ -1,4 +1,4 @@
-"""Losses for predicted numbers."""
+"""Regression losses."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def mse(
 def mse(prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]) -> Node[Any, S]: ...
 @answering
 def mse(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
-    """The squared error, `(prediction - target) ** 2`.
+    """Return the squared error, `(prediction - target) ** 2`.
 
-    `prediction` and `target`, a node or an array, have the same shape. The result is a scalar for `reduction="mean"`,
-    the mean over all elements, and for `"sum"`; for `"none"` it has the shape of the prediction.
+    `prediction` and `target`, a node or an array, have the same shape. `reduction="mean"` returns the mean over all
+    elements, `"sum"` the sum, both scalars; `"none"` returns the errors, of the shape of the prediction.
 
     Raises:
         ShapeError: the shapes differ; nothing is broadcast, not even an axis of size 1.
-        DTypeError: an operand holds no floats, or the two float types differ.
-        ValueError: `reduction` is none of the three.
+        DTypeError: an operand is not float, or the dtypes differ.
+        ValueError: `reduction` is unknown.
 
     >>> mse(wy.Constant([1.0, 2.0]), np.array([1.0, 4.0])).forward().item()
     2.0
@@ -49,9 +49,9 @@ def l1(
 def l1(prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]) -> Node[Any, S]: ...
 @answering
 def l1(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
-    """The absolute error, `|prediction - target|`; where it is 0, so is its gradient.
+    """Return the absolute error, `|prediction - target|`, with gradient 0 at 0.
 
-    Shapes, reductions and errors are those of `mse`.
+    Shapes, reductions and errors are as in `mse`.
 
     >>> l1(wy.Constant([1.0, 2.0]), np.array([1.0, 4.0]), reduction="none").forward().tolist()
     [0.0, 2.0]
@@ -75,10 +75,10 @@ def huber(
 ) -> Node[Any, S]: ...
 @answering
 def huber(prediction: Any, target: Any, *, delta: float = 1.0, reduction: Reduction = "mean") -> Any:
-    """Half the squared error up to `delta`, and from there on its tangent: `delta * (|error| - delta / 2)`.
+    """Return the Huber loss: half the squared error up to `delta`, beyond it `delta * (|error| - delta / 2)`.
 
     Huber, "Robust estimation of a location parameter" (1964). `delta` is above 0. Shapes, reductions and other errors
-    are those of `mse`.
+    are as in `mse`.
 
     >>> huber(wy.Constant([0.5, 3.0]), np.zeros(2), reduction="none").forward().tolist()
     [0.125, 2.5]
@@ -88,6 +88,6 @@ def huber(prediction: Any, target: Any, *, delta: float = 1.0, reduction: Reduct
         raise ValueError(f"huber: delta is above 0, not {delta}")
     prediction, target = same_axes("huber", prediction=prediction, target=target)
     error = prediction - target
-    # One formula for both parts: with the error kept within delta, the tangent and the parabola are the same product.
+    # One formula for both parts: if the error is clipped to +-delta, the parabola and its tangent are the same product.
     bounded = error.clip(-delta, delta)
     return reduced(bounded * (error - 0.5 * bounded), reduction)

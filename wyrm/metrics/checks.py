@@ -1,4 +1,4 @@
-"""Checks of the arrays that metrics compare."""
+"""Validation of the arrays passed to metrics."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from wyrm.types.arrays import as_array
 
 
 def _place(array: NDArray[Any], wrong: NDArray[np.bool_]) -> str:
-    """Where the first wrong entry is, for a message."""
+    """Return the index of the first wrong entry, for a message."""
     place = tuple(map(int, np.unravel_index(int(wrong.argmax()), array.shape)))
     return f"at {place[0] if len(place) == 1 else place}"
 
 
 def numbers(name: str, values: ArrayLike, *, infinite: bool = False) -> NDArray[np.float64]:
-    """The values as float64: numbers, at least one, no NaN, and no infinity unless `infinite` allows it."""
+    """Return the values as float64; raise unless they are numbers, at least one, without NaN, and finite or allowed."""
     try:
         given = as_array(values)
     except ValueError as error:
@@ -32,23 +32,23 @@ def numbers(name: str, values: ArrayLike, *, infinite: bool = False) -> NDArray[
     if wrong.any():
         raise NotFinite(
             f"{name}, of shape {array.shape}, holds {array[wrong][0]} {_place(array, wrong)}; expected "
-            f"{'no NaN' if infinite else 'finite numbers only'}. Find out where the value comes from, or leave it out."
+            f"{'no NaN' if infinite else 'finite numbers only'}. Find the source of the value, or leave it out."
         )
     return array
 
 
 def class_labels(name: str, values: ArrayLike) -> NDArray[np.int64]:
-    """The values as one-dimensional int64: integers, booleans, or floats that are whole numbers."""
+    """Return the values as one-dimensional int64; they are integers, booleans, or floats that are whole numbers."""
     array = numbers(name, values)
     if array.ndim != 1:
         raise ShapeError(
-            f"{name} has shape {array.shape}; expected one label for each row, shape (rows,). "
+            f"{name} has shape {array.shape}; expected one label per row, shape (rows,). "
             f"Turn scores into labels with .argmax(axis=1), a column into a vector with .ravel()."
         )
     given = as_array(values)
     if given.dtype.kind != "f":
         return given.astype(np.int64)
-    # From 2**53 on, float64 no longer tells neighbouring whole numbers apart.
+    # From 2**53 on, float64 cannot represent every whole number.
     wrong = (array != np.floor(array)) | (np.abs(array) >= 2.0**53)
     if wrong.any():
         raise DataError(
@@ -59,16 +59,16 @@ def class_labels(name: str, values: ArrayLike) -> NDArray[np.int64]:
 
 
 def same_shape(first_name: str, first: NDArray[Any], second_name: str, second: NDArray[Any]) -> None:
-    """Refuse two shapes that differ, even where NumPy would broadcast them."""
+    """Raise `ShapeError` if the shapes differ, even where NumPy would broadcast."""
     if first.shape != second.shape:
         raise ShapeError(
             f"{first_name} has shape {first.shape} and {second_name} has shape {second.shape}; expected the same "
-            f"shape, one entry of each for every row. Reshape or cut one of them."
+            f"shape, one entry per row. Reshape or slice one of them."
         )
 
 
 def score_matrix(name: str, values: ArrayLike, rows: str, columns: str) -> NDArray[np.float64]:
-    """The values as scores of shape (rows, columns), which may be infinite."""
+    """Return the values as scores of shape (rows, columns), which may be infinite."""
     scores = numbers(name, values, infinite=True)
     if scores.ndim != 2:
         raise ShapeError(

@@ -1,4 +1,4 @@
-"""How well predicted classes match the true ones. The arguments come in scikit-learn's order: the truth first."""
+"""Classification metrics. Arguments are in scikit-learn's order: targets first."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def _labels(targets: ArrayLike, predictions: ArrayLike) -> tuple[NDArray[np.int6
 
 
 def accuracy(targets: ArrayLike, predictions: ArrayLike) -> float:
-    """The share of rows whose predicted class is the true one, from 0 to 1.
+    """Return the fraction of rows whose predicted class is the true one, from 0 to 1.
 
     `targets` and `predictions` are labels (integers or booleans) of shape (rows,).
 
     Raises:
         ShapeError: the shapes differ, or are not one-dimensional.
-        DataError: there are no rows, or a label is no whole number.
+        DataError: there are no rows, or a label is not a whole number.
         NotFinite: an entry is NaN or infinite.
 
     >>> accuracy([0, 1, 2, 2], [0, 2, 2, 2])
@@ -38,15 +38,15 @@ def accuracy(targets: ArrayLike, predictions: ArrayLike) -> float:
 
 
 def top_k_accuracy(targets: ArrayLike, scores: ArrayLike, k: int = 2) -> float:
-    """The share of rows whose true class is among the `k` classes of highest score, from 0 to 1.
+    """Return the fraction of rows whose true class is among the `k` classes of highest score, from 0 to 1.
 
-    `targets` are classes of shape (rows,), from 0 to classes - 1, and `scores` have shape (rows, classes), any
-    increasing function of the probabilities. Of equal scores the higher class ranks first, as in scikit-learn.
+    `targets` are classes of shape (rows,), from 0 to classes - 1. `scores` have shape (rows, classes) and are any
+    increasing function of the probabilities. Among equal scores, the higher class ranks first, as in scikit-learn.
 
     Raises:
-        ShapeError: `scores` are not (rows, classes), or `targets` have another number of rows.
-        IndexOutOfRange: a target is no column of `scores`.
-        DTypeError: `k` is no integer.
+        ShapeError: `scores` are not of shape (rows, classes), or `targets` have another number of rows.
+        IndexOutOfRange: a target is not a column of `scores`.
+        DTypeError: `k` is not an integer.
         DataError: there are no rows, or `k` is not from 1 to the number of classes.
         NotFinite: a score is NaN.
 
@@ -79,7 +79,7 @@ def top_k_accuracy(targets: ArrayLike, scores: ArrayLike, k: int = 2) -> float:
 def _counts(
     targets: ArrayLike, predictions: ArrayLike, average: Average, positive_label: int
 ) -> tuple[Counts, Counts, Counts]:
-    """How often each class that counts was predicted rightly, was predicted, and was true."""
+    """Return, per class selected by `average`, the number of correct predictions, of predictions, and of targets."""
     true, predicted = _labels(targets, predictions)
     classes, class_of = np.unique(np.concatenate([true, predicted]), return_inverse=True)
     true_class, predicted_class = class_of[: len(true)], class_of[len(true) :]
@@ -101,10 +101,10 @@ def _counts(
     if positive_label not in classes:
         if len(classes) == 2:
             raise DataError(
-                f"positive_label={positive_label} is none of the labels {classes[0]} and {classes[1]}; "
-                f"pass the one that counts as positive."
+                f"positive_label={positive_label} is not one of the labels {classes[0]} and {classes[1]}; "
+                f"pass the positive one."
             )
-        # The one class that occurs is the negative one.
+        # Only the negative class occurs.
         nothing = np.zeros(1, dtype=np.int64)
         return nothing, nothing, nothing
     positive = classes == positive_label
@@ -112,22 +112,22 @@ def _counts(
 
 
 def _mean_ratio(numerator: Counts, denominator: Counts) -> float:
-    """The mean over classes of the ratio, which is 0 where the denominator is."""
+    """Return the mean over classes of the ratio, taken as 0 where the denominator is 0."""
     return float(np.mean(numerator / np.maximum(denominator, 1)))
 
 
 def precision(
     targets: ArrayLike, predictions: ArrayLike, average: Average = "binary", positive_label: int = 1
 ) -> float:
-    """The share of rows predicted as a class that are of that class, from 0 to 1.
+    """Return the fraction of rows predicted as a class that belong to it, from 0 to 1.
 
-    `targets` and `predictions` are labels (integers or booleans) of shape (rows,). With `average="binary"` the class is
-    `positive_label`; `"macro"` is the plain mean over every class that occurs in either array; `"micro"` counts the
-    rows of all classes together, which makes it the accuracy. A class that is never predicted has precision 0.
+    `targets` and `predictions` are labels (integers or booleans) of shape (rows,). `average="binary"` uses the class
+    `positive_label`; `"macro"` is the unweighted mean over all classes that occur in either array; `"micro"` pools the
+    rows of all classes, which equals the accuracy. A class that is never predicted has precision 0.
 
     Raises:
         ShapeError: the shapes differ, or are not one-dimensional.
-        DataError: there are no rows, a label is no whole number, `average` is another word, or it is `"binary"` and
+        DataError: there are no rows, a label is not a whole number, `average` is unknown, or `average="binary"` and
             there are more than two labels, or two without `positive_label`.
         NotFinite: an entry is NaN or infinite.
 
@@ -139,9 +139,9 @@ def precision(
 
 
 def recall(targets: ArrayLike, predictions: ArrayLike, average: Average = "binary", positive_label: int = 1) -> float:
-    """The share of rows of a class that are predicted as that class, from 0 to 1.
+    """Return the fraction of rows of a class that are predicted as that class, from 0 to 1.
 
-    Arguments and errors are those of `precision`. A class that is never true has recall 0.
+    Arguments and errors are as in `precision`. A class that does not occur in the targets has recall 0.
 
     >>> recall([1, 1, 0, 0], [1, 0, 1, 0])
     0.5
@@ -151,10 +151,10 @@ def recall(targets: ArrayLike, predictions: ArrayLike, average: Average = "binar
 
 
 def f1(targets: ArrayLike, predictions: ArrayLike, average: Average = "binary", positive_label: int = 1) -> float:
-    """The harmonic mean of precision and recall, from 0 to 1.
+    """Return the harmonic mean of precision and recall, from 0 to 1.
 
-    Arguments and errors are those of `precision`. With `"macro"` it is the mean of the F1 of each class. A class of
-    which no row is predicted rightly has F1 0.
+    Arguments and errors are as in `precision`. `"macro"` is the mean of the F1 of each class. A class without correct
+    predictions has F1 0.
 
     >>> f1([1, 1, 0, 0], [1, 1, 1, 0])
     0.8

@@ -1,4 +1,4 @@
-"""How well scores rank: the area under the ROC curve, and reciprocal ranks, for labels and for recommenders."""
+"""Ranking metrics: area under the ROC curve and reciprocal rank, for binary labels and for recommenders."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ Items: TypeAlias = Collection[int] | NDArray[np.integer[Any]] | Mask
 
 
 def _area(positives: NDArray[np.float64], negatives: NDArray[np.float64]) -> float:
-    """The share of pairs that rank the positive above the negative, a tie counting one half."""
+    """Return the fraction of pairs with the positive above the negative; a tie counts one half."""
     ordered = np.sort(negatives)
     below = np.searchsorted(ordered, positives, side="left")
     not_above = np.searchsorted(ordered, positives, side="right")
-    # Sums of integers: exact, whatever the order.
+    # Integer sums are exact in any order.
     return float(int(below.sum()) + int(not_above.sum())) / (2 * len(positives) * len(negatives))
 
 
 def roc_auc(targets: ArrayLike, scores: ArrayLike) -> float:
-    """The area under the ROC curve: the chance that a positive row has a higher score than a negative one.
+    """Return the area under the ROC curve: the probability that a positive row has a higher score than a negative one.
 
-    `targets`, of shape (rows,), hold two different numbers, such as 0 and 1, of which the greater marks the positive
-    rows. `scores` have the same shape and may be infinite; only their order counts. 1 is a perfect ranking, 0.5 one
-    by chance; a positive and a negative of equal score count one half.
+    `targets`, of shape (rows,), hold two different numbers, such as 0 and 1; the greater marks the positive rows.
+    `scores` have the same shape and may be infinite; only their order matters. A perfect ranking has 1, a random one
+    0.5; a positive and a negative of equal score count one half.
 
     Raises:
         ShapeError: the shapes differ, or are not one-dimensional.
-        DataError: there are no rows, or `targets` hold not exactly two different numbers.
-        NotFinite: an entry is NaN, or a target infinite.
+        DataError: there are no rows, or `targets` do not hold exactly two different numbers.
+        NotFinite: an entry is NaN, or a target is infinite.
 
     >>> roc_auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
     0.75
@@ -49,14 +49,14 @@ def roc_auc(targets: ArrayLike, scores: ArrayLike) -> float:
         found = f"only {values[0]}" if len(values) == 1 else f"{len(values)} different numbers"
         raise DataError(
             f"targets hold {found}; expected two different labels, such as 0 and 1. "
-            f"(The targets come first, then the scores.)"
+            f"(Arguments are targets, then scores.)"
         )
     positive = labels == values[1]
     return _area(ranked[positive], ranked[~positive])
 
 
 def _item_mask(name: str, items: Items | None, count: int) -> Mask:
-    """A mask over `count` items, from a mask or from the items' indices."""
+    """Return a mask over `count` items, given a mask or item indices."""
     mask = np.zeros(count, dtype=np.bool_)
     if items is None or len(items) == 0:
         return mask
@@ -72,7 +72,7 @@ def _item_mask(name: str, items: Items | None, count: int) -> Mask:
         )
     outside = (given < 0) | (given >= count)
     if outside.any():
-        raise IndexOutOfRange(f"{name} holds item {given[outside][0]}; expected 0 to {count - 1}, as there are scores.")
+        raise IndexOutOfRange(f"{name} holds item {given[outside][0]}; expected 0 to {count - 1}, the range of scores.")
     mask[given] = True
     if mask.sum() != len(given):
         raise DataError(
@@ -83,34 +83,33 @@ def _item_mask(name: str, items: Items | None, count: int) -> Mask:
 
 
 def _split_row(scores: ArrayLike, relevant: Items, exclude: Items | None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The scores of the relevant items and of the others, without those excluded."""
+    """Return the scores of the relevant items and of the others, both without excluded items."""
     row = numbers("scores", scores, infinite=True)
     if row.ndim != 1:
-        raise ShapeError(f"scores have shape {row.shape}; expected those of one user, shape (items,).")
-    wanted = _item_mask("relevant", relevant, len(row))
-    counted = ~_item_mask("exclude", exclude, len(row))
-    if not (wanted & counted).any():
+        raise ShapeError(f"scores have shape {row.shape}; expected the scores of one user, shape (items,).")
+    relevant_mask = _item_mask("relevant", relevant, len(row))
+    included = ~_item_mask("exclude", exclude, len(row))
+    if not (relevant_mask & included).any():
         raise DataError(
-            f"no relevant item among {len(row)}, {int((~counted).sum())} of them excluded; the rank is undefined. "
-            f"Leave such users out."
+            f"no relevant item among {len(row)}, of which {int((~included).sum())} are excluded; the rank is "
+            f"undefined. Leave such users out."
         )
-    return row[wanted & counted], row[~wanted & counted]
+    return row[relevant_mask & included], row[~relevant_mask & included]
 
 
 def reciprocal_rank(scores: ArrayLike, relevant: Items, exclude: Items | None = None) -> float:
-    """One over the rank of the first relevant item, when a user's items are ranked by descending score.
+    """Return 1 / rank of the first relevant item, with a user's items ranked by descending score.
 
-    `scores`, of shape (items,), may be infinite; only their order counts. `relevant` are the items to find and
-    `exclude` those left out of the ranking (as a rule those already known in training), each as a mask of shape
-    (items,) or as a collection of different indices; an item in both is left out. The best value is 1, for a relevant
-    item on top. A tie counts against the ranking: of equal scores, items that are not relevant come first, so that
-    constant scores earn no more than the last place.
+    `scores`, of shape (items,), may be infinite; only their order matters. `relevant` are the items to find and
+    `exclude` items left out of the ranking, usually those seen in training; each is a mask of shape (items,) or a
+    collection of distinct indices. An item in both is left out. The best value is 1. Ties count against the ranking:
+    among equal scores, irrelevant items rank first, so that constant scores earn no more than the last rank.
 
     Raises:
-        ShapeError: `scores` or a mask are not of shape (items,).
-        IndexOutOfRange: an index is no item.
-        DTypeError: `relevant` or `exclude` are neither a mask nor indices.
-        DataError: there are no scores, no relevant item is left, or an index is repeated.
+        ShapeError: `scores` or a mask does not have shape (items,).
+        IndexOutOfRange: an index is not an item.
+        DTypeError: `relevant` or `exclude` is neither a mask nor indices.
+        DataError: there are no scores, all relevant items are excluded, or an index is repeated.
         NotFinite: a score is NaN.
 
     >>> reciprocal_rank([0.1, 0.9, 0.5, 0.3], relevant={2})
@@ -123,9 +122,9 @@ def reciprocal_rank(scores: ArrayLike, relevant: Items, exclude: Items | None = 
 
 
 def ranking_auc(scores: ArrayLike, relevant: Items, exclude: Items | None = None) -> float:
-    """The chance that a relevant item of a user has a higher score than one that is not; ties count one half.
+    """Return the probability that a relevant item of a user scores higher than an irrelevant one; ties count one half.
 
-    Arguments and errors are those of `reciprocal_rank`; an item that is not relevant must be left too.
+    Arguments and errors are as in `reciprocal_rank`; at least one irrelevant item must not be excluded.
 
     >>> ranking_auc([0.1, 0.9, 0.5, 0.3], relevant={2})
     0.6666666666666666
@@ -133,14 +132,14 @@ def ranking_auc(scores: ArrayLike, relevant: Items, exclude: Items | None = None
     positives, negatives = _split_row(scores, relevant, exclude)
     if not len(negatives):
         raise DataError(
-            f"all {len(positives)} items that are not excluded are relevant; the area needs one that is not. "
+            f"all {len(positives)} non-excluded items are relevant; the area needs an irrelevant one. "
             f"Leave such users out."
         )
     return _area(positives, negatives)
 
 
 def _masks(scores: ArrayLike, relevant: ArrayLike, exclude: ArrayLike | None) -> tuple[NDArray[np.float64], Mask, Mask]:
-    """The scores (users, items), and masks of the same shape of the relevant items and of the others."""
+    """Return the scores (users, items), and masks of that shape of the relevant and of the irrelevant items."""
     matrix = score_matrix("scores", scores, "users", "items")
     users, items = matrix.shape
     given = as_array(relevant)
@@ -155,11 +154,11 @@ def _masks(scores: ArrayLike, relevant: ArrayLike, exclude: ArrayLike | None) ->
             raise IndexOutOfRange(f"relevant holds item {given[user]} for user {user}; expected 0 to {items - 1}.")
         wanted = np.arange(items) == given[:, np.newaxis]
     else:
-        wanted = _matrix_mask("relevant", given, matrix, f", or the index of one item for each user, shape ({users},)")
+        wanted = _matrix_mask("relevant", given, matrix, f", or one item index per user, shape ({users},)")
     if exclude is None:
         return matrix, wanted, ~wanted
-    counted = ~_matrix_mask("exclude", as_array(exclude), matrix, "")
-    return matrix, wanted & counted, ~wanted & counted
+    included = ~_matrix_mask("exclude", as_array(exclude), matrix, "")
+    return matrix, wanted & included, ~wanted & included
 
 
 def _matrix_mask(name: str, given: NDArray[Any], matrix: NDArray[Any], alternative: str) -> Mask:
@@ -173,16 +172,16 @@ def _matrix_mask(name: str, given: NDArray[Any], matrix: NDArray[Any], alternati
 
 
 def mean_reciprocal_rank(scores: ArrayLike, relevant: ArrayLike, exclude: ArrayLike | None = None) -> float:
-    """The mean over users (or queries) of the `reciprocal_rank`, above 0 and at most 1.
+    """Return the mean over users (or queries) of `reciprocal_rank`, above 0 and at most 1.
 
-    `scores` have shape (users, items). `relevant` is a mask of the same shape, or integers of shape (users,) with the
-    one relevant item of each user; `exclude` is a mask of the same shape. A tie counts against the ranking, see
-    `reciprocal_rank`. Users without a relevant item that is not excluded are left out of the mean.
+    `scores` have shape (users, items). `relevant` is a mask of that shape, or integers of shape (users,), one relevant
+    item per user; `exclude` is a mask of the shape of `scores`. Ties count against the ranking, as in
+    `reciprocal_rank`. Users whose relevant items are all excluded, or who have none, are left out of the mean.
 
     Raises:
         ShapeError: the shapes do not match.
-        IndexOutOfRange: an index is no item.
-        DTypeError: `relevant` or `exclude` are of another dtype.
+        IndexOutOfRange: an index is not an item.
+        DTypeError: `relevant` or `exclude` has another dtype.
         DataError: there are no scores, or no user has a relevant item.
         NotFinite: a score is NaN.
 
@@ -192,16 +191,16 @@ def mean_reciprocal_rank(scores: ArrayLike, relevant: ArrayLike, exclude: ArrayL
     matrix, wanted, others = _masks(scores, relevant, exclude)
     known = wanted.any(axis=1)
     if not known.any():
-        raise DataError(f"none of the {len(matrix)} users has a relevant item that is not excluded; expected some.")
+        raise DataError(f"none of the {len(matrix)} users has a relevant item that is not excluded; at least one must.")
     best = np.where(wanted, matrix, -np.inf).max(axis=1, keepdims=True)
     ranks = 1 + np.count_nonzero(others & (matrix >= best), axis=1)
     return float(np.mean(1.0 / ranks[known]))
 
 
 def mean_ranking_auc(scores: ArrayLike, relevant: ArrayLike, exclude: ArrayLike | None = None) -> float:
-    """The mean over users of the `ranking_auc`, from 0 to 1.
+    """Return the mean over users of `ranking_auc`, from 0 to 1.
 
-    Arguments and errors are those of `mean_reciprocal_rank`. Users who lack a relevant item, or one that is not, are
+    Arguments and errors are as in `mean_reciprocal_rank`. Users without a relevant or without an irrelevant item are
     left out of the mean.
 
     >>> mean_ranking_auc([[0.1, 0.9, 0.5], [0.1, 0.9, 0.5]], relevant=[1, 2])
@@ -215,7 +214,7 @@ def mean_ranking_auc(scores: ArrayLike, relevant: ArrayLike, exclude: ArrayLike 
     ]
     if not areas:
         raise DataError(
-            f"none of the {len(matrix)} users has both a relevant item and another that are not excluded; "
-            f"expected some."
+            f"none of the {len(matrix)} users has both a relevant and an irrelevant item that is not excluded; "
+            f"at least one must."
         )
     return float(np.mean(areas))

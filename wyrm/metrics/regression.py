@@ -1,4 +1,4 @@
-"""How far predicted numbers are from the true ones. The arguments come in scikit-learn's order: the truth first."""
+"""Regression metrics. Arguments are in scikit-learn's order: targets first."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from wyrm.metrics.checks import numbers, same_shape
 
 
 def _columns(targets: ArrayLike, predictions: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Both as (rows, outputs). Sums are then taken in float64, whatever was given."""
+    """Return both as float64 of shape (rows, outputs)."""
     true, predicted = numbers("targets", targets), numbers("predictions", predictions)
     same_shape("targets", true, "predictions", predicted)
     if true.ndim == 0:
-        raise ShapeError("targets and predictions are single numbers; expected one entry for each row, shape (rows,).")
+        raise ShapeError("targets and predictions are single numbers; expected one entry per row, shape (rows,).")
     return true.reshape(len(true), -1), predicted.reshape(len(predicted), -1)
 
 
 def mean_squared_error(targets: ArrayLike, predictions: ArrayLike) -> float:
-    """The mean of the squared differences, at least 0, in the square of the targets' unit.
+    """Return the mean of the squared differences, at least 0.
 
     `targets` and `predictions` are finite numbers of one shape, (rows,) or (rows, outputs); nothing is broadcast.
 
     Raises:
         ShapeError: the shapes differ.
-        DTypeError: an array holds no real numbers.
+        DTypeError: an array does not hold real numbers.
         DataError: there are no rows.
         NotFinite: an entry is NaN or infinite.
 
@@ -37,10 +37,10 @@ def mean_squared_error(targets: ArrayLike, predictions: ArrayLike) -> float:
 
 
 def root_mean_squared_error(targets: ArrayLike, predictions: ArrayLike) -> float:
-    """The root of the mean squared error, at least 0, in the targets' unit.
+    """Return the root of the mean squared error, at least 0, in the unit of the targets.
 
-    Arguments and errors are those of `mean_squared_error`. With (rows, outputs) it is the mean over the outputs of the
-    root of each, as in scikit-learn.
+    Arguments and errors are as in `mean_squared_error`. For shape (rows, outputs) it is the mean of the root of each
+    output, as in scikit-learn.
 
     >>> root_mean_squared_error([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 8.0])
     2.0
@@ -50,9 +50,9 @@ def root_mean_squared_error(targets: ArrayLike, predictions: ArrayLike) -> float
 
 
 def mean_absolute_error(targets: ArrayLike, predictions: ArrayLike) -> float:
-    """The mean of the absolute differences, at least 0, in the targets' unit.
+    """Return the mean of the absolute differences, at least 0, in the unit of the targets.
 
-    Arguments and errors are those of `mean_squared_error`.
+    Arguments and errors are as in `mean_squared_error`.
 
     >>> mean_absolute_error([1.0, 2.0], [1.0, 4.0])
     1.0
@@ -62,11 +62,11 @@ def mean_absolute_error(targets: ArrayLike, predictions: ArrayLike) -> float:
 
 
 def r2(targets: ArrayLike, predictions: ArrayLike) -> float:
-    """The coefficient of determination: 1 for a perfect prediction, 0 for one no better than the mean; no lower bound.
+    """Return the coefficient of determination: 1 for a perfect prediction, 0 for the mean; it has no lower bound.
 
-    Arguments and errors are those of `mean_squared_error`, and at least two rows are needed. With (rows, outputs) it
-    is the mean over the outputs. A constant target has nothing to explain: as in scikit-learn it counts 1 where
-    predicted exactly and 0 otherwise.
+    Arguments and errors are as in `mean_squared_error`; at least two rows are needed. For shape (rows, outputs) it is
+    the mean over the outputs. A constant target has no variance to explain: as in scikit-learn it scores 1 if it is
+    predicted exactly, else 0.
 
     >>> r2([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])
     0.5
@@ -77,7 +77,7 @@ def r2(targets: ArrayLike, predictions: ArrayLike) -> float:
     if len(true) < 2:
         raise DataError("r2 of a single row is undefined: one target has no variance. Give at least two rows.")
     unexplained = np.sum((true - predicted) ** 2, axis=0)
-    # Compared exactly: the rounded mean of equal numbers can differ from them, and leave a variance of rounding errors.
+    # Exact comparison: the rounded mean of equal numbers can differ from them and leave a tiny variance.
     constant = np.all(true == true[0], axis=0)
     total = np.where(constant, 1.0, np.sum((true - true.mean(axis=0)) ** 2, axis=0))
     return float(np.mean(np.where(constant, unexplained == 0, 1.0 - unexplained / total)))

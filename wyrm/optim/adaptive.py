@@ -1,4 +1,4 @@
-"""Optimizers with a step size of its own for every element."""
+"""Optimizers with a separate step size for every element."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from wyrm.types.options import number
 
 
 class Adagrad(Optimizer):
-    """Adagrad (Duchi et al., 2011): steps shrink with the root of the sum of squared gradients.
+    """Adagrad (Duchi et al., 2011): divides the step by the root of the sum of squared gradients.
 
-    total += gradient ** 2; parameter -= learning_rate * gradient / (sqrt(total) + epsilon). Exact on row-sparse
-    gradients: a row without gradient would not move anyway. `weight_decay` makes it lazy on untouched rows.
-    `learning_rate_decay` divides the rate by `1 + learning_rate_decay * (step - 1)`.
+    total += gradient ** 2; parameter -= learning_rate * gradient / (sqrt(total) + epsilon). Exact for row-sparse
+    gradients, since a row without gradient would not move anyway; with `weight_decay`, untouched rows do not decay.
+    `learning_rate_decay` divides the learning rate by `1 + learning_rate_decay * (step - 1)`.
 
-    `ValueError` for a negative argument.
+    Raises `ValueError` for a negative argument.
 
     >>> x = wy.Parameter(1.0)
     >>> (x * x).backward()
@@ -58,12 +58,12 @@ class Adagrad(Optimizer):
 
 
 class RMSprop(Optimizer):
-    """RMSprop (Hinton, 2012), as in PyTorch: steps shrink with the root of an average of squared gradients.
+    """RMSprop (Hinton, 2012), as in PyTorch: divides the step by the root of a moving average of squared gradients.
 
-    `decay` is the weight of the past in the average. `centered` subtracts the squared average of the gradients, which
-    makes it an estimate of the variance. Lazy on rows that a row-sparse gradient does not touch.
+    `decay` is the weight of the past in the average. `centered` subtracts the square of the average gradient, so that
+    the divisor estimates the standard deviation. Rows that a row-sparse gradient does not touch keep their values.
 
-    `ValueError` for a decay or momentum outside [0, 1) or a negative argument.
+    Raises `ValueError` for a decay or momentum outside [0, 1) or a negative argument.
 
     >>> x = wy.Parameter(1.0)
     >>> (x * x).backward()
@@ -103,7 +103,7 @@ class RMSprop(Optimizer):
         spread: Value = square
         if self.centered:
             changed["mean"] = self.decay * state["mean"] + (1.0 - self.decay) * gradient
-            # Where the gradient does not vary the difference is zero, which rounding may take below it.
+            # Rounding may take the variance below 0 where the gradient is constant.
             spread = (square - changed["mean"].square()).maximum(0.0)
         direction: Value = gradient / (spread.sqrt() + self.epsilon)
         if self.momentum:
@@ -112,14 +112,14 @@ class RMSprop(Optimizer):
 
 
 class Adam(Optimizer):
-    """Adam (Kingma and Ba, 2015): a step along an average of gradients, divided by the root of one of their squares.
+    """Adam (Kingma and Ba, 2015): steps along a moving average of gradients, divided by the root of that of squares.
 
-    Both averages are corrected for their start from 0. `weight_decay` adds that much of the parameter to the gradient;
-    see `AdamW` for the decoupled one. `amsgrad` divides by the root of the largest average of squares so far (Reddi et
-    al., 2018). Lazy on rows that a row-sparse gradient does not touch: their averages stay, and the correction counts
-    the steps of the whole parameter, as in PyTorch's SparseAdam.
+    Both averages are corrected for their start at 0. `weight_decay` adds `weight_decay * parameter` to the gradient;
+    see `AdamW` for decoupled decay. `amsgrad` divides by the root of the largest average of squares so far (Reddi et
+    al., 2018). Rows that a row-sparse gradient does not touch keep their values and averages; the correction counts the
+    steps of the whole parameter, as in PyTorch's SparseAdam.
 
-    `ValueError` for betas outside [0, 1) or a negative argument.
+    Raises `ValueError` for betas outside [0, 1) or a negative argument.
 
     >>> x = wy.Parameter(1.0)
     >>> (x * x).backward()
@@ -176,10 +176,10 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019): parameters shrink by themselves.
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
 
-    Each step takes `learning_rate * weight_decay` of a parameter away. Otherwise as `Adam`; the decay too is lazy on
-    rows that a row-sparse gradient does not touch.
+    Each step also subtracts `learning_rate * weight_decay * parameter`. Everything else is as in `Adam`; rows that a
+    row-sparse gradient does not touch do not decay.
 
     >>> x = wy.Parameter(1.0)
     >>> (x * x).backward()

@@ -1,4 +1,4 @@
-"""Limits on gradients, between `backward()` and `step()`."""
+"""Gradient clipping, between `backward()` and `step()`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wyrm.types.typing import FloatArray
 
 
 def _gradients(who: str, parameters: Iterable[Parameter[Any]]) -> list[FloatArray]:
-    """The numbers of all gradients, to be changed in place; a row that was named twice is summed first."""
+    """Return the values of all gradients, to be changed in place; repeated rows of a row-sparse gradient are summed."""
     found = []
     for parameter in checked_parameters(who, parameters):
         storage = stored(parameter)
@@ -43,8 +43,8 @@ def _gradients(who: str, parameters: Iterable[Parameter[Any]]) -> list[FloatArra
 def clip_by_value(parameters: Iterable[Parameter[Any]], clip_value: float) -> None:
     """Clip every element of the gradients to [-clip_value, clip_value].
 
-    Raises, before anything changes, `NotFinite` with the name of a parameter whose gradient holds a NaN or an infinity,
-    and `ValueError` for a `clip_value` that is not positive.
+    Raises `NotFinite` if a gradient holds a NaN or an infinity, with the name of its parameter, and `ValueError` for a
+    `clip_value` that is not positive; no gradient has changed then.
 
     >>> x = wy.Parameter([1.0, 10.0])
     >>> (x * x).sum().backward()
@@ -54,19 +54,19 @@ def clip_by_value(parameters: Iterable[Parameter[Any]], clip_value: float) -> No
     """
     _positive("clip_value", clip_value)
     gradients = _gradients("clip_by_value", parameters)
-    with deferred, np.errstate(over="ignore"):  # a value too large for the dtype clips nothing
+    with deferred, np.errstate(over="ignore"):  # a value beyond the dtype's range clips nothing
         for values in gradients:
             np.clip(values, -clip_value, clip_value, out=values)
 
 
 @answering
 def clip_by_global_norm(parameters: Iterable[Parameter[Any]], max_norm: float) -> float:
-    """Scale all gradients down together so that their norm is at most `max_norm`; returns the norm before.
+    """Scale all gradients by one factor so that their global norm is at most `max_norm`; return the norm before.
 
-    The norm is that of all elements of all gradients (Pascanu et al., 2013), in float64.
+    The global norm is the Euclidean norm of all elements of all gradients (Pascanu et al., 2013), in float64.
 
-    Raises, before anything changes, `NotFinite` with the name of a parameter whose gradient holds a NaN or an infinity,
-    and `ValueError` for a maximum that is not positive.
+    Raises `NotFinite` if a gradient holds a NaN or an infinity, with the name of its parameter, and `ValueError` for a
+    `max_norm` that is not positive; no gradient has changed then.
 
     >>> x = wy.Parameter([3.0, 4.0])
     >>> (0.5 * x * x).sum().backward()
@@ -77,7 +77,7 @@ def clip_by_global_norm(parameters: Iterable[Parameter[Any]], max_norm: float) -
     """
     _positive("max_norm", max_norm)
     gradients = _gradients("clip_by_global_norm", parameters)
-    norm = math.hypot(*map(_norm, gradients))  # of norms, not the root of squares: those could overflow
+    norm = math.hypot(*map(_norm, gradients))  # hypot of the norms: their squares could overflow
     if norm > max_norm:
         with deferred:
             for values in gradients:
@@ -86,7 +86,7 @@ def clip_by_global_norm(parameters: Iterable[Parameter[Any]], max_norm: float) -
 
 
 def _positive(name: str, value: float) -> None:
-    """`OptionError` for a limit that is not above 0, `DTypeError` for no number; an infinity limits nothing."""
+    """Raise `OptionError` unless the limit is above 0, `DTypeError` unless it is a number; infinity clips nothing."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise DTypeError(f"{name} is a number, not {value!r}")
     if not value > 0.0:
@@ -94,14 +94,14 @@ def _positive(name: str, value: float) -> None:
 
 
 def _norm(values: FloatArray) -> float:
-    """The norm in float64, a block at a time."""
+    """Return the Euclidean norm in float64, computed block by block."""
     flat, total = values.reshape(-1), 0.0
     with np.errstate(over="ignore"):
         for start in range(0, flat.size, BLOCK):
             block = flat[start : start + BLOCK].astype(np.float64)
-            # Not a product by BLAS: that rounds as its threads happen to share the work, and a run is to be repeatable.
+            # Not a BLAS dot product: its rounding depends on its threads, and runs have to be repeatable.
             total += float(np.add.reduce(np.square(block, out=block)))
     if math.isfinite(total):
         return math.sqrt(total)
-    largest = float(max(flat.max(), -flat.min()))  # of float64 alone the squares can overflow
+    largest = float(max(flat.max(), -flat.min()))  # only for float64 can the squares overflow
     return largest * float(np.linalg.norm(flat / largest))

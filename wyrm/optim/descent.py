@@ -1,4 +1,4 @@
-"""Gradient descent, plain and with momentum."""
+"""Gradient descent, with and without momentum."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class SGD(Optimizer):
     """Stochastic gradient descent, with momentum as in Sutskever et al. (2013) and PyTorch.
 
     velocity = momentum * velocity + gradient; parameter -= learning_rate * velocity. `nesterov` looks ahead along the
-    velocity. `weight_decay` adds that much of the parameter to the gradient. With momentum or weight decay it is lazy
-    on rows that a row-sparse gradient does not touch.
+    velocity. `weight_decay` adds `weight_decay * parameter` to the gradient. With momentum or weight decay, rows that a
+    row-sparse gradient does not touch keep their values and velocity.
 
-    `ValueError` for momentum outside [0, 1), a negative decay, or `nesterov` without momentum.
+    Raises `ValueError` for momentum outside [0, 1), a negative decay, or `nesterov` without momentum.
 
     >>> x = wy.Parameter(1.0)
     >>> (x * x).backward()
@@ -39,7 +39,7 @@ class SGD(Optimizer):
         self.weight_decay = number("weight_decay", weight_decay, 0.0)
         self.nesterov = nesterov
         if nesterov and momentum == 0.0:
-            raise OptionError("nesterov looks ahead along the momentum; give a momentum above 0")
+            raise OptionError("nesterov=True needs a momentum above 0")
         super().__init__(parameters, learning_rate)
 
     def initial_state(self) -> Mapping[str, float]:

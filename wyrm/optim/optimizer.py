@@ -1,4 +1,4 @@
-"""What every optimizer shares: the state, the step, and the rule written once as a graph."""
+"""The base class of optimizers: state, step, and an update rule written once as a graph."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ from wyrm.types.typing import FloatArray
 LearningRate = float | Callable[[int], float]
 Value = Node[Any, Any]
 Values = Mapping[str, Value]
-# The new parameter, and the new state by name.
+# The new parameter, and the new state by name, as nodes.
 Update = tuple[Value, dict[str, Value]]
-# An average of gradients that have become zero decays into the denormal numbers, on which a processor is a hundred
-# times slower. One that gets there while its gradient is zero is set to zero, this often. What small gradients feed
-# stays as it is, denormal or not.
+# A moving average of gradients that have become zero decays into the denormal numbers, on which a processor is a
+# hundred times slower. Every so many steps, denormal state whose gradient is zero is therefore set to zero. Other
+# denormal state, which small gradients still feed, is left alone.
 _FLUSH_EVERY = 16
 
 
 def _filled(parameter: Parameter[Any], start: float) -> NDArray[Any]:
-    """State that begins with a number."""
+    """Return a state array for the parameter, filled with `start`."""
     return aligned(parameter.shape, parameter.dtype, start)
 
 
 class Optimizer(Answering):
-    """The base of all optimizers.
+    """The base class of all optimizers.
 
-    A subclass names its state, with the number that each starts from, and writes its rule, `update`, once: over nodes,
-    element by element. The rule runs on whole parameters, or on the rows that a row-sparse gradient touches; rows that
-    it does not touch keep their values and their state, so the optimizers that have momentum, averages or weight decay
-    are lazy on them. A parameter without a gradient is skipped, and its corrections count its own steps only.
+    A subclass declares its state with initial values, and its elementwise rule, `update`, over nodes. The rule runs on
+    whole parameters, or on the rows that a row-sparse gradient touches; other rows keep their values and state, so
+    momentum, averages and weight decay do not apply to them. A parameter without a gradient is skipped, and bias
+    corrections count each parameter's own steps.
 
-    `learning_rate` is a number or a schedule: a function of the number of steps done so far. It can be set at any time;
-    other options stay as they are once the rule was built from them.
+    `learning_rate` is a number or a schedule, a function of the number of completed steps. It can be set at any time;
+    other options are fixed once the rule has been built.
 
-    Raises `ValueError` for no parameters, one given twice, or a learning rate that is negative or not finite;
-    `TypeError` for what is no parameter.
+    Raises `ValueError` for an empty list, a repeated parameter, or a learning rate that is negative or not finite, and
+    `TypeError` for an element that is not a parameter.
 
     >>> class SignDescent(wy.optim.Optimizer):
     ...     def __init__(self, parameters, learning_rate=0.01, momentum=0.9):
@@ -71,11 +71,11 @@ class Optimizer(Answering):
     """
 
     _foreign = "OPTIMIZER"
-    # The arguments of `__init__`, which are attributes of the same names.
+    # The arguments of `__init__` that are stored as attributes of the same names.
     _options: ClassVar[tuple[str, ...]] = ()
-    # Whether the state can shrink towards zero, through the denormal numbers.
+    # Whether the state can decay towards zero, through the denormal numbers.
     _state_decays: ClassVar[bool] = True
-    # The state that is a sum or an average of squares.
+    # Names of state that is a sum or average of squares, and so cannot be negative.
     _squares: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls, **keywords: Any) -> None:
@@ -93,30 +93,30 @@ class Optimizer(Answering):
             {slot: _filled(p, start) for slot, start in self.initial_state().items()} for p in self.parameters
         ]
 
-    # --- what a subclass defines ----------------------------------------------------------------------------------
+    # --- defined by subclasses ------------------------------------------------------------------------------------
 
     def initial_state(self) -> Mapping[str, float]:
-        """The state that this optimizer keeps, by name, and the number that each starts from."""
+        """Return the initial value of each state array, by name."""
         return {}
 
     def hyper(self, step: int) -> dict[str, float]:
-        """The numbers of the rule that change from step to step; `step` counts a parameter's steps from 1.
+        """Return the scalars of the rule that change from step to step; `step` counts a parameter's steps from 1.
 
-        They are computed in float64 and given to the rule in the parameter's dtype.
+        They are computed in float64 and cast to the parameter's dtype.
         """
         return {"learning_rate": self.learning_rate}
 
     def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
-        """The new parameter and the new state, as nodes made of the arguments, element by element."""
+        """Return the new parameter and the new state as elementwise nodes of the arguments."""
         raise NotImplementedError(f"{type(self).__name__} has no update")
 
-    # --- what it does ---------------------------------------------------------------------------------------------
+    # --- stepping -------------------------------------------------------------------------------------------------
 
     @property
     def learning_rate(self) -> float:
-        """The rate of the next step. Set it to another number or schedule at any time.
+        """The learning rate of the next step. Set it to another number or schedule at any time.
 
-        `ValueError` where a schedule gives a rate that is negative or not finite.
+        Raises `ValueError` if a schedule returns a rate that is negative or not finite.
         """
         rate = self._learning_rate
         if not callable(rate):
@@ -128,7 +128,7 @@ class Optimizer(Answering):
         self._learning_rate = rate if callable(rate) else number("learning_rate", rate, 0.0)
 
     def rule(self, dtype: np.dtype[Any]) -> UpdateEvaluator:
-        """The rule for parameters of one float type."""
+        """Return the rule for parameters of this dtype, built on first use."""
         rule = self._rules.get(dtype)
         if rule is None:
             elements = (Elements(),)
@@ -141,19 +141,18 @@ class Optimizer(Answering):
         return rule
 
     def step(self) -> None:
-        """Move every parameter that has a gradient.
+        """Update every parameter that has a gradient.
 
-        All move or none: Ctrl-C takes effect before or after. Raises, before any parameter moves, `Diverged` for a NaN
-        or an infinity, and `NotSet` where none has a gradient.
+        The update is atomic: Ctrl-C takes effect before or after it. Raises `Diverged` for a gradient with a NaN or an
+        infinity and `NotSet` if no parameter has a gradient; no parameter has changed then.
         """
         gradients = [stored(parameter).gradient for parameter in self.parameters]
         if all(gradient is None for gradient in gradients):
             raise NotSet(
-                "no parameter has a gradient to follow: call loss.backward() before step(), "
-                "and zero_gradient() only after it"
+                "no parameter has a gradient: call loss.backward() before step(), and zero_gradient() only after it"
             )
         held = [summed(g) if isinstance(g, RowSparse) else g for g in gradients]
-        numbers: dict[int, dict[str, float]] = {}  # by the steps of a parameter, which most have in common
+        numbers: dict[int, dict[str, float]] = {}  # by step count, which most parameters share
         with np.errstate(all="ignore"):
             for parameter, gradient in zip(self.parameters, held, strict=True):
                 values = gradient.values if isinstance(gradient, RowSparse) else gradient
@@ -201,37 +200,37 @@ class Optimizer(Answering):
         state: Mapping[str, NDArray[Any]],
         hyper: Mapping[str, float],
     ) -> None:
-        """The rule on the rows that the gradient names, gathered and written back; each is named once."""
-        places = [array, *state.values()]
+        """Apply the rule to the rows of the gradient, each of which occurs once: gather, update, scatter."""
+        arrays = [array, *state.values()]
         stride = max(1, BLOCK * array.shape[0] // max(1, array.size))
         for start in range(0, len(gradient.rows), stride):
             rows = gradient.rows[start : start + stride]
-            gathered = [place.take(rows, axis=0) for place in places]
+            gathered = [target.take(rows, axis=0) for target in arrays]
             slots = dict(zip(state, gathered[1:], strict=True))
             rule(gathered[0], gradient.values[start : start + stride], slots, hyper)
-            for place, values in zip(places, gathered, strict=True):
-                place[rows] = values
+            for target, values in zip(arrays, gathered, strict=True):
+                target[rows] = values
 
     # --- for programs that run the rule themselves ----------------------------------------------------------------
 
     def numbers(self, count: int, parameters: Sequence[Parameter[Any]] | None = None) -> dict[str, NDArray[np.float64]]:
-        """The numbers of the rule for the next `count` steps of these parameters, by default of all; an array for each.
+        """Return the rule's scalars for the next `count` steps of these parameters, by default all, as arrays.
 
-        There is one step or more, and a schedule is asked for no other.
+        `count` is at least 1; a schedule is evaluated for these steps only.
         """
         counts = {self._counts[position] for position in self._positions(parameters)}
         if len(counts) > 1:
             raise ValueError(
-                f"the parameters of this {type(self).__name__} have done different numbers of steps, so a program "
-                f"cannot move them together; make a new optimizer"
+                f"the parameters of this {type(self).__name__} have completed different numbers of steps, so a program "
+                f"cannot update them together; make a new optimizer"
             )
         (done,) = counts
         if not callable(self._learning_rate):
-            try:  # all at once, where `hyper` is arithmetic
-                found = self.hyper(np.arange(done + 1, done + count + 1, dtype=np.float64))  # type: ignore[arg-type]  # see below
+            try:  # vectorized, if `hyper` is plain arithmetic
+                found = self.hyper(np.arange(done + 1, done + count + 1, dtype=np.float64))  # type: ignore[arg-type]  # steps
                 return {name: np.broadcast_to(np.asarray(value, np.float64), (count,)) for name, value in found.items()}
             except (TypeError, ValueError):
-                pass  # a rule that looks at its step: one by one
+                pass  # `hyper` branches on the step: fall back to a loop
         steps, each = self.steps, []
         try:
             for i in range(count):
@@ -242,24 +241,24 @@ class Optimizer(Answering):
         return {name: np.array([numbers[name] for numbers in each]) for name in each[0]}
 
     def state_of(self, parameter: Parameter[Any]) -> dict[str, NDArray[Any]]:
-        """The arrays of a parameter's state by name, as they are: a program changes them in place."""
+        """Return the state arrays of a parameter, by name; a program updates them in place."""
         return self._state[self._position[parameter]]
 
     def advance(self, count: int, parameters: Sequence[Parameter[Any]] | None = None) -> None:
-        """Count steps that a program has done, or below 0 undone, with these parameters, by default with all."""
+        """Add `count` to the step counts of these parameters, by default all; a negative `count` undoes steps."""
         self.steps += count
         for position in self._positions(parameters):
             self._counts[position] += count
 
     def _positions(self, parameters: Sequence[Parameter[Any]] | None) -> Sequence[int]:
-        """Where these parameters stand among those of the optimizer."""
+        """Return the indices of these parameters in `self.parameters`."""
         if parameters is None:
             return range(len(self.parameters))
         return [self._position[parameter] for parameter in parameters]
 
     @property
     def flushes(self) -> bool:
-        """Whether denormal state becomes zero where the gradient is zero."""
+        """Whether denormal state is set to zero where the gradient is zero."""
         return self._state_decays
 
     def zero_gradient(self) -> None:
@@ -270,8 +269,8 @@ class Optimizer(Answering):
     def __setattr__(self, name: str, value: object) -> None:
         if name in self._options and name != "learning_rate" and self.__dict__.get("_rules"):
             raise AttributeError(
-                f"{name} of {type(self).__name__} cannot be set, for the rule was built with {getattr(self, name)}; "
-                f"make a new optimizer, and give it this one's state where it has the same"
+                f"{name} of {type(self).__name__} cannot change after the rule was built with {getattr(self, name)}; "
+                f"make a new optimizer, and load this one's state_dict if the state is the same"
             )
         super().__setattr__(name, value)
 
@@ -282,22 +281,22 @@ class Optimizer(Answering):
         return f"{type(self).__name__}({', '.join([count, *(f'{name}={value}' for name, value in options.items())])})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy starts from: its own counts and state, and a rule that is built anew from the options."""
+        """Return the state for copies and pickles: own counts and arrays, and no rule, which is rebuilt."""
         state = [{slot: array.copy() for slot, array in arrays.items()} for arrays in self._state]
         return self.__dict__ | {"_rules": {}, "_counts": list(self._counts), "_state": state}
 
     # --- saving ---------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Copies of the state, by `position.slot`, and the counts of steps."""
+        """Return copies of the state arrays, as `position.name`, and the step counts."""
         arrays = {f"{i}.{slot}": a.copy() for i, state in enumerate(self._state) for slot, a in state.items()}
         return arrays | {"steps": np.asarray(self.steps), "counts": np.asarray(self._counts, np.int64)}
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a saved state.
+        """Load a saved state.
 
-        `CheckpointError` lists what does not match, or cannot be gone on from: numbers that are not finite, negative
-        averages of squares, negative counts. Then nothing has changed.
+        Raises `CheckpointError` for missing, extra or mismatched arrays, and for state that no step can continue from:
+        non-finite values, negative averages of squares, negative counts. Nothing has changed then.
         """
         mine = self.state_dict()
         given = {name: as_array(array) for name, array in arrays.items()}
@@ -310,12 +309,12 @@ class Optimizer(Answering):
         found = {"missing": missing, "extra": extra, "mismatched": wrong}
         if any(found.values()):
             raise CheckpointError(
-                f"the state is not that of this {type(self).__name__}: "
+                f"the state does not match this {type(self).__name__}: "
                 + "; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names)
             )
         impossible = [f"{name} {problem}" for name in sorted(mine) if (problem := self._impossible(name, given[name]))]
         if impossible:
-            raise CheckpointError(f"no {type(self).__name__} can go on from this state: {', '.join(impossible)}")
+            raise CheckpointError(f"{type(self).__name__} cannot continue from this state: {', '.join(impossible)}")
         with deferred:
             for i, state in enumerate(self._state):
                 for slot in state:
@@ -324,7 +323,7 @@ class Optimizer(Answering):
             self._counts = [int(count) for count in given["counts"]]
 
     def _impossible(self, name: str, values: NDArray[Any]) -> str | None:
-        """Why no step can go on from a saved array."""
+        """Return why training cannot continue from a saved array, or None."""
         if not np.isfinite(values).all():
             return "holds a NaN or an infinity"
         if name in ("steps", "counts") or name.partition(".")[2] in self._squares:
@@ -333,7 +332,7 @@ class Optimizer(Answering):
 
 
 def checked_parameters(who: str, parameters: Iterable[Parameter[Any]]) -> list[Parameter[Any]]:
-    """The parameters as a list: at least one, each once, and nothing else."""
+    """Return the parameters as a list; raise unless there is at least one, each occurs once, and all are parameters."""
     if isinstance(parameters, BaseNode):
         raise TypeError(f"{who} takes a list of parameters, not one node: {describe(parameters)}")
     found = list(parameters)
@@ -342,7 +341,7 @@ def checked_parameters(who: str, parameters: Iterable[Parameter[Any]]) -> list[P
     seen: set[Parameter[Any]] = set()
     for parameter in found:
         if not isinstance(parameter, Parameter):
-            raise TypeError(f"{who} changes parameters, not {type(parameter).__name__}")
+            raise TypeError(f"{who} takes parameters, not {type(parameter).__name__}")
         if parameter in seen:
             raise ValueError(f"{who} was given {describe(parameter)} twice")
         seen.add(parameter)
@@ -350,7 +349,7 @@ def checked_parameters(who: str, parameters: Iterable[Parameter[Any]]) -> list[P
 
 
 def all_finite(values: FloatArray) -> bool:
-    """Whether there is neither a NaN nor an infinity."""
+    """Whether no element is a NaN or an infinity."""
     if values.size <= BLOCK:
         return bool(np.isfinite(values).all())
     flat = values.reshape(-1)
@@ -358,5 +357,5 @@ def all_finite(values: FloatArray) -> bool:
 
 
 def summed(gradient: RowSparse) -> RowSparse:
-    """The gradient with each row named once."""
+    """Return the gradient with repeated rows summed."""
     return gradient if len(gradient.rows) == 1 else gradient.summed()

@@ -1,4 +1,4 @@
-"""An optimizer's rule as a graph, and running it on NumPy arrays: in place, a block of elements at a time."""
+"""An optimizer's update rule as a graph, evaluated with NumPy in place, a block of elements at a time."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from wyrm.ops.formula import MASKS, FormulaCall, array_function, interpret
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import Dim
 
-# Elements per block. What a rule keeps between its calls then stays near a core, and costs no memory to speak of beside
-# the parameters. Measured on Adam with a million elements: blocks of 65536 to 262144 are equally fast, of 4096 half as
-# fast, one of all elements a third slower, and a new array for every result 16 times slower.
+# Elements per block. Intermediate arrays then stay in cache, and their memory is negligible beside the parameters.
+# Measured on Adam with a million elements: blocks of 65536 to 262144 are equally fast, 4096 is half as fast, a single
+# block is a third slower, and allocating a new array for every result is 16 times slower.
 BLOCK = 65536
 
 _Call = tuple[Callable[..., Any], tuple[int, ...], int]
 
 
 class Elements(Dim):
-    """The elements of a parameter, or of the rows that a gradient touches, one after another."""
+    """The elements of a parameter, or of the rows that a gradient touches, flattened."""
 
 
 class UpdateEvaluator:
-    """The graph of an elementwise update, from scalar and elementwise inputs to the new parameter and the new state.
+    """The graph of an elementwise update, from the parameter, gradient, state and scalars to the new values.
 
-    `parameter`, `gradient` and those of `state` are inputs of any number of elements, those of `hyper` scalar inputs.
-    `outputs` are the new parameter and then the new state, in the order of `state`. Every engine runs this graph; a
+    `parameter`, `gradient` and the values of `state` are inputs of any number of elements, those of `hyper` are scalar
+    inputs. `outputs` are the new parameter and the new state, in the order of `state`. Every engine runs this graph; a
     call runs it with NumPy.
 
-    Raises `RegistrationError` for a rule that is not elementwise, starts from anything but its arguments and numbers,
-    or does not return the state that was declared, in the parameter's dtype.
+    Raises `RegistrationError` for a rule that is not elementwise, uses leaves other than its arguments and constants,
+    or does not return the declared state in the parameter's dtype.
     """
 
     def __init__(
@@ -52,47 +52,50 @@ class UpdateEvaluator:
         value, changed = update
         if changed.keys() != state.keys():
             raise RegistrationError(
-                f"an optimizer's update returns the state that initial_state declares, {', '.join(state) or 'none'}; "
+                f"an optimizer's update must return the state that initial_state declares, "
+                f"{', '.join(state) or 'none'}; "
                 f"it returned {', '.join(changed) or 'none'}"
             )
         self.outputs: list[Node[Any, Any]] = [value, *(changed[name] for name in state)]
         for output in self.outputs:
             if output.dtype != parameter.dtype:
-                raise RegistrationError(f"an optimizer's update keeps the dtype {parameter.dtype}: {describe(output)}")
+                raise RegistrationError(
+                    f"an optimizer's update must keep the dtype {parameter.dtype}, not return {describe(output)}"
+                )
         self._compile()
 
-    # --- from the graph to calls on numbered places ---------------------------------------------------------------
+    # --- from the graph to calls on numbered slots ----------------------------------------------------------------
 
     def _compile(self) -> None:
         schedule = Schedule(self.outputs)
         leaves = [self.parameter, self.gradient, *self.state.values(), *self.hyper.values()]
-        # What is in each place: arrays that a call gives are None here, as are intermediate blocks.
+        # The content of each slot; None for arrays that a call passes and for intermediate blocks.
         self._values: list[Any] = [None] * (2 + len(self.state))
         self._values += [np.zeros((), self.parameter.dtype) for _ in self.hyper]
-        place: dict[BaseNode[Any, Any], int] = {leaf: i for i, leaf in enumerate(leaves)}
+        slot: dict[BaseNode[Any, Any], int] = {leaf: i for i, leaf in enumerate(leaves)}
         self._scalar_calls: list[_Call] = []
         self._calls: list[_Call] = []
         self._masks: set[int] = set()
         for node in schedule.nodes:
-            if node in place:
+            if node in slot:
                 continue
             if isinstance(node, Constant) and not node.dims:
-                place[node] = self._constant(bound_array(node))
+                slot[node] = self._constant(bound_array(node))
             elif node.is_leaf or node.formula is None:
                 raise RegistrationError(
-                    f"an optimizer's rule is elementwise and starts from its arguments and numbers; "
+                    f"an optimizer's rule must be elementwise and use only its arguments and constants; "
                     f"{describe(node)} is not"
                 )
             else:
-                place[node] = self._formula(node, [place[parent] for parent in schedule.parents(node)])
-        self._assign([place[output] for output in schedule.outputs])
+                slot[node] = self._formula(node, [slot[parent] for parent in schedule.parents(node)])
+        self._assign([slot[output] for output in schedule.outputs])
 
     def _constant(self, array: NDArray[Any]) -> int:
         self._values.append(array)
         return len(self._values) - 1
 
     def _formula(self, node: BaseNode[Any, Any], operands: list[int]) -> int:
-        """Add the calls of a node's formula; the place of the last one's result."""
+        """Append the calls of a node's formula; return the slot of the result."""
         assert node.formula is not None
         number = self.parameter.dtype
 
@@ -101,7 +104,7 @@ class UpdateEvaluator:
 
         def apply(_: int, call: FormulaCall, arguments: list[int]) -> int:
             mask = call.function in MASKS
-            # What depends on scalars alone is computed once for all blocks, in a place of its own.
+            # Scalar results are computed once for all blocks, in slots of their own.
             scalar = not node.dims
             result = self._constant(np.zeros((), np.bool_ if mask else number)) if scalar else self._block(mask)
             function = _where if call.function == "where" else array_function(np, call.function)
@@ -117,7 +120,7 @@ class UpdateEvaluator:
         return len(self._values) - 1
 
     def _assign(self, outputs: list[int]) -> None:
-        """Give every result an array: its target's where it may be overwritten by then, else a block, used again."""
+        """Assign each result an array: its target if that is no longer read by then, else a reusable block."""
         last_read = {argument: i for i, call in enumerate(self._calls) for argument in call[1]}
         made_by = {call[2]: i for i, call in enumerate(self._calls)}
         end = len(self._calls)
@@ -133,8 +136,8 @@ class UpdateEvaluator:
         self._blocks: list[tuple[int, np.dtype[Any]]] = []
         calls = []
         for i, (function, arguments, result) in enumerate(self._calls):
-            places = tuple(home.get(argument, argument) for argument in arguments)
-            # Released before the result gets its place: an elementwise call may write over what it reads.
+            slots = tuple(home.get(argument, argument) for argument in arguments)
+            # Freed before the result is assigned: an elementwise call may overwrite its operand.
             for argument in set(arguments):
                 if last_read[argument] == i and argument in made_by and home[argument] not in targets:
                     free[argument in self._masks].append(home[argument])
@@ -143,7 +146,7 @@ class UpdateEvaluator:
                 if not free[mask]:
                     self._blocks.append((result, np.dtype(np.bool_) if mask else self.parameter.dtype))
                 home[result] = free[mask].pop() if free[mask] else result
-            calls.append((function, places, home[result]))
+            calls.append((function, slots, home[result]))
         self._calls = calls
         self._copies = [
             (target, home.get(output, output))
@@ -178,20 +181,20 @@ class UpdateEvaluator:
             stop = min(start + BLOCK, size)
             self._run(flat if stop - start == size else [array[start:stop] for array in flat])
             if flush:
-                unfed, limit = flat[1][start:stop] == 0.0, np.finfo(parameter.dtype).tiny
+                no_gradient, limit = flat[1][start:stop] == 0.0, np.finfo(parameter.dtype).tiny
                 for array in flat[2:]:
                     block = array[start:stop]
-                    np.copyto(block, 0.0, where=unfed & (np.abs(block) < limit))
+                    np.copyto(block, 0.0, where=no_gradient & (np.abs(block) < limit))
 
     def _run(self, arrays: list[NDArray[Any]]) -> None:
-        """The rule on one block."""
+        """Apply the rule to one block."""
         values, size = self._values, len(arrays[0])
         values[: len(arrays)] = arrays
-        if size != self._size:  # of the last block, whose places are still there
-            for i, (place, dtype) in enumerate(self._blocks):
+        if size != self._size:  # otherwise the blocks of the last run fit
+            for i, (slot, dtype) in enumerate(self._blocks):
                 if len(self._scratch[i]) < size:
                     self._scratch[i] = np.empty(size, dtype)
-                values[place] = self._scratch[i][:size]
+                values[slot] = self._scratch[i][:size]
             self._size = size
         for function, arguments, result in self._calls:
             if len(arguments) == 2:
@@ -199,13 +202,13 @@ class UpdateEvaluator:
             else:
                 function(*[values[argument] for argument in arguments], out=values[result])
         if self._copies:
-            # All are read before any is written, for a rule may exchange two states.
+            # Copy all before writing any, since a rule may swap two states.
             copies = [values[result].copy() for _, result in self._copies]
             for (target, _), array in zip(self._copies, copies, strict=True):
                 np.copyto(values[target], array)
-        values[: len(arrays)] = [None] * len(arrays)  # hold on to nobody's gradient
+        values[: len(arrays)] = [None] * len(arrays)  # keep no reference to the caller's arrays
 
 
 def _where(condition: Any, chosen: Any, other: Any, out: NDArray[Any]) -> None:
-    # Through a new array, for `out` may be one of the others.
+    # np.where allocates a result, since `out` may alias an operand.
     np.copyto(out, np.where(condition, chosen, other))

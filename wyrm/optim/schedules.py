@@ -1,4 +1,4 @@
-"""Learning rates that change: functions of the number of steps done, given to an optimizer as `learning_rate`."""
+"""Learning rate schedules: functions of the number of completed steps, given to an optimizer as `learning_rate`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wyrm.types.options import number, whole
 
 @dataclass(frozen=True)
 class Step:
-    """`start`, multiplied by `factor` after every `every` steps.
+    """`start`, multiplied by `factor` once every `every` steps.
 
     >>> rate = Step(1.0, every=10, factor=0.5)
     >>> rate(9), rate(10), rate(20)
@@ -52,7 +52,7 @@ class Exponential:
 
 @dataclass(frozen=True)
 class Cosine:
-    """From `start` to `end` in `steps` along half a cosine (Loshchilov and Hutter, 2017); then `end`.
+    """Half a cosine from `start` to `end` over `steps` (Loshchilov and Hutter, 2017), then constant at `end`.
 
     >>> rate = Cosine(1.0, steps=10)
     >>> rate(0), round(rate(5), 6), rate(10), rate(1000)
@@ -76,7 +76,7 @@ class Cosine:
 
 @dataclass(frozen=True)
 class LinearWarmup:
-    """From `start` to `peak` in equal strides over `steps`; then `peak`.
+    """A linear increase from `start` to `peak` over `steps`, then constant at `peak`.
 
     >>> rate = LinearWarmup(1.0, steps=4)
     >>> rate(0), rate(2), rate(4), rate(100)
@@ -98,7 +98,7 @@ class LinearWarmup:
 
 @dataclass(frozen=True)
 class WarmupCosine:
-    """`LinearWarmup` to `peak` over `warmup` steps, then `Cosine` to `end` at `steps` in all; then `end`.
+    """`LinearWarmup` to `peak` over `warmup` steps, then `Cosine` to `end` at step `steps`, then constant at `end`.
 
     >>> rate = WarmupCosine(1.0, warmup=2, steps=12)
     >>> rate(1), rate(2), round(rate(7), 6), rate(12), rate(99)
@@ -116,7 +116,7 @@ class WarmupCosine:
         whole("warmup", self.warmup, 1, "steps")
         whole("steps", self.steps, 1, "steps")
         if self.warmup >= self.steps:
-            raise OptionError(f"warmup is at least 1 and below the {self.steps} steps in all, not {self.warmup}")
+            raise OptionError(f"warmup is at least 1 and below steps={self.steps}, not {self.warmup}")
 
     def __call__(self, step: int) -> float:
         if step < self.warmup:

@@ -1,4 +1,4 @@
-"""A computation and its derivative side by side, each line of the one beside that of the other."""
+"""A computation and its derivative side by side, line by line."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from wyrm.node.node import Node
 from wyrm.node.storage import stored
 from wyrm.schedule.schedule import Schedule
 
-# How an operator is written, and how tightly it binds.
+# Symbol and precedence of each infix operator.
 _INFIX = {
     "add": ("+", 1), "subtract": ("-", 1), "multiply": ("*", 2), "divide": ("/", 2), "matmul": ("@", 2),
     "power": ("**", 4),
 }  # fmt: skip
 _NEGATIVE, _WORD = 3, 5
-# Where a longer line begins to move what stands right of it.
+# Maximum column width; longer lines shift the text to their right.
 _WIDEST = 60
 Text = tuple[str, int]
 _TITLES = ("forward, top to bottom", "backward, bottom to top", "")
 
 
 def to_derivation(output: Node[Any, Any]) -> str:
-    """A line for each value: what it is, what the gradient by it is, and the user's line.
+    """Return one line per value: its expression, the gradient of the output with respect to it, and the user's line.
 
-    `dt` is the gradient of the output by `t`; the gradients are computed from the last line to the first. Raises
-    `NotDifferentiable` where an op has no gradient.
+    `dt` is the gradient with respect to `t`; read the gradients from the last line to the first. Raises
+    `NotDifferentiable` for an op without gradient.
 
     >>> x = wy.Input(name="x")
     >>> print(to_derivation(x.sin() * x))  # doctest: +ELLIPSIS
@@ -75,9 +75,9 @@ def _is_number(node: BaseNode[Any, Any]) -> bool:
 
 
 def _written(given: BaseNode[Any, Any], names: dict[Any, str], same: Any) -> str:
-    """An op and its operands, as one writes them; those without a name are written out."""
+    """Return an op and its operands as an expression; unnamed operands are expanded."""
     node = same[given]
-    # Without recursion, for gradients may be deep: each node once its operands are.
+    # An explicit stack, since gradients may be deep; operands come before their op.
     done: dict[Any, Text] = {}
     stack = [(node, False)]
     while stack:
@@ -96,7 +96,7 @@ def _written(given: BaseNode[Any, Any], names: dict[Any, str], same: Any) -> str
 
 
 def _operands(node: BaseNode[Any, Any], names: dict[Any, str], same: Any) -> list[BaseNode[Any, Any]]:
-    """The operands; what is only reshaped to be repeated counts as it was."""
+    """Return the operands, without a reshape that only prepares broadcasting."""
     operands = [same[parent] for parent in node.parents]
     if node.op_name() == "broadcast_to" and operands[0].op_name() == "reshape" and operands[0] not in names:
         return [same[operands[0].parents[0]]]
@@ -108,11 +108,11 @@ def _op(node: BaseNode[Any, Any], operands: list[Text]) -> Text:
     if kind in _INFIX and len(operands) == 2:
         sign, tight = _INFIX[kind]
         left, right = operands
-        # `a - (b - c)` keeps its parentheses, `(a - b) - c` needs none; powers are the other way round.
+        # `a - (b - c)` keeps its parentheses, `(a - b) - c` needs none; powers associate to the right.
         after = tight if kind in ("add", "multiply", "power") else tight + 1
         before = tight + 1 if kind == "power" else tight
         return f"{_within(left, before)} {sign} {_within(right, after)}", tight
-    if kind == "broadcast_to":  # as one writes it
+    if kind == "broadcast_to":  # implicit, as in NumPy
         return operands[0]
     if kind == "negative":
         return f"-{_within(operands[0], _NEGATIVE)}", _NEGATIVE

@@ -1,4 +1,4 @@
-"""A graph as text: one line a node, in the order of computation."""
+"""A graph as text, one node per line, in order of computation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wyrm.schedule.text import names_of, text_of
 
 
 def to_text(outputs: BaseNode[Any, Any] | Sequence[BaseNode[Any, Any]]) -> str:
-    """The graph as it will be computed: repeated operations once, each line with axes, dtype and the line that made it.
+    """Return the graph as it is computed, without duplicates; each line has axes, dtype and the user's line.
 
     >>> x = wy.Input(name="x")
     >>> print(to_text((2.0 * x).tanh()))  # doctest: +ELLIPSIS
@@ -24,7 +24,7 @@ def to_text(outputs: BaseNode[Any, Any] | Sequence[BaseNode[Any, Any]]) -> str:
 
 
 def to_dot(outputs: BaseNode[Any, Any] | Sequence[BaseNode[Any, Any]]) -> str:
-    """The graph in Graphviz's language: leaves as boxes, operations as ellipses.
+    """Return the graph in Graphviz's DOT language, with leaves as boxes and operations as ellipses.
 
     >>> print(to_dot(wy.Input(name="x").tanh()).count("->"))
     1
