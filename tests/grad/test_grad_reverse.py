@@ -318,7 +318,7 @@ def test_check_grads_finds_a_wrong_gradient_and_leaves_the_leaf_as_it_was() -> N
             return (gradient * self.parents[0],)
 
     x = parameter(1.0, 2.0, name="x")
-    with pytest.raises(AssertionError, match=r"wrong .*gradient of order 1 by x"):
+    with pytest.raises(AssertionError, match=r"wrong .*gradient of order 1 with respect to x"):
         check_grads(Wrong(x))
     assert x.value.tolist() == [1.0, 2.0]
     with pytest.raises(DTypeError, match=r"p .*gradients are checked in float64"):

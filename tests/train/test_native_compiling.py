@@ -108,6 +108,24 @@ def test_what_is_compiled_is_told_by_the_line_that_made_it(monkeypatch: Any) -> 
     assert told == [f"the training of {file}:{line}", f"a program of {file}:{line}"]
 
 
+def test_the_gradients_of_synchronized_training_are_announced_as_training(monkeypatch: Any) -> None:
+    announced: list[str] = []
+
+    @contextmanager
+    def announce(what: str) -> Iterator[None]:
+        announced.append(what)
+        yield
+
+    monkeypatch.setattr(cache, "announced", announce)
+    x, weight = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(0.0, name="weight")
+    loss = (weight * x).mean()
+    line = line_of("loss = (weight * x).mean()")
+    program = wy.compile(loss, wy.optim.SGD([weight], 0.1))
+    program.epoch({x: np.ones(4)}, batch_size=2, threads=2, mode="synchronized")
+    program.backward({x: np.ones(4)}, threads=2)
+    assert set(announced) == {f"the training of {Path(__file__).name}:{line}"}
+
+
 def line_of(text: str) -> int:
     """The first line of this file that has a text and nothing else."""
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""Data for a program: columns, checked before any parameter moves."""
+"""Checks of the data given to a program, made before any parameter changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Leaf = BaseNode[Any, Any]
 
 
 class _Writable:
-    """The memory of an array that may be read-only, for compiled code that only reads it."""
+    """A writable view of an array that may be read-only, for compiled code that only reads it."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         self.owner = array
@@ -28,7 +28,7 @@ class _Writable:
 
 
 def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, NDArray[Any]]:
-    """What was given for the inputs, as arrays of their dtypes; those that hold data already may be left out."""
+    """Return the arrays given for the inputs, in the inputs' dtypes; inputs that hold data may be left out."""
     if not isinstance(feed, Mapping):
         raise TypeError(f"a program takes a dict of input nodes and arrays, as in {{x: X}}, not {type(feed).__name__}")
     taken = set(inputs)
@@ -54,12 +54,12 @@ def _converted(leaf: Leaf, value: object) -> NDArray[Any]:
     if array.dtype.kind not in wanted:
         remedy = {"i": "integers", "b": "a mask", "f": "numbers"}[leaf.dtype.kind]
         raise DTypeError(f"{describe(leaf)} takes {remedy}, the data is {array.dtype}")
-    with np.errstate(over="ignore"):  # a number too large for the dtype becomes an infinity, which is refused as such
+    with np.errstate(over="ignore"):  # an overflow gives an infinity, which `check_values` reports
         return np.ascontiguousarray(array, leaf.dtype).reshape(array.shape)
 
 
 def check_values(leaf: Leaf, array: NDArray[Any], row: str) -> None:
-    """`NotFinite`, naming the column and the row, for a value that the leaf does not take."""
+    """Raise `NotFinite`, naming the column and the row, for a NaN or infinity in an input declared finite."""
     if leaf.dtype.kind == "f" and isinstance(leaf, Input) and leaf._finite and not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise NotFinite(
@@ -69,10 +69,10 @@ def check_values(leaf: Leaf, array: NDArray[Any], row: str) -> None:
 
 
 def check_ranges(limits: Sequence[Limit], given: Mapping[Leaf, NDArray[Any]], sizes: Mapping[type[Dim], int]) -> None:
-    """`IndexOutOfRange`, naming the column and the row, for an integer that is out of range of what it chooses from.
+    """Raise `IndexOutOfRange`, naming the column and the row, for an index that is out of range.
 
-    `sizes` are those that the data of a run gives axes; where one is not known, native code checks as it runs. Integers
-    that a leaf holds were checked when they were set, unless the size was not known then.
+    `sizes` holds the axis sizes known from the data of a run; native code checks limits of unknown size as it runs.
+    Indices that a leaf holds were checked when they were set, unless the size was unknown then.
     """
     for leaf, user, axis, ignore_index in limits:
         sized = axis_size(axis) is not None
@@ -97,13 +97,13 @@ def _position(where: tuple[int, ...]) -> str:
 def columns(
     feed: object, inputs: Sequence[Leaf], limits: Sequence[Limit]
 ) -> tuple[dict[Leaf, NDArray[Any]], int, bool]:
-    """The columns of a data set, checked; how many rows they have; whether the inputs take one row at a time.
+    """Return the checked columns of a data set, their number of rows, and whether the inputs take one row at a time.
 
-    A column has a leading axis of rows. An input either has the axis of the batch first, or none: then it takes a row.
+    The first axis of a column is its rows. An input has the batch axis first, or takes a single row.
     """
     given = given_inputs(feed, inputs)
     if not given:
-        raise ShapeError("an epoch goes through columns of data, and none was given")
+        raise ShapeError("an epoch needs columns of data, but none was given")
     lengths: dict[Leaf, int] = {}
     singly: dict[Leaf, bool] = {}
     for leaf, array in given.items():
@@ -130,6 +130,6 @@ def columns(
 
 
 def as_column(array: NDArray[Any]) -> NDArray[Any]:
-    """A column with rows and one more axis, in memory that compiled code takes for writable."""
+    """Return the column as a (rows, elements) array that compiled code accepts as writable."""
     flat = array.reshape(len(array), array.size // max(1, len(array)))
     return flat if flat.flags.writeable else np.asarray(_Writable(flat))
