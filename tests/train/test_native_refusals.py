@@ -128,7 +128,7 @@ def test_a_kernel_outside_of_the_language_is_named_with_its_line(kernel: Any, li
 
 
 def test_a_kernel_that_closes_over_something_is_refused() -> None:
-    with pytest.raises(RegistrationError, match=r"doubled_kernel uses factor of the function around kernel"):
+    with pytest.raises(RegistrationError, match=r"doubled_kernel uses factor of the function that encloses kernel"):
         run(closing_over(2.0))
 
 
