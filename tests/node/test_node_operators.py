@@ -167,7 +167,7 @@ def test_float_reads_the_computed_number() -> None:
 
 @pytest.mark.parametrize("convert", [np.asarray, np.array, lambda x: np.asarray([x, x]), wy.Parameter, wy.Constant])
 def test_a_node_is_no_array(convert: Callable[[Any], Any]) -> None:
-    with pytest.raises(TypeError, match=r"p \(2, 2\) float32 .*is no array: compute it with node\.forward\(\)"):
+    with pytest.raises(TypeError, match=r"p \(2, 2\) float32 .*is not an array: compute it with node\.forward\(\)"):
         convert(wy.Parameter(VALUES, name="p"))
 
 

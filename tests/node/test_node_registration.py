@@ -158,7 +158,7 @@ def test_a_formula_that_says_more_than_formulas_can_is_refused(formula: str, rea
 @pytest.mark.parametrize("name", ["tanh", "sum", "forward", "parameters", "__add__"])
 def test_an_op_cannot_take_the_name_of_a_method_that_nodes_have(name: str) -> None:
     before = getattr(wy.Node, name)
-    with pytest.raises(RegistrationError, match=f"op Thief is to be the method {name}, which nodes have already"):
+    with pytest.raises(RegistrationError, match=f"op Thief declares the method {name}, which nodes already have"):
         type("Thief", (wy.Unary,), {"formula": "x * 2.0", "method": name, "vjp": lambda self, gradient: (gradient,)})
     assert getattr(wy.Node, name) is before
     with pytest.raises(RegistrationError, match="__sub__"):

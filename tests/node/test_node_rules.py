@@ -103,7 +103,7 @@ def test_an_op_has_one_rule() -> None:
     class Other(Rule):
         pass
 
-    with pytest.raises(RegistrationError, match=r"op Twice has a rule in TESTS already, Rule, .*, Other: put all"):
+    with pytest.raises(RegistrationError, match=r"op Twice already has a rule in TESTS, Rule, .*, Other: merge them"):
         known.register(Twice)(Other("another"))
     with pytest.raises(RegistrationError, match="op Twice has a rule in TESTS already"):
         known.register(Twice)(Rule("the same class"))
@@ -127,15 +127,15 @@ def test_what_is_defined_anew_takes_the_place_of_what_was_there() -> None:
 
 def test_what_is_no_op_and_what_is_no_rule() -> None:
     known = rules()
-    with pytest.raises(RegistrationError, match=r"Forgotten is no op: write @TESTS\.register\(Op\) above"):
+    with pytest.raises(RegistrationError, match=r"Forgotten is not an op: write @TESTS\.register\(Op\) above"):
 
         @known.register  # type: ignore[arg-type]  # that is tested
         class Forgotten(Rule):
             pass
 
-    with pytest.raises(RegistrationError, match=r"int is no rule of TESTS: derive it from Rule"):
+    with pytest.raises(RegistrationError, match=r"int is not a rule of TESTS: derive it from Rule"):
         known.register(Twice)(int)
-    with pytest.raises(RegistrationError, match="Nothing is no rule of LOOPS: derive it from LoopForm"):
+    with pytest.raises(RegistrationError, match="Nothing is not a rule of LOOPS: derive it from LoopForm"):
         wy.LOOPS.register(Member)(type("Nothing", (), {}))
 
 

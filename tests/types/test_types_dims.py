@@ -144,7 +144,7 @@ def test_normalize_axis() -> None:
     with pytest.raises(ShapeError, match="axis -1 of a scalar, which has none"):
         normalize_axis(-1, 0)
     for wrong in (3, -4):
-        with pytest.raises(ShapeError, match=f"axis {wrong} of a shape of 3 axes"):
+        with pytest.raises(ShapeError, match=f"axis {wrong} is out of range for 3 axes"):
             normalize_axis(wrong, 3)
 
 

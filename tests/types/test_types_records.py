@@ -41,7 +41,7 @@ def test_fields_come_in_the_order_of_the_classes_that_have_them() -> None:
 
 
 def test_a_record_does_not_change() -> None:
-    with pytest.raises(AttributeError, match=r"Point\(1, 2\) does not change, so x cannot be set"):
+    with pytest.raises(AttributeError, match=r"Point\(1, 2\) is immutable, so x cannot be set"):
         Point(1, 2).x = 3  # type: ignore[misc]  # what is tested
 
 

@@ -12,9 +12,9 @@ from wyrm.compiler.indices import expression_of
 from wyrm.compiler.loops import (
     ArrayBuffer,
     Block,
+    Generated,
     Item,
     Loop,
-    Generated,
     Read,
     Reference,
     Statement,

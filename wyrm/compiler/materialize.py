@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wyrm.compiler.loops import Block, Loop, Generated, Read, Reference, Statement, Straight, Value
+from wyrm.compiler.loops import Block, Generated, Loop, Read, Reference, Statement, Straight, Value
 from wyrm.compiler.lower import Lowering
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from wyrm.compiler.formulas import FAST, adds_up, float_type, formula_steps, number, scalar_type
 from wyrm.compiler.indices import expression_of
-from wyrm.compiler.loops import Accumulator, ArrayBuffer, Loop, Generated, Statement, Value
+from wyrm.compiler.loops import Accumulator, ArrayBuffer, Generated, Loop, Statement, Value
 from wyrm.ir import arrays
 from wyrm.ir.arrays import (
     Apply,
