@@ -1,4 +1,4 @@
-"""What gradients are taken by and of: interior nodes, twice the same, unused ones, tables, and what has no gradient."""
+"""Gradients with respect to interior, repeated and unused nodes and tables, and errors where there is no gradient."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_ties_share_the_gradient() -> None:
     y = parameter(1.0, 2.0, 3.0)
     assert wy.grad(x.maximum(y).sum(), x).forward().tolist() == [0.5, 1.0, 0.5]
     assert wy.grad(x.minimum(y).sum(), y).forward().tolist() == [0.5, 1.0, 0.5]
-    # Around a tie that keeps its choice the maximum is linear, so its second derivative is zero.
+    # Around a tie that persists the maximum is linear, so its second derivative is zero.
     second = wy.grad((wy.grad((x.max() * x.max()), x) * np.array([1.0, 0.0, 0.0])).sum(), x)
     assert second.forward().tolist() == [0.0, 0.0, 0.0]
 
@@ -253,7 +253,7 @@ def test_a_gradient_stands_alone_though_only_the_data_sizes_its_axes(name: str) 
         twin = wy.Parameter(data)
         np.testing.assert_allclose(gradient.forward(), wy.grad(OPEN_LOSSES[name](twin, p), twin).forward())
     check_grads(loss, [x])
-    # A loss that also lacks x still knows the sizes.
+    # A loss without x still knows the sizes.
     zeros = wy.grad(p.sum() * 1.0, x, allow_unused=True)
     with pytest.raises(ShapeError, match="axis Batch has no size"):
         zeros.forward()

@@ -1,4 +1,4 @@
-"""Operators with numbers and arrays on both sides, and what nodes answer to the rest of Python."""
+"""Operators with numbers and arrays on both sides, and nodes in Python's protocols."""
 
 from __future__ import annotations
 
@@ -195,5 +195,5 @@ def test_the_users_line_is_where_the_operator_stands() -> None:
     node = p * 2.0
     assert node.location.filename == __file__
     assert node.location.source == "node = p * 2.0"
-    # A gradient's nodes carry the line of what they differentiate.
+    # A gradient's nodes carry the line of the node that they differentiate.
     assert wy.grad(node * node, p).location.filename == __file__

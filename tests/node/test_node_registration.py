@@ -1,4 +1,4 @@
-"""Ops of a user's own: what registering refuses, and that mistakes in them are told with the op and the line."""
+"""User-defined ops: what registration rejects, and errors that name the op and the line."""
 
 from __future__ import annotations
 
@@ -222,11 +222,11 @@ def test_one_slot_may_be_a_string() -> None:
 
 def test_a_number_given_to_an_op_says_how_to_make_it_a_node() -> None:
     with pytest.raises(TypeError, match=r"cube takes nodes, not float: .*wy\.Constant"):
-        Cube(2.0)  # type: ignore[arg-type]  # no node
+        Cube(2.0)  # type: ignore[arg-type]  # not a node
 
 
 def unary(**parts: Any) -> Any:
-    """An op of one operand that has these parts."""
+    """Return an op class of one operand with these parts."""
     return type("Unsound", (wy.Unary,), {"vjp": lambda self, gradient: (gradient,), "formula": "x * 2.0", **parts})
 
 

@@ -1,4 +1,4 @@
-"""Bad data and bad arguments: errors that name the column and the row, before any parameter moves."""
+"""Bad data and bad arguments raise errors that name the column and the row, before any parameter changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Batch(wy.Dim): ...
 
 
 class Case:
-    """A table and a loss on a column of rows and one of weights."""
+    """A table, and a loss on a column of rows and a column of weights."""
 
     def __init__(self, learning_rate: float = 0.1) -> None:
         batch = Batch()
@@ -102,7 +102,7 @@ def test_what_cannot_be_trained() -> None:
     with pytest.raises(UnusedParameter, match="none of the optimizer's parameters"):
         wy.compile(x.sum(), wy.optim.SGD([wy.Parameter(1.0, name="other")], 0.1))
     with pytest.raises(TypeError, match="takes a node or a list of nodes, not float"):
-        wy.compile(1.0)  # type: ignore[arg-type]  # what a user may try
+        wy.compile(1.0)  # type: ignore[arg-type]  # a user may try this
     with pytest.raises(TypeError, match="takes an optimizer, as in"):
         wy.compile(x.sum(), wy.optim.SGD)  # type: ignore[arg-type]  # as above
     with pytest.raises(ShapeError, match="no optimizer"):
@@ -125,7 +125,7 @@ def test_a_computed_index_out_of_range() -> None:
     rows = wy.IndexInput(dims=(Batch(), 2), name="rows")
     table = wy.Parameter(np.ones((5, 2), np.float32), name="table")
     train = wy.compile(table.index(rows[:, 0]).square().sum(), wy.optim.SGD([table], 0.1))
-    data = np.array([[1, 99], [2, 99]])  # what is not chosen by may be anything
+    data = np.array([[1, 99], [2, 99]])  # integers that are not used as indices may be anything
     train.epoch({rows: data}, batch_size=2)
     before = table.value
     with pytest.raises(IndexOutOfRange, match="out of range"):
@@ -160,7 +160,7 @@ def test_an_interrupt_stops_the_epoch_soon(threads: int) -> None:
     thread = threading.Thread(target=interrupt)
     thread.start()
     try:
-        while not sent:  # the first passes may end before it comes
+        while not sent:  # the first epochs may end before the signal comes
             case.train.epoch(columns, batch_size=1, threads=threads)
     except KeyboardInterrupt:
         pass

@@ -1,4 +1,4 @@
-"""Where native code cannot be made: what is said, and what goes on without it."""
+"""Errors where native code cannot be compiled, and what still works without it."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def test_what_llvm_refuses_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 def test_an_engine_that_there_is_not() -> None:
     with pytest.raises(ValueError, match="engine is 'reference', 'native' or 'auto', not 'cuda'"):
-        wy.function(lambda x: x, engine="cuda")  # type: ignore[call-overload]  # that is tested
+        wy.function(lambda x: x, engine="cuda")  # type: ignore[call-overload]  # the test
 
 
 class Doubled(wy.Node[Any, Any]):
-    """Twice its operand, with a kernel that a test gives it."""
+    """Twice its operand, with a kernel that the test supplies."""
 
     __slots__ = ()
 

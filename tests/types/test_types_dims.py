@@ -1,4 +1,4 @@
-"""Named axes: sizes, names, and when two of them are the same."""
+"""Named axes: sizes, names, and which axes are the same."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_unify_keeps_the_name_and_the_size() -> None:
     assert unify(Batch(3), 3) == Batch(3) == unify(3, Batch(3))
     assert unify(Batch(), Batch(3)) == Batch(3) == unify(Batch(3), Batch())
     assert unify(4, 4) == 4
-    # An axis made of others has no name of its own to disagree about.
+    # A derived axis has no name of its own.
     assert axis_size(unify(wy.Plus((Batch(2), Hidden(3))), Hidden(5))) == 5
     assert unify(wy.Times((Batch(), 3)), wy.Times((Batch(2), 3))) == wy.Times((Batch(2), 3))
 
