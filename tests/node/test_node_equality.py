@@ -154,7 +154,7 @@ def test_the_truth_of_a_mask_is_an_error_that_teaches() -> None:
         lambda: q in [p, q], lambda: [p, q].index(q), lambda: [p] == [q], lambda: bool(p == q),
     ]  # fmt: skip
     for use in uses:
-        with pytest.raises(TypeError, match=r"no truth value .*wy\.where.*wy\.cond.*node\.value.*asked with `is`"):
+        with pytest.raises(TypeError, match=r"no truth value .*wy\.where.*wy\.cond.*node\.value.*test with `is`"):
             use()
 
 

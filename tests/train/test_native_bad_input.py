@@ -69,7 +69,7 @@ def test_a_missing_and_an_extra_input(case: Case) -> None:
     columns = case.columns()
     refused(case, ShapeError, "weights.* is missing", {case.rows: columns[case.rows]})
     refused(case, ShapeError, "other.* is not an input", columns | {wy.Input(name="other"): np.ones(3)})
-    refused(case, TypeError, "the keys are the input nodes", {"rows": columns[case.rows]})
+    refused(case, TypeError, "the keys must be input nodes", {"rows": columns[case.rows]})
     refused(case, TypeError, "takes a dict", [columns])
 
 
@@ -89,7 +89,7 @@ def test_bad_arguments(case: Case) -> None:
     refused(case, ValueError, "batch_size is at least 1", case.columns(50), batch_size=0)
     refused(case, TypeError, "batch_size is a whole number", case.columns(50), batch_size="many")
     refused(case, ValueError, "threads is at least 1", case.columns(50), threads=0)
-    refused(case, ValueError, "mode is 'hogwild' or 'synchronized'", case.columns(50), mode="fast")
+    refused(case, ValueError, "mode must be 'hogwild' or 'synchronized'", case.columns(50), mode="fast")
     refused(case, ShapeError, "no rows", case.columns(0))
     refused(case, ShapeError, "rows.* is missing", {})
     refused(case, ShapeError, "has shape \\(50, 1, 1\\)", case.columns(50) | {case.weights: np.ones((50, 1, 1))})

@@ -49,7 +49,7 @@ def write(lowering: Lowering) -> Source:
 
 
 class ScanSource(Source):
-    """The function of a loop inside a graph: per_step step does what a program does for a row of data."""
+    """The function of a loop inside a graph: each step does what a program does for a row of data."""
 
     def __init__(self, node: BaseNode[Any, Any], names: UniqueNames, op_kernels: OpKernels, ranges: Ranges) -> None:
         steps = LOOPS.of(node).steps(node)

@@ -172,7 +172,7 @@ def weights_of(output: Node[Any, Any], given: Any, what: str) -> Node[Any, Any]:
             return Constant(array, output.dims, dtype=output.dtype)
         node = as_constant(array, output.dtype)
     if [axis_size(a) for a in node.dims] != [axis_size(a) for a in output.dims]:
-        raise ShapeError(f"the {what} has the shape of {describe(output)}, not {format_dims(node.dims)}")
+        raise ShapeError(f"the {what} must have the shape of {describe(output)}, not {format_dims(node.dims)}")
     return node
 
 

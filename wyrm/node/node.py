@@ -105,9 +105,9 @@ class Node(operators.Node, methods.Node, BaseNode[P_co, S], abstract=True):
             """Iterate over the rows; raise `ShapeError` if only data decides how many there are."""
 
     def __bool__(self) -> bool:  # `NoReturn` would make mypy skip what follows `if node:`
-        same = "; `is` tests whether two names are the same node" if self.dtype.kind == "b" else ""
+        same = "; test with `is` whether two names are the same node" if self.dtype.kind == "b" else ""
         raise TypeError(
-            f"{describe(self)} has no truth value while the graph is built: choose by element with "
+            f"{describe(self)} has no truth value while the graph is built: select elements with "
             f"wy.where(condition, a, b), compute one of two branches with wy.cond(condition, true, false), "
             f"or read the computed number with bool(node.value){same}"
         )

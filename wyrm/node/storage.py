@@ -154,7 +154,7 @@ def float_array(value: Any, dtype: DTypeLike | None) -> NDArray[Any]:
             f"or wy.IndexInput for integers"
         )
     if array.dtype.kind not in "fiub":
-        raise DTypeError(f"cannot make numbers of {array.dtype} values")
+        raise DTypeError(f"cannot convert {array.dtype} values to numbers")
     return _copied(array, wanted)
 
 

@@ -26,7 +26,7 @@ def check_options(batch_size: int, threads: int, mode: str, seed: int = 0) -> No
     whole("threads", threads, 1)
     whole("seed", seed, 0)
     if mode not in ("hogwild", "synchronized"):
-        raise OptionError(f"mode is 'hogwild' or 'synchronized', not {mode!r}")
+        raise OptionError(f"mode must be 'hogwild' or 'synchronized', not {mode!r}")
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, NDArray[Any
     taken = set(inputs)
     for key in feed:
         if not isinstance(key, BaseNode):
-            raise TypeError(f"the keys are the input nodes themselves, as in {{x: X}}, not {key!r}")
+            raise TypeError(f"the keys must be input nodes, as in {{x: X}}, not {key!r}")
         if key not in taken:
             known = ", ".join(map(label, inputs)) or "none"
             raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}")
@@ -119,7 +119,7 @@ def columns(
         raise ShapeError(f"the columns have different lengths: {found}")
     if len(set(singly.values())) > 1:
         names = ", ".join(label(leaf) for leaf, single in singly.items() if single)
-        raise ShapeError(f"some inputs have an axis for the batch and some do not ({names}); give all of them one")
+        raise ShapeError(f"some inputs have a batch axis and some do not ({names}); give all of them one")
     for leaf, array in given.items():
         check_values(leaf, array, "row")
     check_ranges(limits, given, {})

@@ -55,7 +55,7 @@ class Program:
         if not nodes:
             raise ShapeError("wyrm.compile needs at least one output")
         if loop not in ("auto", "compiled", "python"):
-            raise ValueError(f"loop is 'auto', 'compiled' or 'python', not {loop!r}")
+            raise ValueError(f"loop must be 'auto', 'compiled' or 'python', not {loop!r}")
         if optimizer is not None and not hasattr(optimizer, "parameters"):
             raise TypeError(
                 f"wyrm.compile takes an optimizer, as in wy.optim.SGD(loss.parameters(), learning_rate=0.1), "
@@ -222,7 +222,7 @@ class Program:
             raise CheckpointError(f"the state of a program is {{'steps': ..., 'epochs': ...}}, not {state!r}")
         for name, count in state.items():
             if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
-                raise CheckpointError(f"{name} of a program is a whole number of at least 0, not {count!r}")
+                raise CheckpointError(f"{name} of a program must be an integer of at least 0, not {count!r}")
         with self._lock:
             self._training.steps, self._training.epochs = int(state["steps"]), int(state["epochs"])
 
