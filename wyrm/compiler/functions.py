@@ -76,13 +76,13 @@ class FunctionWriter:
         """Return a function for each top-level loop or sequence of scalars."""
         # Repeated layers differ only in names: they share one function, called with different arguments.
         first: dict[str, ArrayRoutine] = {}
-        found = []
+        kernels = []
         for item in items:
             function = _Function(self, item)
             code = function.build()
             routine = first.setdefault(code.form, ArrayRoutine(code, distinct=True))
-            found.append(Kernel(routine, list(function.arguments)))
-        return found
+            kernels.append(Kernel(routine, list(function.arguments)))
+        return kernels
 
 
 class _Function:
@@ -191,8 +191,8 @@ class _Function:
             return self._add_to_rows(statement, operands, path)
         assert node is not None and value is not None
         if statement.kind == "write":
-            place = tuple(self._entry(entry, path)[0] for entry in statement.place)
-            return [Store(self.use(value.buffer), place, operands[0], statement.adds, comment)]
+            position = tuple(self._entry(entry, path)[0] for entry in statement.target_index)
+            return [Store(self.use(value.buffer), position, operands[0], statement.adds, comment)]
         if statement.kind == "reduce":
             return self._reduce(statement, operands, comment)
         if statement.kind == "copy":
@@ -222,10 +222,10 @@ class _Function:
         rows = statement.rows
         assert rows is not None
         positions, table, count, sums = (self.use(s) for s in (rows.positions, rows.rows, rows.count, rows.sums))
-        row, depth = self._entry(statement.place[0], path)
+        row, depth = self._entry(statement.target_index[0], path)
         claimed = CallResult(claim, (row, Name(positions), Name(table), Name(count)))
-        place = self._hoisted(claimed, table, path, depth)
-        index = [place, *(self._entry(entry, path)[0] for entry in statement.place[1:])]
+        position = self._hoisted(claimed, table, path, depth)
+        index = [position, *(self._entry(entry, path)[0] for entry in statement.target_index[1:])]
         comment = comment_of(f"into the gradient of {rows.sums.name.removeprefix('sums_of_')}")
         return [Store(sums, tuple(index), operands[0], adds=True, comment=comment)]
 
@@ -246,9 +246,9 @@ class _Function:
                 return _cast(constant, reference), 0
             index, depth = [], 0
             for entry in reference.index:
-                place, deep = self._entry(entry, path)
-                index.append(place)
-                depth = max(depth, deep)
+                entry_index, part_depth = self._entry(entry, path)
+                index.append(entry_index)
+                depth = max(depth, part_depth)
             expression = self._hoisted(Element(self.use(buffer), tuple(index)), buffer.name, path, depth)
         return _cast(expression, reference), depth
 
@@ -259,16 +259,16 @@ class _Function:
         assert rule.by_flat_index is not None
         sizes = [AxisLength(axis) for axis in node.dims]
         for position, (entry, size) in enumerate(zip(index, sizes, strict=True)):
-            more, deep = self._leaves(entry, path)
+            more, part_depth = self._leaves(entry, path)
             leaves |= more
             if position:
                 leaves[size] = self.size(size.axis)
-            depth = max(depth, deep)
+            depth = max(depth, part_depth)
         arguments = [expression_of(flat(index, sizes), leaves)]
         for operand in target.operands:
-            expression, deep = self.read(operand, path)
+            expression, part_depth = self.read(operand, path)
             arguments.append(expression)
-            depth = max(depth, deep)
+            depth = max(depth, part_depth)
         arguments += map(Literal, rule.flat_index_arguments(node))
         function = self.writer.op_kernels.add(rule.by_flat_index, rule.by_flat_index.__name__)
         return self._hoisted(CallResult(function, tuple(arguments)), target.name, path, depth), depth
@@ -280,15 +280,15 @@ class _Function:
 
     def _leaves(self, entry: IndexExpression, path: list[Block]) -> tuple[dict[IndexExpression, Expression], int]:
         """Return the sizes and integers in an index entry, and the depth at which they are known."""
-        found, depth = dict[IndexExpression, Expression](), entry.loops()
+        leaves, depth = dict[IndexExpression, Expression](), entry.loops()
         for leaf in entry.leaves():
             if isinstance(leaf, AxisLength):
-                found[leaf] = self.size(leaf.axis)
+                leaves[leaf] = self.size(leaf.axis)
             elif isinstance(leaf, Read):
-                row, deep = self.read(leaf.reference, path)
-                found[leaf] = Apply("natural", (row,)) if leaf.inside else row
-                depth = max(depth, deep)
-        return found, depth
+                row, part_depth = self.read(leaf.reference, path)
+                leaves[leaf] = Apply("natural", (row,)) if leaf.inside else row
+                depth = max(depth, part_depth)
+        return leaves, depth
 
     def _hoisted(self, expression: Expression, name: str, path: list[Block], depth: int) -> Name:
         """Return a variable for an expression, computed once in the outermost block where its operands are known.

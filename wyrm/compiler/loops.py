@@ -112,7 +112,7 @@ class Statement(Item):
     kind: str = "element"
     operands: list[Reference] = field(default_factory=list)
     value: Value | None = None
-    place: IndexMap = ()
+    target_index: IndexMap = ()
     adds: bool = False
     rows: RowSums | None = None
 

@@ -88,8 +88,8 @@ class Lowering:
 
     # --- names and arrays -----------------------------------------------------------------------------------------
 
-    def _new_buffer(self, node: BaseNode[Any, Any], **more: Any) -> ArrayBuffer:
-        return ArrayBuffer(self.name(label(node)), node.dims, node.dtype, **more)
+    def _new_buffer(self, node: BaseNode[Any, Any], **options: Any) -> ArrayBuffer:
+        return ArrayBuffer(self.name(label(node)), node.dims, node.dtype, **options)
 
     def leaf(self, node: BaseNode[Any, Any]) -> ArrayBuffer:
         """Return the array of a leaf, or of a node that depends on sizes alone."""
@@ -144,21 +144,21 @@ class Lowering:
 
     def read(self, node: BaseNode[Any, Any], index: IndexMap) -> Reference:
         """Return a reference to a node's element, followed through views to where it is computed or stored."""
-        at, casts = index, list[np.dtype[Any]]()
+        current, casts = index, list[np.dtype[Any]]()
         while True:
             if node.is_leaf or node.shape_only:
-                return Reference(self.leaf(node), at, tuple(casts))
+                return Reference(self.leaf(node), current, tuple(casts))
             if node in self.values:
-                return Reference(self.values[node], at, tuple(casts))
+                return Reference(self.values[node], current, tuple(casts))
             rule = LOOPS.of(node)
             if rule.by_flat_index is not None:
-                return Reference(self._generate(node), at, tuple(casts))
-            entries = rule.gather_index(node, at)
+                return Reference(self._generate(node), current, tuple(casts))
+            entries = rule.gather_index(node, current)
             if entries is None:
                 buffer = self.array(node, views=True)
-                return Reference(buffer, at, tuple(casts), viewed=self.producer(buffer))
+                return Reference(buffer, current, tuple(casts), viewed=self.producer(buffer))
             parent = self._parent(node)
-            at = self._entries(node, entries, parent.dims)
+            current = self._entries(node, entries, parent.dims)
             if parent.dtype != node.dtype:
                 casts.append(node.dtype)
             node = parent
@@ -190,19 +190,19 @@ class Lowering:
 
     def dependencies(self, references: Iterable[Reference]) -> list[Dependency]:
         """Return the computed values that references and their indices read, each with its index (None: all of it)."""
-        found: list[Dependency] = []
+        dependencies: list[Dependency] = []
         stack = list(references)
         while stack:
             reference = stack.pop()
             if isinstance(reference.target, Value):
-                found.append((reference.target, reference.index))
+                dependencies.append((reference.target, reference.index))
             elif isinstance(reference.target, Generated):
                 stack += reference.target.operands
             elif reference.viewed is not None:
-                found.append((reference.viewed, None))
+                dependencies.append((reference.viewed, None))
             for entry in reference.index:
                 stack += [leaf.reference for leaf in entry.leaves() if isinstance(leaf, Read)]
-        return found
+        return dependencies
 
     # --- placing --------------------------------------------------------------------------------------------------
 
@@ -258,8 +258,8 @@ class Lowering:
     def _insert(self, dims: Dims, statement: Statement, after: Sequence[Value] = ()) -> list[Block]:
         """Insert a statement into loops over `dims`, or among the scalars, after values `after`; return its blocks."""
         needed = [*self.dependencies(statement.operands), *((value, None) for value in after)]
-        if statement.place:
-            needed += self.dependencies([Reference(self.leaf_of(statement), statement.place)])
+        if statement.target_index:
+            needed += self.dependencies([Reference(self.leaf_of(statement), statement.target_index)])
         path: list[Block] = [*self._loops(dims, needed, statement)] if loop_axes(dims) else [self._straight(needed)]
         path[-1].append(statement)
         return path
@@ -323,14 +323,14 @@ class Lowering:
         value = Value(node, self._new_buffer(node), [], loop_axes(node.dims), register)
         value.stored = not register
         kept = [LoopIndex(depth) for depth in range(len(axes)) if depth not in reduced]
-        place = () if register else tuple(_spread(kept, node.dims, IndexLiteral(0)))
-        statement = Statement(node=node, kind="reduce", operands=operands, value=value, place=place)
+        target_index = () if register else tuple(_spread(kept, node.dims, IndexLiteral(0)))
+        statement = Statement(node=node, kind="reduce", operands=operands, value=value, target_index=target_index)
         path = self._insert(dims, statement)
         loop, inner = path[first], path[reduced[-1]]
         assert isinstance(loop, Loop) and isinstance(inner, Loop)
         before = None if register else tuple(_spread(kept[:first], node.dims, None))
-        together = reduced == list(range(first, first + len(reduced)))
-        accumulator = Accumulator(value, [dims[axes[depth]] for depth in reduced], before, inner if together else None)
+        nested = reduced == list(range(first, first + len(reduced)))
+        accumulator = Accumulator(value, [dims[axes[depth]] for depth in reduced], before, inner if nested else None)
         loop.starts.append(accumulator)
         value.chain = [*path[:first], loop]
         self.values[node] = value
@@ -342,16 +342,16 @@ class Lowering:
         last: Item | None = None
         for position, parent in enumerate(node.parents):
             index = loop_index(parent.dims)
-            place = rule.scatter_index(node, position, index)
-            if place is None:
+            target = rule.scatter_index(node, position, index)
+            if target is None:
                 continue
-            entries = self._entries(node, place.position, node.dims)
+            entries = self._entries(node, target.position, node.dims)
             operand = self.read(self.schedule.representative[parent], index)
             statement = Statement(
-                node=node, kind="write", operands=[operand], value=value, place=entries, adds=place.adds
+                node=node, kind="write", operands=[operand], value=value, target_index=entries, adds=target.adds
             )
             after: list[Value] = []
-            if place.adds and last is not None:
+            if target.adds and last is not None:
                 value.chain, after = [last], [value]  # adds to what earlier parts wrote
             item = self._insert(parent.dims, statement, after)[0]
             if fill is not None and isinstance(item, Loop | Straight):
@@ -398,12 +398,12 @@ class Lowering:
         for gradient, indices in pairs:
             dims: Dims = gradient.dims
             index, rank = loop_index(dims), len(indices.dims)
-            place = self._integer(indices, index[:rank], parameter.dims[0])
+            row = self._integer(indices, index[:rank], parameter.dims[0])
             statement = Statement(
                 node=gradient,
                 kind="rows",
                 operands=[self.read(gradient, index), self._read_last],
-                place=(place, *index[rank:]),
+                target_index=(row, *index[rank:]),
                 adds=True,
                 rows=rows,
             )

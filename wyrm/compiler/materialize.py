@@ -22,7 +22,9 @@ def _visit(block: Block, path: list[Block], root: Block) -> None:
             _visit(item, [*path, item], root)
         elif isinstance(item, Statement):
             reads = list(item.operands)
-            reads += [leaf.reference for entry in item.place for leaf in entry.leaves() if isinstance(leaf, Read)]
+            reads += [
+                leaf.reference for entry in item.target_index for leaf in entry.leaves() if isinstance(leaf, Read)
+            ]
             for value in _read_in_memory(reads, path, root):
                 value.stored = True
 

@@ -133,16 +133,16 @@ class ReductionWriter:
         value = statement.value
         assert value is not None
         rule, dtype = _rule(value), value.node.dtype
-        if not statement.place:
+        if not statement.target_index:
             variable = self._parts.get(value, self._variables.get(value, ""))
             if value in self._places:
                 return [Let(variable, Apply("maximum", (Name(variable), _place(operands[0], rule.step))), comment)]
             steps, result = self.formula(rule.step, operands, dtype, Name(variable), reordered=adds_up(rule.step))
             return [*steps, Let(variable, result, comment)]
         buffer = value.buffer if value in self._counts else self._wide.get(value, value.buffer)
-        array, place = self._names.use(buffer), tuple(map(expression_of, statement.place))
-        steps, result = self.formula(rule.step, operands, dtype, Element(array, place), reordered=adds_up(rule.step))
-        return [*steps, Store(array, place, result, comment=comment)]
+        array, index = self._names.use(buffer), tuple(map(expression_of, statement.target_index))
+        steps, result = self.formula(rule.step, operands, dtype, Element(array, index), reordered=adds_up(rule.step))
+        return [*steps, Store(array, index, result, comment=comment)]
 
     def formula(
         self,
@@ -171,8 +171,8 @@ class ReductionWriter:
             return [*zeros, arrays.CountedLoop(index, size, body), *sums]
         first, inner, length = f"first{depth}__", f"j{depth}__", Literal(_PART)
         rest = Apply("subtract", (size, Apply("natural", (Name(first),))))
-        at = Let(index, Apply("natural", (Apply("add", (Name(first), Name(inner))),)))
-        part = arrays.CountedLoop(inner, Apply("min", (length, rest)), (at, *body))
+        set_index = Let(index, Apply("natural", (Apply("add", (Name(first), Name(inner))),)))
+        part = arrays.CountedLoop(inner, Apply("min", (length, rest)), (set_index, *body))
         after = Let(first, Apply("add", (Name(first), length)))
         return [
             Let(first, Literal(0)), While(Apply("less", (Name(first), size)), (*zeros, part, *sums, after))
@@ -236,17 +236,17 @@ class ReductionWriter:
             return []
         count = _converted(sizes, node.dtype if wide is None else FLOAT64)
 
-        def made(index: tuple[Expression, ...]) -> list[arrays.Statement]:
+        def store_result(index: tuple[Expression, ...]) -> list[arrays.Statement]:
             array = self._names.use(value.buffer)
-            own: Expression = Element(array, index)
-            total = own
+            partial: Expression = Element(array, index)
+            total = partial
             if wide is not None:
                 total = Element(self._names.use(wide), index)
-                total = Apply("add", (total, own)) if value in self._counts else total
+                total = Apply("add", (total, partial)) if value in self._counts else total
             steps, result = self.finish(value, total, count)
             return [*steps, Store(array, index, result)]
 
-        return self._each(accumulator, made)
+        return self._each(accumulator, store_result)
 
 
 def _converted(value: Expression, dtype: np.dtype[Any]) -> Convert:
@@ -278,8 +278,8 @@ def _sums_parts(loop: Loop) -> bool:
         if each.node is not None and each.node.formula is not None and float_type(each.node) == FLOAT32
         for call in parse(each.node.formula)
     }
-    placed = any(isinstance(operand.target, Generated) for each in statements for operand in each.operands)
-    return not called & _ONE_BY_ONE and (_at_most([loop.axis], _PART) or placed or bool(called & FAST.keys()))
+    generated = any(isinstance(operand.target, Generated) for each in statements for operand in each.operands)
+    return not called & _ONE_BY_ONE and (_at_most([loop.axis], _PART) or generated or bool(called & FAST.keys()))
 
 
 def _at_most(axes: Sequence[Axis], size: int) -> bool:

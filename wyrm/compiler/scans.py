@@ -68,7 +68,7 @@ class ScanSource(Source):
     def _routine(self) -> ArrayRoutine:
         steps, lowering = self.steps, self.lowering
         inputs, count = steps.body.inputs, steps.carried
-        carried = [self._flat(lowering.leaf(given)) for given in inputs[:count]]
+        carried = [self._flat(lowering.leaf(leaf)) for leaf in inputs[:count]]
         next_carried, rows, sums = self.body_outputs[:count], self.body_outputs[count:], list[ArrayBuffer]()
         condition = rows.pop() if steps.stops else None
         if steps.summed:
@@ -88,21 +88,21 @@ class ScanSource(Source):
             beyond = Apply("greater", (asked, length))
             before.append(Let("count", Apply("where", (beyond, length, Convert(asked, INT64)))))
         histories: list[tuple[str, int]] = []  # (name, number of axes)
-        for start, given in zip(starts, carried, strict=True):
+        for start, carry in zip(starts, carried, strict=True):
             named = {
                 name: self._outer(name) for name in (("last", "history") if steps.reverse else ("history", "last"))
             }
             last, history = named["last"], named["history"]
             histories.append((history.name, 2))
-            before.append(CallStatement(copied, (start, given)))
-            after.append(CallStatement(copied, (given, last)))
+            before.append(CallStatement(copied, (start, carry)))
+            after.append(CallStatement(copied, (carry, last)))
             if steps.keeps:
-                per_step.append(CallStatement(put, (given, history, t)))
+                per_step.append(CallStatement(put, (carry, history, t)))
                 if steps.limited and not steps.reverse:  # the carry after the last step is stored too
-                    after.append(When(Apply("less", (done, length)), (CallStatement(put, (given, history, done)),)))
-        for sequence, given in zip(sequences, inputs[count : count + steps.sequences], strict=True):
-            if given in lowering.buffers:
-                per_step.append(CallStatement(taken, (sequence, t, self._flat(lowering.leaf(given)))))
+                    after.append(When(Apply("less", (done, length)), (CallStatement(put, (carry, history, done)),)))
+        for sequence, leaf in zip(sequences, inputs[count : count + steps.sequences], strict=True):
+            if leaf in lowering.buffers:
+                per_step.append(CallStatement(taken, (sequence, t, self._flat(lowering.leaf(leaf)))))
         spoiling = self._spoiling()
         for invocation in self.invocations:
             per_step += [*spoiling.get(id(invocation), []), self._call_of(invocation)]
@@ -114,8 +114,8 @@ class ScanSource(Source):
             total = self._outer("total")
             before.append(fill(total.name, 1))
             per_step.append(CallStatement(added, (self._flat(buffer), total)))
-        for buffer, given in zip(next_carried, carried, strict=True):
-            per_step.append(CallStatement(copied, (self._flat(buffer), given)))
+        for buffer, carry in zip(next_carried, carried, strict=True):
+            per_step.append(CallStatement(copied, (self._flat(buffer), carry)))
         if steps.limited and steps.keeps:
             before += [fill(*history) for history in histories]
         if steps.limited:

@@ -147,15 +147,15 @@ def float_array(value: Any, dtype: DTypeLike | None) -> NDArray[Any]:
     array = as_array(value)
     if dtype is None:
         dtype = array.dtype if isinstance(value, np.ndarray | np.generic) else np.dtype(np.float32)
-    wanted = np.dtype(dtype)
-    if wanted.kind not in "fb" or (wanted.kind == "f" and wanted not in FLOATS):
+    target = np.dtype(dtype)
+    if target.kind not in "fb" or (target.kind == "f" and target not in FLOATS):
         raise DTypeError(
-            f"a leaf holds float32, float64 or bool, not {wanted}; give array.astype(np.float32), dtype=np.float32, "
+            f"a leaf holds float32, float64 or bool, not {target}; give array.astype(np.float32), dtype=np.float32, "
             f"or wy.IndexInput for integers"
         )
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"cannot convert {array.dtype} values to numbers")
-    return _copied(array, wanted)
+    return _copied(array, target)
 
 
 # Arrays of at least this many elements begin at a cache line, so that their rows do not cross two lines.

@@ -50,8 +50,8 @@ def _converted(leaf: Leaf, value: object) -> NDArray[Any]:
     array = as_array(value)
     if array.size == 0 and not isinstance(value, np.ndarray):
         array = array.astype(leaf.dtype)
-    wanted = {"i": "iu", "b": "b", "f": "fiub"}[leaf.dtype.kind]
-    if array.dtype.kind not in wanted:
+    kinds = {"i": "iu", "b": "b", "f": "fiub"}[leaf.dtype.kind]
+    if array.dtype.kind not in kinds:
         remedy = {"i": "integers", "b": "a mask", "f": "numbers"}[leaf.dtype.kind]
         raise DTypeError(f"{describe(leaf)} takes {remedy}, the data is {array.dtype}")
     with np.errstate(over="ignore"):  # an overflow gives an infinity, which `check_values` reports

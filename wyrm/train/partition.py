@@ -113,10 +113,10 @@ def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None = N
 
 def _finer(rows: int, threads: int, table_bytes: int) -> int:
     """Return the number of stripes in a thread's share of the tables, limited so that blocks are not too small."""
-    wanted = -(-table_bytes // (threads * _NEAR_BYTES))
-    most = int((rows / _SMALLEST_BLOCK) ** 0.5) // threads
+    ideal = -(-table_bytes // (threads * _NEAR_BYTES))
+    limit = int((rows / _SMALLEST_BLOCK) ** 0.5) // threads
     # Odd: with a power of two, all rows of a stripe would map to the same few sets of the cache.
-    return max(1, min(wanted, most, _MOST_STRIPES // threads) - 1 | 1)
+    return max(1, min(ideal, limit, _MOST_STRIPES // threads) - 1 | 1)
 
 
 def _blocks(starts: NDArray[np.int64], stripes: int, threads: int, first: int, second: int) -> list[Part]:
