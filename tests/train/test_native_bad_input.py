@@ -79,6 +79,14 @@ def test_a_wrong_dtype(case: Case) -> None:
     refused(case, DTypeError, "weights.* takes numbers", case.columns(2) | {case.weights: words})
 
 
+def test_integers_too_large_for_int64_do_not_become_negative(case: Case) -> None:
+    large = np.array([2**64 - 1, 0], np.uint64)
+    refused(case, DTypeError, r"rows.* takes integers up to 2\*\*63 - 1", case.columns(2) | {case.rows: large})
+    labels = wy.IndexInput(dims=(Batch(),), name="labels")
+    with pytest.raises(DTypeError, match=r"labels .*takes integers up to 2\*\*63 - 1"):
+        wy.compile(wy.where(labels == -1, 1.0, 0.0))({labels: large})
+
+
 def test_a_nan_in_the_data(case: Case) -> None:
     columns = case.columns(50)
     columns[case.weights][31] = np.nan

@@ -292,10 +292,15 @@ def index_array(value: Any, what: str | BaseNode[Any, Any]) -> NDArray[np.int64]
     given = as_array(value)
     if given.size == 0 and not isinstance(value, np.ndarray):
         given = given.astype(np.int64)  # NumPy makes an empty list an array of floats
-    too_large = given.dtype == np.uint64 and given.size and given.max() > np.iinfo(np.int64).max
-    if given.dtype.kind not in "iu" or too_large:
+    if given.dtype.kind not in "iu":
         taker = what if isinstance(what, str) else describe(what)
-        if too_large:
-            raise DTypeError(f"{taker} takes integers up to 2**63 - 1, the data has {given.max()}")
         raise DTypeError(f"{taker} takes integers, the data is {given.dtype}; convert with array.astype(np.int64)")
+    check_int64(given, what)
     return np.array(given, dtype=np.int64, order="C")
+
+
+def check_int64(array: NDArray[Any], what: str | BaseNode[Any, Any]) -> None:
+    """Raise `DTypeError` for integers that int64 cannot hold: they would become negative ones."""
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        taker = what if isinstance(what, str) else describe(what)
+        raise DTypeError(f"{taker} takes integers up to 2**63 - 1, the data has {array.max()}")

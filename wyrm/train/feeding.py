@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.leaves import Input
-from wyrm.node.storage import first_beyond, not_set, stored, taken_by
+from wyrm.node.storage import check_int64, first_beyond, not_set, stored, taken_by
 from wyrm.schedule.ranges import Limit
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dim, axis_size, open_axes, resolve_axis
@@ -54,6 +54,8 @@ def _converted(leaf: Leaf, value: object) -> NDArray[Any]:
     if array.dtype.kind not in kinds:
         remedy = {"i": "integers", "b": "a mask", "f": "numbers"}[leaf.dtype.kind]
         raise DTypeError(f"{describe(leaf)} takes {remedy}, the data is {array.dtype}")
+    if leaf.dtype.kind == "i":
+        check_int64(array, leaf)
     with np.errstate(over="ignore"):  # an overflow gives an infinity, which `check_values` reports
         return np.ascontiguousarray(array, leaf.dtype).reshape(array.shape)
 
