@@ -14,7 +14,7 @@ from wyrm.node.traversal import topological_order
 
 
 def decompose(targets: Targets) -> Targets:
-    """Return what a program computes with composite ops replaced by simpler ones."""
+    """Return the targets with composite ops replaced by simpler ones."""
     rows = {
         table: [(LOOPS.of(node).gradient_of_rows(node, indices, table), indices) for node, indices in pairs]
         for table, pairs in targets.rows.items()

@@ -14,7 +14,7 @@ from wyrm.schedule.schedule import Schedule
 
 @dataclass(frozen=True)
 class Scheduled:
-    """The order of computation, and what the program computes in terms of the nodes in it.
+    """The nodes in the order of computation, and the program's targets among them.
 
     `ranges` holds the known ranges of indices; `merged` names the nodes that were merged with an equal one.
     """

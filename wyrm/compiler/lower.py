@@ -62,7 +62,7 @@ class Lowering:
     def __init__(self, schedule: Schedule, targets: Targets, ranges: Ranges, names: UniqueNames | None = None) -> None:
         self.schedule, self.ranges, self.optimizer = schedule, ranges, targets.optimizer
         self.root = Block()
-        # What depends on leaves alone comes first: these calls, and then the scalars.
+        # These calls, and then the scalars, depend on leaves alone and come first.
         self.early: list[KernelCall] = []
         self.root.append(Straight())
         self.values: dict[BaseNode[Any, Any], Value] = {}

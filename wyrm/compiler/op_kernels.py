@@ -1,4 +1,4 @@
-"""The op kernels that a program calls; what they use is checked before anything is compiled."""
+"""The op kernels that a program calls; the names that they use are checked before anything is compiled."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class OpKernels:
 
     @property
     def sources(self) -> list[str]:
-        """The Python code of the kernels, under the names by which they are called, and of what they call."""
+        """The Python code of the kernels, named as they are called, and of the functions that they call."""
         names = {kernel.function: kernel.__name__ for kernel in self.kernels}
         texts = []
         for function in self._checked:

@@ -1,7 +1,7 @@
 """Writes the statements of reductions; sums keep digits that a single float32 accumulator would lose.
 
-The total of a sum is float64. Where that would halve the vector width of a loop, and where the totals are an array,
-float32 partial sums are accumulated and added to the total before they grow long.
+The total of a sum is float64. If that would halve the vector width of a loop, or if the totals are an array, float32
+partial sums are accumulated and added to the total before they grow long.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _ONE_BY_ONE = {"cos", "erf", "expm1", "log", "log1p", "power", "sin"}
 
 
 class NameScope(Protocol):
-    """What a function provides: the names of its arguments and variables."""
+    """The names of arguments and variables, provided by the function that is written."""
 
     def use(self, buffer: ArrayBuffer) -> str:
         """Return the name of an array."""

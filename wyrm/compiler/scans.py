@@ -49,7 +49,7 @@ def write(lowering: Lowering) -> Source:
 
 
 class ScanSource(Source):
-    """The function of a loop inside a graph: each step does what a program does for a row of data."""
+    """The function of a loop inside a graph: it runs the body in each step, as a program does for each row of data."""
 
     def __init__(self, node: BaseNode[Any, Any], names: UniqueNames, op_kernels: OpKernels, ranges: Ranges) -> None:
         steps = LOOPS.of(node).steps(node)

@@ -41,7 +41,7 @@ class UpdateRule(Protocol):
 
 
 class OptimizerInterface(Protocol):
-    """What a program uses of an optimizer."""
+    """The interface of an optimizer that a program needs."""
 
     parameters: list[Parameter[Any]]
     steps: int
@@ -52,7 +52,7 @@ class OptimizerInterface(Protocol):
 
     @property
     def flushes(self) -> bool:
-        """Whether denormal state becomes zero where the gradient is zero."""
+        """Whether denormal state becomes zero if the gradient is zero."""
 
     def rule(self, dtype: np.dtype[Any]) -> Any:
         """Return the rule for parameters of one float type."""

@@ -129,7 +129,7 @@ def grad(
 def grad(loss: Node[Any, Any], wrt: Any = None, *, allow_unused: bool = False) -> Any:
     """Return the gradient of a scalar with respect to one node or several (default: all parameters), in their shapes.
 
-    The result is a graph like any other: print it, compile it, differentiate it again. It holds only what `wrt` needs.
+    The result is a graph like any other: print it, compile it, differentiate it again. Only what `wrt` needs is in it.
 
     Raise `ShapeError` for a loss that is not a scalar, `UnusedParameter` for a node that the loss does not depend on
     (zeros with `allow_unused=True`), `NotDifferentiable` for integers, masks and ops without a gradient.

@@ -48,7 +48,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
 
     A subclass is an op. It defines `shape_rule`, a meaning (`formula` or `evaluate`) and `vjp`; its public `__slots__`
     are its static attributes. Defining the class registers the op; `abstract=True` is for the base class of a family.
-    What else a backend knows of an op is a rule registered for it: `wy.LOOPS` has those of the native backend.
+    A backend's further knowledge of an op is a rule registered for it: `wy.LOOPS` has the native backend's.
     """
 
     __slots__ = ("__weakref__", "dims", "dtype", "name", "origin", "parents")
@@ -93,7 +93,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
         if not abstract:
             register(cls)
 
-    # --- what an op defines ---------------------------------------------------------------------------------------
+    # --- defined by an op -----------------------------------------------------------------------------------------
 
     @classmethod
     def check_registration(cls) -> None:
@@ -135,7 +135,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
         raise NotImplementedError
 
     def vjp_by(self, gradient: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
-        """Do what `vjp` does, but results for parents that are not `wanted` are ignored; for ops where they cost."""
+        """Do what `vjp` does; results for parents that are not `wanted` are ignored, which spares costly ops work."""
         return self.vjp(gradient)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
@@ -179,7 +179,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
             ) from None
 
     def _begin(self, parents: tuple[Any, ...], name: str | None, origin: Origin) -> None:
-        """Set what every node has besides axes, dtype and attributes; for leaves, which know those already."""
+        """Set what every node has besides axes, dtype and attributes; leaves call it, and set those themselves."""
         _set_parents(self, parents)
         _set_name(self, name)
         _set_origin(self, origin)
@@ -207,7 +207,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
             return cls.method
         return "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
 
-    # --- what a node tells ----------------------------------------------------------------------------------------
+    # --- properties -----------------------------------------------------------------------------------------------
 
     def parameters(self) -> list[Parameter[Any]]:
         """Return the parameters that this node depends on, each once, in the order of first use."""

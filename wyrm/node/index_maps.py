@@ -1,4 +1,4 @@
-"""Index expressions: integers that say where an element is along an axis.
+"""Index expressions: integers that give the position of an element along an axis.
 
 They are built with `+`, `-` and `*`. `0 + entry` and `1 * entry` are simplified to `entry`; nothing else is, so that a
 program computes what an op writes.

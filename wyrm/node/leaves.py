@@ -308,7 +308,7 @@ class Input(_FloatLeaf[S], abstract=True):
 def as_constant(value: Any, dtype: DTypeLike | None) -> Constant[Any]:
     """Return a constant for a number or array used as an operand, in the other operand's dtype."""
     array = float_array(value, dtype)
-    # This skips what `Constant` does for axes and a name: half of the time of `graph * 2.0` was this number's.
+    # This skips what `Constant` does for axes and a name: making this number was half of the time of `graph * 2.0`.
     node: Constant[Any] = object.__new__(Constant)
     hold(node, Storage(array))
     _set_dtype(node, array.dtype)

@@ -80,7 +80,7 @@ class Node(operators.Node, methods.Node, BaseNode[P_co, S], abstract=True):
             """The value that the last `forward()` cached (read-only); `NotSet` if there is none."""
 
         def forward(self) -> FloatArray:
-            """Compute the value, only what changed since the last time, and return it (read-only)."""
+            """Compute the value, recomputing only what changed, and return it (read-only)."""
 
         def backward(self: Scalar, weight: float = 1.0) -> None:
             """Add `weight` times the gradient of this scalar to each parameter's `gradient`.
@@ -147,7 +147,7 @@ class IndexNode(methods.IndexNode, BaseNode[Any, S], abstract=True):
             """The value that the last `forward()` cached (read-only); `NotSet` if there is none."""
 
         def forward(self) -> IntegerArray:
-            """Compute the value, only what changed since the last time, and return it (read-only)."""
+            """Compute the value, recomputing only what changed, and return it (read-only)."""
 
     def __bool__(self) -> bool:  # as for `Node`
         raise TypeError(

@@ -33,8 +33,8 @@ class Rules(Generic[R]):
     def register(self, *ops: type[BaseNode[Any, Any]]) -> Callable[[T], T]:
         """Register a rule for ops, or for the base class of a family; return a decorator of the rule or its class.
 
-        Raise `RegistrationError` for what is not an op or not a rule, and for an op that already has a rule. A class
-        that is defined again, as in a notebook, replaces the one before.
+        Raise `RegistrationError` for an argument that is not an op, for an object that is not a rule, and for an op
+        that already has a rule. A class that is defined again, as in a notebook, replaces the one before.
         """
         for op in ops:
             if not (isinstance(op, type) and hasattr(op, "op_name")):

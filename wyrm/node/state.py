@@ -1,4 +1,4 @@
-"""What an engine keeps with a node besides its description; nothing else touches these slots."""
+"""The state that an engine keeps with a node besides its description; nothing else touches these slots."""
 
 from __future__ import annotations
 

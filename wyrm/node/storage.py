@@ -1,4 +1,4 @@
-"""What leaves hold, and the checks that data passes before a leaf holds it."""
+"""The storage of leaves, and the checks that data passes before it is stored."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class IndexLimit(NamedTuple):
 
 
 class Storage:
-    """What a leaf holds: the array, the tick of its last change, and a parameter's gradient."""
+    """The storage of a leaf: its array, the tick of its last change, and a parameter's gradient."""
 
     __slots__ = ("array", "gradient", "limits", "version")
 
@@ -76,7 +76,7 @@ class Leaf(BaseNode[tuple[()], Any], abstract=True):
     __slots__ = ("_storage",)
     is_leaf = True
     _storage: Storage
-    # What a leaf that never holds data stands for; messages say so.
+    # What the leaf stands for if it never holds data; messages name it.
     stands_for: ClassVar[str] = ""
 
     def shape_rule(self) -> Dims:
@@ -90,7 +90,7 @@ hold: Final[Callable[[Leaf, Storage], None]] = Leaf.__dict__["_storage"].__set__
 
 
 def stored(leaf: BaseNode[Any, Any]) -> Storage:
-    """Return what a leaf holds."""
+    """Return the storage of a leaf."""
     assert isinstance(leaf, Leaf)
     return leaf._storage
 
@@ -135,7 +135,7 @@ _FLOAT32, _FLOAT64 = FLOATS
 
 def float_array(value: Any, dtype: DTypeLike | None) -> NDArray[Any]:
     """Return a new array; Python numbers become float32, NumPy floats keep their type."""
-    # Fast paths for what most constants are.
+    # Fast paths for the most frequent constants.
     kind = type(value)
     if kind is float or (kind is int and -_EXACT <= value <= _EXACT):
         if dtype is None or dtype is _FLOAT32 or dtype is _FLOAT64:

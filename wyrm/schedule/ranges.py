@@ -58,7 +58,7 @@ class Ranges:
         return list(self._limits.values())
 
     def inside(self, loop: Node) -> Ranges:
-        """Return the ranges inside a loop, and add what the loop requires of data to the limits."""
+        """Return the ranges inside a loop, and add the limits that the loop puts on data to these."""
         steps = LOOPS.of(loop).steps(loop)
         assert steps is not None
         body = steps.body

@@ -107,7 +107,7 @@ class Schedule:
     def bind(self, shapes: Mapping[BaseNode[Any, Any], tuple[int, ...]] = _NO_SHAPES) -> dict[type[Dim], int]:
         """Return the size of every named axis; data gives open ones theirs, `ShapeError` names two that disagree.
 
-        `shapes` are those of the data that leaves get instead of what they hold.
+        `shapes` has the shapes of data that leaves get instead of the data that they hold.
         """
         sizes = dict(self.sizes)
         source = dict(self._source)

@@ -58,7 +58,7 @@ class Partitioner:
     """Divides rows among threads; reuses the last partition while the columns stay the same."""
 
     def __init__(self) -> None:
-        # What the last partition depends on, the partition, and the columns in its order.
+        # A key of the last partition's inputs, the partition, and the columns in its order.
         self._known: tuple[tuple[int, ...], Partition, dict[Leaf, NDArray[Any]]] | None = None
 
     def divide(

@@ -194,7 +194,7 @@ class NativeRunner:
 
     @contextmanager
     def _refusals(self) -> Iterator[None]:
-        """Within it, raise errors of this library for what the compiler or LLVM rejects."""
+        """Turn errors of the compiler and of LLVM within the block into errors of this library."""
         try:
             yield
         except NotCompiled as error:
