@@ -213,7 +213,7 @@ def parse() -> argparse.Namespace:
     train = commands.add_parser("train", help="begin a run", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     train.add_argument("--data", type=Path, help="a text file, UTF-8; without it the stories come from the hub")
     train.add_argument("--preset", choices=PRESETS, default="small", help="the sizes that are not given")
-    for name in ("layers", "heads", "width", "context", "vocabulary-size"):
+    for name in ("layers", "heads", "width", "context", "vocab-size"):
         train.add_argument(f"--{name}", type=positive, help="instead of the preset's")
     train.add_argument("--dropout", type=float, help="instead of the preset's")
     train.add_argument("--vocabulary", type=Path, help="GPT-2's vocab.json, with --merges")

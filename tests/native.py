@@ -1,4 +1,4 @@
-"""Kernels compiled by themselves, as programs compile them."""
+"""A helper that compiles a single kernel the way programs do."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from wyrm.kernels.functions import kernel_of
 
 
 def compiled(function: Callable[..., Any], *, elementwise: bool = False) -> Callable[..., Any]:
-    """A kernel; `elementwise`, a function of a number for each element: `(x, out)`."""
+    """Compile a kernel; with `elementwise`, a scalar function becomes `(x, out)`, applied to each element of x."""
     assert isinstance(function, FunctionType)
     kernel = kernel_of(function)
     if not elementwise:
         return CompiledFunction(kernel)
     i = Name("i")
-    made = Store("out", (i,), CallResult(kernel, (Element("x", (i,)),)))
+    store = Store("out", (i,), CallResult(kernel, (Element("x", (i,)),)))
     return CompiledFunction(
         ArrayRoutine(
-            ArrayFunction("fill", ("x", "out"), (CountedLoop("i", ArraySize("x", 0), (made,)),)), distinct=True
+            ArrayFunction("fill", ("x", "out"), (CountedLoop("i", ArraySize("x", 0), (store,)),)), distinct=True
         )
     )

@@ -83,7 +83,7 @@ def test_no_engine_names_an_op(path: Path) -> None:
         "from wyrm.ops.shape import Reshape",
         "from wyrm.ops.shape import Reshape as R, aligned_index",
         "from wyrm.ops.shape import Rearrangement",
-        "from wyrm.node.index_operands import Choosing",
+        "from wyrm.node.index_operands import HasIndexOperands",
         "def later():\n    from wyrm.ops.scan import Scan",
         "from wyrm.ops import shape\nshape.Reshape",
         "import wyrm.ops.shape as shapes\nshapes.Reshape",

@@ -17,7 +17,7 @@ from tests.test_examples import DATA, ROOT, figure, needs_data
 pytest.importorskip("tokenizers")
 
 TINY = [
-    "--layers", 1, "--heads", 2, "--width", 16, "--context", 8, "--vocabulary-size", 300, "--batch-size", 8,
+    "--layers", 1, "--heads", 2, "--width", 16, "--context", 8, "--vocab-size", 300, "--batch-size", 8,
     "--every", 5, "--warmup", 2, "--threads", 1,
 ]  # fmt: skip
 
@@ -102,7 +102,7 @@ def test_bad_input_is_told_in_a_line(story: Path, tmp_path: Path) -> None:
 
 @needs_data
 def test_the_losses_on_real_stories_fall(tmp_path: Path) -> None:
-    options = ["--layers", 2, "--heads", 4, "--width", 32, "--context", 64, "--vocabulary-size", 1000]
+    options = ["--layers", 2, "--heads", 4, "--width", 32, "--context", 64, "--vocab-size", 1000]
     options += ["--batch-size", 16, "--steps", 60, "--every", 30, "--warmup", 10]
     status, text = call("train", "--data", DATA / "tinystories.txt", "--run", tmp_path / "run", *options)
     assert status == 0, text

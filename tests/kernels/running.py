@@ -1,4 +1,4 @@
-"""Kernels compiled by themselves, and compared with what Python makes of them."""
+"""Helpers that compile a single kernel and compare its results with those of Python."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from wyrm.kernels.values import GroupKind, NumKind
 
 
 def translated(function: Callable[..., Any], *arguments: Any, checked: bool = False) -> tuple[Translation, Compiled]:
-    """A function as a loop program for arguments like these."""
+    """Translate a function to a loop program for the kinds of these arguments."""
     kernel = function if isinstance(function, KernelFunction) else KernelFunction(function)
     translation = Translation(checked)
     return translation, translation.specialized(kernel, tuple(map(kind_of_argument, arguments)))
 
 
 def compiled(function: Callable[..., Any], *arguments: Any, checked: bool = False) -> Callable[..., Any]:
-    """A function as machine code for arguments like these."""
+    """Compile a function for the kinds of these arguments."""
     translation, found = translated(function, *arguments, checked=checked)
     program = translation.program(found.function.name)
     entry = entry_of(machine_code(emit(program.functions, {}, entry=True)))
@@ -48,7 +48,7 @@ def compiled(function: Callable[..., Any], *arguments: Any, checked: bool = Fals
 
 
 def written(text: str, name: str) -> Callable[..., Any]:
-    """A function from the text of its module."""
+    """Return a function defined in the source of a module."""
     file = f"<{name} {hash(text)}>"
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
     module: dict[str, Any] = {"np": np, "__name__": "kernels_of_a_test"}
@@ -58,7 +58,7 @@ def written(text: str, name: str) -> Callable[..., Any]:
 
 
 def copies(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arguments whose arrays have memory of their own, laid out as before."""
+    """Return the arguments with each array copied to new memory in the same layout."""
     return tuple(_copy(each) if isinstance(each, np.ndarray) else each for each in arguments)
 
 
@@ -72,7 +72,7 @@ def _copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def check(function: Callable[..., Any], *arguments: Any, tolerance: float = 0.0, checked: bool = False) -> Any:
-    """Run a function in Python and as machine code: results and arrays are the same; returns the result."""
+    """Run a function in Python and compiled, assert equal results and equal array arguments, and return the result."""
     ours, theirs = copies(arguments), copies(arguments)
     with np.errstate(all="ignore"):
         expected = function(*theirs)
@@ -85,7 +85,7 @@ def check(function: Callable[..., Any], *arguments: Any, tolerance: float = 0.0,
 
 
 def same(found: Any, expected: Any, tolerance: float = 0.0) -> None:
-    """Numbers, arrays or tuples of them are equal; NaNs too."""
+    """Assert that scalars, arrays or tuples of them are equal; NaNs compare equal."""
     if isinstance(expected, tuple):
         assert len(found) == len(expected)
         for one, other in zip(found, expected, strict=True):

@@ -1,4 +1,4 @@
-"""Arithmetic of kernels gives the numbers of NumPy, and the types that it gives."""
+"""Arithmetic in kernels gives the values and types of NumPy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ODD = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 1e30, -1e-30, np.inf, -np.inf
 
 
 def numbers(dtype: str) -> np.ndarray[Any, Any]:
-    """Numbers of a dtype, the odd ones among them."""
+    """Return numbers of a dtype, edge cases included."""
     if dtype in FLOATS:
         return np.array(ODD, dtype)
     info = np.iinfo(dtype)
@@ -28,13 +28,13 @@ def numbers(dtype: str) -> np.ndarray[Any, Any]:
 
 
 def pairs(dtype: str, other: str | None = None) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Each number with each."""
+    """Return all pairs of numbers as two arrays."""
     x, y = np.meshgrid(numbers(dtype), numbers(other or dtype))
     return x.ravel().copy(), y.ravel().copy()
 
 
 def of_two(expression: str) -> Callable[..., Any]:
-    """A kernel that fills an array with an expression of x and y."""
+    """Return a kernel that writes an expression of x and y to each element of an array."""
     text = (
         f"def fill(a, b, out):\n    for i in range(a.size):\n        x, y = a[i], b[i]\n        out[i] = {expression}\n"
     )
@@ -42,7 +42,7 @@ def of_two(expression: str) -> Callable[..., Any]:
 
 
 def check_of_two(expression: str, dtype: str, other: str | None = None, result: Any = None) -> None:
-    """A kernel against NumPy, element by element."""
+    """Compare a kernel with NumPy for all pairs of numbers."""
     x, y = pairs(dtype, other)
     if result is None:
         with np.errstate(all="ignore"):
@@ -99,7 +99,7 @@ def test_literals_take_the_type_of_what_they_meet() -> None:
             check_of_two(expression, dtype)
     for dtype in (*SIGNED, *FLOATS):
         check_of_two("1.5 * x", dtype)
-    for dtype in ("int8", "uint8", "int64", "uint64"):  # literals that are no number of the type
+    for dtype in ("int8", "uint8", "int64", "uint64"):  # literals out of the type's range
         for sign in ("<", "<=", ">", ">=", "==", "!="):
             check_of_two(f"x {sign} -1", dtype)
             check_of_two(f"300 {sign} x", dtype)
@@ -107,10 +107,10 @@ def test_literals_take_the_type_of_what_they_meet() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "value"), [("uint8", "-1"), ("int8", "128"), ("uint64", "-1"), ("int64", "2 ** 63")])
-def test_literals_that_no_number_of_the_type_is(dtype: str, value: str) -> None:
+def test_literals_out_of_range_are_refused(dtype: str, value: str) -> None:
     x = np.zeros(3, dtype)
     for text in (f"x[0] = {value}", f"x[0] = x[1] + {value}", f"x[:] = {value}", f"x[0] = np.{dtype}({value})"):
-        with pytest.raises(NotCompiled, match=rf"is no {dtype}"):
+        with pytest.raises(NotCompiled, match=rf"does not fit {dtype}"):
             translated(written(f"def fill(x):\n    {text}\n", "fill"), x)
 
 
@@ -142,7 +142,7 @@ def test_floats_to_integers() -> None:
 
     x = np.array([1.5, -1.5, 100.9, -128.0, 0.0, 127.0])
     check(fill, x, np.zeros(6, np.int8), np.zeros(6, np.uint8), np.zeros(6, np.int64), np.zeros(6, np.uint32))
-    odd = np.array([np.nan, np.inf, -np.inf, 1e300])  # some integer, and the same wherever it is used
+    odd = np.array([np.nan, np.inf, -np.inf, 1e300])  # converts to an unspecified integer, the same for every use
     same = np.zeros((2, 4), np.int64)
 
     def twice(x: Any, out: Any) -> None:
@@ -257,7 +257,7 @@ def test_dtypes_are_compared_by_what_they_mean() -> None:
 
 
 def test_no_overflow_makes_an_index_of_a_negative_number() -> None:
-    """An index that is known not to be negative is used as it is; one that loops multiply is not known to be so."""
+    """Indices known to be natural skip the check for negative values; a variable that loops multiply may overflow."""
 
     def hashed(x: Any, n: int) -> int:
         h = 5381

@@ -1,4 +1,4 @@
-"""Parts of arrays in kernels are those of NumPy: indices, slices, copies and what they share."""
+"""Indexing, slicing and copying of arrays in kernels, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from wyrm.kernels.functions import KernelFunction
 
 
 def layouts(dtype: str, *shape: int) -> list[np.ndarray[Any, Any]]:
-    """An array in several layouts: contiguous, rows apart, transposed, backwards, and every other element."""
+    """Return an array in several layouts: contiguous, with contiguous rows, strided, transposed and reversed."""
     base = np.arange(1, 1 + np.prod(shape, dtype=int)).astype(dtype).reshape(shape)
     wide = np.zeros(tuple(2 * n + 1 for n in shape), dtype)
     rows, steps = wide.copy(), wide.copy()
-    places = tuple(slice(1, n + 1) for n in shape)
-    rows[places] = base
+    interior = tuple(slice(1, n + 1) for n in shape)
+    rows[interior] = base
     every = tuple(slice(0, 2 * n, 2) for n in shape)
     steps[every] = base
-    turned = np.ascontiguousarray(base.T).T
+    transposed = np.ascontiguousarray(base.T).T
     backwards = base[::-1].copy()[::-1]
-    return [base, rows[places], steps[every], turned, backwards]
+    return [base, rows[interior], steps[every], transposed, backwards]
 
 
 @KernelFunction
 def sum_of(shape: Any) -> Any:
-    """The sum of a tuple."""
+    """Return the sum of a tuple of three."""
     total = 0
     for i in range(3):
         total += shape[i]
@@ -83,7 +83,7 @@ def test_slices_are_clipped() -> None:
                 assert summed(x, a, b) == sums(x, a, b)
 
 
-def test_parts_with_several_axes() -> None:
+def test_views_with_several_axes() -> None:
     def fill(x: Any, out: Any, k: int) -> None:
         out[0] = x[k, 1:, ::2][0, 1]
         out[1] = x[..., -1][1, k]
@@ -138,12 +138,12 @@ def test_copies() -> None:
         check(fill, x.astype(np.int32), row, one, np.zeros((6, 3, 4)).transpose(0, 2, 1).copy().transpose(0, 2, 1))
 
 
-def test_copies_of_other_shapes_are_errors_where_they_are_checked() -> None:
+def test_copies_of_wrong_shapes_raise_in_debug_mode() -> None:
     def fill(x: Any, out: Any) -> None:
         out[:] = x
 
     for x, out in ((np.ones(3), np.zeros(4)), (np.ones(5), np.zeros(4)), (np.ones((2, 3)), np.zeros((3, 2)))):
-        with pytest.raises(IndexError, match="shapes"):
+        with pytest.raises(IndexError, match="shape"):
             compiled(fill, x, out, checked=True)(x, out)
     check(fill, np.ones(1), np.zeros(4), checked=True)
     check(fill, np.ones(0), np.zeros(0), checked=True)
@@ -173,7 +173,7 @@ ACCESSES = [
 
 
 @pytest.mark.parametrize("access", ACCESSES)
-def test_every_access_out_of_range_is_an_error_where_it_is_checked(access: str) -> None:
+def test_every_access_out_of_range_raises_in_debug_mode(access: str) -> None:
     text = f"def read(x, y, i):\n    return {access}\n"
     if access[0] != "(":
         text += f"def write(x, y, i):\n    {access} = 5\n    return 0\n"
@@ -196,7 +196,7 @@ def test_every_access_out_of_range_is_an_error_where_it_is_checked(access: str) 
             np.testing.assert_array_equal(ours[1], theirs[1])
 
 
-def test_loops_are_checked_too() -> None:
+def test_accesses_in_loops_are_checked() -> None:
     def beyond(x: Any, n: int) -> float:
         total = 0.0
         for i in range(n):

@@ -1,4 +1,4 @@
-"""What compiled code is kept by: functions that mean something else have other fingerprints."""
+"""Fingerprints, the cache keys of functions: different functions have different ones."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def _with(value: Any) -> str:
     return fingerprint(FunctionType(_uses.__code__, {"KNOWN": value}, "_uses"))
 
 
-def test_what_a_constant_of_a_module_is_counts() -> None:
+def test_the_value_of_a_module_constant_counts() -> None:
     values = [1, 1.0, True, 2, (1, 2), np.float32(1.0), np.float32, np.float64, np.dtype("f4"), "text", "other", None]
     assert len({_with(value) for value in values}) == len(values)
     assert _with(np.float32) == _with(np.float32)
 
 
-def test_what_has_an_address_is_told_by_its_type() -> None:
+def test_objects_without_a_stable_repr_count_by_type() -> None:
     assert _with(object()) == _with(object())
 
 

@@ -1,4 +1,4 @@
-"""Random kernels give in machine code what they give in Python, on arrays of several dtypes and layouts."""
+"""Random kernels give the same results compiled as in Python, for several dtypes and layouts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Draw = st.DrawFn
 
 @st.composite
 def arrays(draw: Draw, dtype: str) -> np.ndarray[Any, Any]:
-    """An array with two axes: contiguous, rows apart, every other element, transposed, backwards or empty."""
+    """A matrix: contiguous, with contiguous rows, strided, transposed, reversed or empty."""
     rows, columns = draw(st.sampled_from([(3, 4), (1, 5), (4, 1), (2, 2), (0, 3), (3, 0), (5, 3)]))
     random = np.random.default_rng(draw(st.integers(0, 1000)))
     base = random.integers(0, 100, (2 * rows + 1, 2 * columns + 1)).astype(dtype)
@@ -37,7 +37,7 @@ def arrays(draw: Draw, dtype: str) -> np.ndarray[Any, Any]:
 
 @st.composite
 def numbers(draw: Draw, names: list[str], kind: str, depth: int = 0) -> str:
-    """An expression of numbers of one dtype, with literals, whose value Python and machine code agree on."""
+    """An arithmetic expression of names and literals of one dtype with a defined value."""
     if depth > 3 or draw(st.integers(0, 3)) == 0:
         return draw(st.sampled_from(names))
 
@@ -71,7 +71,7 @@ def numbers(draw: Draw, names: list[str], kind: str, depth: int = 0) -> str:
 
 @st.composite
 def conditions(draw: Draw, names: list[str], kind: str, depth: int = 0) -> str:
-    """A condition: comparisons, and what joins them."""
+    """A condition: comparisons joined by `and`, `or` and `not`."""
 
     def operand() -> str:
         return draw(numbers(names, kind, depth + 1))
@@ -91,7 +91,7 @@ def conditions(draw: Draw, names: list[str], kind: str, depth: int = 0) -> str:
 
 @st.composite
 def statements(draw: Draw, kind: str, inside: bool, depth: int = 0) -> list[str]:
-    """Statements in two loops, over the elements (i, j) of x, or around them; a and b are numbers of its dtype."""
+    """Statements inside or outside the loops over the elements (i, j) of x; a and b are scalars of its dtype."""
     element = ["a", "b", "x[i, j]", "x[i][-1]", "x[-1, j]", "y[j]", "y[j:][0]", "x[i, j:][0]", "x.T[j, i]"]
     names = element if inside else ["a", "b"]
     found = []
@@ -127,7 +127,7 @@ def statements(draw: Draw, kind: str, inside: bool, depth: int = 0) -> list[str]
 
 @st.composite
 def kernels(draw: Draw) -> tuple[str, str]:
-    """The text of a kernel, and the dtype that it is for."""
+    """The source of a kernel, and the dtype of its arguments."""
     dtype = draw(st.sampled_from([*FLOATS, *INTEGERS]))
     kind = np.dtype(dtype).kind
     inner = draw(
@@ -154,7 +154,7 @@ def test_random_kernels(kernel: tuple[str, str], data: st.DataObject) -> None:
     theirs = copies(arguments)
     with np.errstate(all="ignore"):
         expected = function(*theirs)
-    # A sum of products may not be rounded together, so that results are equal but for NaNs with other bits.
+    # Without fused multiply-adds the results are bit-identical, except for the payloads of NaNs.
     for checked in (False, True):
         ours = copies(arguments)
         found = compiled(function, *arguments, checked=checked)(*ours)

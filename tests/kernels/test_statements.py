@@ -1,4 +1,4 @@
-"""Statements of kernels do what they do in Python: assignments, loops, conditions, calls and their order."""
+"""Statements in kernels behave as in Python: assignments, loops, conditions, calls and evaluation order."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from tests.kernels.running import check, compiled, copies, translated
 from wyrm.kernels.functions import KernelFunction
 
-# --- kernels that kernels of these tests call -------------------------------------------------------------------------
+# --- kernels that the tests call --------------------------------------------------------------------------------------
 
 
 @KernelFunction
 def bump(x: Any) -> Any:
-    """Add 10 to the first element, and return it."""
+    """Add 10 to the first element and return it."""
     x[0] += 10
     return x[0]
 
@@ -27,8 +27,8 @@ def scaled(x: float, by: float = 2.0, *, plus: float = 0.5) -> float:
 
 
 @KernelFunction
-def turned(pair: Any, x: Any) -> Any:
-    """A tuple, and an array."""
+def reordered(pair: Any, x: Any) -> Any:
+    """Return a view and a tuple."""
     a, (b, c) = pair
     return x.T, (c, b, a)
 
@@ -41,7 +41,7 @@ def nothing(x: Any) -> None:
 
 
 def distinct(x: Any, y: Any) -> None:
-    """`y += x[0]`, read again and again."""
+    """Compute `y += x[0]`, reading `x[0]` in each iteration."""
     for i in range(y.size):
         y[i] += x[0]
 
@@ -68,7 +68,7 @@ def test_several_names_at_once() -> None:
     check(swapped, np.arange(3.0))
 
 
-def test_an_array_that_is_turned_in_place() -> None:
+def test_an_array_that_is_transposed_in_a_loop() -> None:
     def fill(x: Any, out: Any) -> int:
         total = 0
         for _ in range(3):
@@ -82,7 +82,7 @@ def test_an_array_that_is_turned_in_place() -> None:
     check(fill, np.arange(6.0).reshape(2, 3), np.zeros((3, 2)))
 
 
-def test_values_are_read_in_their_turn() -> None:
+def test_operands_are_evaluated_from_left_to_right() -> None:
     def ordered(x: Any, y: Any) -> tuple[float, ...]:
         a = x[0] + bump(x)
         b = x[0] - bump(x) * x[0]
@@ -99,7 +99,7 @@ def test_values_are_read_in_their_turn() -> None:
     check(ordered, np.array([1.0, 2.0]), np.array([1.0, 2.0, 3.0]))
 
 
-def test_only_what_decides_is_evaluated() -> None:
+def test_short_circuit_evaluation() -> None:
     def lazy(x: Any, n: int) -> tuple[int, ...]:
         a = b = c = d = 0
         for i in range(-1, n + 1):
@@ -118,7 +118,7 @@ def test_only_what_decides_is_evaluated() -> None:
     assert check(lazy, x, 5, checked=True) == (3, 5, 4, 8)
 
 
-def test_or_and_and_give_operands() -> None:
+def test_or_and_and_return_operands() -> None:
     def chosen(n: int, x: float) -> tuple[float, ...]:
         return n or 5, n and 7, x or 0.5, n and x, (n > 0) or n, 0 or n, 3 and n, not (n and x)
 
@@ -159,7 +159,7 @@ def test_ranges() -> None:
         for stop in (-6, 0, 2, 9):
             for step in (-3, -1, 1, 2, 50, -50):
                 assert native(start, stop, step) == walked(start, stop, step)
-    assert native(0, 5, 0)[0] == 1  # by steps of 0, no turns
+    assert native(0, 5, 0)[0] == 1  # a step of 0 gives no iterations
 
 
 def test_loops_over_arrays() -> None:
@@ -197,7 +197,7 @@ def test_loops_over_arrays() -> None:
     check(fill, x[::2, 1::2], np.arange(4.0)[::-2], np.zeros((4, 4))[::2, ::2])
 
 
-def test_loops_that_end_from_within() -> None:
+def test_loops_with_break_continue_and_return() -> None:
     def collatz(n: int) -> tuple[int, int]:
         steps = 0
         while True:
@@ -219,7 +219,7 @@ def test_loops_that_end_from_within() -> None:
         check(collatz, n)
 
 
-def test_a_loop_without_end_returns_from_within() -> None:
+def test_an_endless_loop_with_a_return() -> None:
     def until(x: Any) -> int:
         i = 0
         while True:
@@ -232,7 +232,7 @@ def test_a_loop_without_end_returns_from_within() -> None:
 
 def test_defaults_keywords_and_tuples_in_calls() -> None:
     def calls(x: Any, n: float) -> tuple[float, ...]:
-        y, (c, b, a) = turned((1, (n, 3.5)), x)
+        y, (c, b, a) = reordered((1, (n, 3.5)), x)
         pair = (n, 4.0)
         nothing(x[0])
         return scaled(n), scaled(n, 3.0), scaled(by=n, x=2.0), scaled(*pair, plus=1.0), y[2, 1], a, b, c, x[0, 0]
@@ -240,7 +240,7 @@ def test_defaults_keywords_and_tuples_in_calls() -> None:
     check(calls, np.arange(6.0).reshape(2, 3), 2.5)
 
 
-def test_a_variable_holds_all_that_it_is_given() -> None:
+def test_the_kind_of_a_variable_is_widened() -> None:
     def widened(x: Any, n: Any) -> tuple[Any, Any]:
         total, n = 0, n / 2
         for i in range(x.size):
@@ -254,7 +254,7 @@ def test_a_variable_holds_all_that_it_is_given() -> None:
     check(widened, np.arange(5.0), 3)
 
 
-def test_a_kind_that_is_known_later() -> None:
+def test_a_kind_that_a_later_pass_infers() -> None:
     def later(x: Any) -> float:
         total = 0.0
         for i in range(x.size):
@@ -266,7 +266,7 @@ def test_a_kind_that_is_known_later() -> None:
     check(later, np.arange(5.0))
 
 
-def test_a_variable_without_a_value_is_zero() -> None:
+def test_an_unassigned_variable_is_zero() -> None:
     def unset(x: Any, n: int) -> tuple[int, float]:
         for i in range(n):
             last = x[i]
@@ -278,7 +278,7 @@ def test_a_variable_without_a_value_is_zero() -> None:
     assert native(np.arange(3.0), 0) == (0, 0.0)
 
 
-def test_statements_that_are_never_reached_need_not_make_sense() -> None:
+def test_branches_of_constant_conditions_are_not_compiled() -> None:
     def either(x: Any) -> Any:
         if x.ndim == 1:
             return x[0]
@@ -290,7 +290,7 @@ def test_statements_that_are_never_reached_need_not_make_sense() -> None:
     assert check(either, np.ones((2, 2))) == 1
 
 
-def test_arrays_that_are_chosen() -> None:
+def test_conditional_arrays() -> None:
     def fill(x: Any, y: Any, n: int) -> Any:
         z = x if n > 0 else y
         z[0] = 5
@@ -304,12 +304,12 @@ def test_errors() -> None:
     def fails(x: Any, n: int) -> int:
         for i in range(x.size):
             if x[i] == n:
-                raise IndexError("there it is")
+                raise IndexError("found it")
         return n
 
     native = compiled(fails, np.arange(3), 1)
     assert native(np.arange(3), 5) == 5
-    with pytest.raises(IndexError, match="there it is"):
+    with pytest.raises(IndexError, match="found it"):
         native(np.arange(3), 2)
 
 
@@ -325,7 +325,7 @@ def test_names_that_look_like_those_of_the_compiler() -> None:
     check(names, 3, 4, 2, 1)
 
 
-def test_arguments_that_show_the_same_array() -> None:
+def test_arguments_that_alias() -> None:
     def both(x: Any) -> None:
         DISTINCT(x, x)
         DISTINCT(x[1:], x)
@@ -336,7 +336,7 @@ def test_arguments_that_show_the_same_array() -> None:
     np.testing.assert_array_equal(x, y)
 
 
-def test_parts_of_one_array_are_told_from_the_whole() -> None:
+def test_views_of_one_array_are_distinct_but_not_from_the_whole() -> None:
     def parts(x: Any) -> None:
         DISTINCT(x[4:], x[:4])
         DISTINCT(x[:4], x[4:])

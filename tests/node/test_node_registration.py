@@ -274,7 +274,7 @@ def test_an_undefined_gradient_that_nobody_asks_for_is_no_error() -> None:
 
 def test_evaluate_that_breaks_its_shape_rule() -> None:
     op = unary(formula=None, evaluate=lambda self, xp, x, *, shape: xp.sum(x))
-    with pytest.raises(ShapeError, match=r"unsound: evaluate gave shape \(\), shape_rule says \(2,\)"):
+    with pytest.raises(ShapeError, match=r"unsound: evaluate returned shape \(\), but shape_rule gives \(2,\)"):
         op(parameter(1.0, 2.0)).forward()
 
 

@@ -1,4 +1,4 @@
-"""What is computed, and what is not computed again: counted by an op that counts its evaluations."""
+"""What the reference engine recomputes and what it reuses, measured by an op that counts its evaluations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Batch(wy.Dim): ...
 
 
 class Counted(wy.Unary):
-    """The operand, counted under a name each time that it is computed; so is its gradient, under another."""
+    """The identity. It counts its evaluations as `mark`, and those of its gradient as `d` + `mark`."""
 
     __slots__ = ("mark",)
     mark: str
@@ -47,7 +47,7 @@ def fresh() -> Iterator[None]:
 
 
 def counts() -> dict[str, int]:
-    """The counts since the last time."""
+    """Return the counts since the last call and reset them."""
     found = dict(Counted.counts)
     Counted.counts.clear()
     return found
@@ -64,7 +64,7 @@ def test_a_shared_subgraph_is_computed_once() -> None:
     assert counts() == {"h": 1, "again": 1}
 
 
-def test_what_was_written_twice_is_computed_once() -> None:
+def test_equal_nodes_are_computed_once() -> None:
     p = parameter(1.0, 2.0)
     (Counted(p * 2.0, "h") + Counted(p * 2.0, "h")).sum().forward()
     assert counts() == {"h": 1}
@@ -91,7 +91,7 @@ def test_only_what_changed_is_computed_again() -> None:
     assert loss.forward() == 6.0
     assert counts() == {"p": 1}
     loss.backward()
-    assert counts() == {"dq": 1}  # the gradient by p is q, which did not change
+    assert counts() == {"dq": 1}  # the gradient with respect to p is q, which did not change
     q.set([5.0])
     loss.backward()
     assert counts() == {"q": 1, "dp": 1}
@@ -107,7 +107,7 @@ def test_backward_visits_each_node_once() -> None:
     assert counts() == {"h": 1, "dh": 1}
 
 
-def test_a_sub_root_then_the_loss_then_its_gradient() -> None:
+def test_forward_of_an_inner_node_then_the_loss_then_backward() -> None:
     p, q = parameter(1.0), parameter(2.0)
     y: Any = Counted(p, "y")
     loss: Any = (Counted(y * q, "loss")).sum()
@@ -120,13 +120,13 @@ def test_a_sub_root_then_the_loss_then_its_gradient() -> None:
     assert counts() == {"y": 1, "loss": 1}
     q.set([3.0])
     loss.backward()
-    assert counts() == {"loss": 1, "dy": 1}  # the gradient by the sum does not depend on q
+    assert counts() == {"loss": 1, "dy": 1}  # the gradient with respect to the sum does not depend on q
     assert y.forward() == 4.0 and loss.forward() == 12.0
     p.set([5.0])
     assert (loss.forward(), y.forward()) == (15.0, 5.0)
 
 
-def test_a_graph_made_anew_takes_over_what_its_shared_part_has_computed() -> None:
+def test_a_new_graph_reuses_the_values_of_shared_nodes() -> None:
     h = Counted(parameter(1.0, 2.0), "h")
     first = h.sum()
     first.forward()
@@ -149,10 +149,10 @@ def test_several_losses_that_share_parameters_and_nodes() -> None:
             loss.backward()
             np.testing.assert_allclose(p.gradient, wy.grad(loss, p).forward())
             assert p.value.tolist() == values
-    assert counts()["h"] == 4  # once for each set
+    assert counts()["h"] == 4  # once for each p.set
 
 
-def test_a_root_that_is_gone_leaves_others_right() -> None:
+def test_deleting_one_output_leaves_others_right() -> None:
     p = parameter(1.0)
     h = Counted(p, "h")
     first, second = (h * 2.0).sum(), (h * 3.0).sum()
@@ -218,7 +218,7 @@ def test_a_run_that_fails_at_first_can_be_repeated() -> None:
 def test_values_of_inner_nodes_are_those_of_the_last_run() -> None:
     p = parameter(1.0, 2.0, 3.0, 4.0)
     h = p * 2.0
-    flat = h.reshape(2, 2).T.reshape(4)  # has to be copied
+    flat = h.reshape(2, 2).T.reshape(4)  # this reshape copies
     first, second = (flat * 1.0).sum(), (flat.square()).sum()
     first.forward()
     second.forward()
@@ -231,7 +231,7 @@ def test_values_of_inner_nodes_are_those_of_the_last_run() -> None:
         assert first.value == expected.sum()
 
 
-def test_the_value_of_a_root_within_another_graph() -> None:
+def test_the_value_of_an_output_inside_another_graph() -> None:
     p = parameter(1.0)
     y = Counted(p, "y") + 1.0
     loss = (y * y).sum()
@@ -260,7 +260,7 @@ def test_run_takes_leaves_and_the_same_node_twice() -> None:
     assert counts() == {"y": 1}
 
 
-def test_random_nodes_are_drawn_anew_and_the_rest_stays() -> None:
+def test_random_nodes_are_resampled_and_the_rest_is_reused() -> None:
     p = wy.Parameter(np.ones(64))
     h = Counted(p, "h")
     loss = (h.dropout(0.5) * 1.0).sum()

@@ -1,4 +1,4 @@
-"""A chain of 100,000 nodes: nothing here recurses."""
+"""A chain of 100,000 nodes: no operation on graphs recurses."""
 
 from __future__ import annotations
 
@@ -27,4 +27,4 @@ def test_a_chain_of_a_hundred_thousand_nodes() -> None:
     other = pickle.loads(pickle.dumps(loss))
     assert len(topological_order([other])) == LENGTH + 3
     assert other.parameters()[0].name == "p"
-    del h, loss, other  # nor does their end
+    del h, loss, other  # freeing the graph does not recurse either

@@ -1,4 +1,4 @@
-"""Whatever changes a leaf, the next `forward()` sees it, and where nothing changed it computes nothing."""
+"""`forward()` sees every change of a leaf, and computes nothing if no leaf changed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Scale(Module):
 
 
 class Case:
-    """A small graph, and what its value is by the numbers that its leaves hold."""
+    """A small graph, and its expected value computed from the current values of its leaves."""
 
     def __init__(self) -> None:
         self.module = Scale()
@@ -74,9 +74,9 @@ def by_program_that_updates(case: Case, folder: Path) -> None:
 CHANGES: dict[str, Callable[[Case, Path], object]] = {
     "a parameter is set": lambda case, _: case.module.weight.set([5.0, 6.0]),
     "an input is set": lambda case, _: case.x.set(np.array([5.0, 6.0])),
-    "an input is set to one of its dtype": lambda case, _: case.x.set(np.array([5.0, 6.0], np.float32)),
+    "an input is set to an array of its dtype": lambda case, _: case.x.set(np.array([5.0, 6.0], np.float32)),
     "a scalar is set": lambda case, _: case.rate.set(7.0),
-    "a scalar is set to a whole number": lambda case, _: case.rate.set(7),
+    "a scalar is set to an int": lambda case, _: case.rate.set(7),
     "indices are set": lambda case, _: case.rows.set([0, 0]),
     "a buffer is set": lambda case, _: case.module.shift.set([5.0, 6.0]),
     "an optimizer does a step": by_optimizer,
@@ -111,7 +111,7 @@ def test_a_leaf_that_changes_while_a_graph_runs_is_seen_by_the_next_forward() ->
     x = wy.Input(1.0)
 
     class Meddling(wy.Unary):
-        """Changes a leaf that the run has looked at already."""
+        """Changes a leaf that the run has already read."""
 
         __slots__ = ()
 
@@ -131,7 +131,7 @@ def test_a_leaf_that_changes_while_a_graph_runs_is_seen_by_the_next_forward() ->
     assert float(node.forward()) == 30.0
 
 
-def test_what_is_returned_can_be_spoiled_without_harm() -> None:
+def test_writing_to_a_returned_array_does_no_harm() -> None:
     node = wy.Constant([1.0, 2.0]) * wy.Parameter(3.0)
     first = node.forward()
     first.flags.writeable = True
@@ -140,7 +140,7 @@ def test_what_is_returned_can_be_spoiled_without_harm() -> None:
     assert not node.forward().flags.writeable
 
 
-def test_a_number_that_is_returned_again_cannot_be_spoiled() -> None:
+def test_a_cached_scalar_result_is_immutable() -> None:
     parameter = wy.Parameter(3.0)
     node = parameter * 2.0
     node.forward()
@@ -152,7 +152,7 @@ def test_a_number_that_is_returned_again_cannot_be_spoiled() -> None:
     assert (float(again), float(node.forward()), float(node.forward())) == (6.0, 8.0, 8.0)
 
 
-def test_values_of_nodes_come_back_from_another_plan() -> None:
+def test_values_of_nodes_shared_by_several_plans() -> None:
     class Batch(wy.Dim): ...
 
     class Other(wy.Dim): ...
@@ -170,15 +170,15 @@ def test_values_of_nodes_come_back_from_another_plan() -> None:
     assert (float(two.forward()), float(inner.value), float(one.forward())) == (12.0, 12.0, 36.0)
 
 
-def test_nothing_runs_where_nothing_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_runs_if_nothing_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     node = (wy.Parameter([1.0, 2.0]) * 3.0).sum()
     node.forward()
     monkeypatch.setattr(EvaluationPlan, "run", lambda *_: pytest.fail("a plan was run"))
-    wy.Constant(1.0), wy.Parameter(2.0)  # a new leaf is no change
+    wy.Constant(1.0), wy.Parameter(2.0)  # creating a leaf changes no other
     assert float(node.forward()) == 9.0
 
 
-def test_who_watches_sees_a_run_of_what_has_not_changed() -> None:
+def test_observers_see_unchanged_nodes_run() -> None:
     node = wy.Input(-1.0, finite=False).log()
     node.forward()
     node.forward()
@@ -189,13 +189,13 @@ def test_who_watches_sees_a_run_of_what_has_not_changed() -> None:
         node.forward()
 
 
-def test_random_nodes_draw_anew_each_time() -> None:
+def test_random_nodes_are_resampled_each_time() -> None:
     node = wy.Parameter(np.ones(64)).dropout(0.5)
     values = {node.forward().tobytes() for _ in range(4)}
     assert len(values) == 4
 
 
-def test_a_graph_that_was_built_in_training_warns_each_time() -> None:
+def test_a_graph_built_in_training_mode_warns_each_time() -> None:
     dropout = wy.nn.Dropout(0.5)
     node = dropout(wy.Parameter(np.ones(4)) * 1.0)
     node.forward()
@@ -205,9 +205,9 @@ def test_a_graph_that_was_built_in_training_warns_each_time() -> None:
             node.forward()
 
 
-def test_a_forward_that_failed_is_done_again() -> None:
+def test_forward_after_a_failed_run_recomputes() -> None:
     class Exploding(wy.Unary):
-        """Takes numbers below ten."""
+        """Raises for numbers above ten."""
 
         __slots__ = ()
 
@@ -257,7 +257,7 @@ def test_a_failure_to_differentiate_leaves_forward_as_it_was() -> None:
     assert float(loss.forward()) == 25.0
 
 
-def test_pythons_collector_is_as_it_was_after_a_plan_is_made() -> None:
+def test_the_garbage_collector_is_restored_after_building_a_plan() -> None:
     def fail() -> None:
         assert not gc.isenabled()
         raise KeyboardInterrupt
@@ -292,7 +292,7 @@ def test_a_number_that_a_leaf_cannot_hold_changes_nothing() -> None:
     assert float(x.value) == float(np.finfo(np.float32).max)
 
 
-def test_values_under_other_sizes_come_back_where_nothing_has_changed() -> None:
+def test_values_at_alternating_sizes_without_changes() -> None:
     class Batch(wy.Dim): ...
 
     x, y = wy.Input(dims=(Batch(),)), wy.Input(dims=(Batch(),))

@@ -1,4 +1,4 @@
-"""Ctrl-C and other signals take effect between two steps: what is made is made as a whole."""
+"""Ctrl-C and other signals take effect between two updates, so that each update is atomic."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def _handlers_are_put_back() -> Iterator[None]:
 
 
 def press() -> None:
-    """Ctrl-C, now."""
+    """Raise SIGINT, as Ctrl-C does."""
     signal.raise_signal(signal.SIGINT)
 
 
 def pressed_after(function: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """The function, with Ctrl-C during its call of that number."""
+    """Return a function that calls `function` and raises SIGINT at the end of call number `count`."""
     calls = 0
 
     def wrapped(*arguments: Any, **keywords: Any) -> Any:
@@ -45,7 +45,7 @@ def pressed_after(function: Callable[..., Any], count: int) -> Callable[..., Any
     return wrapped
 
 
-def test_a_signal_waits_for_the_end() -> None:
+def test_a_signal_is_deferred_to_the_end() -> None:
     done = []
     with pytest.raises(KeyboardInterrupt), deferred:
         press()
@@ -56,7 +56,7 @@ def test_a_signal_waits_for_the_end() -> None:
     assert done == [1, 2]
 
 
-def test_a_signal_that_waits_is_delivered_between_two_steps() -> None:
+def test_deliver_runs_pending_handlers() -> None:
     done = []
     with pytest.raises(KeyboardInterrupt), deferred:
         deliver()
@@ -67,7 +67,7 @@ def test_a_signal_that_waits_is_delivered_between_two_steps() -> None:
     assert done == [1]
 
 
-def test_every_handler_that_python_runs_waits_and_none_is_lost() -> None:
+def test_every_python_handler_is_deferred_and_none_is_lost() -> None:
     came: list[int] = []
     before = signal.signal(signal.SIGUSR1, lambda number, frame: came.append(number))
     try:
@@ -80,12 +80,12 @@ def test_every_handler_that_python_runs_waits_and_none_is_lost() -> None:
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_a_handler_may_put_another_in_its_place() -> None:
+def test_a_handler_may_install_another_one() -> None:
     def first(number: int, frame: object) -> None:
         signal.signal(signal.SIGINT, second)
 
     def second(number: int, frame: object) -> None:
-        raise AssertionError("it was not called for a second time")
+        raise AssertionError("the replaced handler must not run for the same signal")
 
     before = signal.signal(signal.SIGINT, first)
     try:
@@ -97,14 +97,14 @@ def test_a_handler_may_put_another_in_its_place() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_an_error_inside_goes_on_and_the_signal_too() -> None:
+def test_an_error_inside_and_the_signal_both_propagate() -> None:
     with pytest.raises(KeyboardInterrupt) as caught, deferred:
         press()
         raise ValueError("inside")
     assert isinstance(caught.value.__context__, ValueError)
 
 
-def test_other_threads_hold_nothing_back() -> None:
+def test_deferring_in_another_thread_delays_nothing() -> None:
     inside, leave = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -137,8 +137,8 @@ def trained(steps: int) -> tuple[list[Any], wy.optim.Adam]:
 
 
 @pytest.mark.parametrize("which", [1, 2])
-def test_a_step_is_made_as_a_whole(which: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C while the first parameter moves, and while the second does."""
+def test_an_optimizer_step_is_atomic(which: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C during the update of the first parameter, and of the second."""
     parameters, optimizer = trained(3)
     monkeypatch.setattr(UpdateEvaluator, "__call__", pressed_after(UpdateEvaluator.__call__, which))
     with pytest.raises(KeyboardInterrupt):
@@ -152,7 +152,7 @@ def test_a_step_is_made_as_a_whole(which: int, monkeypatch: pytest.MonkeyPatch) 
         np.testing.assert_array_equal(mine.value, other.value)
 
 
-def test_gradients_are_added_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accumulating_gradients_is_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
     parameters, _ = trained(0)
     loss = (parameters[0] * parameters[1]).sum()
     monkeypatch.setattr("wyrm.backends.numpy.reference.accumulate", pressed_after(reference.accumulate, 1))
@@ -163,9 +163,9 @@ def test_gradients_are_added_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("clip", [wy.optim.clip_by_value, wy.optim.clip_by_global_norm])
-def test_gradients_are_clipped_as_a_whole(clip: Any) -> None:
+def test_clipping_gradients_is_atomic(clip: Any) -> None:
     class Pressing(np.ndarray):
-        """An array with Ctrl-C while it is clipped."""
+        """An array that raises SIGINT while it is clipped."""
 
         def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **keywords: Any) -> Any:
             plain = [np.asarray(each) for each in inputs]
@@ -185,8 +185,8 @@ def test_gradients_are_clipped_as_a_whole(clip: Any) -> None:
     assert float(np.max(parameters[0].gradient)) <= 1.0
 
 
-def test_a_value_that_is_set_is_not_taken_for_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C right after the numbers have changed, before it is noted that they have."""
+def test_an_interrupted_set_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C after the data of a leaf has changed but before its version has."""
     x = wy.Parameter(1.0)
     doubled = x * 2.0
     doubled.forward()
@@ -205,8 +205,8 @@ def test_a_value_that_is_set_is_not_taken_for_the_one_before(monkeypatch: pytest
     assert (float(x), float(doubled.forward())) == (5.0, 10.0)
 
 
-def test_what_is_left_of_a_section_passes_signals_on() -> None:
-    """The handler of a section that could not put the one before back."""
+def test_a_handler_left_installed_passes_signals_on() -> None:
+    """A deferring handler that was left installed after its section passes signals on to the previous handler."""
     before = signal.getsignal(signal.SIGINT)
     with deferred:
         left: Any = signal.getsignal(signal.SIGINT)

@@ -1,6 +1,6 @@
-"""Several roots over shared nodes, run in any order while data, batch sizes and graphs come and go.
+"""Several outputs with shared nodes, run in random order while data, batch sizes and graphs change.
 
-Whatever happened before, a value is what a graph made a moment ago computes.
+Whatever ran before, each value equals that of the same graph built from scratch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Axes that the data sizes: other batches in turn, several roots, and data that disagrees."""
+"""Axes whose sizes come from the data: changing batch sizes, several outputs, and conflicting data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def inputs(name: str = "x") -> Any:
     return x
 
 
-def test_batches_of_other_sizes_in_turn() -> None:
+def test_alternating_batch_sizes() -> None:
     x, labels = inputs(), wy.IndexInput(dims=(Batch(),), name="labels")
     w = wy.Parameter(np.ones((3, 4)), dims=(Hidden, 4), name="w")
     loss: Any = (x @ w).cross_entropy(labels)
@@ -43,7 +43,7 @@ def test_batches_of_other_sizes_in_turn() -> None:
 
 
 def test_a_gradient_that_depends_on_the_size_alone() -> None:
-    """The gradient of a bias is the size of the batch: no data enters it, and it has one shape for every size."""
+    """The gradient of a bias is the batch size: it depends on no data and has the same shape for every batch size."""
     x = inputs()
     bias = wy.Parameter(np.zeros(3), dims=(Hidden,), name="bias")
     loss = (x + bias).sum()
@@ -54,7 +54,7 @@ def test_a_gradient_that_depends_on_the_size_alone() -> None:
         assert bias.gradient.tolist() == [float(size)] * 3
 
 
-def test_two_roots_at_other_sizes_in_turn() -> None:
+def test_two_outputs_at_alternating_batch_sizes() -> None:
     x = inputs()
     p = wy.Parameter(np.ones(3), dims=(Hidden,), name="p")
     h = x * (p * 2.0)
@@ -69,7 +69,7 @@ def test_two_roots_at_other_sizes_in_turn() -> None:
         np.testing.assert_allclose(first.forward(), 2.0 * batch(size, size).sum() + 3 * size)
 
 
-def test_parts_that_no_batch_enters_are_right_after_a_change_of_size() -> None:
+def test_nodes_without_the_batch_axis_are_right_after_a_change_of_size() -> None:
     x = inputs()
     p = wy.Parameter(np.ones(3), dims=(Hidden,), name="p")
     q = (p * 2.0).tanh()
@@ -81,7 +81,7 @@ def test_parts_that_no_batch_enters_are_right_after_a_change_of_size() -> None:
         np.testing.assert_allclose(q.value, np.tanh(2.0 * np.full(3, value)))
 
 
-def test_inputs_that_disagree_are_named_both() -> None:
+def test_the_error_names_both_conflicting_inputs() -> None:
     x, y = inputs("x"), inputs("y")
     loss = (x * y).sum()
     x.set(batch(3))
@@ -135,7 +135,7 @@ def test_an_axis_that_nothing_binds() -> None:
         p.broadcast_to((Batch(), Hidden(3))).forward()
 
 
-def test_an_index_beyond_rows_that_the_data_sizes_is_found_in_the_run() -> None:
+def test_an_index_out_of_range_of_a_data_sized_axis_raises_in_the_run() -> None:
     x, rows = inputs(), wy.IndexInput([0, 3], name="rows")
     chosen = x.take(rows)
     x.set(batch(3))

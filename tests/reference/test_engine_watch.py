@@ -1,4 +1,4 @@
-"""Watching a run: the first NaN, and the time by op."""
+"""`watch_nan` finds the first NaN, and `time_ops` measures the time of each op."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_first_nan_is_named_with_its_operands() -> None:
     message = str(error.value)
     assert message.startswith("log: the first NaN is at position (1,)")
     assert "y = x.log()" in message
-    assert "x (2,) float32" in message and "lies in -2.0 to 1.0" in message
+    assert "x (2,) float32" in message and "ranges from -2.0 to 1.0" in message
 
 
 def test_a_nan_that_only_the_gradient_has() -> None:
@@ -46,7 +46,7 @@ def test_infinities_on_request() -> None:
         loss.forward()
 
 
-def test_a_nan_that_was_let_in_is_found_where_it_is_used() -> None:
+def test_a_nan_in_an_input_is_found_at_its_first_use() -> None:
     x = wy.Input(np.array([1.0, np.nan]), name="x", finite=False)
     with wy.watch_nan(), pytest.raises(NotFinite, match="multiply: the first NaN"):
         (x * 2.0).forward()

@@ -92,7 +92,7 @@ def check_products(sizes: tuple[int, int, int], dtype: type) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sizes", [(9, 50, 20), (63, 50, 20), (64, 1, 1200), (65, 50, 20), (30, 500, 30)])
 def test_products_in_parts(sizes: tuple[int, int, int], dtype: type, monkeypatch: Any) -> None:
-    monkeypatch.setattr(gemm, "UNCOPIED", 10_000)
+    monkeypatch.setattr(gemm, "UNPACKED", 10_000)
     check_products(sizes, dtype)
 
 

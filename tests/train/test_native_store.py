@@ -86,7 +86,7 @@ def refused(store: CodeStore, reason: str) -> None:
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
 def test_a_folder_that_others_may_write_to_is_refused(store: CodeStore, mode: int) -> None:
     store.folder.chmod(mode)
-    refused(store, rf"users other than its owner may write to it \(mode {mode:04o}\)")
+    refused(store, rf"users other than its owner can write to it \(mode {mode:04o}\)")
 
 
 def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,9 @@ def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @posix
 def test_a_folder_of_another_user_is_refused(store: CodeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     give_away(store.folder, monkeypatch)
-    refused(store, r"it belongs to the user \d+, who could have put any code there. Every process compiles its own")
+    refused(
+        store, r"it belongs to user \d+, who could have put any code there. Every process compiles its programs again"
+    )
 
 
 @posix
@@ -112,15 +114,15 @@ def test_a_folder_behind_a_link_is_used_but_not_behind_one_of_another_user(
     link.symlink_to(store.folder)
     assert CodeStore(link).read(NAME) == CONTENT
     give_away(link, monkeypatch)
-    refused(CodeStore(link), "it belongs to the user")
+    refused(CodeStore(link), "it belongs to user")
 
 
 AS_ANOTHER_USER = """
 import hashlib, os, runpy, sys, tempfile, warnings  # the first and tempfile for the store, while they can be read
 from pathlib import Path
-Store = runpy.run_path(sys.argv[1])["Store"]
+CodeStore = runpy.run_path(sys.argv[1])["CodeStore"]
 os.setuid(12345)
-store = Store(Path(sys.argv[2]))
+store = CodeStore(Path(sys.argv[2]))
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
     print(store.read(sys.argv[3]), store.entries(), store.read(sys.argv[3]))
@@ -141,20 +143,20 @@ def test_a_folder_of_the_administrator_is_used_where_it_can_be_read() -> None:
             return subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
 
         answer = seen()
-        assert answer.startswith("None {} None\n1 compiled programs are neither read from")
-        assert "this user may not read it" in answer
+        assert answer.startswith("None {} None\n1 the cache folder ")
+        assert "this user cannot read it" in answer
         folder.chmod(0o755)
-        assert f"{NAME}' is not used: Permission denied. It is compiled again" in seen()
+        assert f"{NAME}' is ignored: Permission denied. The code is compiled again" in seen()
         (folder / NAME).chmod(0o644)
         answer = seen()
-        assert answer.startswith(f"{CONTENT!r} ") and "\n1 what is compiled from here on is not kept in" in answer
+        assert answer.startswith(f"{CONTENT!r} ") and "\n1 compiled code is no longer cached in" in answer
         assert CodeStore(folder).read(NAME) == CONTENT
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("kept")
-    for folder, reason in [(file, "it is no folder"), (file / "cache", "Not a directory")]:
+    for folder, reason in [(file, "it is not a folder"), (file / "cache", "Not a directory")]:
         with pytest.warns(RuntimeWarning, match=reason):
             CodeStore(folder).write(NAME, CONTENT)
     assert file.read_text() == "kept"
@@ -163,7 +165,7 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
 def not_used(store: CodeStore, reason: str) -> None:
     """Check that the file is not read, with a warning, and that a new one replaces it."""
     fresh = CodeStore(store.folder)
-    with pytest.warns(RuntimeWarning, match=rf"{NAME}' is not used: {reason}.* It is compiled again"):
+    with pytest.warns(RuntimeWarning, match=rf"{NAME}' is ignored: {reason}.* The code is compiled again"):
         assert fresh.read(NAME) is None
     fresh.write(NAME, CONTENT)
     assert fresh.read(NAME) == CONTENT and not (store.folder / NAME).is_symlink()
@@ -174,10 +176,10 @@ def test_a_file_that_another_user_may_have_written_is_not_read(
     store: CodeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (store.folder / NAME).chmod(0o662)
-    not_used(store, "users other than its owner may write to it")
+    not_used(store, "users other than its owner can write to it")
     if os.geteuid() == 0:
         give_away(store.folder / NAME, monkeypatch)
-        not_used(store, "it belongs to the user 12345")
+        not_used(store, "it belongs to user 12345")
 
 
 @posix
@@ -190,7 +192,7 @@ def test_a_link_or_a_pipe_in_the_place_of_a_file_is_not_read(store: CodeStore, t
     assert elsewhere.read_bytes() == before
     path.unlink()
     os.mkfifo(path, 0o600)
-    not_used(store, "it is no plain file")
+    not_used(store, "it is not a regular file")
 
 
 @posix
@@ -202,7 +204,7 @@ def test_code_that_another_user_may_have_planted_is_not_run(tmp_path: Path, monk
     for path in tmp_path.iterdir():
         path.chmod(0o666)
     before = Counted.compiled
-    with pytest.warns(RuntimeWarning, match="is not used: users other than its owner"):
+    with pytest.warns(RuntimeWarning, match="is ignored: users other than its owner"):
         assert CompiledFunction(function)(14.0) == 42.0
     assert Counted.compiled == before + 1
 
@@ -214,7 +216,7 @@ def _tripled(x: float) -> float:
 def unwritten(folder: Path, reason: str) -> None:
     """Check that nothing is stored, with a single warning, and that existing files are still read."""
     store = CodeStore(folder)
-    with pytest.warns(RuntimeWarning, match=rf"not kept in '.*': {reason}\. .* Set WYRM_CACHE_DIR") as said:
+    with pytest.warns(RuntimeWarning, match=rf"no longer cached in '.*': {reason}\. .* Set WYRM_CACHE_DIR") as said:
         store.write(OTHER, CONTENT)
         store.write(OTHER, CONTENT)
     assert len(said) == 1
@@ -292,7 +294,7 @@ def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("WYRM_CACHE_DIR", f"~/{tmp_path.name}")
     assert cache.store().folder == tmp_path / tmp_path.name
     monkeypatch.setenv("WYRM_CACHE_DIR", "~nobody-has-this-name/cache")
-    assert cache.store().refusal() == "the home folder that ~ stands for is not known"
+    assert cache.store().refusal() == "the home folder for ~ is unknown"
 
 
 def test_a_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,1 +1,1 @@
-"""What runs a graph: `numpy` node by node, `llvm` as machine code."""
+"""The engines that run graphs: `numpy` evaluates node by node, `llvm` compiles to machine code."""

@@ -1,4 +1,4 @@
-"""The loop program: typed, frozen expressions, statements and functions, between what is compiled and machine code.
+"""The intermediate representations: array functions, and the typed loop programs that they are lowered to.
 
-Nothing here decides anything: `wyrm.kernels` makes loop programs, and a backend turns one into machine code.
+This package makes no decisions: `wyrm.kernels` builds loop programs, and a backend compiles them to machine code.
 """

@@ -1,7 +1,7 @@
-"""Functions over whole arrays: what a graph is lowered to, before it is known how its arrays lie in memory.
+"""Array functions: the IR that a graph is lowered to before the memory layout of its arrays is known.
 
-An element has one index for each axis. `wyrm.kernels` turns such a function into one of the loop program, where an
-array is a pointer with sizes and steps. Printed, it reads like Python; every class is frozen.
+An element access has one index per axis. `wyrm.kernels` lowers array functions to the loop program, where an array is
+a pointer with sizes and strides. Their text reads like Python. Every class is frozen.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from typing import Protocol
 
 from wyrm.ir.types import ScalarType
 
-# What a name is printed as.
+# Maps a name to the name that is printed for it.
 Names = Callable[[str], str]
 
 
 class Callee(Protocol):
-    """A function that another one calls."""
+    """A function that an array function calls."""
 
     @property
     def __name__(self) -> str: ...
 
 
-# --- expressions: without effects, and all operands are evaluated ----------------------------------------------------
+# --- expressions: free of side effects; all operands are evaluated ---------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A variable or an argument; an array too, where it is what a function is called with."""
+    """A variable or a parameter. As an argument of a call it may name an array."""
 
     name: str
 
     def text(self, names: Names) -> str:
-        """The expression as text."""
+        """Return the expression as text."""
         return names(self.name)
 
     def __str__(self) -> str:
@@ -43,13 +43,13 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A number. Without a type it takes the type of what it meets, as in NumPy."""
+    """A constant. Without a type it is weakly typed: it takes the type of the other operand, as in NumPy."""
 
     value: float | int | bool
     type: ScalarType | None = None
 
     def text(self, names: Names) -> str:
-        """The expression as text."""
+        """Return the expression as text."""
         return repr(self.value) if self.type is None else f"{self.type}({self.value!r})"
 
 
@@ -61,19 +61,19 @@ class Element:
     index: tuple[Expression, ...]
 
     def text(self, names: Names) -> str:
-        """The expression as text."""
+        """Return the expression as text."""
         return f"{names(self.array)}[{_index(self.index, names)}]"
 
 
 @dataclass(frozen=True, slots=True)
 class ArraySize:
-    """How many elements an array has along an axis."""
+    """The size of an array along an axis."""
 
     array: str
     axis: int
 
     def text(self, names: Names) -> str:
-        """The expression as text."""
+        """Return the expression as text."""
         return f"{names(self.array)}.shape[{self.axis}]"
 
 
@@ -86,17 +86,17 @@ _PREFIXES = {"negative": "-", "logical_not": "not "}
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A function of numbers, by its name in a formula.
+    """A scalar function applied to operands; `function` is its name in a formula, or one of three more.
 
-    Beside those, `accumulate` adds a term to a sum whose terms may be added in any order, `natural` says that an
-    integer is at least 0, and `min` is the smaller of two integers.
+    `accumulate` adds a term to a sum whose order of additions is free. `natural` asserts that an integer is at least 0.
+    `min` returns the smaller of two integers.
     """
 
     function: str
     operands: tuple[Expression, ...]
 
     def text(self, names: Names) -> str:
-        """The expression as text."""
+        """Return the expression as text."""
         operands = [each.text(names) for each in self.operands]
         if self.function in _SIGNS:
             return f"({operands[0]} {_SIGNS[self.function]} {operands[1]})"
@@ -109,25 +109,25 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Convert:
-    """A number as one of another type."""
+    """A conversion of a scalar to another type."""
 
     operand: Expression
     type: ScalarType
 
     def text(self, names: Names) -> str:
-        """The expression as text."""
+        """Return the expression as text."""
         return f"{self.type}({_bare(self.operand, names)})"
 
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What a function returns."""
+    """The result of a call."""
 
     function: Callee
     arguments: tuple[Expression, ...]
 
     def text(self, names: Names) -> str:
-        """The expression as text."""
+        """Return the expression as text."""
         return f"{self.function.__name__}({', '.join(_bare(each, names) for each in self.arguments)})"
 
 
@@ -135,7 +135,7 @@ Expression = Name | Literal | Element | ArraySize | Apply | Convert | CallResult
 
 
 def _bare(expression: Expression, names: Names) -> str:
-    """The text without the parentheses around all of it."""
+    """Return the text of an expression without its outermost parentheses."""
     text = expression.text(names)
     enclosed = isinstance(expression, Apply) and text.startswith("(")
     return text[1:-1] if enclosed else text
@@ -150,20 +150,20 @@ def _index(index: Sequence[Expression | None], names: Names) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """A variable has a value from now on."""
+    """An assignment of a value to a variable."""
 
     variable: str
     value: Expression
     comment: str = ""
 
     def lines(self, names: Names) -> Iterator[str]:
-        """The statement as lines of text."""
+        """Yield the statement as lines of text."""
         yield f"{names(self.variable)} = {_bare(self.value, names)}{_remark(self.comment)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Write an element, or add to it; None in the index stands for all elements along an axis."""
+    """A write to an element, or an addition to it. None in the index selects all elements along that axis."""
 
     array: str
     index: tuple[Expression | None, ...]
@@ -172,81 +172,81 @@ class Store:
     comment: str = ""
 
     def lines(self, names: Names) -> Iterator[str]:
-        """The statement as lines of text."""
+        """Yield the statement as lines of text."""
         target, sign = f"{names(self.array)}[{_index(self.index, names)}]", "+=" if self.adds else "="
         yield f"{target} {sign} {_bare(self.value, names)}{_remark(self.comment)}"
 
 
 @dataclass(frozen=True, slots=True)
 class CountedLoop:
-    """The body for every index below a count."""
+    """A loop whose index runs from 0 to `count - 1`."""
 
     index: str
     count: Expression
     body: tuple[Statement, ...]
 
     def lines(self, names: Names) -> Iterator[str]:
-        """The statement as lines of text."""
+        """Yield the statement as lines of text."""
         yield f"for {names(self.index)} in range({_bare(self.count, names)}):"
         yield from _indented(self.body, names)
 
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """The body as long as a condition holds."""
+    """A loop that runs while a condition holds."""
 
     condition: Expression
     body: tuple[Statement, ...]
 
     def lines(self, names: Names) -> Iterator[str]:
-        """The statement as lines of text."""
+        """Yield the statement as lines of text."""
         yield f"while {_bare(self.condition, names)}:"
         yield from _indented(self.body, names)
 
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """The body where a condition holds."""
+    """A body that runs if a condition holds."""
 
     condition: Expression
     body: tuple[Statement, ...]
 
     def lines(self, names: Names) -> Iterator[str]:
-        """The statement as lines of text."""
+        """Yield the statement as lines of text."""
         yield f"if {_bare(self.condition, names)}:"
         yield from _indented(self.body, names)
 
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Go on after the innermost loop."""
+    """A jump to the end of the innermost loop."""
 
     def lines(self, names: Names) -> Iterator[str]:
-        """The statement as lines of text."""
+        """Yield the statement as lines of text."""
         yield "break"
 
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """End the function with a result."""
+    """A return from the function with a value."""
 
     value: Expression
 
     def lines(self, names: Names) -> Iterator[str]:
-        """The statement as lines of text."""
+        """Yield the statement as lines of text."""
         yield f"return {_bare(self.value, names)}"
 
 
 @dataclass(frozen=True, slots=True)
 class CallStatement:
-    """Call a function for what it writes."""
+    """A call whose result is ignored: it writes to its array arguments."""
 
     function: Callee
     arguments: tuple[Expression, ...]
     comment: str = ""
 
     def lines(self, names: Names) -> Iterator[str]:
-        """The statement as lines of text."""
+        """Yield the statement as lines of text."""
         arguments = ", ".join(_bare(each, names) for each in self.arguments)
         yield f"{self.function.__name__}({arguments}){_remark(self.comment)}"
 
@@ -265,7 +265,7 @@ def _remark(comment: str) -> str:
 
 
 def fill(array: str, axes: int, value: float = 0) -> Store:
-    """Write a number to all elements of an array."""
+    """Return the statement that writes a number to all elements of an array with this many axes."""
     return Store(array, (None,) * axes, Literal(value))
 
 
@@ -274,7 +274,7 @@ def fill(array: str, axes: int, value: float = 0) -> Store:
 
 @dataclass(frozen=True)
 class ArrayFunction:
-    """A function of arrays and numbers."""
+    """A function of arrays and scalars."""
 
     name: str
     parameters: tuple[str, ...]
@@ -282,17 +282,17 @@ class ArrayFunction:
 
     @cached_property
     def text(self) -> str:
-        """The function as text."""
+        """The source text."""
         return self.printed(str)
 
     def printed(self, names: Names) -> str:
-        """The function as text, with other names."""
+        """Return the source text with each name replaced by `names(name)`."""
         head = f"def {names(self.name)}({', '.join(map(names, self.parameters))}):"
         return "\n".join([head, *_indented(self.body, names)]) + "\n"
 
     @property
     def form(self) -> str:
-        """The text with its names numbered as they appear: the same for functions that differ in names alone."""
+        """The text with names numbered in order of appearance: equal for functions that differ only in their names."""
         numbers: dict[str, str] = {}
         return self.printed(lambda name: numbers.setdefault(name, f"<{len(numbers)}>"))
 
@@ -301,7 +301,7 @@ class ArrayFunction:
 
 
 def calls(body: Sequence[Statement]) -> Iterator[Callee]:
-    """The functions that statements call, each as often as it stands there."""
+    """Yield the function of each call in the statements, duplicates included."""
     for statement in body:
         for each in _expressions(statement):
             yield from _called(each)

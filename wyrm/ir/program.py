@@ -1,4 +1,4 @@
-"""What a loop program is made of. Printed, it reads like code; every class is frozen and says its type."""
+"""The loop program: typed expressions, statements and functions. Its text reads like code. Every class is frozen."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from wyrm.ir.types import BOOL, INT64, PointerType, ScalarType, Type
 
-# --- expressions: without effects, and all operands are evaluated ----------------------------------------------------
+# --- expressions: free of side effects; all operands are evaluated ---------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A parameter, a variable that statements assign, or the index of a loop."""
+    """A parameter, an assigned variable or a loop index."""
 
     name: str
     type: Type
@@ -23,7 +23,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A constant of a type."""
+    """A typed constant."""
 
     value: float | int | bool
     type: ScalarType
@@ -34,7 +34,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The element at an index, counted in elements."""
+    """A read of the element at an index from a pointer, counted in elements."""
 
     pointer: Expression
     index: Expression
@@ -53,13 +53,12 @@ _SIGNS = {
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A function of numbers by its name.
+    """A scalar function applied to operands; `name` selects the function.
 
-    `step` and `stride` add and multiply integers that stay inside an array, so they do not overflow; `accumulate` adds
-    a term to a sum whose terms may be added in any order. `left` and `right` move by fewer bits than there are. The
-    quotient of integers that `divide` gives is rounded towards zero, and `remainder`, of floats too, has the sign of
-    what is divided; no integer is divided by zero. `round` takes a half to the even integer. All others mean what
-    NumPy's function of the name does. `greater` compares pointers too.
+    `step` and `stride` add and multiply array offsets, which never overflow. `accumulate` adds a term to a sum whose
+    order of additions is free. `left` and `right` shift by less than the bit width. Integer `divide` rounds towards
+    zero; `remainder` has the sign of the dividend, for floats too; integer divisors are never zero. `round` rounds
+    halves to even. `greater` also compares pointers. All other names mean what they mean in NumPy.
     """
 
     name: str
@@ -74,7 +73,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A number as one of another type. A float that is too large for an integer, or a NaN, becomes some integer."""
+    """A conversion to another type. A NaN, or a float out of the integer's range, becomes an unspecified integer."""
 
     operand: Expression
     type: ScalarType
@@ -85,7 +84,7 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """The bits of a number as a number of another type, which is as long."""
+    """The bits of a scalar reinterpreted as another type of the same width."""
 
     operand: Expression
     type: ScalarType
@@ -96,7 +95,7 @@ class Bits:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """One of two numbers, both of which are evaluated."""
+    """The ternary `chosen if condition else otherwise`, with both operands evaluated."""
 
     condition: Expression
     chosen: Expression
@@ -109,7 +108,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """A pointer to the element at an index."""
+    """The address of the element at an index from a pointer."""
 
     pointer: Expression
     index: Expression
@@ -126,53 +125,53 @@ Expression = Variable | Number | Load | Operation | Conversion | Bits | Select |
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """A variable has a value from now on."""
+    """An assignment of a value to a variable."""
 
     variable: Variable
     value: Expression
 
     def lines(self) -> Iterator[str]:
-        """The statement as lines of text."""
+        """Yield the statement as lines of text."""
         yield f"{self.variable} = {self.value}"
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Write an element."""
+    """A write to the element at an index from a pointer."""
 
     pointer: Expression
     index: Expression
     value: Expression
 
     def lines(self) -> Iterator[str]:
-        """The statement as lines of text."""
+        """Yield the statement as lines of text."""
         yield f"{self.pointer}[{self.index}] = {self.value}"
 
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """The body for every index below a count."""
+    """A loop whose index runs from 0 to `count - 1`."""
 
     index: Variable
     count: Expression
     body: tuple[Statement, ...]
 
     def lines(self) -> Iterator[str]:
-        """The statement as lines of text."""
+        """Yield the statement as lines of text."""
         yield f"for {self.index} in range({self.count}):"
         yield from _indented(self.body)
 
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """The statements `before` and the condition they make, and the body as long as it holds."""
+    """A loop: run `before`, evaluate `condition`, leave if it is false, else run `body` and repeat."""
 
     before: tuple[Statement, ...]
     condition: Expression
     body: tuple[Statement, ...]
 
     def lines(self) -> Iterator[str]:
-        """The statement as lines of text."""
+        """Yield the statement as lines of text."""
         yield "while True:"
         yield from _indented(self.before)
         yield f"    if not {self.condition}: break"
@@ -181,14 +180,14 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """One of two bodies."""
+    """A branch: `body` if the condition holds, else `otherwise`."""
 
     condition: Expression
     body: tuple[Statement, ...]
     otherwise: tuple[Statement, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """The statement as lines of text."""
+        """Yield the statement as lines of text."""
         yield f"if {self.condition}:"
         yield from _indented(self.body)
         if self.otherwise:
@@ -198,64 +197,64 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Go on after the loop, or with its next turn."""
+    """A `break` out of the innermost loop, or a `continue` with its next iteration."""
 
     next: bool = False
 
     def lines(self) -> Iterator[str]:
-        """The statement as lines of text."""
+        """Yield the statement as lines of text."""
         yield "continue" if self.next else "break"
 
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """End the function with these results."""
+    """A return from the function with its results."""
 
     values: tuple[Expression, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """The statement as lines of text."""
+        """Yield the statement as lines of text."""
         yield f"return {', '.join(map(str, self.values))}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """End the program with an error, a code above 0."""
+    """A return from the whole program with an error code above 0."""
 
     code: int
 
     def lines(self) -> Iterator[str]:
-        """The statement as lines of text."""
+        """Yield the statement as lines of text."""
         yield f"fail {self.code}"
 
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """Call a function of the program; its results become the values of variables."""
+    """A call of another function of the program; its results are assigned to variables."""
 
     results: tuple[Variable, ...]
     function: str
     arguments: tuple[Expression, ...]
 
     def lines(self) -> Iterator[str]:
-        """The statement as lines of text."""
+        """Yield the statement as lines of text."""
         call = f"{self.function}({', '.join(map(str, self.arguments))})"
         yield f"{', '.join(map(str, self.results))} = {call}" if self.results else call
 
 
 @dataclass(frozen=True, slots=True)
 class Gemm:
-    """Call the BLAS for the product of two column-major matrices: `c = kept * c + a @ b`.
+    """A BLAS call that multiplies two column-major matrices: `c = beta * c + a @ b`.
 
-    The operands are those of `gemm`: whether a and b are transposed, three sizes, a and its leading dimension, b and
-    its own, whether c is kept, and c and its own.
+    The operands are those of BLAS `gemm` without alpha: whether a and b are transposed, the sizes m, n and k, a and its
+    leading dimension, b and its leading dimension, beta as a bool, c and its leading dimension.
     """
 
     operands: tuple[Expression, ...]
     type: ScalarType
 
     def lines(self) -> Iterator[str]:
-        """The statement as lines of text."""
+        """Yield the statement as lines of text."""
         yield f"gemm({', '.join(map(str, self.operands))})"
 
 
@@ -269,7 +268,7 @@ def _indented(body: tuple[Statement, ...]) -> Iterator[str]:
 
 
 def every(statements: Sequence[Statement]) -> Iterator[Statement]:
-    """Statements and all that stand inside them, from the first to the last."""
+    """Yield the statements and all nested ones in program order."""
     for each in statements:
         yield each
         for body in ("before", "body", "otherwise"):
@@ -277,7 +276,7 @@ def every(statements: Sequence[Statement]) -> Iterator[Statement]:
 
 
 def called(statements: Sequence[Statement]) -> list[str]:
-    """The names of the functions that statements call, each as often as it stands there."""
+    """Return the name of the function in each call of the statements, duplicates included."""
     return [each.function for each in every(statements) if isinstance(each, Invoke)]
 
 
@@ -286,11 +285,11 @@ def called(statements: Sequence[Statement]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class LoopFunction:
-    """A function: `results` are the types of what it returns.
+    """A function with its parameters, the types of its results, and its body.
 
-    `cleared`: variables that may be read before they are assigned; they begin as zero. `distinct`: what is written
-    through a pointer among its parameters is not read or written through another. `inlined`: it becomes a part of those
-    that call it. `fused`: a product may be rounded together with the sum that takes it in.
+    `cleared`: variables that may be read before they are assigned; they start as zero. `distinct`: pointer parameters
+    do not alias (LLVM's noalias). `inlined`: always inlined into its callers. `fused`: a multiplication and an addition
+    may be contracted into one fused multiply-add. `fails`: it may return an error code.
     """
 
     name: str
@@ -310,7 +309,7 @@ class LoopFunction:
 
 @dataclass(frozen=True, slots=True)
 class LoopProgram:
-    """Functions, each after those that it calls; the last is called from outside."""
+    """Functions in call order, callees first; the last one is the entry point."""
 
     functions: tuple[LoopFunction, ...]
 

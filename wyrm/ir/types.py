@@ -1,4 +1,4 @@
-"""The types of a loop program: numbers of a NumPy dtype, and pointers to them."""
+"""The types of a loop program: scalars that match a NumPy dtype, and pointers to them."""
 
 from __future__ import annotations
 
@@ -7,26 +7,24 @@ from typing import Any, Literal
 
 import numpy as np
 
-_WORDS = {"i": "int", "u": "uint", "f": "float"}
-
 
 @dataclass(frozen=True, slots=True)
 class ScalarType:
-    """A number: of kind "b" (bool), "i" (signed), "u" (unsigned) or "f" (float), with so many bits."""
+    """A scalar type: its kind, "b" (bool), "i" (signed), "u" (unsigned) or "f" (float), and its number of bits."""
 
     kind: Literal["b", "i", "u", "f"]
     bits: int
 
     @property
     def name(self) -> str:
-        """The name of the NumPy dtype."""
+        """The name of the NumPy dtype, such as "float32"."""
         return {"b": "bool", "i": "int", "u": "uint", "f": "float"}[self.kind] + (
             "" if self.kind == "b" else str(self.bits)
         )
 
     @property
     def itemsize(self) -> int:
-        """The bytes of a number in memory."""
+        """The size of an element in bytes."""
         return max(1, self.bits // 8)
 
     @property
@@ -40,7 +38,7 @@ class ScalarType:
 
 @dataclass(frozen=True, slots=True)
 class PointerType:
-    """Where numbers of one type lie in memory."""
+    """A pointer to scalars of one type."""
 
     element: ScalarType
 
@@ -61,10 +59,10 @@ _BY_NAME = {
 
 
 def scalar_of(dtype: Any) -> ScalarType | None:
-    """The type of numbers of a NumPy dtype in native byte order; None for one that a loop program has not.
+    """Return the scalar type of a NumPy dtype; None for a byte-swapped dtype or one that loop programs do not support.
 
     >>> scalar_of(np.float32), scalar_of(">f4")
-    (Scalar(kind='f', bits=32), None)
+    (ScalarType(kind='f', bits=32), None)
     """
     dtype = np.dtype(dtype)
     return _BY_NAME.get(dtype.name) if dtype.isnative else None

@@ -1,8 +1,8 @@
-"""Compile kernels: functions in a subset of Python, for numbers and arrays of NumPy, become loop programs.
+"""The kernel compiler: it translates functions written in a subset of Python and NumPy to loop programs.
 
-A kernel is written with `def` in a file. It is compiled for the kinds of its arguments: the types of numbers, and the
-dtype, the number of axes and the layout of arrays. It does what Python and NumPy do, or is refused with `NotCompiled`,
-which names the line and says what to write instead.
+A kernel is a function defined with `def` in a file. Each call specializes it for the kinds of its arguments: the type
+of each scalar; the dtype, number of axes and layout of each array. A kernel computes what Python and NumPy compute,
+or compiling it raises `NotCompiled`, which names the line and says what to write instead.
 
 >>> from wyrm.kernels.functions import KernelFunction
 >>> from wyrm.kernels.translate import Translation
@@ -21,37 +21,37 @@ def clear(x: float32*, x.n0: int64, x.n1: int64):
             j = i#4
             x[((i * x.n1) + j)] = float32(0.0)
 
-The language of kernels has:
+The kernel language:
 
 Values
-    Numbers: bool, int8 to int64, uint8 to uint64, float32 and float64. Arrays of these, which are arguments or parts of
-    them: a kernel makes no arrays. Tuples, also within tuples. Constants of the module, `math.pi`, `np.inf`; functions,
-    modules, dtypes and None are known while compiling.
+    Scalars: bool, int8 to int64, uint8 to uint64, float32 and float64. Arrays of these, which are arguments or views of
+    arguments: a kernel allocates no arrays. Tuples, also nested. Module constants, `math.pi`, `np.inf`. Functions,
+    modules, dtypes and None are compile-time constants.
 Types
-    As in NumPy 2. A literal takes the type of what it meets, and has to fit it. A variable has one type, that of all
-    its values: an integer in a variable is an int64, a float a float64, where in NumPy it would take the type of what
-    it meets. `float(x)` is a float64. The result of an operator of two bools is an int64, but for `& | ^`.
+    As in NumPy 2. A literal is weakly typed: it takes the type of the other operand, and must fit it. A variable has
+    one type, which holds all values assigned to it: unlike in NumPy, an integer literal assigned to a variable becomes
+    an int64 and a float a float64. `float(x)` is a float64. Operators on two bools give an int64, except `& | ^`.
 Arithmetic
     `+ - * / // % ** & | ^ ~ << >>`, comparisons, also chained, `and`, `or`, `not`, `x if c else y`. Integers wrap
-    around; `//` and `%` of integers by 0 give 0. A power of integers takes a literal.
+    around on overflow. Integer `//` and `%` by 0 give 0. The exponent of an integer must be a literal.
 Functions
-    `abs bool divmod float int len max min pow round`; of NumPy and `math` those of one float, such as `exp`, and
-    `sign maximum minimum where power arctan2 hypot copysign fmod isnan isinf isfinite logical_and logical_or
-    logical_not`; `np.float32(x)`, `x.astype(dtype)`, `x.view(dtype)` and `x.item()` of a number.
+    `abs bool divmod float int len max min pow round`; from NumPy and `math` the functions of one float, such as `exp`,
+    and `sign maximum minimum where power arctan2 hypot copysign fmod isnan isinf isfinite logical_and logical_or
+    logical_not`; `np.float32(x)`, and on scalars `x.astype(dtype)`, `x.view(dtype)` and `x.item()`.
 Arrays
-    `x[i, j]`, negative indices, slices, also with steps above 0, `...`, tuples as indices; `x.shape size ndim dtype
-    itemsize strides T`. A part of an array is a view. `x[...] = y` copies a number, or an array that fits, as NumPy
-    does it, also where both overlap in one axis. Indices are checked in debug mode alone: elsewhere, one that is out of
-    range reads and writes what lies there.
+    `x[i, j]`, negative indices, slices with positive steps, `...`, tuples as indices; `x.shape size ndim dtype
+    itemsize strides T`. Indexing and slicing give views. `x[...] = y` copies a scalar, or an array that broadcasts, as
+    in NumPy, also where both overlap along one axis. Bounds are checked in debug mode only: otherwise an index out of
+    range reads or writes other memory.
 Statements
     Assignments, also `a, b = b, a` and `x[i] += y`; `if`, `while`, `for` over `range`, over an array, `x.flat`,
     `enumerate(x)`, `zip(x, y)` and `np.ndindex(shape)`; `break`, `continue`, `return`; `raise IndexError(text)`.
-    `assert` is ignored. What is read before it has a value is 0. A condition that is known while compiling, such as
-    `x.dtype == np.float32`, leaves the other branch out.
+    `assert` is ignored. A variable read before its first assignment is 0. If a condition is a compile-time constant,
+    such as `x.dtype == np.float32`, only the branch taken is compiled.
 Calls
-    Of kernels, with defaults, keywords, and `*` before a tuple. A kernel that is compiled with `distinct` writes to no
-    array that shares memory with another one: parts of one array that it is called with do not overlap.
+    Calls of other kernels, with defaults, keywords, and `*` before a tuple. A kernel compiled with `distinct` must not
+    write to an array that shares memory with another argument: views of one array passed to it must not overlap.
 
-It has no closures, recursion, generators, comprehensions, lambdas, lists, dicts, texts, `try`, `with`, `in`, `@`,
-functions of whole arrays, nor indices that are arrays or bools.
+Not supported: closures, recursion, generators, comprehensions, lambdas, lists, dicts, strings, `try`, `with`, `in`,
+`@`, functions of whole arrays, and indexing by arrays or bools.
 """

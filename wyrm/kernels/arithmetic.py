@@ -1,4 +1,4 @@
-"""Arithmetic of numbers: the types that NumPy gives, and loop programs that give its values."""
+"""Scalar arithmetic with the types and values of NumPy."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ _SIGNS = {
 }  # fmt: skip
 COMPARISONS = frozenset(["less", "less_equal", "greater", "greater_equal", "equal", "not_equal"])
 _BITWISE = frozenset(["and", "or", "xor", "left", "right"])
-# Of two numbers that are at least 0, these are too.
+# Operators whose result is at least 0 if both operands are.
 _NATURAL = frozenset(["add", "multiply", "floor_divide", "remainder", "and", "or", "right"])
-# Integers to powers up to this are products.
+# The largest integer exponent that is expanded to multiplications.
 _LARGEST_POWER = 64
 
 
 def literal(value: complex) -> Num:
-    """A number that is written in code."""
+    """Return the weakly typed scalar of a literal; raise `NotCompiled` if it is complex or exceeds 64 bits."""
     if isinstance(value, bool):
         return Num(Number(value, BOOL), weak=True)
     if isinstance(value, int):
         if not -(2**63) <= value < 2**64:
-            raise NotCompiled(f"{value} is no integer of 64 bits; write it as a float")
+            raise NotCompiled(f"{value} does not fit an integer of 64 bits; write it as a float")
         return Num(Number(value, INT64 if value < 2**63 else UINT64), weak=True, natural=0 <= value < 2**63)
     if not isinstance(value, float):
-        raise NotCompiled(f"{value} is a {type(value).__name__}; kernels have bools, integers and floats")
+        raise NotCompiled(f"{value} is a {type(value).__name__}; kernels support bools, integers and floats")
     return Num(Number(value, FLOAT64), weak=True)
 
 
 def fits(value: float | int | bool, type: ScalarType) -> bool:
-    """Whether an integer is one of a type of integers."""
+    """Return whether an integer fits an integer type."""
     bits: int = type.bits
     if type.kind == "i":
         return -(1 << bits - 1) <= value < 1 << bits - 1
@@ -53,7 +53,7 @@ def fits(value: float | int | bool, type: ScalarType) -> bool:
 
 
 def as_type(number: Num, type: ScalarType) -> Num:
-    """The number as one of this type; a literal has to fit it, another integer loses what is too much."""
+    """Convert a scalar to a type. Raise `NotCompiled` for an integer literal that does not fit; others wrap around."""
     if number.type == type:
         return Num(number.expression, natural=number.natural)
     expression = number.expression
@@ -63,14 +63,14 @@ def as_type(number: Num, type: ScalarType) -> Num:
             return Num(Number(float(expression.value), type))
         value = int(expression.value)
         if number.weak and not fits(value, type):
-            raise NotCompiled(f"{value} is no {type}")
+            raise NotCompiled(f"{value} does not fit {type}")
         value %= 2**type.bits
         return Num(Number(value if fits(value, type) else value - 2**type.bits, type), natural=natural)
     return Num(Conversion(expression, type), natural=natural)
 
 
 def of_kind(value: Value, kind: Kind) -> Value:
-    """A value with its numbers of the types of a kind."""
+    """Convert the scalars of a value to the types of a kind."""
     match value, kind:
         case Num(), NumKind(type, _):
             return as_type(value, type)
@@ -81,14 +81,14 @@ def of_kind(value: Value, kind: Kind) -> Value:
 
 
 def truth(number: Num) -> Expression:
-    """Whether a number is not zero."""
+    """Return the condition that a scalar is not zero."""
     if isinstance(number.expression, Number):
         return Number(bool(number.expression.value), BOOL)
     return as_type(number, BOOL).expression
 
 
 def common_type(x: Num, y: Num) -> ScalarType:
-    """The type that two numbers meet in."""
+    """Return the type that two operands are converted to."""
     if x.weak == y.weak or BOOL in (x.type if x.weak else y.type,):
         return promoted(x.type, y.type)
     weak, strong = (x, y) if x.weak else (y, x)
@@ -100,12 +100,12 @@ def common_type(x: Num, y: Num) -> ScalarType:
 
 
 def binary(builder: Builder, name: str, x: Num, y: Num) -> Num:
-    """The result of an operator, by its name."""
+    """Return the result of a binary operator; raise `NotCompiled` if it does not support the operand types."""
     if x.weak and y.weak and isinstance(x.expression, Number) and isinstance(y.expression, Number):
         return _folded(name, x.expression.value, y.expression.value)
     if name in COMPARISONS:
         return _comparison(builder, name, x, y)
-    if name in ("left", "right"):  # the type of the number that is moved
+    if name in ("left", "right"):  # the result has the type of the left operand
         return _shifted(builder, name, x, y)
     type = common_type(x, y)
     if name == "divide" and type.kind != "f":
@@ -113,7 +113,7 @@ def binary(builder: Builder, name: str, x: Num, y: Num) -> Num:
     if type == BOOL and name not in _BITWISE:
         type = INT64
     if name in _BITWISE and type.kind == "f":
-        raise NotCompiled(f"a {x.type} and a {y.type} have no operator {_SIGNS[name]}, which is for integers")
+        raise NotCompiled(f"operator {_SIGNS[name]} is for integers, not for {x.type} and {y.type}")
     if name == "power":
         return _power(builder, x, y, type)
     left, right = as_type(x, type).expression, as_type(y, type).expression
@@ -123,20 +123,20 @@ def binary(builder: Builder, name: str, x: Num, y: Num) -> Num:
             return Num(_floored_float(builder, name, left, right, type))
         return Num(_floored(builder, name, left, right, type, natural), natural=natural)
     if name == "subtract" and isinstance(right, Operation) and right.name == "remainder" and right.operands[0] == left:
-        natural = x.natural and y.natural  # x - x % y
+        natural = x.natural and y.natural  # x - x % y is at least 0
     return Num(Operation(name, (left, right), type), x.weak and y.weak, natural)
 
 
 def _folded(name: str, x: float | int | bool, y: float | int | bool) -> Num:
-    """The result of an operator of two literals."""
+    """Return the result of an operator on two literals, computed at compile time."""
     sign = _SIGNS.get(name, name)
     large = name in ("left", "power") and isinstance(x, int) and isinstance(y, int) and y > _LARGEST_POWER
     if large and x not in (0, 1, -1):
-        raise NotCompiled(f"{x} {sign} {y} is no integer of 64 bits; write it as a float")
+        raise NotCompiled(f"{x} {sign} {y} does not fit an integer of 64 bits; write it as a float")
     try:
         return literal(_FOLDED[name](x, y))
     except (ArithmeticError, ValueError, TypeError) as error:
-        raise NotCompiled(f"{x} {sign} {y} has no value: {error}") from None
+        raise NotCompiled(f"{x} {sign} {y} is undefined: {error}") from None
 
 
 def _comparison(builder: Builder, name: str, x: Num, y: Num) -> Num:
@@ -144,7 +144,7 @@ def _comparison(builder: Builder, name: str, x: Num, y: Num) -> Num:
         constant = number.expression
         integers = number.type.kind in "iu" and other.type.kind in "iu"
         if number.weak and integers and isinstance(constant, Number) and not fits(constant.value, other.type):
-            some = 0 if other.type.kind == "u" or constant.value < 0 else -1  # which stands for all of the type
+            some = 0 if other.type.kind == "u" or constant.value < 0 else -1  # compares like every value of the type
             return literal(_FOLDED[name](*((constant.value, some) if number is x else (some, constant.value))))
     type = common_type(x, y)
     if type.kind == "f" and {x.type.kind, y.type.kind} == {"i", "u"}:
@@ -153,7 +153,7 @@ def _comparison(builder: Builder, name: str, x: Num, y: Num) -> Num:
 
 
 def _mixed_comparison(builder: Builder, name: str, x: Num, y: Num) -> Num:
-    """Of a signed and an unsigned integer, exactly: a negative one is below all others."""
+    """Compare a signed with an unsigned integer exactly: a negative one is smaller than every unsigned one."""
     first, second = (Num(builder.let(each.expression)) for each in (x, y))
     signed = first if first.type.kind == "i" else second
     below = Operation("less", (signed.expression, Number(0, signed.type)), BOOL)
@@ -165,16 +165,18 @@ def _mixed_comparison(builder: Builder, name: str, x: Num, y: Num) -> Num:
 
 
 def _shifted(builder: Builder, name: str, x: Num, y: Num) -> Num:
-    """`<<` and `>>`: by as many bits as there are, or more, nothing is left but the sign."""
+    """Return `x << y` or `x >> y`; a shift by the bit width or more gives 0, or -1 for `>>` of a negative number."""
     type = INT64 if x.type == BOOL else common_type(x, y) if x.weak else x.type
     if "f" in (type.kind, y.type.kind):
-        raise NotCompiled(f"a {x.type} and a {y.type} have no operator {_SIGNS[name]}, which is for integers")
+        raise NotCompiled(f"operator {_SIGNS[name]} is for integers, not for {x.type} and {y.type}")
     given = as_type(x, type).expression
     natural = x.natural and name == "right" and type == INT64
     if isinstance(y.expression, Number):
         count = int(y.expression.value)
         if count < 0:
-            raise NotCompiled(f"{_SIGNS[name]} by {count} bits; {'>>' if name == 'left' else '<<'} goes the other way")
+            raise NotCompiled(
+                f"{_SIGNS[name]} by {count} bits: use {'>>' if name == 'left' else '<<'} with a positive count"
+            )
         if count >= type.bits and (name == "left" or type.kind == "u"):
             return Num(Number(0, type), natural=type == INT64)
         return Num(Operation(name, (given, Number(min(count, type.bits - 1), type)), type), natural=natural)
@@ -197,7 +199,7 @@ def _power(builder: Builder, x: Num, y: Num, type: ScalarType) -> Num:
         square = builder.let(as_type(x, type).expression)
         result: Expression | None = None
         left = int(exponent)
-        while left:  # by squaring
+        while left:  # square and multiply
             if left % 2:
                 result = square if result is None else builder.let(Operation("multiply", (result, square), type))
             left //= 2
@@ -206,33 +208,34 @@ def _power(builder: Builder, x: Num, y: Num, type: ScalarType) -> Num:
         return Num(Number(1, type) if result is None else result)
     if type.kind != "f":
         raise NotCompiled(
-            f"an integer to a power that is no literal from 0 to {_LARGEST_POWER}; make one of them a float, or write "
-            f"1 << n for 2 ** n"
+            f"the exponent of an integer must be a literal from 0 to {_LARGEST_POWER}; make one of them a float, or "
+            f"write 1 << n for 2 ** n"
         )
     return Num(Operation("power", (as_type(x, type).expression, as_type(y, type).expression), type))
 
 
 def _floored(builder: Builder, name: str, x: Expression, y: Expression, type: ScalarType, natural: bool) -> Expression:
-    """`//` and `%` of integers, whose quotient is rounded down; by zero, 0."""
+    """Return `//` or `%` of integers, with the quotient rounded down; 0 for a divisor of 0."""
     zero = Number(0, type)
     x, y = builder.let(x), builder.let(y)
     constant = isinstance(y, Number) and y.value not in (0, -1)
-    by = y
+    divisor = y
     if not constant:
-        # Division by 0, and of the smallest integer by -1, would end the process.
+        # Division by 0, or of the smallest integer by -1, may crash the process.
         odd = Operation("equal", (y, zero), BOOL)
         if type.kind == "i" and not natural:
             odd = Operation("or", (odd, Operation("equal", (y, Number(-1, type)), BOOL)), BOOL)
-        by = builder.let(Select(odd, Number(1, type), y, type))
+        divisor = builder.let(Select(odd, Number(1, type), y, type))
     word = "divide" if name == "floor_divide" else "remainder"
-    result: Expression = Operation(word, (x, by), type)
+    result: Expression = Operation(word, (x, divisor), type)
     if type.kind == "i" and not natural:
-        rest = builder.let(Operation("remainder", (x, by), type))
-        apart = _apart(rest, by, zero)
+        remainder = builder.let(Operation("remainder", (x, divisor), type))
+        signs_differ = _apart(remainder, divisor, zero)
         if name == "floor_divide":
-            result = Operation("subtract", (Operation("divide", (x, by), type), Conversion(apart, type)), type)
+            quotient = Operation("divide", (x, divisor), type)
+            result = Operation("subtract", (quotient, Conversion(signs_differ, type)), type)
         else:
-            result = Select(apart, Operation("add", (rest, by), type), rest, type)
+            result = Select(signs_differ, Operation("add", (remainder, divisor), type), remainder, type)
     if constant:
         return result
     if type.kind == "i" and name == "floor_divide" and not natural:
@@ -242,7 +245,7 @@ def _floored(builder: Builder, name: str, x: Expression, y: Expression, type: Sc
 
 
 def _apart(rest: Expression, by: Expression, zero: Number) -> Operation:
-    """Whether a rest that is not zero has another sign than what has been divided by."""
+    """Return whether a remainder is not zero and its sign differs from the divisor's."""
     signs = Operation("less", (rest, zero), BOOL), Operation("less", (by, zero), BOOL)
     return Operation(
         "and", (Operation("not_equal", (rest, zero), BOOL), Operation("not_equal", signs, BOOL)), BOOL
@@ -250,18 +253,18 @@ def _apart(rest: Expression, by: Expression, zero: Number) -> Operation:
 
 
 def _floored_float(builder: Builder, name: str, x: Expression, y: Expression, type: ScalarType) -> Expression:
-    """`//` and `%` of floats, as NumPy and Python find them: from the exact rest."""
+    """Return `//` or `%` of floats from the exact remainder, as NumPy and Python compute them."""
     zero, one = Number(0.0, type), Number(1.0, type)
     x, y = builder.let(x), builder.let(y)
-    rest = builder.let(Operation("remainder", (x, y), type))
-    apart = builder.let(_apart(rest, y, zero))
+    remainder = builder.let(Operation("remainder", (x, y), type))
+    signs_differ = builder.let(_apart(remainder, y, zero))
     if name == "remainder":
-        moved = Select(apart, Operation("add", (rest, y), type), rest, type)
+        moved = Select(signs_differ, Operation("add", (remainder, y), type), remainder, type)
         signed = Operation("copysign", (zero, y), type)
-        return Select(Operation("equal", (rest, zero), BOOL), signed, moved, type)
+        return Select(Operation("equal", (remainder, zero), BOOL), signed, moved, type)
     exact = builder.let(Operation("divide", (x, y), type))
-    whole = Operation("divide", (Operation("subtract", (x, rest), type), y), type)
-    whole_number = builder.let(Select(apart, Operation("subtract", (whole, one), type), whole, type))
+    whole = Operation("divide", (Operation("subtract", (x, remainder), type), y), type)
+    whole_number = builder.let(Select(signs_differ, Operation("subtract", (whole, one), type), whole, type))
     floor = builder.let(Operation("floor", (whole_number,), type))
     far = Operation("greater", (Operation("subtract", (whole_number, floor), type), Number(0.5, type)), BOOL)
     rounded = Select(far, Operation("add", (floor, one), type), floor, type)
@@ -271,7 +274,7 @@ def _floored_float(builder: Builder, name: str, x: Expression, y: Expression, ty
 
 
 def negative(x: Num) -> Num:
-    """`-x`."""
+    """Return `-x`."""
     if x.weak and isinstance(x.expression, Number):
         return literal(-x.expression.value)
     number = as_type(x, INT64) if x.type == BOOL else x
@@ -279,37 +282,37 @@ def negative(x: Num) -> Num:
 
 
 def inverted(x: Num) -> Num:
-    """`~x`."""
+    """Return `~x`."""
     if x.type == BOOL and not x.weak:
         return Num(Operation("not", (x.expression,), BOOL))
     if x.weak and isinstance(x.expression, Number) and x.type.kind != "f":
         return literal(~int(x.expression.value))
     if x.type.kind not in "iu":
-        raise NotCompiled(f"~ of a {x.type}; it is for integers and bools")
+        raise NotCompiled(f"operator ~ is for integers and bools, not for {x.type}")
     ones = Number(-1 if x.type.kind == "i" else 2**x.type.bits - 1, x.type)
     return Num(Operation("xor", (x.expression, ones), x.type))
 
 
 def bits_of(number: Num, type: ScalarType) -> Num:
-    """The bits of a number as a number of another type of the same length."""
+    """Reinterpret the bits of a scalar as another type; raise `NotCompiled` if the sizes differ."""
     if number.type.bits != type.bits:
-        raise NotCompiled(f"a view of a {number.type} as a {type}, which is not as long")
+        raise NotCompiled(f"cannot view a {number.type} as a {type}: their sizes differ")
     return Num(number.expression if number.type.kind == type.kind else Bits(number.expression, type))
 
 
-# --- what may be evaluated though it is not needed --------------------------------------------------------------------
+# --- speculative evaluation ------------------------------------------------------------------------------------------
 
 _CHEAP = frozenset(["add", "subtract", "multiply", "divide", "negative", "abs", "accumulate", "sqrt", "floor"])
 
 
 def is_cheap(expression: Expression) -> bool:
-    """Whether to evaluate an expression costs little, and reads no memory."""
+    """Return whether an expression is cheap and reads no memory, so that it may be evaluated speculatively."""
     match expression:
         case Variable() | Number():
             return True
         case Operation(name, operands, type):
-            dear = name in ("divide", "remainder") if type.kind != "f" else name not in _CHEAP
-            return not dear and all(map(is_cheap, operands))
+            expensive = name in ("divide", "remainder") if type.kind != "f" else name not in _CHEAP
+            return not expensive and all(map(is_cheap, operands))
         case Conversion(operand, _) | Bits(operand, _):
             return is_cheap(operand)
         case Select(condition, chosen, otherwise, _):

@@ -1,4 +1,4 @@
-"""Functions over arrays as functions of the loop program: elements become places in memory, numbers get their types."""
+"""Lowering of array functions to the loop program: elements become loads and stores, scalars get their types."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NUMPY_NAMES = {"abs": "absolute"}
 
 
 class ArrayRoutine(Routine):
-    """A function over arrays that is compiled."""
+    """An array function that is specialized and compiled."""
 
     def __init__(self, code: ArrayFunction, **how: Any) -> None:
         super().__init__(code.name, generated=True, **how)
@@ -37,27 +37,27 @@ class ArrayRoutine(Routine):
 
     @property
     def parameters(self) -> list[str]:
-        """The names of its parameters."""
+        """The names of the parameters."""
         return list(self.code.parameters)
 
     @property
     def growing(self) -> frozenset[str]:
-        """Its variables that may exceed the integers: none."""
+        """The variables that may overflow an int64: none."""
         return frozenset()
 
     @cached_property
     def identity(self) -> str:
-        """What its compiled form depends on: its code, and that of all that it calls."""
+        """A text that identifies the compiled code: it covers the function's code, options and callees."""
         called = dict.fromkeys(each for each in arrays.calls(self.code.body) if isinstance(each, Routine))
         return "\n".join([repr(self.how), self.code.text, *(each.identity for each in called)])
 
     def write(self, body: FunctionBody) -> bool:
-        """Compile its statements; whether the last one ends it."""
+        """Compile the body of the function; return whether its last statement returns."""
         return _RoutineWriter(body).run(self.code.body)
 
 
 class _RoutineWriter:
-    """Compiles statements and expressions into the body of a function."""
+    """Lowers statements and expressions of an array function into a `FunctionBody`."""
 
     def __init__(self, body: FunctionBody) -> None:
         self.body, self.builder = body, body.builder
@@ -65,7 +65,7 @@ class _RoutineWriter:
     # --- statements -----------------------------------------------------------------------------------------------
 
     def run(self, statements: Sequence[Statement]) -> bool:
-        """Compile statements; whether the last one ends the function or the turn of a loop."""
+        """Lower statements; return whether the last one leaves the function or the loop."""
         ends = False
         for statement in statements:
             ends = self._statement(statement)
@@ -110,7 +110,7 @@ class _RoutineWriter:
         view = self._part(statement.array, statement.index)
         value = self.number(statement.value) if not statement.adds else None
         if value is None:
-            view = indexing.held(self.builder, view)
+            view = indexing.evaluated(self.builder, view)
             before = indexing.read(view)
             assert isinstance(before, Num)
             value = binary(self.builder, "add", before, self.number(statement.value))
@@ -119,7 +119,7 @@ class _RoutineWriter:
     # --- expressions ----------------------------------------------------------------------------------------------
 
     def value(self, expression: Expression) -> Value:
-        """What an expression stands for."""
+        """Return the value of an expression."""
         match expression:
             case arrays.Name(name):
                 kind = self.body.kinds[name]
@@ -139,12 +139,12 @@ class _RoutineWriter:
                 return self._invoke(function, arguments)
             case arrays.Apply(function, operands):
                 return self._apply(function, [self.number(each) for each in operands])
-        raise AssertionError(f"{expression} is no expression")
+        raise AssertionError(f"{expression} is not an expression")
 
     def number(self, expression: Expression) -> Num:
-        """An expression that is a number."""
+        """Return the value of a scalar expression."""
         value = self.value(expression)
-        assert isinstance(value, Num), f"{expression} is no number"
+        assert isinstance(value, Num), f"{expression} is not a scalar"
         return value
 
     def _array(self, name: str) -> View:
@@ -175,7 +175,7 @@ class _RoutineWriter:
                 return of_several(self.builder, "min", x)
         named = math.erf if function == "erf" else getattr(np, _NUMPY_NAMES.get(function, function))
         found = function_of(self.builder, named, x)
-        assert found is not None, f"{function} is no function of numbers"
+        assert found is not None, f"{function} is not a scalar function"
         return found
 
 

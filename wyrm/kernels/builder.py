@@ -1,4 +1,4 @@
-"""Where the statements of a function go while it is compiled."""
+"""The builder that collects the statements of a function while it is compiled."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from wyrm.ir.types import BOOL, INT64
 from wyrm.kernels.values import ZERO, Group, Num, Value, View
 
 OUT_OF_BOUNDS = "index is out of bounds"
-DIFFERENT_SHAPES = "the shapes of an array and of the part that it is copied to do not fit"
+DIFFERENT_SHAPES = "an array cannot be broadcast to the shape that it is copied to"
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place in a block, and how often memory had been written to when it was reached."""
+    """A position in a block, with the number of memory writes before it."""
 
     block: list[Statement]
     place: int
@@ -43,7 +43,7 @@ class Mark:
 
 
 class Builder:
-    """The block that statements are added to, and names that nothing else has."""
+    """Appends statements to the current block and generates unique names."""
 
     def __init__(self, errors: dict[int, str], checked: bool) -> None:
         self.statements: list[Statement] = []
@@ -53,19 +53,19 @@ class Builder:
         self._writes = 0
 
     def add(self, statement: Statement) -> None:
-        """One more statement."""
+        """Append a statement."""
         if isinstance(statement, Store | Invoke | Gemm):
             self._writes += 1
         self.statements.append(statement)
 
     def fresh(self, name: str) -> str:
-        """A name of its own, which no variable of a kernel can have."""
+        """Return a unique name that no kernel variable can have."""
         self._count += 1
         return f"{name}#{self._count}"
 
     @contextmanager
     def block(self) -> Iterator[list[Statement]]:
-        """Within it, statements go into a block of their own, which it gives."""
+        """Collect the statements added inside the `with` block in a list of their own, which it yields."""
         around, self.statements = self.statements, []
         try:
             yield self.statements
@@ -73,29 +73,29 @@ class Builder:
             self.statements = around
 
     def let(self, value: Expression, name: str = "t") -> Expression:
-        """A variable for a value, which is computed here; a variable or constant is left as it is."""
+        """Compute a value here and return its variable; return a variable or constant unchanged."""
         if isinstance(value, Variable | Number):
             return value
         return self.copy(value, name)
 
     def copy(self, value: Expression, name: str = "t") -> Expression:
-        """A variable for a value, which stays what it is whatever is assigned; a constant is left as it is."""
+        """Copy a value to a new variable, which later assignments cannot change; return a constant unchanged."""
         if isinstance(value, Number):
             return value
         variable = Variable(self.fresh(name), value.type)
         self.add(Assign(variable, value))
         return variable
 
-    # --- the order of evaluation ----------------------------------------------------------------------------------
+    # --- evaluation order -----------------------------------------------------------------------------------------
 
     def mark(self) -> Mark:
-        """The place that has been reached."""
+        """Return the current position."""
         return Mark(self.statements, len(self.statements), self._writes)
 
     def settled(self, mark: Mark, value: Value) -> Value:
-        """A value that was found at the mark, and what it was then: memory may have been written to since.
+        """Return a value that was computed at the mark as it was then, although memory may have been written since.
 
-        What it reads from memory is read at the mark, so marks are settled from the last to the first.
+        Its loads move to the mark. They are inserted there, so settle marks from the last to the first.
         """
         if self._writes == mark.writes:
             return value
@@ -120,27 +120,27 @@ class Builder:
     # --- errors, checks and loops ---------------------------------------------------------------------------------
 
     def fail(self, message: str) -> None:
-        """End with an error."""
-        code = zlib.crc32(message.encode()) & 0x7FFFFFFF | 1  # the same in every program
+        """Add a statement that ends the program with an `IndexError`."""
+        code = zlib.crc32(message.encode()) & 0x7FFFFFFF | 1  # stable across programs
         self._errors[code] = message
         self.fails = True
         self.add(Fail(code))
 
     def fail_where(self, condition: Expression, message: str) -> None:
-        """End with an error where a condition holds."""
+        """End the program with an error if a condition holds."""
         with self.block() as body:
             self.fail(message)
         self.add(If(condition, tuple(body)))
 
     def check(self, index: Expression, size: Expression) -> None:
-        """In debug mode, end where an index is not below a size."""
+        """In debug mode, end the program with an error if an index is out of bounds."""
         if self.checked:
             below, beyond = Operation("less", (index, ZERO), BOOL), Operation("greater_equal", (index, size), BOOL)
             self.fail_where(Operation("or", (below, beyond), BOOL), OUT_OF_BOUNDS)
 
     @contextmanager
     def loop(self, count: Expression, name: str = "i") -> Iterator[Variable]:
-        """Within it, statements go into a loop with this index."""
+        """Add a loop; statements added inside the `with` block form its body, and it yields the index."""
         count = self.let(count, "n")
         index = Variable(self.fresh(name), INT64)
         with self.block() as body:
@@ -149,7 +149,7 @@ class Builder:
 
 
 def loads(expression: Expression) -> bool:
-    """Whether an expression reads memory."""
+    """Return whether an expression reads memory."""
     match expression:
         case Load():
             return True
@@ -166,14 +166,14 @@ def loads(expression: Expression) -> bool:
 
 
 def smaller(x: Expression, y: Expression) -> Expression:
-    """The smaller of two integers."""
+    """Return the smaller of two integers."""
     if isinstance(x, Number) and isinstance(y, Number):
         return Number(min(x.value, y.value), INT64)
     return Select(Operation("less", (x, y), BOOL), x, y, INT64)
 
 
 def larger(x: Expression, y: Expression) -> Expression:
-    """The larger of two integers."""
+    """Return the larger of two integers."""
     if isinstance(x, Number) and isinstance(y, Number):
         return Number(max(x.value, y.value), INT64)
     return Select(Operation("greater", (x, y), BOOL), x, y, INT64)

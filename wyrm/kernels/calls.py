@@ -1,4 +1,4 @@
-"""What kernels call that is neither a function of numbers nor a kernel: products, sums and Python's own."""
+"""Calls of functions with a lowering of their own: BLAS products, reorderable sums and Python builtins."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BUILTINS: dict[Any, Builtin] = {}
 
 
 def builtin(function: Any) -> Callable[[Builtin], Builtin]:
-    """A decorator that gives a Python function a form in kernels."""
+    """Return a decorator that registers the lowering of a Python function."""
 
     def register(form: Builtin) -> Builtin:
         _BUILTINS[function] = form
@@ -34,20 +34,20 @@ def builtin(function: Any) -> Callable[[Builtin], Builtin]:
 
 
 def _form_of(function: Any) -> Builtin | None:
-    """The form that a function has in kernels."""
+    """Return the registered lowering of a function; None if it has none."""
     try:
         return _BUILTINS.get(function)
-    except TypeError:  # what cannot be a key
+    except TypeError:  # not hashable
         return None
 
 
 def has_no_form(function: Any) -> bool:
-    """Whether a Python function is compiled where it is called, for it has no form of its own."""
+    """Return whether a Python function has no registered lowering, so that a call of it compiles it as a kernel."""
     return _form_of(function) is None and not (function.__module__ or "").startswith("numpy")
 
 
 def call(body: Expressions, function: Any, arguments: Sequence[Value], text: str) -> Value:
-    """What the call of a function gives that is no kernel; `text` is what it is called."""
+    """Return the result of calling a function that is not a kernel; `text` is its name in error messages."""
     if isinstance(function, Method):
         return _method(function, arguments, text)
     form = _form_of(function)
@@ -59,20 +59,20 @@ def call(body: Expressions, function: Any, arguments: Sequence[Value], text: str
     if type is None and not _is_numeric(function):
         if callable(function):
             raise NotCompiled(
-                f"a call of {text}; kernels call kernels, functions of numbers of NumPy and math, abs, bool, divmod, "
+                f"cannot call {text}; kernels call kernels, scalar functions of NumPy and math, abs, bool, divmod, "
                 f"float, int, len, max, min, pow and round"
             )
-        raise NotCompiled(f"a call of {text}, which is no function")
+        raise NotCompiled(f"cannot call {text}: it is not a function")
     if type is not None and len(arguments) == 1 and isinstance(arguments[0], Static):
         return _of_text(arguments[0].value, function)
     given = numbers(arguments, text)
     if type is not None:
         if len(given) != 1:
-            raise NotCompiled(f"{text} takes one number")
+            raise NotCompiled(f"{text} takes one scalar")
         return as_type(given[0], type)
     found = function_of(body.builder, function, given)
     if found is None:
-        raise NotCompiled(f"kernels have no {text} of {len(arguments)} numbers; write it as a loop or a function")
+        raise NotCompiled(f"kernels have no {text} of {len(arguments)} scalars; write it as a loop or a function")
     return found
 
 
@@ -86,13 +86,13 @@ def _method(method: Method, arguments: Sequence[Value], text: str) -> Value:
 
 
 def _dtype(given: Value) -> Value:
-    """What `np.dtype` gives of a dtype, or of the name of one."""
+    """Return `np.dtype(given)` for a dtype or the name of one."""
     text = given.value if isinstance(given, Static) else None
     if isinstance(text, str):
         try:
             return Static(dtype_named(Static(np.dtype(text))))
         except TypeError:
-            raise NotCompiled(f"{text} is no dtype") from None
+            raise NotCompiled(f"{text} is not a dtype") from None
     return Static(dtype_named(given))
 
 
@@ -102,21 +102,21 @@ def _of_text(text: Any, function: Any) -> Num:
             return literal(float(text))
         except ValueError:
             pass
-    raise NotCompiled("a number of what is none")
+    raise NotCompiled(f"cannot convert {text!r} to a scalar")
 
 
 def _is_numeric(function: Any) -> bool:
-    """Whether a function is one of NumPy, `math` or Python, and not of a user."""
+    """Return whether a function comes from NumPy, `math` or Python itself."""
     return isinstance(function, np.ufunc) or getattr(function, "__module__", None) in ("math", "numpy", "builtins")
 
 
 def numbers(arguments: Sequence[Value], text: str = "this") -> list[Num]:
-    """Arguments that have to be numbers."""
+    """Return the arguments as scalars; raise `NotCompiled` if one is not a scalar."""
     found = [indexing.read(each) if isinstance(each, View) and not each.shape else each for each in arguments]
     if any(isinstance(each, View) for each in found):
-        raise NotCompiled(f"{text} of an array; it takes numbers: loop over the elements")
+        raise NotCompiled(f"{text} of an array; it takes scalars: loop over the elements")
     if not all(isinstance(each, Num) for each in found):
-        raise NotCompiled(f"{text} takes numbers")
+        raise NotCompiled(f"{text} takes scalars")
     return [each for each in found if isinstance(each, Num)]
 
 
@@ -133,14 +133,14 @@ def _len(body: Expressions, arguments: Sequence[Value]) -> Value:
         return literal(len(given.items))
     if isinstance(given, View) and given.shape:
         return Num(given.shape[0], natural=True)
-    raise NotCompiled("the length of what is neither an array with axes nor a tuple")
+    raise NotCompiled("len takes an array with at least one axis, or a tuple")
 
 
 def _several(arguments: Sequence[Value], text: str) -> list[Num]:
     if len(arguments) == 1 and isinstance(arguments[0], Group):
         arguments = arguments[0].items
     if not arguments or (len(arguments) == 1 and not isinstance(arguments[0], Num)):
-        raise NotCompiled(f"{text} takes numbers, or a tuple of them; of an array, loop over the elements")
+        raise NotCompiled(f"{text} takes scalars or a tuple of scalars; loop over the elements of an array")
     return numbers(arguments, text)
 
 
@@ -155,7 +155,7 @@ def _min(body: Expressions, arguments: Sequence[Value]) -> Value:
 
 
 def accumulate(body: Expressions, arguments: Sequence[Value]) -> Value:
-    """`total + term` of the type of the total, of the terms of a sum in any order."""
+    """Return `total + term` in the type of `total`; LLVM may reorder such additions."""
     _exactly(arguments, 2, "accumulated")
     total, term = numbers(arguments)
     given = as_type(term, total.type)
@@ -163,14 +163,14 @@ def accumulate(body: Expressions, arguments: Sequence[Value]) -> Value:
 
 
 def natural(body: Expressions, arguments: Sequence[Value]) -> Value:
-    """An integer that is known to be at least 0."""
+    """Return an integer, marked as at least 0."""
     _exactly(arguments, 1, "natural")
     (index,) = numbers(arguments)
     return Num(as_type(index, INT64).expression, natural=True)
 
 
 def same_size(body: Expressions, pairs: Sequence[tuple[Expression, Expression]], message: str) -> None:
-    """End where sizes differ."""
+    """End the program with an error if two sizes of a pair differ."""
     wrong: Expression = Number(False, BOOL)
     for first, second in pairs:
         if first != second:
@@ -180,43 +180,43 @@ def same_size(body: Expressions, pairs: Sequence[tuple[Expression, Expression]],
 
 
 def general(view: View) -> View:
-    """A view of which nothing is known but its number of axes, so that fewer forms of a function are needed."""
+    """Return the view with layout "any", so that one specialization of a function serves all layouts."""
     return View(view.pointer, view.element, view.shape, view.strides, "any")
 
 
 def gemm(body: Expressions, arguments: Sequence[Value]) -> Value:
-    """The BLAS: see `Gemm`; the operands at 0, 1 and 9 say yes or no."""
+    """Add a BLAS call with the operands of `Gemm`; those at positions 0, 1 and 9 are bools."""
     _exactly(arguments, 12, "gemm")
     operands: list[Expression] = []
     for place, each in enumerate(arguments):
         if (place in (5, 7, 10)) != isinstance(each, View):
-            raise NotCompiled("a product of what are no arrays")
+            raise NotCompiled("gemm: expected arrays as operands 5, 7 and 10, and scalars as the others")
         if isinstance(each, View):
             operands.append(each.pointer)
         elif isinstance(each, Num):
             operands.append(truth(each) if place in (0, 1, 9) else as_type(each, INT64).expression)
         else:
-            raise NotCompiled("a product with sizes that are no numbers")
+            raise NotCompiled("gemm: the sizes must be scalars")
     out = arguments[10]
     assert isinstance(out, View)
     body.builder.add(Gemm(tuple(operands), out.element))
     return literal(0)
 
 
-def seen_as(body: Expressions, arguments: Sequence[Value]) -> Value:
-    """The numbers of an array as one of this shape, in row-major order from its first on."""
-    _exactly(arguments, 2, "seen_as")
+def as_shape(body: Expressions, arguments: Sequence[Value]) -> Value:
+    """Return a row-major view of this shape over the memory that starts at the array's first element."""
+    _exactly(arguments, 2, "as_shape")
     view, shape = arguments
     if not isinstance(view, View) or not isinstance(shape, Group):
-        raise NotCompiled("an array and a shape are asked for")
+        raise NotCompiled("as_shape takes an array and a shape")
     sizes = tuple(body.builder.let(as_type(each, INT64).expression) for each in numbers(shape.items))
     return View(view.pointer, view.element, sizes, contiguous_strides(sizes), "contiguous")
 
 
-def steps_of(body: Expressions, arguments: Sequence[Value]) -> Value:
-    """How many numbers lie between an element and the next one along each axis."""
-    _exactly(arguments, 1, "steps_of")
+def element_strides(body: Expressions, arguments: Sequence[Value]) -> Value:
+    """Return the strides of an array in elements."""
+    _exactly(arguments, 1, "element_strides")
     (view,) = arguments
     if not isinstance(view, View):
-        raise NotCompiled("an array is asked for")
+        raise NotCompiled("element_strides takes an array")
     return Group(tuple(Num(step) for step in view.strides))

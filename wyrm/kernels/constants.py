@@ -1,4 +1,4 @@
-"""The stage that makes constants of generated code arguments, so that another coefficient compiles nothing."""
+"""The pass that turns float constants of generated code into parameters, so that a changed constant reuses the code."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import Any, get_args
 
 from wyrm.ir.program import Expression, Invoke, LoopFunction, Number, Operation, Statement, Variable, called
 
-# What functions are made of that may have constants in it.
+# The IR classes that may contain constants.
 _PARTS = frozenset(get_args(Expression) + get_args(Statement)) - {Variable}
 
 
 def parameterized(
     functions: Sequence[LoopFunction], generated: Collection[str]
 ) -> tuple[list[LoopFunction], dict[str, tuple[Number, ...]]]:
-    """The functions with a parameter more for each float constant of the generated ones; and what these stand for.
+    """Turn float constants of generated functions into parameters; return the functions, and the constants by function.
 
-    A function comes after those that it calls. It passes on what they need, so the numbers of the last function are
-    those of the whole program. 0, 1, -1, infinities, NaN and exponents stay as they are, for code is simpler with them.
+    `functions` are in call order, callees first. A caller also takes its callees' constants and passes them on, so the
+    constants of the last function are those of the whole program. 0, 1, -1, infinities, NaN and exponents stay inline:
+    LLVM simplifies code with them.
     """
     needed: dict[str, tuple[Number, ...]] = {}
-    made = []
+    parameterized_functions = []
     for function in functions:
         found: dict[str, Number] = {}
         if function.name in generated:
@@ -31,12 +32,12 @@ def parameterized(
         needed[function.name] = tuple(found.values())
         if found or any(needed.get(name) for name in called(function.body)):
             variables = {
-                key: Variable(f"constant {place}", each.type) for place, (key, each) in enumerate(found.items())
+                key: Variable(f"constant {index}", each.type) for index, (key, each) in enumerate(found.items())
             }
             body = tuple(_changed(statement, variables, needed) for statement in function.body)
             function = replace(function, parameters=(*function.parameters, *variables.values()), body=body)
-        made.append(function)
-    return made, needed
+        parameterized_functions.append(function)
+    return parameterized_functions, needed
 
 
 def _is_structure(number: Number) -> bool:
@@ -49,7 +50,7 @@ def _key(number: Number) -> str:
 
 
 def _children(item: Any) -> list[Any]:
-    """The expressions and statements that one is made of, but for variables."""
+    """Return the direct subexpressions and nested statements, without variables."""
     found: list[Any] = []
     for name in item.__dataclass_fields__:
         value = getattr(item, name)
@@ -73,22 +74,22 @@ def _visit(item: Expression | Statement, found: dict[str, Number], needed: dict[
 
 
 def _changed(item: Any, variables: dict[str, Variable], needed: dict[str, tuple[Number, ...]]) -> Any:
-    """An expression or statement with variables for constants, and calls that pass them on."""
+    """Return an expression or statement with constants replaced by variables, and with calls that pass them on."""
 
-    def again(value: Any) -> Any:
+    def recurse(value: Any) -> Any:
         if isinstance(value, tuple):
-            return tuple(map(again, value))
+            return tuple(map(recurse, value))
         return _changed(value, variables, needed) if type(value) in _PARTS else value
 
     if isinstance(item, Number):
         return variables.get(_key(item), item)
     if isinstance(item, Operation) and item.name == "power":
         base, exponent = item.operands
-        return replace(item, operands=(again(base), exponent))
+        return replace(item, operands=(recurse(base), exponent))
     fields: dict[str, Any] = {}
     for name in item.__dataclass_fields__:
         value = getattr(item, name)
-        new = again(value)
+        new = recurse(value)
         if new is not value and new != value:
             fields[name] = new
     if isinstance(item, Invoke) and needed[item.function]:

@@ -1,4 +1,4 @@
-"""The expressions of a function: what each stands for, and the statements that it takes to compute it."""
+"""Translation of expressions: each becomes a value, plus the statements needed to compute it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from wyrm.kernels.arithmetic import (
 )
 from wyrm.kernels.builder import Builder
 from wyrm.kernels.calls import call, has_no_form
-from wyrm.kernels.errors import NotCompiled, Unsettled
+from wyrm.kernels.errors import NotCompiled, UnknownKind
 from wyrm.kernels.functions import Routine, kernel_of
 from wyrm.kernels.known import known, same
 from wyrm.kernels.memory import overlap
@@ -66,76 +66,76 @@ _COMPARE: dict[type[ast.cmpop], str] = {
     ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal", ast.Eq: "equal",
     ast.NotEq: "not_equal",
 }  # fmt: skip
-# What to write instead of expressions that kernels do not have.
+# Errors for unsupported expressions, with what to write instead.
 _INSTEAD: dict[type[ast.expr], str] = {
-    ast.ListComp: "a comprehension; fill an array that is an argument, in a loop",
-    ast.SetComp: "a comprehension; write a loop",
-    ast.DictComp: "a comprehension; write a loop",
-    ast.GeneratorExp: "a generator; write a loop",
-    ast.Lambda: "a lambda; write a function with def, at the top of a module",
-    ast.Dict: "a dict; kernels have numbers, arrays and tuples",
-    ast.Set: "a set; kernels have numbers, arrays and tuples",
-    ast.List: "a list; kernels have numbers, arrays and tuples",
-    ast.JoinedStr: "a text; kernels have numbers, arrays and tuples",
-    ast.NamedExpr: "an assignment within an expression; write it before",
-    ast.Yield: "a generator; fill an array that is an argument",
-    ast.YieldFrom: "a generator; fill an array that is an argument",
-    ast.Await: "await; kernels run from beginning to end",
-    ast.Starred: "a star; it is for the arguments of a call, before a tuple",
+    ast.ListComp: "comprehensions are not supported; fill an array argument in a loop",
+    ast.SetComp: "comprehensions are not supported; write a loop",
+    ast.DictComp: "comprehensions are not supported; write a loop",
+    ast.GeneratorExp: "generators are not supported; write a loop",
+    ast.Lambda: "lambdas are not supported; write a function with def at the top of a module",
+    ast.Dict: "dicts are not supported; kernels have scalars, arrays and tuples",
+    ast.Set: "sets are not supported; kernels have scalars, arrays and tuples",
+    ast.List: "lists are not supported; kernels have scalars, arrays and tuples",
+    ast.JoinedStr: "strings are not supported; kernels have scalars, arrays and tuples",
+    ast.NamedExpr: ":= is not supported; write the assignment as a statement before",
+    ast.Yield: "generators are not supported; fill an array argument",
+    ast.YieldFrom: "generators are not supported; fill an array argument",
+    ast.Await: "await is not supported",
+    ast.Starred: "a star is supported only before a tuple in the arguments of a call",
 }
 
 
 @dataclass
-class Knowledge:
-    """What is known of a function while it is gone through again and again, until nothing is added.
+class InferenceState:
+    """The state of type inference for one function. Passes over the function repeat until it no longer changes.
 
-    The kinds of its variables and of its result, and the parameters whose memory arrays show: an empty name stands for
-    any.
+    It holds the kinds of the variables and of the result. `origins` maps each array variable to the parameters that it
+    may be a view of; an empty name means any memory.
     """
 
     kinds: dict[str, Kind]
     result: Kind | None = None
     origins: dict[str, frozenset[str]] = field(default_factory=dict)
 
-    def copy(self) -> Knowledge:
-        """The same, to compare with later."""
-        return Knowledge(dict(self.kinds), self.result, dict(self.origins))
+    def copy(self) -> InferenceState:
+        """Return a copy to compare with after the next pass."""
+        return InferenceState(dict(self.kinds), self.result, dict(self.origins))
 
 
 class Expressions:
-    """What expressions mean in one function; not `apart`, arrays that it is given may show the same memory."""
+    """Translates the expressions of one function. `apart`: its array arguments are known not to alias."""
 
     def __init__(
-        self, translation: Translation, function: Routine, builder: Builder, knowledge: Knowledge, *, apart: bool
+        self, translation: Translation, function: Routine, builder: Builder, state: InferenceState, *, apart: bool
     ) -> None:
         self.apart = apart
         self.translation, self.function, self.builder = translation, function, builder
-        self.knowledge, self.kinds = knowledge, knowledge.kinds
-        # The variables that surely have a value here, and those that are read where they may have none.
+        self.state, self.kinds = state, state.kinds
+        # Variables that are definitely assigned at this point, and those that are read where they may not be.
         self.given: set[str] = set()
         self.cleared: dict[str, None] = {}
-        # Whether something has become known that code before it may have been compiled without.
+        # Whether this pass learned something that invalidates code it had translated before.
         self.revised = False
         self._origins_of_fresh: dict[str, frozenset[str]] = {}
 
-    # --- what is wanted of an expression --------------------------------------------------------------------------
+    # --- scalars, conditions and several values -------------------------------------------------------------------
 
     def number(self, node: ast.expr) -> Num:
-        """An expression that is a number."""
+        """Return the value of a scalar expression."""
         return self.as_number(self.value(node), node)
 
     def as_number(self, value: Value, node: ast.expr) -> Num:
-        """A value that is a number, or an array without axes."""
+        """Return a value as a scalar, reading arrays with no axes; raise `NotCompiled` for anything else."""
         if isinstance(value, View) and not value.shape:
             value = indexing.read(value)
         if isinstance(value, View):
-            raise NotCompiled(f"{ast.unparse(node)} is an array where a number is asked for; loop over its elements")
+            raise NotCompiled(f"{ast.unparse(node)} is an array where a scalar is expected; loop over its elements")
         if not isinstance(value, Num):
-            raise NotCompiled(f"{ast.unparse(node)} is no number")
+            raise NotCompiled(f"{ast.unparse(node)} is not a scalar")
         return value
 
     def condition(self, node: ast.expr) -> Expression:
-        """Whether an expression is true."""
+        """Return the truth value of an expression."""
         match node:
             case ast.BoolOp(op, values):
                 return self._lazily(isinstance(op, ast.And), values)
@@ -145,7 +145,7 @@ class Expressions:
                 return truth(self.number(node))
 
     def in_order(self, evaluate: Callable[[ast.expr], Value], nodes: Sequence[ast.expr]) -> list[Value]:
-        """The values of several expressions, each as it was when its turn came."""
+        """Return the values of several expressions, each as it was when it was evaluated, from left to right."""
         found, marks = [], []
         for node in nodes:
             found.append(evaluate(node))
@@ -155,23 +155,23 @@ class Expressions:
         return found
 
     def numbers(self, nodes: Sequence[ast.expr]) -> list[Num]:
-        """The same of expressions that are numbers."""
+        """Return the values of several scalar expressions, evaluated from left to right."""
         return [each for each in self.in_order(self.number, nodes) if isinstance(each, Num)]
 
     def spread(self, nodes: Sequence[ast.expr]) -> list[Value]:
-        """The same, with the items of tuples that have a star before them."""
+        """Return the values of several expressions, evaluated from left to right, with starred tuples unpacked."""
         found = self.in_order(self.value, [each.value if isinstance(each, ast.Starred) else each for each in nodes])
         spread: list[Value] = []
         for node, value in zip(nodes, found, strict=True):
             if isinstance(node, ast.Starred) and not isinstance(value, Group):
-                raise NotCompiled(f"{ast.unparse(node)}: a star is for a tuple")
+                raise NotCompiled(f"{ast.unparse(node)}: only a tuple can be starred")
             spread += value.items if isinstance(node, ast.Starred) and isinstance(value, Group) else [value]
         return spread
 
     # --- expressions ----------------------------------------------------------------------------------------------
 
     def value(self, node: ast.expr) -> Value:
-        """What an expression stands for."""
+        """Return the value of an expression."""
         match node:
             case ast.Constant(value):
                 return known(value)
@@ -199,12 +199,14 @@ class Expressions:
             case ast.Call():
                 return self._call(node)
             case _:
-                raise NotCompiled(_INSTEAD.get(type(node), f"{ast.unparse(node)}: kernels have no such expression"))
+                raise NotCompiled(
+                    _INSTEAD.get(type(node), f"{ast.unparse(node)}: kernels do not support this expression")
+                )
 
     def _name(self, name: str) -> Value:
         if name in self.function.locals:
             if name not in self.kinds:
-                raise Unsettled(f"{name} is read before it has a value")
+                raise UnknownKind(f"{name} is read before it has a value")
             if name not in self.given:
                 self.cleared[name] = None
             kind = self.kinds[name]
@@ -215,7 +217,7 @@ class Expressions:
         builtins = names.get("__builtins__", {})
         found = builtins.get(name) if isinstance(builtins, dict) else getattr(builtins, name, None)
         if found is None:
-            raise NotCompiled(f"{name} is not known here; kernels use their arguments, and names of their module")
+            raise NotCompiled(f"{name} is not defined; kernels see their parameters and the names of their module")
         return Static(found)
 
     def _compare(self, left: ast.expr, ops: Sequence[ast.cmpop], comparators: Sequence[ast.expr]) -> Value:
@@ -224,20 +226,20 @@ class Expressions:
             x, y = self.in_order(self.value, [left, comparators[0]])
             if isinstance(x, Static) and isinstance(y, Static):
                 return literal((x.value is y.value if _is_identity(ops[0]) else same(x.value, y.value)) == positive)
-            if isinstance(x, Static) or isinstance(y, Static):  # such as None: never the same as a number or an array
+            if isinstance(x, Static) or isinstance(y, Static):  # None, for example, never equals a scalar or an array
                 return literal(not positive)
             if not _is_identity(ops[0]):
                 numbers = self.as_number(x, left), self.as_number(y, comparators[0])
                 return binary(self.builder, _COMPARE[type(ops[0])], *numbers)
         for op in ops:
             if type(op) not in _COMPARE:
-                raise NotCompiled("`in` and `is` of numbers or arrays; compare with == and `or`")
+                raise NotCompiled("`in` and `is` are not supported for scalars and arrays; compare with == and `or`")
         if len(ops) == 1:
             return binary(self.builder, _COMPARE[type(ops[0])], *self.numbers([left, comparators[0]]))
         return self._chained(self.number(left), ops, comparators)
 
     def _chained(self, x: Num, ops: Sequence[ast.cmpop], comparators: Sequence[ast.expr]) -> Num:
-        """`x < y < z`: y is evaluated once, and z only where x < y."""
+        """Return `x < y < z`: it evaluates y once, and z only if x < y."""
         mark = self.builder.mark()
         y = self.number(comparators[0])
         settled = self.builder.settled(mark, x)
@@ -248,10 +250,10 @@ class Expressions:
             return first
         return Num(self._decided(True, truth(first), lambda: truth(self._chained(y, ops[1:], comparators[1:]))))
 
-    # --- what is evaluated only where it is needed ----------------------------------------------------------------
+    # --- short-circuit evaluation ---------------------------------------------------------------------------------
 
     def _lazily(self, every: bool, values: Sequence[ast.expr]) -> Expression:
-        """`and` or `or` of conditions: what comes later is not evaluated where an earlier one decides."""
+        """Return `and` (`every`) or `or` of conditions with short-circuit evaluation."""
         first, *rest = values
         condition = self.condition(first)
         return self._decided(every, condition, lambda: self._lazily(every, rest)) if rest else condition
@@ -270,7 +272,7 @@ class Expressions:
         return result
 
     def _one_of(self, every: bool, values: Sequence[ast.expr]) -> Value:
-        """`and` or `or` as a value: the first operand that decides, or the last one."""
+        """Return `and` or `or` as a value: the first operand that decides, else the last one."""
         first, *rest = values
         if not rest:
             return self.value(first)
@@ -315,17 +317,17 @@ class Expressions:
         found = rebuilt(kind, results)
         return Num(found.expression, weak, natural) if isinstance(found, Num) else found
 
-    # --- the memory that arrays show ------------------------------------------------------------------------------
+    # --- aliasing -------------------------------------------------------------------------------------------------
 
     def origins_of(self, view: View) -> frozenset[str]:
-        """The parameters whose memory an array shows."""
+        """Return the parameters that an array may be a view of."""
         name = indexing.root_of(view.pointer) or ""
-        return self._origins_of_fresh.get(name) or self.knowledge.origins.get(name, _ANY)
+        return self._origins_of_fresh.get(name) or self.state.origins.get(name, _ANY)
 
     def note_origins(self, name: str, value: Value) -> None:
-        """Remember what memory the arrays of a variable show."""
+        """Record which parameters the arrays of a variable may be views of."""
         if isinstance(value, View):
-            known = self._origins_of_fresh if "#" in name else self.knowledge.origins
+            known = self._origins_of_fresh if "#" in name else self.state.origins
             before = known.get(name)
             known[name] = (before or frozenset()) | self.origins_of(value)
             self.revised |= before is not None and known[name] != before
@@ -338,10 +340,10 @@ class Expressions:
     def _call(self, node: ast.Call) -> Value:
         function, text = self.value(node.func), ast.unparse(node.func)
         if not isinstance(function, Static):
-            raise NotCompiled(f"{text} is called, and no function")
+            raise NotCompiled(f"{text} is not a function")
         keywords = [each.arg for each in node.keywords]
         if None in keywords:
-            raise NotCompiled(f"{text}(**...): name each argument")
+            raise NotCompiled(f"{text}(**...) is not supported; name each argument")
         found = self.spread([*node.args, *(each.value for each in node.keywords)])
         count = len(found) - len(keywords)
         arguments = found[:count]
@@ -352,11 +354,11 @@ class Expressions:
             given = {name: value for name, value in zip(keywords, found[count:], strict=True) if name}
             return self.invoke(called, called.bound(arguments, given))
         if keywords:
-            raise NotCompiled(f"{text} with the keyword {keywords[0]}; in kernels only kernels take keywords")
+            raise NotCompiled(f"{text} with the keyword {keywords[0]}: only calls of kernels take keywords")
         return call(self, function.value, arguments, text)
 
     def invoke(self, function: Routine, arguments: Sequence[Value]) -> Value:
-        """Call another function of the program."""
+        """Add a call of a function, specialized for the arguments, and return its result."""
         given = [_strong(each) for each in arguments]
         kinds = tuple(map(kind_of, given))
         compiled = self.translation.specialized(function, kinds)
@@ -377,9 +379,9 @@ _ANY = frozenset([""])
 
 
 def operator_name(op: ast.operator) -> str:
-    """The name of an operator; `NotCompiled` for `@`."""
+    """Return the name of an operator; raise `NotCompiled` for `@`."""
     if type(op) not in _OPERATORS:
-        raise NotCompiled("@ of arrays; multiply in loops")
+        raise NotCompiled("@ is not supported; multiply in loops")
     return _OPERATORS[type(op)]
 
 
@@ -394,7 +396,7 @@ def _denied(condition: Expression) -> Num:
 
 
 def _strong(value: Value) -> Value:
-    """A literal as a number of its own type."""
+    """Return a value whose scalars are not weakly typed."""
     match value:
         case Num(expression, _, natural):
             return Num(expression, natural=natural)

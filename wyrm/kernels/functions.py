@@ -1,4 +1,4 @@
-"""Functions that are compiled for the kinds of their arguments, and those of them that are written in Python."""
+"""Functions that are specialized for the kinds of their arguments, among them kernels written in Python."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class Routine:
-    """A function that is compiled, each time for arguments of other kinds, and how that is done.
+    """A function that is specialized for the kinds of its arguments, and the options it is compiled with.
 
-    `distinct`: no array that it writes to shares memory with another of its arrays. `inlined`: it becomes a part of
-    those that call it. `fused`: products may be rounded together with the sums that take them in. `shared`: it is
-    compiled once for all programs, "always", or where one with `calls_shared` calls it. With `calls_apart` all that it
-    calls is compiled apart from it, but for what has no loop and is inlined: a large function takes longer to compile
-    than the sum of its parts. The constants of a `generated` one are arguments of the machine code.
+    `distinct`: an array that it writes to never shares memory with another of its arrays. `inlined`: it is inlined into
+    its callers. `fused`: a multiplication and an addition may be contracted into a fused multiply-add. `shared`: it is
+    compiled once, in a module that programs share: "always", or only for callers with `calls_shared` ("called").
+    `calls_apart`: all its callees are compiled in other modules, except inlined ones without loops: the compile time of
+    a function grows faster than its size. `generated`: its constants become arguments of the machine code.
     """
 
     def __init__(
@@ -49,58 +49,58 @@ class Routine:
 
     @property
     def parameters(self) -> list[str]:
-        """The names of its parameters."""
+        """The names of the parameters."""
         raise NotImplementedError
 
     @property
     def locals(self) -> frozenset[str]:
-        """The names of its variables."""
+        """The names of the local variables, parameters included."""
         raise NotImplementedError
 
     @property
     def growing(self) -> frozenset[str]:
-        """Its variables that may exceed the integers."""
+        """The variables that may overflow an int64 and become negative."""
         raise NotImplementedError
 
     @property
     def identity(self) -> str:
-        """What its compiled form depends on: its code, its constants, and those of all that it calls."""
+        """A text that identifies the compiled code: it covers the function's code, constants, options and callees."""
         raise NotImplementedError
 
     def write(self, body: FunctionBody) -> bool:
-        """Compile its statements; whether the last one ends it."""
+        """Compile the body of the function; return whether its last statement returns."""
         raise NotImplementedError
 
     def default(self, name: str) -> Value | None:
-        """What a parameter is where it is not given; None where it has to be given."""
+        """Return the default value of a parameter; None for a required one."""
         return None
 
     def bound(self, arguments: Sequence[Value], keywords: Mapping[str, Value]) -> list[Value]:
-        """The values of all parameters in a call."""
+        """Return the values of all parameters for a call with these arguments."""
         return list(arguments)
 
     def globals(self) -> dict[str, Any]:
-        """What its global names stand for."""
+        """Return the global variables that the function sees."""
         return {}
 
     def closure(self) -> tuple[str, ...]:
-        """The names of variables of a function around it, which it may not use."""
+        """Return the variables that it captures from an enclosing function, which kernels do not support."""
         return ()
 
     def where(self, line: int | None = None) -> str:
-        """The function and a line of it, for messages."""
+        """Return the function's name, file and line for error messages."""
         return self.__name__
 
     @property
     def how(self) -> tuple[Any, ...]:
-        """How it is compiled."""
+        """The options that it is compiled with."""
         return (
             self.distinct, self.inlined, self.fused, self.shared, self.calls_shared, self.calls_apart, self.generated
         )  # fmt: skip
 
 
 class KernelFunction(Routine):
-    """A Python function that is compiled; called from Python, it is that function."""
+    """A kernel: a Python function that is compiled. Calling it from Python runs the Python function."""
 
     def __init__(self, function: Callable[..., Any], *, name: str | None = None, **how: Any) -> None:
         own: str = getattr(function, "__name__", repr(function))
@@ -113,13 +113,13 @@ class KernelFunction(Routine):
 
     @cached_property
     def tree(self) -> ast.FunctionDef:
-        """The function as a syntax tree."""
+        """The syntax tree of the function; raise `NotCompiled` if it has no source."""
         function = self.function
         if not isinstance(function, FunctionType):
-            raise NotCompiled(f"{self.__name__} is no function that is written in Python with def", self.where())
+            raise NotCompiled(f"{self.__name__} is not a function written in Python with def", self.where())
         code = function.__code__
         if function.__name__ == "<lambda>":
-            raise NotCompiled("a kernel is written with def, not as a lambda", self.where())
+            raise NotCompiled("a kernel must be defined with def, not as a lambda", self.where())
         lines = "".join(linecache.getlines(code.co_filename))
         found = _definitions(lines).get((code.co_name, code.co_firstlineno))
         if found is None:
@@ -128,60 +128,60 @@ class KernelFunction(Routine):
 
     @property
     def parameters(self) -> list[str]:
-        """The names of its parameters; those that are given by keyword alone come last."""
+        """The names of the parameters, keyword-only ones last."""
         arguments = self.tree.args
         if arguments.vararg or arguments.kwarg:
-            raise NotCompiled(f"{self.__name__} takes any number of arguments; name each of them", self.where())
+            raise NotCompiled(f"{self.__name__} takes *args or **kwargs; name each parameter", self.where())
         return [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
 
     def default(self, name: str) -> Value | None:
-        """What a parameter is where it is not given; None where it has to be given."""
+        """Return the default value of a parameter; None for a required one."""
         python = self.function
         assert isinstance(python, FunctionType)
         arguments = self.tree.args
-        places = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+        positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
         defaults = python.__defaults__ or ()
-        found: Mapping[str, Any] = dict(zip(places[len(places) - len(defaults) :], defaults, strict=True))
+        found: Mapping[str, Any] = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
         found = {**found, **(python.__kwdefaults__ or {})}
         return known(found[name]) if name in found else None
 
     def bound(self, arguments: Sequence[Value], keywords: Mapping[str, Value]) -> list[Value]:
-        """The values of all parameters in a call."""
-        names, by_flat_index = self.parameters, self.tree.args
-        most, only = len(names) - len(by_flat_index.kwonlyargs), [each.arg for each in by_flat_index.posonlyargs]
+        """Return the values of all parameters for a call with these arguments."""
+        names, signature = self.parameters, self.tree.args
+        most, positional_only = len(names) - len(signature.kwonlyargs), [each.arg for each in signature.posonlyargs]
         if len(arguments) > most:
             raise NotCompiled(f"{self.__name__} takes {most} arguments, not {len(arguments)}")
         given = dict(zip(names, arguments, strict=False))
         for name, value in keywords.items():
-            if name in given or name not in names or name in only:
-                raise NotCompiled(f"{self.__name__} takes no argument {name}, or twice")
+            if name in given or name not in names or name in positional_only:
+                raise NotCompiled(f"{self.__name__} got the argument {name} twice, or has no such parameter")
             given[name] = value
         found = [given[name] if name in given else self.default(name) for name in names]
         missing = [name for name, value in zip(names, found, strict=True) if value is None]
         if missing:
-            raise NotCompiled(f"{self.__name__} is called without its argument {missing[0]}")
+            raise NotCompiled(f"{self.__name__} is missing its argument {missing[0]}")
         return [value for value in found if value is not None]
 
     @cached_property
     def locals(self) -> frozenset[str]:
-        """The names of its variables."""
+        """The names of the local variables, parameters included."""
         return frozenset(self.function.__code__.co_varnames)
 
     @cached_property
     def growing(self) -> frozenset[str]:
-        """Its variables that may exceed the integers."""
+        """The variables that may overflow an int64 and become negative."""
         return frozenset(growing(self.tree))
 
     def globals(self) -> dict[str, Any]:
-        """What its global names stand for."""
+        """Return the global variables that the function sees."""
         return self.function.__globals__
 
     def closure(self) -> tuple[str, ...]:
-        """The names of variables of a function around it, which it may not use."""
+        """Return the variables that it captures from an enclosing function, which kernels do not support."""
         return self.function.__code__.co_freevars
 
     def where(self, line: int | None = None) -> str:
-        """The function and a line of it, for messages."""
+        """Return the function's name, file and line for error messages."""
         code = getattr(self.function, "__code__", None)
         if code is None:
             return self.__name__
@@ -189,11 +189,11 @@ class KernelFunction(Routine):
 
     @cached_property
     def identity(self) -> str:
-        """What its compiled form depends on: its code, its constants, and those of all that it calls."""
+        """A text that identifies the compiled code: it covers the function's code, constants, options and callees."""
         return repr((fingerprint(self.function), self.how))
 
     def write(self, body: FunctionBody) -> bool:
-        """Compile its statements; whether the last one ends it."""
+        """Compile the body of the function; return whether its last statement returns."""
         return body.run(self.tree.body)
 
 
@@ -202,10 +202,10 @@ _OPS = fast_math.__name__.removesuffix("fast_math")
 
 @cache
 def kernel_of(function: FunctionType, name: str | None = None) -> KernelFunction:
-    """A plain function as a kernel, or as what a kernel calls.
+    """Return the kernel of a Python function.
 
-    Products may be fused with sums inside the ops of this library. The arithmetic of users is done as it is written,
-    which gives the numbers of NumPy.
+    Only kernels of this library may use fused multiply-adds. Users' arithmetic is compiled as written, so it gives the
+    same numbers as NumPy.
     """
     if function.__module__ == fast_math.__name__:
         return KernelFunction(function, name=name, inlined=True, fused=True)
@@ -214,7 +214,7 @@ def kernel_of(function: FunctionType, name: str | None = None) -> KernelFunction
 
 
 def global_names(function: FunctionType) -> Iterator[str]:
-    """The global names that a function reads, each once; not those of attributes."""
+    """Yield the global names that a function reads, each once, without attribute names."""
     found = dict.fromkeys(
         each.argval for each in dis.get_instructions(function) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")
     )
@@ -222,7 +222,7 @@ def global_names(function: FunctionType) -> Iterator[str]:
 
 
 def fingerprint(function: Any) -> str:
-    """A text that differs where a function, a constant that it uses, or a function that it calls does."""
+    """Return a text that changes whenever the function, a constant it uses or a function it calls changes."""
     found: dict[Any, str] = {}
 
     def visit(value: Any) -> str:
@@ -230,9 +230,9 @@ def fingerprint(function: Any) -> str:
             return visit(value.function) if isinstance(value, KernelFunction) else value.identity
         if not isinstance(value, FunctionType):
             text = repr(value)
-            return text if " at 0x" not in text else str(type(value))  # an address is another one in each process
+            return text if " at 0x" not in text else str(type(value))  # addresses differ between processes
         if value not in found:
-            found[value] = ""  # one that calls itself is refused elsewhere
+            found[value] = ""  # stops recursion, which `Translation` rejects
             code, names = value.__code__, value.__globals__
             used = [f"{name}={visit(names[name])}" for name in global_names(value) if name in names]
             facts = code.co_code.hex(), code.co_consts, code.co_names, code.co_varnames, value.__defaults__
@@ -244,10 +244,10 @@ def fingerprint(function: Any) -> str:
 
 @cache
 def _definitions(text: str) -> dict[tuple[str, int], ast.FunctionDef]:
-    """The functions of a file, by name and first line, which is that of the first decorator."""
+    """Return the functions of a source text by name and first line, which includes decorators."""
     try:
         tree = ast.parse(text)
-    except SyntaxError:  # no Python, such as a page with code in it
+    except SyntaxError:  # not a Python file, such as Markdown with code in it
         return {}
     found = {}
     for node in ast.walk(tree):

@@ -1,4 +1,4 @@
-"""Functions of numbers: those of NumPy, of `math` and of Python itself that kernels have."""
+"""Scalar functions of kernels, from NumPy, `math` and Python."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from wyrm.kernels.builder import Builder, larger, smaller
 from wyrm.kernels.errors import NotCompiled
 from wyrm.kernels.values import Group, Num, Value
 
-# Of one float; integers become float64.
+# Functions of one float. Integers are converted to float64.
 _OF_ONE = {
     "sqrt": "sqrt", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10",
     "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
     "arcsin": "arcsin", "arccos": "arccos", "arctan": "arctan", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
     "erf": "erf", "fabs": "abs", "lgamma": "lgamma",
 }  # fmt: skip
-# These leave integers as they are.
+# Rounding functions return integers unchanged.
 _ROUNDING = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "round", "round": "round"}
 _OF_TWO = {
     "arctan2": "atan2", "atan2": "atan2", "hypot": "hypot", "copysign": "copysign", "fmod": "fmod",
@@ -28,7 +28,7 @@ _OF_TWO = {
 
 
 def function_of(builder: Builder, function: Any, arguments: list[Num]) -> Value | None:
-    """What such a function gives; None where kernels do not have it."""
+    """Return the result of a scalar function; None if kernels do not support it."""
     name, count = getattr(function, "__name__", ""), len(arguments)
     from_math = getattr(function, "__module__", "") == "math"
     if from_math and all(each.weak and isinstance(each.expression, Number) for each in arguments):
@@ -43,16 +43,16 @@ def function_of(builder: Builder, function: Any, arguments: list[Num]) -> Value 
 
 
 def _folded(function: Callable[..., Any], arguments: list[Num]) -> Num:
-    """What a function of `math` gives for literals."""
+    """Return the result of a `math` function of literals, computed at compile time."""
     values = [each.expression.value for each in arguments if isinstance(each.expression, Number)]
     try:
         return literal(function(*values))
     except (ArithmeticError, ValueError, TypeError) as error:
-        raise NotCompiled(f"math.{function.__name__} of {', '.join(map(str, values))} has no value: {error}") from None
+        raise NotCompiled(f"math.{function.__name__} of {', '.join(map(str, values))} is undefined: {error}") from None
 
 
 def either(condition: Expression, x: Num, y: Num) -> Num:
-    """One of two numbers, both of which are evaluated."""
+    """Return `x if condition else y` with both operands evaluated."""
     type = common_type(x, y)
     chosen, otherwise = (as_type(each, type) for each in (x, y))
     natural = chosen.natural and otherwise.natural
@@ -60,7 +60,7 @@ def either(condition: Expression, x: Num, y: Num) -> Num:
 
 
 def _of_one(builder: Builder, name: str, x: Num, *, whole: bool) -> Num | None:
-    """A function of one number; where it rounds, `whole` asks for an integer, as functions of `math` give."""
+    """Return a function of one scalar. `whole`: rounding functions return an integer, as those of `math` do."""
     if name in _OF_ONE:
         number = as_type(x, FLOAT64 if x.type.kind != "f" or x.weak else x.type)
         return Num(Operation(_OF_ONE[name], (number.expression,), number.type))
@@ -83,7 +83,7 @@ def _of_one(builder: Builder, name: str, x: Num, *, whole: bool) -> Num | None:
 
 
 def _of_two(builder: Builder, name: str, x: Num, y: Num) -> Value | None:
-    """A function of two numbers."""
+    """Return a function of two scalars."""
     if name in _OF_TWO:
         type = common_type(x, y)
         type = type if type.kind == "f" else FLOAT64
@@ -133,12 +133,12 @@ def _sign(builder: Builder, x: Num) -> Num:
     if type.kind in "bu":
         return Num(Select(truth(Num(number)), one, zero, type))
     above, below = (Operation(name, (number, zero), BOOL) for name in ("greater", "less"))
-    # A zero, or a NaN, is its own sign.
+    # The sign of a zero or a NaN is the operand itself.
     return Num(Select(above, one, Select(below, Number(-1, type), number, type), type))
 
 
 def _extreme(builder: Builder, name: str, x: Num, y: Num) -> Num:
-    """The larger or the smaller; a NaN where one of them is."""
+    """Return the maximum or minimum; NaN if an operand is NaN."""
     type = common_type(x, y)
     first, second = (builder.let(as_type(each, type).expression) for each in (x, y))
     test: Expression = Operation("greater" if name == "maximum" else "less", (first, second), BOOL)
@@ -149,7 +149,7 @@ def _extreme(builder: Builder, name: str, x: Num, y: Num) -> Num:
 
 
 def of_several(builder: Builder, name: str, arguments: list[Num]) -> Num:
-    """Python's `max` and `min`: the first of those that are not below, or above, the others."""
+    """Return Python's `max` or `min` of scalars: the first largest or smallest one."""
     result = arguments[0]
     for each in arguments[1:]:
         type = common_type(result, each)

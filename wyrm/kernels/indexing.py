@@ -1,4 +1,4 @@
-"""Parts of arrays: elements, rows, slices, and what is written to them."""
+"""Views of arrays: indexing, slicing, and reads and writes through them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wyrm.kernels.values import ONE, ZERO, Layout, Num, Value, View, contiguous_
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A slice, whose ends may be left out; it takes every `step`-th element."""
+    """A slice `start:stop:step`; None for an omitted bound."""
 
     start: Num | None
     stop: Num | None
@@ -26,9 +26,9 @@ WHOLE = Range(None, None)
 
 
 def part(builder: Builder, view: View, entries: Sequence[Num | Range]) -> View:
-    """The part of an array that entries choose, an axis each from the first on."""
+    """Return the view that indices and slices select, one per axis; raise `NotCompiled` if there are too many."""
     if len(entries) > len(view.shape):
-        raise NotCompiled(f"{len(entries)} indices of an array with {len(view.shape)} axes")
+        raise NotCompiled(f"{len(entries)} indices for an array with {len(view.shape)} axes")
     entries = [*entries, *[WHOLE] * (len(view.shape) - len(entries))]
     offset: Expression = ZERO
     shape: list[Expression] = []
@@ -42,31 +42,31 @@ def part(builder: Builder, view: View, entries: Sequence[Num | Range]) -> View:
         else:
             offset = plus(offset, times(_index(builder, entry, size), stride))
     pointer = view.pointer
-    # A part that begins where the array does is told from the whole by an offset of 0.
+    # An offset of 0 marks a view as a part of the array even if it starts at the array's first element.
     if offset != ZERO or (shape and any(entry != WHOLE for entry in entries)):
         pointer = Offset(pointer, offset, PointerType(view.element))
     return View(pointer, view.element, tuple(shape), tuple(strides), _layout(view, entries))
 
 
 def _layout(view: View, entries: Sequence[Num | Range]) -> Layout:
-    """How the part of an array lies in memory."""
-    kept = [i for i, entry in enumerate(entries) if isinstance(entry, Range)]
+    """Return the layout of the view."""
+    axes = [i for i, entry in enumerate(entries) if isinstance(entry, Range)]
     steps = [entry.step for entry in entries if isinstance(entry, Range)]
-    if not kept:
+    if not axes:
         return "contiguous"
-    if view.layout == "any" or kept[-1] != len(entries) - 1 or steps[-1] != 1:
+    if view.layout == "any" or axes[-1] != len(entries) - 1 or steps[-1] != 1:
         return "any"
-    whole = all(entry == WHOLE for entry in entries[kept[0] + 1 :])
+    whole = all(entry == WHOLE for entry in entries[axes[0] + 1 :])
     if view.layout == "contiguous" and whole and steps[0] == 1:
         return "contiguous"
-    # A part of the rows alone of an array whose rows lie apart has one axis.
-    return "contiguous" if len(kept) == 1 else "rows"
+    # One remaining axis is contiguous: it is the last one, with a step of 1.
+    return "contiguous" if len(axes) == 1 else "rows"
 
 
 def _index(builder: Builder, entry: Num, size: Expression) -> Expression:
-    """An index, counted from the end where it is negative."""
+    """Return an index as an offset from the start; a negative one counts from the end."""
     if entry.type.kind in "fb":
-        raise NotCompiled(f"an index is an integer, not a {entry.type}; int(x) makes one of a number")
+        raise NotCompiled(f"an index must be an integer, not a {entry.type}; convert it with int(x)")
     index = as_type(entry, INT64).expression
     if isinstance(index, Number):
         index = plus(index, size) if index.value < 0 else index
@@ -80,7 +80,7 @@ def _index(builder: Builder, entry: Num, size: Expression) -> Expression:
 
 
 def _bounds(builder: Builder, entry: Range, size: Expression) -> tuple[Expression, Expression]:
-    """Where a slice begins, and how long it is."""
+    """Return the start and the length of a slice, clipped to the array."""
     start = ZERO if entry.start is None else _bound(builder, entry.start, size)
     stop = size if entry.stop is None else _bound(builder, entry.stop, size)
     length = stop
@@ -94,9 +94,9 @@ def _bounds(builder: Builder, entry: Range, size: Expression) -> tuple[Expressio
 
 
 def _bound(builder: Builder, bound: Num, size: Expression) -> Expression:
-    """An end of a slice, inside the array."""
+    """Return a bound of a slice, clipped to the array."""
     if bound.type.kind in "fb":
-        raise NotCompiled(f"an end of a slice is an integer, not a {bound.type}; int(x) makes one of a number")
+        raise NotCompiled(f"a slice bound must be an integer, not a {bound.type}; convert it with int(x)")
     index = builder.let(as_type(bound, INT64).expression)
     if index == ZERO:
         return ZERO
@@ -109,7 +109,7 @@ def _bound(builder: Builder, bound: Num, size: Expression) -> Expression:
 
 
 def read(view: View) -> Value:
-    """A part of an array: its element where it has no axes."""
+    """Return the element of a view with no axes, and any other view itself."""
     if view.shape:
         return view
     pointer, index = _place(view)
@@ -117,22 +117,22 @@ def read(view: View) -> Value:
 
 
 def _place(view: View) -> tuple[Expression, Expression]:
-    """The array that a part without axes lies in, and the index there."""
+    """Return the base pointer of a view with no axes, and the index of its element."""
     if isinstance(view.pointer, Offset):
         return view.pointer.pointer, view.pointer.index
     return view.pointer, ZERO
 
 
 def put(builder: Builder, view: View, number: Num) -> None:
-    """Write a number to a part that is an element."""
+    """Write a scalar to a view with no axes."""
     pointer, index = _place(view)
     builder.add(Store(pointer, index, as_type(number, view.element).expression))
 
 
 def write(builder: Builder, view: View, value: Value, *, apart: bool = False) -> None:
-    """Write a number, or an array whose shape fits, to all elements of a part.
+    """Write a scalar, or an array that broadcasts to the view's shape, to all elements of a view.
 
-    `apart`: an array shares no memory with the part that it is written to.
+    `apart`: the array and the view share no memory. Raise `NotCompiled` for a value that cannot be broadcast.
     """
     if isinstance(value, View) and not value.shape:
         value = read(value)
@@ -140,19 +140,19 @@ def write(builder: Builder, view: View, value: Value, *, apart: bool = False) ->
         if not view.shape:
             put(builder, view, value)
             return
-        view = held(builder, view)
-        given = Num(builder.let(as_type(value, view.element).expression))
-        over(builder, view.shape, lambda at: put(builder, _element(view, [each.expression for each in at]), given))
+        view = evaluated(builder, view)
+        number = Num(builder.let(as_type(value, view.element).expression))
+        over(builder, view.shape, lambda at: put(builder, _element(view, [each.expression for each in at]), number))
     elif isinstance(value, View) and view.shape and len(value.shape) <= len(view.shape):
-        _copy(builder, held(builder, view), held(builder, value), apart)
+        _copy(builder, evaluated(builder, view), evaluated(builder, value), apart)
     elif not view.shape:
-        raise NotCompiled("an element of an array takes a number, not an array or a tuple")
+        raise NotCompiled("cannot assign an array or a tuple to an element of an array")
     else:
-        raise NotCompiled("a part of an array takes a number, or an array with no more axes")
+        raise NotCompiled("a view can be assigned a scalar, or an array with at most as many axes")
 
 
 def _copy(builder: Builder, view: View, source: View, apart: bool) -> None:
-    """Copy an array to a part; what both share is copied before it is overwritten."""
+    """Copy an array to a view as memmove does: shared elements are read before they are overwritten."""
     extra = len(view.shape) - len(source.shape)
     steps = list(source.strides)
     for axis, (size, own) in enumerate(zip(source.shape, view.shape[extra:], strict=True)):
@@ -168,24 +168,24 @@ def _copy(builder: Builder, view: View, source: View, apart: bool) -> None:
 
     def copied(backwards: bool) -> tuple[For | If | Assign, ...]:
         def body(at: list[Num]) -> None:
-            places = [each.expression for each in at]
+            indices = [each.expression for each in at]
             if backwards:
-                places = [
-                    Operation("subtract", (plus(size, Number(-1, INT64)), place), INT64)
-                    for size, place in zip(view.shape, places, strict=True)
+                indices = [
+                    Operation("subtract", (plus(size, Number(-1, INT64)), index), INT64)
+                    for size, index in zip(view.shape, indices, strict=True)
                 ]
-            offset = ZERO if not steps else _offset(places[extra:], steps)
+            offset = ZERO if not steps else _offset(indices[extra:], steps)
             number = Num(Load(source.pointer, offset, source.element))
-            put(builder, _element(view, places), number)
+            put(builder, _element(view, indices), number)
 
         with builder.block() as block:
             over(builder, view.shape, body)
-        return tuple(block)  # type: ignore[arg-type]
+        return tuple(block)  # type: ignore[arg-type]  # `over` adds no other statements
 
     if apart:
         builder.statements += copied(backwards=False)
         return
-    # Along the memory or against it, whichever reads a number before it is overwritten.
+    # As in memmove, the direction of the copy depends on which of the two comes first in memory.
     later: Expression = Operation("greater", (view.pointer, source.pointer), BOOL)
     if view.layout == "any" and len(view.shape) == 1:
         later = Operation("not_equal", (later, Operation("less", (view.strides[0], ZERO), BOOL)), BOOL)
@@ -193,23 +193,23 @@ def _copy(builder: Builder, view: View, source: View, apart: bool) -> None:
     builder.add(If(later, copied(backwards=True), copied(backwards=False)))
 
 
-def _offset(places: Sequence[Expression], steps: Sequence[Expression]) -> Expression:
+def _offset(indices: Sequence[Expression], strides: Sequence[Expression]) -> Expression:
     total: Expression = ZERO
-    for place, step in zip(places, steps, strict=True):
-        total = plus(total, times(place, step))
+    for index, stride in zip(indices, strides, strict=True):
+        total = plus(total, times(index, stride))
     return total
 
 
-def _element(view: View, places: Sequence[Expression]) -> View:
-    """The element at indices that are inside."""
-    pointer = Offset(view.pointer, _offset(places, view.strides), PointerType(view.element))
+def _element(view: View, indices: Sequence[Expression]) -> View:
+    """Return the view of the element at indices in range."""
+    pointer = Offset(view.pointer, _offset(indices, view.strides), PointerType(view.element))
     return View(pointer, view.element, (), (), "contiguous")
 
 
 def over(
     builder: Builder, shape: Sequence[Expression], body: Callable[[list[Num]], None], indices: Sequence[Num] = ()
 ) -> None:
-    """Loops over all indices of a shape, with what `body` makes of them inside."""
+    """Add nested loops over all indices of a shape; `body` adds the statements inside."""
     if not shape:
         body(list(indices))
         return
@@ -218,7 +218,7 @@ def over(
 
 
 def at(view: View, indices: Sequence[Num]) -> Value:
-    """The element, or the part, at indices that are inside."""
+    """Return the element or the subarray at indices in range."""
     count = len(indices)
     offset = _offset([each.expression for each in indices], view.strides[:count])
     pointer = Offset(view.pointer, offset, PointerType(view.element))
@@ -228,8 +228,8 @@ def at(view: View, indices: Sequence[Num]) -> Value:
     return read(View(pointer, view.element, view.shape[count:], view.strides[count:], layout))
 
 
-def held(builder: Builder, view: View, *, copy: bool = False) -> View:
-    """The same part, all that it is made of computed here; a `copy` stays the same whatever is assigned."""
+def evaluated(builder: Builder, view: View, *, copy: bool = False) -> View:
+    """Compute the pointer, sizes and strides of a view here; with `copy`, later assignments cannot change them."""
     keep: Callable[..., Expression] = builder.copy if copy else builder.let
     shape = tuple(keep(size) for size in view.shape)
     if view.layout == "contiguous":
@@ -240,14 +240,14 @@ def held(builder: Builder, view: View, *, copy: bool = False) -> View:
 
 
 def transposed(view: View) -> View:
-    """The axes in reverse."""
+    """Return the view with its axes reversed."""
     if len(view.shape) < 2:
         return view
     return View(view.pointer, view.element, view.shape[::-1], view.strides[::-1], "any")
 
 
 def size_of(view: View) -> Num:
-    """How many elements there are."""
+    """Return the number of elements."""
     total: Expression = ONE
     for size in view.shape:
         total = times(total, size)
@@ -255,7 +255,7 @@ def size_of(view: View) -> Num:
 
 
 def root_of(pointer: Expression) -> str | None:
-    """The variable that says where an array lies which this is a part of."""
+    """Return the pointer variable that an address is computed from; None if it is not a variable."""
     while isinstance(pointer, Offset):
         pointer = pointer.pointer
     return pointer.name if isinstance(pointer, Variable) else None

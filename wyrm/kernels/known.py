@@ -1,4 +1,4 @@
-"""What the names of a kernel stand for outside of it: constants, functions, modules and dtypes."""
+"""Compile-time constants of a kernel: numbers, functions, modules and dtypes of its module."""
 
 from __future__ import annotations
 
@@ -15,11 +15,16 @@ from wyrm.kernels.values import Group, Num, Static, Value
 
 
 def known(value: Any) -> Value:
-    """What is known while compiling."""
+    """Return the compile-time value of a Python object.
+
+    Raise `NotCompiled` for a number whose dtype kernels do not support.
+    """
     if isinstance(value, np.generic):
         type = scalar_of(value.dtype)
         if type is None:
-            raise NotCompiled(f"a number of dtype {value.dtype}; kernels have bools, integers and floats")
+            raise NotCompiled(
+                f"unsupported dtype {value.dtype} of a constant; kernels support bools, integers and floats"
+            )
         number = value.item()
         return Num(Number(number, type), natural=type == INT64 and number >= 0)
     if isinstance(value, bool | int | float | complex):
@@ -32,7 +37,7 @@ def known(value: Any) -> Value:
 
 
 def attribute_of_module(module: ModuleType, name: str) -> Value:
-    """What a module has under a name."""
+    """Return the value of a module's attribute."""
     found = getattr(module, name, module)
     if found is module:
         raise NotCompiled(f"{module.__name__} has no {name}")
@@ -40,7 +45,7 @@ def attribute_of_module(module: ModuleType, name: str) -> Value:
 
 
 def dtype_or_none(value: Any) -> ScalarType | None:
-    """The type of numbers that a dtype, a class of NumPy or `bool`, `int` or `float` stands for."""
+    """Return the scalar type of a dtype, a NumPy scalar class, or `bool`, `int` or `float`; None for anything else."""
     if isinstance(value, ScalarType):
         return value
     if value is bool or value is int or value is float:
@@ -48,27 +53,27 @@ def dtype_or_none(value: Any) -> ScalarType | None:
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         try:
             return scalar_of(value)
-        except TypeError:  # an abstract one, such as np.integer
+        except TypeError:  # an abstract class such as np.integer
             return None
     return None
 
 
 def dtype_named(value: Value) -> ScalarType:
-    """The type of numbers that something stands for; `NotCompiled` where there is none."""
+    """Return the scalar type of a dtype-like value; raise `NotCompiled` for anything else."""
     found = dtype_or_none(value.value) if isinstance(value, Static) else None
     if found is None:
         raise NotCompiled(
-            "a dtype that kernels do not have; they have bool, int8 to int64, uint8 to uint64, float32 and float64"
+            "unsupported dtype; kernels support bool, int8 to int64, uint8 to uint64, float32 and float64"
         )
     return found
 
 
 def same(first: Any, second: Any) -> bool:
-    """Whether two things that are known while compiling are equal; dtypes are by what they mean."""
+    """Return whether two compile-time values are equal; dtypes compare by the type they denote, as in NumPy."""
     for one, other in ((first, second), (second, first)):
         if isinstance(one, ScalarType):
             return one.name == other if isinstance(other, str) else one == dtype_or_none(other)
     try:
         return bool(first is second or first == second)
-    except Exception:  # what `==` does is up to them
-        raise NotCompiled(f"a {type(first).__name__} compared with a {type(second).__name__}") from None
+    except Exception:  # the user's `==` may raise anything
+        raise NotCompiled(f"cannot compare a {type(first).__name__} with a {type(second).__name__}") from None

@@ -1,4 +1,4 @@
-"""Loops: over a range, over the elements or rows of arrays, and over the indices of a shape."""
+"""Translation of `for` loops over ranges, arrays, and the indices of a shape."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ from wyrm.kernels.values import ONE, ZERO, Group, Num, Static, Value, View, plus
 if TYPE_CHECKING:
     from wyrm.kernels.statements import FunctionBody
 
-# What a loop goes over: how many turns along each axis, and the value for the indices of a turn.
+# The iteration space of a loop: its sizes, and the function from indices to the value of the loop target.
 Turns = tuple[Sequence[Expression], Callable[[Sequence[Num]], Value]]
 
 
 def for_each(body: FunctionBody, statement: ast.For) -> None:
-    """A `for` loop."""
-    if statement.orelse:
-        raise NotCompiled("a loop with an else; set a variable before break, and test it after the loop")
+    """Translate a `for` loop."""
+    refuse_else(statement)
     shape, given = _turns(body, statement.iter)
     if len(shape) != 1 and leaves(statement.body, ast.Break):
-        raise NotCompiled("break out of a loop over several axes; write a loop for each axis")
+        raise NotCompiled("break is not supported in a loop over several axes; write a loop for each axis")
     before = set(body.given)
 
     def turn(indices: list[Num]) -> None:
@@ -37,9 +36,15 @@ def for_each(body: FunctionBody, statement: ast.For) -> None:
         body.run(statement.body)
 
     if not shape and (leaves(statement.body, ast.Continue)):
-        raise NotCompiled("continue in a loop over an array without axes")
+        raise NotCompiled("continue is not supported in a loop over an array without axes")
     indexing.over(body.builder, shape, turn)
     body.given = before
+
+
+def refuse_else(loop: ast.For | ast.While) -> None:
+    """Raise `NotCompiled` if a loop has an else clause."""
+    if loop.orelse:
+        raise NotCompiled("a loop with an else is not supported; set a variable before break, test it after the loop")
 
 
 def _turns(body: FunctionBody, over: ast.expr) -> Turns:
@@ -49,16 +54,13 @@ def _turns(body: FunctionBody, over: ast.expr) -> Turns:
         case ast.Attribute(array, "flat"):
             view = body.value(array)
             if not isinstance(view, View):
-                raise NotCompiled(f"{ast.unparse(array)} is no array")
+                raise NotCompiled(f"{ast.unparse(array)} is not an array")
             return _elements(body, view, len(view.shape))
         case _:
             value = body.value(over)
             if isinstance(value, View) and value.shape:
                 return _elements(body, value, 1)
-            raise NotCompiled(
-                f"a loop over {ast.unparse(over)}; kernels loop over range(...), an array, its `flat`, enumerate(x), "
-                f"zip(x, y) and np.ndindex(shape)"
-            )
+            raise _unsupported(over)
 
 
 def _turns_of_call(body: FunctionBody, function: Value, arguments: Sequence[ast.expr], over: ast.Call) -> Turns:
@@ -86,15 +88,19 @@ def _turns_of_call(body: FunctionBody, function: Value, arguments: Sequence[ast.
         sizes = [as_type(each, INT64) for each in values if isinstance(each, Num) and each.type.kind in "iu"]
         if len(sizes) == len(values):
             return [body.builder.copy(each.expression, "n") for each in sizes], lambda at: Group(tuple(at))
-    raise NotCompiled(
-        f"a loop over {ast.unparse(over)}; kernels loop over range(...), an array, its `flat`, enumerate(x), "
+    raise _unsupported(over)
+
+
+def _unsupported(over: ast.expr) -> NotCompiled:
+    return NotCompiled(
+        f"cannot loop over {ast.unparse(over)}; kernels loop over range(...), an array, its `flat`, enumerate(x), "
         f"zip(x, y) and np.ndindex(shape)"
     )
 
 
 def _elements(body: FunctionBody, view: View, axes: int) -> Turns:
-    """All elements, or rows, along the first axes."""
-    held = indexing.held(body.builder, view, copy=True)
+    """Return the loop over the elements or subarrays along the first axes."""
+    held = indexing.evaluated(body.builder, view, copy=True)
     body.note_origins(indexing.root_of(held.pointer) or "", view)
     return held.shape[:axes], lambda at: indexing.at(held, at)
 
@@ -108,11 +114,11 @@ def _range(body: FunctionBody, arguments: Sequence[Num]) -> Turns:
     else:
         start, stop, step = arguments
     if any(each.type.kind == "f" for each in (start, stop, step)):
-        raise NotCompiled("a range of floats; int(x) makes an integer of a number")
-    # What the bounds are called stays as it is while the loop runs.
+        raise NotCompiled("range takes integers, not floats; convert with int(x)")
+    # Copies: the body may assign the variables that the bounds come from.
     first, last, by = (body.builder.copy(as_type(each, INT64).expression, "n") for each in (start, stop, step))
     if by == ZERO:
-        raise NotCompiled("a range by steps of 0")
+        raise NotCompiled("the step of a range must not be 0")
     count, backwards = _count(body, first, last, by, step)
     inside = backwards and isinstance(last, Number) and last.value >= -1
     natural = inside or (start.natural and not backwards and (step.natural or isinstance(by, Number)))
@@ -126,7 +132,7 @@ def _range(body: FunctionBody, arguments: Sequence[Num]) -> Turns:
 def _count(
     body: FunctionBody, first: Expression, last: Expression, by: Expression, step: Num
 ) -> tuple[Expression, bool]:
-    """How many turns a range has, and whether it goes down for sure."""
+    """Return the number of iterations of a range, and whether its step is a negative constant."""
     up = last if first == ZERO else Operation("subtract", (last, first), INT64)
     if by == ONE:
         return up, False
@@ -143,7 +149,7 @@ def _count(
 
 
 def _rounded_up(body: FunctionBody, distance: Expression, size: Expression) -> Expression:
-    """How many steps of a size there are in a distance; none of size 0, nor where the distance is below 0."""
+    """Return `ceil(distance / size)`; 0 for a size of 0 or a negative distance."""
     distance = body.builder.let(distance)
     if size == ONE:
         return distance

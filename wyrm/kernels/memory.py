@@ -1,4 +1,4 @@
-"""Which arrays a function writes to, and whether arguments of a call show the same memory."""
+"""Alias analysis: which parameters a function writes to, and whether arguments of a call alias."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from wyrm.ir.types import PointerType
 from wyrm.kernels.indexing import root_of
 from wyrm.kernels.values import View
 
-# Where the product of matrices stands among the operands of `Gemm`.
+# The position of the output among the operands of `Gemm`.
 _RESULT = 10
 
 
 def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> frozenset[int]:
-    """The places of the parameters whose memory a function writes to; `others` are those of functions that it calls."""
+    """Return the positions of the parameters that a function writes to; `others` has those of its callees."""
     statements = list(every(function.body))
     origins: dict[str, set[str]] = {each.name: {each.name} for each in function.parameters}
 
@@ -49,9 +49,9 @@ def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> 
 
 
 def overlap(views: Sequence[tuple[int, View]], written: frozenset[int]) -> bool:
-    """Whether an array that is written to is another one as well, or a part of it; views are at these places.
+    """Return whether a written array is the same as another argument or contains it; views come with their positions.
 
-    Two parts of one array do not count as such: kernels pass on parts that do not overlap.
+    Two views of one array do not count: kernels must only pass on views that do not overlap.
     """
     for first, one in views:
         for second, other in views:

@@ -1,4 +1,4 @@
-"""What can be said of a function before it is compiled: its names, and what they may hold."""
+"""Static analysis of a kernel's syntax tree: the names it uses, and the variables that may overflow."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 
 
 def names_in(node: ast.AST) -> set[str]:
-    """The names that an expression or a statement has."""
+    """Return the names in an expression or a statement."""
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 def _assigned(target: ast.expr) -> set[str]:
-    """The names that get a value where something is assigned to a target; the array of an element does not."""
+    """Return the variables that an assignment to the target binds; in `x[i] = y` that is none."""
     return {each.id for each in ast.walk(target) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
 
 
 def leaves(body: Sequence[ast.stmt], kind: type[ast.stmt]) -> bool:
-    """Whether statements of a loop have a `break`, or a `continue`, that is its own."""
+    """Return whether the body of a loop has a `break` (or `continue`) that belongs to this loop."""
     for each in body:
         if isinstance(each, kind):
             return True
@@ -27,25 +27,25 @@ def leaves(body: Sequence[ast.stmt], kind: type[ast.stmt]) -> bool:
 
 
 def growing(tree: ast.FunctionDef) -> set[str]:
-    """The variables that may exceed the integers, and so become negative: those that loops multiply or double.
+    """Return the variables that may overflow an int64 and become negative: those that loops multiply or double.
 
-    One that is only added to, a bounded number at a time, takes too long for that.
+    A variable that only grows by bounded additions cannot overflow in practice: it would take too long.
     """
     assigned = list(_assignments(tree))
     needs: dict[str, set[str]] = {}
     for name, value in assigned:
         needs.setdefault(name, set()).update(names_in(value))
-    while True:  # what they need in turn
-        more = {name: found.union(*(needs.get(each, ()) for each in found)) for name, found in needs.items()}
+    while True:  # the transitive closure
+        more = {name: used.union(*(needs.get(each, ()) for each in used)) for name, used in needs.items()}
         if more == needs:
             break
         needs = more
-    looped = {name for name, found in needs.items() if name in found}
+    looped = {name for name, used in needs.items() if name in used}
     return {name for name, value in assigned if name in looped and _grows(value, looped)}
 
 
 def _assignments(tree: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
-    """Each name that is assigned, and what to."""
+    """Yield each assigned name with the expression assigned to it."""
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets, value):
@@ -66,7 +66,7 @@ def _assignments(tree: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _grows(node: ast.AST, looped: set[str]) -> bool:
-    """Whether a value may be more than one of these names and something else added."""
+    """Return whether an expression may grow faster than one of these names plus a bounded term."""
     if not names_in(node) & looped:
         return False
     match node:
@@ -77,7 +77,7 @@ def _grows(node: ast.AST, looped: set[str]) -> bool:
             return True
         case ast.Call(ast.Name("range" | "min" | "max" | "len"), arguments):
             return any(_grows(each, looped) for each in arguments)
-        case ast.Subscript(of, _) | ast.Attribute(of, _):  # sizes, and what is read from memory
+        case ast.Subscript(of, _) | ast.Attribute(of, _):  # attributes and elements
             return _grows(of, looped)
         case ast.Call():
             return True

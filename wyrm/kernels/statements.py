@@ -1,4 +1,4 @@
-"""The statements of a function, one after the other, as those of a loop program."""
+"""Translation of statements: assignments and control flow."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from wyrm.ir.types import PointerType
 from wyrm.kernels import indexing, loops, subscripts
 from wyrm.kernels.arithmetic import binary, of_kind
 from wyrm.kernels.builder import Builder, Mark
-from wyrm.kernels.errors import NotCompiled, Unsettled
-from wyrm.kernels.expressions import Expressions, Knowledge, operator_name
+from wyrm.kernels.errors import NotCompiled, UnknownKind
+from wyrm.kernels.expressions import Expressions, InferenceState, operator_name
 from wyrm.kernels.functions import Routine
 from wyrm.kernels.names import leaves
 from wyrm.kernels.values import (
@@ -34,36 +34,36 @@ from wyrm.kernels.values import (
 if TYPE_CHECKING:
     from wyrm.kernels.translate import Translation
 
-# What to write instead of statements that kernels do not have.
+# Errors for unsupported statements, with what to write instead.
 _INSTEAD: dict[type[ast.stmt], str] = {
-    ast.With: "a with statement; kernels have no contexts",
-    ast.Try: "a try statement; kernels raise errors, and do not catch them",
-    ast.TryStar: "a try statement; kernels raise errors, and do not catch them",
-    ast.FunctionDef: "a function in a function; define it beside the kernel",
-    ast.AsyncFunctionDef: "a function in a function; define it beside the kernel",
-    ast.ClassDef: "a class in a function; kernels have numbers, arrays and tuples",
-    ast.Import: "an import in a function; import at the top of the module",
-    ast.ImportFrom: "an import in a function; import at the top of the module",
-    ast.Global: "a global variable that is assigned; return the number, or write it to an array",
-    ast.Nonlocal: "a variable of the function around it; pass it as an argument",
-    ast.Delete: "del; kernels delete nothing",
-    ast.Match: "a match statement; write if and elif",
+    ast.With: "with statements are not supported",
+    ast.Try: "try statements are not supported; kernels can raise errors but not catch them",
+    ast.TryStar: "try statements are not supported; kernels can raise errors but not catch them",
+    ast.FunctionDef: "nested functions are not supported; define it at the top of the module",
+    ast.AsyncFunctionDef: "nested functions are not supported; define it at the top of the module",
+    ast.ClassDef: "nested classes are not supported; kernels have scalars, arrays and tuples",
+    ast.Import: "imports in functions are not supported; import at the top of the module",
+    ast.ImportFrom: "imports in functions are not supported; import at the top of the module",
+    ast.Global: "global variables cannot be assigned; return the value, or write it to an array",
+    ast.Nonlocal: "nonlocal variables are not supported; pass the variable as an argument",
+    ast.Delete: "del is not supported",
+    ast.Match: "match statements are not supported; write if and elif",
 }
 
 
 class FunctionBody(Expressions):
-    """One function in the midst of being compiled."""
+    """One function while it is translated: its statements and expressions."""
 
     def __init__(
-        self, translation: Translation, function: Routine, builder: Builder, knowledge: Knowledge, *, apart: bool
+        self, translation: Translation, function: Routine, builder: Builder, state: InferenceState, *, apart: bool
     ) -> None:
-        super().__init__(translation, function, builder, knowledge, apart=apart)
-        # What is read before it has a value, as far as is known; and whether a value, or nothing, is returned.
-        self.unsettled: Unsettled | None = None
+        super().__init__(translation, function, builder, state, apart=apart)
+        # The first read of a variable of unknown kind; and for each `return` whether it has a value.
+        self.unsettled: UnknownKind | None = None
         self.returns: set[bool] = set()
 
     def parameters(self, given: Sequence[tuple[str, Kind]]) -> list[Variable]:
-        """The variables of the parameters, in order; one whose kind has become wider has a variable of its own."""
+        """Return the variables of the parameters, in order; copy a parameter whose kind is widened later."""
         found = []
         for name, kind in given:
             variables = variables_of(name, kind)
@@ -72,20 +72,20 @@ class FunctionBody(Expressions):
                 variables = variables_of(f"given {name}", kind)
             for each in variables:
                 if isinstance(each.type, PointerType):
-                    self.knowledge.origins.setdefault(each.name, frozenset([each.name]))
+                    self.state.origins.setdefault(each.name, frozenset([each.name]))
             if self.kinds[name] != kind:
                 self.assign(name, rebuilt(kind, variables))
             found += variables
         return found
 
     def run(self, body: Sequence[ast.stmt]) -> bool:
-        """Compile statements up to one after which nothing is reached; whether there is one."""
+        """Translate statements up to the first that makes the rest unreachable; return whether there is one."""
         for statement in body:
             try:
                 if self._statement(statement):
                     return True
-            except Unsettled as error:
-                self.unsettled = self.unsettled or Unsettled(error.message, self.function.where(statement.lineno))
+            except UnknownKind as error:
+                self.unsettled = self.unsettled or UnknownKind(error.message, self.function.where(statement.lineno))
             except NotCompiled as error:
                 if error.where:
                     raise
@@ -125,17 +125,17 @@ class FunctionBody(Expressions):
                 self._raise(statement)
                 return True
             case _:
-                text = f"{ast.unparse(statement).splitlines()[0]}: kernels have no such statement"
+                text = f"{ast.unparse(statement).splitlines()[0]}: kernels do not support this statement"
                 raise NotCompiled(_INSTEAD.get(type(statement), text))
         return False
 
     # --- assignments ----------------------------------------------------------------------------------------------
 
     def assign(self, name: str, value: Value) -> None:
-        """A variable has a value from now on; its kind is one that holds all that it ever has."""
+        """Assign a value to a variable, whose kind is widened to hold all values it is ever assigned."""
         kind = kind_of(value)
         if isinstance(kind, NumKind) and name in self.function.growing:
-            kind = NumKind(kind.type)  # it may become negative
+            kind = NumKind(kind.type)  # it may overflow and become negative
         if name in self.kinds:
             kind = joined(self.kinds[name], kind)
             self.revised |= kind != self.kinds[name]
@@ -144,38 +144,40 @@ class FunctionBody(Expressions):
         self.given.add(name)
         parts = parts_of(of_kind(value, kind), kind)
         variables = variables_of(name, kind)
-        moved = [(variable, part) for variable, part in zip(variables, parts, strict=True) if part != variable]
-        if len(moved) > 1:  # all are computed before the first is changed
-            moved = [(variable, self._kept(part, name)) for variable, part in moved]
-        for variable, part in moved:
+        assignments = [(variable, part) for variable, part in zip(variables, parts, strict=True) if part != variable]
+        if len(assignments) > 1:  # compute all parts before changing the first variable
+            assignments = [(variable, self._computed(part, name)) for variable, part in assignments]
+        for variable, part in assignments:
             self.builder.add(Assign(variable, part))
 
-    def _kept(self, part: Expression, name: str) -> Expression:
-        """What goes into one of several variables; a part of the same name may be about to be changed."""
+    def _computed(self, part: Expression, name: str) -> Expression:
+        """Compute a part before the variables of a name are assigned; copy it if it is one of those variables."""
         if isinstance(part, Variable) and part.name.split(".")[0] == name:
             return self.builder.copy(part)
         return self.builder.let(part)
 
     def _copied(self, value: Value) -> Value:
-        """A value that stays what it is, whatever is assigned."""
+        """Copy a value, so that later assignments to variables do not change it."""
         if isinstance(value, Num):
             return Num(self.builder.copy(value.expression), value.weak, value.natural)
         if isinstance(value, View):
-            copy = indexing.held(self.builder, value, copy=True)
+            copy = indexing.evaluated(self.builder, value, copy=True)
             self.note_origins(indexing.root_of(copy.pointer) or "", value)
             return copy
         return Group(tuple(map(self._copied, value.items))) if isinstance(value, Group) else value
 
     def assign_to(self, target: ast.expr, value: Value, mark: Mark) -> None:
-        """What is assigned to a name, a part of an array, or several of these; the value was found at the mark."""
+        """Assign a value, computed at the mark, to a name, a view of an array, or a tuple of these."""
         match target:
             case ast.Name(name):
                 self.assign(name, value)
             case ast.Tuple(targets) | ast.List(targets):
                 if not isinstance(value, Group):
-                    raise NotCompiled(f"{len(targets)} names for what is no tuple")
+                    raise NotCompiled(f"cannot unpack a value that is not a tuple into {len(targets)} names")
                 if len(value.items) != len(targets) or any(isinstance(each, ast.Starred) for each in targets):
-                    raise NotCompiled(f"{ast.unparse(target)} for a tuple of {len(value.items)}; name each item")
+                    raise NotCompiled(
+                        f"cannot unpack a tuple of {len(value.items)} items into {ast.unparse(target)}; name each item"
+                    )
                 for each, item in zip(targets, value.items, strict=True):
                     self.assign_to(each, item, mark)
             case ast.Subscript():
@@ -188,11 +190,16 @@ class FunctionBody(Expressions):
     def _target(self, target: ast.Subscript) -> View:
         array = self.value(target.value)
         if not isinstance(array, View):
-            raise NotCompiled(f"{ast.unparse(target)} is assigned, and no part of an array")
+            raise NotCompiled(
+                f"cannot assign {ast.unparse(target)}: only elements and slices of arrays can be assigned"
+            )
         return subscripts.part(self, array, target.slice)
 
     def _shares_nothing(self, view: View, value: Value) -> bool:
-        """Whether an array that is copied to a part shares no memory with it, so that any order will do."""
+        """Return whether a copied array and its destination share no memory, so that any order of copying is right.
+
+        Raise `NotCompiled` if they may share memory and neither copying forwards nor backwards is known to be right.
+        """
         if not isinstance(value, View) or not value.shape or not view.shape:
             return True
         to, source = self.origins_of(view), self.origins_of(value)
@@ -201,33 +208,33 @@ class FunctionBody(Expressions):
         shared = (to & source) - {""}
         alike = view.strides == value.strides and len(view.shape) == len(value.shape)
         if shared and not (alike and (len(view.shape) == 1 or view.layout == value.layout == "contiguous")):
-            raise NotCompiled("a part of an array copied to another part of it, which may overlap; write the loop")
+            raise NotCompiled("a view is copied to another view of the same array, and both may overlap; write a loop")
         return False
 
     def _augmented(self, target: ast.expr, op: ast.operator, value: ast.expr) -> None:
         name = operator_name(op)
         if isinstance(target, ast.Subscript):
-            view = indexing.held(self.builder, self._target(target))
+            view = indexing.evaluated(self.builder, self._target(target))
             before = indexing.read(view)
             if not isinstance(before, Num):
-                raise NotCompiled(f"{ast.unparse(target)} is more than one element; loop over them")
+                raise NotCompiled(f"{ast.unparse(target)} has more than one element; loop over them")
             _, after = self._in_place(name, before, target, value)
             indexing.put(self.builder, view, after)
             return
         if not isinstance(target, ast.Name):
             raise NotCompiled(f"{ast.unparse(target)} cannot be assigned in kernels")
         found = self.value(target)
-        if isinstance(found, View) and not found.shape:  # which is changed in place, as in NumPy
+        if isinstance(found, View) and not found.shape:  # changed in place, as in NumPy
             before, after = self._in_place(name, indexing.read(found), target, value)
             indexing.put(self.builder, found, after)
             return
         if isinstance(found, Group):
-            raise NotCompiled(f"{ast.unparse(target)} is a tuple; write the new one")
+            raise NotCompiled(f"{ast.unparse(target)} is a tuple; assign a new tuple")
         before, after = self._in_place(name, found, target, value)
         self.assign(target.id, after)
 
     def _in_place(self, name: str, before: Value, target: ast.expr, value: ast.expr) -> tuple[Num, Num]:
-        """The number before, and what the operator makes of it."""
+        """Return the old value and the result of the operator."""
         first, mark = self.as_number(before, target), self.builder.mark()
         second = self.number(value)
         settled = self.builder.settled(mark, first)
@@ -238,7 +245,7 @@ class FunctionBody(Expressions):
 
     def _if(self, test: ast.expr, body: Sequence[ast.stmt], otherwise: Sequence[ast.stmt]) -> bool:
         condition = self.condition(test)
-        if isinstance(condition, Number):  # known while compiling: the other one need not even make sense
+        if isinstance(condition, Number):  # a compile-time constant: the other branch is not compiled
             return self.run(body if condition.value else otherwise)
         blocks, given, ends = [], [], []
         before = set(self.given)
@@ -255,8 +262,8 @@ class FunctionBody(Expressions):
         return all(ends)
 
     def _while(self, statement: ast.While) -> bool:
-        if statement.orelse:
-            raise NotCompiled("a loop with an else; set a variable before break, and test it after the loop")
+        loops.refuse_else(statement)
+
         with self.builder.block() as before:
             condition = self.builder.let(self.condition(statement.test))
         given = set(self.given)
@@ -268,13 +275,13 @@ class FunctionBody(Expressions):
         return endless and not leaves(statement.body, ast.Break)
 
     def returned(self, value: Value) -> None:
-        """End the function with a result, or with None."""
+        """Add a return with a value, or with None."""
         nothing = isinstance(value, Static) and value.value is None
         self.returns.add(not nothing)
         if nothing:
             self.builder.add(Return())
             return
-        known = self.knowledge
+        known = self.state
         result = kind_of(value) if known.result is None else joined(known.result, kind_of(value))
         self.revised |= known.result is not None and types_of(result) != types_of(known.result)
         known.result = result
@@ -289,4 +296,4 @@ class FunctionBody(Expressions):
                     return
             case _:
                 pass
-        raise NotCompiled("kernels raise IndexError(text) alone, with a text that is known while compiling")
+        raise NotCompiled("kernels can raise only IndexError(text), with a string literal or a constant")

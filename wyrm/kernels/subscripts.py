@@ -1,4 +1,4 @@
-"""Parts and attributes: what `x[...]` and `x.name` stand for."""
+"""Translation of subscripts `x[...]` and attributes `x.name`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def part(body: Expressions, view: View, index: ast.expr) -> View:
-    """The part of an array that an index chooses."""
+    """Return the view of an array that an index expression selects."""
     mark = body.builder.mark()
     nodes = index.elts if isinstance(index, ast.Tuple) else [index]
     found: list[Value | Range | object] = []
@@ -36,10 +36,10 @@ def part(body: Expressions, view: View, index: ast.expr) -> View:
             entries.append(each.value)
         elif isinstance(each, Static) and each.value is Ellipsis:
             if sum(isinstance(one, Static) and one.value is Ellipsis for one in found) > 1:
-                raise NotCompiled("an index with two ellipses")
+                raise NotCompiled("an index can have only one ellipsis")
             entries += [WHOLE] * (len(view.shape) - len(found) + 1)
         else:
-            raise NotCompiled(f"[{ast.unparse(index)}]: an index is an integer, a slice or an ellipsis")
+            raise NotCompiled(f"[{ast.unparse(index)}]: an index must be an integer, a slice or an ellipsis")
     settled = body.builder.settled(mark, view)
     assert isinstance(settled, View)
     return indexing.part(body.builder, settled, entries)
@@ -53,21 +53,21 @@ def _entry(body: Expressions, node: ast.expr) -> Value:
     if step is not None:
         if not isinstance(step.expression, Number) or step.type.kind == "f" or step.expression.value <= 0:
             raise NotCompiled(
-                f"[{ast.unparse(node)}]: the step of a slice is a literal above 0; loop over range(...) instead"
+                f"[{ast.unparse(node)}]: the step of a slice must be a literal above 0; loop over range(...) instead"
             )
         by = int(step.expression.value)
     return Static(Range(start, stop, by))
 
 
 def subscript(body: Expressions, value: Value, index: ast.expr) -> Value:
-    """What `value[index]` stands for."""
+    """Return `value[index]`."""
     if isinstance(value, View):
         return indexing.read(part(body, value, index))
     if isinstance(value, Group):
         return _item(body, value, index)
     if isinstance(value, Static) and type(value.value).__name__ == "ndarray":
-        raise NotCompiled("an array that is no argument; pass it to the kernel")
-    raise NotCompiled(f"[{ast.unparse(index)}] of what is neither an array nor a tuple")
+        raise NotCompiled("kernels cannot use global arrays; pass the array as an argument")
+    raise NotCompiled(f"[{ast.unparse(index)}]: only arrays and tuples can be indexed")
 
 
 def _item(body: Expressions, group: Group, index: ast.expr) -> Value:
@@ -77,32 +77,30 @@ def _item(body: Expressions, group: Group, index: ast.expr) -> Value:
         for each in (index.lower, index.upper, index.step):
             number = None if each is None else body.number(each).expression
             if number is not None and not (isinstance(number, Number) and isinstance(number.value, int)):
-                raise NotCompiled("a part of a tuple by numbers that are not known while compiling")
+                raise NotCompiled("the bounds of a slice of a tuple must be compile-time constants")
             ends.append(None if number is None else int(number.value))
         if ends[2] == 0:
-            raise NotCompiled("a slice by steps of 0")
+            raise NotCompiled("the step of a slice must not be 0")
         return Group(group.items[slice(*ends)])
-    place = body.number(index)
-    if place.type.kind not in "iu":
-        raise NotCompiled(f"an index of a tuple is an integer, not a {place.type}")
-    if isinstance(place.expression, Number):
-        at = int(place.expression.value)
+    index_value = body.number(index)
+    if index_value.type.kind not in "iu":
+        raise NotCompiled(f"an index of a tuple must be an integer, not a {index_value.type}")
+    if isinstance(index_value.expression, Number):
+        at = int(index_value.expression.value)
         if not -size <= at < size:
-            raise NotCompiled(f"item {at} of a tuple of {size}")
+            raise NotCompiled(f"index {at} is out of range for a tuple of {size} items")
         return group.items[at]
     numbers = [each for each in group.items if isinstance(each, Num)]
     if len(numbers) < size or not numbers:
-        raise NotCompiled(
-            "an item of a tuple by an index that is not known while compiling; all items have to be numbers"
-        )
-    return _chosen(body, numbers, place)
+        raise NotCompiled("a tuple can be indexed by a variable only if all its items are scalars")
+    return _chosen(body, numbers, index_value)
 
 
-def _chosen(body: Expressions, numbers: list[Num], place: Num) -> Num:
-    """The number at a place that is known when the kernel runs."""
+def _chosen(body: Expressions, numbers: list[Num], index: Num) -> Num:
+    """Return the item of a tuple of scalars at an index known only at run time."""
     size = Number(len(numbers), INT64)
-    at = body.builder.let(as_type(place, INT64).expression)
-    if not place.natural:
+    at = body.builder.let(as_type(index, INT64).expression)
+    if not index.natural:
         at = body.builder.let(Select(Operation("less", (at, ZERO), BOOL), plus(at, size), at, INT64))
     body.builder.check(at, size)
     result = numbers[-1]
@@ -117,7 +115,7 @@ def _chosen(body: Expressions, numbers: list[Num], place: Num) -> Num:
 
 
 def attribute(value: Value, name: str, node: ast.expr) -> Value:
-    """What `value.name` stands for."""
+    """Return `value.name`."""
     match value:
         case Static(ModuleType() as module):
             return attribute_of_module(module, name)
@@ -138,7 +136,7 @@ def attribute(value: Value, name: str, node: ast.expr) -> Value:
         case Static(ScalarType() as type) if name in ("kind", "name"):
             return Static(getattr(type, name))
         case _:
-            raise NotCompiled(f"{ast.unparse(node)}: kernels have no attribute {name} of this")
+            raise NotCompiled(f"{ast.unparse(node)}: kernels do not support the attribute {name} here")
 
 
 def _attribute_of_array(view: View, name: str) -> Value:

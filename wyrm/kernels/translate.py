@@ -1,42 +1,42 @@
-"""From functions to a loop program: each function once for the kinds of arguments that it is called with."""
+"""Translation of functions to a loop program: each function is specialized once per combination of argument kinds."""
 
 from __future__ import annotations
 
 from wyrm.ir.program import For, LoopFunction, LoopProgram, While, called
 from wyrm.kernels.builder import Builder
 from wyrm.kernels.errors import NotCompiled
-from wyrm.kernels.expressions import Knowledge
+from wyrm.kernels.expressions import InferenceState
 from wyrm.kernels.functions import Routine
 from wyrm.kernels.memory import written_by
 from wyrm.kernels.statements import FunctionBody
 from wyrm.kernels.values import Kind, Static, types_of, variables_of
 
-# So many times the types of variables may change while a function is gone through.
+# The maximum number of type inference passes over a function.
 _ROUNDS = 50
 
 
 class Compiled:
-    """A function for certain kinds of arguments: its loop program, the kind of its result, and what it writes to."""
+    """A specialized function: its code, the kind of its result, and the positions of the parameters it writes to."""
 
     def __init__(self, function: LoopFunction, result: Kind | None, source: Routine, written: frozenset[int]) -> None:
         self.function, self.result, self.source, self.written = function, result, source, written
 
 
 class Translation:
-    """All functions of one loop program."""
+    """The functions of one loop program, specialized on demand."""
 
     def __init__(self, checked: bool) -> None:
         self.checked = checked
-        # The texts of the codes that functions fail with.
+        # The messages of the error codes.
         self.errors: dict[int, str] = {}
         self.functions: dict[str, Compiled] = {}
         self._found: dict[tuple[int, tuple[Kind, ...], bool], Compiled | None] = {}
         self._keep: list[Routine] = []
 
     def specialized(self, function: Routine, kinds: tuple[Kind, ...], *, apart: bool = True) -> Compiled:
-        """The function for arguments of these kinds; `NotCompiled` where there is no form for it.
+        """Return the function specialized for arguments of these kinds; raise `NotCompiled` if it cannot be compiled.
 
-        Not `apart`: its arrays may show the same memory, though it takes none that do.
+        With `apart=False` its arrays may alias even if it is declared `distinct`.
         """
         key = id(function), kinds, apart
         if key in self._found:
@@ -45,14 +45,14 @@ class Translation:
                 raise NotCompiled(f"{function.__name__} calls itself; write a loop", function.where())
             return found
         self._found[key] = None
-        self._keep.append(function)  # so that its identity stays its own
+        self._keep.append(function)  # the key has its id, which must not be reused
         try:
             compiled = self._translate(function, kinds, apart)
         except NotCompiled:
             raise
         except RecursionError:
-            raise NotCompiled("an expression that is nested too deeply; use variables", function.where()) from None
-        except Exception as error:  # what is odd enough to break the compiler is no kernel
+            raise NotCompiled("an expression is nested too deeply; use variables", function.where()) from None
+        except Exception as error:  # unexpected code that breaks the compiler
             text = f"{type(error).__name__}: {error}"
             raise NotCompiled(f"{function.__name__} cannot be compiled: {text}", function.where()) from error
         finally:
@@ -65,32 +65,30 @@ class Translation:
         names = function.parameters
         if function.closure():
             raise NotCompiled(
-                f"{function.__name__} uses {', '.join(function.closure())} of the function around it; pass it as an "
+                f"{function.__name__} captures {', '.join(function.closure())} of an enclosing function; pass it as an "
                 f"argument, or make it a constant of the module",
                 function.where(),
             )
         rest = [(name, function.default(name)) for name in names[len(kinds) :]]
         if len(names) < len(kinds) or any(value is None for _, value in rest):
             raise NotCompiled(f"{function.__name__} takes {len(names)} arguments, not {len(kinds)}", function.where())
-        known = Knowledge({})
+        known = InferenceState({})
         for _ in range(_ROUNDS):
             before, builder = known.copy(), Builder(self.errors, self.checked)
             body = FunctionBody(self, function, builder, known, apart=apart)
             parameters = body.parameters(list(zip(names, kinds, strict=False)))
             for name, value in rest:
                 body.assign(name, value or Static(None))
-            ended = function.write(body)
+            returns = function.write(body)
             if known == before or not (body.revised or body.unsettled):
                 break
         else:
-            raise NotCompiled(f"the types of variables in {function.__name__} do not settle", function.where())
+            raise NotCompiled(f"type inference of {function.__name__} does not converge", function.where())
         if body.unsettled is not None:
             raise body.unsettled
-        if known.result is not None and not (ended and body.returns == {True}):
-            raise NotCompiled(
-                f"{function.__name__} returns a value in one place, and ends without one in another", function.where()
-            )
-        made = LoopFunction(
+        if known.result is not None and not (returns and body.returns == {True}):
+            raise NotCompiled(f"{function.__name__} returns a value on one path and none on another", function.where())
+        loop_function = LoopFunction(
             self._name(function.__name__),
             tuple(parameters),
             tuple(type for _, type in ([] if known.result is None else types_of(known.result))),
@@ -101,44 +99,44 @@ class Translation:
             fused=function.fused,
             fails=builder.fails or any(self.functions[name].function.fails for name in called(builder.statements)),
         )
-        written = written_by(made, {name: each.written for name, each in self.functions.items()})
-        return Compiled(made, known.result, function, written)
+        written = written_by(loop_function, {name: each.written for name, each in self.functions.items()})
+        return Compiled(loop_function, known.result, function, written)
 
-    def _name(self, wanted: str) -> str:
-        name, count = wanted, 1
+    def _name(self, base: str) -> str:
+        name, count = base, 1
         while name in self.functions:
             count += 1
-            name = f"{wanted}.{count}"
+            name = f"{base}.{count}"
         return name
 
     def needed(self, root: str) -> list[str]:
-        """The functions that belong to one, after what they call, and it last; without those that programs share."""
+        """Return the functions of the root's module, callees first and the root last; omit those in shared modules."""
         ordered: dict[str, None] = {}
 
         def visit(name: str) -> None:
             if name not in ordered:
-                for other in self._inside(name):
-                    visit(other)
+                for callee in self._inside(name):
+                    visit(callee)
                 ordered[name] = None
 
         visit(root)
         return list(ordered)
 
     def shared_by(self, root: str) -> list[str]:
-        """The functions that programs share which these call."""
+        """Return the functions in shared modules that the root's module calls."""
         found: dict[str, None] = {}
         for name in self.needed(root):
             found |= dict.fromkeys(each for each in self._calls(name) if self._is_shared(name, each))
         return list(found)
 
     def program(self, name: str) -> LoopProgram:
-        """All functions that one needs, and it, after what they call."""
+        """Return the loop program of a function: the function and everything it calls, callees first."""
         ordered: dict[str, LoopFunction] = {}
 
         def visit(each: str) -> None:
             if each not in ordered:
-                for other in self._calls(each):
-                    visit(other)
+                for callee in self._calls(each):
+                    visit(callee)
                 ordered[each] = self.functions[each].function
 
         visit(name)
@@ -151,7 +149,7 @@ class Translation:
         return [each for each in self._calls(name) if not self._is_shared(name, each)]
 
     def _is_straight(self, name: str) -> bool:
-        """Whether a function has no loop."""
+        """Return whether a function has no loop."""
         return not any(isinstance(each, For | While) for each in self.functions[name].function.body)
 
     def _is_shared(self, caller: str, called: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a name in a kernel stands for while it is compiled, and the kinds of it that functions are compiled for."""
+"""The values that names in a kernel have at compile time, and their kinds, for which functions are specialized."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ Layout = Literal["contiguous", "rows", "any"]
 
 @dataclass(frozen=True, slots=True)
 class Num:
-    """A number. A `weak` one is a literal, which takes the type of what it meets, as in NumPy.
-
-    `natural`: it is an int64 that is known to be at least 0.
-    """
+    """A scalar. `weak`: weakly typed, like a literal in NumPy. `natural`: an int64 known to be at least 0."""
 
     expression: Expression
     weak: bool = False
@@ -29,14 +26,17 @@ class Num:
 
     @property
     def type(self) -> ScalarType:
-        """Its type, if it meets no other."""
+        """The type of its expression; a weak scalar may still take another."""
         assert isinstance(self.expression.type, ScalarType)
         return self.expression.type
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """An array, or a part of one: where it begins, sizes, and the steps from element to element along each axis."""
+    """An array or a view of one: a pointer to its first element, and a size and a stride in elements per axis.
+
+    `layout`: "contiguous" (row-major), "rows" (the last axis is contiguous) or "any".
+    """
 
     pointer: Expression
     element: ScalarType
@@ -54,14 +54,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Static:
-    """What is known while compiling: a function, a module, a dtype, None, an ellipsis or a text."""
+    """A compile-time constant: a function, a module, a dtype, None, an ellipsis or a string."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A function that belongs to a number, such as `view`."""
+    """A bound method of a scalar, such as `view`."""
 
     name: str
     of: Num
@@ -72,7 +72,7 @@ Value = Num | View | Group | Static
 
 @dataclass(frozen=True, slots=True)
 class NumKind:
-    """A number of a type."""
+    """The kind of a scalar."""
 
     type: ScalarType
     natural: bool = False
@@ -83,7 +83,7 @@ class NumKind:
 
 @dataclass(frozen=True, slots=True)
 class ViewKind:
-    """An array of so many axes."""
+    """The kind of an array: its element type, number of axes and layout."""
 
     element: ScalarType
     axes: int
@@ -95,7 +95,7 @@ class ViewKind:
 
 @dataclass(frozen=True, slots=True)
 class GroupKind:
-    """A tuple."""
+    """The kind of a tuple."""
 
     items: tuple[Kind, ...]
 
@@ -105,7 +105,7 @@ class GroupKind:
 
 @dataclass(frozen=True, slots=True)
 class StaticKind:
-    """A thing known while compiling."""
+    """The kind of a compile-time constant."""
 
     value: Any
 
@@ -119,7 +119,7 @@ ZERO, ONE = Number(0, INT64), Number(1, INT64)
 
 
 def plus(x: Expression, y: Expression) -> Expression:
-    """The sum of two integers inside an array."""
+    """Return the sum of two array offsets, which cannot overflow."""
     if isinstance(x, Number) and isinstance(y, Number):
         return Number(x.value + y.value, INT64)
     if x == ZERO or y == ZERO:
@@ -128,7 +128,7 @@ def plus(x: Expression, y: Expression) -> Expression:
 
 
 def times(x: Expression, y: Expression) -> Expression:
-    """The product of two integers inside an array."""
+    """Return the product of two array offsets, which cannot overflow."""
     if isinstance(x, Number) and isinstance(y, Number):
         return Number(x.value * y.value, INT64)
     if x == ONE or y == ONE:
@@ -139,7 +139,7 @@ def times(x: Expression, y: Expression) -> Expression:
 
 
 def contiguous_strides(shape: Sequence[Expression]) -> tuple[Expression, ...]:
-    """The steps along the axes of an array in row-major order."""
+    """Return the strides, in elements, of a row-major array of this shape."""
     strides: list[Expression] = []
     step: Expression = ONE
     for size in reversed(shape):
@@ -149,7 +149,7 @@ def contiguous_strides(shape: Sequence[Expression]) -> tuple[Expression, ...]:
 
 
 def kind_of(value: Value) -> Kind:
-    """What kind of thing a value is."""
+    """Return the kind of a value; raise `NotCompiled` for one that cannot be stored or passed on."""
     match value:
         case Num(_, _, natural):
             return NumKind(value.type, natural and value.type == INT64)
@@ -161,13 +161,15 @@ def kind_of(value: Value) -> Kind:
             try:
                 hash(known)
             except TypeError:
-                raise NotCompiled(f"a {type(known).__name__} is no value that kernels pass on or keep") from None
+                raise NotCompiled(
+                    f"kernels cannot store a {type(known).__name__} in a variable or pass it on"
+                ) from None
             return StaticKind(known)
 
 
 @cache
 def types_of(kind: Kind) -> tuple[tuple[str, Type], ...]:
-    """The variables that hold a value of a kind: the end of the name of each, and its type."""
+    """Return the variables that hold a value of a kind, each as a name suffix and a type."""
     match kind:
         case NumKind(type, _):
             return (("", type),)
@@ -182,17 +184,17 @@ def types_of(kind: Kind) -> tuple[tuple[str, Type], ...]:
 
 
 def variables_of(name: str, kind: Kind) -> list[Variable]:
-    """The variables of a name of a kind."""
+    """Return the variables that hold the named value of a kind."""
     return [Variable(name + end, type) for end, type in types_of(kind)]
 
 
 def _own_strides(axes: int, layout: Layout) -> int:
-    """How many steps of a view of this layout are not known from its sizes."""
+    """Return how many strides of a view must be stored because its layout does not imply them."""
     return {"contiguous": 0, "rows": axes - 1, "any": axes}[layout]
 
 
 def parts_of(value: Value, kind: Kind) -> list[Expression]:
-    """What goes into the variables of a kind; the value is of that kind, or a narrower one."""
+    """Return the expressions for the variables of a kind; the value is of that kind or a narrower one."""
     match value, kind:
         case Num(expression), NumKind():
             return [expression]
@@ -203,11 +205,11 @@ def parts_of(value: Value, kind: Kind) -> list[Expression]:
         case Static(), StaticKind():
             return []
         case _:
-            raise NotCompiled(f"a {kind_of(value)} is no {kind}")
+            raise NotCompiled(f"expected {kind}, got {kind_of(value)}")
 
 
 def rebuilt(kind: Kind, parts: Sequence[Expression]) -> Value:
-    """The value of a kind that these variables hold."""
+    """Return the value of a kind that these variables hold."""
     match kind:
         case NumKind(_, natural):
             return Num(parts[0], natural=natural)
@@ -230,24 +232,24 @@ def rebuilt(kind: Kind, parts: Sequence[Expression]) -> Value:
 
 
 def joined(first: Kind, second: Kind) -> Kind:
-    """A kind that holds values of both; `NotCompiled` where there is none."""
+    """Return the narrowest kind that holds values of both kinds; raise `NotCompiled` if none exists."""
     if first == second:
         return first
     match first, second:
         case NumKind(a, natural), NumKind(b, also):
             return NumKind(promoted(a, b), natural and also)
-        case ViewKind(a, axes, layout), ViewKind(b, as_many, other) if a == b and axes == as_many:
+        case ViewKind(a, axes, layout), ViewKind(b, other_axes, other) if a == b and axes == other_axes:
             return ViewKind(a, axes, "rows" if axes and "any" not in (layout, other) else "any")
         case GroupKind(items), GroupKind(others) if len(items) == len(others):
             return GroupKind(tuple(joined(a, b) for a, b in zip(items, others, strict=True)))
         case _:
             raise NotCompiled(
-                f"a variable, or what is returned, is {first} in one place and {second} in another; use two variables"
+                f"a variable or return value is {first} in one place and {second} in another; use two variables"
             )
 
 
 def promoted(first: ScalarType, second: ScalarType) -> ScalarType:
-    """The type of a result of two numbers, as in NumPy; of two bools, an integer."""
+    """Return the result type of two scalar types, as NumPy promotes them."""
     if first == second:
         return first
     found = scalar_of(np.promote_types(first.dtype, second.dtype))

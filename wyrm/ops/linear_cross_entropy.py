@@ -24,8 +24,8 @@ from wyrm.ops.composite_gradient import composite_vjp
 from wyrm.ops.elementwise import S, common_dtype
 from wyrm.ops.index import as_indices
 from wyrm.ops.linear_cross_entropy_kernels import (
-    linear_cross_entropy_kernel,
-    linear_cross_entropy_residuals_kernel,
+    cross_entropy_kernel,
+    cross_entropy_residuals_kernel,
     targets_kernel,
 )
 from wyrm.ops.scratch import scratch
@@ -154,7 +154,7 @@ class LinearCrossEntropy(_LinearCrossEntropy[S]):
 
 @LOOPS.register(LinearCrossEntropy)
 class _LinearCrossEntropyForwardLoops(_LinearCrossEntropyLoops):
-    kernel = staticmethod(linear_cross_entropy_kernel)
+    kernel = staticmethod(cross_entropy_kernel)
 
     def part_of_residuals(self, node: Any) -> Any:
         x, weight, _ = node.parents
@@ -202,7 +202,7 @@ class LinearCrossEntropyResiduals(_LinearCrossEntropy[S]):
 
 @LOOPS.register(LinearCrossEntropyResiduals)
 class _LinearCrossEntropyResidualsLoops(_LinearCrossEntropyLoops):
-    kernel = staticmethod(linear_cross_entropy_residuals_kernel)
+    kernel = staticmethod(cross_entropy_residuals_kernel)
 
 
 class _OfResiduals(Node[Any, S], abstract=True):

@@ -65,7 +65,7 @@ def loss_row(logits: Any, label: int, label_smoothing: Any) -> Any:
     return np.log(total) - wanted, total
 
 
-def linear_cross_entropy_kernel(
+def cross_entropy_kernel(
     x: Any, weight: Any, labels: Any, out: Any, label_smoothing: Any, ignore_index: int, logits: Any
 ) -> None:
     """Fill `out`, one number, with the mean loss of the rows of `x` that have a label; `logits` (rows, classes)."""
@@ -87,7 +87,7 @@ def clear(x: Any) -> None:
             x[i, j] = 0
 
 
-def linear_cross_entropy_residuals_kernel(
+def cross_entropy_residuals_kernel(
     x: Any, weight: Any, labels: Any, out: Any, label_smoothing: Any, ignore_index: int, logits: Any
 ) -> None:
     """Fill `out` with the gradient by the weight, a row that begins with the loss, and the gradient by `x`."""

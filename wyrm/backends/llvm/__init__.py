@@ -1,1 +1,1 @@
-"""Machine code by LLVM, through llvmlite."""
+"""The LLVM backend: it compiles loop programs to machine code with llvmlite."""

@@ -1,4 +1,4 @@
-"""The table of 64-bit words that a compiled function takes its arguments from, and puts its results into."""
+"""The table of 64-bit words through which a compiled function receives arguments and returns results."""
 
 from __future__ import annotations
 
@@ -15,43 +15,38 @@ from wyrm.kernels.values import GroupKind, Kind, NumKind, ViewKind
 
 
 def kind_of_argument(value: Any) -> Kind:
-    """The kind of a Python number, an array or a tuple of these; `NotCompiled` for anything else."""
+    """Return the kind of a Python number, an array or a tuple of these; raise `NotCompiled` for anything else."""
     if isinstance(value, np.ndarray):
         element = scalar_of(value.dtype)
         if element is None:
-            raise NotCompiled(f"an array of dtype {value.dtype}; kernels have bools, integers and floats")
+            raise NotCompiled(f"unsupported array dtype {value.dtype}; kernels support bools, integers and floats")
         if not value.flags.aligned:
-            raise NotCompiled("an array that is not aligned; copy it")
+            raise NotCompiled("an array is not aligned; copy it")
         if value.flags.c_contiguous:
             return ViewKind(element, value.ndim, "contiguous")
         if any(stride % value.itemsize for stride in value.strides):
-            raise NotCompiled("an array whose elements do not lie at multiples of their size")
+            raise NotCompiled("the strides of an array are not multiples of its item size; copy it")
         rows = value.ndim > 0 and value.strides[-1] == value.itemsize
         return ViewKind(element, value.ndim, "rows" if rows else "any")
     if isinstance(value, bool | np.bool_):
         return NumKind(BOOL)
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:
-            raise NotCompiled(f"{value} is no integer of 64 bits")
+            raise NotCompiled(f"{value} does not fit an integer of 64 bits")
         return NumKind(INT64)
     if isinstance(value, float) and not isinstance(value, np.generic):
         return NumKind(FLOAT64)
     if isinstance(value, np.generic):
-        type = scalar_of(value.dtype)
-        if type is not None:
-            return NumKind(type)
+        scalar = scalar_of(value.dtype)
+        if scalar is not None:
+            return NumKind(scalar)
     if isinstance(value, tuple):
         return GroupKind(tuple(map(kind_of_argument, value)))
-    raise NotCompiled(f"an argument that is no number or array but a {type_name(value)}")
-
-
-def type_name(value: object) -> str:
-    """What the class of a value is called."""
-    return type(value).__name__
+    raise NotCompiled(f"an argument must be a number, an array or a tuple of these, not a {type(value).__name__}")
 
 
 def words_of(value: Any, kind: Kind) -> list[int]:
-    """The words of an argument, as its kind says."""
+    """Return the words of an argument of a kind."""
     match kind:
         case ViewKind(_, axes, layout):
             words = [value.__array_interface__["data"][0], *value.shape]
@@ -64,7 +59,7 @@ def words_of(value: Any, kind: Kind) -> list[int]:
         case GroupKind(items):
             return [word for each, item in zip(value, items, strict=True) for word in words_of(each, item)]
         case _:
-            raise NotCompiled(f"an argument of kind {kind}")
+            raise NotCompiled(f"{kind} cannot be passed as an argument")
 
 
 def _word(value: Any, kind: str, bits: int) -> int:
@@ -76,7 +71,7 @@ def _word(value: Any, kind: str, bits: int) -> int:
 
 
 def results_of(words: Sequence[int], kinds: Sequence[NumKind]) -> list[Any]:
-    """Numbers from their words."""
+    """Return the results as Python numbers, from their words."""
     found: list[Any] = []
     for word, kind in zip(words, kinds, strict=True):
         packed = int(word).to_bytes(8, "little", signed=True)

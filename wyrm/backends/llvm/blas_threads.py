@@ -1,4 +1,4 @@
-"""How many threads BLAS uses while programs run: a setting of the whole process, which programs share."""
+"""Limits on the number of BLAS threads while programs run: a process-wide setting that concurrent programs share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wyrm.backends.llvm.blas import BLAS, address_of
 
 
 class _Limits:
-    """The limits that are asked for now; the lowest counts, and what was before comes back with the last one's end."""
+    """The limits in force. The lowest one applies; removing the last one restores the original setting."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -22,11 +22,11 @@ class _Limits:
 
     @property
     def controller(self) -> Any:
-        """Every BLAS that a program may call, found once."""
+        """The controller of all BLAS libraries that a program may call, created once."""
         if self._controller is None:
             from threadpoolctl import ThreadpoolController
 
-            for name in BLAS:  # one not yet loaded would not be limited
+            for name in BLAS:  # the controller only finds libraries that are loaded
                 address_of(name)
             self._controller = ThreadpoolController()
         return self._controller
@@ -47,7 +47,7 @@ class _Limits:
                 self._before.restore_original_limits()
 
     def forget(self) -> None:
-        """In a process that was forked: the threads that had asked are not there."""
+        """Drop all limits after a fork: the threads that set them do not exist in the child."""
         self._lock = threading.Lock()
         if self._asked:
             self._asked = []
@@ -59,7 +59,7 @@ limits = _Limits()
 
 @contextmanager
 def limited(threads: int) -> Iterator[None]:
-    """Within it, BLAS uses no more than so many threads; signals wait already, so that its end is never left out."""
+    """Limit BLAS to this many threads inside the `with` block. Callers defer signals, so that it is always removed."""
     limits.add(threads)
     try:
         yield

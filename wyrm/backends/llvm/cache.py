@@ -1,4 +1,4 @@
-"""Where compiled code is kept, by what it depends on; and what is said while compiling takes long."""
+"""The code cache: its location, its keys, and the message that is shown during long compilations."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from pathlib import Path
 from wyrm.backends.llvm.store import CodeStore
 from wyrm.ops.scratch import DEBUG
 
-# A line on stderr says so where compiling takes longer than this many seconds.
+# Compilations that take longer than this many seconds print a line to stderr.
 SPEAK_AFTER = 1.0
 
 
 def store() -> CodeStore:
-    """Where compiled programs are kept: in `WYRM_CACHE_DIR`, else the user's cache directory."""
-    wanted = os.environ.get("WYRM_CACHE_DIR")
-    if not wanted:
+    """Return the cache of compiled programs, in `WYRM_CACHE_DIR` or the user's cache directory."""
+    folder = os.environ.get("WYRM_CACHE_DIR")
+    if not folder:
         import platformdirs
 
-        wanted = platformdirs.user_cache_dir("wyrm", appauthor=False)
-    return _store_in(wanted)
+        folder = platformdirs.user_cache_dir("wyrm", appauthor=False)
+    return _store_in(folder)
 
 
 @cache
 def _store_in(folder: str) -> CodeStore:
     try:
         return CodeStore(Path(folder).expanduser().absolute())
-    except RuntimeError:  # no home folder is known; the store says so where it is used
+    except RuntimeError:  # the home folder is unknown; the store warns when it is used
         return CodeStore(Path(folder))
 
 
 @cache
 def _versions() -> bytes:
-    """What compiled code depends on beside its source: LLVM, the processor, and the compiler."""
+    """Return what compiled code depends on besides its source: the processor, LLVM, Python, and this compiler."""
     import llvmlite
     import llvmlite.binding
 
@@ -49,26 +49,26 @@ def _versions() -> bytes:
 
 
 def key(text: str) -> str:
-    """The name of a text by its content, and that of everything else that its compiled form depends on."""
+    """Return the cache key of a text: a hash of it and of everything else that the compiled code depends on."""
     from hashlib import sha256
 
     return sha256(text.encode() + _versions()).hexdigest()[:32]
 
 
 class Counted:
-    """How many functions have been compiled in this process, and not only loaded."""
+    """The number of modules compiled, not loaded from the cache, in this process."""
 
     compiled = 0
 
 
 @contextmanager
 def announced(what: str) -> Iterator[None]:
-    """Within it, a line on stderr appears where compiling takes over a second."""
+    """Print a line to stderr if compiling inside the `with` block takes over a second."""
     before = Counted.compiled
 
     def speak() -> None:
         if Counted.compiled > before:
-            print(f"wyrm: compiling {what} ...", file=sys.stderr, flush=True)  # noqa: T201  # for the user
+            print(f"wyrm: compiling {what} ...", file=sys.stderr, flush=True)  # noqa: T201  # progress for the user
 
     timer = threading.Timer(SPEAK_AFTER, speak)
     timer.daemon = True

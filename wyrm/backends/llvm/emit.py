@@ -1,4 +1,4 @@
-"""A loop program as the text of an LLVM module: one walk over it, in which nothing is decided."""
+"""Translation of a loop program to the text of an LLVM module, in a single pass that makes no decisions."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from wyrm.ir.program import (
 )
 from wyrm.ir.types import BOOL, FLOAT32, PointerType, ScalarType
 
-# What modules export: a function for Python, or one for other modules.
+# The exported functions: the entry point for Python, and a function for other modules.
 ENTRY, SHARED = "wyrm_entry", "wyrm_shared"
 
 
 @dataclass(frozen=True)
 class Unit:
-    """The text of a module, the name that others call what it exports by, and how much it is optimized, 0 to 3."""
+    """A module: the symbol that others call its exported function by, its LLVM IR, and its optimization level, 0-3."""
 
     symbol: str
     text: str
@@ -46,13 +46,12 @@ def emit(
     entry: bool,
     at_use: bool = False,
 ) -> str:
-    """The text of a module with these functions, the last of which it exports.
+    """Return the text of a module with these functions; it exports the last one.
 
-    `outside` are the symbols of functions in other modules. The names in the text are made of places, so that loop
-    programs which differ in names alone have the same. With `entry`, what is exported is `wyrm_entry`, which takes a
-    table of 64-bit words and returns an error code: a word for each parameter, and one for each result after them.
-    `at_use`, it reads a parameter from there wherever it is used: a function with a thousand parameters, all kept
-    through a loop, takes LLVM a minute.
+    `outside`: symbols and signatures of functions in other modules. Names in the text are numbered by position, so loop
+    programs that differ only in names give equal text. `entry`: the module exports `wyrm_entry`, which takes a table of
+    64-bit words, one per parameter followed by one per result, and returns an error code. `at_use`: each use of a
+    parameter loads it from the table, because a thousand parameters that are live across a loop take LLVM a minute.
     """
     declared: set[str] = set()
     symbols = {function.name: f"f{place}" for place, function in enumerate(functions)}
@@ -67,7 +66,7 @@ def emit(
     root, calls = functions[-1], Counter(name for each in functions for name in called(each.body))
     texts = []
     for each in functions:
-        # Beside what has a loop in a loop a call of it costs little, but a copy of it takes long to compile.
+        # The cost of calling a function with nested loops is negligible, but inlining a copy takes long to compile.
         noinline = _depth(each.body) > 1 and not (entry and calls[each.name] == 1)
         texts.append(
             _FunctionEmitter(each, declared, metadata, symbols, known, noinline, at_use and each is root).text()
@@ -114,22 +113,22 @@ def _returned(function: LoopFunction) -> str:
 
 
 class _FunctionEmitter(Instructions):
-    """The text of one function."""
+    """Emits the text of one function."""
 
     def __init__(
         self, function: LoopFunction, declared: set[str], metadata: list[str], symbols: Mapping[str, str],
         known: Mapping[str, LoopFunction], noinline: bool, at_use: bool,
     ) -> None:  # fmt: skip
-        # Where in the table the parameters are that are read at each use.
+        # The table positions of parameters that each use loads.
         words = {each.name: place for place, each in enumerate(function.parameters)} if at_use else {}
         super().__init__(declared, words, fused=function.fused)
         self._function, self._metadata, self._noinline = function, metadata, noinline
         self._symbols, self._known = symbols, known
-        # Where `break` and `continue` go, of the loops around.
+        # The targets of `break` and `continue` of the enclosing loops.
         self._loops: list[tuple[str, str]] = []
 
     def text(self) -> str:
-        """The definition."""
+        """Return the definition of the function."""
         function = self._function
         parameters = ["ptr %table"] if self._words else []
         for position, each in enumerate(() if self._words else function.parameters):
@@ -183,7 +182,7 @@ class _FunctionEmitter(Instructions):
                 self._product(statement)
 
     def _jump(self, text: str) -> None:
-        """An instruction that ends a block; what follows it is never reached."""
+        """Emit a terminator, and start an unreachable block for the code that follows."""
         self._do(text)
         self._label(self._labels("never")[0])
 
@@ -199,7 +198,7 @@ class _FunctionEmitter(Instructions):
         count = self._value(loop.count)
         enters = self._new(f"icmp sgt i64 {count}, 0")
         self._do(f"br i1 {enters}, label %{head}, label %{end}")
-        # The block that the loop is entered from only has this to do, so that its name is known.
+        # An empty preheader, so that the phi node knows the name of its predecessor block.
         self._label(head)
         self._do(f"br label %{body}")
         self._label(body)
@@ -213,13 +212,13 @@ class _FunctionEmitter(Instructions):
         self._label(turn)
         self._do(f"{index}.next = add nuw nsw i64 {index}, 1")
         more = self._new(f"icmp slt i64 {index}.next, {count}")
-        # A loop over elements is vectorised; to unroll that takes long to compile, and gains nothing.
-        plain = ", !llvm.loop " + self._unrolled_no_more() if any(isinstance(each, Store) for each in loop.body) else ""
+        # Loops that store elements are vectorized. Unrolling them too takes long to compile and gains nothing.
+        plain = ", !llvm.loop " + self._not_unrolled() if any(isinstance(each, Store) for each in loop.body) else ""
         self._do(f"br i1 {more}, label %{body}, label %{end}{plain}")
         self._label(end)
 
-    def _unrolled_no_more(self) -> str:
-        """The name of a loop that is not unrolled, unless its count is known."""
+    def _not_unrolled(self) -> str:
+        """Return new loop metadata that disables runtime unrolling."""
         self._metadata.append(f"!{len(self._metadata)} = distinct !{{!{len(self._metadata)}, !0}}")
         return f"!{len(self._metadata) - 1}"
 
@@ -283,11 +282,11 @@ class _FunctionEmitter(Instructions):
             self._put(variable, self._new(f"extractvalue {returned} {result}, {position + fails}"))
 
     def _product(self, product: Gemm) -> None:
-        """Fortran takes all arguments by address."""
+        """Emit a BLAS call. Fortran takes all arguments by address."""
         name, number = ("wyrm_sgemm", "float") if product.type == FLOAT32 else ("wyrm_dgemm", "double")
         self._declared.add(f"declare void @{name}({', '.join(['ptr'] * 13)})")
-        a_turned, b_turned, m, n, k, a, a_step, b, b_step, beta, c, c_step = map(self._value, product.operands)
-        letters = [self._new(f"select i1 {turned}, i8 116, i8 110") for turned in (a_turned, b_turned)]
+        a_transposed, b_transposed, m, n, k, a, a_step, b, b_step, beta, c, c_step = map(self._value, product.operands)
+        letters = [self._new(f"select i1 {transposed}, i8 116, i8 110") for transposed in (a_transposed, b_transposed)]
         factor = self._new(f"select i1 {beta}, {number} 1.0, {number} 0.0")
 
         def address(type: str, value: str) -> str:
@@ -297,16 +296,16 @@ class _FunctionEmitter(Instructions):
             self._do(f"store {type} {value}, ptr {place}")
             return place
 
-        # A BLAS of 32-bit integers reads the lower halves.
+        # A BLAS with 32-bit integers reads the lower halves of these 64-bit integers (little-endian).
         m, n, k, a_step, b_step, c_step = (address("i64", size) for size in (m, n, k, a_step, b_step, c_step))
         one, factor = address(number, "1.0"), address(number, factor)
         first, second = (address("i8", letter) for letter in letters)
-        given = [first, second, m, n, k, one, a, a_step, b, b_step, factor, c, c_step]
-        self._do(f"call void @{name}({', '.join(f'ptr {each}' for each in given)})")
+        arguments = [first, second, m, n, k, one, a, a_step, b, b_step, factor, c, c_step]
+        self._do(f"call void @{name}({', '.join(f'ptr {each}' for each in arguments)})")
 
 
 def _depth(statements: Sequence[Statement]) -> int:
-    """How many loops stand in each other."""
+    """Return the nesting depth of loops."""
     deepest = 0
     for each in statements:
         match each:
@@ -320,7 +319,7 @@ def _depth(statements: Sequence[Statement]) -> int:
 
 
 def _assigned(statements: Sequence[Statement]) -> Iterator[Variable]:
-    """The variables that statements assign."""
+    """Yield the variables that the statements assign."""
     for each in every(statements):
         if isinstance(each, Assign):
             yield each.variable

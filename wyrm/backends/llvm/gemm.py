@@ -1,6 +1,6 @@
-"""The product of two matrices for kernels: BLAS, or loops where calling it takes longer than the work.
+"""Matrix multiplication in kernels: BLAS, or generated loops where they are faster.
 
-It is compiled once for each precision, and kept, so that a program adds no more than a call.
+It is compiled and cached once per precision; programs only call it.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from wyrm.ops import product
 from wyrm.ops.scratch import DEBUG
 from wyrm.ops.sums import accumulated, natural
 
-# OpenBLAS's kernels for AVX-512 multiply up to 100 x 100 x 100 numbers without first copying y into another order.
-# Products of at most `FEW_ROWS` do not pay for that copy. Larger ones are computed in parts of that size, of at least
-# `LEAST_ROWS`: 32 x 128 @ 128 x 512 in parts of 12 rows takes 21 us, as a whole 28.
-UNCOPIED = 10**6 if kernels() == "SkylakeX" else 0
+# OpenBLAS's AVX-512 kernels skip packing y for products of up to 100 x 100 x 100. Packing does not pay off for at most
+# `FEW_ROWS` rows, so such products are split into blocks of rows below that size, of at least `LEAST_ROWS` rows each:
+# 32 x 128 @ 128 x 512 takes 21 us in blocks of 12 rows, and 28 us as a whole.
+UNPACKED = 10**6 if kernels() == "SkylakeX" else 0
 FEW_ROWS = 64
 LEAST_ROWS = 8
-# Loops over rows of y are faster than OpenBLAS for fewer than `LOOPS_BELOW` multiplications, loops over its columns for
-# fewer than `DOTS_BELOW`, and both where an axis is no longer than `FEW`.
-LOOPS_BELOW = 128 if UNCOPIED else 2048
+# Loops over the rows of y beat OpenBLAS below `LOOPS_BELOW` multiplications, dot products with its columns below
+# `DOTS_BELOW`, and both where an axis has at most `FEW` elements.
+LOOPS_BELOW = 128 if UNPACKED else 2048
 DOTS_BELOW = 64
 FEW = 4
-# Where the processor has AVX-512 and OpenBLAS uses kernels for AVX2, loops are faster if rows of y are at least `WIDE`
-# long, and `LONG` where the inner axis is longer than that: 64 x 64 @ 64 x 64 runs at 124 billion operations a second,
-# in OpenBLAS at 97. Where the two shorter axes together exceed `LARGE`, OpenBLAS divides the product among threads.
+# On AVX-512 processors where OpenBLAS only uses AVX2 kernels, loops are faster if the rows of y have at least `WIDE`
+# elements, or `LONG` if the inner axis is longer than `LONG`: 64 x 64 @ 64 x 64 runs at 124 GFLOP/s, in OpenBLAS at 97.
+# If the product of the two shorter axes exceeds `LARGE`, OpenBLAS uses several threads and wins.
 AHEAD = kernels() in ("Haswell", "Zen") and bool(llvm.get_host_cpu_features().get("avx512f"))
 WIDE, LONG, LARGE = 64, 128, 2**17
-# So many numbers of y, which stay in the cache of a core, are multiplied with all rows of x before the next.
+# The elements of y per block: a block stays in the cache while all rows of x are multiplied with it.
 NEAR = 40_000
-# Sums of more products than this are added up in parts.
+# Longer sums are split into partial sums.
 LONGEST_SUM = 4096
 
 
@@ -52,7 +52,7 @@ def _loops(function: Any) -> KernelFunction:
 
 @_loops
 def one_row(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, beta: int) -> None:
-    """`out[i] = beta * out[i] + x[i] @ y`, four rows of y at a time."""
+    """Compute `out[i] = beta * out[i] + x[i] @ y`, four rows of y at a time."""
     fours = inner - inner % 4
     for j in range(0, fours, 4):
         a, b, c, d = x[i, j], x[i, j + 1], x[i, j + 2], x[i, j + 3]
@@ -68,7 +68,7 @@ def one_row(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, beta: in
 
 @_loops
 def two_rows(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, beta: int) -> None:
-    """The same for rows i and i + 1 at once: what is read of y serves both."""
+    """Compute rows i and i + 1 of `out = beta * out + x @ y` together: each element of y is loaded once for both."""
     fours = inner - inner % 4
     for j in range(0, fours, 4):
         a, b, c, d = x[i, j], x[i, j + 1], x[i, j + 2], x[i, j + 3]
@@ -88,7 +88,7 @@ def two_rows(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, beta: i
 
 @_loops
 def by_two_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, beta: int) -> None:
-    """`out = beta * out + x @ y` where the rows of y are contiguous."""
+    """Compute `out = beta * out + x @ y` for y with contiguous rows."""
     pairs = rows - rows % 2
     for i in range(0, pairs, 2):
         two_rows(x, y, out, i, columns, inner, beta)
@@ -98,22 +98,23 @@ def by_two_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, b
 
 @_loops
 def one_row_of_part(
-    x: Any, y: Any, out: Any, i: int, left: int, columns: int, first: int, length: int, beta: int
+    x: Any, y: Any, out: Any, i: int, first_column: int, columns: int, first: int, length: int, beta: int
 ) -> None:  # fmt: skip
-    """`out[i] = beta * out + x[i] @ y` over parts of the inner axis and of the columns."""
+    """Compute `out[i] = beta * out[i] + x[i] @ y` for a range of the inner axis and a range of columns."""
     for offset in range(length):
         j, adds = natural(first + offset), offset > 0 or beta
         a = x[i, j]
-        for place in range(columns):
-            k = natural(left + place)
+        for column in range(columns):
+            k = natural(first_column + column)
             out[i, k] = out[i, k] + a * y[j, k] if adds else a * y[j, k]
 
 
 @_loops
 def four_rows(x: Any, y: Any, out: Any, i: int, vectors: int, first: int, length: int, beta: int) -> None:
-    """The same for four rows at once, whose 16 numbers of x AVX-512 has registers for beside those of y and `out`.
+    """Compute rows i to i + 3 of `out = beta * out + x @ y` together, for a range of the inner axis.
 
-    For vectors of 16 columns: with a loop for what is left over, there would be too few registers.
+    The 16 elements of x fit the AVX-512 registers together with those of y and `out`. It covers 16 columns per vector
+    only: a remainder loop would cause register spills.
     """
     columns, fours = 16 * vectors, length - length % 4
     for offset in range(0, fours, 4):
@@ -136,7 +137,7 @@ def four_rows(x: Any, y: Any, out: Any, i: int, vectors: int, first: int, length
 
 @_loops
 def by_four_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, beta: int) -> None:
-    """`out = beta * out + x @ y` where rows of y are contiguous, for as many at once as stay in the cache of a core."""
+    """Compute `out = beta * out + x @ y` for y with contiguous rows, in blocks of y that fit a core's cache."""
     whole, wide, part = rows - rows % 4, columns - columns % 16, max(16, NEAR // columns // 4 * 4)
     for first in range(0, inner, part):
         length, adds = min(part, inner - first), 1 if first > 0 else beta
@@ -150,7 +151,7 @@ def by_four_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, 
 
 @_loops
 def dots(x: Any, y: Any, out: Any, rows: int, columns: int, first: int, length: int, beta: int) -> None:
-    """`out = beta * out + x @ y.T` over a part of the inner axis, four rows of y at a time."""
+    """Compute `out = beta * out + x @ y.T` for a range of the inner axis, four rows of y at a time."""
     zero = x.dtype.type(0)
     fours = columns - columns % 4
     for i in range(rows):
@@ -176,9 +177,9 @@ def dots(x: Any, y: Any, out: Any, rows: int, columns: int, first: int, length: 
 
 @_loops
 def by_four_dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, beta: int) -> None:
-    """`out = beta * out + x @ y.T` where the rows of x and y are contiguous, and may be long.
+    """Compute `out = beta * out + x @ y.T` for x and y with contiguous rows of any length.
 
-    A long sum of float32 numbers loses digits, a sum of sums hardly any.
+    A long float32 sum loses precision; a sum of partial sums loses little.
     """
     for first in range(0, inner, LONGEST_SUM):
         adds = 1 if first > 0 else beta
@@ -186,8 +187,8 @@ def by_four_dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, 
 
 
 @_loops
-def anyhow(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, beta: int) -> None:
-    """`out = beta * out + x @ y` of arrays of any strides."""
+def with_any_strides(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, beta: int) -> None:
+    """Compute `out = beta * out + x @ y` for arrays with any strides."""
     for i in range(rows):
         for k in range(columns):
             total = 0.0
@@ -196,110 +197,117 @@ def anyhow(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, beta: 
             out[i, k] = out[i, k] + total if beta else total
 
 
-# --- the choice -------------------------------------------------------------------------------------------------------
+# --- the choice of an implementation ----------------------------------------------------------------------------------
 
-# Whether every access is checked, which needs arrays of the true shapes.
+# In debug mode accesses are checked against the true shapes, so no view may change them.
 CHECKED = DEBUG
 
 
 def gemm(
-    x_turned: bool, y_turned: bool, rows: int, columns: int, inner: int, x: Any, x_step: int, y: Any, y_step: int,
-    beta: int, out: Any, step: int,
+    x_transposed: bool, y_transposed: bool, rows: int, columns: int, inner: int, x: Any, x_step: int, y: Any,
+    y_step: int, beta: int, out: Any, step: int,
 ) -> None:  # fmt: skip
-    """The BLAS of SciPy; of column-major matrices."""
+    """Call BLAS gemm for column-major matrices; see `wyrm.ir.program.Gemm`."""
     raise NotImplementedError("only compiled code calls BLAS")
 
 
-def seen_as(x: Any, shape: tuple[int, ...]) -> Any:
-    """The numbers of an array, from the first on, as an array of this shape."""
-    raise NotImplementedError("only compiled code sees memory as it likes")
+def as_shape(x: Any, shape: tuple[int, ...]) -> Any:
+    """Return a row-major view of this shape over the memory that starts at the array's first element."""
+    raise NotImplementedError("only compiled code reinterprets memory")
 
 
-def steps_of(x: Any) -> tuple[int, ...]:
-    """How many numbers lie between an element and the next one along each axis."""
+def element_strides(x: Any) -> tuple[int, ...]:
+    """Return the strides of an array in elements."""
     return tuple(stride // x.itemsize for stride in x.strides)
 
 
 def multiply(x: Any, y: Any, out: Any, beta: int) -> None:
-    """`out = beta * out + x @ y`."""
+    """Compute `out = beta * out + x @ y` with the fastest implementation for the shapes and strides."""
     rows, columns, inner = out.shape[0], out.shape[1], x.shape[1]
-    x_row, x_column = steps_of(x)
-    y_row, y_column = steps_of(y)
-    out_row, out_column = steps_of(out)
+    x_row, x_column = element_strides(x)
+    y_row, y_column = element_strides(y)
+    out_row, out_column = element_strides(out)
     by_rows = out_column == 1 and y_column == 1 and (x_column == 1 or x_row == 1)
     by_dots = out_column == 1 and y_row == 1 and x_column == 1
-    # BLAS takes rows that do not overlap, as those of a broadcast operand do; of one row the step does not count.
+    # BLAS requires rows that do not overlap, unlike those of a broadcast operand. The stride of one row is ignored.
     x_plain = x_column == 1 and (x_row >= inner or rows == 1)
     y_plain = y_column == 1 and (y_row >= columns or inner == 1)
-    x_turned = x_row == 1 and (x_column >= rows or inner == 1)
-    y_turned = y_row == 1 and (y_column >= inner or columns == 1)
-    by_blas = out_column == 1 and (x_plain or x_turned) and (y_plain or y_turned) and (out_row >= columns or rows == 1)
-    # BLAS copies all of y into another order first, which a few rows do not pay for: 180 us for one and 8000 x 64,
-    # loops 27; 88 us for four and 768 x 768, loops 54. With a few columns it copies all of x: 213 us for 1000 x 1000
-    # and four, loops 88.
+    x_transposed = x_row == 1 and (x_column >= rows or inner == 1)
+    y_transposed = y_row == 1 and (y_column >= inner or columns == 1)
+    by_blas = (
+        out_column == 1
+        and (x_plain or x_transposed)
+        and (y_plain or y_transposed)
+        and (out_row >= columns or rows == 1)
+    )
+    # BLAS packs all of y first, which does not pay off for a few rows of x: 1 x 8000 @ 8000 x 64 takes 180 us, loops
+    # 27; 4 x 768 @ 768 x 768 takes 88 us, loops 54. For a few columns it packs all of x: 1000 x 1000 @ 1000 x 4 takes
+    # 213 us, loops 88.
     products = rows * columns * inner
-    copied = products > UNCOPIED
-    small_by_dots = by_dots and (rows == 1 or (columns <= FEW and copied) or products < DOTS_BELOW)
-    few_rows = columns > FEW and inner <= LONGEST_SUM and (rows == 1 or (rows <= FEW and copied))
+    packed = products > UNPACKED
+    small_by_dots = by_dots and (rows == 1 or (columns <= FEW and packed) or products < DOTS_BELOW)
+    few_rows = columns > FEW and inner <= LONGEST_SUM and (rows == 1 or (rows <= FEW and packed))
     wide = columns >= WIDE and (columns >= LONG or inner <= LONG) and products <= LARGE * max(rows, columns, inner)
-    by_fours = AHEAD and wide and rows >= 4 and by_rows and (x_plain or x_turned)
-    small_by_rows = by_fours or (by_rows and (few_rows or (inner <= FEW and copied) or products < LOOPS_BELOW))
+    by_fours = AHEAD and wide and rows >= 4 and by_rows and (x_plain or x_transposed)
+    small_by_rows = by_fours or (by_rows and (few_rows or (inner <= FEW and packed) or products < LOOPS_BELOW))
     if by_blas and not (small_by_dots or small_by_rows):
-        # BLAS works in column-major order, in which the transposed product has what is asked for.
+        # BLAS is column-major: there, `out.T = y.T @ x.T` computes the row-major product.
         y_step = max(y_row, columns) if y_plain else max(y_column, inner)
         x_step = max(x_row, inner) if x_plain else max(x_column, rows)
         out_step, part = max(out_row, columns), max(rows, 1)
-        if y_plain and LEAST_ROWS * columns * inner <= UNCOPIED and copied and rows <= FEW_ROWS:
-            part = UNCOPIED // (columns * inner)
+        if y_plain and LEAST_ROWS * columns * inner <= UNPACKED and packed and rows <= FEW_ROWS:
+            part = UNPACKED // (columns * inner)
             part -= part % 4
         for top in range(0, rows, part):
             count = min(part, rows - top)
             gemm(not y_plain, not x_plain, columns, count, inner, y, y_step, x[top:], x_step, beta, out[top:], out_step)
         return
-    # Each of the loops is called in one place, so that there is one copy of it.
+    # Each loop is called at one place only, so that it is inlined once.
     if inner > 0 and by_dots and not CHECKED:
-        if columns == 1 and out_row == 1:  # the transposed product, of four rows of x at a time
-            first, second, result = seen_as(y, (1, inner)), seen_as(x, (rows, x_row)), seen_as(out, (1, rows))
+        if columns == 1 and out_row == 1:  # the transposed product: four rows of x at a time
+            first, second, result = as_shape(y, (1, inner)), as_shape(x, (rows, x_row)), as_shape(out, (1, rows))
         else:
             first, second, result = (
-                seen_as(x, (rows, x_row)),
-                seen_as(y, (columns, y_column)),
-                seen_as(out, (rows, out_row)),
+                as_shape(x, (rows, x_row)),
+                as_shape(y, (columns, y_column)),
+                as_shape(out, (rows, out_row)),
             )
         by_four_dots(first, second, result, first.shape[0], second.shape[0], inner, beta)
         return
     if inner > 0 and by_fours and not CHECKED:
-        second, result = seen_as(y, (inner, y_row)), seen_as(out, (rows, out_row))
-        # With a step between numbers that is not known, to find out where they are takes as long as half of the work.
+        second, result = as_shape(y, (inner, y_row)), as_shape(out, (rows, out_row))
+        # x is passed with a constant stride: with unknown ones, computing addresses would add half of the time again.
         if x_plain:
-            by_four_rows(seen_as(x, (rows, x_row)), second, result, rows, columns, inner, beta)
+            by_four_rows(as_shape(x, (rows, x_row)), second, result, rows, columns, inner, beta)
         else:
-            by_four_rows(seen_as(x, (inner, x_column)).T, second, result, rows, columns, inner, beta)
+            by_four_rows(as_shape(x, (inner, x_column)).T, second, result, rows, columns, inner, beta)
         return
     if inner > 0 and by_rows and not CHECKED:
-        by_two_rows(x, seen_as(y, (inner, y_row)), seen_as(out, (rows, out_row)), rows, columns, inner, beta)
+        by_two_rows(x, as_shape(y, (inner, y_row)), as_shape(out, (rows, out_row)), rows, columns, inner, beta)
         return
-    anyhow(x, y, out, rows, columns, inner, beta)
+    with_any_strides(x, y, out, rows, columns, inner, beta)
 
 
 MULTIPLY = KernelFunction(multiply, distinct=True, fused=True, shared="always")
 builtin(gemm)(calls.gemm)
-builtin(seen_as)(calls.seen_as)
-builtin(steps_of)(calls.steps_of)
+builtin(as_shape)(calls.as_shape)
+builtin(element_strides)(calls.element_strides)
 builtin(accumulated)(calls.accumulate)
 builtin(natural)(calls.natural)
 
 
 @builtin(product.multiply_into)
 def _multiply_into(body: Expressions, arguments: Sequence[Value]) -> Value:
-    """A call of `multiply`, where the shapes fit."""
+    """Add a call of `multiply`, with a check of the shapes at run time."""
     x, y, out, beta = arguments
     if not (isinstance(x, View) and isinstance(y, View) and isinstance(out, View)):
-        raise NotCompiled("a product of what are no matrices")
+        raise NotCompiled("multiply_into takes three arrays")
     if not len(x.shape) == len(y.shape) == len(out.shape) == 2:
-        raise NotCompiled("a product of what are no matrices: each has two axes")
+        raise NotCompiled("multiply_into takes three matrices, with two axes each")
     if not x.element == y.element == out.element:
-        raise NotCompiled(f"a product of {x.element} and {y.element} numbers in {out.element}")
+        raise NotCompiled(
+            f"multiply_into: x is {x.element}, y is {y.element}, out is {out.element}; they must have the same dtype"
+        )
     pairs = [(x.shape[0], out.shape[0]), (x.shape[1], y.shape[0]), (y.shape[1], out.shape[1])]
-    same_size(body, pairs, "the shapes of a product of matrices do not fit")
+    same_size(body, pairs, "multiply_into: the shapes of x, y and out do not match")
     return body.invoke(MULTIPLY, [general(x), general(y), general(out), beta])

@@ -1,4 +1,4 @@
-"""The instructions of a function of LLVM that expressions become."""
+"""Translation of expressions to LLVM instructions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _FLOATS = {32: "float", 64: "double"}
 _ARITHMETIC = {"add": "add", "subtract": "sub", "multiply": "mul"}
 _BITWISE = {"and": "and", "or": "or", "xor": "xor", "left": "shl"}
 _INSIDE = {"step": "add nsw", "stride": "mul nsw"}
-# What LLVM calls them: of ordered floats, of signed and of unsigned integers. A NaN is unequal to everything.
+# LLVM predicates for floats, signed and unsigned integers. A NaN is unequal to everything.
 _COMPARISONS = {
     "less": ("olt", "slt", "ult"), "less_equal": ("ole", "sle", "ule"), "greater": ("ogt", "sgt", "ugt"),
     "greater_equal": ("oge", "sge", "uge"), "equal": ("oeq", "eq", "eq"), "not_equal": ("une", "ne", "ne"),
     "unordered": ("uno", "", ""),
 }  # fmt: skip
-# Functions of floats that LLVM knows, and those of the C library that it does not.
-_KNOWN = {
+# Float functions with an LLVM intrinsic, and those that are calls of the C math library.
+_INTRINSICS = {
     "abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "exp": "exp", "exp2": "exp2", "log": "log",
     "log2": "log2", "log10": "log10", "sin": "sin", "cos": "cos", "power": "pow", "trunc": "trunc",
     "copysign": "copysign", "round": "rint",
@@ -30,22 +30,22 @@ _LIBRARY = {
 
 
 def llvm_type(type: Type) -> str:
-    """What LLVM calls a type in registers."""
+    """Return the LLVM type of a value in a register."""
     if isinstance(type, PointerType):
         return "ptr"
     return _FLOATS[type.bits] if type.kind == "f" else f"i{type.bits}"
 
 
 def in_memory(type: ScalarType) -> str:
-    """What LLVM calls a number in memory."""
+    """Return the LLVM type of an element in memory."""
     return "i8" if type == BOOL else llvm_type(type)
 
 
 class Instructions:
-    """The lines of one function. Variables live on the stack; LLVM moves them to registers."""
+    """Emits the instructions of one function. Variables live in stack slots, which LLVM promotes to registers."""
 
     def __init__(self, declared: set[str], words: dict[str, int], *, fused: bool) -> None:
-        # The functions from outside that the module uses; and the words of the table that parameters are read from.
+        # The external functions that the module declares; and the table positions of parameters that each use loads.
         self._declared, self._words = declared, words
         self._contract = "contract " if fused else ""
         self._slots: list[str] = []
@@ -81,7 +81,7 @@ class Instructions:
         self._do(f"store {llvm_type(variable.type)} {value}, ptr {self._place(variable)}")
 
     def _at(self, pointer: Expression, index: Expression, type: str) -> str:
-        """The address of an element that is read or written."""
+        """Return the address of an element to load or store."""
         base = self._value(pointer)
         if isinstance(index, Number) and index.value == 0:
             return base
@@ -105,7 +105,7 @@ class Instructions:
                 found = self._new(f"load {in_memory(type)}, ptr {self._at(pointer, index, in_memory(type))}")
                 return self._new(f"icmp ne i8 {found}, 0") if type == BOOL else found
             case Offset(pointer, index, type):
-                # Not `inbounds`: a part may be empty, and lie beyond the end.
+                # Not `inbounds`: an empty view may start beyond the end of the array.
                 element, base = in_memory(type.element), self._value(pointer)
                 return self._new(f"getelementptr {element}, ptr {base}, i64 {self._value(index)}")
             case Select(condition, chosen, otherwise, type):
@@ -142,9 +142,9 @@ class Instructions:
         return self._new(f"{name} {source} {given} to {target}")
 
     def _rounded(self, given: str, own: ScalarType, to: ScalarType) -> str:
-        """A float as an integer; short ones, and uint32, by way of a longer one, so that negative numbers wrap around.
+        """Convert a float to an integer. Short integers and uint32 go through a wider type, so negative numbers wrap.
 
-        A number that is too large, or a NaN, gives poison, which `freeze` makes some integer.
+        A NaN or a number out of range gives poison; `freeze` turns it into an unspecified integer.
         """
         bits = 64 if to.bits == 64 or to == UINT32 else 32
         sign = "u" if to == UINT64 else "s"
@@ -185,8 +185,8 @@ class Instructions:
     def _function_of(self, name: str, type: ScalarType, values: Sequence[str]) -> str:
         number = llvm_type(type)
         arguments, types = ", ".join(f"{number} {value}" for value in values), ", ".join([number] * len(values))
-        if name in _KNOWN:
-            callee, attributes = f"llvm.{_KNOWN[name]}.f{type.bits}", ""
+        if name in _INTRINSICS:
+            callee, attributes = f"llvm.{_INTRINSICS[name]}.f{type.bits}", ""
         else:
             callee = _LIBRARY[name] + ("f" if type == FLOAT32 else "")
             attributes = " nounwind willreturn memory(none)"
@@ -209,7 +209,7 @@ def _constant(value: float | int | bool, type: ScalarType) -> str:
 
 
 def _in_range(value: float) -> float:
-    """A number as float32 has it: one that is too large for it is infinite."""
+    """Return a number, with those too large for float32 replaced by infinity."""
     try:
         struct.pack("<f", value)
     except OverflowError:

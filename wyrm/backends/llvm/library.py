@@ -1,6 +1,6 @@
-"""Functions of kernels as machine code: compiled for the kinds of their arguments, kept on disk, and called.
+"""Compiled functions: specialized for the kinds of their arguments, compiled, cached on disk, and callable from Python.
 
-Importing this imports llvmlite.
+Importing this module imports llvmlite.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from wyrm._interrupts import deliver
 from wyrm.backends.llvm import cache
-from wyrm.backends.llvm import gemm as _products  # noqa: F401  # so that kernels can multiply
+from wyrm.backends.llvm import gemm as _products  # noqa: F401  # registers matrix multiplication
 from wyrm.backends.llvm.arguments import kind_of_argument, results_of, words_of
 from wyrm.backends.llvm.cache import Counted
 from wyrm.backends.llvm.emit import Unit, emit
@@ -36,30 +36,30 @@ from wyrm.kernels.translate import Translation
 from wyrm.kernels.values import GroupKind, Kind, NumKind, types_of
 from wyrm.ops.scratch import DEBUG
 
-# So many sets of arguments of one function are remembered.
-_REMEMBERED = 1024
+# The number of argument tables that are cached per function.
+_TABLE_CACHE_SIZE = 1024
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine code of a function for arguments of certain kinds."""
+    """A loaded function, specialized for arguments of certain kinds."""
 
     entry: Callable[[int], int]
-    # The words of its constants, which come after the arguments.
+    # The table words of its constants, which follow those of the arguments.
     constants: tuple[int, ...]
     results: tuple[NumKind, ...]
     single: bool
     errors: dict[int, str]
-    # Whether it returns a whole number alone.
+    # Whether its only result is an int64.
     whole: bool = False
 
     def run(self, table: NDArray[np.int64]) -> Any:
-        """Call it with a table of arguments, after which there is room for the results."""
+        """Call the function with a table of arguments; return its results, or raise the error that it ended with."""
         status = self.entry(_address(table))
         return self.result(table.data) if status == 0 else self.refuse(status)
 
     def result(self, words: memoryview[int]) -> Any:
-        """What it has put into the table."""
+        """Return the results from the table."""
         if self.whole:
             return words[-1]
         if not self.results:
@@ -68,7 +68,7 @@ class Machine:
         return found[0] if self.single else tuple(found)
 
     def refuse(self, status: int) -> NoReturn:
-        """Raise the error that a function has ended with."""
+        """Raise the `IndexError` of a status code."""
         raise IndexError(self.errors[status])
 
 
@@ -76,7 +76,7 @@ _lock = threading.RLock()
 
 
 def _after_fork() -> None:
-    """Have a lock that is free: a thread that held it is not there in a forked process."""
+    """Replace the lock: a thread that held it during the fork does not exist in the child."""
     global _lock
     _lock = threading.RLock()
 
@@ -84,18 +84,18 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
-# What this process has loaded: the symbols of functions that others call, and the entries of programs.
+# What this process has loaded: the symbols of shared modules, and the entry points of programs by symbol.
 _provided: set[str] = set()
 _entries: dict[str, Callable[[int], int]] = {}
 
 
 class CompiledFunction:
-    """A function for Python to call: the first call with arguments of some kinds compiles it, or loads it."""
+    """A function to call from Python. The first call with new argument kinds compiles it or loads it from the cache."""
 
     def __init__(self, function: Routine) -> None:
         self.function = function
         self._machines: dict[tuple[Kind, ...], Machine] = {}
-        self._tables: dict[tuple[int, ...], _Remembered] = {}
+        self._tables: dict[tuple[int, ...], _CachedTable] = {}
 
     def __call__(self, *arguments: Any) -> Any:
         key = tuple(map(id, arguments))
@@ -103,17 +103,17 @@ class CompiledFunction:
         if found is None or not found.is_of(arguments):
             kinds = tuple(map(kind_of_argument, arguments))
             machine = self.machine(kinds)
-            if len(self._tables) >= _REMEMBERED:
+            if len(self._tables) >= _TABLE_CACHE_SIZE:
                 self._tables.clear()
-            found = self._tables[key] = _Remembered(machine, table_of(machine, arguments, kinds), arguments)
+            found = self._tables[key] = _CachedTable(machine, table_of(machine, arguments, kinds), arguments)
         return found.machine.run(found.table)
 
     def compile_for(self, arguments: Iterable[Any]) -> None:
-        """Compile the function for arguments like these, or load it, where that has not been done."""
+        """Compile or load the function for the kinds of these arguments, unless that is done."""
         self.machine(tuple(map(kind_of_argument, arguments)))
 
     def machine(self, kinds: tuple[Kind, ...]) -> Machine:
-        """The machine code for arguments of these kinds."""
+        """Return the function compiled for arguments of these kinds."""
         found = self._machines.get(kinds)
         if found is None:
             with _lock:
@@ -121,8 +121,8 @@ class CompiledFunction:
         return found
 
 
-class _Remembered:
-    """A table of arguments; arrays are not kept alive for it."""
+class _CachedTable:
+    """A cached argument table; it holds only weak references to arrays."""
 
     def __init__(self, machine: Machine, table: NDArray[np.int64], arguments: Sequence[Any]) -> None:
         self.machine, self.table = machine, table
@@ -130,20 +130,20 @@ class _Remembered:
         self._others = [(i, each) for i, each in enumerate(arguments) if not isinstance(each, np.ndarray)]
 
     def is_of(self, arguments: Sequence[Any]) -> bool:
-        """Whether these are the same objects."""
+        """Return whether these are the same argument objects."""
         return all(reference() is arguments[i] for i, reference in self._arrays) and all(
             each is arguments[i] for i, each in self._others
         )
 
 
 def table_of(machine: Machine, arguments: Sequence[Any], kinds: Sequence[Kind]) -> NDArray[np.int64]:
-    """The words of arguments, those of constants, and room for the results."""
+    """Return the table of a call: the words of the arguments, those of the constants, and space for the results."""
     words = [word for each, kind in zip(arguments, kinds, strict=True) for word in words_of(each, kind)]
     return np.array([*words, *machine.constants, *[0] * len(machine.results)], np.int64)
 
 
 class Bound:
-    """A function with all its arguments; each call has those that come first of its own, and some of the others."""
+    """A function bound to arguments. `take` replaces the first ones (`own`) and those at `changing` before a call."""
 
     def __init__(
         self, function: CompiledFunction, own: Sequence[Any], others: Sequence[Any], changing: Sequence[int]
@@ -159,17 +159,17 @@ class Bound:
         self._changed: Sequence[Any] | None = None
 
     def take(self, own: Sequence[Any] | None, changed: Sequence[Any]) -> bool:
-        """Have these for the arguments that change; False where the function is compiled for other kinds.
+        """Replace the arguments that change; return False if they need another specialization.
 
-        Without `own`, those of the last call stay. Neither sequence is changed by who gives it: the same one again is
-        the same arguments.
+        With `own=None` the previous ones stay. The caller must not mutate the sequences: passing the same object again
+        means that the arguments are unchanged.
         """
         if own is not None and own is not self._own:
             if not self._put(own, self._places_of_own):
                 return False
             self._own = own
         if changed is not self._changed:
-            self._changed = None  # until all of them are in their places
+            self._changed = None  # unknown until all of them are written
             if not self._put(changed, self._places):
                 return False
             self._changed = changed
@@ -195,7 +195,7 @@ class Bound:
         return True
 
     def __call__(self) -> Any:
-        """Call the function."""
+        """Call the function and return its results; raise the error that it ended with."""
         machine = self._machine
         status = machine.entry(self._address)
         return machine.result(self._words) if status == 0 else machine.refuse(status)
@@ -205,21 +205,21 @@ _INTEGER = NumKind(INT64)
 
 
 def _is_like(array: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether an array in row-major order is of the kind of another one."""
+    """Return whether two row-major arrays are of the same kind."""
     same = array.dtype == other.dtype and array.ndim == other.ndim
     return same and array.flags.c_contiguous and other.flags.c_contiguous
 
 
 def _address(array: NDArray[Any]) -> int:
-    """Where an array in row-major order begins: what NumPy says takes four times as long."""
+    """Return the address of a row-major array, four times faster than `__array_interface__`."""
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
-    except (TypeError, ValueError):  # it is not writable, or empty
+    except (TypeError, ValueError):  # read-only or empty
         address: int = array.__array_interface__["data"][0]
         return address
 
 
-# --- compiling, and what is kept ----------------------------------------------------------------------------------
+# --- compiling and caching ----------------------------------------------------------------------------------------
 
 
 def _load(function: Routine, kinds: tuple[Kind, ...]) -> Machine:
@@ -229,7 +229,7 @@ def _load(function: Routine, kinds: tuple[Kind, ...]) -> Machine:
         symbols, *rest = marshal.loads(link)
         kept = [code for symbol in symbols if (code := cache.store().read(f"{symbol}.machine")) is not None]
         if len(kept) == len(symbols):
-            return _made(symbols, kept, *rest)
+            return _machine_of(symbols, kept, *rest)
     deliver()
     with Second(early=function.calls_shared and cache.store().is_empty()) as second:
         translation = Translation(checked=DEBUG)
@@ -242,21 +242,23 @@ def _load(function: Routine, kinds: tuple[Kind, ...]) -> Machine:
     single = not isinstance(compiled.result, GroupKind)
     rest = constants, results, single, translation.errors
     cache.store().write(name, marshal.dumps((symbols, *rest)))
-    return _made(symbols, codes, *rest)
+    return _machine_of(symbols, codes, *rest)
 
 
 def _numbers(function: Routine, result: Kind | None) -> list[NumKind]:
-    """The numbers that a function returns."""
+    """Return the kinds of the scalars that a function returns; raise `NotCompiled` if it returns anything else."""
     if result is None:
         return []
     found = result.items if isinstance(result, GroupKind) else (result,)
     numbers = [each for each in found if isinstance(each, NumKind)]
     if len(numbers) < len(found):
-        raise NotCompiled("a function for Python that returns more than numbers", function.where())
+        raise NotCompiled(
+            "a function called from Python may return only scalars or a tuple of scalars", function.where()
+        )
     return numbers
 
 
-def _made(
+def _machine_of(
     symbols: Sequence[str],
     codes: Sequence[bytes],
     constants: Sequence[int],
@@ -264,7 +266,7 @@ def _made(
     single: bool,
     errors: dict[int, str],
 ) -> Machine:
-    """The last of these modules, and the others, which it calls."""
+    """Load modules and return the function of the last one, which calls the others."""
     for symbol, code in zip(symbols[:-1], codes, strict=False):
         if symbol not in _provided:
             provide(symbol, code)
@@ -277,15 +279,12 @@ def _made(
 
 
 def _units(translation: Translation, root: str) -> tuple[list[Unit], tuple[Number, ...]]:
-    """The modules that a function needs: one for each that programs share, after those that it calls, and its own.
-
-    And the constants that it takes as arguments.
-    """
+    """Return the modules of a function, callees first: one per shared function and its own; and its constants."""
     units: dict[str, Unit] = {}
     everything = translation.program(root).functions
     generated = {each.name for each in everything if translation.functions[each.name].source.generated}
-    made, constants = parameterized(everything, generated)
-    by_name = {each.name: each for each in made}
+    parameterized_functions, constants = parameterized(everything, generated)
+    by_name = {each.name: each for each in parameterized_functions}
 
     def visit(name: str) -> str:
         outside = {each: (visit(each), by_name[each]) for each in translation.shared_by(name)}
@@ -300,7 +299,7 @@ def _units(translation: Translation, root: str) -> tuple[list[Unit], tuple[Numbe
 
 
 def _codes_of(units: Sequence[Unit], second: Second) -> list[bytes]:
-    """The machine code of modules, from the store or put there."""
+    """Return the machine code of modules, read from the cache or compiled and stored there."""
     found = {unit.symbol: cache.store().read(f"{unit.symbol}.machine") for unit in units}
     missing = [unit for unit in units if found[unit.symbol] is None]
     Counted.compiled += len(missing)
@@ -308,19 +307,19 @@ def _codes_of(units: Sequence[Unit], second: Second) -> list[bytes]:
     def keep(unit: Unit, code: bytes) -> None:
         cache.store().write(f"{unit.symbol}.machine", code)
 
-    made = compile_all(missing, lambda unit: machine_code(unit.text, unit.level), keep, second)
-    return [code for code in (found | made).values() if code is not None]
+    compiled = compile_all(missing, lambda unit: machine_code(unit.text, unit.level), keep, second)
+    return [code for code in (found | compiled).values() if code is not None]
 
 
 class Listing:
-    """The loop programs of functions, and the modules that are made of them."""
+    """The loop programs of functions and the LLVM modules generated from them, as text for inspection."""
 
     def __init__(self) -> None:
         self.loop_programs: list[str] = []
         self._units: dict[str, Unit] = {}
 
     def add(self, function: Routine, arguments: Sequence[Any]) -> None:
-        """Take in a function for arguments like these."""
+        """Add a function, specialized for the kinds of these arguments."""
         translation = Translation(checked=DEBUG)
         name = translation.specialized(function, tuple(map(kind_of_argument, arguments))).function.name
         text = str(translation.program(name))
@@ -331,12 +330,12 @@ class Listing:
 
     @property
     def llvm(self) -> str:
-        """The modules as text."""
+        """The LLVM IR of the modules."""
         return "\n".join(f"; module {unit.symbol}\n{unit.text}" for unit in self._units.values())
 
     @property
     def assembly(self) -> str:
-        """The modules as they are for this processor."""
+        """The assembly of the modules for this processor."""
         return "\n".join(f"# module {each.symbol}\n{assembly(each.text, each.level)}" for each in self._units.values())
 
 

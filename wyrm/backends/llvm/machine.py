@@ -1,4 +1,4 @@
-"""From machine code to a function that can be called."""
+"""Loading of machine code into the process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wyrm.backends.llvm.optimize import target_machine
 
 
 class Loaded:
-    """Machine code in memory."""
+    """A module loaded into memory, and the address of its exported function."""
 
     def __init__(self, code: bytes, symbol: str) -> None:
         for name in BLAS:
@@ -26,19 +26,19 @@ class Loaded:
 
 
 def entry_of(code: bytes) -> Callable[[int], int]:
-    """The function of a module that Python calls with the address of a table; it runs without the lock of Python."""
+    """Load a module; return its entry point, which takes the address of an argument table. It runs without the GIL."""
     loaded = Loaded(code, ENTRY)
     function: Callable[[int], int] = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(loaded.address)
-    _held.append(loaded)
+    _loaded.append(loaded)
     return function
 
 
 def provide(symbol: str, code: bytes) -> None:
-    """Load a module that others call, under this name."""
+    """Load a shared module and make its function available to other modules under this symbol."""
     loaded = Loaded(code, SHARED)
     llvm.add_symbol(symbol, loaded.address)
-    _held.append(loaded)
+    _loaded.append(loaded)
 
 
-# What has been loaded may be called until the process ends.
-_held: list[Loaded] = []
+# Keeps modules loaded until the process ends: their functions may be called at any time.
+_loaded: list[Loaded] = []

@@ -1,7 +1,7 @@
-"""From the text of an LLVM module to machine code.
+"""Compilation of LLVM modules to machine code.
 
-Run as a program, it does so for another process: it reads modules from standard input, each after its level and length,
-and writes their machine code to standard output. It needs nothing of this library, so that it starts quickly.
+Run as a program, it is a compile server: it reads modules from standard input, each preceded by its optimization level
+and length, and writes their machine code to standard output. It imports nothing of wyrm, so it starts quickly.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import IO, Any
 
 import llvmlite.binding as llvm
 
-# A level of optimization or whether it went well, and how many bytes follow.
+# The header of a message: an optimization level or a success flag, and the number of bytes that follow.
 _HEAD = struct.Struct("<BQ")
 
 
 @cache
 def _processor() -> tuple[Any, str, str]:
-    """The target for this processor, its name, and what it can do."""
+    """Return the LLVM target, the processor's name and its features."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_triple(llvm.get_process_triple())
@@ -27,7 +27,7 @@ def _processor() -> tuple[Any, str, str]:
 
 
 def target_machine(level: int = 3) -> Any:
-    """A target machine for this processor; what uses one takes it over."""
+    """Return a new target machine for this processor; a JIT engine takes ownership of it."""
     target, name, features = _processor()
     return target.create_target_machine(
         cpu=name, features=features, opt=level, reloc="default", codemodel="jitdefault", jit=True
@@ -47,29 +47,29 @@ def _optimized(text: str, level: int) -> tuple[Any, Any]:
 
 
 def machine_code(text: str, level: int = 3) -> bytes:
-    """The object code of a module; with level 0, quickly, for code that only calls other code."""
+    """Return the object code of a module. Level 0 compiles fast and suits code that only calls other code."""
     module, machine = _optimized(text, level)
     return bytes(machine.emit_object(module))
 
 
 def assembly(text: str, level: int = 3) -> str:
-    """The optimized module as assembly for this processor."""
+    """Return the assembly of the optimized module."""
     module, machine = _optimized(text, level)
     return str(machine.emit_assembly(module))
 
 
-# --- for another process ----------------------------------------------------------------------------------------------
+# --- the compile server -----------------------------------------------------------------------------------------------
 
 
 def send(to: IO[bytes], number: int, content: bytes) -> None:
-    """Write a message: a number and what it is about."""
+    """Write a message: a number and its content."""
     to.write(_HEAD.pack(number, len(content)))
     to.write(content)
     to.flush()
 
 
 def receive(source: IO[bytes]) -> tuple[int, bytes] | None:
-    """The next message; None at the end."""
+    """Read the next message; return None at the end of the stream."""
     head = source.read(_HEAD.size)
     if len(head) < _HEAD.size:
         return None
@@ -79,7 +79,7 @@ def receive(source: IO[bytes]) -> tuple[int, bytes] | None:
 
 
 def serve(source: IO[bytes], to: IO[bytes]) -> None:
-    """Answer each module with its machine code, or with what LLVM says of it."""
+    """Compile each module received and send its machine code, or LLVM's error message."""
     target_machine()
     while (message := receive(source)) is not None:
         level, text = message

@@ -1,6 +1,6 @@
-"""Modules compiled on two cores: some by this process, some by a second one.
+"""Compilation of modules on two cores, by this process and a second one.
 
-Threads would gain nothing, for llvmlite holds a lock whenever it calls LLVM.
+Threads would gain nothing: llvmlite holds a lock during every call of LLVM.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from wyrm.backends.llvm.emit import Unit
 Compile = Callable[[Unit], bytes]
 Keep = Callable[[Unit, bytes], None]
 
-# A second process takes longer to start than modules of fewer characters to compile.
+# The number of characters of LLVM IR for which starting a second process pays off.
 _WORTH = 40_000
 
 
 class Second:
-    """A second process that compiles; it starts where there is a core for it, and ends with the `with` statement.
+    """A second compiler process. It starts only if a core is idle, and ends with the `with` block.
 
-    Where nothing has been compiled on a machine, it is worth to start it `early`, before it is known what there is to
-    compile.
+    `early`: start it at once, before the modules are known, which pays off if the cache is empty.
     """
 
     def __init__(self, early: bool) -> None:
@@ -49,7 +48,7 @@ class Second:
             process.communicate()
 
     def start(self) -> bool:
-        """Start it, if it has not been; whether there is one."""
+        """Start the process unless it runs already or no core is idle; return whether it runs."""
         if self._process is None and _has_a_core():
             paths = [str(Path(llvmlite.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
             with suppress(OSError):
@@ -61,7 +60,7 @@ class Second:
         return self._process is not None
 
     def machine_code(self, unit: Unit) -> bytes | None:
-        """The machine code of a module; None where it has not been made."""
+        """Compile a module in the second process; return None if that fails."""
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             return None
@@ -74,23 +73,23 @@ class Second:
 
 
 def _has_a_core() -> bool:
-    """Whether a second core has nothing else to do."""
+    """Return whether a second core is idle."""
     try:
         return len(os.sched_getaffinity(0)) > 1 and os.getloadavg()[0] < (os.cpu_count() or 1)
-    except (AttributeError, OSError):  # not every system tells
+    except (AttributeError, OSError):  # not available on every system
         return False
 
 
 def compile_all(units: Sequence[Unit], compile_one: Compile, keep: Keep, second: Second) -> dict[str, bytes]:
-    """The machine code of modules by their symbols; `keep` is given each as soon as it is made."""
+    """Compile modules and return their machine code by symbol; `keep` receives each as soon as it is compiled."""
     waiting = deque(sorted(units, key=lambda unit: -len(unit.text)))
     found: dict[str, bytes] = {}
 
-    def made(unit: Unit, code: bytes) -> None:
+    def add(unit: Unit, code: bytes) -> None:
         found[unit.symbol] = code
         keep(unit, code)
 
-    helper = threading.Thread(target=_help, args=(second, waiting, made), daemon=True)
+    helper = threading.Thread(target=_help, args=(second, waiting, add), daemon=True)
     if sum(len(unit.text) for unit in list(waiting)[1:]) > _WORTH and second.start():
         helper.start()
     while True:
@@ -99,18 +98,18 @@ def compile_all(units: Sequence[Unit], compile_one: Compile, keep: Keep, second:
             unit = waiting.popleft()
         except IndexError:
             break
-        made(unit, compile_one(unit))
+        add(unit, compile_one(unit))
     while helper.is_alive():
         helper.join(0.05)
         deliver()
     for unit in units:
-        if unit.symbol not in found:  # the second process has not made it
-            made(unit, compile_one(unit))
+        if unit.symbol not in found:  # the second process failed
+            add(unit, compile_one(unit))
     return {unit.symbol: found[unit.symbol] for unit in units}
 
 
-def _help(second: Second, waiting: deque[Unit], made: Keep) -> None:
-    """Have a second process compile modules until none is left."""
+def _help(second: Second, waiting: deque[Unit], add: Keep) -> None:
+    """Let the second process compile modules until none is left or it fails."""
     while True:
         try:
             unit = waiting.popleft()
@@ -119,4 +118,4 @@ def _help(second: Second, waiting: deque[Unit], made: Keep) -> None:
         code = second.machine_code(unit)
         if code is None:
             return
-        made(unit, code)
+        add(unit, code)

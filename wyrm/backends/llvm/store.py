@@ -1,7 +1,7 @@
-"""The folder where compiled code is kept between processes, and what is needed before anything from it is run.
+"""The on-disk cache of compiled code, and the checks that code passes before it may run.
 
-An entry is a file: the SHA-256 digest of its name and content, then the content. It is read only where the digest is
-right, and where nobody but this user and the administrator can have written it.
+An entry is a file: the SHA-256 digest of its name and content, then the content. It is used only if the digest matches
+and no user other than this one and the administrator could have written it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from pathlib import Path
 
 _NAME = re.compile(r"wyrm_[0-9a-f]{32}\.(machine|link)")
 _TEMPORARY = re.compile(rf"{_NAME.pattern}\.\w+\.tmp")
-# Seconds after which a temporary file is that of a process that was killed; writing one takes far less.
+# Seconds after which a temporary file is considered abandoned by a killed process; writing one takes far less.
 _ABANDONED_AFTER = 3600.0
-_DIGEST = 32  # the bytes of a SHA-256
-# A link is not followed, and a named pipe does not wait for a writer. Not every system has these.
+_DIGEST = 32  # bytes of a SHA-256 digest
+# Do not follow symbolic links, and do not block on named pipes. Not every system has these flags.
 _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 
 
 class CodeStore:
-    """Entries by name in a folder; a name is `wyrm_`, 32 digits from 0 to f, and `.machine` or `.link`.
+    """A folder of entries; the name of an entry is `wyrm_`, 32 hexadecimal digits, and `.machine` or `.link`.
 
-    The folder is made when the first entry is written, for this user alone. Nothing here stops a run: an entry that is
-    missing, damaged or not to be trusted is not there, and one that cannot be written is not kept. The first time that
-    a folder or a file is refused, or cannot be written, a `RuntimeWarning` says why.
+    Writing the first entry creates the folder with access for this user only. Cache problems never raise: a missing,
+    damaged or untrusted entry counts as absent, and an entry that cannot be written is dropped. The first time that the
+    folder or a file is refused, or cannot be written, a `RuntimeWarning` says why.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -39,9 +39,9 @@ class CodeStore:
         self._swept = False
 
     def refusal(self) -> str | None:
-        """Why nothing is read from the folder or written to it; None where it is safe, or not there yet."""
+        """Return why the folder must not be used; None if it is safe or does not exist yet."""
         if self.folder.parts[:1] and self.folder.parts[0].startswith("~"):
-            return "the home folder that ~ stands for is not known"
+            return "the home folder for ~ is unknown"
         try:
             itself, found = self.folder.lstat(), self.folder.stat()
         except FileNotFoundError:
@@ -49,14 +49,14 @@ class CodeStore:
         except OSError as error:
             return error.strerror or str(error)
         if not stat.S_ISDIR(found.st_mode):
-            return "it is no folder"
+            return "it is not a folder"
         reason = _owner_refused(itself) or _owner_refused(found) or _mode_refused(found)
         if reason is None and not os.access(self.folder, os.R_OK | os.X_OK):
-            reason = "this user may not read it"
+            reason = "this user cannot read it"
         return reason
 
     def read(self, name: str) -> bytes | None:
-        """The content of an entry; None where there is none that is whole and safe."""
+        """Return the content of an entry; None if it is missing, damaged or untrusted."""
         if not self._usable():
             return None
         path = self.folder / name
@@ -65,7 +65,7 @@ class CodeStore:
                 found = os.fstat(file.fileno())
                 reason = _owner_refused(found) or _mode_refused(found)
                 if reason is None and not stat.S_ISREG(found.st_mode):
-                    reason = "it is no plain file"
+                    reason = "it is not a regular file"
                 written = b"" if reason else file.read()
         except FileNotFoundError:
             return None
@@ -73,13 +73,13 @@ class CodeStore:
             linked = error.errno == errno.ELOOP
             reason = "it is a symbolic link" if linked else error.strerror or str(error)
         if reason:
-            self._say("file", f"{str(path)!r} is not used: {reason}. It is compiled again")
+            self._say("file", f"{str(path)!r} is ignored: {reason}. The code is compiled again")
             return None
         content = written[_DIGEST:]
         return content if _digest(name, content) == written[:_DIGEST] else None
 
     def write(self, name: str, content: bytes) -> None:
-        """Keep an entry, in the place of one of the same name; it appears whole, or not at all."""
+        """Write or replace an entry atomically."""
         if not self._writes or not self._usable():
             return
         import tempfile
@@ -87,7 +87,7 @@ class CodeStore:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._sweep()
-            # Made anew under a name that nobody knows before, for this user alone.
+            # mkstemp creates a new file with an unpredictable name that only this user can access.
             descriptor, temporary = tempfile.mkstemp(dir=self.folder, prefix=f"{name}.", suffix=".tmp")
             try:
                 with os.fdopen(descriptor, "wb") as file:
@@ -101,19 +101,19 @@ class CodeStore:
             self._writes = False
             self._say(
                 "write",
-                f"what is compiled from here on is not kept in {str(self.folder)!r}: {error.strerror or error}. "
-                f"The next process compiles it again. Set WYRM_CACHE_DIR to a folder that can be written",
+                f"compiled code is no longer cached in {str(self.folder)!r}: {error.strerror or error}. "
+                f"The next process compiles it again. Set WYRM_CACHE_DIR to a writable folder",
             )
 
     def is_empty(self) -> bool:
-        """Whether the folder has no files, or is not there."""
+        """Return whether the folder is empty or does not exist."""
         try:
             return next(self.folder.iterdir(), None) is None
         except OSError:
             return True
 
     def entries(self) -> dict[Path, int]:
-        """The files that this class wrote and their sizes, those that a killed process has left too."""
+        """Return the files that this class wrote, temporary ones of killed processes included, with their sizes."""
         found = {}
         with suppress(OSError):
             for path in sorted(self.folder.iterdir()):
@@ -125,7 +125,7 @@ class CodeStore:
         return found
 
     def clear(self) -> dict[Path, str]:
-        """Delete the entries; those that cannot be deleted, and why. What a process has loaded it keeps."""
+        """Delete the entries; return those that cannot be deleted with the reasons. Loaded code is not affected."""
         left = {}
         for path in self.entries():
             try:
@@ -139,13 +139,13 @@ class CodeStore:
         if reason is not None:
             self._say(
                 "folder",
-                f"compiled programs are neither read from {str(self.folder)!r} nor kept there: {reason}. "
-                f"Every process compiles its own. Set WYRM_CACHE_DIR to a folder of your own that others cannot write",
+                f"the cache folder {str(self.folder)!r} is not used: {reason}. "
+                f"Every process compiles its programs again. Set WYRM_CACHE_DIR to a folder that only you can write to",
             )
         return reason is None
 
     def _sweep(self) -> None:
-        """Remove what processes have left that were killed while they wrote."""
+        """Remove temporary files of processes that were killed while writing."""
         if self._swept:
             return
         self._swept = True
@@ -171,12 +171,12 @@ def _digest(name: str, content: bytes) -> bytes:
 
 def _owner_refused(found: os.stat_result) -> str | None:
     if os.name == "posix" and found.st_uid not in (0, os.geteuid()):
-        return f"it belongs to the user {found.st_uid}, who could have put any code there"
+        return f"it belongs to user {found.st_uid}, who could have put any code there"
     return None
 
 
 def _mode_refused(found: os.stat_result) -> str | None:
     mode = stat.S_IMODE(found.st_mode)
     if os.name == "posix" and mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"users other than its owner may write to it (mode {mode:04o}), and could have put any code there"
+        return f"users other than its owner can write to it (mode {mode:04o}) and could have put any code there"
     return None

@@ -1,4 +1,4 @@
-"""The reference engine: each node by the functions of NumPy, in topological order."""
+"""The reference engine: it evaluates nodes with NumPy in topological order."""
 
 from wyrm.backends.numpy.observe import Timing, time_ops, watch_nan
 from wyrm.backends.numpy.reference import run

@@ -1,4 +1,4 @@
-"""What a plan of the reference engine consists of: cells, which hold values, and the calls that fill them."""
+"""The elements of an evaluation plan: cells that hold node values, and the calls that fill them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Owners: TypeAlias = "tuple[weakref.ref[EvaluationPlan], ...]"
 
 
 class Cell:
-    """The value of one node, when it last may have changed, and the plans that compute it."""
+    """The value of one node, the time stamp of its last possible change, and the plans that compute it."""
 
     __slots__ = ("owners", "stamp", "value")
 
@@ -33,12 +33,12 @@ class Cell:
         self.owners = owners
 
     def plans(self) -> list[EvaluationPlan]:
-        """The owners that live."""
+        """Return the owners that still exist."""
         return [plan for owner in self.owners if (plan := owner()) is not None]
 
 
 class CheckIndices:
-    """A call that checks the integers that an op chooses by."""
+    """A call that checks the bounds of an op's index operands."""
 
     __slots__ = ("node", "operands", "sizes")
 
@@ -50,7 +50,7 @@ class CheckIndices:
 
 
 class Evaluate:
-    """A call that puts the row-sparse result of an op into its cell."""
+    """A call that evaluates an op with a row-sparse result and stores it in the op's cell."""
 
     __slots__ = ("cell", "node", "operands", "shape")
 
@@ -62,7 +62,7 @@ class Evaluate:
 
 
 class EvaluateInto:
-    """A call that copies the result of an op into its array."""
+    """A call that evaluates an op and copies the result to the op's array."""
 
     __slots__ = ("evaluate", "node", "out")
 
@@ -71,7 +71,7 @@ class EvaluateInto:
     ) -> None:
         self.node, self.out = node, out
         self.evaluate: Call
-        if node.takes_rows:  # row-sparse operands are other objects after every run, arrays stay
+        if node.takes_rows:  # each run replaces row-sparse values, while arrays stay the same objects
             self.evaluate = lambda: node.evaluate(np, *[operand.value for operand in operands], shape=shape)
         else:
             self.evaluate = partial(node.evaluate, np, *[_read_only(each.value) for each in operands], shape=shape)
@@ -86,10 +86,13 @@ class EvaluateInto:
             raise
         if getattr(result, "shape", ()) != out.shape:
             raise ShapeError(
-                explain(self.node, f"evaluate gave shape {np.shape(result)}, shape_rule says {out.shape} in this run")
+                explain(
+                    self.node,
+                    f"evaluate returned shape {np.shape(result)}, but shape_rule gives {out.shape} for this run",
+                )
             )
         if getattr(result, "dtype", None) is out.dtype:
-            out[...] = result  # in half of the time of the other
+            out[...] = result  # twice as fast as np.copyto
         else:
             np.copyto(out, result)
 

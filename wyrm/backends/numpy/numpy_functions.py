@@ -1,4 +1,4 @@
-"""What the calls of a formula mean to NumPy, bound to arrays that are there already: nothing is allocated in a run."""
+"""NumPy calls that evaluate formulas, bound to preallocated arrays: a run allocates nothing."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from wyrm.node.base import BaseNode
 from wyrm.ops.formula import MASKS, FormulaCall, Operand, array_function, interpret, parse
 
-# The positional place for the result is faster, but NumPy is giving it up for these two.
+# A positional `out` is faster, but NumPy deprecates it for these two functions.
 _KEYWORD_OUT = frozenset(["maximum", "minimum"])
 
 
 class Scratch:
-    """Intermediate arrays, one per shape, dtype and place in a formula, shared by all steps of a plan."""
+    """Intermediate arrays, one per shape, dtype and position in a formula, which all nodes of a plan share."""
 
     def __init__(self) -> None:
         self._arrays: dict[tuple[Any, ...], NDArray[Any]] = {}
@@ -31,18 +31,18 @@ class Scratch:
 
 @cache
 def single_call(formula: str) -> tuple[Callable[..., Any], tuple[int, ...]] | None:
-    """The function of NumPy and the positions of the operands, for a formula that is one call of operands alone."""
+    """Return the NumPy function and operand positions of a formula that is one call of operands, else None."""
     function, arguments = parse(formula)[-1]
-    places = tuple(argument.position for argument in arguments if isinstance(argument, Operand))
-    if len(parse(formula)) > 1 or len(places) < len(arguments) or function == "where" or function in _KEYWORD_OUT:
+    positions = tuple(argument.position for argument in arguments if isinstance(argument, Operand))
+    if len(parse(formula)) > 1 or len(positions) < len(arguments) or function == "where" or function in _KEYWORD_OUT:
         return None
-    return array_function(np, function), places
+    return array_function(np, function), positions
 
 
 def formula_steps(
     node: BaseNode[Any, Any], operands: list[NDArray[Any]], out: NDArray[Any], scratch: Scratch
 ) -> list[Callable[[], Any]]:
-    """Calls without arguments that compute the node's formula from `operands` into `out`."""
+    """Return calls without arguments that evaluate the node's formula on `operands` and write the result to `out`."""
     assert node.formula is not None
     floats = [operand.dtype for operand in operands if operand.dtype.kind == "f"]
     number = node.dtype if node.dtype.kind == "f" else floats[0] if floats else np.dtype(np.float32)

@@ -1,4 +1,4 @@
-"""Watching a run of the reference engine: the first node that makes a NaN, and the time that each op takes."""
+"""Instrumentation of the reference engine: find the first NaN, and measure the time of each op."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from wyrm.types.rows import RowSparse
 
 
 class Timing:
-    """Seconds and calls by op, filled while `time_ops()` is active; `print` shows a table, slowest first."""
+    """Seconds and calls by op, recorded while `time_ops()` is active. `print` shows a table, slowest first."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
         self.calls: dict[str, int] = defaultdict(int)
 
     def add(self, node: BaseNode[Any, Any], seconds: float) -> None:
-        """Count one evaluation of a node."""
+        """Record one evaluation of a node."""
         self.seconds[node.op_name()] += seconds
         self.calls[node.op_name()] += 1
 
@@ -37,12 +37,12 @@ class Timing:
 _observer: ContextVar[Observer | None] = ContextVar("_observer", default=None)
 
 
-# Who watches now. No function of Python's: it is asked for each run.
+# Returns the active observer. It is a bound C method for speed: each run calls it.
 observer: Final = _observer.get
 
 
 class Observer:
-    """What the engine reports to, node by node, while somebody watches; one within another watches for both."""
+    """Receives each node that the engine evaluates. A nested observer also reports to the enclosing one."""
 
     def __init__(self, timing: Timing | None, check_nan: bool, check_infinity: bool) -> None:
         within = observer()
@@ -53,12 +53,12 @@ class Observer:
         self.check_infinity: bool = check_infinity or (within is not None and within.check_infinity)
 
     def time(self, node: BaseNode[Any, Any], seconds: float) -> None:
-        """Count one evaluation of a node."""
+        """Record one evaluation of a node."""
         for timing in self.timings:
             timing.add(node, seconds)
 
     def check(self, node: BaseNode[Any, Any], value: Any, operands: list[Any]) -> None:
-        """`NotFinite` where the value of `node` has what is watched for."""
+        """Raise `NotFinite` if the value of `node` has a NaN, or with `check_infinity` an infinity."""
         array = value.values if isinstance(value, RowSparse) else value
         if array.dtype.kind != "f" or not self.check_nan:
             return
@@ -77,15 +77,15 @@ def _range(parent: BaseNode[Any, Any], operand: Any) -> str:
     array = operand.values if isinstance(operand, RowSparse) else operand
     if not array.size:
         return f"{describe(parent)} is empty"
-    return f"{describe(parent)} lies in {array.min()} to {array.max()}"
+    return f"{describe(parent)} ranges from {array.min()} to {array.max()}"
 
 
 @contextmanager
 def watch_nan(infinity: bool = False) -> Iterator[None]:
-    """Within it, `forward()` and `backward()` compute everything anew and stop at the first node that makes a NaN.
+    """Raise `NotFinite` at the first node whose value has a NaN, inside the `with` block.
 
-    The error, `NotFinite`, names the node, its operands with their ranges, and the line that made it.
-    `infinity=True` stops at infinities too.
+    `forward()` and `backward()` recompute every node meanwhile. The error names the node, the ranges of its operands
+    and the line that created it. With `infinity=True` an infinity raises too.
 
     >>> x = wy.Constant(-1.0, name="x")
     >>> with watch_nan():
@@ -103,7 +103,9 @@ def watch_nan(infinity: bool = False) -> Iterator[None]:
 
 @contextmanager
 def time_ops() -> Iterator[Timing]:
-    """Within it, `forward()` and `backward()` compute everything anew and add up the time by op.
+    """Measure the time of each op inside the `with` block and yield the `Timing`.
+
+    `forward()` and `backward()` recompute every node meanwhile.
 
     >>> with time_ops() as timing:
     ...     value = wy.Constant([1.0, 2.0]).exp().sum().forward()

@@ -1,4 +1,4 @@
-"""A plan of the reference engine: a schedule bound to sizes and arrays, run in stages, only what changed."""
+"""The evaluation plan of the reference engine: a schedule bound to sizes and arrays. It recomputes only changes."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from wyrm.node.state import cell_of, lend, lend_all
 from wyrm.node.storage import Leaf, Storage, bound_array, stored, tick
 from wyrm.schedule.schedule import Schedule
 
-# Programs for other sets of changed leaves are kept too, for a loop changes the same few sets over and over.
-_KEPT_PROGRAMS = 8
+# The number of sets of changed leaves whose calls are cached: a training loop changes the same few sets repeatedly.
+_CALL_CACHE_SIZE = 8
 
 
 class _Traits(NamedTuple):
-    """What the preparation of a node asks of its class."""
+    """What a plan needs to know about a node's class."""
 
     leaf: bool
-    # The only call that computes it, and nothing else to mind.
+    # The single NumPy call that computes a node of the class, and its operands; None if it takes more than that.
     simple: tuple[Callable[..., Any], tuple[int, ...]] | None
 
 
@@ -49,7 +49,7 @@ def _traits(cls: type[BaseNode[Any, Any]]) -> _Traits:
 
 
 class _PlanStage:
-    """A part of a plan that runs as one: the nodes that its outputs need beyond the stages before it."""
+    """A range of nodes that run together: those that its outputs need beyond the earlier stages."""
 
     __slots__ = ("programs", "ran_at", "start", "stop")
 
@@ -60,48 +60,47 @@ class _PlanStage:
 
 
 class EvaluationPlan:
-    """Arrays for every node of a schedule and the calls that fill them.
+    """Arrays for every node of a schedule, and the calls that fill them.
 
-    There is a stage for each of the schedules that went on after another; running a stage computes what it has and no
-    earlier stage. Values of nodes that another live plan computes too, under the same sizes, are shared with it, and
-    then checked one by one for their age.
+    Each schedule that extends the first one adds a stage. Running a stage computes its own nodes only. Plans with the
+    same sizes share the cells of common nodes; such plans compare time stamps to find the nodes to recompute.
     """
 
-    # How often a plan took nodes from another one that still lives, for that one to take them back.
+    # Counts how often a plan redirected `node.value` from another live plan to itself.
     taken = 0
 
     def __init__(self, schedule: Schedule) -> None:
         self.stages: list[_PlanStage] = []
-        # What leaves hold that may change.
+        # The leaves whose data may change: position, storage, and the array that the plan reads.
         self.leaves: list[tuple[int, Storage, NDArray[Any]]] = []
-        # What `taken` was when nodes were last lent this plan's cells; `node.value` reads from it unless it has grown.
+        # The value of `taken` when `node.value` was last directed to this plan; outdated if `taken` is larger now.
         self.turn = -1
         self._partners: list[weakref.ref[EvaluationPlan]] = []
         self._scratch = Scratch()
-        # Where row-sparse values are, and the dense forms of those that have one.
+        # The positions of row-sparse values, and their dense copies where a node needs one.
         self._sparse: set[int] = set()
         self._dense: dict[int, Cell] = {}
         self._reference = weakref.ref(self)
         self._alone: Owners = (self._reference,)
         self._joint: dict[int, tuple[Owners, Owners]] = {}
         self.cells: list[Cell] = []
-        # The cells that nodes are lent: those of leaves are not.
+        # The cells that `node.value` reads from; None for leaves, which hold their own values.
         self._lent: list[Cell | None] = []
-        # The calls of all nodes, one after another, and where those of each node begin and, last, end.
+        # The calls of all nodes in order. Those of node i are `_calls[_begins[i] : _begins[i + 1]]`.
         self._calls: list[Call] = []
         self._begins = [0]
         self.extend(schedule)
 
     def extend(self, schedule: Schedule) -> None:
-        """Take in the nodes of a schedule that goes on after the one that the plan is of.
+        """Add the nodes of a schedule that extends the plan's schedule.
 
-        Where this raises, the plan is of no use any more.
+        The plan is unusable after an error.
         """
         self.schedule = schedule
         self.sizes = sizes = schedule.bind()
         self.turn = -1
         cells, lent, calls, begins = self.cells, self._lent, self._calls, self._begins
-        # Most nodes have their axes from another one: the same tuple, which lives as long as the schedule.
+        # Most nodes share their dims tuple with another node. The schedule keeps these tuples alive, so ids are unique.
         shapes: dict[int, tuple[int, ...]] = {}
         alone, places, sparse = self._alone, schedule.places, self._sparse
         for i in range(len(cells), len(schedule.nodes)):
@@ -138,13 +137,13 @@ class EvaluationPlan:
     # --- sharing --------------------------------------------------------------------------------------------------
 
     def _adopt(self, node: BaseNode[Any, Any], shape: tuple[int, ...], view: NDArray[Any] | None = None) -> Cell | None:
-        """The cell that another live plan has for this node, which from now on both mind the age of."""
+        """Return the cell that another live plan has for the node and share it; None if it cannot be shared."""
         cell = cell_of(node)
         if cell is None or cell.value is None or tuple(cell.value.shape) != shape:
             return None
         if node.is_view and not _same_view(cell.value, view):
             return None
-        # Most cells of another plan have one and the same tuple of owners.
+        # Most cells of a plan have the same owners tuple, so the joint tuple is cached by its id.
         if id(cell.owners) not in self._joint:
             self._joint[id(cell.owners)] = cell.owners, self._join(cell.plans())
         joint = self._joint[id(cell.owners)][1]
@@ -154,8 +153,8 @@ class EvaluationPlan:
         return cell
 
     def _join(self, others: list[EvaluationPlan]) -> Owners:
-        """The owners of cells that this plan shares with others, none where it cannot."""
-        # Sizes count as much as data: a sum over the batch of a constant is of the same shape for every batch.
+        """Return the owners tuple for cells that this plan shares with others; an empty one if it cannot share."""
+        # Sizes matter even for equal shapes: a constant summed over the batch axis depends on the batch size.
         if not others or any(others[0].sizes.get(name, size) != size for name, size in self.sizes.items()):
             return ()
         for other in others:
@@ -167,26 +166,26 @@ class EvaluationPlan:
         return (*(other._reference for other in others), self._reference)
 
     def _has_partners(self) -> bool:
-        """Whether another live plan uses some of these cells."""
+        """Return whether another live plan shares cells with this one."""
         if self._partners:
             self._partners = [partner for partner in self._partners if partner() is not None]
         return bool(self._partners)
 
     def _stamp(self) -> None:
-        """Give the cells their age, which a plan on its own does not keep."""
+        """Write the time stamps of the cells, which a plan without partners does not maintain."""
         for stage in self.stages:
             for cell in islice(self.cells, stage.start, stage.stop):
                 cell.stamp = max(cell.stamp, stage.ran_at)
 
     def activate(self) -> None:
-        """Let `node.value` read from this plan."""
+        """Direct `node.value` of all nodes to this plan."""
         if self.turn != EvaluationPlan.taken:
             if lend_all(self.schedule.position, self._lent):
                 EvaluationPlan.taken += 1
             self.turn = EvaluationPlan.taken
 
     def stand_in(self, node: BaseNode[Any, Any], twin: BaseNode[Any, Any]) -> None:
-        """Let `node.value` read what this plan has for `twin`."""
+        """Direct `node.value` to this plan's cell of `twin`."""
         cell = self.cells[self.schedule.position[twin]]
         held = cell_of(node)
         if held is not cell and not node.is_leaf:
@@ -198,7 +197,7 @@ class EvaluationPlan:
     # --- preparation ----------------------------------------------------------------------------------------------
 
     def _prepare(self, node: BaseNode[Any, Any], i: int, shape: tuple[int, ...], operands: list[Cell]) -> Cell:
-        """The cell of a node, its array made here unless another plan has one, and the calls that compute it."""
+        """Return the cell of a node, shared with another plan or new, and append the calls that compute it."""
         calls = self._calls
         if not node.takes_rows:
             operands = self._all_dense(i, operands)
@@ -221,14 +220,14 @@ class EvaluationPlan:
         return cell
 
     def _all_dense(self, i: int, operands: list[Cell]) -> list[Cell]:
-        """The operands of a node that takes no row-sparse ones."""
+        """Return the operands with row-sparse ones replaced by dense copies."""
         return [
             self._as_dense(p, operand) if p in self._sparse else operand
             for p, operand in zip(self.schedule.places[i], operands, strict=True)
         ]
 
     def _as_dense(self, position: int, rows: Cell) -> Cell:
-        """The dense form of a row-sparse operand."""
+        """Return the cell of a dense copy of a row-sparse operand, and append the call that fills it."""
         if position not in self._dense:
             node = self.schedule.nodes[position]
             self._dense[position] = Cell(np.empty(self.schedule.shape(node, self.sizes), node.dtype), self._alone)
@@ -244,7 +243,7 @@ class EvaluationPlan:
     # --- running --------------------------------------------------------------------------------------------------
 
     def run(self, index: int, observer: Observer | None) -> None:
-        """Bring the values of one stage up to date, the stages before it being so already."""
+        """Update the values of one stage. The earlier stages must be up to date."""
         stage = self.stages[index]
         ran_at = stage.ran_at
         changed = []
@@ -255,14 +254,14 @@ class EvaluationPlan:
                 self.cells[i].stamp = storage.version
                 changed.append(i)
         if observer is None and not changed and ran_at:
-            return  # what is shared with other plans has its age from the same leaves
+            return  # shared cells depend on the same leaves, so they are up to date too
         now = tick()
         self._compute(stage, changed, observer, now)
         stage.ran_at = now
 
-    @np.errstate(all="ignore")  # as a decorator it takes half of the time that it takes as a context
+    @np.errstate(all="ignore")  # a decorator takes half the time of a `with` block
     def _compute(self, stage: _PlanStage, changed: list[int], observer: Observer | None, now: int) -> None:
-        """Make the calls of a stage that are due, the leaves in `changed` having changed since it ran last."""
+        """Run the calls of a stage that are outdated, given the leaves that changed since its last run."""
         if observer is not None:
             self._run_observed(stage, observer)
         elif self._partners and self._has_partners():
@@ -275,7 +274,7 @@ class EvaluationPlan:
                 call()
 
     def _program(self, stage: _PlanStage, changed: tuple[int, ...]) -> list[Call]:
-        """The calls of the stage that depend on the changed leaves."""
+        """Return the calls of the stage that depend on the changed leaves."""
         program = stage.programs.get(changed)
         if program is None:
             stale = bytearray(len(self.cells))
@@ -288,7 +287,7 @@ class EvaluationPlan:
                     stale[i] = 1
                     if i >= stage.start:
                         program += calls[begins[i] : begins[i + 1]]
-            if len(stage.programs) >= _KEPT_PROGRAMS:
+            if len(stage.programs) >= _CALL_CACHE_SIZE:
                 stage.programs.pop(next(iter(stage.programs)))
             stage.programs[changed] = program
         return program
@@ -310,7 +309,7 @@ class EvaluationPlan:
                 cell.stamp = now
 
     def _run_observed(self, stage: _PlanStage, observer: Observer) -> None:
-        """Everything anew, node by node."""
+        """Recompute every node of the stage and report it to the observer."""
         now = tick()
         for i in range(stage.start, stage.stop):
             start = time.perf_counter()
@@ -325,16 +324,16 @@ class EvaluationPlan:
             observer.check(node, self.cells[i].value, [self.cells[p].value for p in self.schedule.places[i]])
 
     def cell(self, node: BaseNode[Any, Any]) -> Cell:
-        """Where the value of a node of the schedule is."""
+        """Return the cell of a node."""
         return self.cells[self.schedule.position[node]]
 
     def value(self, node: BaseNode[Any, Any]) -> Any:
-        """The value of a node of the schedule."""
+        """Return the value of a node."""
         return self.cells[self.schedule.position[node]].value
 
 
 def _same_view(value: Any, view: NDArray[Any] | None) -> bool:
-    """Whether `value` is the same view as `view`; where that is None, whether it is no view at all."""
+    """Return whether `value` is the same view as `view`; with `view=None`, whether it owns its memory."""
     if view is None:
         return getattr(value, "base", None) is None
     same: bool = value.__array_interface__ == view.__array_interface__

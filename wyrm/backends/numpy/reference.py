@@ -1,4 +1,4 @@
-"""The reference engine: NumPy, nothing compiled; the oracle, and what `forward()` and `backward()` use."""
+"""The NumPy reference engine, which `forward()` and `backward()` use and compiled code is tested against."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from wyrm.types.dims import axis_size
 from wyrm.types.options import number
 from wyrm.types.rows import RowSparse
 
-# Plans for other sizes of the data are kept too: a last, smaller batch comes back every epoch.
-_KEPT_PLANS = 4
+# The number of data sizes whose plans are cached: every epoch ends with a smaller batch.
+_PLAN_CACHE_SIZE = 4
 
 
 class ReferenceRunner:
-    """Runs some outputs, in stages, with a plan for each combination of data sizes."""
+    """Runs outputs in stages, with one plan per combination of data sizes."""
 
     def __init__(self, outputs: Sequence[BaseNode[Any, Any]]) -> None:
         self._plans: dict[tuple[Any, ...], EvaluationPlan] = {}
@@ -51,37 +51,37 @@ class ReferenceRunner:
         ]
 
     def add_stage(self, outputs: Sequence[BaseNode[Any, Any]]) -> None:
-        """Run these too, in a stage of their own; what is computed already is not computed again for them."""
+        """Add a stage with more outputs, which reuses the values of the earlier stages."""
         schedule = Schedule(outputs, after=self.schedule)
         with deferred:
             self._take(schedule)
 
     def plan(self) -> EvaluationPlan:
-        """The plan for the sizes of the data that is bound now."""
+        """Return the plan for the sizes of the current data."""
         dynamic = self.dynamic
         key = tuple([None if s.array is None else s.array.shape for s in dynamic]) if dynamic else ()
         plan = self._plans.get(key)
         if plan is None or plan is not self._last:
             plan = self._plans.pop(key, None) or uncollected(EvaluationPlan, self.schedule)
-            if len(self._plans) >= _KEPT_PLANS:
+            if len(self._plans) >= _PLAN_CACHE_SIZE:
                 self._plans.pop(next(iter(self._plans)))
-            self._plans[key] = self._last = plan  # the last used come last
+            self._plans[key] = self._last = plan  # least recently used first
         if plan.schedule is not self.schedule:
-            del self._plans[key]  # where the next line raises, the plan is of no use
+            del self._plans[key]  # the plan is unusable if the next line raises
             uncollected(plan.extend, self.schedule)
             self._plans[key] = plan
         plan.activate()
         return plan
 
     def run(self, stage: int = 0) -> EvaluationPlan:
-        """Bring one stage up to date and return the plan that holds the values."""
+        """Update one stage and return the plan that holds the values."""
         plan = self.plan()
         plan.run(stage, observer())
         return plan
 
 
 class _Gradients(NamedTuple):
-    """The second stage of a way that goes backward, and what becomes of its values."""
+    """The backward stage of a `NodeRunner`: its outputs, and the parameters and buffers that they update."""
 
     parameters: list[Parameter[Any]]
     weight: Input[Any]
@@ -90,42 +90,43 @@ class _Gradients(NamedTuple):
 
 
 class _Known:
-    """Where the value of a node is, the plan that it is of, and the last change of a leaf before that was run."""
+    """A value known to be up to date: its cell and plan, and the latest change of any leaf before the plan ran."""
 
     __slots__ = ("cell", "latest", "number", "plan")
 
     def __init__(self, cell: Cell, plan: EvaluationPlan, latest: int) -> None:
         self.cell, self.plan, self.latest = cell, plan, latest
-        # The value, where it is one number that was asked for again: an array over bytes, which nobody can change.
+        # A scalar value that was requested again: an array over immutable bytes, so it can be returned repeatedly.
         self.number: NDArray[Any] | None = None
 
 
 class NodeRunner:
-    """How to run one node: forward, and once it has been asked for, backward.
+    """Runs one node forward and, after `differentiate`, backward.
 
-    It runs a twin of the node, so that nothing here refers to the node itself, which holds this: without a cycle, what
-    a graph holds is freed as soon as nobody uses it.
+    It runs a copy of the node. The node refers to its runner, so a reference back would form a cycle and delay freeing
+    the graph until the garbage collector runs.
     """
 
     def __init__(self, node: BaseNode[Any, Any]) -> None:
         self.twin = _twin(node)
         self.runner = ReferenceRunner([self.twin])
         self.modes = modes_of([node])
-        self.step: int | None = None  # what its random nodes drew for last
+        self.step: int | None = None  # the random step of the last forward pass
         self.gradients: _Gradients | None = None
         self._known: _Known | None = None
         self._plan(node)
 
     def _plan(self, node: BaseNode[Any, Any]) -> EvaluationPlan:
-        """The plan for the data that is bound now, which goes on with what another one has computed of `node`.
+        """Return the plan for the current data, which shares the values that another plan has computed for `node`.
 
-        It is made where the schedule is, so that the collector goes through what is new once and not twice.
+        `__init__` and `differentiate` call it right after building a schedule, so that the garbage collector scans the
+        new objects once instead of twice.
         """
         lend(self.twin, cell_of(node))
         return self.runner.plan()
 
     def known(self) -> NDArray[Any] | None:
-        """The value, if it is known at a glance that running the node would change nothing."""
+        """Return the value if no leaf at all has changed since the last run; None if the node must run."""
         known = self._known
         if (
             known is None
@@ -142,23 +143,26 @@ class NodeRunner:
         return known.number
 
     def run(self, node: BaseNode[Any, Any], stage: int = 0) -> EvaluationPlan:
-        """Bring one stage up to date, for `node` to read from."""
-        latest = CHANGES.latest  # before a leaf is looked at: one that changes meanwhile is looked at again
+        """Update one stage, and direct `node.value` to it."""
+        latest = CHANGES.latest  # read before the leaves are checked, so that a change during the run is not missed
         plan = self._plan(node)
         plan.run(stage, observer())
         plan.stand_in(node, self.twin)
-        # Random nodes draw anew in each run, and nodes built in training may have something to say.
+        # Random nodes change in each run, and nodes built in training mode may warn.
         if stage == 0 and not self.runner.random and not self.modes:
             self._known = _Known(plan.cell(self.twin), plan, latest)
         return plan
 
     def differentiate(self, loss: Node[Any, Any]) -> _Gradients:
-        """Have a stage that computes the gradients by all parameters; the loss is the node itself."""
+        """Add the backward stage: the gradients of the loss, the node itself, with respect to all its parameters.
+
+        Raise `UnusedParameter` if the loss depends on no parameter.
+        """
         parameters = [leaf for leaf in self.runner.schedule.leaves if isinstance(leaf, Parameter)]
         if not parameters:
             raise UnusedParameter(
-                f"{describe(loss)} depends on no parameter, so backward() has nothing to add to; make a leaf a "
-                f"wy.Parameter, or take a gradient by others with wy.grad(loss, wrt)"
+                f"{describe(loss)} depends on no parameter, so backward() has no gradient to compute; make a leaf a "
+                f"wy.Parameter, or differentiate with respect to other nodes with wy.grad(loss, wrt)"
             )
         weight = Input(1.0, name="weight", dtype=loss.dtype, finite=False)
         order = list(self.runner.schedule.position)
@@ -172,7 +176,7 @@ class NodeRunner:
 
 
 def _twin(node: BaseNode[Any, Any]) -> Any:
-    """The same operation on the same parents."""
+    """Return a copy of a node with the same parents; a leaf itself."""
     if node.is_leaf:
         return node
     with located_at(node.origin):
@@ -180,14 +184,14 @@ def _twin(node: BaseNode[Any, Any]) -> Any:
 
 
 def _frozen(value: Any) -> NDArray[Any]:
-    """A copy that cannot be mistaken for the place where values are changed."""
+    """Return a read-only copy, so that writing to it by mistake raises."""
     array: NDArray[Any] = value.dense() if isinstance(value, RowSparse) else value.copy("K")
-    array.setflags(False)  # type: ignore[call-arg]  # `write`, by its place in half of the time
+    array.setflags(False)  # type: ignore[call-arg]  # `write`, twice as fast positionally
     return array
 
 
 def value(node: BaseNode[Any, Any]) -> NDArray[Any]:
-    """The value of a leaf, or what the last run cached."""
+    """Return the value of a leaf, or the value of a node from its last run; raise `NotSet` if there is none."""
     if node.is_leaf:
         array = stored(node).array
         if array is None:
@@ -200,7 +204,7 @@ def value(node: BaseNode[Any, Any]) -> NDArray[Any]:
 
 
 def forward(node: BaseNode[Any, Any]) -> NDArray[Any]:
-    """Compute a node, only what changed since the last time."""
+    """Compute a node and return its value; recompute only what depends on changed leaves."""
     way = way_of(node)
     if way is None:
         if node.is_leaf:
@@ -218,11 +222,14 @@ def forward(node: BaseNode[Any, Any]) -> NDArray[Any]:
 
 
 def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
-    """Add `weight` times the gradient of a scalar to each parameter's gradient."""
+    """Add `weight` times the gradient of a scalar loss to the gradient of each parameter.
+
+    Raise `ShapeError` unless the loss is a scalar, `NotDifferentiable` unless it is a float.
+    """
     if len(loss.dims) != 0:
         raise ShapeError(
             f"backward() takes a scalar, not {describe(loss)}: reduce it with .sum() or .mean() first, "
-            f"or weight its elements with wy.vjp(output, wrt, cotangent)"
+            f"or give a cotangent with wy.vjp(output, wrt, cotangent)"
         )
     if loss.dtype.kind != "f":
         raise NotDifferentiable(f"{describe(loss)} is {loss.dtype}; only float32 and float64 have gradients")
@@ -236,7 +243,7 @@ def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
         way.step = advance_step()
     if stored(held.weight).array != given:
         held.weight.set(given)
-    # The masks of the last forward(), even if another graph has moved on to other steps since.
+    # Use the dropout masks of the last forward(), even if other graphs have advanced the random step since.
     with nullcontext() if way.step is None else at_step(way.step):
         way.run(loss, 0)
         plan = way.run(loss, 1)
@@ -249,7 +256,7 @@ def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
 
 
 def checked_weight(weight: float, dtype: np.dtype[Any]) -> Any:
-    """The weight of a gradient as a number of a dtype; `OptionError` where it is none that is finite."""
+    """Return the weight of a gradient as a scalar of a dtype; raise `OptionError` unless it is finite there."""
     found = number("weight", weight)
     if abs(found) > LARGEST[dtype]:
         raise OptionError(f"weight is {weight}, which is too large for {dtype}")
@@ -257,7 +264,7 @@ def checked_weight(weight: float, dtype: np.dtype[Any]) -> Any:
 
 
 def accumulate(parameter: Parameter[Any], gradient: NDArray[Any] | RowSparse) -> None:
-    """Add to a parameter's gradient; it stays row-sparse as long as all that is added is."""
+    """Add to a parameter's gradient; it stays row-sparse as long as all summands are row-sparse."""
     storage = stored(parameter)
     held = storage.gradient
     if isinstance(gradient, RowSparse):
@@ -277,7 +284,7 @@ def accumulate(parameter: Parameter[Any], gradient: NDArray[Any] | RowSparse) ->
 
 
 def zero_gradient(node: Node[Any, Any]) -> None:
-    """Set the gradients of all parameters of a node to zero."""
+    """Reset the gradients of all parameters that a node depends on."""
     way = way_of(node)
     parameters = node.parameters() if way is None or way.gradients is None else way.gradients.parameters
     for parameter in parameters:
@@ -285,7 +292,7 @@ def zero_gradient(node: Node[Any, Any]) -> None:
 
 
 def run(nodes: Sequence[BaseNode[Any, Any]]) -> list[NDArray[Any]]:
-    """The values of several nodes, computed together: what they share is computed once.
+    """Return the values of several nodes, computed together: shared subgraphs run once.
 
     >>> x = wy.Constant(2.0)
     >>> [value.item() for value in wy.run([x * x, x + x])]
