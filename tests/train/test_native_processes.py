@@ -41,18 +41,18 @@ program.epoch(columns, **two)
 
 # A thread is inside a program when the process is forked; the child's copy of the program must be free.
 INSIDE = """
-from wyrm.train.runner import Runner
+from wyrm.train.runner import NativeRunner
 program.epoch(columns, batch_size=16)
-inside, leave, call = threading.Event(), threading.Event(), Runner.call
+inside, leave, call = threading.Event(), threading.Event(), NativeRunner.call
 def slow(self, *arguments):
     inside.set()
     assert leave.wait(60)
     return call(self, *arguments)
-Runner.call = slow
+NativeRunner.call = slow
 thread = threading.Thread(target=program.epoch, args=(columns,), kwargs={"batch_size": 16})
 thread.start()
 inside.wait(60)
-Runner.call = call
+NativeRunner.call = call
 status = forked(lambda: program.epoch(columns, batch_size=16))
 leave.set()
 thread.join()
