@@ -68,8 +68,6 @@ class Lowering:
         self.values: dict[BaseNode[Any, Any], Value] = {}
         self.buffers: dict[BaseNode[Any, Any], ArrayBuffer] = {}
         self.name = names or UniqueNames()
-        # The integer that `_integer` has read last.
-        self._read_last: Reference
         self._views: dict[BaseNode[Any, Any], ArrayBuffer] = {}
         # The touched rows, shared by all tables of one size that the same nodes index.
         self._touched: dict[tuple[Any, ...], tuple[ArrayBuffer, ArrayBuffer, ArrayBuffer]] = {}
@@ -182,11 +180,11 @@ class Lowering:
 
     def _integer(self, indices: BaseNode[Any, Any], index: IndexMap, axis: Axis) -> IndexExpression:
         """Return an integer that indexes an axis, with a check unless it is known to be in range."""
-        self._read_last = self.read(indices, index)
+        reference = self.read(indices, index)
         if self.ranges.is_known(indices, axis):
-            return Read(True, self._read_last)
+            return Read(True, reference)
         size = axis_size(axis)
-        return Checked(Read(False, self._read_last), AxisLength(axis) if size is None else IndexLiteral(size))
+        return Checked(Read(False, reference), AxisLength(axis) if size is None else IndexLiteral(size))
 
     def dependencies(self, references: Iterable[Reference]) -> list[Dependency]:
         """Return the computed values that references and their indices read, each with its index (None: all of it)."""
@@ -402,7 +400,7 @@ class Lowering:
             statement = Statement(
                 node=gradient,
                 kind="rows",
-                operands=[self.read(gradient, index), self._read_last],
+                operands=[self.read(gradient, index)],
                 target_index=(row, *index[rank:]),
                 adds=True,
                 rows=rows,
