@@ -229,7 +229,7 @@ class _Function:
         comment = comment_of(f"into the gradient of {rows.sums.name.removeprefix('sums_of_')}")
         return [Store(sums, tuple(index), operands[0], adds=True, comment=comment)]
 
-    # --- reading -------------------------------------------------------------------------------------------------
+    # --- reading --------------------------------------------------------------------------------------------------
 
     def read(self, reference: Reference, path: list[Block]) -> tuple[Expression, int]:
         """Return an element, loaded outside the loops that it does not depend on, and the depth where it is known."""

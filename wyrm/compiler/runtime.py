@@ -88,7 +88,7 @@ def load(column: Any, order: Any, start: int, out: Any) -> None:
         i += 1
 
 
-# --- for loops inside a graph: arrays are flat, or have a row for each step ------------------------------------------
+# --- for loops inside a graph: arrays are flat, or have a row for each step -------------------------------------------
 
 
 @inlined
