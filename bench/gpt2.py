@@ -48,11 +48,11 @@ def wyrm_step(size: Size, dropout: float, threads: int = THREADS) -> Callable[[]
 
     wy.nn.seed(0)
     config = wy.nn.GPT2Config(
-        vocabulary=size.vocabulary, context=size.context, layers=size.layers, heads=size.heads, width=size.width,
-        dropout=dropout,
+        vocab_size=size.vocabulary, n_positions=size.context, n_embd=size.width, n_layer=size.layers, n_head=size.heads,
+        resid_pdrop=dropout, embd_pdrop=dropout, attn_pdrop=dropout,
     )  # fmt: skip
     model, batch = wy.nn.GPT2(config), Batch()
-    inputs = [wy.IndexInput(dims=(batch, size.context), name=name) for name in ("tokens", "following")]
+    inputs = [wy.IndexInput(dims=(batch, size.context), name=name) for name in ("tokens", "targets")]
     loss = model.loss(*inputs)
     optimizer = wy.optim.AdamW(loss.parameters(), RATE, betas=BETAS, epsilon=EPSILON)
     program = wy.compile(loss, optimizer)
@@ -222,20 +222,20 @@ GENERATED = 128  # tokens
 def wyrm_generation(size: Size) -> Callable[[], object]:
     """Token by token, each drawn from the softmax."""
     import wyrm as wy
-    from wyrm.nn.generation import Reader
-    from wyrm.nn.token_sampling import choose
+    from wyrm.nn.generation import CachedDecoder
+    from wyrm.nn.token_sampling import sample_tokens
 
     wy.nn.seed(0)
     config = wy.nn.GPT2Config(
-        vocabulary=size.vocabulary, context=size.context, layers=size.layers, heads=size.heads, width=size.width
+        vocab_size=size.vocabulary, n_positions=size.context, n_embd=size.width, n_layer=size.layers, n_head=size.heads
     )
-    reader, random = Reader(wy.nn.GPT2(config)), np.random.default_rng(0)
+    decoder, random = CachedDecoder(wy.nn.GPT2(config)), np.random.default_rng(0)
 
     def tell() -> object:
-        reader.forget()
+        decoder.reset()
         token = np.zeros(1, np.int64)
         for _ in range(GENERATED):
-            token = choose(reader.read(token), random)
+            token = sample_tokens(decoder.step(token), random)
         return token
 
     return tell

@@ -40,10 +40,13 @@ def main() -> None:
 
     wy.nn.seed(0)
     model = wy.nn.GPT2(
-        wy.nn.GPT2Config(vocabulary=VOCABULARY, context=CONTEXT, layers=8, heads=16, width=64, dropout=0.0)
-    )
-    read, following = (wy.IndexInput(dims=(Batch(), CONTEXT), name=name) for name in ("read", "following"))
-    loss = model.loss(read, following)
+        wy.nn.GPT2Config(
+            vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=64, n_layer=8, n_head=16, resid_pdrop=0.0,
+            embd_pdrop=0.0, attn_pdrop=0.0,
+        )
+    )  # fmt: skip
+    tokens, following = (wy.IndexInput(dims=(Batch(), CONTEXT), name=name) for name in ("tokens", "following"))
+    loss = model.loss(tokens, following)
     program = wy.compile(loss, wy.optim.AdamW(model.parameters(), 2e-3, epsilon=1e-8, **OPTIONS))
     validate = wy.compile(loss)
     with tempfile.TemporaryDirectory() as folder:
@@ -59,7 +62,7 @@ def main() -> None:
     apart = 0.0
     batches = (batch for epoch in count() for batch in training.batches(arguments.batch_size, epoch))
     for step, (inputs, targets) in enumerate(islice(batches, arguments.steps), 1):
-        columns = {read: inputs, following: targets}
+        columns = {tokens: inputs, following: targets}
         mine = program.epoch(columns, batch_size=len(inputs), threads=THREADS, mode="synchronized")
         optimizer.zero_grad()
         other = torch_loss(inputs, targets)
@@ -70,7 +73,7 @@ def main() -> None:
         if step == 20:
             print(f"the losses of the first 20 steps differ by at most {apart:.1e}", flush=True)
         if step % 50 == 0 or step == arguments.steps:
-            ours = np.mean([float(validate({read: x, following: y})) for x, y in held_out])
+            ours = np.mean([float(validate({tokens: x, following: y})) for x, y in held_out])
             with torch.no_grad():
                 wanted = np.mean([torch_loss(x, y).item() for x, y in held_out])
             print(f"step {step}: validation loss {ours:.4f}, PyTorch's {wanted:.4f}", flush=True)

@@ -62,7 +62,7 @@ class Recommender:
 
     def scores(self) -> NDArray[Any]:
         """Of all items for all users, shape (users, items)."""
-        scores: NDArray[Any] = self.user_vectors.table.value @ self.item_vectors.table.value.T + self.biases.value
+        scores: NDArray[Any] = self.user_vectors.weight.value @ self.item_vectors.weight.value.T + self.biases.value
         return scores
 
 

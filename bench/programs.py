@@ -70,8 +70,8 @@ def encoder() -> Callable[[], float]:
     tokens, time, width = 1000, 24, 64
     batch = Batch()
     sentences, labels = wy.IndexInput(dims=(batch, time), name="sentences"), wy.IndexInput(dims=(batch,), name="labels")
-    places = wy.nn.LearnedPositions(time, width)
-    states: Any = places(wy.nn.Embedding(tokens, width)(sentences))
+    add_positions = wy.nn.LearnedPositionalEncoding(time, width)
+    states: Any = add_positions(wy.nn.Embedding(tokens, width)(sentences))
     for _ in range(2):
         states = states + wy.nn.MultiHeadAttention(width, 4, causal=False)(wy.nn.LayerNorm(width)(states))
         states = states + wy.nn.FeedForward(width, 4 * width)(wy.nn.LayerNorm(width)(states))

@@ -28,7 +28,7 @@ def _wyrm_scores(read: Any, encoder: bool) -> Any:
     nn = wy.nn
     x: Any = nn.Embedding(CHARACTERS, WIDTH)(read)
     if encoder:
-        x = nn.LearnedPositions(STEPS, WIDTH)(x)
+        x = nn.LearnedPositionalEncoding(STEPS, WIDTH)(x)
         for _ in range(LAYERS):
             x = nn.TransformerBlock(WIDTH, 4 * WIDTH, HEADS, causal=False)(x)
         x = nn.LayerNorm(WIDTH)(x).mean(1)

@@ -74,7 +74,7 @@ def main() -> None:
     train(loss, optimizer, columns, options, options.batch_size, options.threads)
 
     # The films are constants now, so only the vectors of the new users move.
-    films, biases = wy.Constant(model.items.table.value), wy.Constant(model.biases.value)
+    films, biases = wy.Constant(model.items.weight.value), wy.Constant(model.biases.value)
     new_ids = np.unique(new["users"])
     row_of = dict(zip(new_ids.tolist(), range(len(new_ids)), strict=True))
     folding = wy.nn.Embedding(NewUsers(len(new_ids)), factors, initializer=wy.nn.initializers.Normal(0.1))
@@ -87,7 +87,7 @@ def main() -> None:
     columns = {new_users: rows, positives: folded_in["items"]}
     train(folding_loss, optimizer, columns, options, options.batch_size, options.threads)
 
-    scores = folding.table.value @ films.value.T + biases.value
+    scores = folding.weight.value @ films.value.T + biases.value
     mask = np.zeros(scores.shape, np.bool_)
     mask[rows, folded_in["items"]] = True
     wanted_rows = np.array([row_of[user] for user in held_out["users"].tolist()])

@@ -1,12 +1,12 @@
-"""GPT-2 on TinyStories: train, go on after an interruption, and let the model tell a story.
+"""GPT-2 on TinyStories: train, resume after an interruption, and generate a story.
 
     python examples/gpt2_tinystories.py train --data tinystories.txt --run stories
     python examples/gpt2_tinystories.py resume --run stories
     python examples/gpt2_tinystories.py generate --run stories --prompt "Once upon a time"
 
-`train` learns a byte-pair encoding on the text, or takes GPT-2's own with --vocabulary and --merges, and keeps all that
-it makes in one folder: tokenizer, checkpoints, and a picture of the losses. Without --data the stories are loaded from
-the Hugging Face hub, which takes the package `datasets`. --preset gpt2 is the model with 124 million parameters.
+`train` learns a byte-pair encoding from the text, or reads GPT-2's own with --vocab-file and --merges-file. It writes
+the tokenizer, the checkpoints and a plot of the losses to one folder. Without --data it loads the stories from the
+Hugging Face hub, which needs the package `datasets`. --preset gpt2 is the model with 124 million parameters.
 """
 
 from __future__ import annotations
@@ -26,23 +26,33 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 import wyrm as wy
-from wyrm.nn.generation import generate
 
 PRESETS = {
-    "small": wy.nn.GPT2Config(vocabulary=8000, context=128, layers=8, heads=16, width=64, dropout=0.2),
-    "gpt2": wy.nn.GPT2Config(dropout=0.1),
+    "small": wy.nn.GPT2Config(
+        vocab_size=8000,
+        n_positions=128,
+        n_embd=64,
+        n_layer=8,
+        n_head=16,
+        resid_pdrop=0.2,
+        embd_pdrop=0.2,
+        attn_pdrop=0.2,
+    ),
+    "gpt2": wy.nn.GPT2Config(),
 }
+# Fields of the configuration that the command line can change.
+SIZES = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head")
 
 
 class Batch(wy.Dim): ...
 
 
 def read_stories(data: Path | None) -> str:
-    """The text of a file, or of the validation part of TinyStories on the hub."""
+    """Return the text of a file, or of the validation split of TinyStories on the hub."""
     if data is not None:
         return wy.data.read_text(data)
     try:
-        import datasets  # type: ignore[import-not-found, unused-ignore]  # a package of the user's
+        import datasets  # type: ignore[import-not-found, unused-ignore]  # an optional package
     except ImportError:
         sys.exit("without --data the stories come from the Hugging Face hub: pip install datasets, or give --data FILE")
     stories = datasets.load_dataset("roneneldan/TinyStories", split="validation")
@@ -50,7 +60,7 @@ def read_stories(data: Path | None) -> str:
 
 
 class Trainer:
-    """A model, its data and its optimizer; everything that a run needs to go on stands in the run's folder."""
+    """A model, its data and its optimizer; the folder of the run holds all that `resume` needs."""
 
     def __init__(self, folder: Path, options: dict[str, Any], text: str, tokenizer: wy.data.Tokenizer) -> None:
         self.folder, self.options, self.tokenizer = folder, options, tokenizer
@@ -58,33 +68,33 @@ class Trainer:
         wy.nn.seed(options["seed"])
         self.model = wy.nn.GPT2(self.config, seed=options["seed"], checkpoint=options["checkpoint"])
         blocks = wy.data.TokenBlocks(
-            tokenizer.encode(text), self.config.context, vocab_size=self.config.vocabulary, seed=options["seed"]
+            tokenizer.encode(text), self.config.n_positions, vocab_size=self.config.vocab_size, seed=options["seed"]
         )
         self.training, self.validation = blocks.split(options["validation_fraction"])
         batch = Batch()
-        self.tokens, self.following = (
-            wy.IndexInput(dims=(batch, self.config.context), name=name) for name in ("tokens", "following")
+        self.tokens, self.targets = (
+            wy.IndexInput(dims=(batch, self.config.n_positions), name=name) for name in ("tokens", "targets")
         )
         rate = wy.optim.schedules.WarmupCosine(
             options["learning_rate"], options["warmup"], options["steps"], options["learning_rate"] / 10
         )
-        loss = self.model.loss(self.tokens, self.following)
+        loss = self.model.loss(self.tokens, self.targets)
         self.parameters = self.model.parameters()
         self.optimizer = wy.optim.AdamW(
             self.parameters, rate, betas=(0.9, 0.95), epsilon=1e-8, weight_decay=options["weight_decay"]
         )
         self.program = wy.compile(loss, self.optimizer)
         self.model.evaluate()
-        self.validate_program = wy.compile(self.model.loss(self.tokens, self.following))
+        self.validate_program = wy.compile(self.model.loss(self.tokens, self.targets))
         self.checkpoints = wy.io.Checkpoints(self.folder / "checkpoints", keep_last=options["keep"])
         self.step, self.losses = 0, dict[str, list[list[float]]](training=[], validation=[])
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps beside the weights and the optimizer."""
+        """Return what a checkpoint stores beside the weights and the optimizer."""
         return {"program": self.program.state_dict(), "losses": self.losses}
 
     def resume(self) -> None:
-        """Go on from the latest checkpoint, or from the beginning where the run was ended before the first."""
+        """Load the latest checkpoint; without one, start from the beginning."""
         path = self.checkpoints.latest()
         if path is None:
             print(f"there is no checkpoint in {self.checkpoints.directory} yet: starting from the beginning")
@@ -94,7 +104,7 @@ class Trainer:
         self.losses, self.step = state["losses"], self.optimizer.steps
 
     def batches(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Batches from where the run stands, epoch after epoch."""
+        """Yield batches from the current step on, epoch after epoch."""
         size = self.options["batch_size"]
         done = self.step * self.options["accumulate"]
         in_epoch = len(self.training) // size
@@ -104,27 +114,27 @@ class Trainer:
             epoch, start = epoch + 1, 0
 
     def validate(self) -> float:
-        """The mean loss of at most 50 batches of the validation part."""
+        """Return the mean loss of at most 50 validation batches."""
         size = min(self.options["batch_size"], len(self.validation))
         batches = islice(self.validation.batches(size, shuffle=False), 50)
-        found = [self.validate_program({self.tokens: inputs, self.following: targets}) for inputs, targets in batches]
-        return float(np.mean(found))
+        losses = [self.validate_program({self.tokens: inputs, self.targets: targets}) for inputs, targets in batches]
+        return float(np.mean(losses))
 
     def train(self) -> None:
-        """Step until the number of steps is reached; a sample, the validation loss and a checkpoint now and then."""
+        """Train up to the number of steps; every so often, report the validation loss and save a checkpoint."""
         options, batches = self.options, self.batches()
-        # Measured on two cores: a wide model gains more where each product is divided than where the batch is.
-        wide = self.config.width > 256
+        # Measured on two cores: a wide model gains more from threads within each matrix product than from half batches.
+        wide = self.config.n_embd > 256
         threads = {"blas_threads" if wide else "threads": options["threads"]}
         accumulate, every = options["accumulate"], options["every"]
-        tokens = options["batch_size"] * self.config.context * accumulate
+        tokens = options["batch_size"] * self.config.n_positions * accumulate
         unit = {"unit": "token", "unit_scale": tokens, "initial": self.step, "total": options["steps"]}
         with tqdm(**unit) as bar:
             while self.step < options["steps"]:
                 losses = []
                 for _ in range(accumulate):
                     inputs, targets = next(batches)
-                    columns = {self.tokens: inputs, self.following: targets}
+                    columns = {self.tokens: inputs, self.targets: targets}
                     losses.append(self.program.backward(columns, weight=1.0 / accumulate, **threads))
                 wy.optim.clip_by_global_norm(self.parameters, options["clip"])
                 self.optimizer.step()
@@ -137,7 +147,7 @@ class Trainer:
                     self.report(bar)
 
     def report(self, bar: Any) -> None:
-        """Validate, show a sample, save."""
+        """Validate, print a generated sample, save a checkpoint."""
         loss = self.validate()
         self.losses["validation"].append([self.step, loss])
         bar.write(f"step {self.step}: validation loss {loss:.4f}")
@@ -147,7 +157,7 @@ class Trainer:
 
 
 def draw(losses: dict[str, list[list[float]]], path: Path) -> None:
-    """A picture of both losses by step."""
+    """Plot both losses against the step."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -164,60 +174,61 @@ def draw(losses: dict[str, list[list[float]]], path: Path) -> None:
     plt.close(figure)
 
 
-def tell(model: wy.nn.GPT2, tokenizer: wy.data.Tokenizer, prompt: str, count: int, **options: Any) -> str:
-    """A prompt and what the model puts after it, in one line; of a long prompt it reads the end."""
+def tell(model: wy.nn.GPT2, tokenizer: wy.data.Tokenizer, prompt: str, max_new_tokens: int, **options: Any) -> str:
+    """Return the prompt and its continuation in one line; the model reads the end of a long prompt."""
     ids = tokenizer.encode(prompt).tolist()
-    return tokenizer.decode([*ids, *generate(model, ids[-model.config.context :], count, **options)]).replace("\n", " ")
+    return tokenizer.decode(
+        [*ids, *wy.nn.generate(model, ids[-model.config.n_positions :], max_new_tokens, **options)]
+    ).replace("\n", " ")
 
 
 def begin(options: argparse.Namespace) -> Trainer:
-    """A new run: the tokenizer, and the options in the run's folder."""
+    """Start a run: write its tokenizer and options to its folder."""
     folder: Path = options.run
-    # Without a checkpoint there is nothing to lose, as where a first try had wrong options.
-    if kept_options(folder) is not None and wy.io.Checkpoints(folder / "checkpoints").latest() is not None:
+    # A run without a checkpoint, such as a first try with wrong options, may be overwritten.
+    if saved_options(folder) is not None and wy.io.Checkpoints(folder / "checkpoints").latest() is not None:
         sys.exit(f"{folder} holds a run already: go on with resume, or give another --run")
     text = read_stories(options.data)
     config = asdict(PRESETS[options.preset])
-    for name in ("layers", "heads", "width", "context", "dropout", "vocab_size"):
-        given = getattr(options, name)
-        if given is not None:
-            config["vocabulary" if name == "vocab_size" else name] = given
-    if options.merges is not None:
-        tokenizer = wy.data.Tokenizer.gpt2(options.vocabulary, options.merges)
+    given = {name: getattr(options, name) for name in SIZES}
+    given |= dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), options.dropout)
+    config |= {name: value for name, value in given.items() if value is not None}
+    if options.merges_file is not None:
+        tokenizer = wy.data.Tokenizer.gpt2(options.vocab_file, options.merges_file)
     else:
-        tokenizer = wy.data.Tokenizer.train(text, config["vocabulary"])
-    config["vocabulary"] = tokenizer.vocab_size
-    kept: dict[str, Any] = {name: value for name, value in vars(options).items() if isinstance(value, int | float)}
-    kept |= {"config": config, "data": None if options.data is None else str(options.data.resolve())}
-    trainer = Trainer(folder, kept, text, tokenizer)
+        tokenizer = wy.data.Tokenizer.train(text, config["vocab_size"])
+    config["vocab_size"] = tokenizer.vocab_size
+    saved: dict[str, Any] = {name: value for name, value in vars(options).items() if isinstance(value, int | float)}
+    saved |= {"config": config, "data": None if options.data is None else str(options.data.resolve())}
+    trainer = Trainer(folder, saved, text, tokenizer)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(folder / "tokenizer.json")
-    # Last: a run is whole when it has its options.
-    (folder / "options.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    # The options come last: they mark a complete run.
+    (folder / "options.json").write_text(json.dumps(saved, indent=1) + "\n", encoding="utf-8")
     return trainer
 
 
-def kept_options(folder: Path) -> dict[str, Any] | None:
-    """The options of a run; None where there is none, or it was ended before they were written."""
+def saved_options(folder: Path) -> dict[str, Any] | None:
+    """Return the options of a run; None where the folder holds none, or only part of a run."""
     try:
-        found: dict[str, Any] = json.loads((folder / "options.json").read_text(encoding="utf-8"))
+        options: dict[str, Any] = json.loads((folder / "options.json").read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
-    return found
+    return options
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     train = commands.add_parser("train", help="begin a run", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     train.add_argument("--data", type=Path, help="a text file, UTF-8; without it the stories come from the hub")
     train.add_argument("--preset", choices=PRESETS, default="small", help="the sizes that are not given")
-    for name in ("layers", "heads", "width", "context", "vocab-size"):
-        train.add_argument(f"--{name}", type=positive, help="instead of the preset's")
-    train.add_argument("--dropout", type=float, help="instead of the preset's")
-    train.add_argument("--vocabulary", type=Path, help="GPT-2's vocab.json, with --merges")
-    train.add_argument("--merges", type=Path, help="GPT-2's merges.txt, with --vocabulary")
+    for name in SIZES:
+        train.add_argument(f"--{name.replace('_', '-')}", type=positive, help="instead of the preset's")
+    train.add_argument("--dropout", type=float, help="all three rates, instead of the preset's")
+    train.add_argument("--vocab-file", type=Path, help="GPT-2's vocab.json, with --merges-file")
+    train.add_argument("--merges-file", type=Path, help="GPT-2's merges.txt, with --vocab-file")
     train.add_argument("--batch-size", type=positive, default=64, help="sequences a batch")
     train.add_argument("--accumulate", type=positive, default=1, help="batches a step")
     train.add_argument("--learning-rate", type=float, default=2e-3, help="at its peak")
@@ -238,44 +249,44 @@ def parse() -> argparse.Namespace:
     for each in (train, resume, tell_parser):
         each.add_argument("--run", type=Path, default=Path("gpt2-run"), help="the run's folder")
     tell_parser.add_argument("--prompt", default="Once upon a time", help="how the story begins")
-    tell_parser.add_argument("--count", type=positive, default=200, help="tokens to add")
+    tell_parser.add_argument("--max-new-tokens", type=positive, default=200, help="tokens to add")
     tell_parser.add_argument("--temperature", type=float, default=0.8, help="0 takes the likeliest token")
     tell_parser.add_argument("--top-k", type=positive, help="only so many likeliest tokens")
     tell_parser.add_argument("--top-p", type=float, help="only the likeliest tokens of this probability together")
     tell_parser.add_argument("--seed", type=not_negative, default=0, help="of the choices")
     options = parser.parse_args()
-    if options.command == "train" and (options.vocabulary is None) != (options.merges is None):
-        parser.error("--vocabulary and --merges are one tokenizer: give both or neither")
+    if options.command == "train" and (options.vocab_file is None) != (options.merges_file is None):
+        parser.error("--vocab-file and --merges-file are one tokenizer: give both or neither")
     return options
 
 
 def main() -> None:
-    """Train, resume or generate; what goes wrong with files and options is told in one line."""
+    """Train, resume or generate; report an error of files or options in one line."""
     options = parse()
     try:
         if options.command == "train":
             begin(options).train()
             return
-        kept = kept_options(options.run)
-        if kept is None:
+        saved = saved_options(options.run)
+        if saved is None:
             sys.exit(f"{options.run} holds no run: begin one with train --run {options.run}")
         tokenizer = wy.data.Tokenizer.load(options.run / "tokenizer.json")
         if options.command == "resume":
-            text = read_stories(None if kept["data"] is None else Path(kept["data"]))
-            trainer = Trainer(options.run, kept, text, tokenizer)
+            text = read_stories(None if saved["data"] is None else Path(saved["data"]))
+            trainer = Trainer(options.run, saved, text, tokenizer)
             trainer.resume()
             trainer.train()
             return
-        model = wy.nn.GPT2(wy.nn.GPT2Config(**kept["config"]))
-        optimizer = wy.optim.AdamW(model.parameters(), kept["learning_rate"])
+        model = wy.nn.GPT2(wy.nn.GPT2Config(**saved["config"]))
+        optimizer = wy.optim.AdamW(model.parameters(), saved["learning_rate"])
         checkpoints = wy.io.Checkpoints(options.run / "checkpoints")
         best = checkpoints.best() or checkpoints.latest()
         if best is None:
             sys.exit(f"there is no checkpoint in {checkpoints.directory} yet")
         checkpoints.load(best, model, optimizer)
         story = tell(
-            model, tokenizer, options.prompt, options.count, temperature=options.temperature, top_k=options.top_k,
-            top_p=options.top_p, seed=options.seed,
+            model, tokenizer, options.prompt, options.max_new_tokens, temperature=options.temperature,
+            top_k=options.top_k, top_p=options.top_p, seed=options.seed,
         )  # fmt: skip
         print(story)
     except (wy.WyrmError, ValueError, OSError) as error:

@@ -206,7 +206,7 @@ def main() -> None:
     seen.set(padded(latest, length))
     ends = states.forward()[np.arange(len(latest)), [len(row) - 1 for row in latest]]
     rankings = {
-        f"{options.model} and {options.loss}": ends @ model.vectors.table.value.T + model.biases.value,
+        f"{options.model} and {options.loss}": ends @ model.vectors.weight.value.T + model.biases.value,
         "popularity": by_users.sum(axis=0) * np.ones((len(before), 1)),
         "cosine of the last five films": cosine_scores(by_users, before),
     }

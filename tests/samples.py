@@ -21,7 +21,9 @@ from tests.recurrent_samples import recurrent_samples
 from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, reducing, unary
 from tests.scan_samples import scan_samples
 from wyrm.ops import activation, arithmetic, comparison, exponential, index, product, reduction, shape, slicing, softmax
-from wyrm.ops.random import STEP, Dropout, RandomIndex
+from wyrm.ops.dropout import Dropout
+from wyrm.ops.philox import STEP
+from wyrm.ops.sampling import RandomIndex
 
 
 def _power_of_constant(exponent: float) -> Sample:

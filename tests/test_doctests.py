@@ -12,7 +12,8 @@ import pytest
 
 import wyrm as wy
 
-MODULES = sorted(module.name for module in pkgutil.walk_packages(wy.__path__, "wyrm.") if "__main__" not in module.name)
+NAMES = (module.name for module in pkgutil.walk_packages(wy.__path__, "wyrm."))
+MODULES = sorted(["wyrm", *(name for name in NAMES if "__main__" not in name)])
 
 
 @pytest.mark.parametrize("name", MODULES)

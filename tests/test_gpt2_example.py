@@ -17,7 +17,7 @@ from tests.test_examples import DATA, ROOT, figure, needs_data
 pytest.importorskip("tokenizers")
 
 TINY = [
-    "--layers", 1, "--heads", 2, "--width", 16, "--context", 8, "--vocab-size", 300, "--batch-size", 8,
+    "--n-layer", 1, "--n-head", 2, "--n-embd", 16, "--n-positions", 8, "--vocab-size", 300, "--batch-size", 8,
     "--every", 5, "--warmup", 2, "--threads", 1,
 ]  # fmt: skip
 
@@ -54,7 +54,7 @@ def test_a_run_learns_resumes_bit_for_bit_and_tells(story: Path, tmp_path: Path)
     status, text = call("resume", "--run", run)
     assert status == 0, text
     equal(wy.io.load_arrays(last).arrays, whole)
-    tell = ["generate", "--run", run, "--prompt", "Tom had", "--count", 20]
+    tell = ["generate", "--run", run, "--prompt", "Tom had", "--max-new-tokens", 20]
     status, text = call(*tell)
     assert status == 0 and text.startswith("Tom had")
     assert call(*tell)[1] == text != call(*tell, "--seed", 1)[1]
@@ -73,7 +73,7 @@ def test_a_run_that_was_ended_before_it_was_whole_is_begun_anew(story: Path, tmp
     (tmp_path / "options.json").write_text('{"steps": 10, "conf')
     status, text = call("resume", "--run", tmp_path)
     assert status == 1 and "holds no run: begin one with train" in text
-    for options, reason in ((["--batch-size", 10**6], "leaves no batch"), (["--clip", 0], "maximum_norm is above 0")):
+    for options, reason in ((["--batch-size", 10**6], "leaves no batch"), (["--clip", 0], "max_norm is above 0")):
         status, text = call("train", "--data", story, "--run", tmp_path, *TINY, "--steps", 10, *options)
         assert status == 1 and reason in text, text
 
@@ -88,8 +88,8 @@ def test_bad_input_is_told_in_a_line(story: Path, tmp_path: Path) -> None:
         (binary, [], "UTF-8"),
         (short, [], "too few"),
         (tmp_path / "missing.txt", [], "missing.txt"),
-        (story, ["--dropout", 1.0], "dropout is at least 0 and below 1"),
-        (story, ["--heads", 3], "3 heads do not divide the width, 16"),
+        (story, ["--dropout", 1.0], "resid_pdrop is a number, at least 0 and below 1"),
+        (story, ["--n-head", 3], "n_embd 16 is not divisible by n_head 3"),
     ]
     for file, options, reason in cases:
         status, text = call("train", "--data", file, "--run", tmp_path / "run", *TINY, *options)
@@ -102,7 +102,7 @@ def test_bad_input_is_told_in_a_line(story: Path, tmp_path: Path) -> None:
 
 @needs_data
 def test_the_losses_on_real_stories_fall(tmp_path: Path) -> None:
-    options = ["--layers", 2, "--heads", 4, "--width", 32, "--context", 64, "--vocab-size", 1000]
+    options = ["--n-layer", 2, "--n-head", 4, "--n-embd", 32, "--n-positions", 64, "--vocab-size", 1000]
     options += ["--batch-size", 16, "--steps", 60, "--every", 30, "--warmup", 10]
     status, text = call("train", "--data", DATA / "tinystories.txt", "--run", tmp_path / "run", *options)
     assert status == 0, text

@@ -1,4 +1,47 @@
-"""wyrm: a statically-typed node graph for automatic differentiation."""
+"""Automatic differentiation on a statically typed node graph, with training compiled to native code.
+
+>>> x = wy.Parameter([1.0, 2.0], name="x")
+>>> loss = (x * x).sum()
+>>> loss.forward()
+array(5., dtype=float32)
+>>> wy.grad(loss, x).forward()  # the gradient is a graph too
+array([2., 4.], dtype=float32)
+
+A `Node` describes one operation. `Node.forward` computes its value with NumPy and caches it; `Node.backward` adds to
+`Parameter.gradient`. `compile` turns a graph, its gradient, an optimizer and the loop over the data into native code.
+`function` traces a Python function over arrays into a graph.
+
+## Glossary
+
+**For users**
+
+- *node*: one operation with its operands (`Node.parents`); a *leaf* (`Parameter`, `Input`, `Constant`, `Buffer`) holds
+  an array. An `IndexNode` holds integers that select rows or elements.
+- *dims*: the axes of a node. An axis is a number or a `Dim`: its class is the axis's name, its instance the size. An
+  *open* axis takes its size from the data of each run.
+- *parameter*: a leaf that an optimizer changes. *buffer*: a leaf that a model saves and no optimizer changes.
+- *row-sparse*: a gradient that stores only the rows of a table that were selected.
+- *program*: what `compile` returns (`Program`): native code for outputs, or for a whole training loop.
+- *column*: the data of one input for a whole epoch, one row a sample. *mode*: `"hogwild"` threads update shared
+  parameters without locks; `"synchronized"` threads add up the gradients of parts of one batch.
+
+**For contributors**
+
+- *op*: a class of nodes: `shape_rule`, `dtype_rule`, `vjp`, and a `formula` or `evaluate`.
+- *formula*: an elementwise op as text; every engine derives its code from it.
+- *loop form* (`LoopForm`): what the native compiler knows of an op: `decompose` into simpler ops, a *reducer* over the
+  *reduce axes*, a *gather index map* (where in the operand each element of the result comes from), a *scatter index
+  map* (where in the result each element of an operand goes), or a *kernel* (a loop written in a subset of Python).
+- *residuals*: results of a forward pass that its backward pass reads.
+- *placeholder*: an input that stands for a value of each step inside a loop's body. *Closure conversion* makes the
+  values that a body reads from outside into operands of the loop.
+- *pytree*: nested lists, tuples, dicts, dataclasses and modules of arrays; a `PyTreeDef` is its structure.
+- *optimization barrier*: a copy that keeps recomputation (`checkpoint`) apart from the first computation.
+- *schedule*: nodes in execution order, each operation once. *Decompose*, *deduplicate*, *lower*, *materialize* and
+  *write* are the compiler's stages; see `Program.stages`.
+- *array buffer*: memory that generated code reads or writes; *arguments* bind arrays to buffers for given sizes.
+- *source location*: the user's file and line that built a node.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -30,13 +73,12 @@ from wyrm.ops.updating import updating
 from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
 if TYPE_CHECKING:
-    from wyrm import data, io, losses, metrics, nn, optim, testing, view
+    from wyrm import data, io, losses, metrics, nn, optim, random, testing, view
     from wyrm.functions.control import cond, scan, while_loop
     from wyrm.functions.custom import custom_jvp, custom_vjp
     from wyrm.functions.function import Function, function, show
     from wyrm.functions.mapping import vmap
     from wyrm.functions.transforms import hessian, hvp, jacobian, jvp, linearize, vjp
-    from wyrm.ops import random
     from wyrm.ops.attention import attention
     from wyrm.ops.checkpoint import checkpoint
     from wyrm.ops.linear_cross_entropy import linear_cross_entropy
@@ -44,14 +86,26 @@ if TYPE_CHECKING:
 
 if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every name
     # Imported on first use: subpackages, and names by the module that defines them.
-    _ROOMS = ("compiler", "data", "io", "kernels", "losses", "metrics", "nn", "optim", "testing", "train", "view")
+    _ROOMS = (
+        "compiler",
+        "data",
+        "io",
+        "kernels",
+        "losses",
+        "metrics",
+        "nn",
+        "optim",
+        "random",
+        "testing",
+        "train",
+        "view",
+    )
     _NAMES = {
         "functions.control": ("cond", "scan", "while_loop"),
         "functions.custom": ("custom_jvp", "custom_vjp"),
         "functions.function": ("Function", "function", "show"),
         "functions.mapping": ("vmap",),
         "functions.transforms": ("hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"),
-        "ops": ("random",),
         "ops.attention": ("attention",),
         "ops.checkpoint": ("checkpoint",),
         "ops.linear_cross_entropy": ("linear_cross_entropy",),

@@ -1,4 +1,13 @@
-"""The errors that wyrm raises: subclasses of `WyrmError`, each also a subclass of the builtin that fits."""
+"""The errors that wyrm raises: all derive from `WyrmError`, and each from the builtin that a caller expects.
+
+>>> try:
+...     wy.Input(dims=(2, 3)) @ wy.Input(dims=(4, 2))
+... except wy.errors.ShapeError as error:
+...     print(str(error).splitlines()[0])  # doctest: +ELLIPSIS
+matmul: ...
+
+A message names the operation, the operands with their shapes, and the line of your code that built the node.
+"""
 
 from __future__ import annotations
 

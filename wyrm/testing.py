@@ -1,4 +1,8 @@
-"""Gradient checks for wyrm's ops and for your own."""
+"""Gradient checks against finite differences, for wyrm's ops and for your own.
+
+>>> x = wy.Parameter(np.array([0.5, -1.0]))
+>>> wy.testing.check_grads((x * x.tanh()).sum())  # raises `GradientError` if a gradient is wrong
+"""
 
 from __future__ import annotations
 
@@ -113,3 +117,6 @@ def _compare(
                 f"{describe(nodes[0])}: gradient of {what} with respect to {describe(leaf)}: along a random direction "
                 f"it is {expected:.12g}, finite differences give {measured:.12g}"
             )
+
+
+__all__ = ["GradientError", "check_grads"]

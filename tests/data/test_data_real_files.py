@@ -10,7 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wyrm.data import Loader, load_text_dataset, read_idx, read_movielens, read_text, split_by_group, train_test_split
+from wyrm.data import (
+    DataLoader,
+    load_text_dataset,
+    read_idx,
+    read_movielens,
+    read_text,
+    split_by_group,
+    train_test_split,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,7 +60,7 @@ def test_movielens_splits_and_loads(folder: Path) -> None:
     train, test = split_by_group(dataset, test_fraction=0.1)
     assert len(np.unique(test["users"])) == 94
     assert not np.isin(train["users"], test["users"]).any()
-    batches = list(Loader(train, batch_size=4096))
+    batches = list(DataLoader(train, batch_size=4096))
     assert sum(batch["ratings"].sum(dtype=np.float64) for batch in batches) == train["ratings"].sum(dtype=np.float64)
 
 

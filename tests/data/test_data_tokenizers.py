@@ -44,9 +44,12 @@ def test_training_learns_pairs_and_is_the_same_each_time(tokenizer: Tokenizer) -
 
 def test_special_tokens_are_one_token_each() -> None:
     tokenizer = Tokenizer.train(STORIES, vocab_size=300, special_tokens=["<user>", "<model>", "<user>"])
-    assert tokenizer.encode("<user><model>").tolist() == [tokenizer.id_of("<user>"), tokenizer.id_of("<model>")]
+    assert tokenizer.encode("<user><model>").tolist() == [
+        tokenizer.token_to_id("<user>"),
+        tokenizer.token_to_id("<model>"),
+    ]
     with pytest.raises(DataError, match=r"no token '<\|endoftext\|>' among the 300"):
-        tokenizer.id_of("<|endoftext|>")
+        tokenizer.token_to_id("<|endoftext|>")
     plain = Tokenizer.train(STORIES, vocab_size=256, special_tokens=[])
     assert plain.vocab_size == 256 and len(plain.encode("ab<|endoftext|>")) == 15
 

@@ -346,7 +346,7 @@ def test_tables_are_indexed_wherever_they_come_from() -> None:
     np.testing.assert_allclose(both, [expected, expected])
     embedding = wy.nn.Embedding(5, 2, seed=0)
     gradient = wy.function(lambda layer, rows: layer(rows).sum()).grad()(embedding, rows)
-    np.testing.assert_allclose(gradient.table.value, np.array([1.0, 0.0, 2.0, 0.0, 0.0])[:, None] * np.ones(2))
+    np.testing.assert_allclose(gradient.weight.value, np.array([1.0, 0.0, 2.0, 0.0, 0.0])[:, None] * np.ones(2))
 
 
 def test_gradients_that_depend_on_nothing_have_native_code() -> None:

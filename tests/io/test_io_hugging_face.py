@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,9 @@ def compare(model: GPT2, other: Any) -> None:
     named = model.named_parameters()
     from wyrm.io.hugging_face import _full, _names
 
-    for there, here in _names(model.config).items():
-        want, have = slopes[_full(there)].grad.numpy(), np.asarray(named[here].gradient)
-        assert np.abs(have - want).max() <= 1e-3 * np.abs(want).max() + 1e-7, there
+    for theirs_name, ours in _names(model.config).items():
+        want, have = slopes[_full(theirs_name)].grad.numpy(), np.asarray(named[ours].gradient)
+        assert np.abs(have - want).max() <= 1e-3 * np.abs(want).max() + 1e-7, theirs_name
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -59,14 +60,20 @@ def test_a_model_of_theirs_gives_the_same_here(tmp_path: Path, tied: bool) -> No
     other = theirs(tied)
     other.save_pretrained(tmp_path)
     model = GPT2.from_pretrained(tmp_path)
-    assert model.config == GPT2Config(vocabulary=61, context=12, layers=2, heads=4, width=16, dropout=0.0, tied=tied)
+    assert model.config == GPT2Config(
+        vocab_size=61, n_positions=12, n_embd=16, n_layer=2, n_head=4, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+        tie_word_embeddings=tied,
+    )  # fmt: skip
     compare(model, other)
 
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_model_of_ours_gives_the_same_there(tmp_path: Path, tied: bool) -> None:
     transformers = pytest.importorskip("transformers")
-    config = GPT2Config(vocabulary=61, context=12, layers=2, heads=4, width=16, hidden=24, dropout=0.0, tied=tied)
+    config = GPT2Config(
+        vocab_size=61, n_positions=12, n_embd=16, n_layer=2, n_head=4, n_inner=24, resid_pdrop=0.0, embd_pdrop=0.0,
+        attn_pdrop=0.0, tie_word_embeddings=tied,
+    )  # fmt: skip
     wy.nn.seed(3)
     model = GPT2(config)
     model.save_pretrained(tmp_path)
@@ -78,15 +85,47 @@ def test_a_model_of_ours_gives_the_same_there(tmp_path: Path, tied: bool) -> Non
 
 
 def small() -> GPT2:
-    return GPT2(GPT2Config(vocabulary=11, context=4, layers=1, heads=2, width=4, dropout=0.0))
+    return GPT2(
+        GPT2Config(
+            vocab_size=11, n_positions=4, n_embd=4, n_layer=1, n_head=2, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0
+        )
+    )
 
 
 def test_a_model_without_biases_is_written_with_zeros(tmp_path: Path) -> None:
-    model = GPT2(GPT2Config(vocabulary=11, context=4, layers=1, heads=2, width=4, dropout=0.0, bias=False))
+    model = GPT2(
+        GPT2Config(
+            vocab_size=11, n_positions=4, n_embd=4, n_layer=1, n_head=2, resid_pdrop=0.0, embd_pdrop=0.0,
+            attn_pdrop=0.0, bias=False,
+        )
+    )  # fmt: skip
     model.save_pretrained(tmp_path)
     read = wy.IndexInput(np.array([[1, 2, 3]]))
     expected = model.logits(read).forward()
     np.testing.assert_allclose(GPT2.from_pretrained(tmp_path).logits(read).forward(), expected, atol=1e-6)
+
+
+def test_each_rate_of_dropout_is_kept(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    rates = {"resid_pdrop": 0.1, "embd_pdrop": 0.2, "attn_pdrop": 0.3}
+    config = replace(small().config, **rates)  # type: ignore[arg-type]  # floats all of them
+    GPT2(config).save_pretrained(tmp_path)
+    written = transformers.GPT2Config.from_pretrained(tmp_path)
+    assert {name: getattr(written, name) for name in rates} == rates
+    model = GPT2.from_pretrained(tmp_path)
+    assert model.config == config
+    (block,) = model.blocks
+    assert (block.dropout.rate, model.dropout.rate, block.attention.dropout.rate) == (0.1, 0.2, 0.3)
+
+
+def test_a_missing_field_has_the_default_of_the_library(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    file = tmp_path / "config.json"
+    file.write_text('{"model_type": "gpt2"}')
+    config, default = hugging_face.read_config(file), transformers.GPT2Config()
+    assert config == GPT2Config()
+    for field in fields(GPT2Config):
+        assert field.name == "bias" or getattr(config, field.name) == getattr(default, field.name), field.name
 
 
 def change(folder: Path, **options: Any) -> None:
@@ -100,9 +139,8 @@ def test_what_is_wrong_with_a_folder_is_told(tmp_path: Path) -> None:
     small().save_pretrained(tmp_path)
     for options, reason in (
         ({"model_type": "bert"}, r"a model of type 'bert', not 'gpt2'"),
-        ({"activation_function": "relu"}, r"activation_function = 'relu'; GPT2 has 'gelu_new' only"),
-        ({"attn_pdrop": 0.5}, r"different rates of dropout, \[0\.0, 0\.5\]"),
-        ({"n_head": 3}, r"3 heads do not divide the width, 4"),
+        ({"activation_function": "relu"}, r"activation_function = 'relu'; GPT2 supports 'gelu_new' only"),
+        ({"n_head": 3}, r"n_embd 4 is not divisible by n_head 3"),
         ({"n_layer": 2}, r"missing: h\.1\.ln_1\.weight"),
         ({"n_layer": 1, "vocab_size": 12}, r"wte\.weight: \(11, 4\) in the file, \(12, 4\) by the configuration"),
     ):
@@ -138,7 +176,7 @@ def test_sizes_that_the_file_has_not_are_refused_before_anything_is_made(
 
     monkeypatch.setattr(hugging_face, "GPT2", made)
     monkeypatch.setattr(hugging_face, "load_some", made)
-    with pytest.raises(CheckpointError, match=r"by the configuration|too few for the \d+ layers"):
+    with pytest.raises(CheckpointError, match=r"by the configuration|too few for n_layer \d+"):
         hugging_face.from_pretrained(tmp_path)
 
 
@@ -158,6 +196,7 @@ def test_a_file_of_huge_arrays_that_take_no_room_is_refused(tmp_path: Path) -> N
         wy.io.load({"wte.weight": wy.Parameter(np.ones(3, np.float32))}, file)
 
 
+RATES = ("resid_pdrop", "embd_pdrop", "attn_pdrop")
 WRONG: list[Any] = ["1", [1], {"a": 1}, 1.5, True, -1, 0, None, 10**400]
 
 
@@ -171,15 +210,14 @@ def test_a_configuration_of_wrong_types_is_refused(tmp_path: Path) -> None:
                 GPT2.from_pretrained(tmp_path)
             (tmp_path / "config.json").write_text(whole)
     wrongs: dict[str, list[Any]] = {
-        "rates": ["0.1", [0.1], {}, True, None, -0.1, 1.0, float("nan"), float("inf"), 10**400],
+        **{name: ["0.1", [0.1], {}, True, None, -0.1, 1.0, float("nan"), float("inf"), 10**400] for name in RATES},
         "layer_norm_epsilon": ["1e-5", [1e-5], True, None, -1e-5, float("nan"), float("inf"), 10**400],
         "tie_word_embeddings": ["yes", 1, 0, None, []],
         "activation_function": [["gelu_new"], 3, {}], "model_type": [["gpt2"], 3], "scale_attn_weights": ["yes", []],
     }  # fmt: skip
-    rates = ("attn_pdrop", "embd_pdrop", "resid_pdrop")
     for name, values in wrongs.items():
         for wrong in values:
-            change(tmp_path, **(dict.fromkeys(rates, wrong) if name == "rates" else {name: wrong}))
+            change(tmp_path, **{name: wrong})
             with pytest.raises(CheckpointError, match=r"config\.json'"):
                 GPT2.from_pretrained(tmp_path)
             (tmp_path / "config.json").write_text(whole)
@@ -195,12 +233,12 @@ def test_a_repeated_head_counts_only_where_it_is_the_same(tmp_path: Path) -> Non
     arrays = wy.io.load_arrays(file).arrays
     table = arrays["transformer.wte.weight"]
     wy.io.save_arrays(file, arrays | {"lm_head.weight": table})
-    np.testing.assert_array_equal(GPT2.from_pretrained(tmp_path).tokens.table.value, table)
+    np.testing.assert_array_equal(GPT2.from_pretrained(tmp_path).tokens.weight.value, table)
     for more, reason in (
-        ({"lm_head.weight": table + 1.0}, "other numbers than those of wte.weight"),
+        ({"lm_head.weight": table + 1.0}, "differs from wte.weight"),
         ({"lm_head.weight": table[:2]}, r"lm_head\.weight: \(2, 4\) in the file"),
-        ({"wte.weight": table}, r"there with and without 'transformer\.': wte\.weight"),
-        ({"h.0.ln_1.weight": table[0].astype(np.int64)}, "there with and without"),
+        ({"wte.weight": table}, r"stored with and without 'transformer\.': wte\.weight"),
+        ({"h.0.ln_1.weight": table[0].astype(np.int64)}, "stored with and without"),
     ):
         wy.io.save_arrays(file, arrays | more)
         with pytest.raises(CheckpointError, match=reason):

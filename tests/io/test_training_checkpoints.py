@@ -50,7 +50,7 @@ def test_training_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
     optimizer, other_optimizer = stepped(model), stepped(other, 1)
     wy.random.set_step(100)
     go_on(model, optimizer, 3)
-    state = {"random_step": int(wy.random.STEP.value) + 1}
+    state = {"random_step": wy.random.next_step()}
     path = Checkpoints(tmp_path).save(3, model, optimizer, state)
     go_on(model, optimizer, 4)
     assert Checkpoints(tmp_path).load(path, other, other_optimizer) == state

@@ -120,7 +120,7 @@ def train(directory: Path, how: str, until: int) -> None:
     loss = model(tokens).cross_entropy(targets)
     optimizer = wy.optim.Adam(model.parameters(), rate)
     program = wy.compile(loss, optimizer)
-    blocks = TokenBlocks(np.random.default_rng(1).integers(0, 11, 400), context=6, vocab_size=11, seed=2)
+    blocks = TokenBlocks(np.random.default_rng(1).integers(0, 11, 400), block_size=6, vocab_size=11, seed=2)
     checkpoints = Checkpoints(directory)
     epoch = start = 0
     if latest := checkpoints.latest():

@@ -11,7 +11,7 @@ import torch
 
 import wyrm as wy
 from wyrm import losses
-from wyrm.errors import ShapeError
+from wyrm.errors import IndexOutOfRange, ShapeError
 
 EXTREMES = (1e4, -1e4, 0.0)
 PAIRS = np.array([(x, y) for x in EXTREMES for y in EXTREMES])
@@ -32,6 +32,9 @@ BUILDERS: dict[str, Callable[[Any], Any]] = {
     "cross_entropy": lambda x: losses.cross_entropy(x, np.resize([0, 1], len(PAIRS)), reduction="none"),
     "cross_entropy-smooth": lambda x: losses.cross_entropy(
         x, np.resize([0, 1], len(PAIRS)), label_smoothing=0.1, reduction="none"
+    ),
+    "cross_entropy-ignored": lambda x: losses.cross_entropy(
+        x, np.resize([0, 1, -100], len(PAIRS)), ignore_index=-100, reduction="none"
     ),
     "nll": lambda x: losses.nll(x.log_softmax(), np.resize([0, 1], len(PAIRS)), reduction="none"),
     "kl_divergence": lambda x: losses.kl_divergence(x.log_softmax(), x.softmax(), reduction="none"),
@@ -200,6 +203,20 @@ def test_labels_may_be_computed() -> None:
 def test_cross_entropy_without_smoothing_is_the_op() -> None:
     x, labels = wy.Constant(np.array([[0.1, 0.9]])), wy.IndexInput([1])
     assert type(losses.cross_entropy(x, labels)) is type(x.cross_entropy(labels))
+
+
+def test_ignored_labels_count_nothing() -> None:
+    x = wy.Parameter(np.array([[0.1, 0.9], [-1e4, 1e4]]))
+    labels = wy.IndexInput([-1, 1])
+    loss = losses.cross_entropy(x, labels, ignore_index=-1)
+    assert loss.forward() == 0.0
+    loss.backward()
+    assert x.gradient is not None and (np.asarray(x.gradient) == 0.0).all()
+    labels.set([-1, -1])
+    assert loss.forward() == 0.0
+    with pytest.raises(IndexOutOfRange):
+        labels.set([-1, -2])
+    assert wy.compile(loss)() == 0.0
 
 
 def test_without_elements_the_sum_is_zero() -> None:

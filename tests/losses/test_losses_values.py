@@ -66,8 +66,8 @@ def _rows_last(x: Any) -> Any:
     return torch.movedim(x, -1, 1) if x.ndim > 1 else x
 
 
-def _cross_entropy(x: Any, labels: Any, label_smoothing: float = 0.0) -> Any:
-    return functional.cross_entropy(_rows_last(x), labels, reduction="none", label_smoothing=label_smoothing)
+def _cross_entropy(x: Any, labels: Any, **options: Any) -> Any:
+    return functional.cross_entropy(_rows_last(x), labels, reduction="none", **options)
 
 
 PAIRS = [(5,), (4, 3), (2, 3, 4), ()]
@@ -216,3 +216,21 @@ def test_the_graph_takes_batches_of_any_size() -> None:
         x.set(values[0])
         y.set(values[1])
         np.testing.assert_allclose(loss.forward(), np.mean((values[0] - values[1]) ** 2), rtol=1e-5)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("ignore_index", [2, -100])
+def test_ignored_labels_are_pytorchs(reduction: Any, smoothing: float, ignore_index: int) -> None:
+    labels = np.where(LABELS == 2, ignore_index, LABELS).reshape(2, 3)
+    options: dict[str, Any] = {"label_smoothing": smoothing, "ignore_index": ignore_index, "reduction": reduction}
+    x = wy.Parameter(normal(2, 3, 3))
+    result: Any = losses.cross_entropy(x, wy.IndexInput(labels), **options)
+    tensor = torch.tensor(x.value, requires_grad=True)
+    expected = functional.cross_entropy(_rows_last(tensor), torch.tensor(labels), **options)
+    np.testing.assert_allclose(result.forward(), expected.detach().numpy(), rtol=1e-9, atol=1e-15)
+    weights = RANDOM.uniform(0.5, 1.5, expected.shape)
+    (result * weights).sum().backward()
+    (expected * torch.tensor(weights)).sum().backward()
+    np.testing.assert_allclose(x.gradient, tensor.grad.numpy(), rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(wy.compile(result)(), result.forward(), rtol=1e-9)

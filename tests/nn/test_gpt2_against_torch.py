@@ -20,7 +20,12 @@ def test_twenty_steps_have_the_losses_of_torch(tmp_path: Any) -> None:
     tokens = np.frombuffer(text.encode("utf-8"), np.uint8).astype(np.int64)  # bytes will do
     blocks = wy.data.TokenBlocks(tokens, CONTEXT, vocab_size=256)
     wy.nn.seed(0)
-    model = wy.nn.GPT2(wy.nn.GPT2Config(vocabulary=256, context=CONTEXT, layers=3, heads=4, width=32, dropout=0.0))
+    model = wy.nn.GPT2(
+        wy.nn.GPT2Config(
+            vocab_size=256, n_positions=CONTEXT, n_embd=32, n_layer=3, n_head=4, resid_pdrop=0.0, embd_pdrop=0.0,
+            attn_pdrop=0.0,
+        )
+    )  # fmt: skip
     model.save_pretrained(tmp_path)
     theirs = transformers.GPT2LMHeadModel.from_pretrained(tmp_path)
 

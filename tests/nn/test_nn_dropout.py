@@ -131,5 +131,5 @@ def test_a_truth_value_as_rate_is_an_error() -> None:
 
 
 def test_a_seed_that_is_no_whole_number_is_an_error() -> None:
-    with pytest.raises(DTypeError, match=r"seed is a whole number, not 1\.5, a float"):
+    with pytest.raises(DTypeError, match=r"seed is an integer, not 1\.5, a float"):
         wy.nn.Dropout(0.5, seed=1.5)  # type: ignore[arg-type]  # the mistake that mypy finds

@@ -32,17 +32,17 @@ def test_values_and_gradients_are_pytorchs(shape: tuple[int, ...]) -> None:
     indices, weights = random.integers(0, 7, shape), random.normal(size=(*shape, 3))
     result = table(wy.IndexInput(indices))
     (result * weights).sum().backward()
-    twin = torch.tensor(table.table.value, requires_grad=True)
+    twin = torch.tensor(table.weight.value, requires_grad=True)
     expected = torch.nn.functional.embedding(torch.tensor(indices), twin)
     (expected * torch.tensor(weights)).sum().backward()
     np.testing.assert_array_equal(result.forward(), expected.detach().numpy())
-    np.testing.assert_allclose(table.table.gradient, twin.grad.numpy(), rtol=1e-9)
+    np.testing.assert_allclose(table.weight.gradient, twin.grad.numpy(), rtol=1e-9)
 
 
 def test_the_gradient_holds_only_the_rows_used() -> None:
     table = wy.nn.Embedding(1000, 2)
     table(wy.IndexInput([5, 900, 5])).sum().backward()
-    rows = table.table.row_gradient
+    rows = table.weight.row_gradient
     assert rows is not None
     assert rows.summed().rows.tolist() == [5, 900]
     assert rows.summed().values.tolist() == [[2.0, 2.0], [1.0, 1.0]]
@@ -69,22 +69,22 @@ def test_numbers_as_axes_are_unchecked_by_mypy() -> None:
 
 def test_the_parameter_is_the_table() -> None:
     table = wy.nn.Embedding(WORDS, WIDTH)
-    assert list(table.named_parameters()) == ["table"]
-    assert table.table.name == "table" and table.table.dims == (WORDS, WIDTH)
+    assert list(table.named_parameters()) == ["weight"]
+    assert table.weight.name == "weight" and table.weight.dims == (WORDS, WIDTH)
     assert repr(table) == "Embedding(Words(7), Width(3))"
 
 
 def test_the_table_starts_normal_unless_told_otherwise() -> None:
-    values = wy.nn.Embedding(200, 100, seed=0).table.value
+    values = wy.nn.Embedding(200, 100, seed=0).weight.value
     assert abs(float(values.std()) - 0.1) < 0.002
     assert abs(float(values.mean())) < 0.002
-    assert not wy.nn.Embedding(2, 2, initializer=wy.nn.initializers.Zeros()).table.value.any()
+    assert not wy.nn.Embedding(2, 2, initializer=wy.nn.initializers.Zeros()).weight.value.any()
 
 
 def test_seed_and_dtype() -> None:
     first, second = wy.nn.Embedding(7, 3, seed=4), wy.nn.Embedding(7, 3, seed=4, dtype=np.float64)
-    assert second.table.dtype == np.float64
-    np.testing.assert_array_equal(first.table.value, second.table.value.astype(np.float32))
+    assert second.weight.dtype == np.float64
+    np.testing.assert_array_equal(first.weight.value, second.weight.value.astype(np.float32))
 
 
 def test_an_index_beyond_the_table_is_an_error_when_it_is_set() -> None:
@@ -103,15 +103,15 @@ def test_floats_as_indices_are_an_error() -> None:
 
 
 def test_rows_without_a_size_are_an_error() -> None:
-    with pytest.raises(ShapeError, match=r"Embedding: the row axis is Words\(\)"):
+    with pytest.raises(ShapeError, match=r"Embedding: num_embeddings is Words\(\)"):
         wy.nn.Embedding(Words(), WIDTH)
 
 
 def test_columns_without_a_size_are_an_error() -> None:
-    with pytest.raises(ShapeError, match=r"Embedding: the column axis is Width\(\)"):
+    with pytest.raises(ShapeError, match=r"Embedding: embedding_dim is Width\(\)"):
         wy.nn.Embedding(WORDS, Width())
 
 
 def test_a_string_as_axis_is_an_error() -> None:
-    with pytest.raises(DTypeError, match="the row axis is a Dim or a whole number, not 'words', a str"):
+    with pytest.raises(DTypeError, match="num_embeddings is a Dim or an integer, not 'words', a str"):
         wy.nn.Embedding("words", 3)

@@ -1,4 +1,4 @@
-"""Text token by token: the cached reader equals the model."""
+"""Generation token by token: the cached decoder equals the model."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import IndexOutOfRange, ShapeError
-from wyrm.nn.generation import Reader, generate
+from wyrm.nn.generation import CachedDecoder, generate
 
-CONFIG = wy.nn.GPT2Config(vocabulary=11, context=8, layers=2, heads=2, width=8, dropout=0.1)
+CONFIG = wy.nn.GPT2Config(vocab_size=11, n_positions=8, n_embd=8, n_layer=2, n_head=2)
 
 
 def model(**options: Any) -> wy.nn.GPT2:
@@ -23,22 +23,22 @@ def model(**options: Any) -> wy.nn.GPT2:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_cached_reader_equals_the_model(dtype: Any) -> None:
+def test_the_cached_decoder_equals_the_model(dtype: Any) -> None:
     made = model(dtype=dtype)
     texts = np.random.default_rng(0).integers(0, 11, (3, 8))
     made.evaluate()
     whole = made.logits(wy.IndexInput(texts)).forward()
-    reader = Reader(made, batch=3)
+    decoder = CachedDecoder(made, batch_size=3)
     for _ in range(2):
         for place in range(8):
-            found = reader.read(texts[:, place])
+            found = decoder.step(texts[:, place])
             np.testing.assert_allclose(found, whole[:, place], rtol=1e-5, atol=1e-5 if dtype is np.float32 else 1e-12)
-        with pytest.raises(ShapeError, match=r"the context of 8 tokens is full"):
-            reader.read(texts[:, 0])
-        reader.forget()
+        with pytest.raises(ShapeError, match=r"the cache holds n_positions, 8 tokens"):
+            decoder.step(texts[:, 0])
+        decoder.reset()
 
 
-def test_a_seed_gives_the_same_text_and_goes_beyond_the_context() -> None:
+def test_a_seed_gives_the_same_text_and_goes_beyond_n_positions() -> None:
     made = model()
     texts = [list(generate(made, [1, 2, 3], 20, seed=seed, temperature=2.0)) for seed in (0, 0, 1)]
     assert texts[0] == texts[1] != texts[2]
@@ -58,7 +58,7 @@ def test_texts_side_by_side_do_not_mix_and_new_parameters_count() -> None:
     alone = [list(generate(made, [prompt], 6, seed=prompt)) for prompt in (1, 2)]
     first, second = (generate(made, [prompt], 6, seed=prompt) for prompt in (1, 2))
     assert [list(pair) for pair in zip(*zip(first, second, strict=True), strict=True)] == alone
-    made.tokens.table.set(-made.tokens.table.value)
+    made.tokens.weight.set(-made.tokens.weight.value)
     changed = list(generate(made, [1], 6, seed=1))
     assert changed != alone[0]
     made.tokens = wy.nn.Embedding(11, 8)
@@ -67,11 +67,11 @@ def test_texts_side_by_side_do_not_mix_and_new_parameters_count() -> None:
 
 def test_prompts_that_do_not_fit() -> None:
     made = model()
-    with pytest.raises(ShapeError, match=r"1 to 8 tokens, the context of the model, not 0"):
+    with pytest.raises(ShapeError, match=r"the prompt has 0 tokens; expected 1 to 8, n_positions"):
         generate(made, [], 1)
-    with pytest.raises(ShapeError, match=r"not 9"):
+    with pytest.raises(ShapeError, match=r"has 9 tokens"):
         generate(made, [1] * 9, 1)
     with pytest.raises(ValueError, match="top_k"):
         generate(made, [1], 1, top_k=0)
-    with pytest.raises(IndexOutOfRange, match=r"token 11 at place 1 of the prompt"):
+    with pytest.raises(IndexOutOfRange, match=r"prompt\[1\] is 11; a token is in 0\.\.10"):
         generate(made, [1, 11], 1)

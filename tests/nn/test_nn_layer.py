@@ -127,12 +127,12 @@ def test_an_activation_that_is_no_method_but_an_attribute_is_an_error() -> None:
 
 
 def test_a_layer_without_a_call_is_an_error() -> None:
-    with pytest.raises(NotImplementedError, match=r"defines __call__\(self, x\)"):
+    with pytest.raises(NotImplementedError, match=r"must define __call__\(self, x\)"):
         wy.nn.Layer[Features, Hidden]()(X)
 
 
 def test_a_pointwise_module_without_a_call_is_an_error() -> None:
-    with pytest.raises(NotImplementedError, match=r"defines __call__\(self, x\)"):
+    with pytest.raises(NotImplementedError, match=r"must define __call__\(self, x\)"):
         wy.nn.Pointwise()(X)
 
 

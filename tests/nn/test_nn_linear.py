@@ -196,27 +196,27 @@ def test_swapped_axes_are_a_static_error() -> None:
 
 
 def test_an_input_axis_without_a_size_is_an_error() -> None:
-    with pytest.raises(ShapeError, match=r"Linear: the input axis is Features\(\).*as in Features\(32\)"):
+    with pytest.raises(ShapeError, match=r"Linear: in_features is Features\(\).*as in Features\(32\)"):
         wy.nn.Linear(Features(), HIDDEN)
 
 
 def test_an_output_axis_without_a_size_is_an_error() -> None:
-    with pytest.raises(ShapeError, match=r"Linear: the output axis is Hidden\(\).*as in Hidden\(32\)"):
+    with pytest.raises(ShapeError, match=r"Linear: out_features is Hidden\(\).*as in Hidden\(32\)"):
         wy.nn.Linear(FEATURES, Hidden())
 
 
 def test_a_class_as_axis_is_an_error() -> None:
-    with pytest.raises(DTypeError, match=r"the input axis is the class Features.*as in Features\(32\)"):
+    with pytest.raises(DTypeError, match=r"in_features is the class Features.*as in Features\(32\)"):
         wy.nn.Linear(Features, HIDDEN)
 
 
 def test_a_negative_axis_is_an_error() -> None:
-    with pytest.raises(ShapeError, match="the output axis has a size of at least 0, not -3"):
+    with pytest.raises(ShapeError, match="out_features is at least 0, not -3"):
         wy.nn.Linear(4, -3)
 
 
 def test_a_fraction_as_axis_is_an_error() -> None:
-    with pytest.raises(DTypeError, match=r"the input axis is a Dim or a whole number, not 4\.5, a float"):
+    with pytest.raises(DTypeError, match=r"in_features is a Dim or an integer, not 4\.5, a float"):
         wy.nn.Linear(4.5, 3)
 
 

@@ -100,7 +100,7 @@ def test_wrong_wiring_is_an_error() -> None:
         layer(wy.Input(dims=(Batch(2), Time(), FEATURES)))
     with pytest.raises(ShapeError):
         wy.nn.EWMA(3)(wy.Input(dims=(2, 5, 4)))
-    with pytest.raises(ShapeError, match=r"EWMA: the feature axis is Features\(\)"):
+    with pytest.raises(ShapeError, match=r"EWMA: features is Features\(\)"):
         wy.nn.EWMA(Features())
     with pytest.raises(DTypeError):
         layer(wy.Input(dims=(Batch(2), Time(5), FEATURES), dtype=np.float64))

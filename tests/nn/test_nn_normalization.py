@@ -154,15 +154,15 @@ def test_another_float_type_is_an_error() -> None:
 
 @pytest.mark.parametrize("kind", ["layer", "rms"])
 def test_what_is_no_axis_epsilon_or_dtype_is_an_error(kind: str) -> None:
-    with pytest.raises(ShapeError, match=r"Norm: the feature axis is Features\(\).*as in Features\(32\)"):
+    with pytest.raises(ShapeError, match=r"Norm: features is Features\(\).*as in Features\(32\)"):
         module(kind, Features())
-    with pytest.raises(DTypeError, match="the feature axis is the class Features"):
+    with pytest.raises(DTypeError, match="features is the class Features"):
         module(kind, Features)
-    with pytest.raises(ShapeError, match="the feature axis has a size of at least 0, not -3"):
+    with pytest.raises(ShapeError, match="features is at least 0, not -3"):
         module(kind, -3)
     with pytest.raises(DTypeError, match="Norm: epsilon is a number, not '1'"):
         module(kind, 4, epsilon="1")
-    with pytest.raises(ValueError, match="Norm: epsilon is a number of at least 0, not -1"):
+    with pytest.raises(ValueError, match="Norm: epsilon is finite and at least 0, not -1"):
         module(kind, 4, epsilon=-1.0)
     with pytest.raises(DTypeError, match="float32"):
         module(kind, 4, dtype=np.int64)

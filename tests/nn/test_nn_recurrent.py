@@ -204,9 +204,9 @@ def test_wrong_wiring_is_an_error() -> None:
     with pytest.raises(ShapeError, match=r"Hidden\(4\) against Features\(3\)") as error:
         lstm(wy.Input(dims=(Batch(2), Time(5), HIDDEN)))  # type: ignore[arg-type]  # the mistake that mypy finds
     assert "lstm(wy.Input(" in str(error.value)
-    with pytest.raises(ShapeError, match=r"LSTM takes the axes \(batch, time, features\), not .*\(Batch\(2\), "):
+    with pytest.raises(ShapeError, match=r"LSTM takes the axes \(batch, time, input_size\), not .*\(Batch\(2\), "):
         lstm(wy.Input(dims=(Batch(2), FEATURES)))  # type: ignore[arg-type]  # the mistake that mypy finds
-    with pytest.raises(ShapeError, match=r"LSTMCell takes the axes \(batch, features\)"):
+    with pytest.raises(ShapeError, match=r"LSTMCell takes the axes \(batch, input_size\)"):
         wy.nn.LSTMCell(3, 4)(wy.Input(dims=(2, 5, 3)))
 
 
@@ -222,12 +222,12 @@ def test_numbers_as_reset_are_an_error() -> None:
 
 
 def test_options_that_contradict_each_other_are_an_error() -> None:
-    with pytest.raises(ValueError, match="LSTM: with coupled=True there is no forget gate"):
+    with pytest.raises(ValueError, match="LSTM: forget_bias needs a forget gate"):
         wy.nn.LSTM(3, 4, coupled=True, forget_bias=1.0)
 
 
 def test_an_axis_without_a_size_is_an_error() -> None:
-    with pytest.raises(ShapeError, match=r"LSTM: the feature axis is Features\(\)"):
+    with pytest.raises(ShapeError, match=r"LSTM: input_size is Features\(\)"):
         wy.nn.LSTM(Features(), HIDDEN)
-    with pytest.raises(ShapeError, match=r"LSTMCell: the hidden axis is Hidden\(\)"):
+    with pytest.raises(ShapeError, match=r"LSTMCell: hidden_size is Hidden\(\)"):
         wy.nn.LSTMCell(FEATURES, Hidden())

@@ -40,10 +40,10 @@ def test_a_seed_repeats_all_layers_after_it() -> None:
 def test_embeddings_take_from_the_same_sequence() -> None:
     wy.nn.seed(7)
     weight()
-    first = wy.nn.Embedding(2, 3).table.value
+    first = wy.nn.Embedding(2, 3).weight.value
     wy.nn.seed(7)
     weight()
-    np.testing.assert_array_equal(wy.nn.Embedding(2, 3).table.value, first)
+    np.testing.assert_array_equal(wy.nn.Embedding(2, 3).weight.value, first)
 
 
 def test_a_layer_with_its_own_seed_repeats_and_disturbs_no_other() -> None:
@@ -75,7 +75,7 @@ def test_a_seed_below_zero_is_an_error() -> None:
 
 
 def test_a_seed_that_is_no_whole_number_is_an_error() -> None:
-    with pytest.raises(DTypeError, match="a seed is a whole number, not '7', a str"):
+    with pytest.raises(DTypeError, match="a seed is an integer, not '7', a str"):
         wy.nn.seed("7")  # type: ignore[arg-type]  # the mistake that mypy finds
 
 
@@ -85,5 +85,5 @@ def test_a_layers_seed_below_zero_is_an_error() -> None:
 
 
 def test_a_layers_seed_that_is_no_whole_number_is_an_error() -> None:
-    with pytest.raises(DTypeError, match=r"a seed is a whole number, not 0\.5, a float"):
+    with pytest.raises(DTypeError, match=r"a seed is an integer, not 0\.5, a float"):
         wy.nn.Embedding(2, 3, seed=0.5)  # type: ignore[call-overload]  # the mistake that mypy finds

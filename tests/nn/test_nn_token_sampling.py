@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import wyrm as wy
 from wyrm.errors import DTypeError, NotFinite, ShapeError
-from wyrm.nn.token_sampling import choose
+from wyrm.nn.token_sampling import sample_tokens
 
 
 def probabilities(logits: list[float], temperature: float, top_k: int | None, top_p: float | None) -> list[float]:
@@ -43,7 +43,7 @@ LOGITS = [0.3, -1.0, 2.0, 2.0, -math.inf, 0.3, 1.2]
 @pytest.mark.parametrize("top_p", [None, 1e-9, 0.5, 0.9, 1.0])
 def test_tokens_come_as_often_as_they_are_likely(temperature: float, top_k: int | None, top_p: float | None) -> None:
     draws = 20_000
-    chosen = choose(np.tile(LOGITS, (draws, 1)), generator(), temperature, top_k, top_p)
+    chosen = sample_tokens(np.tile(LOGITS, (draws, 1)), generator(), temperature, top_k, top_p)
     expected = np.array(probabilities(LOGITS, temperature, top_k, top_p))
     found = np.bincount(chosen, minlength=len(LOGITS)) / draws
     assert not found[expected == 0.0].any()
@@ -55,7 +55,7 @@ def test_tokens_of_a_large_vocabulary_come_as_often_as_they_are_likely(tokens: i
     logits, draws = np.full(tokens, -math.inf), 5_000
     likely = [0, 1, 127, 128, 129, 1000, 2047, 2048, tokens - 1]
     logits[likely] = np.arange(len(likely)) * 0.3
-    chosen = choose(np.tile(logits, (draws, 1)), generator())
+    chosen = sample_tokens(np.tile(logits, (draws, 1)), generator())
     expected = np.array(probabilities(logits.tolist(), 1.0, None, None))
     found = np.bincount(chosen, minlength=tokens) / draws
     assert not found[expected == 0.0].any()
@@ -76,8 +76,8 @@ def test_a_draw_of_almost_one_falls_on_a_token_that_is_possible() -> None:
     logits = np.random.default_rng(0).normal(size=(500, 5000)).astype(np.float32)
     logits[:, 4200:] = -np.inf
     random: Any = Drawn(*[1.0 - 2.0**-53] * 500)
-    assert (choose(logits, random) < 4200).all()
-    assert (choose(logits[:, ::-1], Drawn(*[0.0] * 500)) >= 800).all()  # type: ignore[arg-type]  # no generator
+    assert (sample_tokens(logits, random) < 4200).all()
+    assert (sample_tokens(logits[:, ::-1], Drawn(*[0.0] * 500)) >= 800).all()  # type: ignore[arg-type]  # no generator
 
 
 @given(
@@ -92,7 +92,7 @@ def test_what_can_be_chosen_is_what_a_plain_loop_leaves(
     logits: list[float], temperature: float, top_k: int | None, top_p: float | None
 ) -> None:
     expected = probabilities(logits, temperature, top_k, top_p)
-    chosen = choose(np.tile(logits, (300, 1)), generator(), temperature, top_k, top_p)
+    chosen = sample_tokens(np.tile(logits, (300, 1)), generator(), temperature, top_k, top_p)
     assert {token for token in range(len(logits)) if expected[token] > 0.05} <= set(chosen.tolist())
     assert all(expected[token] > 0.0 for token in chosen.tolist())
 
@@ -113,7 +113,7 @@ class Fixed:
 )
 def test_the_token_that_crosses_the_mass_is_in(top_p: float, kept: set[int]) -> None:
     logits = np.log2([0.5, 0.25, 0.125, 0.125]) * np.log(2.0)  # to the last bit
-    chosen = {int(choose(logits, Fixed(draw), top_p=top_p)) for draw in np.linspace(0.0, 0.9999, 200)}  # type: ignore[arg-type]  # all that is used
+    chosen = {int(sample_tokens(logits, Fixed(draw), top_p=top_p)) for draw in np.linspace(0.0, 0.9999, 200)}  # type: ignore[arg-type]  # all that is used
     assert chosen == kept
 
 
@@ -121,45 +121,45 @@ def test_the_token_that_crosses_the_mass_is_in(top_p: float, kept: set[int]) -> 
 @pytest.mark.parametrize("options", [{}, {"top_k": 2}, {"top_p": 0.9}, {"top_k": 3, "top_p": 0.9}])
 def test_the_first_and_the_last_draw_there_is(draw: float, options: Any) -> None:
     rows = np.array([[-np.inf, 0.0, 1.0, -np.inf], [1.0, -np.inf, -np.inf, -np.inf], [-np.inf, -np.inf, -np.inf, 0.0]])
-    chosen = choose(rows, Fixed(draw), **options)  # type: ignore[arg-type]  # all that is used
+    chosen = sample_tokens(rows, Fixed(draw), **options)  # type: ignore[arg-type]  # all that is used
     assert np.isfinite(np.take_along_axis(rows, chosen[:, None], axis=-1)).all()
 
 
 def test_ties_go_to_the_lower_ids() -> None:
     logits = np.tile([1.0, 2.0, 2.0, 2.0, 1.0], (500, 1))
-    assert set(choose(logits, generator(), 0.0).tolist()) == {1}
-    assert set(choose(logits, generator(), top_k=2).tolist()) == {1, 2}
-    assert set(choose(logits, generator(), top_p=0.3).tolist()) == {1, 2}
+    assert set(sample_tokens(logits, generator(), 0.0).tolist()) == {1}
+    assert set(sample_tokens(logits, generator(), top_k=2).tolist()) == {1, 2}
+    assert set(sample_tokens(logits, generator(), top_p=0.3).tolist()) == {1, 2}
 
 
 def test_greedy_takes_the_greatest_and_draws_nothing() -> None:
     random = generator()
     logits = generator(1).normal(size=(50, 9))
     before = random.bit_generator.state
-    assert (choose(logits, random, 0.0, top_k=3, top_p=0.2) == logits.argmax(axis=-1)).all()
+    assert (sample_tokens(logits, random, 0.0, top_k=3, top_p=0.2) == logits.argmax(axis=-1)).all()
     assert random.bit_generator.state == before
-    assert (choose(logits, random, top_k=1) == logits.argmax(axis=-1)).all()
-    assert (choose(logits, random, temperature=1e-300) == logits.argmax(axis=-1)).all()
+    assert (sample_tokens(logits, random, top_k=1) == logits.argmax(axis=-1)).all()
+    assert (sample_tokens(logits, random, temperature=1e-300) == logits.argmax(axis=-1)).all()
 
 
 def test_logits_may_be_as_large_and_as_far_apart_as_floats_are() -> None:
     logits = np.array([[1.7e308, -1.7e308, 1.0], [-1.7e308, -np.inf, -1.7e308]])
-    assert choose(logits, generator(), 1e-308)[0] == 0
-    assert set(choose(np.tile(logits[1:], (200, 1)), generator()).tolist()) == {0, 2}
+    assert sample_tokens(logits, generator(), 1e-308)[0] == 0
+    assert set(sample_tokens(np.tile(logits[1:], (200, 1)), generator()).tolist()) == {0, 2}
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(5,), (1, 5), (2, 3, 5), (0, 5)])
 def test_one_token_for_each_row(dtype: Any, shape: tuple[int, ...]) -> None:
     for options in ({}, {"temperature": 0.0}, {"top_k": 2}, {"top_p": 0.5}):
-        chosen = choose(np.ones(shape, dtype), generator(), **options)
+        chosen = sample_tokens(np.ones(shape, dtype), generator(), **options)
         assert chosen.shape == shape[:-1] and chosen.dtype == np.int64
 
 
 def test_the_seed_decides_and_the_logits_stay() -> None:
     logits = generator(1).normal(size=(100, 20)).astype(np.float32)
     before = logits.copy()
-    first, again, other = (choose(logits, generator(seed), 2.0, 10, 0.9) for seed in (3, 3, 4))
+    first, again, other = (sample_tokens(logits, generator(seed), 2.0, 10, 0.9) for seed in (3, 3, 4))
     assert (first == again).all() and (first != other).any()
     assert (logits == before).all()
 
@@ -179,13 +179,13 @@ def test_the_seed_decides_and_the_logits_stay() -> None:
 )
 def test_options_out_of_range(options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        choose(np.zeros((1, 3)), generator(), **options)
+        sample_tokens(np.zeros((1, 3)), generator(), **options)
 
 
 @pytest.mark.parametrize("options", [{"temperature": "1"}, {"top_k": 1.5}, {"top_k": True}, {"top_p": "all"}])
 def test_options_of_another_kind(options: Any) -> None:
     with pytest.raises(DTypeError, match=next(iter(options))):
-        choose(np.zeros((1, 3)), generator(), **options)
+        sample_tokens(np.zeros((1, 3)), generator(), **options)
 
 
 def test_logits_that_are_none() -> None:
@@ -193,17 +193,17 @@ def test_logits_that_are_none() -> None:
         logits = np.zeros((2, 3))
         logits[1, 2] = wrong
         with pytest.raises(NotFinite, match=message):
-            choose(logits, generator(), temperature=0.0)
+            sample_tokens(logits, generator(), temperature=0.0)
     with pytest.raises(NotFinite, match=r"all logits of row \(1,\) are minus infinity"):
-        choose(np.array([[0.0, 0.0], [-np.inf, -np.inf]]), generator())
+        sample_tokens(np.array([[0.0, 0.0], [-np.inf, -np.inf]]), generator())
     with pytest.raises(NotFinite, match=r"all logits of row \(\) are minus infinity"):
-        choose(np.array([-np.inf]), generator())
+        sample_tokens(np.array([-np.inf]), generator())
     for shape in [(), (2, 0)]:
         with pytest.raises(ShapeError, match="expected"):
-            choose(np.zeros(shape), generator())
+            sample_tokens(np.zeros(shape), generator())
     with pytest.raises(DTypeError, match="logits have dtype int64; expected floats"):
-        choose(np.zeros((1, 3), np.int64), generator())
+        sample_tokens(np.zeros((1, 3), np.int64), generator())
 
 
 def test_the_function_stands_with_the_modules() -> None:
-    assert wy.nn.choose is choose
+    assert wy.nn.sample_tokens is sample_tokens

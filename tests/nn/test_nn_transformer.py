@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,14 +36,14 @@ def test_a_block_is_that_of_torch() -> None:
         norm_first=True, dtype=torch.float64,
     )  # fmt: skip
     pairs = {
-        "self_attn.in_proj_weight": block.attention.packed.weight.value.T,
-        "self_attn.in_proj_bias": block.attention.packed.bias.value,  # type: ignore[union-attr]  # there is one
-        "self_attn.out_proj.weight": block.attention.mixed.weight.value.T,
-        "self_attn.out_proj.bias": block.attention.mixed.bias.value,  # type: ignore[union-attr]  # as above
-        "linear1.weight": block.feed_forward.inner.weight.value.T,
-        "linear1.bias": block.feed_forward.inner.bias.value,  # type: ignore[union-attr]  # as above
-        "linear2.weight": block.feed_forward.outer.weight.value.T,
-        "linear2.bias": block.feed_forward.outer.bias.value,  # type: ignore[union-attr]  # as above
+        "self_attn.in_proj_weight": block.attention.qkv.weight.value.T,
+        "self_attn.in_proj_bias": block.attention.qkv.bias.value,  # type: ignore[union-attr]  # there is one
+        "self_attn.out_proj.weight": block.attention.out_proj.weight.value.T,
+        "self_attn.out_proj.bias": block.attention.out_proj.bias.value,  # type: ignore[union-attr]  # as above
+        "linear1.weight": block.feed_forward.fc1.weight.value.T,
+        "linear1.bias": block.feed_forward.fc1.bias.value,  # type: ignore[union-attr]  # as above
+        "linear2.weight": block.feed_forward.fc2.weight.value.T,
+        "linear2.bias": block.feed_forward.fc2.bias.value,  # type: ignore[union-attr]  # as above
         "norm1.weight": block.attention_norm.weight.value, "norm1.bias": block.attention_norm.bias.value,  # type: ignore[union-attr]  # as above
         "norm2.weight": block.feed_forward_norm.weight.value, "norm2.bias": block.feed_forward_norm.bias.value,  # type: ignore[union-attr]  # as above
     }  # fmt: skip
@@ -64,9 +65,9 @@ def test_axes_stay_and_a_wrong_one_is_an_error() -> None:
     x = wy.Input(dims=(Batch(), Time(4), Width(8)))
     assert layer(x).dims == x.dims
     assert wy.nn.TransformerBlock(Width(8), 16, 2)(x).dims == x.dims
-    with pytest.raises(ShapeError, match="3 heads do not divide the width, 8"):
+    with pytest.raises(ShapeError, match="embed_dim 8 is not divisible by num_heads 3"):
         wy.nn.MultiHeadAttention(8, 3)
-    with pytest.raises(ShapeError, match=r"takes the axes \(batch, time, width\)"):
+    with pytest.raises(ShapeError, match=r"takes the axes \(batch, time, embed_dim\)"):
         layer(wy.Input(dims=(4, Width(8))))  # type: ignore[arg-type]  # what the test is about
     with pytest.raises(ValueError, match="rate is at least 0 and below 1"):
         wy.nn.TransformerBlock(8, 16, 2, dropout=1.0)
@@ -83,7 +84,7 @@ def test_dropout_is_there_in_training_alone() -> None:
 
 def test_a_rotation_makes_scores_depend_on_the_distance() -> None:
     one = np.tile(drawn(1, 1, 3, 1, 6), (1, 9, 1, 1, 1))
-    turned = wy.nn.rotated(wy.Constant(one)).forward()
+    turned = wy.nn.rotary_embedding(wy.Constant(one)).forward()
     np.testing.assert_allclose(np.linalg.norm(turned, axis=-1), np.linalg.norm(one, axis=-1), rtol=1e-12)
     np.testing.assert_array_equal(turned[:, :, 2], one[:, :, 2])
     scores = turned[0, :, 0, 0] @ turned[0, :, 1, 0].T
@@ -92,48 +93,60 @@ def test_a_rotation_makes_scores_depend_on_the_distance() -> None:
         np.testing.assert_allclose(diagonal, diagonal[0], rtol=1e-10)
     layer = wy.nn.MultiHeadAttention(8, 2, rotary=True)
     assert layer(wy.Input(dims=(2, 3, 8))).shape == (2, 3, 8)
-    with pytest.raises(ShapeError, match="no even number"):
-        wy.nn.rotated(wy.Constant(drawn(1, 2, 3, 1, 5)))
+    with pytest.raises(ShapeError, match="an even size"):
+        wy.nn.rotary_embedding(wy.Constant(drawn(1, 2, 3, 1, 5)))
 
 
 def test_positions_are_added() -> None:
     x = wy.Constant(np.zeros((2, 3, 4), np.float32))
-    learned = wy.nn.LearnedPositions(5, 4)
-    np.testing.assert_array_equal(learned(x).forward()[1], learned.table.value[:3])
-    with pytest.raises(ShapeError, match="a sequence of 6 is longer than the context, 5"):
+    learned = wy.nn.LearnedPositionalEncoding(5, 4)
+    np.testing.assert_array_equal(learned(x).forward()[1], learned.weight.value[:3])
+    with pytest.raises(ShapeError, match="6 positions, more than num_positions, 5"):
         learned(wy.Input(dims=(2, 6, 4)))
     with pytest.raises(ShapeError, match="needs a size"):
         learned(wy.Input(dims=(2, Time(), 4)))
-    waves = wy.nn.SinusoidalPositions()(x).forward()
+    waves = wy.nn.SinusoidalPositionalEncoding()(x).forward()
     np.testing.assert_allclose(waves[0, 2], [np.sin(2), np.sin(0.02), np.cos(2), np.cos(0.02)], rtol=1e-6)
-    with pytest.raises(ShapeError, match="no even number"):
-        wy.nn.SinusoidalPositions()(wy.Constant(np.zeros((2, 3))))
+    with pytest.raises(ShapeError, match="an even size"):
+        wy.nn.SinusoidalPositionalEncoding()(wy.Constant(np.zeros((2, 3))))
+
+
+@pytest.mark.parametrize("name", ["resid_pdrop", "embd_pdrop", "attn_pdrop"])
+def test_each_dropout_of_gpt2_has_its_own_rate(name: str) -> None:
+    none = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
+    sizes = {"vocab_size": 10, "n_positions": 4, "n_embd": 8, "n_layer": 1, "n_head": 2}
+    tokens, found = wy.IndexInput(np.array([[1, 2, 3, 4]])), []
+    for rates in (none, none | {name: 0.5}):
+        wy.nn.seed(0)
+        config = wy.nn.GPT2Config(**sizes, **rates)  # type: ignore[arg-type]  # floats all of them
+        found.append(wy.nn.GPT2(config)(tokens).forward())
+    assert not np.allclose(found[0], found[1])
 
 
 def test_gpt2_says_what_it_cannot_do() -> None:
-    config = wy.nn.GPT2Config(vocabulary=10, context=4, layers=1, heads=2, width=8)
+    config = wy.nn.GPT2Config(vocab_size=10, n_positions=4, n_embd=8, n_layer=1, n_head=2)
     model = wy.nn.GPT2(config)
-    with pytest.raises(ShapeError, match="a sequence of 5 tokens is longer than the context, 4"):
+    with pytest.raises(ShapeError, match="a sequence of 5 tokens is longer than n_positions, 4"):
         model(wy.IndexInput(dims=(2, 5)))
     with pytest.raises(ShapeError, match="needs a size"):
         model(wy.IndexInput(dims=(2, Time())))
     with pytest.raises(wy.WyrmError, match="10"):
         model.loss(wy.IndexInput(np.array([[1, 10]])), wy.IndexInput(np.array([[1, 2]])))
-    for name, value in {"heads": 3, "dropout": 1.0, "layers": 0, "width": 2.5}.items():
-        with pytest.raises(ValueError, match="GPT2Config"):
-            wy.nn.GPT2Config(**{"vocabulary": 10, "context": 4, "layers": 1, "heads": 2, "width": 8, name: value})  # type: ignore[arg-type]  # what the test is about
+    for name, value in {"n_head": 3, "attn_pdrop": 1.0, "resid_pdrop": -0.1, "n_layer": 0, "n_embd": 2.5}.items():
+        with pytest.raises(ValueError, match=f"GPT2Config.*{name}"):
+            replace(config, **{name: value})  # type: ignore[arg-type]  # what the test is about
 
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_gpt2_learns_by_heart_with_and_without_threads(tied: bool) -> None:
     wy.nn.seed(0)
-    config = wy.nn.GPT2Config(vocabulary=16, context=8, layers=2, heads=2, width=16, dropout=0.1, tied=tied)
+    config = wy.nn.GPT2Config(vocab_size=16, n_positions=8, n_embd=16, n_layer=2, n_head=2, tie_word_embeddings=tied)
     model, batch = wy.nn.GPT2(config), Batch()
-    tokens, following = (wy.IndexInput(dims=(batch, 8), name=name) for name in ("tokens", "following"))
-    loss = model.loss(tokens, following)
+    tokens, targets = (wy.IndexInput(dims=(batch, 8), name=name) for name in ("tokens", "targets"))
+    loss = model.loss(tokens, targets)
     program = wy.compile(loss, wy.optim.AdamW(model.parameters(), 0.01), loop="python")
     text = np.random.default_rng(0).integers(0, 16, (8, 9))
-    columns = {tokens: text[:, :-1], following: text[:, 1:]}
+    columns = {tokens: text[:, :-1], targets: text[:, 1:]}
     losses = [program.epoch(columns, batch_size=8, threads=2, mode="synchronized") for _ in range(60)]
     losses += [program.epoch(columns, batch_size=4, shuffle=True) for _ in range(20)]
     assert losses[0] > 2.5 > 1.0 > losses[-1]

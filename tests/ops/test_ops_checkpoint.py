@@ -59,15 +59,17 @@ def test_a_part_with_nodes_of_outside_and_two_inputs() -> None:
 
 
 def test_gpt2_has_the_same_gradients_in_half_the_memory() -> None:
-    config = wy.nn.GPT2Config(vocabulary=50, context=32, layers=6, heads=2, width=16, dropout=0.0)
-    tokens, following = (wy.IndexInput(dims=(Batch(), 32), name=name) for name in ("tokens", "following"))
+    config = wy.nn.GPT2Config(
+        vocab_size=50, n_positions=32, n_embd=16, n_layer=6, n_head=2, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0
+    )
+    tokens, targets = (wy.IndexInput(dims=(Batch(), 32), name=name) for name in ("tokens", "targets"))
     text = RANDOM.integers(0, 50, (16, 33))
-    feed = {tokens: text[:, :-1], following: text[:, 1:]}
+    feed = {tokens: text[:, :-1], targets: text[:, 1:]}
     model = wy.nn.GPT2(config, seed=3)
     found, peaks = [], []
     for checkpoint in (False, True):
         model.checkpoint = checkpoint
-        loss = model.loss(tokens, following)
+        loss = model.loss(tokens, targets)
         program = wy.compile([loss, *wy.grad(loss, model.parameters())], loop="python")
         found.append(program(feed))
         peaks.append(program.plan.peak_bytes)

@@ -86,7 +86,7 @@ def test_what_does_not_fit_is_told() -> None:
     loss = wy.linear_cross_entropy(x, weight, given, ignore_index=-100)
     with pytest.raises(IndexOutOfRange, match=r"given holds 9 in row 1, but linear_cross_entropy .* takes 0 to 3"):
         wy.compile(loss)({given: [0, 9, -100]})
-    with pytest.raises(ValueError, match="smoothing is at least 0 and below 1"):
+    with pytest.raises(ValueError, match="label_smoothing is at least 0 and below 1"):
         wy.linear_cross_entropy(x, weight, labels, label_smoothing=1.0)
     with pytest.raises(ShapeError, match="2 against 3"):
         wy.linear_cross_entropy(x, wy.Parameter(np.zeros((4, 3))), labels)

@@ -14,7 +14,9 @@ import wyrm as wy
 from tests.native import compiled
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.ops import sampling
-from wyrm.ops.random import STEP, Dropout, RandomIndex
+from wyrm.ops.dropout import Dropout
+from wyrm.ops.philox import STEP
+from wyrm.ops.sampling import RandomIndex
 from wyrm.schedule.schedule import Schedule
 
 

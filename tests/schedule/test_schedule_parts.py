@@ -103,6 +103,6 @@ def test_a_batch_of_fixed_size_has_no_parts() -> None:
 
 def test_a_language_model_has_parts() -> None:
     tokens: Any = wy.IndexInput(dims=(Batch(), 8), name="tokens")
-    following: Any = wy.IndexInput(dims=(Batch(), 8), name="following")
-    model = wy.nn.GPT2(wy.nn.GPT2Config(vocabulary=50, context=16, layers=2, heads=2, width=16, dropout=0.1))
-    assert combinations_of([model.loss(tokens, following)], {tokens, following}, expand)[0] is Combination.MEAN
+    targets: Any = wy.IndexInput(dims=(Batch(), 8), name="targets")
+    model = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=50, n_positions=16, n_embd=16, n_layer=2, n_head=2))
+    assert combinations_of([model.loss(tokens, targets)], {tokens, targets}, expand)[0] is Combination.MEAN

@@ -17,14 +17,14 @@ class Batch(wy.Dim): ...
 @pytest.mark.parametrize("checkpoint", [False, True])
 @pytest.mark.parametrize("threads", [0, 2])
 def test_the_measured_peak_is_near_the_planned_one(threads: int, checkpoint: bool) -> None:
-    config = wy.nn.GPT2Config(vocabulary=300, context=64, layers=3, heads=2, width=32, dropout=0.1)
+    config = wy.nn.GPT2Config(vocab_size=300, n_positions=64, n_embd=32, n_layer=3, n_head=2)
     model = wy.nn.GPT2(config, checkpoint=checkpoint)
-    tokens, following = (wy.IndexInput(dims=(Batch(), 64), name=name) for name in ("tokens", "following"))
-    program = wy.compile(model.loss(tokens, following), wy.optim.Adam(model.parameters()), loop="python")
+    tokens, targets = (wy.IndexInput(dims=(Batch(), 64), name=name) for name in ("tokens", "targets"))
+    program = wy.compile(model.loss(tokens, targets), wy.optim.Adam(model.parameters()), loop="python")
     text = np.random.default_rng(0).integers(0, 300, (32, 65))
 
     def run(rows: int) -> None:
-        feed: dict[Any, Any] = {tokens: text[:rows, :-1], following: text[:rows, 1:]}
+        feed: dict[Any, Any] = {tokens: text[:rows, :-1], targets: text[:rows, 1:]}
         if threads:
             program.backward(feed, threads=threads)
         else:

@@ -1,10 +1,16 @@
-"""Data sets, batches, splits, and readers of common files."""
+"""Data sets, batches, splits, and readers of common files.
+
+>>> data = wy.data.Dataset(x=np.arange(10.0), y=np.arange(10) % 2)
+>>> train, test = wy.data.train_test_split(data, 0.2, seed=0)
+>>> len(train), len(test)
+(8, 2)
+"""
 
 from wyrm.data.dataset import Dataset
 from wyrm.data.generated import low_rank_preferences
 from wyrm.data.idx import read_idx
 from wyrm.data.interactions import Interactions
-from wyrm.data.loader import Loader
+from wyrm.data.loader import DataLoader
 from wyrm.data.movielens import read_movielens
 from wyrm.data.split import split_by_group, train_test_split
 from wyrm.data.text import load_text_dataset, read_text
@@ -12,9 +18,9 @@ from wyrm.data.tokenizers import Tokenizer
 from wyrm.data.tokens import TokenBlocks
 
 __all__ = [
+    "DataLoader",
     "Dataset",
     "Interactions",
-    "Loader",
     "TokenBlocks",
     "Tokenizer",
     "load_text_dataset",

@@ -119,7 +119,7 @@ class Dataset:
             raise DTypeError(
                 f"rows are given by an array of shape {rows.shape} and dtype {rows.dtype}; expected a column's name, "
                 f"a slice, or a one-dimensional array of integers or booleans. For one row write dataset[3:4], "
-                f"for batches use wyrm.data.Loader."
+                f"for batches use wyrm.data.DataLoader."
             )
         if rows.dtype.kind == "b":
             if len(rows) != self._length:

@@ -36,7 +36,7 @@ def _cumulative(weights: ArrayLike, rows: int) -> NDArray[np.float64]:
     return np.asarray(cumulative / cumulative[-1])
 
 
-class Loader:
+class DataLoader:
     """Batches of a `Dataset`: each is a dict from a column's name to an array of shape (batch, ...).
 
     Iterating makes one pass, an epoch, and iterating again makes the next. The order is a function of
@@ -55,7 +55,7 @@ class Loader:
         ShapeError: `weights` are not one for each row.
         NotFinite: a weight is NaN or infinite.
 
-    >>> loader = Loader(Dataset(x=[0, 1, 2, 3, 4]), batch_size=2, shuffle=False)
+    >>> loader = DataLoader(Dataset(x=[0, 1, 2, 3, 4]), batch_size=2, shuffle=False)
     >>> len(loader)
     3
     >>> [batch["x"].tolist() for batch in loader]

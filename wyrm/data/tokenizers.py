@@ -42,7 +42,7 @@ class Tokenizer:
     >>> tokenizer
     Tokenizer(260 tokens)
     >>> ids = tokenizer.encode("lowest<|endoftext|>")
-    >>> tokenizer.decode(ids), int(ids[-1]) == tokenizer.id_of("<|endoftext|>")
+    >>> tokenizer.decode(ids), int(ids[-1]) == tokenizer.token_to_id("<|endoftext|>")
     ('lowest<|endoftext|>', True)
     """
 
@@ -88,7 +88,7 @@ class Tokenizer:
         return cls(inner)
 
     @classmethod
-    def gpt2(cls, vocabulary: FilePath, merges: FilePath) -> Tokenizer:
+    def gpt2(cls, vocab_file: FilePath, merges_file: FilePath) -> Tokenizer:
         """GPT-2's own tokenizer, of the files `vocab.json` and `merges.txt`: 50,257 tokens.
 
         Raises:
@@ -98,16 +98,16 @@ class Tokenizer:
         Traceback (most recent call last):
         wyrm.errors.DataError: no such file: 'missing.json'. ...
         """
-        for path in (vocabulary, merges):
+        for path in (vocab_file, merges_file):
             with open_data_file(path):  # the package's own words for a file that is missing do not name it
                 pass
         package = _package()
         try:
-            model = package.models.BPE.from_file(os.fspath(vocabulary), os.fspath(merges))
+            model = package.models.BPE.from_file(os.fspath(vocab_file), os.fspath(merges_file))
         except Exception as error:  # that is what the package raises
             raise DataError(
-                f"{os.fspath(vocabulary)!r} and {os.fspath(merges)!r} are no vocabulary and merges of GPT-2's kind: "
-                f"{error}"
+                f"{os.fspath(vocab_file)!r} and {os.fspath(merges_file)!r} are no vocabulary and merges of GPT-2's "
+                f"kind: {error}"
             ) from error
         inner = _byte_level(package, model)
         inner.add_special_tokens([END_OF_TEXT])
@@ -158,13 +158,13 @@ class Tokenizer:
         """How many tokens there are, the special ones too."""
         return int(self._inner.get_vocab_size())
 
-    def id_of(self, token: str) -> int:
+    def token_to_id(self, token: str) -> int:
         """The id of a token, such as a special one.
 
         Raises:
             DataError: there is no such token.
 
-        >>> Tokenizer.train("once upon a time", vocab_size=260).id_of("<|endoftext|>")
+        >>> Tokenizer.train("once upon a time", vocab_size=260).token_to_id("<|endoftext|>")
         0
         """
         found = self._inner.token_to_id(token)

@@ -1,4 +1,4 @@
-"""Token ids in blocks of context, each with the tokens that come next, to train language models on."""
+"""Token ids in blocks of one size, each with the tokens that come next, to train language models on."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from wyrm.types.arrays import as_array
 
 
 class TokenBlocks:
-    """Blocks of `context` tokens after one another, and for every token the one that follows it.
+    """Blocks of `block_size` tokens after one another, and for every token the one that follows it.
 
     `tokens` are integers of shape (tokens,), of any integer type, and may lie in a memory map: they are not copied.
-    Block `i` has the inputs `tokens[i * context : (i + 1) * context]` and the targets one place further, so there are
-    `(len(tokens) - 1) // context` blocks; tokens after the last whole one are left out. With a `vocab_size`, ids
+    Block `i` has the inputs `tokens[i * block_size : (i + 1) * block_size]` and the targets one place further, so there
+    are `(len(tokens) - 1) // block_size` blocks; tokens after the last whole one are left out. With a `vocab_size`, ids
     are checked to be from 0 to `vocab_size - 1`.
 
     Raises:
         DTypeError: the tokens are no integers, or an option is no whole number.
         ShapeError: the tokens have more than one axis, or none.
-        DataError: there are too few tokens for one block, `context + 1`, or an option is below 1, `seed` below 0.
+        DataError: there are too few tokens for one block, `block_size + 1`, or an option is below 1, `seed` below 0.
         IndexOutOfRange: an id is negative, or beyond the vocabulary; names the first such position and the id.
 
-    >>> blocks = TokenBlocks(np.arange(10), context=4)
+    >>> blocks = TokenBlocks(np.arange(10), block_size=4)
     >>> len(blocks)
     2
     >>> blocks.inputs.tolist(), blocks.targets.tolist()
     ([[0, 1, 2, 3], [4, 5, 6, 7]], [[1, 2, 3, 4], [5, 6, 7, 8]])
     """
 
-    __slots__ = ("_inputs", "_targets", "_tokens", "context", "seed", "vocab_size")
+    __slots__ = ("_inputs", "_targets", "_tokens", "block_size", "seed", "vocab_size")
 
     def __init__(
-        self, tokens: NDArray[np.integer[Any]], context: int, *, vocab_size: int | None = None, seed: int = 0
+        self, tokens: NDArray[np.integer[Any]], block_size: int, *, vocab_size: int | None = None, seed: int = 0
     ) -> None:
-        self.context = whole_number("context", context, minimum=1)
+        self.block_size = whole_number("block_size", block_size, minimum=1)
         self.seed = whole_number("seed", seed, minimum=0)
         self.vocab_size = None if vocab_size is None else whole_number("vocab_size", vocab_size, minimum=1)
-        self._tokens = _checked(tokens, self.context, self.vocab_size)
-        count = (len(self._tokens) - 1) // self.context
-        whole = count * self.context
-        self._inputs = self._tokens[:whole].reshape(count, self.context)
-        self._targets = self._tokens[1 : whole + 1].reshape(count, self.context)
+        self._tokens = _checked(tokens, self.block_size, self.vocab_size)
+        count = (len(self._tokens) - 1) // self.block_size
+        whole = count * self.block_size
+        self._inputs = self._tokens[:whole].reshape(count, self.block_size)
+        self._targets = self._tokens[1 : whole + 1].reshape(count, self.block_size)
 
     @property
     def inputs(self) -> NDArray[np.integer[Any]]:
-        """The tokens of all blocks, (blocks, context): a view."""
+        """The tokens of all blocks, (blocks, block_size): a view."""
         return self._inputs
 
     @property
     def targets(self) -> NDArray[np.integer[Any]]:
-        """The tokens that follow those of `inputs`, (blocks, context): a view."""
+        """The tokens that follow those of `inputs`, (blocks, block_size): a view."""
         return self._targets
 
     def __len__(self) -> int:
@@ -63,12 +63,12 @@ class TokenBlocks:
 
     def __repr__(self) -> str:
         count = len(self)
-        return f"TokenBlocks({count} {'block' if count == 1 else 'blocks'} of {self.context} tokens)"
+        return f"TokenBlocks({count} {'block' if count == 1 else 'blocks'} of {self.block_size} tokens)"
 
     def order(self, epoch: int) -> NDArray[np.int64]:
         """The numbers of the blocks in the order of an epoch, from 0, which depends on `seed` and `epoch` alone.
 
-        >>> sorted(TokenBlocks(np.arange(10), context=2).order(epoch=3).tolist())
+        >>> sorted(TokenBlocks(np.arange(10), block_size=2).order(epoch=3).tolist())
         [0, 1, 2, 3]
         """
         generator = np.random.default_rng([self.seed, whole_number("epoch", epoch, minimum=0)])
@@ -77,7 +77,7 @@ class TokenBlocks:
     def batches(
         self, batch_size: int, epoch: int = 0, *, start: int = 0, shuffle: bool = True, drop_last: bool = True
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """The inputs and targets of an epoch in batches, each (batch_size, context), from batch number `start` on.
+        """The inputs and targets of an epoch in batches, each (batch_size, block_size), from batch number `start` on.
 
         With `shuffle` in the order of the epoch, else in that of the tokens. A last batch with fewer blocks is left
         out unless `drop_last` is False. To go on within an epoch, `start` is the number of batches that are done.
@@ -87,7 +87,7 @@ class TokenBlocks:
             DataError: `batch_size` is below 1, the others below 0, or an epoch has no batch at all, or fewer than
                 `start`.
 
-        >>> blocks = TokenBlocks(np.arange(10), context=2)
+        >>> blocks = TokenBlocks(np.arange(10), block_size=2)
         >>> [inputs.tolist() for inputs, targets in blocks.batches(2, start=1, shuffle=False)]
         [[[4, 5], [6, 7]]]
         """
@@ -123,33 +123,33 @@ class TokenBlocks:
             DTypeError: `validation_fraction` is no number.
             DataError: it is out of its range, or leaves one part without a block.
 
-        >>> training, validation = TokenBlocks(np.arange(101), context=10).split(0.2)
+        >>> training, validation = TokenBlocks(np.arange(101), block_size=10).split(0.2)
         >>> len(training), len(validation), validation.inputs[0, 0]
         (8, 2, np.int64(80))
         """
         count = len(self)
         validation = part_size(
             "validation_fraction", validation_fraction, count, "blocks",
-            "use a fraction nearer to 0.5, more tokens, or a shorter context",
+            "use a fraction nearer to 0.5, more tokens, or a smaller block_size",
         )  # fmt: skip
-        place = (count - validation) * self.context
-        first, second = self._tokens[: place + 1], self._tokens[place : count * self.context + 1]
+        place = (count - validation) * self.block_size
+        first, second = self._tokens[: place + 1], self._tokens[place : count * self.block_size + 1]
         return self._like(first), self._like(second)
 
     def _like(self, tokens: NDArray[np.integer[Any]]) -> TokenBlocks:
-        return TokenBlocks(tokens, self.context, vocab_size=self.vocab_size, seed=self.seed)
+        return TokenBlocks(tokens, self.block_size, vocab_size=self.vocab_size, seed=self.seed)
 
 
-def _checked(tokens: object, context: int, vocab_size: int | None) -> NDArray[np.integer[Any]]:
+def _checked(tokens: object, block_size: int, vocab_size: int | None) -> NDArray[np.integer[Any]]:
     given = as_array(tokens)
     if given.dtype.kind not in "iu" and given.size:
         raise DTypeError(f"tokens have dtype {given.dtype}; expected integers, the ids that a tokenizer gives.")
     if given.ndim != 1:
         raise ShapeError(f"tokens have shape {given.shape}; expected one axis, as np.concatenate makes of several.")
-    if len(given) <= context:
+    if len(given) <= block_size:
         raise DataError(
-            f"{len(given)} tokens are too few for one block of context {context}, which takes {context + 1}: "
-            f"the context, and the token after it. Give more text or a shorter context."
+            f"{len(given)} tokens are too few for one block of block_size {block_size}, which takes {block_size + 1} "
+            f"for inputs and targets. Give more text or a smaller block_size."
         )
     low, high = int(given.min()), int(given.max())
     if low < 0 or (vocab_size is not None and high >= vocab_size):

@@ -24,7 +24,7 @@ from wyrm.node.state import cell_of, lend
 from wyrm.node.storage import store, stored
 from wyrm.node.traversal import topological_order
 from wyrm.ops.pass_through import alias
-from wyrm.ops.random import advance_step
+from wyrm.ops.philox import advance_step
 from wyrm.types.exact import exact
 from wyrm.types.rows import RowSparse
 

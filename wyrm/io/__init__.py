@@ -1,4 +1,11 @@
-"""Files: parameters and other arrays in the safetensors format, written whole or not at all."""
+"""Checkpoints: parameters and other arrays in the safetensors format. A file is written whole or not at all.
+
+>>> import tempfile, pathlib
+>>> layer = wy.nn.Linear(3, 2)
+>>> with tempfile.TemporaryDirectory() as folder:
+...     wy.io.save(layer, pathlib.Path(folder) / "layer.safetensors")
+...     wy.io.load(layer, pathlib.Path(folder) / "layer.safetensors")
+"""
 
 from wyrm.io.arrays import Arrays, load_arrays, save_arrays
 from wyrm.io.checkpoint import load, save

@@ -1,7 +1,5 @@
 """Arrays by name in a safetensors file, with a little text beside them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager

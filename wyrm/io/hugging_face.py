@@ -1,10 +1,11 @@
-"""GPT-2 as the Hugging Face library keeps it: `config.json` and `model.safetensors` in one folder."""
+"""GPT-2 in the file layout of the Hugging Face library: `config.json` and `model.safetensors` in one folder."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,40 +20,42 @@ from wyrm.nn.gpt2 import GPT2, GPT2Config
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _PREFIX = "transformer."
-# Names of a block's parts there, by their names here.
+# Our names of a block's modules, by those of the library.
 _BLOCK = {
-    "ln_1": "attention_norm", "attn.c_attn": "attention.packed", "attn.c_proj": "attention.mixed",
-    "ln_2": "feed_forward_norm", "mlp.c_fc": "feed_forward.inner", "mlp.c_proj": "feed_forward.outer",
+    "ln_1": "attention_norm", "attn.c_attn": "attention.qkv", "attn.c_proj": "attention.out_proj",
+    "ln_2": "feed_forward_norm", "mlp.c_fc": "feed_forward.fc1", "mlp.c_proj": "feed_forward.fc2",
 }  # fmt: skip
-# Masks that older files keep beside the weights.
+# Attention masks, which older files store beside the weights.
 _IGNORED = re.compile(r"h\.[0-9]+\.attn\.(bias|masked_bias)")
 
 
 def _names(config: GPT2Config) -> dict[str, str]:
-    """The name there of every parameter, without the prefix, and its name here; biases whether there are any or not."""
-    found = {"wte.weight": "tokens.table", "wpe.weight": "positions.table"}
-    for block in range(config.layers):
-        for there, here in _BLOCK.items():
+    """Return our name of every parameter, biases included, by the library's name without the prefix."""
+    names = {"wte.weight": "tokens.weight", "wpe.weight": "positions.weight"}
+    for block in range(config.n_layer):
+        for theirs, ours in _BLOCK.items():
             for part in ("weight", "bias"):
-                found[f"h.{block}.{there}.{part}"] = f"blocks.{block}.{here}.{part}"
-    found |= {"ln_f.weight": "norm.weight", "ln_f.bias": "norm.bias"}
-    if not config.tied:
-        found["lm_head.weight"] = "head"
-    return found
+                names[f"h.{block}.{theirs}.{part}"] = f"blocks.{block}.{ours}.{part}"
+    names |= {"ln_f.weight": "norm.weight", "ln_f.bias": "norm.bias"}
+    if not config.tie_word_embeddings:
+        names["lm_head.weight"] = "head"
+    return names
 
 
 def _shapes(config: GPT2Config) -> dict[str, tuple[int, ...]]:
-    """The shape there of every array of `_names`."""
-    width, inner = config.width, config.inner
+    """Return the shape of every array of `_names`, by the library's name."""
+    n_embd, inner_dim = config.n_embd, config.inner_dim
     block = {
-        "ln_1": (width,), "attn.c_attn": (width, 3 * width), "attn.c_proj": (width, width),
-        "ln_2": (width,), "mlp.c_fc": (width, inner), "mlp.c_proj": (inner, width),
+        "ln_1": (n_embd,), "attn.c_attn": (n_embd, 3 * n_embd), "attn.c_proj": (n_embd, n_embd),
+        "ln_2": (n_embd,), "mlp.c_fc": (n_embd, inner_dim), "mlp.c_proj": (inner_dim, n_embd),
     }  # fmt: skip
-    parts = {f"h.{layer}.{part}": shape for layer in range(config.layers) for part, shape in block.items()}
-    weights = {f"{part}.weight": shape for part, shape in (parts | {"ln_f": (width,)}).items()}
-    biases = {f"{part}.bias": shape[-1:] for part, shape in (parts | {"ln_f": (width,)}).items()}
-    tables = {"wte.weight": (config.vocabulary, width), "wpe.weight": (config.context, width)}
-    return weights | biases | tables | ({} if config.tied else {"lm_head.weight": (config.vocabulary, width)})
+    modules = {f"h.{layer}.{name}": shape for layer in range(config.n_layer) for name, shape in block.items()}
+    modules["ln_f"] = (n_embd,)
+    weights = {f"{name}.weight": shape for name, shape in modules.items()}
+    biases = {f"{name}.bias": shape[-1:] for name, shape in modules.items()}
+    table = (config.vocab_size, n_embd)
+    embeddings = {"wte.weight": table, "wpe.weight": (config.n_positions, n_embd)}
+    return weights | biases | embeddings | ({} if config.tie_word_embeddings else {"lm_head.weight": table})
 
 
 def _full(name: str) -> str:
@@ -62,8 +65,8 @@ def _full(name: str) -> str:
 def save_pretrained(model: GPT2, directory: FilePath) -> None:
     """Write `config.json` and `model.safetensors`, which `transformers.GPT2LMHeadModel.from_pretrained` reads.
 
-    Each file is replaced in a single step. A model without biases gets zeros for them. `CheckpointError` where a file
-    cannot be written.
+    Each file is replaced atomically. A model without biases is written with biases of zero. Raises `CheckpointError`
+    for a file that cannot be written.
     """
     folder = Path(directory)
     try:
@@ -72,88 +75,86 @@ def save_pretrained(model: GPT2, directory: FilePath) -> None:
         raise CheckpointError(f"cannot make the folder {os.fspath(directory)!r}: {error.strerror or error}") from error
     config, named = model.config, model.named_parameters()
     arrays: dict[str, NDArray[Any]] = {}
-    for there, here in _names(config).items():
-        if here in named:
-            arrays[_full(there)] = named[here].value
+    for theirs, ours in _names(config).items():
+        if ours in named:
+            arrays[_full(theirs)] = named[ours].value
         else:
-            weight = named[here.removesuffix("bias") + "weight"]
-            arrays[_full(there)] = np.zeros(weight.shape[-1], weight.dtype)
+            weight = named[ours.removesuffix("bias") + "weight"]
+            arrays[_full(theirs)] = np.zeros(weight.shape[-1], weight.dtype)
     save_arrays(folder / WEIGHTS, arrays, {"format": "pt"})
-    text = json.dumps(_described(config), indent=2) + "\n"
+    text = json.dumps(_json(config), indent=2) + "\n"
     with replacing(folder / CONFIG) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def _described(config: GPT2Config) -> dict[str, Any]:
+def _json(config: GPT2Config) -> dict[str, Any]:
+    """Return the contents of `config.json`."""
+    values = asdict(config)
+    del values["bias"]  # the library always has biases
     return {
         "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "gelu_new",
-        "vocab_size": config.vocabulary, "n_positions": config.context, "n_ctx": config.context,
-        "n_layer": config.layers, "n_head": config.heads, "n_embd": config.width, "n_inner": config.hidden,
-        "attn_pdrop": config.dropout, "embd_pdrop": config.dropout, "resid_pdrop": config.dropout,
-        "layer_norm_epsilon": config.epsilon, "tie_word_embeddings": config.tied, "initializer_range": 0.02,
-        "bos_token_id": config.vocabulary - 1, "eos_token_id": config.vocabulary - 1,
+        "initializer_range": 0.02, "n_ctx": config.n_positions,
+        "bos_token_id": config.vocab_size - 1, "eos_token_id": config.vocab_size - 1, **values,
     }  # fmt: skip
 
 
 def read_config(path: FilePath) -> GPT2Config:
-    """The configuration in a `config.json`; `CheckpointError` where it is of another model or none at all."""
+    """Return the configuration of a `config.json`; a field that is missing has the library's default.
+
+    Raises `CheckpointError` for a file that is missing, damaged, or of a model that `GPT2` cannot be.
+    """
     file = os.fspath(path)
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        contents = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise CheckpointError(f"no such file: {file!r}") from error
-    except (OSError, ValueError, RecursionError) as error:  # all that can be wrong with text, JSON and its numbers
+    except (OSError, ValueError, RecursionError) as error:  # of text, of JSON, and of its nesting
         raise CheckpointError(f"cannot read {file!r}: {error}") from error
-    if not isinstance(found, dict) or found.get("model_type") != "gpt2":
-        kind = found.get("model_type") if isinstance(found, dict) else None
-        raise CheckpointError(f"{file!r} describes a model of type {kind!r}, not 'gpt2'")
-    wanted = {"activation_function": "gelu_new", "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False}
-    for name, value in wanted.items():
-        if found.get(name, value) != value:
-            raise CheckpointError(f"{file!r} has {name} = {found[name]!r}; GPT2 has {value!r} only")
-    rates = [found.get(name, 0.1) for name in ("attn_pdrop", "embd_pdrop", "resid_pdrop")]
-    if any(rate != rates[0] for rate in rates):
-        different = ", ".join(sorted({repr(rate) for rate in rates}))
-        raise CheckpointError(f"{file!r} has different rates of dropout, [{different}]; GPT2 has one")
+    model_type = contents.get("model_type") if isinstance(contents, dict) else None
+    if model_type != "gpt2":
+        raise CheckpointError(f"{file!r} describes a model of type {model_type!r}, not 'gpt2'")
+    supported = {
+        "activation_function": "gelu_new",
+        "scale_attn_weights": True,
+        "scale_attn_by_inverse_layer_idx": False,
+    }
+    for name, value in supported.items():
+        if contents.get(name, value) != value:
+            raise CheckpointError(f"{file!r} has {name} = {contents[name]!r}; GPT2 supports {value!r} only")
+    names = [field.name for field in fields(GPT2Config) if field.name != "bias"]
     try:
-        return GPT2Config(
-            vocabulary=found["vocab_size"], context=found.get("n_positions", 1024), layers=found["n_layer"],
-            heads=found["n_head"], width=found["n_embd"], hidden=found.get("n_inner"), dropout=rates[0],
-            tied=found.get("tie_word_embeddings", True), epsilon=found.get("layer_norm_epsilon", 1e-5),
-        )  # fmt: skip
-    except KeyError as error:
-        raise CheckpointError(f"{file!r} does not say {error.args[0]}") from error
+        return GPT2Config(**{name: contents[name] for name in names if name in contents})
     except ValueError as error:
         raise CheckpointError(f"{file!r}: {error}") from error
 
 
 def from_pretrained(directory: FilePath, *, dtype: DTypeLike = np.float32) -> GPT2:
-    """A model from `config.json` and `model.safetensors`, as the Hugging Face library writes them.
+    """Return the model in `config.json` and `model.safetensors`, as the Hugging Face library writes them.
 
     Raises:
-        CheckpointError: a file is missing, damaged, of another model, or its arrays do not fit its configuration.
+        CheckpointError: a file is missing, damaged or of another model, or the arrays do not match the configuration.
     """
     folder = Path(directory)
     config = read_config(folder / CONFIG)
     file = os.fspath(folder / WEIGHTS)
-    found = outlines(file)
-    full = {name.removeprefix(_PREFIX): name for name in found}
-    # A configuration can ask for more than there is memory for, so all is compared before anything is made or read.
-    if config.layers > len(full):
-        raise CheckpointError(f"{file!r} holds {len(full)} arrays, too few for the {config.layers} layers of {CONFIG}")
+    stored = outlines(file)
+    full = {name.removeprefix(_PREFIX): name for name in stored}
+    # The configuration may ask for more memory than there is: compare everything before allocating or reading arrays.
+    if config.n_layer > len(full):
+        raise CheckpointError(f"{file!r} holds {len(full)} arrays, too few for n_layer {config.n_layer} of {CONFIG}")
     shapes = _shapes(config)
-    if config.tied and "lm_head.weight" in full:  # which older files repeat
+    if config.tie_word_embeddings and "lm_head.weight" in full:  # a copy, in older files
         shapes["lm_head.weight"] = shapes["wte.weight"]
     missing = [name for name in shapes if name not in full]
     extra = [name for name in full if name not in shapes and not _IGNORED.fullmatch(name)]
-    twice = [name for name in full if name in found and _PREFIX + name in found]
+    twice = [name for name in full if name in stored and _PREFIX + name in stored]
     problems = [f"  missing: {', '.join(missing)}"] if missing else []
-    problems += [f"  there with and without {_PREFIX!r}: {', '.join(twice)}"] if twice else []
-    problems += [f"  of no use here: {', '.join(extra)}"] if extra else []
+    problems += [f"  stored with and without {_PREFIX!r}: {', '.join(twice)}"] if twice else []
+    problems += [f"  unknown: {', '.join(extra)}"] if extra else []
     problems += [
         f"  {name}: {problem}"
         for name, shape in shapes.items()
-        if name in full and (problem := _problem(found[full[name]], shape))
+        if name in full and (problem := _problem(stored[full[name]], shape))
     ]
     arrays: dict[str, NDArray[Any]] = {}
     if not problems:
@@ -161,19 +162,19 @@ def from_pretrained(directory: FilePath, *, dtype: DTypeLike = np.float32) -> GP
         arrays = {name: read[full[name]] for name in shapes}
         problems = not_finite(arrays)
         table = arrays["wte.weight"]
-        if config.tied and not np.array_equal(arrays.get("lm_head.weight", table), table):
-            problems.append("  lm_head.weight: other numbers than those of wte.weight, to which it is tied")
+        if config.tie_word_embeddings and not np.array_equal(arrays.get("lm_head.weight", table), table):
+            problems.append("  lm_head.weight: differs from wte.weight, to which it is tied")
     if problems:
-        raise CheckpointError("\n".join([f"{file!r} does not fit the configuration beside it:", *problems]))
+        raise CheckpointError("\n".join([f"{file!r} does not match the configuration beside it:", *problems]))
     model = GPT2(config, dtype=dtype)
     named = model.named_parameters()
-    for there, here in _names(config).items():
-        named[here].set(arrays[there].astype(dtype))
+    for theirs, ours in _names(config).items():
+        named[ours].set(arrays[theirs].astype(dtype))
     return model
 
 
-def _problem(found: Outline, shape: tuple[int, ...]) -> str | None:
-    """Why an array of a file cannot be a parameter's value."""
-    if found.shape != shape:
-        return f"{found.shape} in the file, {shape} by the configuration"
-    return None if found.dtype.kind == "f" else f"holds {found.dtype}"
+def _problem(stored: Outline, shape: tuple[int, ...]) -> str | None:
+    """Return why an array of the file cannot be the value of a parameter of this shape; None if it can."""
+    if stored.shape != shape:
+        return f"{stored.shape} in the file, {shape} by the configuration"
+    return None if stored.dtype.kind == "f" else f"holds {stored.dtype}, not floats"

@@ -79,7 +79,7 @@ class Checkpoints:
 
         `parameters` are a module, or a mapping of names to parameters. `state` is what else it takes to go on, as
         values of JSON: the epoch, the position in the data, what `program.state_dict()` gives, for random nodes of
-        `forward()` the next step `int(wy.random.STEP.value) + 1`, the configuration. A checkpoint of the same step is
+        `forward()` the next step `wy.random.next_step()`, the configuration. A checkpoint of the same step is
         replaced. Older ones are removed after the new one stands, as the class describes.
 
         Raises:

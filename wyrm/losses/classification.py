@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, overload
 
+import numpy as np
 from typing_extensions import TypeVar, TypeVarTuple
 
+from wyrm.errors import ShapeError
 from wyrm.losses.checks import (
     as_node,
     check_range,
@@ -16,9 +18,13 @@ from wyrm.losses.checks import (
     rows_of,
     same_axes,
 )
+from wyrm.node.base import describe
+from wyrm.node.leaves import Constant
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where
+from wyrm.ops.linear_cross_entropy import LabelTargets
 from wyrm.ops.softmax import Reduction
+from wyrm.types.dims import axis_size, product
 from wyrm.types.typing import Array, IntegerArray
 
 N = TypeVar("N")
@@ -31,6 +37,7 @@ def cross_entropy(
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     label_smoothing: float = 0.0,
+    ignore_index: int | None = None,
     reduction: Literal["mean", "sum"] = "mean",
 ) -> Node[Any, tuple[()]]: ...
 @overload
@@ -39,22 +46,31 @@ def cross_entropy(
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     label_smoothing: float = 0.0,
+    ignore_index: int | None = None,
     reduction: Literal["none"],
 ) -> Node[Any, tuple[*Bs]]: ...
-def cross_entropy(logits: Any, labels: Any, *, label_smoothing: float = 0.0, reduction: Reduction = "mean") -> Any:
-    """`-log softmax(logits)[label]` over the last axis, finite for all finite logits.
+def cross_entropy(
+    logits: Any,
+    labels: Any,
+    *,
+    label_smoothing: float = 0.0,
+    ignore_index: int | None = None,
+    reduction: Reduction = "mean",
+) -> Any:
+    """Return `-log softmax(logits)[label]` over the last axis, finite for all finite logits.
 
-    `logits` have shape (..., classes) and `labels`, an index node or an array of integers from 0 to classes - 1, the
-    leading axes. `label_smoothing`, from 0 to 1, is the part of each label that is spread evenly over all classes
-    (Szegedy et al., "Rethinking the inception architecture", 2015); without it this is the method of the same name.
-    The result is a scalar for `reduction="mean"`, the mean over the labels, and for `"sum"`; for `"none"` it has the
-    shape of the labels.
+    `logits` have the axes (..., classes), `labels` the leading axes: an index node or an array of integers in
+    0..classes - 1. `label_smoothing`, in [0, 1], is the part of each target that is spread evenly over all classes
+    (Szegedy et al., "Rethinking the inception architecture", 2015). Labels of `ignore_index` have the loss 0 and do not
+    count in the mean, which is 0 where no label counts. The result is a scalar for `reduction="mean"` and `"sum"`; for
+    `"none"` it has the axes of the labels. `wy.linear_cross_entropy` fuses this loss with the linear layer before it.
 
     Raises:
-        ShapeError: the labels have not the leading axes of the logits.
-        IndexOutOfRange: a label is no class; for an input, when it is set.
-        DTypeError: the logits hold no floats, or the labels no integers.
-        ValueError: `label_smoothing` or `reduction` is out of its range.
+        ShapeError: the axes of the labels are not the leading axes of the logits, or with `ignore_index` the axis of
+            classes has no size.
+        IndexOutOfRange: a label is neither a class nor `ignore_index`; for an input, when it is set.
+        DTypeError: the logits are not floats, or the labels not integers.
+        ValueError: `label_smoothing` or `reduction` is out of range.
 
     >>> cross_entropy(wy.Constant([[0.0, 0.0]]), np.array([1]), label_smoothing=0.1).forward().round(4).item()
     0.6930999755859375
@@ -63,11 +79,29 @@ def cross_entropy(logits: Any, labels: Any, *, label_smoothing: float = 0.0, red
     check_range("cross_entropy", "label_smoothing", label_smoothing, 0.0, 1.0)
     logits = as_node("cross_entropy", "logits", logits)
     labels = labels_of("cross_entropy", "logits", logits, labels)
+    if ignore_index is not None:
+        return _without_ignored(logits, labels, label_smoothing, ignore_index, reduction)
     exact = logits.cross_entropy(labels, reduction=reduction)
     if label_smoothing == 0.0:
         return exact
     even = reduced(-logits.log_softmax().mean(axis=-1), reduction)
     return (1.0 - label_smoothing) * exact + label_smoothing * even
+
+
+def _without_ignored(logits: Any, labels: Any, label_smoothing: float, ignore_index: int, reduction: Reduction) -> Any:
+    """Return the cross-entropy of the labels that are not `ignore_index`."""
+    classes = axis_size(logits.dims[-1])
+    if classes is None:
+        raise ShapeError(f"cross_entropy: ignore_index needs an axis of classes with a size, not {describe(logits)}")
+    # `LabelTargets` takes the axis of classes and the dtype from a weight, and reads none of its elements.
+    weight = Constant(np.zeros((classes, 0)), (logits.dims[-1], 0), dtype=logits.dtype)
+    rows = labels.reshape((product(labels.dims),))
+    targets: Any = LabelTargets(rows, weight, label_smoothing, ignore_index).reshape(logits.dims)
+    # A class of target 0 counts nothing, even where its logit is minus infinity.
+    losses = -where(targets > 0.0, targets * logits.log_softmax(), 0.0).sum(axis=-1)
+    if reduction != "mean":
+        return reduced(losses, reduction)
+    return losses.sum() / (targets.max(axis=-1) > 0.0).astype(logits.dtype).sum().maximum(1.0)
 
 
 @overload

@@ -1,4 +1,8 @@
-"""Measures of how good predictions are: plain functions of arrays that return a Python float."""
+"""Metrics: functions of arrays that return a Python float.
+
+>>> wy.metrics.accuracy([0, 1, 1], [0, 1, 0])
+0.6666666666666666
+"""
 
 from wyrm.metrics.classification import accuracy, f1, precision, recall, top_k_accuracy
 from wyrm.metrics.ranking import mean_ranking_auc, mean_reciprocal_rank, ranking_auc, reciprocal_rank, roc_auc

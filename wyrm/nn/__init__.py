@@ -1,4 +1,9 @@
-"""Modules: classes that hold parameters and build their part of a graph when they are called."""
+"""Modules: classes that hold parameters and build a part of a graph when they are called.
+
+>>> layer = wy.nn.Linear(3, 2) >> wy.nn.relu
+>>> layer(wy.Input(dims=(5, 3))).shape
+(5, 2)
+"""
 
 from typing import TYPE_CHECKING
 
@@ -11,19 +16,21 @@ if TYPE_CHECKING:
     from wyrm.nn.batch_normalization import BatchNorm
     from wyrm.nn.dropout import Dropout
     from wyrm.nn.embedding import Embedding
+    from wyrm.nn.generation import CachedDecoder, generate
     from wyrm.nn.gpt2 import GPT2, GPT2Config
     from wyrm.nn.layer import Layer, Pointwise
     from wyrm.nn.linear import Linear
+    from wyrm.nn.lstm_state import LSTMOutput, LSTMState
     from wyrm.nn.module import Module
     from wyrm.nn.moving_average import EWMA
     from wyrm.nn.normalization import LayerNorm, RMSNorm
-    from wyrm.nn.positions import LearnedPositions, SinusoidalPositions, rotated
-    from wyrm.nn.recurrent import LSTM, LSTMCell, LSTMOutput, LSTMState
+    from wyrm.nn.positional_encoding import LearnedPositionalEncoding, SinusoidalPositionalEncoding, rotary_embedding
+    from wyrm.nn.recurrent import LSTM, LSTMCell
     from wyrm.nn.seeding import seed
-    from wyrm.nn.token_sampling import choose
+    from wyrm.nn.token_sampling import sample_tokens
     from wyrm.nn.transformer import FeedForward, TransformerBlock
 
-# What each module gives: they are imported when they are first used, for `import wyrm` needs no more than `Module`.
+# The public names of each file. A file is imported on first use: `import wyrm` needs only `Module`.
 _NAMES = {
     "initializers": ("initializers",),
     "activation": (
@@ -37,9 +44,12 @@ _NAMES = {
     ),
     "attention": ("MultiHeadAttention",),
     "batch_normalization": ("BatchNorm",),
-    "token_sampling": ("choose",),
     "dropout": ("Dropout",),
     "embedding": ("Embedding",),
+    "generation": (
+        "CachedDecoder",
+        "generate",
+    ),
     "gpt2": (
         "GPT2",
         "GPT2Config",
@@ -49,31 +59,34 @@ _NAMES = {
         "Pointwise",
     ),
     "linear": ("Linear",),
+    "lstm_state": (
+        "LSTMOutput",
+        "LSTMState",
+    ),
     "module": ("Module",),
     "moving_average": ("EWMA",),
     "normalization": (
         "LayerNorm",
         "RMSNorm",
     ),
-    "positions": (
-        "LearnedPositions",
-        "SinusoidalPositions",
-        "rotated",
+    "positional_encoding": (
+        "LearnedPositionalEncoding",
+        "SinusoidalPositionalEncoding",
+        "rotary_embedding",
     ),
     "recurrent": (
         "LSTM",
         "LSTMCell",
-        "LSTMOutput",
-        "LSTMState",
     ),
     "seeding": ("seed",),
+    "token_sampling": ("sample_tokens",),
     "transformer": (
         "FeedForward",
         "TransformerBlock",
     ),
 }
 
-if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
+if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
     __getattr__, __dir__ = _later.later(
         __name__, {name: module for module, names in _NAMES.items() for name in (module, *names)}
     )
@@ -81,6 +94,7 @@ if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as t
 __all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "Activation",
     "BatchNorm",
+    "CachedDecoder",
     "Dropout",
     "EWMA",
     "Embedding",
@@ -93,19 +107,20 @@ __all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "LSTMState",
     "Layer",
     "LayerNorm",
-    "LearnedPositions",
+    "LearnedPositionalEncoding",
     "Linear",
     "Module",
     "MultiHeadAttention",
     "Pointwise",
     "RMSNorm",
-    "SinusoidalPositions",
+    "SinusoidalPositionalEncoding",
     "TransformerBlock",
-    "choose",
     "gelu",
+    "generate",
     "initializers",
     "relu",
-    "rotated",
+    "rotary_embedding",
+    "sample_tokens",
     "seed",
     "sigmoid",
     "silu",

@@ -1,4 +1,4 @@
-"""Activations as modules, for use between layers with `>>`; elsewhere the methods of nodes do the same."""
+"""Activations as modules, for composition with `>>`; nodes have them as methods, too."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ S = TypeVar("S")
 
 
 class Activation(Pointwise):
-    """A method of nodes that takes no other operand, by name, with its options.
+    """A module that calls the method `method` of its input, with the keyword arguments `options`.
 
-    `ValueError` for a name that is no method of nodes.
+    Raises `ValueError` for a name that is not a method of nodes.
 
     >>> Activation("leaky_relu", negative_slope=0.5)(wy.Constant([-1.0, 1.0])).forward().tolist()
     [-0.5, 1.0]
@@ -23,7 +23,7 @@ class Activation(Pointwise):
 
     def __init__(self, method: str, **options: Any) -> None:
         if not callable(getattr(Node, method, None)):
-            raise ValueError(f"nodes have no method {method!r}; an activation is one, such as 'relu' or 'tanh'")
+            raise ValueError(f"Activation: nodes have no method {method!r}; give one such as 'relu' or 'tanh'")
         self.method = method
         self.options = options
 

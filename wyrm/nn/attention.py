@@ -1,4 +1,4 @@
-"""Attention of a sequence to itself as a module."""
+"""Multi-head self-attention."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wyrm.nn.dropout import Dropout
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.linear import Linear
 from wyrm.nn.module import Module
-from wyrm.nn.positions import rotated
+from wyrm.nn.positional_encoding import rotary_embedding
 from wyrm.node.node import Node
 from wyrm.node.training_mode import record_training_mode
 from wyrm.ops.attention import attention
@@ -27,27 +27,28 @@ _WEIGHT = Normal(0.02)
 
 
 class MultiHeadAttention(Module, Generic[Width]):
-    """Attention of each place of a sequence to the others, by `heads` heads of `width / heads` features each.
+    """Self-attention with `num_heads` heads of `embed_dim / num_heads` features each.
 
-    Maps (batch, time, width) to the same axes: one product gives the queries, keys and values of all heads, `mixed`
-    joins what the heads found. `causal` lets a place attend to itself and what comes before it. `dropout` works on the
-    shares, while `training`. `alibi` lowers scores by the distance, `rotary` turns queries and keys by their places
-    (see `wyrm.nn.rotated`). See `wyrm.attention` for the formulas.
+    Maps (batch, time, embed_dim) to the same axes. `qkv` projects `x` to the queries, keys and values of all heads,
+    `out_proj` projects the concatenated results of the heads. With `causal`, a position attends to itself and earlier
+    positions. `alibi` subtracts a penalty from the scores that grows with the distance, `rotary` rotates queries and
+    keys (see `wyrm.nn.rotary_embedding`). While `training`, `dropout` is the rate for the attention weights. See
+    `wyrm.attention` for the formulas.
 
-    Raises `ShapeError` where `heads` does not divide the width, `ValueError` for a rate outside [0, 1).
+    Raises `ShapeError` where `embed_dim` is not divisible by `num_heads`, `ValueError` for a rate outside [0, 1).
 
-    >>> layer = MultiHeadAttention(8, heads=2)
+    >>> layer = MultiHeadAttention(8, num_heads=2)
     >>> layer(wy.Input(dims=(3, 5, 8))).shape
     (3, 5, 8)
     """
 
-    packed: Linear[Width, Any]
-    mixed: Linear[Any, Width]
+    qkv: Linear[Width, Any]
+    out_proj: Linear[Any, Width]
 
     def __init__(
         self,
-        width: Width,
-        heads: int,
+        embed_dim: Width,
+        num_heads: int,
         *,
         causal: bool = True,
         alibi: bool = False,
@@ -59,31 +60,32 @@ class MultiHeadAttention(Module, Generic[Width]):
         dropout_seed: int = 0,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        size = int(sized_axis("MultiHeadAttention", "width", width))
-        if heads < 1 or size % heads:
-            raise ShapeError(f"MultiHeadAttention: {heads} heads do not divide the width, {size}")
-        self.heads, self.causal, self.alibi, self.rotary = heads, causal, alibi, rotary
+        size = int(sized_axis("MultiHeadAttention", "embed_dim", embed_dim))
+        if num_heads < 1 or size % num_heads:
+            raise ShapeError(f"MultiHeadAttention: embed_dim {size} is not divisible by num_heads {num_heads}")
+        self.num_heads, self.causal, self.alibi, self.rotary = num_heads, causal, alibi, rotary
         self.dropout = Dropout(dropout, dropout_seed)
         out = output_initializer or initializer
-        self.packed = Linear(width, 3 * size, bias=bias, initializer=initializer, dtype=dtype)
-        self.mixed = Linear(size, width, bias=bias, initializer=out, dtype=dtype)
+        self.qkv = Linear(embed_dim, 3 * size, bias=bias, initializer=initializer, dtype=dtype)
+        self.out_proj = Linear(size, embed_dim, bias=bias, initializer=out, dtype=dtype)
 
     def __call__(self, x: Node[Any, tuple[B, T, Width]], mask: Any = None) -> Node[Any, tuple[B, T, Width]]:
-        """What each place gathers from those that it attends to; `mask` has the axes (batch, queries, keys).
+        """Return the attention of `x` to itself, of the same axes.
 
-        `ShapeError` where `x` has not three axes, the last one being the width.
+        `mask` has the axes (batch, queries, keys); it is true where a query may attend to a key. Raises `ShapeError`
+        unless the axes of `x` are (batch, time, embed_dim).
         """
         if len(x.dims) != 3:
-            raise ShapeError(f"MultiHeadAttention takes the axes (batch, time, width), not {x.dims}")
+            raise ShapeError(f"MultiHeadAttention takes the axes (batch, time, embed_dim), not {x.dims}")
         batch, time, _ = x.dims
-        size = int(self.packed.weight.shape[0])
-        packed: Any = self.packed(x)
-        split = packed.reshape((batch, time, 3, self.heads, size // self.heads))
+        size = int(self.qkv.weight.shape[0])
+        projected: Any = self.qkv(x)
+        qkv = projected.reshape((batch, time, 3, self.num_heads, size // self.num_heads))
         if self.rotary:
-            split = rotated(split)
+            qkv = rotary_embedding(qkv)
         rate = self.dropout.rate if self.training else 0.0
-        found = attention(split, mask, causal=self.causal, alibi=self.alibi, rate=rate, seed=self.dropout.seed)
+        heads = attention(qkv, mask, causal=self.causal, alibi=self.alibi, rate=rate, seed=self.dropout.seed)
         if rate > 0.0:
-            record_training_mode(found, self)
-        joined: Any = found.reshape((batch, time, size))
-        return self.mixed(joined)
+            record_training_mode(heads, self)
+        concatenated: Any = heads.reshape((batch, time, size))
+        return self.out_proj(concatenated)

@@ -1,4 +1,4 @@
-"""The axes of a layer's parameters, which need sizes before any data is seen."""
+"""Checks of the axes of a layer's parameters, which need sizes before any data is seen."""
 
 from __future__ import annotations
 
@@ -9,27 +9,24 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.types.dims import Axis, Dim
 
 
-def sized_axis(layer: str, role: str, axis: Any) -> Axis:
-    """`axis` as it is if it is a `Dim` with a size or a whole number of at least 0, else an error naming its `role`."""
+def sized_axis(layer: str, argument: str, axis: Any) -> Axis:
+    """Return `axis` if it is a `Dim` with a size or an integer of at least 0; else raise an error naming `argument`."""
     if isinstance(axis, Dim):
         if axis.size is None:
             name = type(axis).__name__
             raise ShapeError(
-                f"{layer}: the {role} axis is {axis!r}, which gets its size from the data of each run, and a parameter "
-                f"needs one before that; give it a size, as in {name}(32)"
+                f"{layer}: {argument} is {axis!r}, which takes its size from the data of each run; a parameter "
+                f"needs a size before that, as in {name}(32)"
             )
         return axis
     if isinstance(axis, type) and issubclass(axis, Dim):
         raise DTypeError(
-            f"{layer}: the {role} axis is the class {axis.__name__}; give an instance with a size, "
-            f"as in {axis.__name__}(32)"
+            f"{layer}: {argument} is the class {axis.__name__}; give an instance with a size, as in {axis.__name__}(32)"
         )
     try:
         size = operator.index(axis)
     except TypeError:
-        raise DTypeError(
-            f"{layer}: the {role} axis is a Dim or a whole number, not {axis!r}, a {type(axis).__name__}"
-        ) from None
+        raise DTypeError(f"{layer}: {argument} is a Dim or an integer, not {axis!r}, a {type(axis).__name__}") from None
     if isinstance(axis, bool) or size < 0:
-        raise ShapeError(f"{layer}: the {role} axis has a size of at least 0, not {axis!r}")
+        raise ShapeError(f"{layer}: {argument} is at least 0, not {axis!r}")
     return size

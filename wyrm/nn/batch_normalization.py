@@ -1,4 +1,4 @@
-"""Normalization over the rows of a batch, with statistics that are kept for later."""
+"""Batch normalization."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ Bs = TypeVarTuple("Bs")
 
 
 class BatchNorm(Layer[Features, Features], Generic[Features]):
-    """`(x - mean) / sqrt(variance + epsilon) * weight + bias`, each feature with statistics of its own.
+    """`(x - mean) / sqrt(variance + epsilon) * weight + bias`, with a mean and a variance for each feature.
 
-    Features are the last axis of `x`. In training, mean and variance are those of all other axes, and the buffers
-    `mean` and `variance` move towards them: to `(1 - momentum) * buffer + momentum * batch`, the variance taken as that
-    of a sample, divided by n - 1; they move when a model trains, see `wy.updating`, and are saved with it. After
-    `evaluate()`, graphs use the buffers. Where threads share a batch, each normalizes its part by that part's
-    statistics. `dtype` is float32 or float64. Ioffe and Szegedy, "Batch normalization" (2015).
+    The last axis of `x` is `features`. While training, mean and variance are those over all other axes, and each step
+    moves the buffers `running_mean` and `running_var` to `(1 - momentum) * buffer + momentum * batch`, with the
+    unbiased variance of the batch (divided by n - 1); see `wy.updating`. The buffers are saved with the model. Graphs
+    built after `evaluate()` normalize by the buffers. Threads do not divide a batch, because its rows depend on each
+    other. `dtype` is float32 or float64. Ioffe and Szegedy, "Batch normalization" (2015).
 
-    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for what is no axis, no number or no such
-    dtype, `ValueError` for an epsilon below 0 or a momentum outside 0..1.
+    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another
+    kind, `ValueError` for an epsilon below 0 or a momentum outside [0, 1].
 
     >>> layer, x = BatchNorm(1), wy.Constant([[1.0], [3.0]])
     >>> layer(x).forward().round(3).tolist()
     [[-1.0], [1.0]]
     >>> layer(x).square().sum().backward()
-    >>> layer.mean.value.round(3).tolist()
+    >>> layer.running_mean.value.round(3).tolist()
     [0.20000000298023224]
     """
 
     weight: Parameter[tuple[Features]]
     bias: Parameter[tuple[Features]]
-    mean: Buffer[tuple[Features]]
-    variance: Buffer[tuple[Features]]
+    running_mean: Buffer[tuple[Features]]
+    running_var: Buffer[tuple[Features]]
 
     @overload
     def __init__(
@@ -64,39 +64,39 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
     def __init__(
         self, features: Any, epsilon: float = 1e-5, momentum: float = 0.1, *, dtype: DTypeLike = np.float32
     ) -> None:
-        axis: Any = sized_axis("BatchNorm", "feature", features)
+        axis: Any = sized_axis("BatchNorm", "features", features)
         self.epsilon = checked_epsilon("BatchNorm", epsilon)
         if not 0.0 <= momentum <= 1.0:
-            raise ValueError(f"BatchNorm: momentum is a number from 0 to 1, not {momentum}")
+            raise ValueError(f"BatchNorm: momentum is in [0, 1], not {momentum}")
         self.momentum = float(momentum)
         self.weight = Parameter(np.ones(int(axis)), (axis,), name="weight", dtype=dtype)
         self.bias = Parameter(np.zeros(int(axis)), (axis,), name="bias", dtype=dtype)
-        self.mean = Buffer(np.zeros(int(axis)), (axis,), name="mean", dtype=dtype)
-        self.variance = Buffer(np.ones(int(axis)), (axis,), name="variance", dtype=dtype)
+        self.running_mean = Buffer(np.zeros(int(axis)), (axis,), name="running_mean", dtype=dtype)
+        self.running_var = Buffer(np.ones(int(axis)), (axis,), name="running_var", dtype=dtype)
 
     def __call__(self, x: Node[Any, tuple[*Bs, Features]]) -> Node[Any, tuple[*Bs, Features]]:
-        """`x` normalized, of the same axes.
+        """Return `x` normalized, of the same axes.
 
-        `ShapeError` where `x` has no axis besides the last, or the last is not the layer's, `DTypeError` where its
-        dtype is another.
+        Raises `ShapeError` where `x` has fewer than two axes or its last is not `features`, `DTypeError` for another
+        dtype.
         """
-        given: Any = x
-        if len(given.dims) < 2:
-            raise ShapeError(f"BatchNorm takes an axis of the batch and one of features, not {describe(given)}")
+        operand: Any = x
+        if len(operand.dims) < 2:
+            raise ShapeError(f"BatchNorm takes two axes or more, (..., features), not {describe(operand)}")
         if not self.training:
-            kept: Node[Any, tuple[*Bs, Features]] = self._scaled(given - self.mean, self.variance)
-            return kept
-        axes = tuple(range(len(given.dims) - 1))
-        mean = given.mean(axes)
-        centred = given - mean
+            normalized: Node[Any, tuple[*Bs, Features]] = self._scaled(operand - self.running_mean, self.running_var)
+            return normalized
+        axes = tuple(range(len(operand.dims) - 1))
+        mean = operand.mean(axes)
+        centred = operand - mean
         variance = centred.square().mean(axes)
-        of_sample = given.var(axes, ddof=1)
+        unbiased = operand.var(axes, ddof=1)
         rate = self.momentum
         result: Node[Any, tuple[*Bs, Features]] = updating(
             self._scaled(centred, variance),
             {
-                self.mean: (1.0 - rate) * self.mean + rate * mean.stop_gradient(),
-                self.variance: (1.0 - rate) * self.variance + rate * of_sample.stop_gradient(),
+                self.running_mean: (1.0 - rate) * self.running_mean + rate * mean.stop_gradient(),
+                self.running_var: (1.0 - rate) * self.running_var + rate * unbiased.stop_gradient(),
             },
         )
         return record_training_mode(result, self)

@@ -1,4 +1,4 @@
-"""Dropout as a module."""
+"""The dropout layer."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def _rate(rate: object) -> float:
 
 def _seed(seed: object) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
-        raise DTypeError(f"Dropout: seed is a whole number, not {seed!r}, a {type(seed).__name__}")
+        raise DTypeError(f"Dropout: seed is an integer, not {seed!r}, a {type(seed).__name__}")
     return int(seed)
 
 
 class Dropout(Pointwise):
-    """Sets elements to zero with probability `rate` and divides the others by `1 - rate`, while `training`.
+    """Inverted dropout: while `training`, sets elements to zero with probability `rate`, divides others by `1 - rate`.
 
-    `rate` is at least 0 and below 1. A graph that is built after `evaluate()`, or with a rate of 0, has no dropout at
-    all. Masks depend on `seed`, on the step (see `wyrm.random.set_step`) and on the place in the graph, so that two
-    uses of one module draw different ones. Srivastava et al., "Dropout" (2014), in its inverted form.
+    `rate` is in [0, 1). A graph built after `evaluate()`, or with a rate of 0, has no dropout. The mask depends on
+    `seed`, the step (see `wyrm.random.set_step`) and the position in the graph: two calls of one module draw different
+    masks. Srivastava et al., "Dropout" (2014).
 
-    Raises `ValueError` for a rate outside its range, `DTypeError` for what is no number or no whole number as seed.
+    Raises `ValueError` for a rate out of range, `DTypeError` for a rate that is no number or a seed that is no integer.
 
     >>> wy.random.set_step(0)
     >>> dropout, ones = Dropout(0.5), wy.Constant(np.ones(100))
@@ -51,13 +51,13 @@ class Dropout(Pointwise):
         self.seed = _seed(seed)
 
     def __call__(self, x: Node[Any, S]) -> Node[Any, S]:
-        """`x` with dropout while `training`, else `x` itself."""
+        """Return `x` with dropout while `training`, else `x` itself."""
         if self.training and self.rate > 0.0:
             return record_training_mode(x.dropout(self.rate, self.seed), self)
         return x
 
     def add(self, residual: Node[Any, S], x: Node[Any, S]) -> Node[Any, S]:
-        """`residual + dropout(x)` as one node, of the axes that both have."""
+        """Return `residual + dropout(x)` as one node; both have the same axes."""
         if self.training and self.rate > 0.0:
             return record_training_mode(residual.add_dropout(x, self.rate, self.seed), self)
         total: Node[Any, S] = residual + x

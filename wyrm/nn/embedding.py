@@ -1,4 +1,4 @@
-"""The embedding: a table of vectors, one row for each thing."""
+"""The embedding layer: a table of vectors, one row per index."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ N = TypeVar("N")
 Bs = TypeVarTuple("Bs")
 
 
-_TABLE = Normal(0.1)
+_WEIGHT = Normal(0.1)
 
 
 class _Options(TypedDict, total=False):
@@ -32,49 +32,58 @@ class _Options(TypedDict, total=False):
 
 
 class Embedding(Module, Generic[Rows, Columns]):
-    """A vector for each of `rows` things: `embedding(indices)` gives the vectors that the indices name.
+    """A lookup table: `embedding(indices)` gathers the rows of `weight` at `indices`.
 
-    `table` has the axes (rows, columns), each a `Dim` with a size or a number. It is drawn by `initializer` from
-    `seed`, or without one from the next seed of the script (see `wyrm.nn.seed`); by default it is normal with a
-    standard deviation of 0.1. `dtype` is float32 or float64. The gradient of the table holds only the rows used.
+    `weight` has the axes (num_embeddings, embedding_dim), each a `Dim` with a size or an integer. `initializer` draws
+    it, by default from a normal distribution with a standard deviation of 0.1, from `seed`, or without one from the
+    script's next seed (see `wyrm.nn.seed`). `dtype` is float32 or float64. The gradient holds only the rows used.
 
-    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for what is no axis or no such dtype.
+    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis or a dtype of another kind.
 
     >>> words = Embedding(100, 8)
     >>> words(wy.IndexInput(dims=(5, 4))).shape
     (5, 4, 8)
     """
 
-    table: Parameter[tuple[Rows, Columns]]
+    weight: Parameter[tuple[Rows, Columns]]
 
     @overload
-    def __init__(self: Embedding[Any, Any], rows: int, columns: int, **options: Unpack[_Options]) -> None: ...
+    def __init__(
+        self: Embedding[Any, Any], num_embeddings: int, embedding_dim: int, **options: Unpack[_Options]
+    ) -> None: ...
     @overload
-    def __init__(self: Embedding[Any, N], rows: int, columns: N, **options: Unpack[_Options]) -> None: ...
+    def __init__(
+        self: Embedding[Any, N], num_embeddings: int, embedding_dim: N, **options: Unpack[_Options]
+    ) -> None: ...
     @overload
-    def __init__(self: Embedding[M, Any], rows: M, columns: int, **options: Unpack[_Options]) -> None: ...
+    def __init__(
+        self: Embedding[M, Any], num_embeddings: M, embedding_dim: int, **options: Unpack[_Options]
+    ) -> None: ...
     @overload
-    def __init__(self, rows: Rows, columns: Columns, **options: Unpack[_Options]) -> None: ...
+    def __init__(self, num_embeddings: Rows, embedding_dim: Columns, **options: Unpack[_Options]) -> None: ...
     def __init__(
         self,
-        rows: Any,
-        columns: Any,
+        num_embeddings: Any,
+        embedding_dim: Any,
         *,
-        initializer: Initializer = _TABLE,
+        initializer: Initializer = _WEIGHT,
         seed: int | None = None,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        axes: Any = sized_axis("Embedding", "row", rows), sized_axis("Embedding", "column", columns)
+        axes: Any = (
+            sized_axis("Embedding", "num_embeddings", num_embeddings),
+            sized_axis("Embedding", "embedding_dim", embedding_dim),
+        )
         values = initializer((int(axes[0]), int(axes[1])), generator(seed), dtype)
-        self.table = Parameter(values, axes, name="table", dtype=dtype)
+        self.weight = Parameter(values, axes, name="weight", dtype=dtype)
 
     def __call__(self, indices: IndexNode[tuple[*Bs]]) -> Node[Any, tuple[*Bs, Columns]]:
-        """The rows that `indices` name, of the axes of `indices` and the column axis.
+        """Return the rows at `indices`: the axes of `indices`, then `embedding_dim`.
 
-        `IndexOutOfRange` when an index beyond the table is set, `DTypeError` for a float node.
+        Raises `DTypeError` for a float node; setting an index out of range raises `IndexOutOfRange`.
         """
-        return self.table.index(indices)
+        return self.weight.index(indices)
 
     def __repr__(self) -> str:
-        rows, columns = self.table.dims
-        return f"Embedding({rows!r}, {columns!r})"
+        num_embeddings, embedding_dim = self.weight.dims
+        return f"Embedding({num_embeddings!r}, {embedding_dim!r})"

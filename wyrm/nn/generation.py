@@ -1,4 +1,4 @@
-"""Text token by token: a model that remembers what it has read, and what it puts after a prompt."""
+"""Text generation: a decoder with a cache of keys and values, and sampling after a prompt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import IndexOutOfRange, ShapeError
 from wyrm.nn.gpt2 import GPT2
-from wyrm.nn.token_sampling import choose
+from wyrm.nn.token_sampling import sample_tokens
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input, Parameter
 from wyrm.node.storage import bound_array
@@ -20,121 +20,123 @@ from wyrm.ops.slicing import stack
 from wyrm.train.program import compile
 
 
-class Reader:
-    """A GPT-2 that reads one token at a time and keeps the keys and values of those before, for `batch` texts at once.
+class CachedDecoder:
+    """A GPT-2 that takes one token of each sequence per step and caches the keys and values of earlier tokens.
 
-    `reader.read(tokens)` takes the next token of each text, (batch,), and gives the logits of the one after it,
-    (batch, vocabulary). It computes what `model.logits` does, without dropout, on the parameters as they are then.
+    `decoder.step(tokens)` takes the next token of each of `batch_size` sequences, (batch_size,), and returns the logits
+    of the token after it, (batch_size, vocab_size). They are those of `model.logits` without dropout, for the current
+    values of the parameters; `reset()` starts new sequences. `length` is the number of steps since then.
 
-    >>> model = wy.nn.GPT2(wy.nn.GPT2Config(vocabulary=7, context=5, layers=1, heads=2, width=4))
-    >>> Reader(model).read(np.array([3])).shape
+    >>> config = wy.nn.GPT2Config(vocab_size=7, n_positions=5, n_embd=4, n_layer=1, n_head=2)
+    >>> CachedDecoder(wy.nn.GPT2(config)).step(np.array([3])).shape
     (1, 7)
     """
 
-    def __init__(self, model: GPT2, batch: int = 1) -> None:
+    def __init__(self, model: GPT2, batch_size: int = 1) -> None:
         config = model.config
-        self.config, self.batch = config, batch
+        self.config, self.batch_size = config, batch_size
         dtype = model.head_weight.dtype
-        features = config.width // config.heads
-        self._tokens = IndexInput(dims=(batch,), name="tokens")
-        self._place = IndexInput(dims=(), name="place")
-        self._seen = Input(dims=(), name="seen", dtype=np.float64)
-        shape = (config.layers, batch, 2, config.heads, features, config.context)
+        features = config.n_embd // config.n_head
+        self._tokens = IndexInput(dims=(batch_size,), name="tokens")
+        self._position = IndexInput(dims=(), name="position")
+        self._length = Input(dims=(), name="length", dtype=np.float64)
+        shape = (config.n_layer, batch_size, 2, config.n_head, features, config.n_positions)
         self._cache: Any = Parameter(np.zeros(shape), name="cache", dtype=dtype)
-        allowed: Any = Constant(np.arange(config.context, dtype=np.float64)) < self._seen
-        x: Any = model.tokens(self._tokens) + model.positions(self._place)
-        added = []
+        allowed: Any = Constant(np.arange(config.n_positions, dtype=np.float64)) < self._length
+        x: Any = model.tokens(self._tokens) + model.positions(self._position)
+        new_qkv = []
         for layer, block in enumerate(model.blocks):
             attention = block.attention
-            packed = attention.packed(block.attention_norm(x)).reshape((batch, 3, config.heads, features))
-            added.append(packed)
-            found: Any = CachedAttention(packed, self._cache[layer], allowed)
-            x = x + attention.mixed(found.reshape((batch, config.width)))
+            qkv = attention.qkv(block.attention_norm(x)).reshape((batch_size, 3, config.n_head, features))
+            new_qkv.append(qkv)
+            heads: Any = CachedAttention(qkv, self._cache[layer], allowed)
+            x = x + attention.out_proj(heads.reshape((batch_size, config.n_embd)))
             x = x + block.feed_forward(block.feed_forward_norm(x))
         logits: Any = model.norm(x) @ model.head_weight.matrix_transpose()
-        self._program = compile([logits, stack(added)])
+        self._program = compile([logits, stack(new_qkv)])
         self._parameters = [id(parameter) for parameter in model.parameters()]
         self.length = 0
 
-    def read(self, tokens: NDArray[np.int64]) -> NDArray[Any]:
-        """The logits after these tokens; `ShapeError` where the context is full."""
-        if self.length == self.config.context:
-            raise ShapeError(f"the context of {self.length} tokens is full; begin a new text with .forget()")
-        place = np.array(self.length)
-        logits, added = self._program({self._tokens: tokens, self._place: place, self._seen: float(self.length)})
-        bound_array(self._cache)[..., self.length] = added[:, :, 1:]
+    def step(self, tokens: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the logits after these tokens; raise `ShapeError` after `n_positions` steps."""
+        if self.length == self.config.n_positions:
+            raise ShapeError(f"the cache holds n_positions, {self.length} tokens; start a new sequence with .reset()")
+        position = np.array(self.length)
+        feed: dict[Any, Any] = {self._tokens: tokens, self._position: position, self._length: float(self.length)}
+        logits, new_qkv = self._program(feed)
+        bound_array(self._cache)[..., self.length] = new_qkv[:, :, 1:]
         self.length += 1
         result: NDArray[Any] = logits
         return result
 
-    def reads(self, model: GPT2) -> bool:
-        """Whether these are still the parameters of a model."""
+    def uses_parameters_of(self, model: GPT2) -> bool:
+        """Return whether the model still has the parameters that this decoder was made with."""
         return self._parameters == [id(parameter) for parameter in model.parameters()]
 
-    def forget(self) -> None:
-        """Begin new texts."""
+    def reset(self) -> None:
+        """Start new sequences."""
         self.length = 0
 
 
 def generate(
     model: GPT2,
     prompt: Sequence[int],
-    count: int,
+    max_new_tokens: int,
     *,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
     seed: int = 0,
 ) -> Iterator[int]:
-    """The tokens that the model puts after a prompt, one by one, at most `count`; for the options see `choose`.
+    """Yield at most `max_new_tokens` tokens that continue the prompt; for the options see `sample_tokens`.
 
-    When the context is full, the later half of it is read again and becomes the beginning.
+    When the sequence reaches `n_positions`, generation goes on from its second half.
 
-    Raises `ShapeError` for an empty prompt, or one that the context cannot hold, and `IndexOutOfRange` for a token that
-    is not of the vocabulary.
+    Raises `ShapeError` for a prompt that is empty or longer than `n_positions`, `IndexOutOfRange` for a token outside
+    the vocabulary, and what `sample_tokens` raises for its options.
 
-    >>> model = wy.nn.GPT2(wy.nn.GPT2Config(vocabulary=7, context=5, layers=1, heads=2, width=4))
+    >>> model = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=7, n_positions=5, n_embd=4, n_layer=1, n_head=2))
     >>> len(list(generate(model, [1, 2], 8, seed=3)))
     8
     """
     config = model.config
-    if not 0 < len(prompt) <= config.context:
-        raise ShapeError(f"a prompt has 1 to {config.context} tokens, the context of the model, not {len(prompt)}")
-    for place, token in enumerate(prompt):
-        if not 0 <= token < config.vocabulary:
-            raise IndexOutOfRange(
-                f"token {token} at place {place} of the prompt; the vocabulary has {config.vocabulary}"
-            )
-    choose(np.zeros((1, 1)), np.random.default_rng(0), temperature=temperature, top_k=top_k, top_p=top_p)
-    return _generated(model, list(prompt), count, np.random.default_rng(seed), temperature, top_k, top_p)
+    if not 0 < len(prompt) <= config.n_positions:
+        raise ShapeError(f"the prompt has {len(prompt)} tokens; expected 1 to {config.n_positions}, n_positions")
+    for position, token in enumerate(prompt):
+        if not 0 <= token < config.vocab_size:
+            raise IndexOutOfRange(f"prompt[{position}] is {token}; a token is in 0..{config.vocab_size - 1}")
+    # Options out of range raise here, not at the first token.
+    sample_tokens(np.zeros((1, 1)), np.random.default_rng(0), temperature=temperature, top_k=top_k, top_p=top_p)
+    return _generated(model, list(prompt), max_new_tokens, np.random.default_rng(seed), temperature, top_k, top_p)
 
 
-# The readers of a model that no text is using, for making one takes as long as many tokens.
-_idle: WeakKeyDictionary[GPT2, list[Reader]] = WeakKeyDictionary()
+# Decoders that no generator is using, per model: making one takes as long as many tokens.
+_idle: WeakKeyDictionary[GPT2, list[CachedDecoder]] = WeakKeyDictionary()
 
 
 def _generated(
     model: GPT2,
     tokens: list[int],
-    count: int,
-    random: np.random.Generator,
+    max_new_tokens: int,
+    rng: np.random.Generator,
     temperature: float,
     top_k: int | None,
     top_p: float | None,
 ) -> Iterator[int]:
-    unread, idle = tokens[:], _idle.setdefault(model, [])
-    reader = next((idle.pop(i) for i, each in enumerate(idle) if each.reads(model)), None) or Reader(model)
-    reader.forget()
+    pending, idle = tokens[:], _idle.setdefault(model, [])
+    current = (idle.pop(i) for i, decoder in enumerate(idle) if decoder.uses_parameters_of(model))
+    decoder = next(current, None) or CachedDecoder(model)
+    decoder.reset()
     try:
-        for _ in range(count):
-            if reader.length + len(unread) > model.config.context:
-                unread = tokens[-(model.config.context // 2 or 1) :]
-                reader.forget()
-            for token in unread:
-                logits = reader.read(np.array([token]))
-            (chosen,) = choose(logits, random, temperature=temperature, top_k=top_k, top_p=top_p).tolist()
-            tokens.append(chosen)
-            unread = [chosen]
-            yield chosen
+        for _ in range(max_new_tokens):
+            if decoder.length + len(pending) > model.config.n_positions:
+                pending = tokens[-(model.config.n_positions // 2 or 1) :]
+                decoder.reset()
+            for token in pending:
+                logits = decoder.step(np.array([token]))
+            (sampled,) = sample_tokens(logits, rng, temperature=temperature, top_k=top_k, top_p=top_p).tolist()
+            tokens.append(sampled)
+            pending = [sampled]
+            yield sampled
     finally:
-        idle.append(reader)
+        idle.append(decoder)

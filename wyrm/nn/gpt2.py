@@ -1,11 +1,10 @@
-"""GPT-2, a language model of transformer blocks.
+"""GPT-2, a language model of pre-norm transformer blocks.
 
 Radford et al., "Language models are unsupervised multitask learners" (2019).
 """
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from dataclasses import dataclass
@@ -30,61 +29,72 @@ from wyrm.types.dims import axis_size
 
 @dataclass(frozen=True)
 class GPT2Config:
-    """Sizes and options of a GPT-2; by default those of the model with 124 million parameters.
+    """Sizes and options of a GPT-2, with the field names and defaults of the Hugging Face library.
 
-    `vocabulary` is the number of tokens, `context` the longest sequence, `hidden` the width inside the feed-forward
-    layers, by default 4 times `width`. `dropout` is at least 0 and below 1. `tied` has the weight of the head be the
-    table of tokens. `epsilon` is that of the norms. `ValueError` for what is of another kind or outside its range.
+    The defaults are those of the model with 124 million parameters.
 
-    >>> GPT2Config(width=64, heads=16).inner
+    - `vocab_size`: number of tokens. `n_positions`: longest sequence.
+    - `n_embd`: features of a token, a multiple of `n_head`. `n_layer`: blocks. `n_head`: attention heads of a block.
+    - `n_inner`: features inside the feed-forward layers, `4 * n_embd` if None.
+    - `resid_pdrop`, `embd_pdrop`, `attn_pdrop`: dropout rates in [0, 1), for the results of attention and feed-forward,
+      the embeddings, and the attention weights.
+    - `layer_norm_epsilon`: at least 0. `tie_word_embeddings`: whether the output layer shares its weight with the token
+      embedding. `bias`: whether linear layers and norms have biases; the Hugging Face library always has them.
+
+    Raises `ValueError` for a value of another type or outside its range.
+
+    >>> GPT2Config(n_embd=64, n_head=16).inner_dim
     256
     """
 
-    vocabulary: int = 50257
-    context: int = 1024
-    layers: int = 12
-    heads: int = 12
-    width: int = 768
-    hidden: int | None = None
-    dropout: float = 0.1
-    tied: bool = True
+    vocab_size: int = 50257
+    n_positions: int = 1024
+    n_embd: int = 768
+    n_layer: int = 12
+    n_head: int = 12
+    n_inner: int | None = None
+    resid_pdrop: float = 0.1
+    embd_pdrop: float = 0.1
+    attn_pdrop: float = 0.1
+    layer_norm_epsilon: float = 1e-5
+    tie_word_embeddings: bool = True
     bias: bool = True
-    epsilon: float = 1e-5
 
     def __post_init__(self) -> None:
-        for name in ("vocabulary", "context", "layers", "heads", "width", "hidden"):
+        for name in ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner"):
             value = getattr(self, name)
-            if name == "hidden" and value is None:
+            if name == "n_inner" and value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"GPT2Config: {name} is a whole number of at least 1, not {value!r}")
-        if self.width % self.heads:
-            raise ValueError(f"GPT2Config: {self.heads} heads do not divide the width, {self.width}")
-        for name, most in (("dropout", math.nextafter(1.0, 0.0)), ("epsilon", sys.float_info.max)):
-            value = getattr(self, name)
+                raise ValueError(f"GPT2Config: {name} is an integer of at least 1, not {value!r}")
+        if self.n_embd % self.n_head:
+            raise ValueError(f"GPT2Config: n_embd {self.n_embd} is not divisible by n_head {self.n_head}")
+        for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop", "layer_norm_epsilon"):
+            value, is_rate = getattr(self, name), name.endswith("_pdrop")
             numeric = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-            if not numeric or not 0.0 <= value <= most:
-                bounds = "at least 0 and below 1" if name == "dropout" else "a number of at least 0"
-                raise ValueError(f"GPT2Config: {name} is {bounds}, not {value!r}")
-        for name in ("tied", "bias"):
+            if not numeric or not 0.0 <= value <= sys.float_info.max or (is_rate and value >= 1.0):
+                bounds = "at least 0 and below 1" if is_rate else "finite and at least 0"
+                raise ValueError(f"GPT2Config: {name} is a number, {bounds}, not {value!r}")
+        for name in ("tie_word_embeddings", "bias"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise ValueError(f"GPT2Config: {name} is True or False, not {getattr(self, name)!r}")
 
     @property
-    def inner(self) -> int:
-        """The width inside the feed-forward layers."""
-        return 4 * self.width if self.hidden is None else self.hidden
+    def inner_dim(self) -> int:
+        """Number of features inside the feed-forward layers."""
+        return 4 * self.n_embd if self.n_inner is None else self.n_inner
 
 
 class GPT2(Module):
-    """A language model: from tokens, (batch, time), to a state for each, (batch, time, width), that tells the next.
+    """A GPT-2 language model: tokens, (batch, time), to the hidden states that predict the next token of each.
 
-    `model(tokens)` is the state after the last norm, `model.logits(tokens)` has the axes (batch, time, vocabulary),
-    `model.loss(tokens, following)` is the mean cross-entropy without ever holding all logits. Weights are normal with
-    a standard deviation of 0.02, those that add to the residual stream smaller by the root of twice the layers.
-    `checkpoint` has the gradient compute each block again, which takes less memory and more time: see `wy.checkpoint`.
+    `model(tokens)` gives the states after the last norm, (batch, time, n_embd), `model.logits(tokens)` the logits,
+    (batch, time, vocab_size). `model.loss(tokens, targets)` is the mean cross-entropy and never materializes all
+    logits. Weights start normal with a standard deviation of 0.02, divided by `sqrt(2 * n_layer)` in the layers that
+    add to the residual stream. `seed` is that of dropout. With `checkpoint`, the backward pass recomputes each block,
+    which takes less memory and more time: see `wy.checkpoint`.
 
-    >>> model = GPT2(GPT2Config(vocabulary=100, context=16, layers=2, heads=2, width=8))
+    >>> model = GPT2(GPT2Config(vocab_size=100, n_positions=16, n_embd=8, n_layer=2, n_head=2))
     >>> model.logits(wy.IndexInput(dims=(3, 5))).shape
     (3, 5, 100)
     """
@@ -93,66 +103,77 @@ class GPT2(Module):
         self, config: GPT2Config, *, seed: int = 0, checkpoint: bool = False, dtype: DTypeLike = np.float32
     ) -> None:
         self.config, self.checkpoint = config, checkpoint
-        weight, residual = Normal(0.02), Normal(0.02 / (2 * config.layers) ** 0.5)
-        width, vocabulary = config.width, config.vocabulary
-        self.tokens = Embedding(vocabulary, width, initializer=weight, dtype=dtype)
-        self.positions = Embedding(config.context, width, initializer=weight, dtype=dtype)
-        self.dropout = Dropout(config.dropout, seed)
+        weight, residual = Normal(0.02), Normal(0.02 / (2 * config.n_layer) ** 0.5)
+        self.tokens = Embedding(config.vocab_size, config.n_embd, initializer=weight, dtype=dtype)
+        self.positions = Embedding(config.n_positions, config.n_embd, initializer=weight, dtype=dtype)
+        self.dropout = Dropout(config.embd_pdrop, seed)
         self.blocks = [
             TransformerBlock(
-                width, config.inner, config.heads, dropout=config.dropout, bias=config.bias, epsilon=config.epsilon,
+                config.n_embd, config.inner_dim, config.n_head, dropout=config.resid_pdrop,
+                attention_dropout=config.attn_pdrop, bias=config.bias, epsilon=config.layer_norm_epsilon,
                 initializer=weight, output_initializer=residual, dropout_seed=seed, dtype=dtype,
             )
-            for _ in range(config.layers)
+            for _ in range(config.n_layer)
         ]  # fmt: skip
-        self.norm = LayerNorm(width, config.epsilon, config.bias, dtype=dtype)
-        # With a tied head the same parameter has two places in the model.
+        self.norm = LayerNorm(config.n_embd, config.layer_norm_epsilon, config.bias, dtype=dtype)
         self.head: Parameter[Any] | None = None
-        if not config.tied:
-            self.head = Embedding(vocabulary, width, initializer=weight, dtype=dtype).table
+        if not config.tie_word_embeddings:
+            self.head = Embedding(config.vocab_size, config.n_embd, initializer=weight, dtype=dtype).weight
 
     @property
     def head_weight(self) -> Parameter[Any]:
-        """What states are multiplied with for logits, (vocabulary, width)."""
-        return self.tokens.table if self.head is None else self.head
+        """The weight of the output layer, (vocab_size, n_embd)."""
+        return self.tokens.weight if self.head is None else self.head
 
     def __call__(self, tokens: IndexNode[Any]) -> Node[Any, Any]:
-        """The states, (batch, time, width); `ShapeError` for a sequence longer than the context."""
+        """Return the states, (batch, time, n_embd).
+
+        Raises `ShapeError` unless the tokens have the axes (batch, time), or where time is above `n_positions`.
+        """
         if len(tokens.dims) != 2:
             raise ShapeError(f"GPT2 takes tokens of the axes (batch, time), not {tokens.dims}")
         time = axis_size(tokens.dims[1])
         if time is None:
             raise ShapeError(f"GPT2: the time axis, {tokens.dims[1]!r}, needs a size; give it one, as in Time(128)")
-        if time > self.config.context:
-            raise ShapeError(f"GPT2: a sequence of {time} tokens is longer than the context, {self.config.context}")
-        x: Any = self.dropout(self.tokens.table.embed(tokens, self.positions.table))
+        if time > self.config.n_positions:
+            raise ShapeError(f"GPT2: a sequence of {time} tokens is longer than n_positions, {self.config.n_positions}")
+        x: Any = self.dropout(self.tokens.weight.embed(tokens, self.positions.weight))
         for block in self.blocks:
             x = recomputed(block, x) if self.checkpoint and self.training else block(x)
         return self.norm(x)
 
     def logits(self, tokens: IndexNode[Any]) -> Node[Any, Any]:
-        """How much each token is expected to come next, (batch, time, vocabulary), before a softmax."""
+        """Return the logits of the next token, (batch, time, vocab_size)."""
         return self(tokens) @ self.head_weight.matrix_transpose()
 
     def loss(
         self,
         tokens: IndexNode[Any],
-        following: IndexNode[Any],
+        targets: IndexNode[Any],
         *,
         label_smoothing: float = 0.0,
         ignore_index: int | None = None,
     ) -> Node[Any, tuple[()]]:
-        """The mean cross-entropy of the tokens that follow, (batch, time); see `wyrm.linear_cross_entropy`."""
+        """Return the mean cross-entropy of `targets`, (batch, time): at each position, the token after it.
+
+        Targets of `ignore_index` do not count; see `wyrm.linear_cross_entropy` for the options and the errors.
+        """
         return linear_cross_entropy(
-            self(tokens), self.head_weight, following, label_smoothing=label_smoothing, ignore_index=ignore_index
+            self(tokens), self.head_weight, targets, label_smoothing=label_smoothing, ignore_index=ignore_index
         )
 
     def save_pretrained(self, directory: str | os.PathLike[str]) -> None:
-        """Write `config.json` and `model.safetensors` as the Hugging Face library reads them."""
+        """Write `config.json` and `model.safetensors` as the Hugging Face library reads them.
+
+        Raises `CheckpointError` for a file that cannot be written.
+        """
         FILES["save_pretrained"](self, directory)
 
     @staticmethod
     def from_pretrained(directory: str | os.PathLike[str], *, dtype: DTypeLike = np.float32) -> GPT2:
-        """The model in a folder of the Hugging Face library, or else a `CheckpointError`."""
+        """Return the model that the Hugging Face library, or `save_pretrained`, wrote to a folder.
+
+        Raises `CheckpointError` for a file that is missing, damaged or of another model.
+        """
         model: GPT2 = FILES["from_pretrained"](directory, dtype=dtype)
         return model

@@ -1,6 +1,9 @@
-"""How parameters start: small callables that draw an array of a given shape.
+"""Initializers: callables that draw the first values of a parameter.
 
-Numbers are drawn in float64 and then rounded, so that a float32 model starts where its float64 twin does.
+>>> wy.nn.initializers.XavierUniform()((3, 2), seed=0).shape
+(3, 2)
+
+Numbers are drawn in float64 and then rounded, so a float32 model starts from the rounded values of a float64 one.
 """
 
 from __future__ import annotations
@@ -13,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-if TYPE_CHECKING:  # naming the generator at run time would import all of numpy.random together with wyrm
+if TYPE_CHECKING:  # at run time, naming the generator would import numpy.random together with wyrm
     Seed: TypeAlias = int | np.random.Generator
 
 
 class Initializer(Protocol):
-    """Anything that makes an array of `shape` and `dtype` from a seed or a generator.
+    """A callable that returns an array of `shape` and `dtype`, drawn from a seed or a generator.
 
     >>> def halves(shape, seed, dtype=np.float32):
     ...     return np.full(shape, 0.5, dtype)
@@ -29,14 +32,14 @@ class Initializer(Protocol):
     def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = ..., /) -> NDArray[Any]: ...
 
 
-# Numbers that one generator draws.
-_PART = 2**18
+# Numbers that one generator draws; larger arrays are drawn in parallel.
+_CHUNK = 2**18
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
-    """The inputs that make one output and the outputs that one input goes to, for weights of shape (..., in, out).
+    """Return fan-in and fan-out, the inputs per output and the outputs per input, of weights of shape (..., in, out).
 
-    Axes before the last two are the window of a convolution and count for both. A vector has as many of each.
+    Axes before the last two are the window of a convolution and multiply both. For a vector, both are its size.
 
     >>> fans((784, 128)), fans((3, 3, 16, 32)), fans((5,)), fans(())
     ((784, 128), (144, 288), (5, 5), (1, 1))
@@ -49,7 +52,7 @@ def fans(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _check(name: str, value: float, rule: str = "", holds: bool = True) -> None:
-    """`ValueError` unless the option is finite and its own rule holds."""
+    """Raise `ValueError` unless the option is finite and `holds` is true; `rule` says what that is."""
     if not (math.isfinite(value) and holds):
         raise ValueError(f"{name} is a finite number{rule}, not {value}")
 
@@ -59,27 +62,27 @@ def _uniform(low: float, high: float, shape: tuple[int, ...], seed: Seed, dtype:
 
 
 def _normal(mean: float, deviation: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> NDArray[Any]:
-    random, drawn = np.random.default_rng(seed), np.empty(shape, dtype)
+    rng, drawn = np.random.default_rng(seed), np.empty(shape, dtype)
     flat = drawn.reshape(-1)
-    parts = [flat[start : start + _PART] for start in range(0, flat.size, _PART)]
+    chunks = [flat[start : start + _CHUNK] for start in range(0, flat.size, _CHUNK)]
 
-    def draw(random: np.random.Generator, part: NDArray[Any]) -> None:
-        part[:] = random.normal(mean, deviation, part.size)
+    def draw(rng: np.random.Generator, chunk: NDArray[Any]) -> None:
+        chunk[:] = rng.normal(mean, deviation, chunk.size)
 
-    if len(parts) <= 1:
-        draw(random, flat)
+    if len(chunks) <= 1:
+        draw(rng, flat)
         return drawn
-    # Large tables take seconds: each part has a generator of its own, whatever the number of threads.
+    # A large table takes seconds on one thread. Each chunk has its own generator, so threads do not change the numbers.
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(draw, random.spawn(len(parts)), parts))
+        list(pool.map(draw, rng.spawn(len(chunks)), chunks))
     return drawn
 
 
 @dataclass(frozen=True)
 class Constant:
-    """Every element is `value`, a finite number.
+    """Fills the array with `value`, a finite number; raises `ValueError` for another.
 
     >>> Constant(0.5)((2,), 0).tolist()
     [0.5, 0.5]
@@ -96,7 +99,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Zeros:
-    """Every element is 0.
+    """Fills the array with zeros.
 
     >>> Zeros()((2,), 0).tolist()
     [0.0, 0.0]
@@ -108,7 +111,7 @@ class Zeros:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Every number from `low` to `high` is as likely; both are finite, `low` at most `high`.
+    """Draws from the uniform distribution over [low, high); raises `ValueError` unless both are finite, `low <= high`.
 
     >>> bool((abs(Uniform(-0.5, 0.5)((100,), seed=0)) <= 0.5).all())
     True
@@ -127,7 +130,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Normal:
-    """The normal distribution of a standard deviation of at least 0, around `mean`; both are finite.
+    """Draws from a normal distribution; raises `ValueError` unless both are finite, the standard deviation at least 0.
 
     >>> Normal(0.1)((2, 3), seed=0).shape
     (2, 3)
@@ -145,7 +148,7 @@ class Normal:
 
 
 class _Scaled:
-    """Draws around 0 with a standard deviation that the shape gives; `gain`, above 0, multiplies it."""
+    """Draws with mean 0 and a standard deviation computed from the shape, multiplied by `gain`, above 0."""
 
     gain: float
 
@@ -153,17 +156,17 @@ class _Scaled:
         _check("gain", self.gain, " above 0", self.gain > 0.0)
 
     def standard_deviation(self, shape: tuple[int, ...]) -> float:
-        """The standard deviation of the elements of an array of this shape."""
+        """Return the standard deviation of the elements of an array of this shape."""
         raise NotImplementedError
 
 
-# The two below make their subclasses dataclasses as well: what `dataclass` writes suits those as it is.
+# Subclasses inherit the methods that `dataclass` generates.
 @dataclass(frozen=True)
 class _Xavier(_Scaled):
     gain: float = 1.0
 
     def standard_deviation(self, shape: tuple[int, ...]) -> float:
-        # A shape without inputs or outputs has no elements to draw: any finite answer does.
+        # A shape without inputs or outputs has no elements, so any finite value will do.
         return self.gain * math.sqrt(2.0 / max(sum(fans(shape)), 1))
 
 
@@ -176,10 +179,10 @@ class _Kaiming(_Scaled):
 
 
 class XavierUniform(_Xavier):
-    """Uniform within `gain * sqrt(6 / (fan_in + fan_out))` of 0, which keeps the size of signals and of gradients.
+    """Uniform within `gain * sqrt(6 / (fan_in + fan_out))` of 0: preserves the variance of activations and gradients.
 
     Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks" (2010), formula 16.
-    `gain` is above 0; the fans are those of weights of shape (..., in, out).
+    `gain` is above 0, else `ValueError`; see `fans` for fan_in and fan_out.
 
     >>> bool((abs(XavierUniform()((2, 4), seed=0)) <= 1.0).all())
     True
@@ -191,7 +194,7 @@ class XavierUniform(_Xavier):
 
 
 class XavierNormal(_Xavier):
-    """Normal with standard deviation `gain * sqrt(2 / (fan_in + fan_out))`; see `XavierUniform`.
+    """Normal with a standard deviation of `gain * sqrt(2 / (fan_in + fan_out))`; see `XavierUniform`.
 
     >>> XavierNormal().standard_deviation((2, 6))
     0.5
@@ -202,10 +205,10 @@ class XavierNormal(_Xavier):
 
 
 class KaimingUniform(_Kaiming):
-    """Uniform within `gain * sqrt(3 / fan_in)` of 0, which keeps the size of signals through layers with ReLU.
+    """Uniform within `gain * sqrt(3 / fan_in)` of 0, which preserves the variance of activations through ReLU layers.
 
-    He et al., "Delving deep into rectifiers" (2015), formula 10. `gain` is above 0: sqrt(2), the default, is for ReLU,
-    1 for layers without an activation. The fan is that of weights of shape (..., in, out).
+    He et al., "Delving deep into rectifiers" (2015), formula 10. `gain` is above 0, else `ValueError`: sqrt(2), the
+    default, is for ReLU, 1 for layers without an activation. See `fans` for fan_in.
 
     >>> bool((abs(KaimingUniform()((6, 4), seed=0)) <= 1.0).all())
     True
@@ -217,7 +220,7 @@ class KaimingUniform(_Kaiming):
 
 
 class KaimingNormal(_Kaiming):
-    """Normal with standard deviation `gain / sqrt(fan_in)`; see `KaimingUniform`.
+    """Normal with a standard deviation of `gain / sqrt(fan_in)`; see `KaimingUniform`.
 
     >>> round(KaimingNormal().standard_deviation((8, 3)), 12)
     0.5
@@ -225,3 +228,16 @@ class KaimingNormal(_Kaiming):
 
     def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> NDArray[Any]:
         return _normal(0.0, self.standard_deviation(shape), shape, seed, dtype)
+
+
+__all__ = [
+    "Constant",
+    "Initializer",
+    "KaimingNormal",
+    "KaimingUniform",
+    "Normal",
+    "Uniform",
+    "XavierNormal",
+    "XavierUniform",
+    "Zeros",
+]

@@ -1,4 +1,4 @@
-"""`Layer`, which maps the last axis to another, `Pointwise`, which keeps every axis, and `>>`, which composes them."""
+"""`Layer`, which maps the last axis, `Pointwise`, which preserves the shape, and `>>`, which composes them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ Bs = TypeVarTuple("Bs")
 
 
 class Layer(Module, Generic[In, Out]):
-    """A module that maps the last axis `In` to `Out`, whatever the leading axes.
+    """A module that maps the last axis from `In` to `Out` and preserves the leading axes; subclasses define `__call__`.
 
-    `first >> second` is the layer that applies both; mypy checks that the axes between them agree. A subclass gives
-    `__call__`.
+    `first >> second` is the layer `second(first(x))`; mypy checks that the axis between them agrees.
 
     >>> network = wy.nn.Linear(4, 8) >> wy.nn.relu >> wy.nn.Linear(8, 2)
     >>> network(wy.Input(dims=(5, 4))).shape
@@ -28,8 +27,8 @@ class Layer(Module, Generic[In, Out]):
     """
 
     def __call__(self, x: Node[Any, tuple[*Bs, In]]) -> Node[Any, tuple[*Bs, Out]]:
-        """The graph of this layer on `x`."""
-        raise NotImplementedError(f"{type(self).__name__} is a Layer, and a Layer defines __call__(self, x)")
+        """Return the graph of this layer for `x`."""
+        raise NotImplementedError(f"{type(self).__name__} is a Layer and must define __call__(self, x)")
 
     @overload
     def __rshift__(self, other: Pointwise) -> Layer[In, Out]: ...
@@ -40,7 +39,7 @@ class Layer(Module, Generic[In, Out]):
 
 
 class Pointwise(Module):
-    """A module that keeps every axis, such as an activation or `Dropout`. A subclass gives `__call__`.
+    """A module that preserves the shape, such as an activation or `Dropout`; subclasses define `__call__`.
 
     >>> network = wy.nn.tanh >> wy.nn.Dropout(0.5) >> wy.nn.Linear(4, 2)
     >>> network(wy.Input(dims=(5, 4))).shape
@@ -48,8 +47,8 @@ class Pointwise(Module):
     """
 
     def __call__(self, x: Node[Any, S]) -> Node[Any, S]:
-        """The graph of this module on `x`."""
-        raise NotImplementedError(f"{type(self).__name__} is Pointwise, and such a module defines __call__(self, x)")
+        """Return the graph of this module for `x`."""
+        raise NotImplementedError(f"{type(self).__name__} is Pointwise and must define __call__(self, x)")
 
     @overload
     def __rshift__(self, other: Pointwise) -> Pointwise: ...

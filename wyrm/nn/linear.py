@@ -32,14 +32,14 @@ class _Options(TypedDict, total=False):
 
 
 class Linear(Layer[In, Out]):
-    """`x @ weight + bias`: the last axis of `x`, of size `inputs`, becomes one of size `outputs`; leading axes stay.
+    """`x @ weight + bias`, which maps the last axis of `x` from `in_features` to `out_features`.
 
-    `weight` has the axes (inputs, outputs), `bias` the axis (outputs,); it is None where `bias=False`. An axis is a
-    `Dim` with a size, which mypy then checks, or a number, which it does not. The weight is drawn by `initializer`
-    from `seed`, or without one from the next seed of the script (see `wyrm.nn.seed`), the bias by `bias_initializer`.
-    `dtype` is float32 or float64.
+    `weight` has the axes (in_features, out_features), `bias` the axis (out_features,); it is None with `bias=False`. An
+    axis is a `Dim` with a size, which mypy checks, or an integer, which it does not. `initializer` draws the weight and
+    `bias_initializer` the bias, from `seed`, or without one from the script's next seed (see `wyrm.nn.seed`). `dtype`
+    is float32 or float64.
 
-    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for what is no axis or no such dtype.
+    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis or a dtype of another kind.
 
     >>> layer = Linear(3, 2)
     >>> layer(wy.Input(dims=(5, 4, 3))).shape
@@ -50,17 +50,17 @@ class Linear(Layer[In, Out]):
     bias: Parameter[tuple[Out]] | None
 
     @overload
-    def __init__(self: Linear[Any, Any], inputs: int, outputs: int, **options: Unpack[_Options]) -> None: ...
+    def __init__(self: Linear[Any, Any], in_features: int, out_features: int, **options: Unpack[_Options]) -> None: ...
     @overload
-    def __init__(self: Linear[Any, N], inputs: int, outputs: N, **options: Unpack[_Options]) -> None: ...
+    def __init__(self: Linear[Any, N], in_features: int, out_features: N, **options: Unpack[_Options]) -> None: ...
     @overload
-    def __init__(self: Linear[M, Any], inputs: M, outputs: int, **options: Unpack[_Options]) -> None: ...
+    def __init__(self: Linear[M, Any], in_features: M, out_features: int, **options: Unpack[_Options]) -> None: ...
     @overload
-    def __init__(self, inputs: In, outputs: Out, **options: Unpack[_Options]) -> None: ...
+    def __init__(self, in_features: In, out_features: Out, **options: Unpack[_Options]) -> None: ...
     def __init__(
         self,
-        inputs: Any,
-        outputs: Any,
+        in_features: Any,
+        out_features: Any,
         *,
         bias: bool = True,
         initializer: Initializer = _WEIGHT,
@@ -68,7 +68,10 @@ class Linear(Layer[In, Out]):
         seed: int | None = None,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        axes: Any = sized_axis("Linear", "input", inputs), sized_axis("Linear", "output", outputs)
+        axes: Any = (
+            sized_axis("Linear", "in_features", in_features),
+            sized_axis("Linear", "out_features", out_features),
+        )
         sizes = int(axes[0]), int(axes[1])
         random = generator(seed)
         self.weight = Parameter(initializer(sizes, random, dtype), axes, name="weight", dtype=dtype)
@@ -77,13 +80,13 @@ class Linear(Layer[In, Out]):
             self.bias = Parameter(bias_initializer(sizes[1:], random, dtype), axes[1:], name="bias", dtype=dtype)
 
     def __call__(self, x: Node[Any, tuple[*Bs, In]]) -> Node[Any, tuple[*Bs, Out]]:
-        """`x @ weight + bias`, of the leading axes of `x` and the output axis.
+        """Return `x @ weight + bias`: the leading axes of `x`, then `out_features`.
 
-        `ShapeError` where the last axis of `x` is not the input axis, `DTypeError` where its dtype is another.
+        Raises `ShapeError` where the last axis of `x` is not `in_features`, `DTypeError` for another dtype.
         """
         product: Node[Any, tuple[*Bs, Out]] = x @ self.weight
         return product if self.bias is None else product + self.bias
 
     def __repr__(self) -> str:
-        inputs, outputs = self.weight.dims
-        return f"Linear({inputs!r}, {outputs!r}{', bias=False' if self.bias is None else ''})"
+        in_features, out_features = self.weight.dims
+        return f"Linear({in_features!r}, {out_features!r}{', bias=False' if self.bias is None else ''})"

@@ -1,4 +1,4 @@
-"""`Module`, which holds parameters and other modules as plain attributes and finds them by name."""
+"""`Module`, the base of models: finds the parameters and modules in its attributes by name."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from wyrm.node.base import format_dims
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 
-# The attribute of a module whose parameters nodes stand for, as in a traced function: those nodes.
+# The attribute of a module inside a traced function: the nodes that replace its parameters.
 STANDING = "_standing"
 
-# How modules are written to files and read, by the room that stands right of this one; wyrm._bind puts it here.
+# Functions that write and read modules; `wyrm._bind` registers those of `wyrm.io`, which this package cannot import.
 FILES: dict[str, Callable[..., Any]] = {}
 
 
 def members(value: Any, path: str) -> Sequence[tuple[str, Any]]:
-    """What a module or container holds directly, each with its path."""
+    """Return the direct members of a module or container, each with its path."""
     prefix = f"{path}." if path else ""
     if isinstance(value, Module):
         return [(f"{prefix}{name}", member) for name, member in vars(value).items() if name != STANDING]
@@ -32,10 +32,10 @@ def members(value: Any, path: str) -> Sequence[tuple[str, Any]]:
 
 
 def _walk(root: Any) -> Iterator[tuple[str, Any, str]]:
-    """The modules, parameters and buffers under `root` in the order of definition, each with its path and its first.
+    """Yield (path, value, first path) of every module, parameter and buffer under `root`, in the order of definition.
 
-    One that is met again, under another path, is not entered again. The walk keeps its own stack, so that neither depth
-    nor a cycle is a limit.
+    A shared value comes once for each path, and its members only under the first. The explicit stack allows any depth,
+    and cycles.
     """
     first: dict[int, str] = {}
     standing = _standing(root)
@@ -52,17 +52,17 @@ def _walk(root: Any) -> Iterator[tuple[str, Any, str]]:
 
 
 def _standing(root: Any) -> frozenset[int]:
-    """The identities of the nodes that stand for parameters of a module."""
+    """Return the identities of the nodes that replace parameters of a module."""
     return frozenset(map(id, getattr(root, STANDING, ())))
 
 
 def _each(root: Any) -> Iterator[tuple[str, Any]]:
-    """The modules, parameters and buffers under `root`, each once, by their first paths."""
+    """Yield the modules, parameters and buffers under `root`, each once, with its first path."""
     return ((path, value) for path, value, first in _walk(root) if path == first)
 
 
 def _shown(value: Any) -> str:
-    """One parameter, buffer or module of an outline; a module with a `__repr__` of its own is shown by that."""
+    """Return one line of the outline of a module: a value with its own `__repr__` is shown by that."""
     if isinstance(value, Parameter | Buffer):
         return f"{type(value).__name__.split('[')[0]} {format_dims(value.dims)} {value.dtype}"
     return repr(value) if _shows_itself(value) else type(value).__name__
@@ -73,11 +73,11 @@ def _shows_itself(value: Any) -> bool:
 
 
 class Module:
-    """Part of a model: a class whose attributes hold parameters, buffers and other modules.
+    """The base class of models and layers, whose attributes hold parameters, buffers and other modules.
 
-    A subclass sets them in `__init__`, plainly, and builds its part of the graph in `__call__`; this class adds nothing
-    to either. Attributes that are parameters, modules, or lists, tuples and dicts of them are found in the order in
-    which they were set, and named by their path:
+    A subclass sets attributes in `__init__` and builds its part of the graph in `__call__`; `super().__init__()` is not
+    needed. Parameters and modules in attributes, and in lists, tuples and dicts of them, are found in the order of
+    definition and named by their path:
 
     >>> class Block(wy.nn.Module):
     ...     def __init__(self) -> None:
@@ -89,27 +89,27 @@ class Module:
     >>> list(Model().named_parameters())
     ['blocks.0.scale', 'blocks.1.scale', 'bias']
 
-    `training` is read where a graph is built, by `Dropout` and `BatchNorm`: a graph that exists already stays as it is,
-    so that training can go on beside a graph for evaluation. Where such a graph is run for its value, by `forward()` or
-    by a program without an optimizer, while the module is in evaluation, a `RuntimeWarning` says so.
+    `Dropout` and `BatchNorm` read `training` when a graph is built; it does not change existing graphs, so a graph for
+    training and one for evaluation can exist together. Running a graph built in training for its value, by `forward()`
+    or a program without an optimizer, while the module is in evaluation mode, gives a `RuntimeWarning`.
     """
 
     training: bool = True
 
     def named_parameters(self) -> dict[str, Parameter[Any]]:
-        """The parameters by path, such as `blocks.0.hidden.weight`, in the order of definition.
+        """Return the parameters by path, such as `blocks.0.hidden.weight`, in the order of definition.
 
-        In a traced function they are the nodes that stand for the parameters of a module among the arguments. One that
-        is shared stands once, under its first path. `ValueError` where two have the same path, as the entries `1` and
-        `"1"` of one dict have.
+        A shared parameter appears once, under its first path. In a traced function, nodes replace the parameters of
+        modules among the arguments. Raises `ValueError` where two have the same path, as the keys `1` and `"1"` of one
+        dict give.
         """
         return self._named(Parameter, "parameters")
 
     def named_buffers(self) -> dict[str, Buffer[Any]]:
-        """The buffers by path, in the order of definition, as `named_parameters` has the parameters.
+        """Return the buffers by path, in the order of definition, as `named_parameters` does for parameters.
 
         >>> list(wy.nn.BatchNorm(3).named_buffers())
-        ['mean', 'variance']
+        ['running_mean', 'running_var']
         """
         return self._named(Buffer, "buffers")
 
@@ -127,22 +127,22 @@ class Module:
         return found
 
     def parameters(self) -> list[Parameter[Any]]:
-        """The parameters, each once, in the order of definition."""
+        """Return the parameters, each once, in the order of definition."""
         standing = _standing(self)
         return [value for _, value in _each(self) if isinstance(value, Parameter) or id(value) in standing]
 
     def modules(self) -> list[Module]:
-        """This module and those it holds, each once, in the order of definition."""
+        """Return this module and those it holds, each once, in the order of definition."""
         return [value for _, value in _each(self) if isinstance(value, Module)]
 
     def train(self) -> Self:
-        """Set `training` of this module and all it holds, for the graphs that are built from now on."""
+        """Set `training` of this module and all it holds, for graphs built from now on."""
         return self._set_training(True)
 
     def evaluate(self) -> Self:
-        """Clear `training` of this module and all it holds, for the graphs that are built from now on.
+        """Clear `training` of this module and all it holds, for graphs built from now on.
 
-        Build the graph again for values without dropout; one that was built in training keeps it.
+        Build the graph again for values without dropout; a graph built in training keeps it.
 
         >>> wy.nn.Dropout(0.5).evaluate().training
         False
@@ -150,23 +150,23 @@ class Module:
         return self._set_training(False)
 
     def _set_training(self, training: bool) -> Self:
-        # Not through `self.modules`, a name that a subclass may want for an attribute; found first, set after.
+        # Not `self.modules()`, a name that a subclass may use for an attribute. The list is complete before any change.
         for module in [value for _, value in _each(self) if isinstance(value, Module)]:
             module.training = training
         return self
 
     def save(self, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
-        """Write parameters and buffers to a safetensors file, replacing one that is there in a single step."""
+        """Write parameters and buffers to a safetensors file, atomically; see `wyrm.io.save`."""
         FILES["save"](self, path, metadata)
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Set parameters and buffers from a file that `save` wrote: all, or on a `CheckpointError` none."""
+        """Set parameters and buffers from a file that `save` wrote: all, or none on a `CheckpointError`."""
         FILES["load"](self, path)
 
     def __repr__(self) -> str:
-        """The modules, parameters and buffers as an outline; a module with a `__repr__` of its own is shown by that."""
+        """Return an outline of modules, parameters and buffers; a module with its own `__repr__` is shown by that."""
         lines = [type(self).__name__]
-        skipped = None  # the path of a module that shows as much of its inside as it wants
+        skipped = None  # the path of the last module with its own `__repr__`
         for path, value, first in _walk(self):
             if path and not (skipped is not None and path.startswith(skipped)):
                 skipped = f"{path}." if _shows_itself(value) else None

@@ -1,4 +1,4 @@
-"""The exponentially weighted moving average as a layer over sequences."""
+"""The exponentially weighted moving average over sequences."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ T = TypeVar("T", default=Any)
 
 
 class EWMA(Module, Generic[Features]):
-    """An exponentially weighted moving average over sequences, of the axes (batch, time, features).
+    """An exponentially weighted moving average over time, for sequences of the axes (batch, time, features).
 
-    The first average is the first row itself; each later one is `keep * average + (1 - keep) * row`, of the average
-    before it, where `keep = sigmoid(decay)` is learned, one for each feature. `decay` has the axis `features`, a `Dim`
-    with a size, which mypy then checks, or a number, which it does not; it begins with zeros, a `keep` of 0.5. `dtype`
-    is float32 or float64.
+    The first average is the first row; each later one is `a * previous + (1 - a) * row` with `a = sigmoid(decay)`,
+    learned for each feature. `decay` starts with zeros, an `a` of 0.5. It has the axis `features`, a `Dim` with a size,
+    which mypy checks, or an integer, which it does not. `dtype` is float32 or float64.
 
-    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for what is no axis or no such dtype.
+    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis or a dtype of another kind.
 
     >>> average = EWMA(1)
     >>> average(wy.Constant([[[8.0], [0.0], [4.0]]])).forward().ravel().tolist()
@@ -44,13 +43,13 @@ class EWMA(Module, Generic[Features]):
     @overload
     def __init__(self, features: Features, *, dtype: DTypeLike = np.float32) -> None: ...
     def __init__(self, features: Any, *, dtype: DTypeLike = np.float32) -> None:
-        axis: Any = sized_axis("EWMA", "feature", features)
+        axis: Any = sized_axis("EWMA", "features", features)
         self.decay = Parameter(np.zeros(int(axis)), (axis,), name="decay", dtype=dtype)
 
     def __call__(self, x: Node[Any, tuple[B, T, Features]]) -> Node[Any, tuple[B, T, Features]]:
-        """The averages after each step, of the axes of `x`.
+        """Return the average after each step, of the axes of `x`.
 
-        `ShapeError` where axes do not fit or time has no size of its own, `DTypeError` where a float type is another.
+        Raises `ShapeError` where axes do not match or time has no size, `DTypeError` for another dtype.
         """
         if len(x.dims) != 3:
             raise ShapeError(f"EWMA takes the axes (batch, time, features), not {describe(x)}")
@@ -58,8 +57,8 @@ class EWMA(Module, Generic[Features]):
         steps = axis_size(time)
         if steps is None:
             raise ShapeError(f"EWMA needs a time axis with a size, as in Time(20), not {describe(x)}")
-        # Each row is the sum over the last `reach` steps; adding the one `reach` steps before, weighted by what is
-        # kept over them, doubles how far it reaches. So time takes as many ops as the logarithm of its length.
+        # A row sums the last `reach` steps. Adding the decayed row `reach` steps earlier doubles the reach, so the
+        # graph has O(log(time)) ops.
         weight: Any = self.decay.sigmoid()
         rows: Any = concatenate([x[:, :1], (1.0 - weight) * x[:, 1:]], axis=1)
         reach = 1

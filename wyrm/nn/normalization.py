@@ -1,4 +1,4 @@
-"""Normalization over the last axis as modules."""
+"""Layer normalization and root mean square normalization over the last axis."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ Bs = TypeVarTuple("Bs")
 
 
 def checked_epsilon(layer: str, epsilon: object) -> float:
+    """Return `epsilon` as a float; raise unless it is finite and at least 0."""
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | np.integer | np.floating):
         raise DTypeError(f"{layer}: epsilon is a number, not {epsilon!r}, a {type(epsilon).__name__}")
     if not 0.0 <= epsilon < np.inf:
-        raise ValueError(f"{layer}: epsilon is a number of at least 0, not {epsilon}")
+        raise ValueError(f"{layer}: epsilon is finite and at least 0, not {epsilon}")
     return float(epsilon)
 
 
 class LayerNorm(Layer[Features, Features], Generic[Features]):
-    """`(x - mean) / sqrt(variance + epsilon) * weight + bias`, mean and variance being those of the last axis of `x`.
+    """`(x - mean) / sqrt(variance + epsilon) * weight + bias`, with mean and variance over the last axis of `x`.
 
-    `weight`, of ones at first, and `bias`, of zeros, have the axis `features`, a `Dim` with a size, which mypy then
-    checks, or a number, which it does not; `bias` is None where `bias=False`. `dtype` is float32 or float64. Ba, Kiros
-    and Hinton, "Layer normalization" (2016).
+    `weight` starts with ones, `bias` with zeros; `bias` is None with `bias=False`. Both have the axis `features`, a
+    `Dim` with a size, which mypy checks, or an integer, which it does not. `dtype` is float32 or float64. Ba, Kiros and
+    Hinton, "Layer normalization" (2016).
 
-    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for what is no axis, no number or no such
-    dtype, `ValueError` for an epsilon below 0.
+    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another
+    kind, `ValueError` for an epsilon below 0.
 
     >>> layer = LayerNorm(2)
     >>> layer(wy.Constant([[1.0, 3.0], [0.0, 8.0]])).forward().round(3).tolist()
@@ -55,16 +56,15 @@ class LayerNorm(Layer[Features, Features], Generic[Features]):
     def __init__(
         self, features: Any, epsilon: float = 1e-5, bias: bool = True, *, dtype: DTypeLike = np.float32
     ) -> None:
-        axis: Any = sized_axis("LayerNorm", "feature", features)
+        axis: Any = sized_axis("LayerNorm", "features", features)
         self.epsilon = checked_epsilon("LayerNorm", epsilon)
         self.weight = Parameter(np.ones(int(axis)), (axis,), name="weight", dtype=dtype)
         self.bias = Parameter(np.zeros(int(axis)), (axis,), name="bias", dtype=dtype) if bias else None
 
     def __call__(self, x: Node[Any, tuple[*Bs, Features]]) -> Node[Any, tuple[*Bs, Features]]:
-        """`x` normalized, of the same axes.
+        """Return `x` normalized, of the same axes.
 
-        `ShapeError` where the last axis of `x` is not the layer's or has size 0, `DTypeError` where its dtype is
-        another.
+        Raises `ShapeError` where the last axis of `x` is not `features` or has size 0, `DTypeError` for another dtype.
         """
         result: Node[Any, tuple[*Bs, Features]] = x.layer_norm(self.weight, self.bias, self.epsilon)
         return result
@@ -75,13 +75,13 @@ class LayerNorm(Layer[Features, Features], Generic[Features]):
 
 
 class RMSNorm(Layer[Features, Features], Generic[Features]):
-    """`x / sqrt(mean(x ** 2) + epsilon) * weight`, the mean being that of the last axis of `x`.
+    """`x / sqrt(mean(x ** 2) + epsilon) * weight`, with the mean over the last axis of `x`.
 
-    `weight`, of ones at first, has the axis `features`, a `Dim` with a size, which mypy then checks, or a number, which
+    `weight` starts with ones. It has the axis `features`, a `Dim` with a size, which mypy checks, or an integer, which
     it does not. `dtype` is float32 or float64. Zhang and Sennrich, "Root mean square layer normalization" (2019).
 
-    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for what is no axis, no number or no such
-    dtype, `ValueError` for an epsilon below 0.
+    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another
+    kind, `ValueError` for an epsilon below 0.
 
     >>> layer = RMSNorm(2)
     >>> layer(wy.Constant([[3.0, -3.0], [0.0, 0.0]])).forward().round(3).tolist()
@@ -97,15 +97,14 @@ class RMSNorm(Layer[Features, Features], Generic[Features]):
     @overload
     def __init__(self, features: Features, epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32) -> None: ...
     def __init__(self, features: Any, epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32) -> None:
-        axis: Any = sized_axis("RMSNorm", "feature", features)
+        axis: Any = sized_axis("RMSNorm", "features", features)
         self.epsilon = checked_epsilon("RMSNorm", epsilon)
         self.weight = Parameter(np.ones(int(axis)), (axis,), name="weight", dtype=dtype)
 
     def __call__(self, x: Node[Any, tuple[*Bs, Features]]) -> Node[Any, tuple[*Bs, Features]]:
-        """`x` normalized, of the same axes.
+        """Return `x` normalized, of the same axes.
 
-        `ShapeError` where the last axis of `x` is not the layer's or has size 0, `DTypeError` where its dtype is
-        another.
+        Raises `ShapeError` where the last axis of `x` is not `features` or has size 0, `DTypeError` for another dtype.
         """
         result: Node[Any, tuple[*Bs, Features]] = x.rms_norm(self.weight, self.epsilon)
         return result
@@ -115,5 +114,5 @@ class RMSNorm(Layer[Features, Features], Generic[Features]):
 
 
 def shown_epsilon(epsilon: float) -> str:
-    """An epsilon that is not the usual one, for `repr`."""
+    """Return the epsilon as `repr` shows it: nothing for the default."""
     return "" if epsilon == 1e-5 else f", epsilon={epsilon}"

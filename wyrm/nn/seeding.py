@@ -1,4 +1,4 @@
-"""Where the random numbers of new layers come from."""
+"""Seeds for the initial parameters of layers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import numpy as np
 
 from wyrm.errors import DTypeError
 
-# Each layer without a seed of its own takes the next child of this sequence: layers differ, and a script that makes
-# them in the same order makes them the same. None is that of seed 0, not made yet: it would import numpy.random.
+# Each layer without a seed takes the next child of this sequence: layers differ, and a script that makes layers in the
+# same order makes the same layers. None stands for seed 0: making that sequence here would import numpy.random.
 _sequence: np.random.SeedSequence | None = None
 
 
 def seed(number: int) -> None:
-    """Start the seeds of new layers anew; a script that never calls it starts from 0.
+    """Restart the sequence of seeds for new layers; the default is `seed(0)`.
 
-    `number` is at least 0. Layers made in the same order after the same seed have the same parameters; a layer with a
-    seed of its own neither takes one of these nor changes those of others.
+    `number` is at least 0, else `ValueError`. Layers made in the same order after the same seed have the same
+    parameters. A layer with its own `seed` leaves the sequence unchanged.
 
     >>> wy.nn.seed(7)
     >>> first, second = wy.nn.Linear(2, 2), wy.nn.Linear(2, 2)
@@ -30,7 +30,7 @@ def seed(number: int) -> None:
 
 
 def generator(number: int | None = None) -> np.random.Generator:
-    """The generator for one new layer: of its own seed, or without one the next of the script's."""
+    """Return the generator for a new layer: of its own seed, or without one of the next of the sequence."""
     if number is not None:
         return np.random.default_rng(_checked(number))
     global _sequence
@@ -41,7 +41,7 @@ def generator(number: int | None = None) -> np.random.Generator:
 
 def _checked(number: int) -> int:
     if isinstance(number, bool) or not isinstance(number, int | np.integer):
-        raise DTypeError(f"a seed is a whole number, not {number!r}, a {type(number).__name__}")
+        raise DTypeError(f"a seed is an integer, not {number!r}, a {type(number).__name__}")
     if number < 0:
         raise ValueError(f"a seed is at least 0, not {number}")
     return int(number)

@@ -1,4 +1,4 @@
-"""The blocks of a transformer."""
+"""The feed-forward network and the block of a transformer."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ _GELU = Activation("gelu", approximate=True)
 
 
 class FeedForward(Layer[Width, Width], Generic[Width, Hidden]):
-    """Two linear layers with an activation between them, by default the approximate GELU, as in GPT-2.
+    """`fc2(activation(fc1(x)))`, with two linear layers; the default activation is GPT-2's, the approximate GELU.
 
-    Maps the last axis, `width`, to itself through `hidden`.
+    Maps the last axis from `embed_dim` to `hidden_dim` and back.
 
     >>> FeedForward(8, 32)(wy.Input(dims=(3, 5, 8))).shape
     (3, 5, 8)
     """
 
-    inner: Linear[Width, Hidden]
-    outer: Linear[Hidden, Width]
+    fc1: Linear[Width, Hidden]
+    fc2: Linear[Hidden, Width]
 
     def __init__(
         self,
-        width: Width,
-        hidden: Hidden,
+        embed_dim: Width,
+        hidden_dim: Hidden,
         *,
         activation: Pointwise = _GELU,
         bias: bool = True,
@@ -53,37 +53,40 @@ class FeedForward(Layer[Width, Width], Generic[Width, Hidden]):
     ) -> None:
         self.activation = activation
         out = output_initializer or initializer
-        self.inner = Linear(width, hidden, bias=bias, initializer=initializer, dtype=dtype)
-        self.outer = Linear(hidden, width, bias=bias, initializer=out, dtype=dtype)
+        self.fc1 = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
+        self.fc2 = Linear(hidden_dim, embed_dim, bias=bias, initializer=out, dtype=dtype)
 
     def __call__(self, x: Node[Any, tuple[*Bs, Width]]) -> Node[Any, tuple[*Bs, Width]]:
-        """`outer(activation(inner(x)))`, of the axes of `x`."""
-        activation, inner = self.activation, self.inner
-        if isinstance(activation, Activation) and activation.method == "gelu" and type(inner) is Linear:
-            hidden: Node[Any, tuple[*Bs, Hidden]] = x.linear_gelu(inner.weight, inner.bias, **activation.options)
-            return self.outer(hidden)
-        return self.outer(activation(inner(x)))
+        """Return `fc2(activation(fc1(x)))`, of the axes of `x`."""
+        activation, fc1 = self.activation, self.fc1
+        if isinstance(activation, Activation) and activation.method == "gelu" and type(fc1) is Linear:
+            hidden: Node[Any, tuple[*Bs, Hidden]] = x.linear_gelu(fc1.weight, fc1.bias, **activation.options)
+            return self.fc2(hidden)
+        return self.fc2(activation(fc1(x)))
 
 
 class TransformerBlock(Module, Generic[Width, Hidden]):
-    """`x + attention(norm(x))`, then `x + feed_forward(norm(x))`: a block with the norms before, as in GPT-2.
+    """A pre-norm transformer block: `x = x + attention(norm(x))`, then `x = x + feed_forward(norm(x))`.
 
-    Maps (batch, time, width) to the same axes; `dropout` works on the shares and on what both halves add.
+    Maps (batch, time, embed_dim) to the same axes. `dropout` is the rate for the results of attention and feed-forward.
+    `attention_dropout`, the rate for the attention weights, is the same by default. See `MultiHeadAttention`,
+    `FeedForward` and `LayerNorm` for the other options and the errors.
 
-    >>> TransformerBlock(8, 32, heads=2)(wy.Input(dims=(3, 5, 8))).shape
+    >>> TransformerBlock(8, 32, num_heads=2)(wy.Input(dims=(3, 5, 8))).shape
     (3, 5, 8)
     """
 
     def __init__(
         self,
-        width: Width,
-        hidden: Hidden,
-        heads: int,
+        embed_dim: Width,
+        hidden_dim: Hidden,
+        num_heads: int,
         *,
         causal: bool = True,
         alibi: bool = False,
         rotary: bool = False,
         dropout: float = 0.0,
+        attention_dropout: float | None = None,
         bias: bool = True,
         epsilon: float = 1e-5,
         initializer: Initializer = _WEIGHT,
@@ -91,19 +94,25 @@ class TransformerBlock(Module, Generic[Width, Hidden]):
         dropout_seed: int = 0,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        self.attention_norm = LayerNorm(width, epsilon, bias, dtype=dtype)
+        self.attention_norm = LayerNorm(embed_dim, epsilon, bias, dtype=dtype)
         self.attention = MultiHeadAttention(
-            width, heads, causal=causal, alibi=alibi, rotary=rotary, dropout=dropout, bias=bias,
-            dropout_seed=dropout_seed, initializer=initializer, output_initializer=output_initializer, dtype=dtype,
+            embed_dim, num_heads, causal=causal, alibi=alibi, rotary=rotary, bias=bias, dropout_seed=dropout_seed,
+            dropout=dropout if attention_dropout is None else attention_dropout, initializer=initializer,
+            output_initializer=output_initializer, dtype=dtype,
         )  # fmt: skip
-        self.feed_forward_norm = LayerNorm(width, epsilon, bias, dtype=dtype)
+        self.feed_forward_norm = LayerNorm(embed_dim, epsilon, bias, dtype=dtype)
         self.feed_forward = FeedForward(
-            width, hidden, bias=bias, initializer=initializer, output_initializer=output_initializer, dtype=dtype
+            embed_dim,
+            hidden_dim,
+            bias=bias,
+            initializer=initializer,
+            output_initializer=output_initializer,
+            dtype=dtype,
         )
         self.dropout = Dropout(dropout, dropout_seed)
 
     def __call__(self, x: Node[Any, tuple[B, T, Width]], mask: Any = None) -> Node[Any, tuple[B, T, Width]]:
-        """The block's result, of the axes of `x`; for `mask` see `MultiHeadAttention`."""
+        """Return the result of the block, of the axes of `x`; `mask` is that of `MultiHeadAttention`."""
         attended: Any = self.attention(self.attention_norm(x), mask)
         middle: Any = self.dropout.add(x, attended)
         return self.dropout.add(middle, self.feed_forward(self.feed_forward_norm(middle)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -19,9 +19,11 @@ from wyrm.types.dims import Dims, axis_size
 if TYPE_CHECKING:
     from wyrm.node.index_operands import IndexOperand
     from wyrm.node.leaves import Parameter
+    from wyrm.node.node import Node
+    from wyrm.types.namespace import ArrayNamespace
 
-# These have defaults (PEP 696): an unannotated node is Node[Any, Any] and never raises a false alarm.
-P_co = TypeVar("P_co", bound="tuple[BaseNode[Any, Any], ...]", covariant=True, default=Any)
+# Class-level variables have defaults (PEP 696): a bare `Node` is `Node[Any, Any]`, and never a false alarm.
+P_co = TypeVar("P_co", bound="tuple[BaseNode, ...]", covariant=True, default=Any)
 S = TypeVar("S", default=Any)
 
 _set = object.__setattr__
@@ -41,6 +43,10 @@ class Undefined(NamedTuple):
     """What `vjp` returns for a parent without a derivative; asking for that gradient is an error with this reason."""
 
     reason: str
+
+
+# The result of `vjp` for one parent.
+Gradient: TypeAlias = "BaseNode | Zero | Undefined"
 
 
 class BaseNode(Stateful, Generic[P_co, S]):
@@ -79,11 +85,11 @@ class BaseNode(Stateful, Generic[P_co, S]):
 
     parents: P_co
     dims: S
-    dtype: np.dtype[Any]
+    dtype: np.dtype
     name: str | None
     origin: Origin
 
-    def __init_subclass__(cls, *, abstract: bool = False, **keywords: Any) -> None:
+    def __init_subclass__(cls, *, abstract: bool = False, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
         if "vjp" in cls.__dict__ and "vjp_by" not in cls.__dict__:
             cls.vjp_by = BaseNode.vjp_by  # type: ignore[method-assign]  # not that of a base class with another `vjp`
@@ -103,11 +109,11 @@ class BaseNode(Stateful, Generic[P_co, S]):
         """Return the axes of the result from the parents and attributes; raise `ShapeError` with the reason."""
         raise NotImplementedError
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         """Return the dtype of the result; raise `DTypeError` with the reason."""
         raise NotImplementedError
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
         """Compute the value with the functions of the array namespace `xp`; `shape` is the result's in this run."""
         raise NotImplementedError
 
@@ -130,15 +136,15 @@ class BaseNode(Stateful, Generic[P_co, S]):
         """
         return None
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         """Return for each parent a node with its gradient, `ZERO`, or `Undefined(reason)`."""
         raise NotImplementedError
 
-    def vjp_by(self, gradient: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
         """Do what `vjp` does; results for parents that are not `wanted` are ignored, which spares costly ops work."""
         return self.vjp(gradient)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> BaseNode | None:
         """Return this op on a batch of operands: the `mapped` ones have a new first axis, and so has the result.
 
         None if the op has no such form for these operands; they are then computed one after another.
@@ -178,7 +184,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
                 f"wy.Constant(value)"
             ) from None
 
-    def _begin(self, parents: tuple[Any, ...], name: str | None, origin: Origin) -> None:
+    def _begin(self, parents: tuple[BaseNode, ...], name: str | None, origin: Origin) -> None:
         """Set what every node has besides axes, dtype and attributes; leaves call it, and set those themselves."""
         _set_parents(self, parents)
         _set_name(self, name)
@@ -190,7 +196,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
             built.append(self)
 
     @classmethod
-    def rebuild(cls, parents: tuple[Any, ...], attributes: dict[str, Any], name: str | None = None) -> Any:
+    def rebuild(cls, parents: tuple[BaseNode, ...], attributes: dict[str, Any], name: str | None = None) -> Self:
         """Return the same operation on other parents."""
         node = cls.__new__(cls)
         node._construct(parents, name, **attributes)
@@ -209,7 +215,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
 
     # --- properties -----------------------------------------------------------------------------------------------
 
-    def parameters(self) -> list[Parameter[Any]]:
+    def parameters(self) -> list[Parameter]:
         """Return the parameters that this node depends on, each once, in the order of first use."""
         found: list[Any] = [node for node in topological_order([self]) if node.is_parameter]
         return found
@@ -282,10 +288,12 @@ class BaseNode(Stateful, Generic[P_co, S]):
                 f"node == value, or ask 'value in node.value'"
             )
 
-        def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
             raise TypeError(f"{describe(self)} is not an array: compute it with node.forward(), or read node.value")
 
-        def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> NoReturn:
+        def __array_function__(
+            self, function: Callable[..., object], types: object, arguments: object, keywords: object
+        ) -> NoReturn:
             name = function.__name__
             instead = f"node.{name}(...), " if hasattr(self, name) else f"wyrm.{name}, " if name in _FUNCTIONS else ""
             raise TypeError(
@@ -293,7 +301,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
                 f"numpy.{name} on node.value"
             )
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Self:
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -311,10 +319,10 @@ _set_parents, _set_name, _set_origin, _set_dtype, _set_dims = (
 # The NumPy functions that wyrm has as functions too.
 _FUNCTIONS = frozenset(["concatenate", "einsum", "stack", "where"])
 _BASES: set[type] = {BaseNode, Stateful, Generic, object}
-REGISTRY: dict[str, type[BaseNode[Any, Any]]] = {}
+REGISTRY: dict[str, type[BaseNode]] = {}
 
 
-def register(cls: type[BaseNode[Any, Any]]) -> None:
+def register(cls: type[BaseNode]) -> None:
     """Add an op to the registry; raise `RegistrationError` naming the parts that it lacks."""
     missing = [
         part
@@ -350,24 +358,24 @@ def format_dims(dims: Dims) -> str:
     return f"({', '.join(map(repr, dims))}{',' if len(dims) == 1 else ''})"
 
 
-def original(node: BaseNode[Any, Any]) -> BaseNode[Any, Any]:
+def original(node: BaseNode) -> BaseNode:
     """Return the node whose value this is, through `same_value` nodes."""
     while node.same_value:
         node = node.parents[0]
     return node
 
 
-def label(node: BaseNode[Any, Any]) -> str:
+def label(node: BaseNode) -> str:
     """Return a node's name, else its operation's."""
     node = original(node)
     name: str | None = getattr(node, "name", None)  # the node may still be under construction
     return name if name is not None else node.op_name()
 
 
-def describe(node: BaseNode[Any, Any]) -> str:
+def describe(node: BaseNode) -> str:
     """Return a node's name, axes, dtype and the line that made it, as messages give them."""
     node = original(node)
-    dims: Any = getattr(node, "dims", None)
+    dims: Dims | None = getattr(node, "dims", None)
     dtype = getattr(node, "dtype", None)
     location = node.location if hasattr(node, "origin") else None
     known = "" if dims is None else f" {format_dims(dims)}"
@@ -376,7 +384,7 @@ def describe(node: BaseNode[Any, Any]) -> str:
     )
 
 
-def explain(node: BaseNode[Any, Any], reason: str) -> str:
+def explain(node: BaseNode, reason: str) -> str:
     """Return a full message: the op, the reason, every operand, and the user's line."""
     attributes = ", ".join(f"{key}={value!r}" for key, value in node.attribute_values().items() if value is not None)
     lines = [f"{node.op_name()}{f'({attributes})' if attributes else ''}: {reason}"]

@@ -10,6 +10,7 @@ from typing_extensions import TypeVar, Unpack
 from wyrm.errors import DTypeError
 from wyrm.node.base import describe
 from wyrm.node.leaves import LeafOptions, _FloatLeaf, assign
+from wyrm.node.storage import DeclaredDims
 from wyrm.types.arrays import as_array
 from wyrm.types.typing import Values
 
@@ -37,7 +38,7 @@ class Buffer(_FloatLeaf[S], abstract=True):
     @overload
     def __init__(self, value: Values, dims: S, **options: Unpack[LeafOptions]) -> None: ...
     def __init__(
-        self, value: Any, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
+        self, value: Any, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
         self._hold(value, dims, name, dtype, "buffer")
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, TypedDict, overload
 
-from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import DTypeLike
 from typing_extensions import Unpack
 
 from wyrm.node.base import _BASES, S, _set
 from wyrm.node.leaves import restore_leaf
 from wyrm.node.node import IndexNode
-from wyrm.node.storage import Leaf, Storage, check_limits, check_shape, declared_dims, index_array, store
+from wyrm.node.storage import DeclaredDims, Leaf, Storage, check_limits, check_shape, declared_dims, index_array, store
 from wyrm.types.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims, Sizes
 
 
@@ -23,12 +24,12 @@ class IndexLeafOptions(TypedDict, total=False):
 class _IndexLeaf(IndexNode[S], Leaf, abstract=True):
     __slots__ = ()
 
-    def __init__(self, array: NDArray[Any] | None, dims: Any, name: str | None) -> None:
+    def __init__(self, array: np.ndarray | None, dims: DeclaredDims, name: str | None) -> None:
         _set(self, "_storage", Storage(array))
         _set(self, "dims", declared_dims(array, dims, isinstance(self, IndexInput), name or type(self).__name__))
         self._construct((), name)
 
-    def _restore(self, array: NDArray[Any] | None, dims: Any, name: str | None, dtype: Any) -> None:
+    def _restore(self, array: np.ndarray | None, dims: DeclaredDims, name: str | None, dtype: DTypeLike) -> None:
         _IndexLeaf.__init__(self, array, dims, name)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -95,7 +96,7 @@ class IndexInput(_IndexLeaf[S], abstract=True):
         dims: NewDims = ...,
         **options: Unpack[IndexLeafOptions],
     ) -> None: ...
-    def __init__(self, value: Any = None, dims: Any = None, *, name: str | None = None) -> None:
+    def __init__(self, value: Any = None, dims: DeclaredDims = None, *, name: str | None = None) -> None:
         super().__init__(None if value is None else index_array(value, name or "an index input"), dims, name)
 
     def set(self, value: Indices) -> None:
@@ -156,7 +157,7 @@ class IndexConstant(_IndexLeaf[S], abstract=True):
     def __init__(
         self: IndexConstant[NewDims], value: Indices, dims: NewDims, **options: Unpack[IndexLeafOptions]
     ) -> None: ...
-    def __init__(self, value: Any, dims: Any = None, *, name: str | None = None) -> None:
+    def __init__(self, value: Any, dims: DeclaredDims = None, *, name: str | None = None) -> None:
         super().__init__(index_array(value, name or "an index"), dims, name)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.errors import IndexOutOfRange
 from wyrm.node.base import BaseNode, P_co, S, describe
@@ -44,19 +43,19 @@ class HasIndexOperands(BaseNode[P_co, S], abstract=True):
                 _limit(self, choice, size)
 
 
-def source_of(indices: BaseNode[Any, Any]) -> BaseNode[Any, Any]:
+def source_of(indices: BaseNode) -> BaseNode:
     """Return the node that these integers come from, under other axes."""
     while indices.same_elements:
         indices = indices.parents[0]
     return indices
 
 
-def holds_data(node: BaseNode[Any, Any]) -> bool:
+def holds_data(node: BaseNode) -> bool:
     """Return whether a node is a leaf with its own data, and not a placeholder in the body of a loop."""
     return node.is_leaf and not getattr(node, "stands_for", "")
 
 
-def is_within(indices: BaseNode[Any, Any], axis: Axis) -> bool:
+def is_within(indices: BaseNode, axis: Axis) -> bool:
     """Return whether the op that computes these integers keeps them in range of an axis in every run."""
     within: Axis | None = getattr(source_of(indices), "within", None)
     if within is None:
@@ -67,7 +66,7 @@ def is_within(indices: BaseNode[Any, Any], axis: Axis) -> bool:
     return most <= size
 
 
-def _limit(user: BaseNode[Any, Any], choice: IndexOperand, size: int) -> None:
+def _limit(user: BaseNode, choice: IndexOperand, size: int) -> None:
     """Record that `user` indexes an axis of `size`, for a leaf's later data, and check its present data."""
     source = source_of(user.parents[choice.operand])
     draws_below: int | None = getattr(source, "draws_below", None)
@@ -84,15 +83,13 @@ def _limit(user: BaseNode[Any, Any], choice: IndexOperand, size: int) -> None:
     limits[key] = IndexLimit(weakref.ref(user, lambda _: limits.pop(key, None)), size, choice.ignore_index)
 
 
-def is_checked_when_set(user: BaseNode[Any, Any], choice: IndexOperand) -> bool:
+def is_checked_when_set(user: BaseNode, choice: IndexOperand) -> bool:
     """Return whether the reference engine need not check these integers in each run."""
     indices = user.parents[choice.operand]
     return is_within(indices, choice.axis) or (holds_data(source_of(indices)) and axis_size(choice.axis) is not None)
 
 
-def check_index_operands(
-    user: BaseNode[Any, Any], operands: Sequence[NDArray[Any]], sizes: Mapping[type[Dim], int]
-) -> None:
+def check_index_operands(user: BaseNode, operands: Sequence[np.ndarray], sizes: Mapping[type[Dim], int]) -> None:
     """Raise `IndexOutOfRange` for the first index among the operands' values that is out of range."""
     for choice in user.index_operands():
         indices = np.asarray(operands[choice.operand])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypedDict, overload
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from typing_extensions import Unpack
 
 from wyrm.errors import DTypeError
@@ -15,6 +15,7 @@ from wyrm.node.node import Node
 from wyrm.node.source_location import SourceLocation, located_at, user_origin
 from wyrm.node.storage import (
     FLOATS,
+    DeclaredDims,
     Leaf,
     Storage,
     check_finite,
@@ -47,7 +48,7 @@ class InputOptions(LeafOptions, total=False):
 class _FloatLeaf(Node[tuple[()], S], Leaf, abstract=True):
     __slots__ = ()
 
-    def __init__(self, array: NDArray[Any] | None, dims: Any, name: str | None, dtype: DTypeLike) -> None:
+    def __init__(self, array: np.ndarray | None, dims: DeclaredDims, name: str | None, dtype: DTypeLike) -> None:
         _set(self, "_storage", Storage(array))
         _set(self, "dtype", np.dtype(dtype))
         if dims is None:
@@ -56,7 +57,7 @@ class _FloatLeaf(Node[tuple[()], S], Leaf, abstract=True):
             _set(self, "dims", declared_dims(array, dims, isinstance(self, Input), name or type(self).__name__))
         self._begin((), name, user_origin())
 
-    def _hold(self, value: Any, dims: Any, name: str | None, dtype: DTypeLike | None, what: str) -> None:
+    def _hold(self, value: Any, dims: DeclaredDims, name: str | None, dtype: DTypeLike | None, what: str) -> None:
         """Initialize the leaf with finite numbers."""
         with np.errstate(over="ignore"):
             array = float_array(value, dtype)
@@ -65,10 +66,10 @@ class _FloatLeaf(Node[tuple[()], S], Leaf, abstract=True):
         _FloatLeaf.__init__(self, array, dims, name, array.dtype)
         check_finite(self, array)
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         return self.dtype
 
-    def _restore(self, array: NDArray[Any] | None, dims: Any, name: str | None, dtype: DTypeLike) -> None:
+    def _restore(self, array: np.ndarray | None, dims: DeclaredDims, name: str | None, dtype: DTypeLike) -> None:
         _FloatLeaf.__init__(self, array, dims, name, dtype)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -137,7 +138,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
     @overload
     def __init__(self: Parameter[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
     def __init__(
-        self, value: Any, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
+        self, value: Any, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
         self._hold(value, dims, name, dtype, "parameter")
 
@@ -198,7 +199,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
         self._storage.gradient = None
 
 
-def assign(leaf: _FloatLeaf[Any], value: Any, finite: bool) -> None:
+def assign(leaf: _FloatLeaf, value: Any, finite: bool) -> None:
     """Store `value` in a leaf after checking its dtype, its shape and, with `finite`, its numbers."""
     if put_number(leaf._storage, value):
         return
@@ -216,7 +217,7 @@ def assign(leaf: _FloatLeaf[Any], value: Any, finite: bool) -> None:
     store(leaf._storage, array)
 
 
-def _goes_into(array: NDArray[Any], storage: Storage) -> bool:
+def _goes_into(array: np.ndarray, storage: Storage) -> bool:
     """Return whether the leaf copies the elements of an array into its own memory instead of keeping the array."""
     return storage.array is not None and storage.array.shape == array.shape
 
@@ -284,7 +285,7 @@ class Input(_FloatLeaf[S], abstract=True):
     def __init__(
         self,
         value: Any = None,
-        dims: Any = None,
+        dims: DeclaredDims = None,
         *,
         name: str | None = None,
         dtype: DTypeLike | None = None,
@@ -305,11 +306,11 @@ class Input(_FloatLeaf[S], abstract=True):
         assign(self, value, self._finite)
 
 
-def as_constant(value: Any, dtype: DTypeLike | None) -> Constant[Any]:
+def as_constant(value: Any, dtype: DTypeLike | None) -> Constant:
     """Return a constant for a number or array used as an operand, in the other operand's dtype."""
     array = float_array(value, dtype)
     # This skips what `Constant` does for axes and a name: making this number was half of the time of `graph * 2.0`.
-    node: Constant[Any] = object.__new__(Constant)
+    node: Constant = object.__new__(Constant)
     hold(node, Storage(array))
     _set_dtype(node, array.dtype)
     _set_dims(node, array.shape)
@@ -365,7 +366,7 @@ class Constant(_FloatLeaf[S], abstract=True):
     @overload
     def __init__(self: Constant[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
     def __init__(
-        self, value: Any, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
+        self, value: Any, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
         array = float_array(value, dtype)
         super().__init__(array, dims, name, array.dtype)
@@ -378,19 +379,19 @@ class Constant(_FloatLeaf[S], abstract=True):
         return (array.dtype, array.shape, array.tobytes()) if array.size <= 16 else (id(array),)
 
 
-def _extra(leaf: _FloatLeaf[Any]) -> bool | None:
+def _extra(leaf: _FloatLeaf) -> bool | None:
     return leaf._finite if isinstance(leaf, Input) else None
 
 
 def restore_leaf(
-    cls: type[Any],
-    array: NDArray[Any] | None,
+    cls: type[BaseNode],
+    array: np.ndarray | None,
     dims: Dims,
     name: str | None,
-    dtype: np.dtype[Any],
+    dtype: np.dtype,
     location: SourceLocation,
     finite: bool | None,
-) -> BaseNode[Any, Any]:
+) -> BaseNode:
     """Return a pickled leaf without the checks of new data, so that diverged parameters are restored too."""
     leaf: Any = object.__new__(cls)
     if finite is not None:
@@ -398,7 +399,7 @@ def restore_leaf(
     held = None if array is None else np.array(array, order="C")
     with located_at(location):
         leaf._restore(held, dims, name, dtype)
-    restored: BaseNode[Any, Any] = leaf
+    restored: BaseNode = leaf
     return restored
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from numpy.typing import NDArray
+import numpy as np
 
 from wyrm.errors import RegistrationError
 from wyrm.node.index_maps import IndexMap
 from wyrm.node.rules import Rules
+from wyrm.types.typing import Array
 
 if TYPE_CHECKING:
     from wyrm.node.base import BaseNode
     from wyrm.ops.steps import Steps
+
+# An argument of a kernel.
+KernelArgument: TypeAlias = "Array | float | np.generic | tuple[KernelArgument, ...]"
 
 
 class ScatterTarget(NamedTuple):
@@ -72,7 +76,7 @@ class LoopForm:
     preserves_layout: bool = False
     # Computes one element from its flat row-major index, the numbers in the only parent and the
     # `flat_index_arguments`. The element is computed wherever it is read, and never stored.
-    by_flat_index: Callable[..., Any] | None = None
+    by_flat_index: Callable[..., object] | None = None
     # A loop that fills the result, called with what `kernel_arguments` returns.
     kernel: Callable[..., None] | None = None
     # The same kernel, but adding to what `out` holds; it computes the sum of this node and another in place.
@@ -85,7 +89,7 @@ class LoopForm:
             if isinstance(cls.__dict__.get(name), FunctionType):
                 raise RegistrationError(f"{name} of {cls.__name__} is compiled on its own: make it a @staticmethod")
 
-    def decompose(self, node: Any) -> BaseNode[Any, Any] | None:
+    def decompose(self, node: Any) -> BaseNode | None:
         """Return the same value as a graph of simpler ops, which fuse with the nodes around them."""
         return None
 
@@ -93,7 +97,7 @@ class LoopForm:
         """Return this value, perhaps in another form, as the gradient with respect to the rows `indices` of a table."""
         return node
 
-    def part_of_residuals(self, node: Any) -> BaseNode[Any, Any] | None:
+    def part_of_residuals(self, node: Any) -> BaseNode | None:
         """Return this value as a part of the residuals that its gradient needs; used if those are computed anyway."""
         return None
 
@@ -113,7 +117,7 @@ class LoopForm:
         """Return the arguments of `by_flat_index` after the flat index and the numbers in the parent."""
         return ()
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(self, node: Any, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
         """Return the arguments of every call of `kernel`: views of the operands and `out`, numbers, and scratch arrays.
 
         It is called once for each set of arrays that a program works on; `out` is in row-major order.

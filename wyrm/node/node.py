@@ -137,7 +137,7 @@ class IndexNode(methods.IndexNode, BaseNode[Any, S], abstract=True):
     __array_ufunc__: None = None
     dims: S
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         return np.dtype(np.int64)
 
     if TYPE_CHECKING:

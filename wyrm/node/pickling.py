@@ -11,16 +11,16 @@ from wyrm.node.traversal import topological_order
 if TYPE_CHECKING:
     from wyrm.node.base import BaseNode
 
-_Record: TypeAlias = "tuple[type[BaseNode[Any, Any]], tuple[int, ...], dict[str, Any], str | None, SourceLocation]"
-Records: TypeAlias = "list[BaseNode[Any, Any] | _Record]"
+_Record: TypeAlias = "tuple[type[BaseNode], tuple[int, ...], dict[str, Any], str | None, SourceLocation]"
+Records: TypeAlias = "list[BaseNode | _Record]"
 
 
-def flatten(root: BaseNode[Any, Any]) -> Records:
+def flatten(root: BaseNode) -> Records:
     """Return the graph under `root` as records whose parents are positions in the list."""
     return flatten_all([root])[0]
 
 
-def flatten_all(roots: Sequence[BaseNode[Any, Any]]) -> tuple[Records, list[int]]:
+def flatten_all(roots: Sequence[BaseNode]) -> tuple[Records, list[int]]:
     """Return the graph under several roots, shared nodes once, and the positions of the roots."""
     order = topological_order(roots)
     position = {node: i for i, node in enumerate(order)}
@@ -34,7 +34,7 @@ def flatten_all(roots: Sequence[BaseNode[Any, Any]]) -> tuple[Records, list[int]
     return records, [position[root] for root in roots]
 
 
-def copied(root: BaseNode[Any, Any], memo: dict[int, Any]) -> BaseNode[Any, Any]:
+def copied(root: BaseNode, memo: dict[int, Any]) -> BaseNode:
     """Return a copy of the graph under `root` with its own leaves; nodes that `memo` has are not copied again."""
     for node in topological_order([root]):
         if id(node) in memo:
@@ -46,18 +46,18 @@ def copied(root: BaseNode[Any, Any], memo: dict[int, Any]) -> BaseNode[Any, Any]
             with located_at(node.origin):
                 parents = tuple(memo[id(parent)] for parent in node.parents)
                 memo[id(node)] = type(node).rebuild(parents, node.attribute_values(), node.name)
-    copy: BaseNode[Any, Any] = memo[id(root)]
+    copy: BaseNode = memo[id(root)]
     return copy
 
 
-def restore(records: Records) -> BaseNode[Any, Any]:
+def restore(records: Records) -> BaseNode:
     """Return the root of the graph that `flatten` wrote."""
     return restore_all(records)[-1]
 
 
-def restore_all(records: Records) -> list[BaseNode[Any, Any]]:
+def restore_all(records: Records) -> list[BaseNode]:
     """Return every node of the graphs that `flatten_all` wrote."""
-    nodes: list[BaseNode[Any, Any]] = []
+    nodes: list[BaseNode] = []
     for record in records:
         if not isinstance(record, tuple):
             nodes.append(record)

@@ -30,7 +30,7 @@ class Rules(Generic[R]):
         self._cache: dict[type, R] = {}
         _WORDS.update({word: (self, instead) for word, instead in words.items()})
 
-    def register(self, *ops: type[BaseNode[Any, Any]]) -> Callable[[T], T]:
+    def register(self, *ops: type[BaseNode]) -> Callable[[T], T]:
         """Register a rule for ops, or for the base class of a family; return a decorator of the rule or its class.
 
         Raise `RegistrationError` for an argument that is not an op, for an object that is not a rule, and for an op
@@ -60,18 +60,18 @@ class Rules(Generic[R]):
 
         return registered
 
-    def of(self, node: BaseNode[Any, Any]) -> R:
+    def of(self, node: BaseNode) -> R:
         """Return the rule for a node's op."""
         return self.of_op(type(node))
 
-    def of_op(self, op: type[BaseNode[Any, Any]]) -> R:
+    def of_op(self, op: type[BaseNode]) -> R:
         """Return the rule for an op: that of its nearest base class that has one."""
         if op not in self._cache:
             self._cache[op] = next((self._rules[base] for base in op.__mro__ if base in self._rules), self.default)
         return self._cache[op]
 
 
-def check_words(op: type[BaseNode[Any, Any]]) -> None:
+def check_words(op: type[BaseNode]) -> None:
     """Raise `RegistrationError` if an op class defines a name that belongs in a rule, where nothing would read it."""
     for base in op.__mro__:
         if _WORDS.keys().isdisjoint(base.__dict__.keys()):
@@ -88,7 +88,7 @@ def check_words(op: type[BaseNode[Any, Any]]) -> None:
                 )
 
 
-def _name(given: Any) -> str:
+def _name(given: object) -> str:
     return str(getattr(given, "__name__", repr(given)))
 
 

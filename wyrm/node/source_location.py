@@ -9,7 +9,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from wyrm.node.base import BaseNode
 
 
 class SourceLocation(NamedTuple):
@@ -112,13 +115,13 @@ class located_at:
         _override.set(origin)
 
 
-_built: ContextVar[list[Any] | None] = ContextVar("_built", default=None)
+_built: ContextVar[list[BaseNode] | None] = ContextVar("_built", default=None)
 
 
 @contextmanager
-def building() -> Iterator[list[Any]]:
+def building() -> Iterator[list[BaseNode]]:
     """Yield a list that receives every node built within the block."""
-    nodes: list[Any] = []
+    nodes: list[BaseNode] = []
     around = _built.get()
     token = _built.set(nodes)
     try:

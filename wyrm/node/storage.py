@@ -6,8 +6,8 @@ import itertools
 import math
 import operator
 import weakref
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -15,11 +15,13 @@ from numpy.typing import DTypeLike, NDArray
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, NotSet, ShapeError
 from wyrm.node.base import _BASES, BaseNode, describe
 from wyrm.types.arrays import as_array
-from wyrm.types.dims import Dim, Dims, axis_size
+from wyrm.types.dims import Axis, Dim, Dims, axis_size
 from wyrm.types.memory import aligned
 from wyrm.types.rows import RowSparse
-from wyrm.types.typing import FloatArray
+from wyrm.types.typing import FloatArray, Size
 
+# How the axes of a leaf are declared.
+DeclaredDims: TypeAlias = "Axis | type[Dim] | Sequence[Size | Dim | type[Dim]] | None"
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -43,7 +45,7 @@ CHANGES = Changes()
 class IndexLimit(NamedTuple):
     """An op that indexes an axis of `size`, as long as it lives; `ignore_index` is allowed too."""
 
-    user: weakref.ref[BaseNode[Any, Any]]
+    user: weakref.ref[BaseNode]
     size: int
     ignore_index: int | None
 
@@ -53,7 +55,7 @@ class Storage:
 
     __slots__ = ("array", "gradient", "limits", "version")
 
-    def __init__(self, array: NDArray[Any] | None) -> None:
+    def __init__(self, array: np.ndarray | None) -> None:
         self.array = array
         self.version = tick()
         self.gradient: FloatArray | RowSparse | None = None
@@ -70,7 +72,7 @@ def touch(storage: Storage) -> None:
     CHANGES.latest = now
 
 
-class Leaf(BaseNode[tuple[()], Any], abstract=True):
+class Leaf(BaseNode[tuple[()]], abstract=True):
     """A node that starts a graph: it holds an array instead of computing one."""
 
     __slots__ = ("_storage",)
@@ -89,13 +91,13 @@ _BASES.add(Leaf)
 hold: Final[Callable[[Leaf, Storage], None]] = Leaf.__dict__["_storage"].__set__
 
 
-def stored(leaf: BaseNode[Any, Any]) -> Storage:
+def stored(leaf: BaseNode) -> Storage:
     """Return the storage of a leaf."""
     assert isinstance(leaf, Leaf)
     return leaf._storage
 
 
-def declared_dims(array: NDArray[Any] | None, dims: Any, rebindable: bool, what: str) -> Dims:
+def declared_dims(array: np.ndarray | None, dims: DeclaredDims, rebindable: bool, what: str) -> Dims:
     """Return the axes of a leaf as declared; a `Dim` class takes its size from the array.
 
     An axis without a size takes it from the array too, unless the leaf is `rebindable` to data of other sizes.
@@ -108,7 +110,7 @@ def declared_dims(array: NDArray[Any] | None, dims: Any, rebindable: bool, what:
         raise ShapeError(
             f"{what} is declared with {len(axes)} axes, {_declared(axes)}, but the array has shape {shape}"
         )
-    declared: list[Any] = []
+    declared: list[Axis] = []
     for axis, size in zip(axes, shape, strict=True):
         if isinstance(axis, type) and issubclass(axis, Dim):
             declared.append(axis() if size is None else axis(size))
@@ -124,7 +126,7 @@ def declared_dims(array: NDArray[Any] | None, dims: Any, rebindable: bool, what:
     return tuple(declared)
 
 
-def _declared(axes: Iterable[Any]) -> str:
+def _declared(axes: Iterable[Size | Dim | type[Dim]]) -> str:
     return f"({', '.join(axis.__name__ if isinstance(axis, type) else repr(axis) for axis in axes)})"
 
 
@@ -133,7 +135,7 @@ _EXACT = 2**24
 _FLOAT32, _FLOAT64 = FLOATS
 
 
-def float_array(value: Any, dtype: DTypeLike | None) -> NDArray[Any]:
+def float_array(value: Any, dtype: DTypeLike | None) -> np.ndarray:
     """Return a new array; Python numbers become float32, NumPy floats keep their type."""
     # Fast paths for the most frequent constants.
     kind = type(value)
@@ -162,7 +164,7 @@ def float_array(value: Any, dtype: DTypeLike | None) -> NDArray[Any]:
 _LARGE = 256
 
 
-def _copied(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+def _copied(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return aligned(array.shape, dtype, array) if array.size >= _LARGE else np.array(array, dtype, order="C")
 
 
@@ -172,7 +174,7 @@ _FEW = 256
 LARGEST = {dtype: float(np.finfo(dtype).max) for dtype in FLOATS}
 
 
-def is_finite(array: NDArray[Any]) -> bool:
+def is_finite(array: np.ndarray) -> bool:
     """Return whether there is neither a NaN nor an infinity among floating-point numbers."""
     if not array.shape:
         return math.isfinite(array.item())
@@ -180,16 +182,16 @@ def is_finite(array: NDArray[Any]) -> bool:
     return b"\0" not in finite.tobytes() if array.size <= _FEW else bool(finite.all())
 
 
-def check_finite(node: BaseNode[Any, Any], array: NDArray[Any]) -> None:
+def check_finite(node: BaseNode, array: np.ndarray) -> None:
     if array.dtype.kind == "f" and not is_finite(array):
         position = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         remedy = ", or declare the input with finite=False" if hasattr(node, "_finite") else ""
         raise NotFinite(f"{describe(node)} was given {array[position]} at position {position}; clean the data{remedy}")
 
 
-def check_shape(node: BaseNode[Any, Any], shape: tuple[int, ...]) -> None:
+def check_shape(node: BaseNode, shape: tuple[int, ...]) -> None:
     """Raise `ShapeError` unless data of this shape fits the node's axes; an axis without a size takes any."""
-    dims: Any = node.dims
+    dims: Dims = node.dims
     if len(dims) != len(shape):
         raise ShapeError(f"{describe(node)} has {len(dims)} axes, the data has shape {shape}")
     for position, (axis, size) in enumerate(zip(dims, shape, strict=True)):
@@ -197,7 +199,7 @@ def check_shape(node: BaseNode[Any, Any], shape: tuple[int, ...]) -> None:
             raise ShapeError(f"{describe(node)}: axis {position} is {axis!r}, the data has {size} there, shape {shape}")
 
 
-def first_beyond(array: NDArray[np.integer[Any]], size: int, ignore_index: int | None = None) -> tuple[int, ...] | None:
+def first_beyond(array: NDArray[np.integer], size: int, ignore_index: int | None = None) -> tuple[int, ...] | None:
     """Return the position of the first integer outside 0..size-1 that is not `ignore_index`; None if there is none."""
     # A single pass: as unsigned numbers, negative ones are large.
     if not array.size or int(array.view(f"u{array.itemsize}").max()) < size:
@@ -210,9 +212,9 @@ def first_beyond(array: NDArray[np.integer[Any]], size: int, ignore_index: int |
 
 
 def check_indices(
-    node: BaseNode[Any, Any],
-    user: BaseNode[Any, Any],
-    array: NDArray[np.integer[Any]],
+    node: BaseNode,
+    user: BaseNode,
+    array: NDArray[np.integer],
     size: int,
     ignore_index: int | None = None,
 ) -> None:
@@ -223,14 +225,14 @@ def check_indices(
         raise IndexOutOfRange(f"{describe(node)} holds {int(array[position])}{where}, but {taken_by(user, size)}")
 
 
-def taken_by(user: BaseNode[Any, Any], size: int) -> str:
+def taken_by(user: BaseNode, size: int) -> str:
     """Return the indices that an op accepts, for a message about one that is out of range."""
     chosen = f" of {user.parents[0].name}" if user.parents and user.parents[0].is_leaf and user.parents[0].name else ""
     takes = f"takes 0 to {size - 1}" if size else "indexes an axis of size 0"
     return f"{user.op_name()}{chosen} at {user.location} {takes}"
 
 
-def check_limits(leaf: BaseNode[Any, Any], array: NDArray[np.integer[Any]]) -> None:
+def check_limits(leaf: BaseNode, array: NDArray[np.integer]) -> None:
     """Raise `IndexOutOfRange` if data for a leaf is out of range of an op that indexes with it."""
     limits = stored(leaf).limits
     if not limits or not array.size:
@@ -242,7 +244,7 @@ def check_limits(leaf: BaseNode[Any, Any], array: NDArray[np.integer[Any]]) -> N
             check_indices(leaf, user, array, limit.size, limit.ignore_index)
 
 
-def bound_array(leaf: BaseNode[Any, Any]) -> NDArray[Any]:
+def bound_array(leaf: BaseNode) -> np.ndarray:
     """Return the array of a leaf; raise `NotSet` if it holds none."""
     array = stored(leaf).array
     if array is None:
@@ -250,13 +252,13 @@ def bound_array(leaf: BaseNode[Any, Any]) -> NDArray[Any]:
     return array
 
 
-def not_set(leaf: BaseNode[Any, Any], remedy: str) -> NotSet:
+def not_set(leaf: BaseNode, remedy: str) -> NotSet:
     """Return the error for a leaf without data."""
     stands_for: str = getattr(leaf, "stands_for", "")
     return NotSet(f"{describe(leaf)} " + (f"stands for {stands_for}" if stands_for else f"has no data: {remedy}"))
 
 
-def store(storage: Storage, array: NDArray[Any]) -> None:
+def store(storage: Storage, array: np.ndarray) -> None:
     """Store an array in a leaf: into the same memory if the shape is the same, because plans refer to that memory."""
     now = tick()
     if storage.array is not None and storage.array.shape == array.shape:
@@ -282,13 +284,13 @@ def put_number(storage: Storage, value: object) -> bool:
     return True
 
 
-def fits_in(value: float, dtype: np.dtype[Any]) -> bool:
+def fits_in(value: float, dtype: np.dtype) -> bool:
     """Return whether a number is finite in a float type; False for a NaN and for other dtypes."""
     largest = LARGEST.get(dtype)
     return largest is not None and -largest <= value <= largest
 
 
-def index_array(value: Any, what: str | BaseNode[Any, Any]) -> NDArray[np.int64]:
+def index_array(value: Any, what: str | BaseNode) -> NDArray[np.int64]:
     given = as_array(value)
     if given.size == 0 and not isinstance(value, np.ndarray):
         given = given.astype(np.int64)  # NumPy makes an empty list an array of floats

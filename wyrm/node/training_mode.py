@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.traversal import topological_order
@@ -24,10 +24,10 @@ class Mode(NamedTuple):
     module: weakref.ref[HasMode]
 
 
-N = TypeVar("N", bound=BaseNode[Any, Any])
+N = TypeVar("N", bound=BaseNode)
 
 # By identity, as long as the node lives.
-_built: dict[int, tuple[weakref.ref[BaseNode[Any, Any]], weakref.ref[HasMode]]] = {}
+_built: dict[int, tuple[weakref.ref[BaseNode], weakref.ref[HasMode]]] = {}
 
 
 def record_training_mode(node: N, module: HasMode) -> N:
@@ -41,7 +41,7 @@ def record_training_mode(node: N, module: HasMode) -> N:
     return node
 
 
-def modes_of(outputs: Iterable[BaseNode[Any, Any]]) -> list[Mode]:
+def modes_of(outputs: Iterable[BaseNode]) -> list[Mode]:
     """Return the nodes that modules built in training, among those that `outputs` depend on."""
     if not _built:
         return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wyrm.node.source_location import located_at
 
@@ -11,18 +11,16 @@ if TYPE_CHECKING:
     from wyrm.node.base import BaseNode
 
 
-def topological_order(
-    outputs: Iterable[BaseNode[Any, Any]], known: Collection[BaseNode[Any, Any]] = ()
-) -> list[BaseNode[Any, Any]]:
+def topological_order(outputs: Iterable[BaseNode], known: Collection[BaseNode] = ()) -> list[BaseNode]:
     """Return every node that `outputs` depend on, themselves included, parents before children, each once.
 
     Nodes in `known` are left out, and so are those that only they depend on.
     """
-    order: list[BaseNode[Any, Any]] = []
-    done: set[BaseNode[Any, Any]] = set(known)
+    order: list[BaseNode] = []
+    done: set[BaseNode] = set(known)
     # The path from an output to the current node, and for each node on it the parents that are still to visit.
-    path: list[BaseNode[Any, Any]] = []
-    unvisited: list[Iterator[BaseNode[Any, Any]]] = []
+    path: list[BaseNode] = []
+    unvisited: list[Iterator[BaseNode]] = []
     for output in outputs:
         if output not in done:
             path.append(output)
@@ -45,9 +43,7 @@ def topological_order(
     return order
 
 
-def replaced(
-    outputs: Iterable[BaseNode[Any, Any]], others: Mapping[BaseNode[Any, Any], BaseNode[Any, Any]]
-) -> list[BaseNode[Any, Any]]:
+def replaced(outputs: Iterable[BaseNode], others: Mapping[BaseNode, BaseNode]) -> list[BaseNode]:
     """Return the outputs, computed from other nodes in place of some."""
     nodes = list(outputs)
     replacements = dict(others)
@@ -61,10 +57,10 @@ def replaced(
     return [replacements[node] for node in nodes]
 
 
-def shallow_first(outputs: Iterable[BaseNode[Any, Any]]) -> list[BaseNode[Any, Any]]:
+def shallow_first(outputs: Iterable[BaseNode]) -> list[BaseNode]:
     """Return the outputs sorted by the length of their longest path to a leaf."""
     nodes = list(outputs)
-    depth: dict[BaseNode[Any, Any], int] = {}
+    depth: dict[BaseNode, int] = {}
     for node in topological_order(nodes):
         depth[node] = 1 + max((depth[parent] for parent in node.parents), default=0)
     return sorted(nodes, key=depth.__getitem__)

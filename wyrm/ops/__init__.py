@@ -25,7 +25,7 @@ from wyrm.ops import (
 )
 
 if TYPE_CHECKING:
-    from wyrm.ops import attention, cached_attention, checkpoint, custom, linear_cross_entropy, random, recurrent, scan
+    from wyrm.ops import attention, cached_attention, checkpoint, custom, linear_cross_entropy, recurrent, scan
 
 if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
     _LATER = (
@@ -33,7 +33,6 @@ if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as t
         "cached_attention",
         "checkpoint",
         "custom",
-        "random",
         "recurrent",
         "scan",
         "linear_cross_entropy",
@@ -57,7 +56,6 @@ __all__ = [
     "normalization",
     "product",
     "product_loops",
-    "random",
     "recurrent",
     "reduction",
     "scan",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from wyrm.errors import DTypeError, NotDifferentiable, ShapeError
-from wyrm.node.base import ZERO, BaseNode, Undefined, explain, format_dims, label
+from wyrm.node.base import ZERO, BaseNode, Gradient, Undefined, explain, format_dims, label
 from wyrm.node.node import Node
 from wyrm.node.source_location import located_at
 from wyrm.node.traversal import topological_order
@@ -16,7 +15,7 @@ from wyrm.ops.shape import Reshape
 from wyrm.types.dims import Dims, axis_size, unify
 
 
-def unbroadcast(gradient: Node[Any, Any], dims: Dims) -> Node[Any, Any]:
+def unbroadcast(gradient: Node, dims: Dims) -> Node:
     """The gradient summed over the axes along which an operand of axes `dims` was repeated."""
     have: Dims = gradient.dims
     if have == dims:
@@ -35,11 +34,11 @@ def unbroadcast(gradient: Node[Any, Any], dims: Dims) -> Node[Any, Any]:
     axes = (*range(extra), *repeated)
     if not axes:
         return gradient
-    total: Node[Any, Any] = Sum(gradient, axes)
+    total: Node = Sum(gradient, axes)
     return Reshape(total, dims) if repeated else total
 
 
-def _add(contributions: list[Node[Any, Any]]) -> Node[Any, Any]:
+def _add(contributions: list[Node]) -> Node:
     """The sum of what the uses of one node contribute; row-sparse ones stay so among themselves."""
     total = contributions[0]
     if len(contributions) == 1:
@@ -55,7 +54,7 @@ def _add(contributions: list[Node[Any, Any]]) -> Node[Any, Any]:
     return sparse[0] + dense[0] if sparse and dense else total
 
 
-def _contribution(node: BaseNode[Any, Any], position: int, gradient: Any) -> Node[Any, Any] | None:
+def _contribution(node: BaseNode, position: int, gradient: Gradient) -> Node | None:
     """What a node contributes to the gradient by one of its parents: what its `vjp` gave for that, checked."""
     parent = node.parents[position]
     if gradient is ZERO:
@@ -82,7 +81,7 @@ def _contribution(node: BaseNode[Any, Any], position: int, gradient: Any) -> Nod
         ) from None
 
 
-def _parts(node: BaseNode[Any, Any], gradient: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+def _parts(node: BaseNode, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
     """What the `vjp` of a node gives, one for each parent."""
     parts = node.vjp_by(gradient, wanted)
     if not isinstance(parts, tuple):
@@ -93,13 +92,13 @@ def _parts(node: BaseNode[Any, Any], gradient: Any, wanted: Sequence[bool]) -> t
 
 
 def accumulated(
-    outputs: Sequence[Any],
-    cotangents: Sequence[Any],
-    wrt: Sequence[Any],
+    outputs: Sequence[BaseNode],
+    cotangents: Sequence[Node],
+    wrt: Sequence[BaseNode],
     *,
     leaves: bool,
-    order: Sequence[BaseNode[Any, Any]] | None = None,
-) -> dict[BaseNode[Any, Any], Node[Any, Any]]:
+    order: Sequence[BaseNode] | None = None,
+) -> dict[BaseNode, Node]:
     """The gradients of the outputs, weighted by the cotangents, by those nodes of `wrt` that get any.
 
     With `leaves` each node of `wrt` is a leaf to the outputs: nothing below it is looked at, and a gradient that is
@@ -118,10 +117,10 @@ def accumulated(
     for node in order:
         if not leading.isdisjoint(node.parents):
             leading.add(node)
-    contributions: dict[BaseNode[Any, Any], list[Node[Any, Any]]] = {}
+    contributions: dict[BaseNode, list[Node]] = {}
     for output, cotangent in zip(outputs, cotangents, strict=True):
         contributions.setdefault(output, []).append(cotangent)
-    found: dict[BaseNode[Any, Any], Node[Any, Any]] = {}
+    found: dict[BaseNode, Node] = {}
     with located_at(None) as location:
         for node in reversed(order):
             given = contributions.pop(node, None) if node in leading else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, overload
 
+from wyrm.node.node import Node
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import L, S, Unary, constant_like, method
 from wyrm.types.typing import Shaped
@@ -20,7 +21,7 @@ class Relu(Unary[L, S]):
     def _own(self) -> Relu[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
         return (where(x > 0.0, gradient, constant_like(0.0, self)),)
 
@@ -38,7 +39,7 @@ class LeakyRelu(Unary[L, S]):
     def _own(self) -> LeakyRelu[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
         return (where(x > 0.0, gradient, gradient * self.negative_slope),)
 
@@ -66,7 +67,7 @@ class Elu(Unary[L, S]):
     def _own(self) -> Elu[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
         return (where(x > 0.0, gradient, gradient * self.alpha * x.minimum(0.0).exp()),)
 
@@ -91,7 +92,7 @@ class Silu(Unary[L, S]):
     def _own(self) -> Silu[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
         gate = x.sigmoid()
         return (gradient * (gate * (1.0 + x * (1.0 - gate))),)
@@ -106,7 +107,7 @@ class Gelu(Unary[L, S]):
     def _own(self) -> Gelu[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
         distribution = 0.5 * (1.0 + (x * math.sqrt(0.5)).erf())
         density = (x.square() * -0.5).exp() * (1.0 / math.sqrt(2.0 * math.pi))
@@ -122,7 +123,7 @@ class GeluTanh(Unary[L, S]):
     def _own(self) -> GeluTanh[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
         scale = math.sqrt(2.0 / math.pi)
         squared = x.square()

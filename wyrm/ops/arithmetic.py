@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.node.base import ZERO, BaseNode
+from wyrm.node.base import ZERO, BaseNode, Gradient
 from wyrm.node.leaves import Constant
+from wyrm.node.node import Node
 from wyrm.ops.elementwise import Binary, L, R, S, Unary, constant_like, method
 from wyrm.types.typing import Shaped
 
@@ -24,7 +25,7 @@ class Add(Binary[L, R, S]):
     def _own(self) -> Add[Any, Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return gradient, gradient
 
 
@@ -38,10 +39,10 @@ class Subtract(Binary[L, R, S]):
     def _own(self) -> Subtract[Any, Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return gradient, -gradient
 
-    def vjp_by(self, gradient: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
         return gradient, -gradient if wanted[1] else ZERO
 
 
@@ -55,11 +56,11 @@ class Multiply(Binary[L, R, S]):
     def _own(self) -> Multiply[Any, Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, y = self.parents
         return gradient * y, gradient * x
 
-    def vjp_by(self, gradient: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
         x, y = self.parents
         return gradient * y if wanted[0] else ZERO, gradient * x if wanted[1] else ZERO
 
@@ -74,7 +75,7 @@ class Divide(Binary[L, R, S]):
     def _own(self) -> Divide[Any, Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         _, y = self.parents
         share = gradient / y
         return share, -(share * self)
@@ -90,7 +91,7 @@ class Power(Binary[L, R, S]):
     def _own(self) -> Power[Any, Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         from wyrm.ops.comparison import where
 
         base, exponent = (parent.erase() for parent in self.parents)
@@ -117,7 +118,7 @@ class Maximum(Binary[L, R, S]):
     def _own(self) -> Maximum[Any, Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, y = self.parents
         return _chosen(gradient, x, y)
 
@@ -132,12 +133,12 @@ class Minimum(Binary[L, R, S]):
     def _own(self) -> Minimum[Any, Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, y = self.parents
         return _chosen(gradient, y, x)
 
 
-def _chosen(gradient: Any, larger: Any, smaller: Any) -> tuple[Any, Any]:
+def _chosen(gradient: Node, larger: Node, smaller: Node) -> tuple[Node, Node]:
     """The gradient where `larger` is the larger one, half of it at ties; and the rest of it."""
     from wyrm.ops.comparison import where
 
@@ -159,7 +160,7 @@ class Negative(Unary[L, S]):
     def op_name(cls) -> str:
         return "negative"
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (-gradient,)
 
 
@@ -173,7 +174,7 @@ class Absolute(Unary[L, S]):
     def _own(self) -> Absolute[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
         return (gradient * Sign(x),)
 
@@ -194,7 +195,7 @@ class Sign(Unary[L, S]):
     def _own(self) -> Sign[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
 
 
@@ -208,7 +209,7 @@ class Square(Unary[L, S]):
     def _own(self) -> Square[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
         return (gradient * (2.0 * x.erase()),)
 
@@ -223,7 +224,7 @@ class Sqrt(Unary[L, S]):
     def _own(self) -> Sqrt[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * 0.5 / self,)
 
 
@@ -241,7 +242,7 @@ class Clip(Unary[L, S]):
     def _own(self) -> Clip[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         from wyrm.ops.comparison import where
 
         x = self.parents[0].erase()

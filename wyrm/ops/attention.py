@@ -8,14 +8,13 @@ ops, with the masks as nodes: `AttentionMask`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import ZERO, format_dims, label
-from wyrm.node.loop_form import LOOPS, LoopForm
+from wyrm.node.base import ZERO, BaseNode, Gradient, format_dims, label
+from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.attention_kernels import (
     attention_gradient_kernel,
@@ -27,7 +26,9 @@ from wyrm.ops.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask
 from wyrm.ops.elementwise import S
 from wyrm.ops.philox import STEP, stream_or_next
 from wyrm.ops.scratch import scratch
-from wyrm.types.dims import Dims, axis_size, unify
+from wyrm.types.dims import Axis, Dims, axis_size, unify
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import Array, BoolArray, FloatArray
 
 # How many queries of a head are worked on at a time: their scores stay in the cache.
 _QUERIES = 64
@@ -35,7 +36,16 @@ _QUERIES = 64
 FAR = -1e30
 
 
-class _Attention(Node[Any, S], abstract=True):
+class _Options(TypedDict):
+    alibi: bool
+    causal: bool
+    masked: bool
+    rate: float
+    seed: int
+    stream: int
+
+
+class _Attention(Node[tuple[Node, *tuple[Any, ...]], S], abstract=True):
     """What the ops of attention have in common; the parents are the packed operand, others, a mask, and the step."""
 
     __slots__ = ("alibi", "causal", "masked", "rate", "seed", "stream")
@@ -46,25 +56,27 @@ class _Attention(Node[Any, S], abstract=True):
     seed: int
     stream: int
 
-    def _options(self) -> dict[str, Any]:
-        names = ("alibi", "causal", "masked", "rate", "seed", "stream")
-        return {name: getattr(self, name) for name in names}
+    def _options(self) -> _Options:
+        return {
+            "alibi": self.alibi, "causal": self.causal, "masked": self.masked, "rate": self.rate, "seed": self.seed,
+            "stream": self.stream,
+        }  # fmt: skip
 
-    def _extra(self) -> tuple[Any, ...]:
+    def _extra(self) -> tuple[BaseNode, ...]:
         """The mask and the step, of those that there are."""
         return tuple(self.parents[len(self.parents) - self.masked - (self.rate > 0.0) :])
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         packed = self.parents[0]
         if packed.dtype.kind != "f":
             raise DTypeError(f"{label(packed)} is a mask; convert it with .astype(np.float32)")
         if self.masked and self._extra()[0].dtype.kind != "b":
             mask = self._extra()[0]
             raise DTypeError(f"what is allowed is a mask, such as x > 0; {label(mask)} is {mask.dtype}")
-        dtype: np.dtype[Any] = packed.dtype
+        dtype: np.dtype = packed.dtype
         return dtype
 
-    def _axes(self) -> tuple[Any, Any, Any, Any]:
+    def _axes(self) -> tuple[Axis, Axis, Axis, Axis]:
         """Batch, time, heads and features."""
         packed = self.parents[0]
         if len(packed.dims) != 5 or axis_size(packed.dims[2]) != 3:
@@ -87,30 +99,30 @@ class _Attention(Node[Any, S], abstract=True):
             raise ShapeError("there are no features to compare")
         return batch, time, heads, features
 
-    def _slopes(self, heads: int) -> NDArray[Any]:
+    def _slopes(self, heads: int) -> FloatArray:
         """How fast the scores of a head fall with the distance of the key (Press et al., 2021); zeros without."""
         steps = np.arange(1, heads + 1) / heads
         return (2.0 ** (-8.0 * steps) if self.alibi else np.zeros(heads)).astype(self.dtype)
 
-    def _split(self, operands: Sequence[Any]) -> tuple[Any, int]:
+    def _split(self, operands: Sequence[Any]) -> tuple[BoolArray | None, int]:
         """Of the mask and the step, what there is, else an empty mask and step 0."""
         extra = list(operands[len(operands) - self.masked - (self.rate > 0.0) :])
         mask = extra.pop(0) if self.masked else None
         return mask, int(extra[0]) if extra else 0
 
-    def _bias(self, xp: Any, mask: Any, time: int, heads: int) -> Any:
+    def _bias(self, xp: ArrayNamespace, mask: BoolArray | None, time: int, heads: int) -> FloatArray:
         """What is added to the scaled scores, of axes that broadcast to (batch, heads, queries, keys)."""
         places = xp.arange(time)
         distance = xp.abs(places[:, None] - places)
         bias = -xp.asarray(self._slopes(heads))[:, None, None] * xp.astype(distance, self.dtype)
         return xp.where(self._allowed(xp, mask, time), bias, xp.asarray(FAR, dtype=self.dtype))
 
-    def _allowed(self, xp: Any, mask: Any, time: int) -> Any:
+    def _allowed(self, xp: ArrayNamespace, mask: BoolArray | None, time: int) -> BoolArray:
         places = xp.arange(time)
         allowed = (places[:, None] >= places) if self.causal else xp.ones((time, time), dtype=bool)
         return (allowed if mask is None else allowed & mask[:, None])[..., :, :]
 
-    def _factors(self, xp: Any, mask: Any, step: int, axes: tuple[int, int, int]) -> Any:
+    def _factors(self, xp: ArrayNamespace, mask: BoolArray | None, step: int, axes: tuple[int, int, int]) -> FloatArray:
         """What shares are multiplied with: 0 where a key is not allowed or dropped, of axes as above."""
         batch, time, heads = axes
         factors = xp.astype(self._allowed(xp, mask, time), self.dtype)
@@ -120,7 +132,9 @@ class _Attention(Node[Any, S], abstract=True):
             factors = factors * xp.where(xp.reshape(keep, (batch, heads, time, time)), scale, 0 * scale)
         return factors
 
-    def _shares(self, xp: Any, packed: Any, mask: Any) -> tuple[Any, list[Any]]:
+    def _shares(
+        self, xp: ArrayNamespace, packed: FloatArray, mask: BoolArray | None
+    ) -> tuple[FloatArray, list[FloatArray]]:
         """The shares before dropout, (batch, heads, queries, keys), and queries, keys and values, heads before time."""
         parts = [xp.permute_dims(packed[:, :, i], (0, 2, 1, 3)) for i in range(3)]
         _, time, _, heads, features = packed.shape
@@ -133,14 +147,14 @@ class _Attention(Node[Any, S], abstract=True):
 
 
 class _AttentionLoops(LoopForm):
-    def numbers(self, node: Any, features: int, heads: int) -> tuple[Any, ...]:
+    def numbers(self, node: _Attention, features: int, heads: int) -> tuple[KernelArgument, ...]:
         """What all kernels take after the arrays."""
         keep_scale = node.dtype.type(1.0 / (1.0 - node.rate))
         threshold = drop_threshold(node.rate)
         scale = node.dtype.type(features**-0.5)
         return node.causal, scale, node._slopes(heads), threshold, keep_scale, node.seed & WORD, node.stream & WORD
 
-    def scratch(self, node: Any, time: int, features: int, turned: int, scores: int) -> tuple[NDArray[Any], ...]:
+    def scratch(self, node: _Attention, time: int, features: int, turned: int, scores: int) -> tuple[Array, ...]:
         """Their scratch arrays: features of queries, scores, sums of those, and what dropout needs."""
         tile = min(_QUERIES, max(1, time))
         return (
@@ -148,7 +162,7 @@ class _AttentionLoops(LoopForm):
             scratch((3, tile), node.dtype), scratch((2, tile), np.uint32),
         )  # fmt: skip
 
-    def mask_and_step(self, node: Any, operands: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def mask_and_step(self, node: _Attention, operands: Sequence[Array]) -> tuple[Array, Array]:
         """An empty mask where there is none, the step as an array of one number."""
         extra = list(operands[len(operands) - node.masked - (node.rate > 0.0) :])
         mask = extra.pop(0) if node.masked else np.zeros((1, 1, 0), np.bool_)
@@ -169,7 +183,7 @@ class Attention(_Attention[S]):
 
     __slots__ = ()
 
-    def __init__(self, packed: Any, *extra: Any, **options: Any) -> None:
+    def __init__(self, packed: Node, *extra: BaseNode, **options: Unpack[_Options]) -> None:
         self._construct((packed, *extra), **options)
 
     def _own(self) -> Attention[S]:
@@ -178,7 +192,7 @@ class Attention(_Attention[S]):
     def shape_rule(self) -> Dims:
         return self._axes()
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         packed = operands[0]
         if 0 in shape:
             return xp.zeros(shape, dtype=self.dtype)
@@ -191,12 +205,12 @@ class Attention(_Attention[S]):
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if all(row in (0, None) for row in rows) else None
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         extra = self._extra()
         by_packed = AttentionGradient(self.parents[0], gradient, *extra, **self._options())
         return (by_packed, *(ZERO for _ in extra))
 
-    def decomposed(self, packed: Any) -> Node[Any, Any]:
+    def decomposed(self, packed: Node) -> Node:
         """The same of ordinary nodes, for gradients of higher order."""
         features = packed.dims[-1]
         bias, factors = (
@@ -204,7 +218,7 @@ class Attention(_Attention[S]):
         )
         queries, keys, values = (packed[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
         scores = (queries @ keys.matrix_transpose()) * _scale(features, packed.dtype) + bias
-        composed: Node[Any, Any] = ((scores.softmax() * factors) @ values).transpose(0, 2, 1, 3)
+        composed: Node = ((scores.softmax() * factors) @ values).transpose(0, 2, 1, 3)
         return composed
 
 
@@ -213,18 +227,19 @@ class _ForwardLoops(_AttentionLoops):
     takes_views = True
     kernel = staticmethod(attention_kernel)
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(self, node: Attention, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         _, time, heads, features = out.shape
         mask, step = self.mask_and_step(node, operands)
         scratch = self.scratch(node, time, features, 2, 1)
         return operands[0], mask, step, out, *self.numbers(node, features, heads), *scratch
 
 
-def _scale(features: Any, dtype: np.dtype[Any]) -> Any:
+def _scale(features: Axis, dtype: np.dtype) -> np.floating:
     """`1 / sqrt(features)`, of an axis with a size."""
     size = axis_size(features)
     assert size is not None
-    return dtype.type(size**-0.5)
+    scale: np.floating = dtype.type(size**-0.5)
+    return scale
 
 
 class AttentionGradient(_Attention[S]):
@@ -232,7 +247,7 @@ class AttentionGradient(_Attention[S]):
 
     __slots__ = ()
 
-    def __init__(self, packed: Any, gradient: Any, *extra: Any, **options: Any) -> None:
+    def __init__(self, packed: Node, gradient: Node, *extra: BaseNode, **options: Unpack[_Options]) -> None:
         self._construct((packed, gradient, *extra), **options)
 
     def _own(self) -> AttentionGradient[S]:
@@ -244,7 +259,7 @@ class AttentionGradient(_Attention[S]):
         dims: Dims = self.parents[0].dims
         return dims
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         packed, gradient = operands[:2]
         if 0 in shape:
             return xp.zeros(shape, dtype=self.dtype)
@@ -261,10 +276,10 @@ class AttentionGradient(_Attention[S]):
         parts = [xp.permute_dims(part, (0, 2, 1, 3)) for part in (by_scores @ keys, turned @ queries, by_values)]
         return xp.stack(parts, axis=2)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         packed, given = self.parents[:2]
         extra = self._extra()
-        attention: Attention[Any] = Attention(packed, *extra, **self._options())
+        attention: Attention = Attention(packed, *extra, **self._options())
         (by_packed,) = composite_vjp(attention.decomposed(packed), given, (packed,))
         return (*composite_vjp(by_packed, gradient, (packed, given)), *(ZERO for _ in extra))
 
@@ -274,7 +289,9 @@ class _GradientLoops(_AttentionLoops):
     takes_views = True
     kernel = staticmethod(attention_gradient_kernel)
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(
+        self, node: AttentionGradient, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
         _, time, _, heads, features = out.shape
         mask, step = self.mask_and_step(node, operands)
         scratch = self.scratch(node, time, features, 3, 2)
@@ -290,7 +307,9 @@ class AttentionMask(_Attention[S]):
     __slots__ = ("part",)
     part: Literal["bias", "factors"]
 
-    def __init__(self, packed: Any, *extra: Any, part: Literal["bias", "factors"], **options: Any) -> None:
+    def __init__(
+        self, packed: Node, *extra: BaseNode, part: Literal["bias", "factors"], **options: Unpack[_Options]
+    ) -> None:
         self._construct((packed, *extra), part=part, **options)
 
     def _own(self) -> AttentionMask[S]:
@@ -300,7 +319,7 @@ class AttentionMask(_Attention[S]):
         batch, time, heads, _ = self._axes()
         return batch, heads, time, time
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         mask, step = self._split(operands)
         batch, heads, time, _ = shape
         part = (
@@ -310,7 +329,7 @@ class AttentionMask(_Attention[S]):
         )
         return xp.broadcast_to(part, shape)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return tuple(ZERO for _ in self.parents)
 
 
@@ -318,7 +337,9 @@ class AttentionMask(_Attention[S]):
 class _MaskLoops(_AttentionLoops):
     kernel = staticmethod(attention_mask_kernel)
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(
+        self, node: AttentionMask, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
         _, heads, time, _ = out.shape
         mask, step = self.mask_and_step(node, operands)
         half = (time + 1) // 2
@@ -335,7 +356,7 @@ def attention(
     rate: float = 0.0,
     seed: int = 0,
     stream: int | None = None,
-) -> Attention[Any]:
+) -> Attention:
     """Attention of a sequence to itself, all heads at once; see `Attention` for the axes, the mask and the errors.
 
     >>> packed = wy.Constant(np.ones((1, 4, 3, 2, 5)))

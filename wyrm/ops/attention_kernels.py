@@ -6,20 +6,19 @@ summed along a loop.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from wyrm.ops.dropout_mask import hashed_word, mask_row, row_keys
 from wyrm.ops.fast_math import LOG2_E, exp, exp2_negative, largest
 from wyrm.ops.product import multiply_into
 from wyrm.ops.sums import accumulated
+from wyrm.types.typing import BoolArray, FloatArray, IntegerArray
 
 # So many queries side by side see a key or do not: the registers of a processor hold no more.
 TOGETHER = 16
 
 
-def transpose_into(x: Any, factor: Any, out: Any) -> None:
+def transpose_into(x: FloatArray, factor: np.floating, out: FloatArray) -> None:
     """`out = factor * x.T`."""
     for j in range(x.shape[1]):
         for i in range(x.shape[0]):
@@ -31,13 +30,13 @@ def begin(key: int, first: int, causal: bool) -> int:
     return max(0, key - first) // TOGETHER * TOGETHER if causal else 0
 
 
-def lower_scores(scores: Any, slope: Any, key: int, first: int) -> None:
+def lower_scores(scores: FloatArray, slope: np.floating, key: int, first: int) -> None:
     """Lower the scores of a key by the slope times its distance from each query."""
     for i in range(scores.size):
         scores[i] -= slope * scores.dtype.type(abs(first + i - key))
 
 
-def hide(scores: Any, allowed: Any, key: int, first: int, causal: bool) -> None:
+def hide(scores: FloatArray, allowed: BoolArray, key: int, first: int, causal: bool) -> None:
     """Have no query see a key that it may not see; `allowed`, (queries, keys), is empty where it may see all."""
     if causal:
         for i in range(scores.size):
@@ -47,40 +46,48 @@ def hide(scores: Any, allowed: Any, key: int, first: int, causal: bool) -> None:
             scores[i] = scores[i] if allowed[first + i if allowed.shape[0] > 1 else 0, key] else -np.inf
 
 
-def raise_tops(scores: Any, tops: Any) -> None:
+def raise_tops(scores: FloatArray, tops: FloatArray) -> None:
     """The larger ones, in `tops`; a NaN comes to light where its weight is computed."""
     for i in range(scores.size):
         tops[i] = scores[i] if scores[i] > tops[i] else tops[i]
 
 
-def weigh(scores: Any, tops: Any, totals: Any) -> None:
+def weigh(scores: FloatArray, tops: FloatArray, totals: FloatArray) -> None:
     """Scores to weights, in place; adds those to `totals`."""
     for i in range(scores.size):
         scores[i] = exp2_negative(scores[i] - tops[i])
         totals[i] += scores[i]
 
 
-def fill(x: Any, value: Any) -> None:
+def fill(x: FloatArray, value: float) -> None:
     """The same number everywhere."""
     for i in range(x.size):
         x[i] = value
 
 
-def multiply_row(x: Any, factors: Any) -> None:
+def multiply_row(x: FloatArray, factors: FloatArray) -> None:
     """`x *= factors`."""
     for i in range(x.size):
         x[i] *= factors[i]
 
 
-def invert(totals: Any) -> None:
+def invert(totals: FloatArray) -> None:
     """`1 / totals` in place, and zero for queries that see no key."""
     for i in range(totals.size):
         totals[i] = 1 / totals[i] if totals[i] != 0 else 0
 
 
 def weights(
-    queries: Any, keys: Any, allowed: Any, first: int, causal: bool, slope: Any, tops: Any, totals: Any, out: Any,
-) -> None:  # fmt: skip
+    queries: FloatArray,
+    keys: FloatArray,
+    allowed: BoolArray,
+    first: int,
+    causal: bool,
+    slope: np.floating,
+    tops: FloatArray,
+    totals: FloatArray,
+    out: FloatArray,
+) -> None:
     """The weights that queries, (features, queries), give to keys, (keys, features), into `out`, (keys, queries).
 
     Divided by their sums, whose inverses are `totals`, they are the shares. `first` is the number of the first query.
@@ -105,7 +112,9 @@ def weights(
     invert(totals)
 
 
-def drop_pair(lower: Any, upper: Any, key: int, row_words: Any, threshold: int, scale: Any) -> None:
+def drop_pair(
+    lower: FloatArray, upper: FloatArray, key: int, row_words: IntegerArray, threshold: int, scale: np.floating
+) -> None:
     """Dropout of what queries have for a key, by the lower halves of words, and for its partner, by the upper ones."""
     for i in range(lower.size):
         word = hashed_word(np.uint32(key), row_words[0, i], row_words[1, i])
@@ -113,7 +122,7 @@ def drop_pair(lower: Any, upper: Any, key: int, row_words: Any, threshold: int, 
         upper[i] *= scale if (word >> np.uint32(16)) >= np.uint32(threshold) else scale * 0
 
 
-def drop(x: Any, seen: int, row_words: Any, threshold: int, scale: Any) -> None:
+def drop(x: FloatArray, seen: int, row_words: IntegerArray, threshold: int, scale: np.floating) -> None:
     """Dropout of what there is for the first `seen` keys, and perhaps others, of (keys, queries), an even number."""
     half = x.shape[0] // 2
     for key in range(min(half, seen)):
@@ -121,9 +130,22 @@ def drop(x: Any, seen: int, row_words: Any, threshold: int, scale: Any) -> None:
 
 
 def attention_kernel(
-    packed: Any, allowed: Any, step: Any, out: Any, causal: bool, scale: Any, slopes: Any, threshold: int,
-    keep_scale: Any, seed: int, stream: int, turned: Any, scores: Any, sums: Any, row_words: Any,
-) -> None:  # fmt: skip
+    packed: FloatArray,
+    allowed: BoolArray,
+    step: IntegerArray,
+    out: FloatArray,
+    causal: bool,
+    scale: np.floating,
+    slopes: FloatArray,
+    threshold: int,
+    keep_scale: np.floating,
+    seed: int,
+    stream: int,
+    turned: FloatArray,
+    scores: FloatArray,
+    sums: FloatArray,
+    row_words: IntegerArray,
+) -> None:
     """Fill `out`, of the axes (batch, time, heads, features); `allowed` is empty where every key is.
 
     Scratch: `turned` (2, features, queries at a time), `scores` (1, time, an even number, queries), `sums`
@@ -153,23 +175,37 @@ def attention_kernel(
                 transpose_into(found, one, out[b, first:last, h])
 
 
-def share(parts: Any, by_parts: Any, totals: Any, means: Any) -> None:
+def share(parts: FloatArray, by_parts: FloatArray, totals: FloatArray, means: FloatArray) -> None:
     """Weights to shares, in place; adds their products with the gradients by them to `means`."""
     for i in range(parts.size):
         parts[i] *= totals[i]
         means[i] += parts[i] * by_parts[i]
 
 
-def slope_row(parts: Any, by_parts: Any, means: Any, scale: Any) -> None:
+def slope_row(parts: FloatArray, by_parts: FloatArray, means: FloatArray, scale: np.floating) -> None:
     """From the gradient by the shares to that by the scores, in `by_parts`."""
     for i in range(parts.size):
         by_parts[i] = (by_parts[i] - means[i]) * parts[i] * scale
 
 
 def attention_gradient_kernel(
-    packed: Any, gradient: Any, allowed: Any, step: Any, out: Any, causal: bool, scale: Any, slopes: Any,
-    threshold: int, keep_scale: Any, seed: int, stream: int, turned: Any, scores: Any, sums: Any, row_words: Any,
-) -> None:  # fmt: skip
+    packed: FloatArray,
+    gradient: FloatArray,
+    allowed: BoolArray,
+    step: IntegerArray,
+    out: FloatArray,
+    causal: bool,
+    scale: np.floating,
+    slopes: FloatArray,
+    threshold: int,
+    keep_scale: np.floating,
+    seed: int,
+    stream: int,
+    turned: FloatArray,
+    scores: FloatArray,
+    sums: FloatArray,
+    row_words: IntegerArray,
+) -> None:
     """Fill `out`, of the axes of `packed`, from the gradient by the result; the shares are computed again.
 
     Scratch as before, but 3 in `turned`, 2 in `scores`, for gradients too, and 3 in `sums`.
@@ -218,9 +254,22 @@ def attention_gradient_kernel(
 
 
 def attention_mask_kernel(
-    allowed: Any, step: Any, out: Any, causal: bool, scale: Any, slopes: Any, threshold: int, keep_scale: Any,
-    seed: int, stream: int, is_bias: bool, far: float, row_words: Any, words: Any, factors: Any,
-) -> None:  # fmt: skip
+    allowed: BoolArray,
+    step: IntegerArray,
+    out: FloatArray,
+    causal: bool,
+    scale: np.floating,
+    slopes: FloatArray,
+    threshold: int,
+    keep_scale: np.floating,
+    seed: int,
+    stream: int,
+    is_bias: bool,
+    far: float,
+    row_words: IntegerArray,
+    words: IntegerArray,
+    factors: FloatArray,
+) -> None:
     """Fill `out`, of the axes (batch, heads, queries, keys): what is added to scores, or multiplied with shares."""
     batches, heads, time = out.shape[0], out.shape[1], out.shape[2]
     for b in range(batches):
@@ -238,13 +287,13 @@ def attention_mask_kernel(
                         out[b, h, i, j] = factors[j] if sees else 0
 
 
-def add_scaled(x: Any, factor: Any, out: Any) -> None:
+def add_scaled(x: FloatArray, factor: np.floating, out: FloatArray) -> None:
     """`out += factor * x`."""
     for j in range(out.size):
         out[j] += factor * x[j]
 
 
-def dot(x: Any, y: Any) -> Any:
+def dot(x: FloatArray, y: FloatArray) -> np.floating:
     """The sum of products."""
     total = x.dtype.type(0)
     for j in range(x.size):
@@ -252,7 +301,7 @@ def dot(x: Any, y: Any) -> Any:
     return total
 
 
-def softmax_row(scores: Any, scale: Any) -> None:
+def softmax_row(scores: FloatArray, scale: np.floating) -> None:
     """Scores of the keys to shares, in place, after they are scaled."""
     top = largest(scores)
     total = scores.dtype.type(0)
@@ -264,7 +313,9 @@ def softmax_row(scores: Any, scale: Any) -> None:
         scores[j] *= inverse
 
 
-def cached_attention_kernel(packed: Any, cache: Any, allowed: Any, out: Any, scale: Any, scores: Any) -> None:
+def cached_attention_kernel(
+    packed: FloatArray, cache: FloatArray, allowed: BoolArray, out: FloatArray, scale: np.floating, scores: FloatArray
+) -> None:
     """Fill `out`, (batch, heads, features).
 
     Scratch: `scores`, one more than there are places in the cache.

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import ZERO, format_dims, label
-from wyrm.node.loop_form import LOOPS, LoopForm
+from wyrm.node.base import ZERO, Gradient, format_dims, label
+from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.attention import FAR
 from wyrm.ops.attention_kernels import cached_attention_kernel
@@ -20,9 +18,11 @@ from wyrm.ops.elementwise import S, common_dtype
 from wyrm.ops.scratch import scratch
 from wyrm.ops.slicing import concatenate
 from wyrm.types.dims import Dims, axis_size, unify
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import Array
 
 
-class CachedAttention(Node[Any, S]):
+class CachedAttention(Node[tuple[Node, Node, Node], S]):
     """Attention of one new place to those before it, whose keys and values a cache has, and to itself.
 
     `packed` has the axes (batch, 3, heads, features), `cache` (batch, 2, heads, features, places), keys and values, and
@@ -32,13 +32,13 @@ class CachedAttention(Node[Any, S]):
 
     __slots__ = ()
 
-    def __init__(self, packed: Any, cache: Any, allowed: Any) -> None:
+    def __init__(self, packed: Node, cache: Node, allowed: Node) -> None:
         self._construct((packed, cache, allowed))
 
     def _own(self) -> CachedAttention[S]:
         return self
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         if self.parents[2].dtype.kind != "b":
             raise DTypeError(f"what is allowed is a mask, such as x > 0; {label(self.parents[2])} is not")
         return common_dtype(self.parents[:2])
@@ -55,7 +55,7 @@ class CachedAttention(Node[Any, S]):
         unify(cache[4], allowed[0])
         return unify(packed[0], cache[0]), unify(packed[2], cache[2]), unify(packed[3], cache[3])
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         packed, cache, allowed = operands
         scale = self.dtype.type(shape[2] ** -0.5) if shape[2] else self.dtype.type(1)
         query, key, value = (packed[:, i, :, :, None] for i in range(3))
@@ -65,13 +65,13 @@ class CachedAttention(Node[Any, S]):
         shares = xp.astype(powers / xp.sum(powers, axis=2, keepdims=True), self.dtype)[:, :, None]
         return xp.sum(shares * xp.concat([cache[:, 1], value], axis=3), axis=3)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         packed, cache, allowed = (parent.erase() for parent in self.parents)
-        features: Any = packed.dims[3]
+        features = packed.dims[3]
         scale = self.dtype.type(int(features) ** -0.5)
         query, key, value = (packed[:, i].expand_dims(-1) for i in range(3))
         found = where(allowed, (query * cache[:, 0]).sum(axis=2), FAR)
-        scores: Any = concatenate([found, (query * key).sum(axis=2)], axis=-1) * scale
+        scores: Node = concatenate([found, (query * key).sum(axis=2)], axis=-1) * scale
         shares = scores.softmax().expand_dims(2)
         composed = (shares * concatenate([cache[:, 1], value], axis=-1)).sum(axis=-1)
         return (*composite_vjp(composed, gradient, (packed, cache)), ZERO)
@@ -82,7 +82,9 @@ class _CachedAttentionLoops(LoopForm):
     takes_views = True
     kernel = staticmethod(cached_attention_kernel)
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(
+        self, node: CachedAttention, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
         packed, cache, allowed = operands
         scores = scratch(allowed.size + 1, node.dtype)
         return packed, cache, allowed, out, node.dtype.type(out.shape[2] ** -0.5), scores

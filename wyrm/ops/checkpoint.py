@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from typing_extensions import TypeVar
-
 from wyrm.errors import DTypeError
-from wyrm.node.base import ZERO, BaseNode, describe, label
+from wyrm.node.base import ZERO, BaseNode, Gradient, S, describe, label
 from wyrm.node.leaves import Constant
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
@@ -16,11 +14,10 @@ from wyrm.node.source_location import located_at
 from wyrm.node.traversal import replaced, topological_order
 from wyrm.ops.composite_gradient import composite_vjp
 from wyrm.ops.pass_through import PassThrough, Transparent
+from wyrm.types.typing import Array, FloatArray
 
-S = TypeVar("S", bound=tuple[Any, ...], default=Any)
 
-
-def copy_kernel(x: Any, after: Any, out: Any) -> None:
+def copy_kernel(x: FloatArray, after: FloatArray, out: FloatArray) -> None:
     """Fill `out` with `x`; `after` is there for the order alone."""
     for i in range(x.size):
         out[i] = x[i]
@@ -31,13 +28,13 @@ class OptimizationBarrier(PassThrough[S]):
 
     __slots__ = ()
 
-    def __init__(self, x: Any, after: Any) -> None:
+    def __init__(self, x: BaseNode, after: Node) -> None:
         self._construct((x, after), label(x))
 
     def _own(self) -> OptimizationBarrier[S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return gradient, ZERO
 
 
@@ -45,7 +42,7 @@ class OptimizationBarrier(PassThrough[S]):
 class _OptimizationBarrierLoops(LoopForm):
     kernel = staticmethod(copy_kernel)
 
-    def kernel_arguments(self, node: Any, operands: Sequence[Any], out: Any) -> tuple[Any, ...]:
+    def kernel_arguments(self, node: OptimizationBarrier, operands: Sequence[Array], out: Array) -> tuple[Array, ...]:
         x, after = operands
         return x.reshape(-1), after.reshape(-1), out.reshape(-1)
 
@@ -59,29 +56,29 @@ class Checkpoint(Transparent[S]):
     __slots__ = ("inputs",)
     inputs: int
 
-    def __init__(self, result: Any, *used: Any, inputs: int) -> None:
+    def __init__(self, result: Node, *used: Node, inputs: int) -> None:
         self._construct((result, *used), inputs=inputs)
 
     def _own(self) -> Checkpoint[S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return self.vjp_by(gradient, [True] * len(self.parents))
 
-    def vjp_by(self, gradient: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
         result, *used = self.parents
-        again: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
+        again: dict[BaseNode, BaseNode] = {}
         for x in used[: self.inputs]:
             with located_at(x.origin):
                 again[x] = OptimizationBarrier(x, gradient)
-        composed: Any = replaced([result], again)[0]
+        (composed,) = replaced([result], again)
         # What is not asked for may have no gradient, as outside of such a part.
         by = [again.get(node, node) for node, asked in zip(used, wanted[1:], strict=True) if asked]
         found = iter(composite_vjp(composed, gradient, by))
         return (ZERO, *(next(found) if asked else ZERO for asked in wanted[1:]))
 
 
-def _between(result: BaseNode[Any, Any], inputs: Sequence[BaseNode[Any, Any]]) -> list[BaseNode[Any, Any]]:
+def _between(result: BaseNode, inputs: Sequence[BaseNode]) -> list[BaseNode]:
     """The nodes that depend on the inputs and that the result depends on, parents first."""
     reached = set(inputs)
     between = []

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError
-from wyrm.node.base import ZERO, BaseNode, describe, label
+from wyrm.node.base import ZERO, BaseNode, Gradient, describe, label
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.loop_form import LOOPS, SameIndex
@@ -31,6 +31,7 @@ from wyrm.ops.elementwise import (
 )
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import One
+from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import A, Array, BoolArray, Bs, M, N, Number, Shaped
 
 
@@ -57,24 +58,24 @@ def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) 
 def {method}(self, other: Any) -> Any: ...
 """  # noqa: E501  # one declaration a line
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
+    def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
         if cls.operator in COMPARISONS:
             method(f"__{cls.operator}__", IndexNode, op=cls)(_compared(cls))
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         if not all(isinstance(parent, IndexNode) for parent in self.parents):
             common_dtype(self.parents)
         return np.dtype(np.bool_)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return ZERO, ZERO
 
 
-def _compared(cls: Any) -> Callable[[Any, Any], Any]:
+def _compared(cls: Any) -> Callable[[IndexNode, Any], Any]:
     """The operator that `cls` is, of an index node on the left."""
 
-    def compare(self: Any, other: Any) -> Any:
+    def compare(self: IndexNode, other: Any) -> Any:
         if isinstance(other, IndexNode):
             return cls(self, other)
         if isinstance(other, int | np.integer | np.ndarray) and not isinstance(other, bool):
@@ -90,12 +91,12 @@ def _compared(cls: Any) -> Callable[[Any, Any], Any]:
     return compare
 
 
-class _Mask(BaseNode[Any, Any], abstract=True):
+class _Mask(BaseNode, abstract=True):
     """An op on masks."""
 
     __slots__ = ()
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         for parent in self.parents:
             if parent.dtype.kind != "b":
                 raise DTypeError(f"takes masks, such as x > 0; {label(parent)} is {parent.dtype}")
@@ -206,7 +207,7 @@ class LogicalNot(_Mask, Unary[L, S]):
     def op_name(cls) -> str:
         return "logical_not"
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
 
 
@@ -216,19 +217,19 @@ class Where(Elementwise[tuple[Any, L, R], S]):
     __slots__ = ()
     formula = "where(x, y, z)"
 
-    def __init__(self, condition: Any, x: Any, y: Any) -> None:
+    def __init__(self, condition: BaseNode, x: Node, y: Node) -> None:
         self._construct((condition, x, y))
 
     def _own(self) -> Where[Any, Any, S]:
         return self
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         condition, x, y = self.parents
         if condition.dtype.kind != "b":
             raise DTypeError(f"the condition is a mask, such as x > 0; {label(condition)} is {condition.dtype}")
         return common_dtype((x, y))
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         condition, _, _ = self.parents
         zero = as_constant(0.0, gradient.dtype)
         return ZERO, Where(condition, gradient, zero), Where(condition, zero, gradient)
@@ -286,11 +287,11 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     """
     nodes = [v for v in (x, y) if isinstance(v, Node)]
     if nodes:
-        beside: Any = next((node for node in nodes if node.dtype.kind == "f"), nodes[0])
+        beside: Node = next((node for node in nodes if node.dtype.kind == "f"), nodes[0])
     else:  # arrays keep their float type, as in a leaf
         floats = [v.dtype for v in (x, y) if isinstance(v, np.ndarray | np.generic) and v.dtype in FLOATS]
         beside = as_constant(0.0, max(floats, default=FLOATS[0]))
-    mask: Any = condition
+    mask: BaseNode = condition
     if not isinstance(condition, BaseNode):
         given = as_array(condition)
         if given.dtype.kind != "b":
@@ -303,7 +304,7 @@ class Cast(Unary[L, S]):
     """The same numbers in another float type; a mask becomes zeros and ones."""
 
     __slots__ = ("to",)
-    to: np.dtype[Any]
+    to: np.dtype
 
     def __init__(self, x: Shaped[L, S], to: DTypeLike) -> None:
         self._construct((x,), to=np.dtype(to))
@@ -311,15 +312,15 @@ class Cast(Unary[L, S]):
     def _own(self) -> Cast[Any, S]:
         return self
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         if self.to not in FLOATS:
             raise DTypeError(f"converts to float32 or float64, not {self.to}; for a mask compare, as in x > 0")
         return self.to
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return operands[0].astype(self.to)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         (x,) = self.parents
         return (ZERO if x.dtype.kind == "b" else Cast(gradient, x.dtype),)
 
@@ -347,13 +348,13 @@ class StopGradient(Unary[L, S]):
     def _own(self) -> StopGradient[Any, S]:
         return self
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         return self.parents[0].dtype
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return operands[0]
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
 
 

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from typing_extensions import TypeVar
-
 from wyrm.errors import NotDifferentiable
-from wyrm.node.base import ZERO, Undefined, explain
+from wyrm.node.base import ZERO, BaseNode, Gradient, S, Undefined, explain
+from wyrm.node.node import Node
 from wyrm.ops.pass_through import Transparent
-
-S = TypeVar("S", bound=tuple[Any, ...], default=Any)
 
 
 class GradientRule:
     """What computes the gradients of the function called `name`: of its parents and the gradient by its result."""
 
-    def __init__(self, name: str, function: Callable[[tuple[Any, ...], Any], Any]) -> None:
+    def __init__(self, name: str, function: Callable[[tuple[Any, ...], Node], object]) -> None:
         self.name, self.function = name, function
 
-    def __call__(self, parents: tuple[Any, ...], gradient: Any) -> Any:
+    def __call__(self, parents: tuple[BaseNode, ...], gradient: Node) -> object:
         return self.function(parents, gradient)
 
     def __repr__(self) -> str:
@@ -37,18 +34,25 @@ class Custom(Transparent[S]):
     __slots__ = ("count", "outside", "rule")
     count: int
     outside: int
-    rule: Callable[[tuple[Any, ...], Any], Any]
+    rule: Callable[[tuple[Any, ...], Node], object]
 
-    def __init__(self, result: Any, *parents: Any, count: int, rule: Callable[..., Any], outside: int = 0) -> None:
+    def __init__(
+        self,
+        result: BaseNode,
+        *parents: Node,
+        count: int,
+        rule: Callable[[tuple[Any, ...], Node], object],
+        outside: int = 0,
+    ) -> None:
         self._construct((result, *parents), count=count, rule=rule, outside=outside)
 
     def _own(self) -> Custom[S]:
         return self
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         return None  # the derivative is that of one row
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         used = len(self.parents) - self.outside
         found = self.rule(self.parents[1:used], gradient)
         if not isinstance(found, tuple) or len(found) != self.count:

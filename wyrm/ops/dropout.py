@@ -10,52 +10,54 @@ from collections.abc import Sequence
 from typing import Any, Generic
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import ZERO, explain, label
-from wyrm.node.loop_form import LOOPS, LoopForm
-from wyrm.node.node import Node
+from wyrm.node.base import ZERO, Gradient, explain, label
+from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import Where
 from wyrm.ops.dropout_mask import check_rate, drop_threshold, is_kept
 from wyrm.ops.elementwise import L, R, S, common_dtype, constant_like, method, operand
 from wyrm.ops.philox import STEP, WORD, philox_block, stream_or_next
 from wyrm.types.dims import Dims, unify
-from wyrm.types.typing import Array, Shaped
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import Array, BoolArray, FloatArray, IntegerArray, Shaped
 
 
-def _key(xp: Any, step: Any, seed: int, stream: int) -> Any:
+def _key(xp: ArrayNamespace, step: Array, seed: int, stream: int) -> Array:
     """The two words of a key."""
-    return xp.stack(philox_block(0, int(step) & WORD, seed & WORD, stream & WORD)[:2])
+    words: Array = xp.stack(philox_block(0, int(step) & WORD, seed & WORD, stream & WORD)[:2])
+    return words
 
 
-def _mask(xp: Any, key: Any, rate: float, shape: tuple[int, ...]) -> Any:
+def _mask(xp: ArrayNamespace, key: Array, rate: float, shape: tuple[int, ...]) -> BoolArray:
     """Which elements of an array of this shape are kept."""
     places = xp.arange(math.prod(shape), dtype=xp.uint32)
-    return is_kept(places, key[:1], key[1:], drop_threshold(rate, 2**32)).reshape(shape)
+    mask: BoolArray = is_kept(places, key[:1], key[1:], drop_threshold(rate, 2**32)).reshape(shape)
+    return mask
 
 
-def random_key_kernel(step: Any, out: Any, seed: int, stream: int) -> None:
+def random_key_kernel(step: IntegerArray, out: IntegerArray, seed: int, stream: int) -> None:
     """Fill `out` with the two words of a key."""
     first, second, _, _ = philox_block(0, step[0], seed, stream)
     out[0] = first
     out[1] = second
 
 
-class RandomKey(Node[Any, S]):
+class RandomKey(Node[tuple[IndexNode], S]):
     """Two 32-bit words for each (seed, step, stream), as unlike each other as random ones."""
 
     __slots__ = ("seed", "stream")
     seed: int
     stream: int
 
-    def __init__(self, step: Any, seed: int, stream: int) -> None:
+    def __init__(self, step: IndexNode, seed: int, stream: int) -> None:
         self._construct((step,), seed=seed, stream=stream)
 
     def _own(self) -> RandomKey[S]:
         return self
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         return np.dtype(np.uint32)
 
     def shape_rule(self) -> Dims:
@@ -64,10 +66,10 @@ class RandomKey(Node[Any, S]):
             raise ShapeError(f"the number of a step is a scalar, not {label(step)}")
         return (2,)
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return _key(xp, operands[0], self.seed, self.stream)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
 
 
@@ -75,24 +77,24 @@ class RandomKey(Node[Any, S]):
 class _RandomKeyLoops(LoopForm):
     kernel = staticmethod(random_key_kernel)
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(self, node: RandomKey, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         return operands[0].reshape(-1), out, node.seed & WORD, node.stream & WORD
 
 
-class DropoutMask(Node[Any, S]):
+class DropoutMask(Node[tuple[Node], S]):
     """A mask of the axes `to` that is true where an element of a dropout at `rate` is kept, from a `RandomKey`."""
 
     __slots__ = ("rate", "to")
     rate: float
     to: Dims
 
-    def __init__(self, key: Any, rate: float, to: Dims) -> None:
+    def __init__(self, key: Node, rate: float, to: Dims) -> None:
         self._construct((key,), rate=rate, to=to)
 
     def _own(self) -> DropoutMask[S]:
         return self
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         return np.dtype(np.bool_)
 
     def shape_rule(self) -> Dims:
@@ -101,10 +103,10 @@ class DropoutMask(Node[Any, S]):
             raise ShapeError(f"a key has two words, as RandomKey has, not {label(key)}")
         return self.to
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return _mask(xp, operands[0], self.rate, shape)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
 
 
@@ -112,7 +114,7 @@ class DropoutMask(Node[Any, S]):
 class _DropoutMaskLoops(LoopForm):
     by_flat_index = staticmethod(is_kept)
 
-    def flat_index_arguments(self, node: Any) -> tuple[int]:
+    def flat_index_arguments(self, node: DropoutMask) -> tuple[int]:
         return (drop_threshold(node.rate, 2**32),)
 
 
@@ -124,7 +126,7 @@ class _Dropout(Node[Any, S], abstract=True):
     seed: int
     stream: int
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         dtype = common_dtype(self.parents[:-1])
         if dtype.kind != "f":
             raise DTypeError("a mask is not scaled; convert it with mask.astype(np.float32)")
@@ -137,7 +139,7 @@ class _Dropout(Node[Any, S], abstract=True):
         dims: Dims = self.parents[0].dims
         return dims
 
-    def _dropped(self, xp: Any, x: Any, step: Any, shape: tuple[int, ...]) -> Any:
+    def _dropped(self, xp: ArrayNamespace, x: FloatArray, step: IntegerArray, shape: tuple[int, ...]) -> FloatArray:
         mask = _mask(xp, _key(xp, step, self.seed, self.stream), self.rate, shape)
         return xp.where(mask, x * x.dtype.type(1.0 / (1.0 - self.rate)), x.dtype.type(0.0))
 
@@ -149,9 +151,9 @@ class Dropout(_Dropout[S], Generic[L, S]):
     """
 
     __slots__ = ()
-    parents: tuple[L, Any]
+    parents: tuple[L, IndexNode]
 
-    def __init__(self, x: Any, rate: float, seed: int, stream: int) -> None:
+    def __init__(self, x: Shaped[L, S], rate: float, seed: int, stream: int) -> None:
         self._construct((x, STEP), rate=float(rate), seed=seed, stream=stream)
 
     def _own(self) -> Dropout[Any, S]:
@@ -160,19 +162,19 @@ class Dropout(_Dropout[S], Generic[L, S]):
     def shape_rule(self) -> Dims:
         return self._checked()
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Array:
         x, step = operands
         return self._dropped(xp, x, step, shape)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return Dropout(gradient, self.rate, self.seed, self.stream), ZERO
 
 
 @LOOPS.register(Dropout)
 class _DropoutLoops(LoopForm):
-    def decompose(self, node: Any) -> Any:
+    def decompose(self, node: _Dropout) -> Node:
         x, *_, step = node.parents
-        mask: Any = DropoutMask(RandomKey(step, node.seed, node.stream), node.rate, x.dims)
+        mask: Node = DropoutMask(RandomKey(step, node.seed, node.stream), node.rate, x.dims)
         return Where(mask, x * (1.0 / (1.0 - node.rate)), constant_like(0.0, x))
 
 
@@ -180,9 +182,9 @@ class AddDropout(_Dropout[S], Generic[L, R, S]):
     """`residual + dropout(x)` of two operands of the same axes, in one pass; the parents are `x` and the residual."""
 
     __slots__ = ()
-    parents: tuple[R, L, Any]
+    parents: tuple[R, L, IndexNode]
 
-    def __init__(self, x: Any, residual: Any, rate: float, seed: int, stream: int) -> None:
+    def __init__(self, x: Node, residual: Node, rate: float, seed: int, stream: int) -> None:
         self._construct((x, residual, STEP), rate=float(rate), seed=seed, stream=stream)
 
     def _own(self) -> AddDropout[Any, Any, S]:
@@ -194,20 +196,22 @@ class AddDropout(_Dropout[S], Generic[L, R, S]):
             raise ShapeError("what is added has the axes of what it is added to, for neither is repeated")
         return tuple(map(unify, residual, x))
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> FloatArray:
         x, residual, step = operands
         if x.shape != residual.shape:
             raise ShapeError(explain(self, f"{x.shape} is added to {residual.shape}, by the data of this run"))
-        return residual + self._dropped(xp, x, step, shape)
+        total: FloatArray = residual + self._dropped(xp, x, step, shape)
+        return total
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return Dropout(gradient, self.rate, self.seed, self.stream), gradient, ZERO
 
 
 @LOOPS.register(AddDropout)
 class _AddDropoutLoops(_DropoutLoops):
-    def decompose(self, node: Any) -> Any:
-        return node.parents[1] + super().decompose(node)
+    def decompose(self, node: _Dropout) -> Node:
+        residual: Node = node.parents[1]
+        return residual + super().decompose(node)
 
 
 @method("dropout")

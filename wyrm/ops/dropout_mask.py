@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from wyrm.node.base import label
 from wyrm.ops.philox import WORD, philox, philox_block
+from wyrm.types.typing import FloatArray, IntegerArray
 
 # Of half a word: how many different ones there are.
 HALVES = 65536
@@ -46,7 +47,7 @@ def is_kept(place: Any, first: Any, second: Any, threshold: int) -> Any:
     return hashed_word(np.uint32(place), first, second) >= np.uint32(threshold)
 
 
-def row_keys(row: int, step: int, seed: int, stream: int, keys: Any) -> None:
+def row_keys(row: int, step: int, seed: int, stream: int, keys: IntegerArray) -> None:
     """The keys of rows from `row` on, into an array with the axes (2, rows)."""
     for i in range(keys.shape[1]):
         first, second, _, _ = philox_block(row + i, step, seed, stream)
@@ -54,7 +55,9 @@ def row_keys(row: int, step: int, seed: int, stream: int, keys: Any) -> None:
         keys[1, i] = second
 
 
-def mask_row(first: Any, second: Any, threshold: int, scale: Any, words: Any, out: Any) -> None:
+def mask_row(
+    first: np.uint32, second: np.uint32, threshold: int, scale: np.floating, words: IntegerArray, out: FloatArray
+) -> None:
     """The factors of a row: 0, or `scale` where the element is kept.
 
     `out` is twice as long as `words`, which is scratch: the lower halves are for its first half, the upper ones for

@@ -20,21 +20,21 @@ from wyrm.ops.formula import OPERANDS, Attribute, Operand, parse
 from wyrm.types.dims import Dims, broadcast
 from wyrm.types.typing import Shaped
 
-L = TypeVar("L", bound="Node[Any, Any]", covariant=True, default=Any)
-R = TypeVar("R", bound="Node[Any, Any]", covariant=True, default=Any)
-P_co = TypeVar("P_co", bound="tuple[BaseNode[Any, Any], ...]", covariant=True, default=Any)
+L = TypeVar("L", bound="Node", covariant=True, default=Any)
+R = TypeVar("R", bound="Node", covariant=True, default=Any)
+P_co = TypeVar("P_co", bound="tuple[BaseNode, ...]", covariant=True, default=Any)
 S = TypeVar("S", default=Any)
 
+F = TypeVar("F", bound=Callable[..., object])
 
-def method(
-    name: str, on: type[BaseNode[Any, Any]] = Node, op: type[BaseNode[Any, Any]] | None = None
-) -> Callable[[Any], Any]:
+
+def method(name: str, on: type[BaseNode] = Node, op: type[BaseNode] | None = None) -> Callable[[F], F]:
     """Make a function a method of every node; its typed declaration is generated from the function's own.
 
     For a function that only constructs `op`, from the template that the op's family has; see `wyrm.declare`.
     """
 
-    def bind(function: Callable[..., Any]) -> Callable[..., Any]:
+    def bind(function: F) -> F:
         setattr(on, name, function)
         METHODS[on.__name__, name] = function if op is None else op
         return function
@@ -43,30 +43,30 @@ def method(
 
 
 # The functions that became methods, or the ops that they construct, by class and name; for `wyrm.declare`.
-METHODS: dict[tuple[str, str], Callable[..., Any]] = {}
+METHODS: dict[tuple[str, str], Callable[..., object]] = {}
 
 
 def bind_class(cls: Any) -> None:
     """Make `cls`, called with the node and the method's arguments, the method `cls.method` of every node."""
 
-    build: Callable[..., Any]
+    build: Callable[..., BaseNode]
     if cls.__init__ is Unary.__init__:  # without arguments, which to pass on takes a sixth of building a node
 
-        def build(self: Any) -> Any:
+        def build(self: Node) -> Any:
             return cls(self)
 
     else:
 
-        def build(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        def build(self: Node, *arguments: Any, **keywords: Any) -> Any:
             return cls(self, *arguments, **keywords)
 
     build.__name__, build.__doc__ = cls.method, cls.__doc__
     method(cls.method, op=cls)(build)
 
 
-def common_dtype(parents: Iterable[BaseNode[Any, Any]]) -> np.dtype[Any]:
+def common_dtype(parents: Iterable[BaseNode]) -> np.dtype:
     """The one float type of the operands, masks going with any; bool where all are masks."""
-    found: BaseNode[Any, Any] | None = None
+    found: BaseNode | None = None
     for parent in parents:
         if parent.dtype.kind != "f":
             if isinstance(parent, IndexNode):
@@ -85,7 +85,7 @@ _FLOAT32, _FLOAT64 = FLOATS
 _NUMBERS = (float, int, bool, np.number, np.bool_)
 
 
-def as_operand(value: Any, beside: BaseNode[Any, Any]) -> Node[Any, Any] | None:
+def as_operand(value: object, beside: BaseNode) -> Node | None:
     """`value` as a node of the dtype of the one `beside` it, or None for what is no number."""
     if isinstance(value, Node):
         return value
@@ -99,7 +99,7 @@ def as_operand(value: Any, beside: BaseNode[Any, Any]) -> Node[Any, Any] | None:
     return None
 
 
-def operand(value: Any, beside: BaseNode[Any, Any]) -> Node[Any, Any]:
+def operand(value: object, beside: BaseNode) -> Node:
     """As `as_operand`, with a `TypeError` for what is no number."""
     node = as_operand(value, beside)
     if node is None:
@@ -140,7 +140,7 @@ class Elementwise(Node[P_co, S], abstract=True):
                 )
 
     def shape_rule(self) -> Dims:
-        parents: Any = self.parents
+        parents: tuple[BaseNode, ...] = self.parents
         if len(parents) < self.needs:
             raise ShapeError(f"the formula {self.formula!r} has {self.needs} operands, {len(parents)} are given")
         dims: Dims = parents[0].dims
@@ -148,14 +148,14 @@ class Elementwise(Node[P_co, S], abstract=True):
             dims = broadcast(dims, parent.dims)
         return dims
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         parents = tuple(aligned(x, many, self.ndim) for x, many in zip(operands, mapped, strict=True))
         return self.rebuild(parents, self.attribute_values())
 
-    def dtype_rule(self) -> np.dtype[Any]:
-        parents: Any = self.parents
+    def dtype_rule(self) -> np.dtype:
+        parents: tuple[BaseNode, ...] = self.parents
         if 0 < len(parents) < 3:  # what most are, quickly
-            first: np.dtype[Any] = parents[0].dtype
+            first: np.dtype = parents[0].dtype
             if (first is _FLOAT32 or first is _FLOAT64) and parents[-1].dtype is first:
                 return first
         dtype = common_dtype(parents)
@@ -171,7 +171,7 @@ class Unary(Elementwise[tuple[L], S], abstract=True):
     arity = 1
     declaration = "def {method}(self: Shaped[L, S]) -> {op}[L, S]: ..."
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
+    def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
         if cls.method is not None and "method" in cls.__dict__:
             bind_class(cls)
@@ -180,7 +180,7 @@ class Unary(Elementwise[tuple[L], S], abstract=True):
         self._construct((x,))
 
     def shape_rule(self) -> Dims:
-        parents: Any = self.parents
+        parents: tuple[BaseNode, ...] = self.parents
         dims: Dims = parents[0].dims if parents else super().shape_rule()
         return dims
 
@@ -222,18 +222,18 @@ def {method}(self, other: Any) -> Any: ...
 """  # noqa: E501  # one declaration a line
     reflected = "def {method}(self: Shaped[L, S], other: Number | Array) -> {op}[Constant[Any], L, S]: ..."
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
+    def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
         if "operator" in cls.__dict__ and cls.operator is not None:
             bind_operator(cls, cls.operator)
         if "method" in cls.__dict__ and cls.method is not None:
             method(cls.method, op=cls)(lambda self, other: cls(self, operand(other, self)))
 
-    def __init__(self, x: Any, y: Any) -> None:
+    def __init__(self, x: Node, y: Node) -> None:
         self._construct((x, y))
 
     def shape_rule(self) -> Dims:
-        parents: Any = self.parents
+        parents: tuple[BaseNode, ...] = self.parents
         if len(parents) != 2:
             return super().shape_rule()
         left: Dims = parents[0].dims
@@ -245,16 +245,16 @@ def {method}(self, other: Any) -> Any: ...
 COMPARISONS = frozenset(["lt", "le", "gt", "ge", "eq", "ne"])
 
 
-def bind_operator(cls: Any, name: str) -> None:
+def bind_operator(cls: type[Binary], name: str) -> None:
     """Make `cls` the meaning of the operator `__name__` on nodes, with numbers and arrays on either side."""
 
-    def left(self: Any, other: Any) -> Any:
+    def left(self: Node, other: object) -> object:
         node = as_operand(other, self)
         if node is None and name in ("eq", "ne"):
             check_comparable(self, other)
         return NotImplemented if node is None else cls(self, node)
 
-    def right(self: Any, other: Any) -> Any:
+    def right(self: Node, other: object) -> object:
         node = as_operand(other, self)
         return NotImplemented if node is None else cls(node, self)
 
@@ -263,7 +263,7 @@ def bind_operator(cls: Any, name: str) -> None:
         method(f"__r{name}__", op=cls)(right)
 
 
-def check_comparable(node: BaseNode[Any, Any], other: object) -> None:
+def check_comparable(node: BaseNode, other: object) -> None:
     """`TypeError` for what holds numbers and is no operand: Python would take it for unequal without a word."""
     if isinstance(other, list | tuple | Number) or hasattr(other, "__array__"):
         kind = f"an array of {other.dtype}" if isinstance(other, np.ndarray) else f"a {type(other).__name__}"
@@ -273,7 +273,7 @@ def check_comparable(node: BaseNode[Any, Any], other: object) -> None:
         )
 
 
-def constant_like(value: float, node: BaseNode[Any, Any]) -> Constant[Any]:
+def constant_like(value: float, node: BaseNode) -> Constant:
     """A scalar constant of the node's dtype."""
     return as_constant(value, node.dtype)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from wyrm.node.node import Node
 from wyrm.ops.elementwise import Binary, L, R, S, Unary
 
 
@@ -18,7 +19,7 @@ class Exp(Unary[L, S]):
     def _own(self) -> Exp[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * self,)
 
 
@@ -32,7 +33,7 @@ class Expm1(Unary[L, S]):
     def _own(self) -> Expm1[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * (self.erase() + 1.0),)
 
 
@@ -46,7 +47,7 @@ class Log(Unary[L, S]):
     def _own(self) -> Log[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
         return (gradient / x,)
 
@@ -60,7 +61,7 @@ class Exp2(Unary[L, S]):
     def _own(self) -> Exp2[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * (self.erase() * math.log(2.0)),)
 
 
@@ -73,7 +74,7 @@ class Log2(Unary[L, S]):
     def _own(self) -> Log2[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
         return (gradient / (x.erase() * math.log(2.0)),)
 
@@ -87,7 +88,7 @@ class Log10(Unary[L, S]):
     def _own(self) -> Log10[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
         return (gradient / (x.erase() * math.log(10.0)),)
 
@@ -101,12 +102,12 @@ class LogAddExp(Binary[L, R, S]):
     def _own(self) -> LogAddExp[Any, Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         from wyrm.ops.comparison import where
 
         x, y = (parent.erase() for parent in self.parents)
         # Two equal infinities share the gradient as other equal operands do; their difference is NaN.
-        difference: Any = where((x == y) & (abs(x) == math.inf), 0.0, x - y)
+        difference = where((x == y) & (abs(x) == math.inf), 0.0, x - y)
         return gradient * difference.sigmoid(), gradient * (-difference).sigmoid()
 
 
@@ -119,7 +120,7 @@ class Sinh(Unary[L, S]):
     def _own(self) -> Sinh[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
         return (gradient * Cosh(x),)
 
@@ -133,7 +134,7 @@ class Cosh(Unary[L, S]):
     def _own(self) -> Cosh[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
         return (gradient * Sinh(x),)
 
@@ -145,13 +146,13 @@ class LimitedLog(Unary[L, S]):
     formula = "maximum(log(x), low)"
     low: float
 
-    def __init__(self, x: Any, low: float = -100.0) -> None:
+    def __init__(self, x: Node, low: float = -100.0) -> None:
         self._construct((x,), low=low)
 
     def _own(self) -> LimitedLog[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient / self.parents[0].erase().maximum(1e-12),)
 
 
@@ -165,7 +166,7 @@ class Log1p(Unary[L, S]):
     def _own(self) -> Log1p[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
         return (gradient / (x + 1.0),)
 
@@ -180,7 +181,7 @@ class Sin(Unary[L, S]):
     def _own(self) -> Sin[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
         return (gradient * x.cos(),)
 
@@ -195,7 +196,7 @@ class Cos(Unary[L, S]):
     def _own(self) -> Cos[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
         return (-(gradient * x.sin()),)
 
@@ -210,7 +211,7 @@ class Tanh(Unary[L, S]):
     def _own(self) -> Tanh[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * (1.0 - self.erase().square()),)
 
 
@@ -224,7 +225,7 @@ class Sigmoid(Unary[L, S]):
     def _own(self) -> Sigmoid[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         y = self.erase()
         return (gradient * (y * (1.0 - y)),)
 
@@ -239,7 +240,7 @@ class Softplus(Unary[L, S]):
     def _own(self) -> Softplus[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
         return (gradient * x.sigmoid(),)
 
@@ -254,6 +255,6 @@ class Erf(Unary[L, S]):
     def _own(self) -> Erf[Any, S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
         return (gradient * (x.square() * -1.0).exp() * (2.0 / math.pi**0.5),)

@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.types.typing import FloatArray
+
 # Powers of e as powers of 2.
 LOG2_E = math.log2(math.e)
 
 
-def float32_exp_scaled(x: Any, whole: Any) -> Any:
+def float32_exp_scaled(x: np.floating, whole: np.floating) -> np.floating:
     """`exp(x - whole * log(2))` of float32 numbers, for a rest of up to log(2) / 2; the polynomial errs by 3e-9."""
     # log(2) in two parts: the first has so few digits that its multiples are exact (Cody and Waite, 1980).
     rest = x - whole * np.float32(0.693359375)
@@ -30,7 +32,7 @@ def float32_exp_scaled(x: Any, whole: Any) -> Any:
     return (result * rest) * rest + rest + np.float32(1.0)
 
 
-def float32_exp_negative(x: Any) -> Any:
+def float32_exp_negative(x: np.floating) -> np.floating:
     """`exp(x)` of a float32 number of at most 0, within 1 ulp; below -87, where it is 1e-38, it stays so."""
     bounded = max(x, np.float32(-87.0))
     whole = np.floor(bounded * np.float32(1.44269502) + np.float32(0.5))
@@ -38,7 +40,7 @@ def float32_exp_negative(x: Any) -> Any:
     return float32_exp_scaled(bounded, whole) * np.int32((np.int32(whole) + 127) << 23).view(np.float32)
 
 
-def float32_exp(x: Any) -> Any:
+def float32_exp(x: np.floating) -> np.floating:
     """`exp(x)` of any float32 number, within 1 ulp where the result is a normal number."""
     bounded = np.float32(-104.0) if x < np.float32(-104.0) else np.float32(89.0) if x > np.float32(89.0) else x
     whole = np.floor(bounded * np.float32(1.44269502) + np.float32(0.5))
@@ -49,7 +51,7 @@ def float32_exp(x: Any) -> Any:
     return scaled if x == x else x
 
 
-def float32_exp2_negative(x: Any) -> Any:
+def float32_exp2_negative(x: np.floating) -> np.floating:
     """`2 ** x` of a float32 number of at most 0, within 1 ulp; 0 below -125, and NaN of NaN."""
     whole = np.floor(x + np.float32(0.5))
     rest = x - whole
@@ -65,14 +67,14 @@ def float32_exp2_negative(x: Any) -> Any:
     return scaled if x >= np.float32(-125.0) else np.float32(0.0) if x < np.float32(-125.0) else x
 
 
-def float32_sigmoid(x: Any) -> Any:
+def float32_sigmoid(x: np.floating) -> np.floating:
     """`1 / (1 + exp(-x))` of a float32 number, within 2.6 ulp above -87 and within 1e-38 below."""
     power = float32_exp_negative(-abs(x))
     upper = np.float32(1.0) / (np.float32(1.0) + power)
     return upper if x >= np.float32(0.0) else power * upper
 
 
-def float32_tanh(x: Any) -> Any:
+def float32_tanh(x: np.floating) -> np.floating:
     """The hyperbolic tangent of a float32 number, within 1.5 ulp."""
     power = float32_exp_negative(np.float32(-2.0) * abs(x))
     size = (np.float32(1.0) - power) / (np.float32(1.0) + power)
@@ -91,28 +93,28 @@ def float32_tanh(x: Any) -> Any:
 # --- for kernels of either precision: an engine that compiles picks by the type of the number -------------------------
 
 
-def exp(x: Any) -> Any:
+def exp(x: np.floating) -> np.floating:
     """`exp(x)` of a number: of float32 within 1 ulp."""
     return float32_exp(x) if x.dtype == np.float32 else np.exp(x)
 
 
-def exp2_negative(x: Any) -> Any:
+def exp2_negative(x: np.floating) -> np.floating:
     """`2 ** x` of a number of at most 0: of float32 within 1 ulp, and 0 below -125."""
     return float32_exp2_negative(x) if x.dtype == np.float32 else np.exp(x * math.log(2.0))
 
 
-def tanh(x: Any) -> Any:
+def tanh(x: np.floating) -> np.floating:
     """The hyperbolic tangent of a number: of float32 within 1.5 ulp."""
     return float32_tanh(x) if x.dtype == np.float32 else np.tanh(x)
 
 
-def float64_sigmoid(x: Any) -> Any:
+def float64_sigmoid(x: np.floating) -> Any:
     """`1 / (1 + exp(-x))` of a float64 number, without an overflow."""
     power = np.exp(-abs(x))
     return (1.0 if x >= 0.0 else power) / (1.0 + power)
 
 
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: np.floating) -> np.floating:
     """`1 / (1 + exp(-x))` of a number: of float32 within 2.6 ulp above -87 and within 1e-38 below."""
     return float32_sigmoid(x) if x.dtype == np.float32 else float64_sigmoid(x)
 
@@ -120,31 +122,31 @@ def sigmoid(x: Any) -> Any:
 # --- the largest of numbers: a loop that compares integers is vectorised, whatever NaNs there are ---------------------
 
 
-def float32_place(x: Any) -> Any:
+def float32_place(x: np.floating) -> np.signedinteger:
     """The place of a float32 number in the order of all, as an int32; that of a NaN is beyond infinity."""
     bits = np.float32(x if x == x else abs(x)).view(np.int32)
     return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
 
 
-def float64_place(x: Any) -> Any:
+def float64_place(x: np.floating) -> np.signedinteger:
     """The place of a float64 number in the order of all, as an int64; that of a NaN is beyond infinity."""
     bits = np.float64(x if x == x else abs(x)).view(np.int64)
     return bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))
 
 
-def place_of(x: Any) -> Any:
+def place_of(x: np.floating) -> np.signedinteger:
     """The place of a number in the order of all, as an integer of its size; that of a NaN is beyond infinity."""
     return float32_place(x) if x.dtype == np.float32 else float64_place(x)
 
 
-def at_place(place: Any) -> Any:
+def at_place(place: np.signedinteger) -> np.floating:
     """The number at a place."""
     if place.dtype == np.int32:
         return np.int32(place ^ ((place >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
     return np.int64(place ^ ((place >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))).view(np.float64)
 
 
-def largest(x: Any) -> Any:
+def largest(x: FloatArray) -> np.floating:
     """The largest of numbers that lie side by side, or a NaN among them; -inf of none."""
     top = place_of(x.dtype.type(-np.inf))
     for j in range(x.size):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from wyrm.errors import RegistrationError
 from wyrm.types.exact import exact
+from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.records import Record
 
 T = TypeVar("T")
@@ -20,7 +21,7 @@ T = TypeVar("T")
 _ARRAY_NAMES = {"abs": "absolute"}
 
 
-def array_function(xp: Any, name: str) -> Callable[..., Any]:
+def array_function(xp: ArrayNamespace, name: str) -> Callable[..., Any]:
     """The function of an array namespace that a formula calls by this name."""
     if name == "erf" and not hasattr(xp, "erf"):
         from scipy.special import erf

@@ -7,13 +7,13 @@ with what is around them, and so does the gradient of higher order.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, overload
 
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import ZERO, format_dims, label
+from wyrm.node.base import ZERO, Gradient, format_dims, label
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import IndexNode, Node
@@ -26,33 +26,35 @@ from wyrm.ops.formula import array_function
 from wyrm.ops.index import Index, RowGradient, as_indices
 from wyrm.ops.product import MatMul
 from wyrm.types.dims import Dims, axis_size, unify
-from wyrm.types.typing import Array, AtLeast1D, Bs, Indices, K, M, N, Shaped
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import Array, AtLeast1D, Bs, FloatArray, Indices, K, M, N, Shaped
 
 # --- a linear layer with its activation -------------------------------------------------------------------------------
 
 
-def _normal_distribution(xp: Any, x: Any) -> Any:
+def _normal_distribution(xp: ArrayNamespace, x: FloatArray) -> FloatArray:
     """The distribution function, without the factor 1/2."""
-    return 1.0 + array_function(xp, "erf")(x * x.dtype.type(math.sqrt(0.5)))
+    erf: Callable[[FloatArray], FloatArray] = array_function(xp, "erf")
+    return 1.0 + erf(x * x.dtype.type(math.sqrt(0.5)))
 
 
-def _bend(xp: Any, x: Any) -> Any:
+def _bend(xp: ArrayNamespace, x: FloatArray) -> FloatArray:
     """What stands for the distribution function of the approximate form, up to `0.5 * (1 + bend)`."""
     return xp.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x))
 
 
-def _gelu(x: Any, approximate: bool) -> Any:
+def _gelu(x: Node, approximate: bool) -> Gelu | GeluTanh:
     return GeluTanh(x) if approximate else Gelu(x)
 
 
-class _Linear(Node[Any, S], abstract=True):
+class _Linear(Node[tuple[Node, ...], S], abstract=True):
     """What the two ops have in common: the operand, the weight and perhaps the bias are the first parents."""
 
     __slots__ = ("approximate", "biased")
     approximate: bool
     biased: bool
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         dtype = common_dtype(self.parents)
         if dtype.kind != "f":
             raise DTypeError("a mask has no products; convert it with mask.astype(np.float32)")
@@ -76,13 +78,13 @@ class _Linear(Node[Any, S], abstract=True):
             outputs = unify(outputs, bias[0].dims[0])
         return (*x.dims[:-1], outputs)
 
-    def _inner(self) -> Any:
+    def _inner(self) -> Node:
         """What the activation is taken of, as nodes."""
         x, weight, *bias = self.parents[: 2 + self.biased]
-        product: Any = MatMul(x, weight)
+        product: Node = MatMul(x, weight)
         return product + bias[0] if bias else product
 
-    def _inner_value(self, xp: Any, x: Any, weight: Any, *bias: Any) -> Any:
+    def _inner_value(self, xp: ArrayNamespace, x: FloatArray, weight: FloatArray, *bias: FloatArray) -> FloatArray:
         product = xp.matmul(x, weight)
         return product + bias[0] if bias else product
 
@@ -97,9 +99,9 @@ class LinearGelu(_Linear[S], Generic[L, S]):
     """
 
     __slots__ = ()
-    parents: tuple[L, *tuple[Any, ...]]
+    parents: tuple[L, Node, *tuple[Node, ...]]
 
-    def __init__(self, x: Any, weight: Any, bias: Any = None, *, approximate: bool = False) -> None:
+    def __init__(self, x: Node, weight: Node, bias: Node | None = None, *, approximate: bool = False) -> None:
         parents = (x, weight) if bias is None else (x, weight, bias)
         self._construct(parents, approximate=approximate, biased=bias is not None)
 
@@ -109,22 +111,24 @@ class LinearGelu(_Linear[S], Generic[L, S]):
     def shape_rule(self) -> Dims:
         return self._axes()
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         x = self._inner_value(xp, *operands)
         return 0.5 * x * (1.0 + _bend(xp, x) if self.approximate else _normal_distribution(xp, x))
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         return None if any(mapped[1:]) else self.rebuild(tuple(operands), self.attribute_values())
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, weight, *bias = self.parents
-        by_inner: Any = LinearGeluGradient(x, weight, *bias, gradient, approximate=self.approximate, biased=self.biased)
+        by_inner: Node = LinearGeluGradient(
+            x, weight, *bias, gradient, approximate=self.approximate, biased=self.biased
+        )
         return *MatMul(x, weight).vjp(by_inner), *(by_inner for _ in bias)
 
 
 @LOOPS.register(LinearGelu)
 class _LinearGeluLoops(LoopForm):
-    def decompose(self, node: Any) -> Any:
+    def decompose(self, node: LinearGelu) -> Node:
         return _gelu(node._inner(), node.approximate)
 
 
@@ -137,7 +141,7 @@ class LinearGeluGradient(_Linear[S]):
 
     __slots__ = ()
 
-    def __init__(self, *parents: Any, approximate: bool, biased: bool) -> None:
+    def __init__(self, *parents: Node, approximate: bool, biased: bool) -> None:
         self._construct(parents, approximate=approximate, biased=biased)
 
     def _own(self) -> LinearGeluGradient[S]:
@@ -149,7 +153,7 @@ class LinearGeluGradient(_Linear[S]):
             raise ShapeError(f"{format_dims(dims)} against {format_dims(gradient)}")
         return tuple(map(unify, dims, gradient))
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         x = self._inner_value(xp, *operands[:-1])
         if self.approximate:
             bend = _bend(xp, x)
@@ -158,25 +162,25 @@ class LinearGeluGradient(_Linear[S]):
         density = xp.exp(-0.5 * x * x) * (1.0 / math.sqrt(2.0 * math.pi))
         return operands[-1] * (0.5 * _normal_distribution(xp, x) + x * density)
 
-    def _of_nodes(self) -> Any:
+    def _of_nodes(self) -> Node:
         """The same of ordinary nodes."""
         inner = self._inner()
         (by_inner,) = _gelu(inner, self.approximate).vjp(self.parents[-1])
         return by_inner
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         if any(mapped[1:-1]):
             return None
         x, gradient = spread((operands[0], operands[-1]), (mapped[0], mapped[-1]))
         return self.rebuild((x, *operands[1:-1], gradient), self.attribute_values())
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return composite_vjp(self._of_nodes(), gradient, self.parents)
 
 
 @LOOPS.register(LinearGeluGradient)
 class _LinearGeluGradientLoops(LoopForm):
-    def decompose(self, node: Any) -> Any:
+    def decompose(self, node: LinearGeluGradient) -> Node:
         return node._of_nodes()
 
 
@@ -204,7 +208,7 @@ def linear_gelu(x: Any, weight: Any, bias: Any = None, approximate: bool = False
 # --- tokens with positions --------------------------------------------------------------------------------------------
 
 
-class Embed(HasIndexOperands[Any, S], Node[Any, S], Generic[L, S]):
+class Embed(HasIndexOperands[tuple[L, Node, IndexNode], S], Node[tuple[L, Node, IndexNode], S], Generic[L, S]):
     """`table[indices] + positions[:time]`: the vectors of tokens and of their places along the last axis, time.
 
     `table` has the axes (tokens, width), `positions` the axes (context, width) with a context of at least the time,
@@ -215,9 +219,8 @@ class Embed(HasIndexOperands[Any, S], Node[Any, S], Generic[L, S]):
     """
 
     __slots__ = ()
-    parents: tuple[L, Any, Any]
 
-    def __init__(self, table: Any, positions: Any, indices: Any) -> None:
+    def __init__(self, table: Node, positions: Node, indices: IndexNode | Indices) -> None:
         self._construct((table, positions, as_indices(indices)))
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
@@ -226,7 +229,7 @@ class Embed(HasIndexOperands[Any, S], Node[Any, S], Generic[L, S]):
     def _own(self) -> Embed[Any, S]:
         return self
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         return common_dtype(self.parents[:2])
 
     def shape_rule(self) -> Dims:
@@ -245,32 +248,32 @@ class Embed(HasIndexOperands[Any, S], Node[Any, S], Generic[L, S]):
                 raise ShapeError(f"a sequence of {steps} is longer than the {most} positions of {label(positions)}")
         return (*indices.dims, unify(table.dims[1], positions.dims[1]))
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Array:
         table, positions, indices = operands
-        return xp.take(table, indices, axis=0) + positions[: shape[-2]]
+        vectors: FloatArray = xp.take(table, indices, axis=0) + positions[: shape[-2]]
+        return vectors
 
-    def _places(self) -> Any:
-        _table, positions, indices = self.parents
+    def _places(self) -> Node:
+        _, positions, indices = self.parents
         time, context = axis_size(indices.dims[-1]), axis_size(positions.dims[0])
         return positions if time == context else positions[:time]
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
         return None if any(mapped[:2]) else Embed(*operands)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         table, positions, indices = self.parents
         places = self._places()
-        by_positions: Any = unbroadcast(gradient, places.dims)
-        if places is not positions:
-            (by_positions,) = places.vjp(by_positions)
+        by_places = unbroadcast(gradient, places.dims)
+        (by_positions,) = (by_places,) if places is positions else places.vjp(by_places)
         return RowGradient(gradient, indices, table.dims), by_positions, ZERO
 
 
 @LOOPS.register(Embed)
 class _EmbedLoops(LoopForm):
-    def decompose(self, node: Any) -> Any:
+    def decompose(self, node: Embed) -> Node:
         table, _positions, indices = node.parents
-        rows: Any = Index(table, indices)
+        rows: Node = Index(table, indices)
         return rows + node._places()
 
 

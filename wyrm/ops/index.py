@@ -9,7 +9,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import ZERO, label
+from wyrm.node.base import ZERO, BaseNode, Gradient, label
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.index_maps import IndexLoad, IndexMap
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
@@ -19,15 +19,16 @@ from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import L, R, S, common_dtype, method, operand
 from wyrm.types.dims import Dims, normalize_axis, unify
+from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.rows import RowSparse
-from wyrm.types.typing import AnyShape, Array, AtLeast1D, Bs, Indices, K, M, N, Shaped
+from wyrm.types.typing import AnyShape, Array, AtLeast1D, Bs, Indices, IntegerArray, K, M, N, Number, Shaped
 
 I = TypeVar(  # noqa: E741  # the indices' class, as L and R are the operands'
-    "I", bound="IndexNode[Any]", covariant=True, default=Any
+    "I", bound="IndexNode", covariant=True, default=Any
 )
 
 
-def as_indices(indices: Any) -> IndexNode[Any]:
+def as_indices(indices: Any) -> IndexNode:
     """An index node as it is, integers as a constant; `DTypeError` for a float node."""
     if isinstance(indices, IndexNode):
         return indices
@@ -41,7 +42,7 @@ class _Indexing(HasIndexOperands[tuple[L, I], S], Node[tuple[L, I], S], abstract
 
     __slots__ = ()
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         x, indices = self.parents
         if indices.dtype.kind != "i":
             raise DTypeError(f"{label(indices)} holds {indices.dtype}; integers choose rows: wy.IndexInput(...)")
@@ -53,7 +54,7 @@ class Index(_Indexing[L, I, S]):
 
     __slots__ = ()
 
-    def __init__(self, table: Any, indices: Any) -> None:
+    def __init__(self, table: Node | Indexable, indices: IndexNode | Indices) -> None:
         self._construct((table, as_indices(indices)))
 
     def _own(self) -> Index[Any, Any, S]:
@@ -66,24 +67,24 @@ class Index(_Indexing[L, I, S]):
         dims: Dims = indices.dims + table.dims[1:]
         return dims
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Array:
         table, indices = operands
         return xp.take(table, indices, axis=0)
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.parents[0].dims[0]),)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
         return None if mapped[0] else Index(*operands)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         table, indices = self.parents
         return RowGradient(gradient, indices, table.dims), ZERO
 
 
 @LOOPS.register(Index)
 class _IndexLoops(LoopForm):
-    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
+    def gather_index(self, node: Index, index: IndexMap) -> IndexMap:
         rank = node.parents[1].ndim
         return (IndexLoad(1, index[:rank]), *index[rank:])
 
@@ -147,16 +148,16 @@ def take(x: Any, indices: Any, axis: int = 0) -> Any:
     >>> wy.Constant([10.0, 20.0, 30.0]).take([2, 0]).forward().tolist()
     [30.0, 10.0]
     """
-    node: Any = x
+    node: Node = x
     chosen = as_indices(indices)
     position = normalize_axis(axis, node.ndim)
     if position == 0:
         return Index(x, chosen)
     rest = [i for i in range(node.ndim) if i != position]
-    rows: Any = Index(node.transpose(position, *rest), chosen)
+    rows: Node = Index(node.transpose(position, *rest), chosen)
     moved = list(range(chosen.ndim, chosen.ndim + position))
     order = [*moved, *range(chosen.ndim), *range(chosen.ndim + position, rows.ndim)]
-    result: Node[Any, Any] = rows.transpose(*order)
+    result: Node = rows.transpose(*order)
     return result
 
 
@@ -167,7 +168,7 @@ class RowGradient(HasIndexOperands[tuple[L, I], S], Node[tuple[L, I], S]):
     gives_rows = True
     to: Dims
 
-    def __init__(self, gradient: Any, indices: Any, to: Dims) -> None:
+    def __init__(self, gradient: Node, indices: IndexNode, to: Dims) -> None:
         self._construct((gradient, indices), to=to)
 
     def _own(self) -> RowGradient[Any, Any, S]:
@@ -176,27 +177,28 @@ class RowGradient(HasIndexOperands[tuple[L, I], S], Node[tuple[L, I], S]):
     def shape_rule(self) -> Dims:
         return self.to
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         return self.parents[0].dtype
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
         gradient, indices = operands
         rows = xp.reshape(indices, (-1,))
         values = xp.reshape(gradient, (rows.shape[0], *shape[1:]))
         if xp is np:
             return RowSparse(rows, values, shape)
-        return xp.zeros(shape, self.dtype).at[rows].add(values)
+        zeros: Any = xp.zeros(shape, self.dtype)
+        return zeros.at[rows].add(values)
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.to[0]),)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return Index(gradient, self.parents[1]), ZERO
 
 
 @LOOPS.register(RowGradient)
 class _RowGradientLoops(LoopForm):
-    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget | None:
+    def scatter_index(self, node: RowGradient, parent: int, index: IndexMap) -> ScatterTarget | None:
         rank = node.parents[1].ndim
         return ScatterTarget((IndexLoad(1, index[:rank]), *index[rank:]), adds=True) if parent == 0 else None
 
@@ -208,7 +210,7 @@ class JoinRows(Node[tuple[L, R], S]):
     takes_rows = True
     gives_rows = True
 
-    def __init__(self, x: Any, y: Any) -> None:
+    def __init__(self, x: Node, y: Node) -> None:
         self._construct((x, y))
 
     def _own(self) -> JoinRows[Any, Any, S]:
@@ -218,27 +220,28 @@ class JoinRows(Node[tuple[L, R], S]):
         x, y = self.parents
         return tuple(map(unify, x.dims, y.dims))
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         return common_dtype(self.parents)
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
         x, y = operands
         return x.joined(y) if isinstance(x, RowSparse) else x + y
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return gradient, gradient
 
 
 @LOOPS.register(JoinRows)
 class _JoinRowsLoops(LoopForm):
-    def decompose(self, node: Any) -> Any:
+    def decompose(self, node: JoinRows[Node, Node]) -> Node:
         x, y = node.parents
         return x + y
 
 
-def row_parts(gradient: Any) -> list[tuple[Any, Any]] | None:
+def row_parts(gradient: BaseNode) -> list[tuple[BaseNode, BaseNode]] | None:
     """The pairs of gradient and indices that a row-sparse gradient is the sum of; None for a dense one."""
-    parts, stack = [], [gradient]
+    parts: list[tuple[BaseNode, BaseNode]] = []
+    stack = [gradient]
     while stack:
         node = stack.pop()
         if isinstance(node, JoinRows):
@@ -250,12 +253,12 @@ def row_parts(gradient: Any) -> list[tuple[Any, Any]] | None:
     return parts
 
 
-def row_gradient(gradient: Any, indices: Any, to: Dims) -> RowGradient[Any, Any, Any]:
+def row_gradient(gradient: Any, indices: Any, to: Dims) -> RowGradient:
     """One such pair as a row-sparse gradient of the axes `to`."""
     return RowGradient(gradient, indices, to)
 
 
-def _columns(xp: Any, indices: Any, axis: int) -> tuple[Any, ...]:
+def _columns(xp: ArrayNamespace, indices: IntegerArray, axis: int) -> tuple[IntegerArray, ...]:
     """The full index that `take_along_axis` stands for."""
     grid = [
         xp.arange(n).reshape([-1 if i == j else 1 for j in range(indices.ndim)]) for i, n in enumerate(indices.shape)
@@ -270,7 +273,7 @@ class TakeAlongAxis(_Indexing[L, I, S]):
     __slots__ = ("axis",)
     axis: int
 
-    def __init__(self, x: Any, indices: Any, axis: int) -> None:
+    def __init__(self, x: Node, indices: IndexNode | Indices, axis: int) -> None:
         self._construct((x, as_indices(indices)), axis=axis)
 
     def _own(self) -> TakeAlongAxis[Any, Any, S]:
@@ -287,24 +290,25 @@ class TakeAlongAxis(_Indexing[L, I, S]):
             for position, (a, i) in enumerate(zip(x.dims, indices.dims, strict=True))
         )
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Array:
         x, indices = operands
-        return x[_columns(xp, indices, self.axis)]
+        chosen: Array = x[_columns(xp, indices, self.axis)]
+        return chosen
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.parents[0].dims[self.axis]),)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
         return self.rebuild(tuple(spread(operands, mapped)), {"axis": self.axis + 1}) if mapped[1] else None
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         x, indices = self.parents
         return PlaceAlongAxis(gradient, indices, self.axis, x.dims), ZERO
 
 
 @LOOPS.register(TakeAlongAxis)
 class _TakeAlongAxisLoops(LoopForm):
-    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
+    def gather_index(self, node: TakeAlongAxis, index: IndexMap) -> IndexMap:
         return (*index[: node.axis], IndexLoad(1, index), *index[node.axis + 1 :])
 
 
@@ -315,21 +319,21 @@ class PlaceAlongAxis(HasIndexOperands[tuple[L, I], S], Node[tuple[L, I], S]):
     axis: int
     to: Dims
 
-    def __init__(self, x: Any, indices: Any, axis: int, to: Dims) -> None:
+    def __init__(self, x: Node, indices: IndexNode, axis: int, to: Dims) -> None:
         self._construct((x, indices), axis=axis, to=to)
 
     def _own(self) -> PlaceAlongAxis[Any, Any, S]:
         return self
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         return common_dtype((self.parents[0],))
 
     def shape_rule(self) -> Dims:
         return self.to
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
         x, indices = operands
-        result = xp.zeros(shape, self.dtype)
+        result: Any = xp.zeros(shape, self.dtype)
         where = _columns(xp, indices, self.axis)
         if hasattr(result, "at"):
             return result.at[where].add(x)
@@ -339,19 +343,19 @@ class PlaceAlongAxis(HasIndexOperands[tuple[L, I], S], Node[tuple[L, I], S]):
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.to[self.axis]),)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
         if not mapped[1]:
             return None
         values, indices = spread(operands, mapped)
         return PlaceAlongAxis(values, indices, self.axis + 1, (indices.dims[0], *self.to))
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return TakeAlongAxis(gradient, self.parents[1], self.axis), ZERO
 
 
 @LOOPS.register(PlaceAlongAxis)
 class _PlaceAlongAxisLoops(LoopForm):
-    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget | None:
+    def scatter_index(self, node: PlaceAlongAxis, parent: int, index: IndexMap) -> ScatterTarget | None:
         place = (*index[: node.axis], IndexLoad(1, index), *index[node.axis + 1 :])
         return ScatterTarget(place, adds=True) if parent == 0 else None
 
@@ -388,12 +392,12 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
     return TakeAlongAxis(x.ravel(), indices, 0) if axis is None else TakeAlongAxis(x, indices, axis)
 
 
-class ScatterAdd(HasIndexOperands[tuple[L, Any, R], S], Node[tuple[L, Any, R], S]):
+class ScatterAdd(HasIndexOperands[tuple[L, IndexNode, R], S], Node[tuple[L, IndexNode, R], S]):
     """The first operand with rows added to it; a row named twice gets both."""
 
     __slots__ = ()
 
-    def __init__(self, x: Any, indices: Any, values: Any) -> None:
+    def __init__(self, x: Any, indices: IndexNode | Indices, values: Node | Number | Array) -> None:
         self._construct((x, as_indices(indices), operand(values, x)))
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
@@ -402,7 +406,7 @@ class ScatterAdd(HasIndexOperands[tuple[L, Any, R], S], Node[tuple[L, Any, R], S
     def _own(self) -> ScatterAdd[Any, Any, S]:
         return self
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         x, _, values = self.parents
         return common_dtype((x, values))
 
@@ -417,7 +421,7 @@ class ScatterAdd(HasIndexOperands[tuple[L, Any, R], S], Node[tuple[L, Any, R], S
             unify(a, b)
         return tuple(x.dims)
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
         x, indices, values = operands
         if hasattr(x, "at"):
             return x.at[indices].add(values)
@@ -425,7 +429,7 @@ class ScatterAdd(HasIndexOperands[tuple[L, Any, R], S], Node[tuple[L, Any, R], S
         np.add.at(result, indices, values)
         return result
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return gradient, ZERO, Index(gradient, self.parents[1])
 
 
@@ -433,7 +437,7 @@ class ScatterAdd(HasIndexOperands[tuple[L, Any, R], S], Node[tuple[L, Any, R], S
 class _ScatterAddLoops(LoopForm):
     starts_from_zero = False
 
-    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget | None:
+    def scatter_index(self, node: ScatterAdd, parent: int, index: IndexMap) -> ScatterTarget | None:
         rank = node.parents[1].ndim
         if parent == 0:
             return ScatterTarget(index)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
 
-def check_keepdims(name: str, keepdims: Any) -> bool:
+def check_keepdims(name: str, keepdims: object) -> bool:
     """`keepdims` as a bool; `TypeError` for another thing, such as the dtype that NumPy has in its place."""
     if not isinstance(keepdims, bool | np.bool_ | int | np.integer):
         raise TypeError(

@@ -8,18 +8,17 @@ residuals.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import ZERO, explain, format_dims, label
+from wyrm.node.base import ZERO, Gradient, explain, format_dims, label
 from wyrm.node.index_maps import IndexLiteral, IndexMap
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.leaves import Constant
-from wyrm.node.loop_form import LOOPS, LoopForm
-from wyrm.node.node import Node
+from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.node.node import IndexNode, Node
 from wyrm.ops.composite_gradient import composite_vjp
 from wyrm.ops.elementwise import S, common_dtype
 from wyrm.ops.index import as_indices
@@ -30,7 +29,9 @@ from wyrm.ops.linear_cross_entropy_kernels import (
 )
 from wyrm.ops.scratch import scratch
 from wyrm.ops.slicing import concatenate
-from wyrm.types.dims import Dims, Plus, axis_size, product, unify
+from wyrm.types.dims import Axis, Dims, Plus, axis_size, product, unify
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import Array, FloatArray, Indices
 
 # So many bytes of logits are there at once, but the logits of this many rows at least, for products of fewer are slow.
 _LOGITS_BYTES = 2**22
@@ -39,7 +40,14 @@ _FEWEST_ROWS = 64
 NO_LABEL = -(2**62)
 
 
-class _LinearCrossEntropy(HasIndexOperands[Any, S], Node[Any, S], abstract=True):
+class _Options(TypedDict):
+    label_smoothing: float
+    ignore_index: int
+
+
+class _LinearCrossEntropy(
+    HasIndexOperands[tuple[Node, Node, IndexNode], S], Node[tuple[Node, Node, IndexNode], S], abstract=True
+):
     """What the fused ops have in common; the parents are x, (rows, width), the weight, (classes, width), and labels."""
 
     __slots__ = ("ignore_index", "label_smoothing")
@@ -49,13 +57,13 @@ class _LinearCrossEntropy(HasIndexOperands[Any, S], Node[Any, S], abstract=True)
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(2, self.parents[1].dims[0], self.ignore_index),)
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         dtype = common_dtype(self.parents[:2])
         if dtype.kind != "f":
             raise DTypeError("a mask has no logits; convert it with mask.astype(np.float32)")
         return dtype
 
-    def _axes(self) -> tuple[Any, Any, Any]:
+    def _axes(self) -> tuple[Axis, Axis, Axis]:
         """Rows, classes and width."""
         x, weight, labels = self.parents[:3]
         for node, count in ((x, 2), (weight, 2), (labels, 1)):
@@ -64,17 +72,17 @@ class _LinearCrossEntropy(HasIndexOperands[Any, S], Node[Any, S], abstract=True)
         if axis_size(weight.dims[0]) in (None, 0):
             raise ShapeError(f"the classes, the first axis of {label(weight)}, need a size of at least 1")
         if not 0.0 <= self.label_smoothing < 1.0:
-            raise ShapeError(f"smoothing is at least 0 and below 1, not {self.label_smoothing}")
+            raise ShapeError(f"label_smoothing is at least 0 and below 1, not {self.label_smoothing}")
         return unify(x.dims[0], labels.dims[0]), weight.dims[0], unify(x.dims[1], weight.dims[1])
 
-    def _both(self, xp: Any, operands: Sequence[Any]) -> tuple[Any, Any]:
+    def _both(self, xp: ArrayNamespace, operands: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
         """The mean loss, and the gradient by the logits."""
         x, weight, labels = operands
         classes = weight.shape[0]
         counts = labels != self.ignore_index
         valid = xp.astype(counts, self.dtype)[:, None]
         spread = self.dtype.type(self.label_smoothing)
-        places = xp.where(counts, labels, 0)
+        places: Any = xp.where(counts, labels, 0)
         targets = xp.astype(places[:, None] == xp.arange(classes), self.dtype) * (1 - spread) + spread / classes
         logits = x @ weight.T
         logits = logits - xp.max(logits, axis=1, keepdims=True)
@@ -88,24 +96,25 @@ class _LinearCrossEntropy(HasIndexOperands[Any, S], Node[Any, S], abstract=True)
         losses = xp.where(counts[:, None], xp.log(totals) - wanted, self.dtype.type(0))
         return xp.sum(losses) / count, (powers / totals - targets) * valid / count
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self) -> _Options:
         return {"label_smoothing": self.label_smoothing, "ignore_index": self.ignore_index}
 
-    def _decomposed(self) -> tuple[Node[Any, Any], Node[Any, Any], Node[Any, Any]]:
+    def _decomposed(self) -> tuple[Node, Node, Node]:
         """The loss and the gradients by weight and x, of ordinary nodes."""
-        labels: Any = self.parents[2]
-        x, weight = self.parents[0].erase(), self.parents[1].erase()
-        targets: Any = LabelTargets(labels, weight, **self._options())
+        x, weight, labels = self.parents
+        targets: Node = LabelTargets(labels, weight, **self._options())
         valid = targets.sum(axis=1, keepdims=True)
         count = valid.sum().maximum(1.0)
-        logits: Any = x @ weight.matrix_transpose()
+        logits: Node = x @ weight.matrix_transpose()
         loss = -(targets * logits.log_softmax()).sum() / count
-        by_logits: Any = (logits.softmax() * valid - targets) / count
+        by_logits: Node = (logits.softmax() * valid - targets) / count
         return loss, by_logits.matrix_transpose() @ x, by_logits @ weight
 
 
 class _LinearCrossEntropyLoops(LoopForm):
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(
+        self, node: _LinearCrossEntropy, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
         x, weight, labels = operands
         at_once = max(_FEWEST_ROWS, _LOGITS_BYTES // (weight.shape[0] * weight.itemsize))
         logits = scratch((max(1, min(at_once, len(x))), weight.shape[0]), node.dtype)
@@ -124,7 +133,12 @@ class LinearCrossEntropy(_LinearCrossEntropy[S]):
     __slots__ = ()
 
     def __init__(
-        self, x: Any, weight: Any, labels: Any, label_smoothing: float = 0.0, ignore_index: int = NO_LABEL
+        self,
+        x: Node,
+        weight: Node,
+        labels: IndexNode | Indices,
+        label_smoothing: float = 0.0,
+        ignore_index: int = NO_LABEL,
     ) -> None:
         self._construct((x, weight, as_indices(labels)), label_smoothing=label_smoothing, ignore_index=ignore_index)
 
@@ -135,16 +149,16 @@ class LinearCrossEntropy(_LinearCrossEntropy[S]):
         self._axes()
         return ()
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.asarray(self._both(xp, operands)[0], dtype=self.dtype)
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         # Where some labels do not count, the parts of a batch do not count alike.
         return "mean" if list(rows) == [0, None, 0] and self.ignore_index == NO_LABEL else None
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        residuals: LinearCrossEntropyResiduals[Any] = LinearCrossEntropyResiduals(*self.parents, **self._options())
-        parts: list[Any] = [
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        residuals: LinearCrossEntropyResiduals = LinearCrossEntropyResiduals(*self.parents, **self._options())
+        parts: list[Node] = [
             ResidualsPart(residuals, self.parents[0], self.parents[1], part) for part in ("x", "weight")
         ]
         if not (isinstance(gradient, Constant) and float(gradient.value) == 1.0):
@@ -156,7 +170,7 @@ class LinearCrossEntropy(_LinearCrossEntropy[S]):
 class _LinearCrossEntropyForwardLoops(_LinearCrossEntropyLoops):
     kernel = staticmethod(cross_entropy_kernel)
 
-    def part_of_residuals(self, node: Any) -> Any:
+    def part_of_residuals(self, node: LinearCrossEntropy) -> Node:
         x, weight, _ = node.parents
         return ResidualsPart(LinearCrossEntropyResiduals(*node.parents, **node._options()), x, weight, "loss").reshape(
             ()
@@ -169,7 +183,12 @@ class LinearCrossEntropyResiduals(_LinearCrossEntropy[S]):
     __slots__ = ()
 
     def __init__(
-        self, x: Any, weight: Any, labels: Any, label_smoothing: float = 0.0, ignore_index: int = NO_LABEL
+        self,
+        x: Node,
+        weight: Node,
+        labels: IndexNode | Indices,
+        label_smoothing: float = 0.0,
+        ignore_index: int = NO_LABEL,
     ) -> None:
         self._construct((x, weight, as_indices(labels)), label_smoothing=label_smoothing, ignore_index=ignore_index)
 
@@ -180,23 +199,21 @@ class LinearCrossEntropyResiduals(_LinearCrossEntropy[S]):
         rows, classes, width = self._axes()
         return Plus((classes, 1, rows)), width
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         x, weight, _ = operands
         loss, by_logits = self._both(xp, operands)
         row = xp.where(xp.arange(shape[1]) == 0, xp.asarray(loss, dtype=self.dtype), self.dtype.type(0))
         return xp.concat([by_logits.T @ x, row[None], by_logits @ weight])
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        parts: tuple[Any, Any, Any] = self._decomposed()
-        loss, by_weight, by_x = parts
-        width: Any = self.parents[0].dims[1]
-        size = axis_size(width)
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        loss, by_weight, by_x = self._decomposed()
+        size = axis_size(self.parents[0].dims[1])
         if axis_size(by_x.dims[0]) is None or size is None:
             raise ShapeError(
                 explain(self, "a gradient of the gradient needs rows with a size; give the axis one, as in Rows(20)")
             )
-        first: Any = Constant(np.eye(1, size, dtype=self.dtype))
-        composed: Any = concatenate([by_weight, loss * first, by_x])
+        first: Node = Constant(np.eye(1, size, dtype=self.dtype))
+        composed: Node = concatenate([by_weight, loss * first, by_x])
         return (*composite_vjp(composed.reshape(self.dims), gradient, self.parents[:2]), ZERO)
 
 
@@ -205,18 +222,17 @@ class _LinearCrossEntropyResidualsLoops(_LinearCrossEntropyLoops):
     kernel = staticmethod(cross_entropy_residuals_kernel)
 
 
-class _OfResiduals(Node[Any, S], abstract=True):
+class _OfResiduals(Node[tuple[Node, Node, Node], S], abstract=True):
     """An op on one part of a tape: the operands are the tape or the part, then x and the weight."""
 
     __slots__ = ("part",)
     part: Literal["loss", "weight", "x"]
 
-    def __init__(self, operand: Any, x: Any, weight: Any, part: Literal["loss", "weight", "x"]) -> None:
+    def __init__(self, operand: Node, x: Node, weight: Node, part: Literal["loss", "weight", "x"]) -> None:
         self._construct((operand, x, weight), part=part)
 
-    def dtype_rule(self) -> np.dtype[Any]:
-        dtype: np.dtype[Any] = self.parents[0].dtype
-        return dtype
+    def dtype_rule(self) -> np.dtype:
+        return self.parents[0].dtype
 
     def _dims(self) -> tuple[Dims, Dims]:
         """The axes of a tape, and those of the part."""
@@ -253,11 +269,11 @@ class ResidualsPart(_OfResiduals[S]):
         self._fitting(residuals)
         return part
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         residuals, first = operands[0], self._first()
         return residuals[first, :1] if self.part == "loss" else residuals[first : first + shape[0]]
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return PlaceInResiduals(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
 
 
@@ -265,7 +281,7 @@ class ResidualsPart(_OfResiduals[S]):
 class _ResidualsPartLoops(LoopForm):
     preserves_layout = True
 
-    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
+    def gather_index(self, node: ResidualsPart, index: IndexMap) -> IndexMap:
         first = node._first()
         if node.part == "loss":
             return IndexLiteral(first), index[0]
@@ -286,7 +302,7 @@ class PlaceInResiduals(_OfResiduals[S]):
         self._fitting(part)
         return residuals
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         part, first = operands[0], self._first()
         if self.part == "loss":
             part = xp.where(xp.arange(shape[1]) == 0, part, part.dtype.type(0))[None]
@@ -295,32 +311,34 @@ class PlaceInResiduals(_OfResiduals[S]):
         )
         return xp.concat([before, part, after])
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return ResidualsPart(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
 
 
 @LOOPS.register(PlaceInResiduals)
 class _PlaceInResidualsLoops(LoopForm):
     @staticmethod
-    def kernel(part: Any, out: Any, first: int) -> None:
+    def kernel(part: FloatArray, out: FloatArray, first: int) -> None:
         for i in range(out.shape[0]):
             for j in range(out.shape[1]):
                 inside = 0 <= i - first < part.shape[0] and j < part.shape[1]
                 out[i, j] = part[i - first, j] if inside else 0
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(
+        self, node: PlaceInResiduals, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
         part = operands[0]
         return part.reshape(-1, part.shape[-1]), out, node._first()
 
 
-class LabelTargets(HasIndexOperands[Any, S], Node[Any, S]):
+class LabelTargets(HasIndexOperands[tuple[IndexNode, Node], S], Node[tuple[IndexNode, Node], S]):
     """The share of each class that a label stands for, (rows, classes); zeros where it is ignored."""
 
     __slots__ = ("ignore_index", "label_smoothing")
     ignore_index: int
     label_smoothing: float
 
-    def __init__(self, labels: Any, weight: Any, label_smoothing: float, ignore_index: int) -> None:
+    def __init__(self, labels: IndexNode, weight: Node, label_smoothing: float, ignore_index: int) -> None:
         self._construct((labels, weight), label_smoothing=label_smoothing, ignore_index=ignore_index)
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
@@ -329,9 +347,8 @@ class LabelTargets(HasIndexOperands[Any, S], Node[Any, S]):
     def _own(self) -> LabelTargets[S]:
         return self
 
-    def dtype_rule(self) -> np.dtype[Any]:
-        dtype: np.dtype[Any] = self.parents[1].dtype
-        return dtype
+    def dtype_rule(self) -> np.dtype:
+        return self.parents[1].dtype
 
     def shape_rule(self) -> Dims:
         labels, weight = self.parents
@@ -339,14 +356,15 @@ class LabelTargets(HasIndexOperands[Any, S], Node[Any, S]):
             raise ShapeError(f"{label(labels)} has one axis here, not {format_dims(labels.dims)}")
         return labels.dims[0], weight.dims[0]
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         labels = operands[0]
         chosen = xp.astype(labels[:, None] == xp.arange(shape[1]), self.dtype)
         spread = self.dtype.type(self.label_smoothing)
         targets = chosen * (1 - spread) + spread / self.dtype.type(max(shape[1], 1))
-        return targets * xp.astype(labels != self.ignore_index, self.dtype)[:, None]
+        valid: FloatArray = targets * xp.astype(labels != self.ignore_index, self.dtype)[:, None]
+        return valid
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return ZERO, ZERO
 
 
@@ -354,23 +372,28 @@ class LabelTargets(HasIndexOperands[Any, S], Node[Any, S]):
 class _LabelTargetsLoops(LoopForm):
     kernel = staticmethod(targets_kernel)
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(self, node: LabelTargets, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         return operands[0], out, node.dtype.type(node.label_smoothing), node.ignore_index
 
 
 def linear_cross_entropy(
     x: Any, weight: Any, labels: Any, *, label_smoothing: float = 0.0, ignore_index: int | None = None
 ) -> LinearCrossEntropy[tuple[()]]:
-    """The mean cross-entropy of `x @ weight.T`, of any leading axes; see `LinearCrossEntropy`.
+    """Return the mean cross-entropy of the logits `x @ weight.T`, a scalar, without materializing all logits.
 
-    `IndexOutOfRange` for a label that is no class and not `ignore_index`; `ValueError` for smoothing outside [0, 1).
+    `x` has the axes (..., width), `weight` (classes, width), `labels` (...,). With `label_smoothing` s, in [0, 1), the
+    target is `1 - s` at the label plus `s / classes` at every class. Labels of `ignore_index` do not count; the loss is
+    0 where none counts. `wy.losses.cross_entropy` takes logits instead.
+
+    Raises `ShapeError` where axes do not match, `IndexOutOfRange` for a label that is neither a class nor
+    `ignore_index`, and `ValueError` for a `label_smoothing` out of range.
 
     >>> x, weight = wy.Constant(np.zeros((2, 3))), wy.Constant(np.ones((4, 3)))
     >>> wy.linear_cross_entropy(x, weight, np.array([1, 3])).forward().round(4).item()
     1.3863
     """
     if not 0.0 <= label_smoothing < 1.0:
-        raise ValueError(f"linear_cross_entropy: smoothing is at least 0 and below 1, not {label_smoothing}")
+        raise ValueError(f"linear_cross_entropy: label_smoothing is at least 0 and below 1, not {label_smoothing}")
     labels = as_indices(labels)
     if len(x.dims) != 2:
         rows = product(x.dims[:-1])

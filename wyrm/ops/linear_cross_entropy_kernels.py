@@ -9,12 +9,13 @@ import numpy as np
 from wyrm.ops.fast_math import LOG2_E, exp2_negative, largest
 from wyrm.ops.product import multiply_into
 from wyrm.ops.sums import accumulated
+from wyrm.types.typing import FloatArray, IntegerArray
 
 # So many numbers are summed at once.
 PART = 1024
 
 
-def counted(labels: Any, ignore_index: int) -> int:
+def counted(labels: IntegerArray, ignore_index: int) -> int:
     """How many labels are not ignored."""
     count = 0
     for i in range(labels.size):
@@ -23,7 +24,7 @@ def counted(labels: Any, ignore_index: int) -> int:
     return count
 
 
-def exponentials_of(logits: Any, top: Any) -> Any:
+def exponentials_of(logits: FloatArray, top: np.floating) -> Any:
     """`exp(logits - top)` in place, and their sum."""
     total = logits.dtype.type(0)
     for j in range(logits.size):
@@ -32,7 +33,7 @@ def exponentials_of(logits: Any, top: Any) -> Any:
     return total
 
 
-def exponentials(logits: Any, top: Any) -> Any:
+def exponentials(logits: FloatArray, top: np.floating) -> np.floating:
     """The same for a row of any length, the sum in parts: one of many float32 numbers loses digits."""
     total = 0.0
     for first in range(0, logits.size, PART):
@@ -40,7 +41,7 @@ def exponentials(logits: Any, top: Any) -> Any:
     return logits.dtype.type(total)
 
 
-def mean_distance(x: Any, top: Any) -> Any:
+def mean_distance(x: FloatArray, top: np.floating) -> np.floating:
     """The mean of `x - top`."""
     total = 0.0
     for j in range(x.size):
@@ -48,13 +49,13 @@ def mean_distance(x: Any, top: Any) -> Any:
     return x.dtype.type(total / x.size)
 
 
-def scaled(x: Any, factor: Any, less: Any) -> None:
+def scaled(x: FloatArray, factor: np.floating, less: np.floating) -> None:
     """`x * factor - less` in place."""
     for j in range(x.size):
         x[j] = x[j] * factor - less
 
 
-def loss_row(logits: Any, label: int, label_smoothing: Any) -> Any:
+def loss_row(logits: FloatArray, label: int, label_smoothing: np.floating) -> tuple[Any, np.floating]:
     """The cross-entropy of one row; its logits become probabilities, not yet divided by their sum, which comes too."""
     top = largest(logits)
     # How far below the largest the logit of the label is: that keeps the digits of large logits that are close.
@@ -66,7 +67,13 @@ def loss_row(logits: Any, label: int, label_smoothing: Any) -> Any:
 
 
 def cross_entropy_kernel(
-    x: Any, weight: Any, labels: Any, out: Any, label_smoothing: Any, ignore_index: int, logits: Any
+    x: FloatArray,
+    weight: FloatArray,
+    labels: IntegerArray,
+    out: FloatArray,
+    label_smoothing: np.floating,
+    ignore_index: int,
+    logits: FloatArray,
 ) -> None:
     """Fill `out`, one number, with the mean loss of the rows of `x` that have a label; `logits` (rows, classes)."""
     count, total = counted(labels, ignore_index), 0.0
@@ -80,7 +87,7 @@ def cross_entropy_kernel(
     out[0] = total / max(count, 1)
 
 
-def clear(x: Any) -> None:
+def clear(x: FloatArray) -> None:
     """Zeros everywhere."""
     for i in range(x.shape[0]):
         for j in range(x.shape[1]):
@@ -88,7 +95,13 @@ def clear(x: Any) -> None:
 
 
 def cross_entropy_residuals_kernel(
-    x: Any, weight: Any, labels: Any, out: Any, label_smoothing: Any, ignore_index: int, logits: Any
+    x: FloatArray,
+    weight: FloatArray,
+    labels: IntegerArray,
+    out: FloatArray,
+    label_smoothing: np.floating,
+    ignore_index: int,
+    logits: FloatArray,
 ) -> None:
     """Fill `out` with the gradient by the weight, a row that begins with the loss, and the gradient by `x`."""
     classes, total = weight.shape[0], 0.0
@@ -117,7 +130,7 @@ def cross_entropy_residuals_kernel(
     out[classes, 0] = total / max(count, 1)
 
 
-def targets_kernel(labels: Any, out: Any, label_smoothing: Any, ignore_index: int) -> None:
+def targets_kernel(labels: IntegerArray, out: FloatArray, label_smoothing: np.floating, ignore_index: int) -> None:
     """Fill `out`, (rows, classes), with the shares that the labels stand for; zeros where a label is ignored."""
     for i in range(out.shape[0]):
         is_counted = labels[i] != ignore_index

@@ -21,7 +21,9 @@ from wyrm.node.traversal import topological_order
 from wyrm.ops.formula import FormulaCall, array_function, interpret
 from wyrm.ops.index import Indexable
 from wyrm.types.dims import Dim, resolve
+from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.rows import RowSparse
+from wyrm.types.typing import Array
 
 _STANDS_FOR = (
     "what a step of a loop, a branch or a row of vmap is given, and has no value outside: return what is needed from "
@@ -30,21 +32,21 @@ _STANDS_FOR = (
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
-class Placeholder(Indexable, Input[Any], abstract=True):
+class Placeholder(Indexable, Input, abstract=True):
     """An input that stands for what each step of a loop is given."""
 
     __slots__ = ()
     stands_for = _STANDS_FOR
 
 
-class IndexPlaceholder(IndexInput[Any], abstract=True):
+class IndexPlaceholder(IndexInput, abstract=True):
     """As `Placeholder`, for integers."""
 
     __slots__ = ()
     stands_for = _STANDS_FOR
 
 
-def placeholder_like(node: BaseNode[Any, Any], dims: Any, name: str) -> Any:
+def placeholder_like(node: BaseNode, dims: Any, name: str) -> Any:
     """An input for values like those of a node, of these axes."""
     if node.dtype.kind == "i":
         return IndexPlaceholder(dims=dims, name=name)
@@ -68,30 +70,33 @@ class LoopBody:
         return LoopBody, (self.inputs, self.outputs)
 
     @cached_property
-    def _order(self) -> list[BaseNode[Any, Any]]:
+    def _order(self) -> list[BaseNode]:
         return topological_order(self.outputs)
 
-    def __call__(self, xp: Any, *values: Any) -> list[Any]:
+    def __call__(self, xp: ArrayNamespace, *values: Array) -> list[Array]:
         """The outputs for these inputs, by the functions of an array namespace."""
-        found: dict[BaseNode[Any, Any], Any] = dict(zip(self.inputs, values, strict=True))
+        found: dict[BaseNode, Array | RowSparse] = dict(zip(self.inputs, values, strict=True))
         for node in self._order:
             if node not in found:
                 found[node] = xp.asarray(bound_array(node)) if node.is_leaf else value_of(xp, node, found)
         return [_dense(found[output]) for output in self.outputs]
 
 
-def _dense(value: Any) -> Any:
+def _dense(value: Array | RowSparse) -> Array:
     return value.dense() if isinstance(value, RowSparse) else value
 
 
 def value_of(
-    xp: Any, node: BaseNode[Any, Any], found: Mapping[BaseNode[Any, Any], Any], sizes: Mapping[type[Dim], int] = _NONE
-) -> Any:
+    xp: ArrayNamespace,
+    node: BaseNode,
+    found: Mapping[BaseNode, Array | RowSparse],
+    sizes: Mapping[type[Dim], int] = _NONE,
+) -> Array | RowSparse:
     """The value of one node by those that were `found` for its parents; `sizes` are of axes that have none.
 
     Raises `IndexOutOfRange` for integers that NumPy holds and that are out of range of what they choose from.
     """
-    operands = [found[parent] for parent in node.parents]
+    operands: list[Any] = [found[parent] for parent in node.parents]
     if not node.takes_rows:
         operands = [_dense(operand) for operand in operands]
     if xp is np:
@@ -99,30 +104,32 @@ def value_of(
     shape = resolve(node.dims, sizes)
     if node.formula is not None:
         return _formula_value(xp, node, operands, shape)
-    return node.evaluate(xp, *operands, shape=shape)
+    value: Array | RowSparse = node.evaluate(xp, *operands, shape=shape)
+    return value
 
 
-def _formula_value(xp: Any, node: BaseNode[Any, Any], operands: list[Any], shape: tuple[int, ...]) -> Any:
+def _formula_value(xp: ArrayNamespace, node: BaseNode, operands: list[Array], shape: tuple[int, ...]) -> Array:
     assert node.formula is not None
     dtype = next((x.dtype for x in operands if x.dtype.kind == "f"), np.dtype(np.float32))
 
-    def constant(value: float) -> Any:
+    def constant(value: float) -> Array:
         return xp.asarray(value, dtype=dtype)
 
-    def apply(_: int, call: FormulaCall, arguments: list[Any]) -> Any:
-        return array_function(xp, call.function)(*arguments)
+    def apply(_: int, call: FormulaCall, arguments: list[Array]) -> Array:
+        result: Array = array_function(xp, call.function)(*arguments)
+        return result
 
     value = interpret(node.formula, operands, lambda name: constant(getattr(node, name)), constant, apply)
     return xp.broadcast_to(value, shape)
 
 
 def closure_convert(
-    outputs: Sequence[Any],
-    inputs: Sequence[Any],
-    inner: Collection[Any] = (),
-    known: Mapping[Any, Any] = _NONE,
-    built: Collection[Any] = (),
-) -> tuple[list[Any], list[Any], list[Any]]:
+    outputs: Sequence[BaseNode],
+    inputs: Sequence[BaseNode],
+    inner: Collection[BaseNode] = (),
+    known: Mapping[BaseNode, BaseNode] = _NONE,
+    built: Collection[BaseNode] = (),
+) -> tuple[list[BaseNode], list[Any], list[Any]]:
     """What outputs need besides `inputs`: those nodes, inputs that stand for them, and the outputs made of these.
 
     Nodes that depend on no input are computed outside, once for all steps, unless they are `inner`; numbers stay. Of
@@ -134,11 +141,11 @@ def closure_convert(
     for node in order:
         if not inside.isdisjoint(node.parents):
             inside.add(node)
-    standing: dict[BaseNode[Any, Any], Any] = {node: node for node in inputs} | dict(known)
-    outside: list[Any] = []
+    standing: dict[BaseNode, BaseNode] = {node: node for node in inputs} | dict(known)
+    outside: list[BaseNode] = []
     gone = {node for node in built if node.same_value}
 
-    def stands(node: Any) -> Any:
+    def stands(node: BaseNode) -> BaseNode:
         while node in gone and node not in standing:
             node = node.parents[0]
         if node not in standing:

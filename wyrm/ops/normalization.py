@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Literal, NamedTuple, overload
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import explain, format_dims, label
-from wyrm.node.loop_form import LOOPS, LoopForm
+from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.batching import spread
 from wyrm.ops.composite_gradient import composite_vjp
@@ -31,51 +30,57 @@ from wyrm.ops.reduction import Sum
 from wyrm.ops.slicing import stack
 from wyrm.ops.sums import summed
 from wyrm.types.dims import Dims, axis_size, unify
-from wyrm.types.typing import Array, AtLeast1D, Bs, N, Shaped
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import Array, AtLeast1D, Bs, FloatArray, N, Shaped
 
 # --- the formulas, for arrays and for nodes ---------------------------------------------------------------------------
 
+# The formulas work on arrays and on nodes.
+Value = TypeVar("Value", FloatArray, Node)
 
-class _Functions(NamedTuple):
+Checked = TypeVar("Checked", bound=Array)
+
+
+class _Functions(NamedTuple, Generic[Value]):
     """What the formulas call besides operators: of an array namespace, or of nodes."""
 
-    mean: Callable[[Any], Any]  # of the last axis, which stays with size 1
-    plain_mean: Callable[[Any], Any]  # the same of what may overflow to infinity, and has a mean then, too
-    sqrt: Callable[[Any], Any]
-    total: Callable[[Any], Any]  # over all axes but the last
-    stack: Callable[[list[Any]], Any]
+    mean: Callable[[Value], Value]  # of the last axis, which stays with size 1
+    plain_mean: Callable[[Value], Value]  # the same of what may overflow to infinity, and has a mean then, too
+    sqrt: Callable[[Value], Value]
+    total: Callable[[Value], Value]  # over all axes but the last
+    stack: Callable[[list[Value]], Value]
 
 
-def _total_of_nodes(x: Any) -> Any:
+def _total_of_nodes(x: Node) -> Node:
     return Sum(x, tuple(range(x.ndim - 1))) if x.ndim > 1 else x
 
 
-def _mean_of_nodes(x: Any) -> Any:
+def _mean_of_nodes(x: Node) -> Node:
     return x.mean(-1, keepdims=True)
 
 
-_OF_NODES = _Functions(_mean_of_nodes, _mean_of_nodes, lambda x: x.sqrt(), _total_of_nodes, stack)
+_OF_NODES: _Functions[Node] = _Functions(_mean_of_nodes, _mean_of_nodes, lambda x: x.sqrt(), _total_of_nodes, stack)
 
 
-def _of_arrays(xp: Any) -> _Functions:
-    def mean(x: Any) -> Any:
-        first = x[..., :1]  # the mean as a distance from it is exact where all numbers are the same
+def _of_arrays(xp: ArrayNamespace) -> _Functions[FloatArray]:
+    def mean(x: FloatArray) -> FloatArray:
+        first: FloatArray = x[..., :1]  # the mean as a distance from it is exact where all numbers are the same
         return first + xp.mean(x - first, axis=-1, keepdims=True)
 
-    def plain_mean(x: Any) -> Any:
+    def plain_mean(x: FloatArray) -> FloatArray:
         return xp.mean(x, axis=-1, keepdims=True)
 
     return _Functions(mean, plain_mean, xp.sqrt, lambda x: summed(xp, x, range(x.ndim - 1)), xp.stack)
 
 
-def _normalized(of: _Functions, x: Any, centred: bool, epsilon: float) -> tuple[Any, Any]:
+def _normalized(of: _Functions[Value], x: Value, centred: bool, epsilon: float) -> tuple[Value, Value]:
     """The normalized numbers, and what their distances from the mean were multiplied with."""
     distance = x - of.mean(x) if centred else x
     inverse = 1.0 / of.sqrt(of.plain_mean(distance * distance) + epsilon)
     return distance * inverse, inverse
 
 
-def _gradient(of: _Functions, operands: Sequence[Any], centred: bool, epsilon: float) -> Any:
+def _gradient(of: _Functions[Value], operands: Sequence[Value], centred: bool, epsilon: float) -> Value:
     """The gradient by the operand."""
     x, weight, gradient = operands
     normalized, inverse = _normalized(of, x, centred, epsilon)
@@ -84,7 +89,9 @@ def _gradient(of: _Functions, operands: Sequence[Any], centred: bool, epsilon: f
     return (along - of.mean(part) if centred else along) * inverse
 
 
-def _weight_gradient(of: _Functions, operands: Sequence[Any], centred: bool, epsilon: float, biased: bool) -> Any:
+def _weight_gradient(
+    of: _Functions[Value], operands: Sequence[Value], centred: bool, epsilon: float, biased: bool
+) -> Value:
     """The gradients by weight and bias, one after the other."""
     x, gradient = operands
     products = of.total(gradient * _normalized(of, x, centred, epsilon)[0])
@@ -94,7 +101,7 @@ def _weight_gradient(of: _Functions, operands: Sequence[Any], centred: bool, eps
 # --- the ops ----------------------------------------------------------------------------------------------------------
 
 
-class _Normalization(Node[Any, S], abstract=True):
+class _Normalization(Node[tuple[Node, ...], S], abstract=True):
     """What the ops have in common: the operand first among the parents, and numbers of one float type."""
 
     __slots__ = ("epsilon",)
@@ -102,7 +109,7 @@ class _Normalization(Node[Any, S], abstract=True):
     # Whether the distances from the mean are what is normalized, or the numbers themselves.
     centred: bool
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         for parent in self.parents:
             if parent.dtype.kind == "b":
                 raise DTypeError(f"{label(parent)} is a mask; convert it with .astype(np.float32)")
@@ -126,7 +133,7 @@ class _Normalization(Node[Any, S], abstract=True):
             raise ShapeError("there is nothing to normalize over: the last axis has size 0")
         return (*x.dims[:-1], features)
 
-    def _checked(self, x: Any) -> Any:
+    def _checked(self, x: Checked) -> Checked:
         """`x`, or `ShapeError` where the data of this run leaves nothing to normalize over."""
         if x.shape[-1] == 0:
             raise ShapeError(explain(self, "the last axis has size 0, by the data of this run"))
@@ -134,11 +141,11 @@ class _Normalization(Node[Any, S], abstract=True):
 
 
 class _NormalizationLoops(LoopForm):
-    def rows(self, array: NDArray[Any]) -> NDArray[Any]:
+    def rows(self, array: Array) -> Array:
         """An array with its rows on one axis."""
         return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
 
-    def numbers(self, node: Any, x: NDArray[Any]) -> tuple[Any, ...]:
+    def numbers(self, node: _Normalization, x: Array) -> tuple[KernelArgument, ...]:
         """What every kernel takes after the arrays."""
         return node.centred, node.dtype.type(node._checked(x).shape[-1]), node.dtype.type(node.epsilon)
 
@@ -147,9 +154,9 @@ class _Forward(_Normalization[S], Generic[L, S], abstract=True):
     """A normalization of the first parent with a weight and perhaps a bias."""
 
     __slots__ = ()
-    parents: tuple[L, *tuple[Any, ...]]
+    parents: tuple[L, Node, *tuple[Node, ...]]
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         x, weight, *bias = operands
         result = _normalized(_of_arrays(xp), self._checked(x), self.centred, self.epsilon)[0] * weight
         return result + bias[0] if bias else result
@@ -157,12 +164,11 @@ class _Forward(_Normalization[S], Generic[L, S], abstract=True):
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if rows[0] != len(self.parents[0].dims) - 1 and all(row is None for row in rows[1:]) else None
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         return None if any(mapped[1:]) else self.rebuild(tuple(operands), self.attribute_values())
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        parents: tuple[Any, ...] = self.parents
-        x, weight, *bias = parents
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, weight, *bias = self.parents
         by_vectors = NormalizationWeightGradient(
             x, gradient, centred=self.centred, biased=bool(bias), epsilon=self.epsilon
         )
@@ -174,7 +180,7 @@ class _Forward(_Normalization[S], Generic[L, S], abstract=True):
 class _ForwardLoops(_NormalizationLoops):
     kernel = staticmethod(normalization_kernel)
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(self, node: _Forward, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         x, weight, *biases = operands
         bias = biases[0] if biases else np.zeros(0, out.dtype)
         return self.rows(x), weight, bias, self.rows(out), *self.numbers(node, x)
@@ -199,7 +205,7 @@ class LayerNorm(_Forward[L, S]):
     __slots__ = ()
     centred = True
 
-    def __init__(self, x: Any, weight: Any, bias: Any = None, epsilon: float = 1e-5) -> None:
+    def __init__(self, x: Node, weight: Node, bias: Node | None = None, epsilon: float = 1e-5) -> None:
         self._construct((x, weight) if bias is None else (x, weight, bias), epsilon=float(epsilon))
 
     def _own(self) -> LayerNorm[Any, S]:
@@ -224,7 +230,7 @@ class RMSNorm(_Forward[L, S]):
     __slots__ = ()
     centred = False
 
-    def __init__(self, x: Any, weight: Any, epsilon: float = 1e-5) -> None:
+    def __init__(self, x: Node, weight: Node, epsilon: float = 1e-5) -> None:
         self._construct((x, weight), epsilon=float(epsilon))
 
     def _own(self) -> RMSNorm[Any, S]:
@@ -244,7 +250,7 @@ class NormalizationGradient(_Normalization[S]):
     __slots__ = ("centred",)
     centred: bool
 
-    def __init__(self, x: Any, weight: Any, gradient: Any, *, centred: bool, epsilon: float) -> None:
+    def __init__(self, x: Node, weight: Node, gradient: Node, *, centred: bool, epsilon: float) -> None:
         self._construct((x, weight, gradient), centred=centred, epsilon=epsilon)
 
     def _own(self) -> NormalizationGradient[S]:
@@ -254,18 +260,18 @@ class NormalizationGradient(_Normalization[S]):
         x, weight, gradient = self.parents
         return _same(x.dims, gradient.dims, weight.dims)
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         self._checked(operands[0])
         return _gradient(_of_arrays(xp), operands, self.centred, self.epsilon)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         x, weight, gradient = operands
         if mapped[1]:
             return None
         x, gradient = spread((x, gradient), (mapped[0], mapped[2]))
         return self.rebuild((x, weight, gradient), self.attribute_values())
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         composed = _gradient(_OF_NODES, self.parents, self.centred, self.epsilon)
         return composite_vjp(composed, gradient, self.parents)
 
@@ -274,7 +280,9 @@ class NormalizationGradient(_Normalization[S]):
 class _NormalizationGradientLoops(_NormalizationLoops):
     kernel = staticmethod(normalization_gradient_kernel)
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(
+        self, node: NormalizationGradient, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
         x, weight, gradient = operands
         return self.rows(x), weight, self.rows(gradient), self.rows(out), *self.numbers(node, x)
 
@@ -290,7 +298,7 @@ class NormalizationWeightGradient(_Normalization[S]):
     biased: bool
     centred: bool
 
-    def __init__(self, x: Any, gradient: Any, *, centred: bool, biased: bool, epsilon: float) -> None:
+    def __init__(self, x: Node, gradient: Node, *, centred: bool, biased: bool, epsilon: float) -> None:
         self._construct((x, gradient), biased=biased, centred=centred, epsilon=epsilon)
 
     def _own(self) -> NormalizationWeightGradient[S]:
@@ -300,11 +308,11 @@ class NormalizationWeightGradient(_Normalization[S]):
         x, gradient = self.parents
         return (1 + self.biased, _same(x.dims, gradient.dims)[-1])
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         self._checked(operands[0])
         return _weight_gradient(_of_arrays(xp), operands, self.centred, self.epsilon, self.biased)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         composed = _weight_gradient(_OF_NODES, self.parents, self.centred, self.epsilon, self.biased)
         return composite_vjp(composed, gradient, self.parents)
 
@@ -313,7 +321,9 @@ class NormalizationWeightGradient(_Normalization[S]):
 class _NormalizationWeightGradientLoops(_NormalizationLoops):
     kernel = staticmethod(weight_gradient_kernel)
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(
+        self, node: NormalizationWeightGradient, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
         x, gradient = operands
         return self.rows(x), self.rows(gradient), out, *self.numbers(node, x), np.zeros(out.shape)
 

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from wyrm.ops.sums import accumulated
+from wyrm.types.typing import FloatArray
 
 
-def mean_of_row(x: Any, count: Any) -> Any:
+def mean_of_row(x: FloatArray, count: np.floating) -> Any:
     """The mean, as the distance from the first number: that is exact where all numbers are the same."""
     first, total = x[0], x.dtype.type(0)
     for j in range(x.size):
@@ -21,7 +22,7 @@ def mean_of_row(x: Any, count: Any) -> Any:
     return first + total / count
 
 
-def inverse_deviation(x: Any, mean: Any, count: Any, epsilon: Any) -> Any:
+def inverse_deviation(x: FloatArray, mean: np.floating, count: np.floating, epsilon: np.floating) -> Any:
     """`1 / sqrt(mean square distance from the mean + epsilon)`."""
     squares = x.dtype.type(0)
     for j in range(x.size):
@@ -29,7 +30,9 @@ def inverse_deviation(x: Any, mean: Any, count: Any, epsilon: Any) -> Any:
     return x.dtype.type(1) / np.sqrt(squares / count + epsilon)
 
 
-def normalize_row(x: Any, weight: Any, bias: Any, mean: Any, inverse: Any, out: Any) -> None:
+def normalize_row(
+    x: FloatArray, weight: FloatArray, bias: FloatArray, mean: np.floating, inverse: np.floating, out: FloatArray
+) -> None:
     """`out = (x - mean) * inverse * weight + bias`; there may be no numbers in `bias`."""
     if bias.size > 0:
         for j in range(x.size):
@@ -39,7 +42,15 @@ def normalize_row(x: Any, weight: Any, bias: Any, mean: Any, inverse: Any, out: 
             out[j] = (x[j] - mean) * inverse * weight[j]
 
 
-def normalization_kernel(x: Any, weight: Any, bias: Any, out: Any, centred: bool, count: Any, epsilon: Any) -> None:
+def normalization_kernel(
+    x: FloatArray,
+    weight: FloatArray,
+    bias: FloatArray,
+    out: FloatArray,
+    centred: bool,
+    count: np.floating,
+    epsilon: np.floating,
+) -> None:
     """Fill `out`, of the axes (rows, features), as `x`; `bias` is empty where there is none."""
     for i in range(out.shape[0]):
         mean = mean_of_row(x[i], count) if centred else x.dtype.type(0)
@@ -48,7 +59,14 @@ def normalization_kernel(x: Any, weight: Any, bias: Any, out: Any, centred: bool
 
 
 def gradient_row(
-    x: Any, weight: Any, gradient: Any, mean: Any, inverse: Any, centred: bool, count: Any, out: Any
+    x: FloatArray,
+    weight: FloatArray,
+    gradient: FloatArray,
+    mean: np.floating,
+    inverse: np.floating,
+    centred: bool,
+    count: np.floating,
+    out: FloatArray,
 ) -> None:
     """The gradient by one row."""
     total, along = x.dtype.type(0), x.dtype.type(0)
@@ -63,7 +81,13 @@ def gradient_row(
 
 
 def normalization_gradient_kernel(
-    x: Any, weight: Any, gradient: Any, out: Any, centred: bool, count: Any, epsilon: Any
+    x: FloatArray,
+    weight: FloatArray,
+    gradient: FloatArray,
+    out: FloatArray,
+    centred: bool,
+    count: np.floating,
+    epsilon: np.floating,
 ) -> None:
     """Fill `out`, of the axes (rows, features), with the gradient by `x`."""
     for i in range(out.shape[0]):
@@ -72,19 +96,19 @@ def normalization_gradient_kernel(
         gradient_row(x[i], weight, gradient[i], mean, inverse, centred, count, out[i])
 
 
-def add_products(x: Any, gradient: Any, mean: Any, inverse: Any, out: Any) -> None:
+def add_products(x: FloatArray, gradient: FloatArray, mean: np.floating, inverse: np.floating, out: FloatArray) -> None:
     """`out += gradient * (x - mean) * inverse`."""
     for j in range(x.size):
         out[j] += gradient[j] * ((x[j] - mean) * inverse)
 
 
-def add_row(x: Any, out: Any) -> None:
+def add_row(x: FloatArray, out: FloatArray) -> None:
     """`out += x`."""
     for j in range(x.size):
         out[j] += x[j]
 
 
-def move_into(part: Any, total: Any) -> None:
+def move_into(part: FloatArray, total: FloatArray) -> None:
     """`total += part`, after which `part` is zero."""
     for k in range(part.shape[0]):
         for j in range(part.shape[1]):
@@ -93,7 +117,13 @@ def move_into(part: Any, total: Any) -> None:
 
 
 def weight_gradient_kernel(
-    x: Any, gradient: Any, out: Any, centred: bool, count: Any, epsilon: Any, totals: Any
+    x: FloatArray,
+    gradient: FloatArray,
+    out: FloatArray,
+    centred: bool,
+    count: np.floating,
+    epsilon: np.floating,
+    totals: FloatArray,
 ) -> None:
     """Fill `out`, of the axes (1 or 2, features), with the gradient by the weight, and where it has 2 by the bias.
 

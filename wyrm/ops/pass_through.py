@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+import numpy as np
 from typing_extensions import TypeVar
 
+from wyrm.node.base import BaseNode, S
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.index import Indexable
 from wyrm.types.dims import Dims
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import Array
 
-S = TypeVar("S", bound=tuple[Any, ...], default=Any)
+T = TypeVar("T")
 
 
-class PassThrough(Node[Any, S], abstract=True):
+class PassThrough(Node[tuple[Node, *tuple[BaseNode, ...]], S], abstract=True):
     """The first parent."""
 
     __slots__ = ()
 
-    def dtype_rule(self) -> Any:
+    def dtype_rule(self) -> np.dtype:
         return self.parents[0].dtype
 
     def shape_rule(self) -> Dims:
         dims: Dims = self.parents[0].dims
         return dims
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return operands[0]
 
 
@@ -36,13 +39,13 @@ class Transparent(PassThrough[S], abstract=True):
 
     __slots__ = ()
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         return operands[0] if mapped[0] else None
 
 
 @LOOPS.register(Transparent)
 class _TransparentLoops(LoopForm):
-    def decompose(self, node: Any) -> Any:
+    def decompose(self, node: Transparent) -> Node:
         return node.parents[0]
 
 
@@ -52,16 +55,16 @@ class Alias(Indexable, Transparent[S]):
     __slots__ = ()
     same_value = True
 
-    def __init__(self, x: Any) -> None:
+    def __init__(self, x: Node) -> None:
         self._construct((x,))
 
     def _own(self) -> Alias[S]:
         return self
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient,)
 
 
-def alias(leaf: Any) -> Any:
+def alias(leaf: T) -> T | Alias:
     """A float node under another identity; anything else, which has no gradient, as it is."""
     return Alias(leaf) if isinstance(leaf, Node) and leaf.dtype.kind == "f" else leaf

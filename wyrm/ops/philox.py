@@ -87,6 +87,16 @@ def set_step(step: int) -> None:
     _announced = stored(STEP).version
 
 
+def next_step() -> int:
+    """Return the step that the next `forward()` draws for; a checkpoint keeps it, for `set_step` when training resumes.
+
+    >>> wy.random.set_step(7)
+    >>> wy.random.next_step()
+    7
+    """
+    return int(bound_array(STEP)) + 1
+
+
 def advance_step() -> int:
     """Move on to the next step, and return it."""
     step = int(bound_array(STEP)) + 1

@@ -17,7 +17,8 @@ from wyrm.ops.elementwise import L, R, S, as_operand, common_dtype, method, oper
 from wyrm.ops.reduction import Sum
 from wyrm.ops.sums import summed
 from wyrm.types.dims import Axis, Dims, broadcast, product, unify
-from wyrm.types.typing import A, Array, AtLeast1D, Bs, FittingShape, K, M, N, Shaped
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import A, Array, AtLeast1D, Bs, FittingShape, FloatArray, K, M, N, Shaped
 
 # The letters that a subscript may be.
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"  # without `string`, which takes 2 ms to import
@@ -28,14 +29,14 @@ _CHAIN = 1024
 class _Product(Node[tuple[L, R], S], abstract=True):
     __slots__ = ()
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         dtype = common_dtype(self.parents)
         if dtype.kind != "f":
             raise DTypeError("a mask has no products; convert it with mask.astype(np.float32)")
         return dtype
 
 
-def multiply_into(x: Any, y: Any, out: Any, beta: Any) -> None:
+def multiply_into(x: FloatArray, y: FloatArray, out: FloatArray, beta: float) -> None:
     """`out = beta * out + x @ y` of matrices, with `beta` 0 or 1: what the product means; an engine may call BLAS."""
     for i in range(out.shape[0]):
         for k in range(out.shape[1]):
@@ -52,7 +53,7 @@ class MatMul(_Product[L, R, S]):
     __slots__ = ()
     method = "matmul"
 
-    def __init__(self, x: Any, y: Any) -> None:
+    def __init__(self, x: Node, y: Node) -> None:
         self._construct((x, y))
 
     def _own(self) -> MatMul[Any, Any, S]:
@@ -70,7 +71,7 @@ class MatMul(_Product[L, R, S]):
         dims: Dims = broadcast(x[:-2], y[:-2]) + rows + columns
         return dims
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.matmul(*operands)
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
@@ -78,18 +79,18 @@ class MatMul(_Product[L, R, S]):
         summed = rows[0] == len(x.dims) - 1 or rows[1] == max(len(y.dims) - 2, 0)
         return None if summed else "rows"
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         (x, y), (many_x, many_y) = operands, mapped
         if not many_y and y.ndim <= 2:
             return MatMul(x, y)
         left = x.expand_dims(-2) if x.ndim - many_x == 1 else x
         right = y.expand_dims(-1) if y.ndim - many_y == 1 else y
         rank = max(left.ndim - many_x, right.ndim - many_y)
-        result: Any = MatMul(aligned(left, many_x, rank), aligned(right, many_y, rank))
+        result: Node = MatMul(aligned(left, many_x, rank), aligned(right, many_y, rank))
         dims: Any = self.dims
         return result.reshape((batch_axis(operands, mapped), *dims))
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, y = (parent.erase() for parent in self.parents)
         if x.ndim == 1 and y.ndim == 1:
             return gradient * y, gradient * x
@@ -151,7 +152,7 @@ def reflected_matmul(x: Shaped[L, S], other: Array) -> MatMul[Constant[Any], L, 
     """The matrix product of an array and a node."""
     beside: Any = x
     node = as_operand(other, beside)
-    return NotImplemented if node is None else MatMul(node, x)
+    return NotImplemented if node is None else MatMul(node, beside)
 
 
 class VectorDot(_Product[L, R, S]):
@@ -159,7 +160,7 @@ class VectorDot(_Product[L, R, S]):
 
     __slots__ = ()
 
-    def __init__(self, x: Any, y: Any) -> None:
+    def __init__(self, x: Node, y: Node) -> None:
         self._construct((x, y))
 
     def _own(self) -> VectorDot[Any, Any, S]:
@@ -172,18 +173,18 @@ class VectorDot(_Product[L, R, S]):
         unify(x[-1], y[-1])
         return broadcast(x, y)[:-1]
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         x, y = operands
         if x.shape[-1] <= _CHAIN:
             return xp.einsum("...i,...i->...", x, y)
         products = x * y
         return summed(xp, products, (products.ndim - 1,))
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         rank = max(parent.ndim for parent in self.parents)
         return VectorDot(*(aligned(x, many, rank) for x, many in zip(operands, mapped, strict=True)))
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, y = self.parents
         spread = gradient.expand_dims(-1)
         return spread * y, spread * x
@@ -193,7 +194,7 @@ class VectorDot(_Product[L, R, S]):
 class _VectorDotLoops(LoopForm):
     reducer = Reducer(0.0, "total + x * y")
 
-    def reduce_axes(self, node: Any) -> tuple[int, ...]:
+    def reduce_axes(self, node: VectorDot) -> tuple[int, ...]:
         return (node.ndim,)
 
 
@@ -225,7 +226,7 @@ class Einsum(_Product[L, R, S]):
     __slots__ = ("subscripts",)
     subscripts: str
 
-    def __init__(self, x: Any, y: Any, subscripts: str) -> None:
+    def __init__(self, x: Node, y: Node, subscripts: str) -> None:
         self._construct((x, y), subscripts=subscripts)
 
     def _own(self) -> Einsum[Any, Any, S]:
@@ -261,7 +262,7 @@ class Einsum(_Product[L, R, S]):
             raise ShapeError(f"the result {result!r} names each of the operands' letters at most once")
         return tuple(axes[letter] for letter in result)
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         x_term, y_term, result = self.terms()
         sizes = dict(zip(x_term + y_term, (axis for x in operands for axis in x.shape), strict=True))
         if (
@@ -272,13 +273,13 @@ class Einsum(_Product[L, R, S]):
             return xp.asarray(xp.einsum(self.subscripts, *wide), dtype=self.dtype)
         return xp.einsum(self.subscripts, *operands)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         free = next(letter for letter in LETTERS if letter not in self.subscripts)
         x, y, result = self.terms()
         terms = (free * many + term for term, many in zip((x, y), mapped, strict=True))
         return self.rebuild(tuple(operands), {"subscripts": f"{','.join(terms)}->{free}{result}"})
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x_term, y_term, result = self.terms()
         x, y = self.parents
         return _einsum_vjp(gradient, result, y, y_term, x, x_term), _einsum_vjp(gradient, result, x, x_term, y, y_term)
@@ -286,7 +287,7 @@ class Einsum(_Product[L, R, S]):
 
 @LOOPS.register(Einsum)
 class _EinsumLoops(LoopForm):
-    def decompose(self, node: Any) -> Any:
+    def decompose(self, node: Einsum) -> Node:
         x, y = node.parents
         x_term, y_term, result = node.terms()
         x, x_term = _summed(x, x_term, y_term + result)
@@ -301,8 +302,8 @@ class _EinsumLoops(LoopForm):
         batched, widths = [axes[letter] for letter in batch], [_joined(axes, group) for group in (rows, inner, columns)]
         products = left.reshape((*batched, *widths[:2])) @ right.reshape((*batched, *widths[1:]))
         order = [*batch, *rows, *columns]
-        spread: Any = products.reshape(tuple(axes[letter] for letter in order))
-        answer: Node[Any, Any] = spread.transpose(*(order.index(letter) for letter in result)) if result else spread
+        spread: Node = products.reshape(tuple(axes[letter] for letter in order))
+        answer: Node = spread.transpose(*(order.index(letter) for letter in result)) if result else spread
         return answer
 
 
@@ -317,7 +318,7 @@ def _joined(axes: dict[str, Axis], letters: Sequence[str]) -> Axis:
     return product(tuple(axes[letter] for letter in letters)) if letters else 1
 
 
-def _einsum_vjp(gradient: Any, result: str, other: Any, other_term: str, wanted: Any, term: str) -> Any:
+def _einsum_vjp(gradient: Node, result: str, other: Node, other_term: str, wanted: Node, term: str) -> Node:
     """The gradient of an einsum by `wanted`: an einsum again, repeated over the letters that `wanted` had alone."""
     present = "".join(letter for letter in term if letter in result or letter in other_term)
     partial = Einsum(gradient, other, f"{result},{other_term}->{present}")
@@ -327,7 +328,7 @@ def _einsum_vjp(gradient: Any, result: str, other: Any, other_term: str, wanted:
     return partial.erase().expand_dims(missing).broadcast_to(wanted.dims)
 
 
-def einsum(subscripts: str, x: Node[Any, Any], y: Node[Any, Any]) -> Einsum[Any, Any, Any]:
+def einsum(subscripts: str, x: Node, y: Node) -> Einsum[Any, Any, Any]:
     """Einstein's sum over two operands, as `numpy.einsum`; `ShapeError` where a letter's sizes differ.
 
     >>> x, y = wy.Constant(np.ones((2, 3))), wy.Constant(np.ones((3, 4)))

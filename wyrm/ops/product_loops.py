@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.node.leaves import Parameter, as_constant
-from wyrm.node.loop_form import LOOPS, LoopForm
+from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.node.node import IndexNode, Node
 from wyrm.ops.index import Index, RowGradient
 from wyrm.ops.product import MatMul, multiply_into
 from wyrm.ops.shape import Reshape, Transpose
 from wyrm.types.dims import axis_size
+from wyrm.types.typing import Array, FloatArray
 
 
-def multiplied(x: Any, y: Any, out: Any, beta: int) -> None:
+def multiplied(x: FloatArray, y: FloatArray, out: FloatArray, beta: int) -> None:
     """`out = beta * out + x @ y` for matrices, or for stacks of them with the same leading axes."""
     if out.ndim == 2:
         multiply_into(x, y, out, beta)
@@ -30,12 +30,12 @@ def multiplied(x: Any, y: Any, out: Any, beta: int) -> None:
             multiply_into(x[index], y[index], out[index], beta)
 
 
-def products(x: Any, y: Any, out: Any) -> None:
+def products(x: FloatArray, y: FloatArray, out: FloatArray) -> None:
     """`out = x @ y`."""
     multiplied(x, y, out, 0)
 
 
-def added_products(x: Any, y: Any, out: Any) -> None:
+def added_products(x: FloatArray, y: FloatArray, out: FloatArray) -> None:
     """`out += x @ y`."""
     multiplied(x, y, out, 1)
 
@@ -46,7 +46,7 @@ class _MatMulLoops(LoopForm):
     kernel = staticmethod(products)
     adding_kernel = staticmethod(added_products)
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(self, node: MatMul, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         x, y = operands
         x, y = x[None] if x.ndim == 1 else x, y[:, None] if y.ndim == 1 else y
         if y.ndim == 2 and x.flags.c_contiguous:  # one product over all leading axes
@@ -56,10 +56,10 @@ class _MatMulLoops(LoopForm):
         stack = [m if m.shape[:-2] == batch else np.broadcast_to(m, (*batch, *m.shape[-2:])) for m in (x, y)]
         return *stack, out.reshape(*batch, x.shape[-2], y.shape[-1])
 
-    def decompose(self, node: Any) -> Any:
+    def decompose(self, node: MatMul) -> Node | None:
         return _of_table(node)
 
-    def gradient_of_rows(self, node: Any, indices: Any, table: Any) -> Any:
+    def gradient_of_rows(self, node: MatMul, indices: IndexNode, table: Node) -> Node:
         return _gradient_of_rows(node, indices, table)
 
 
@@ -67,7 +67,7 @@ class _MatMulLoops(LoopForm):
 _OPEN = 2
 
 
-def _of_table(node: Any) -> Any:
+def _of_table(node: MatMul) -> Node | None:
     """What stands for a product of such rows, or for the gradient `rows.T @ y` by what they are multiplied with."""
     x, y = node.parents
     if y.ndim != 2:
@@ -88,7 +88,7 @@ def _of_table(node: Any) -> Any:
     return None
 
 
-def _gradient_of_rows(gradient: Any, indices: Any, table: Any) -> Any:
+def _gradient_of_rows(gradient: MatMul, indices: IndexNode, table: Node) -> Node:
     """What stands for a product that is the gradient by such rows.
 
     Each time that a row was chosen adds to its gradient, so each has an equal share of it.
@@ -97,11 +97,11 @@ def _gradient_of_rows(gradient: Any, indices: Any, table: Any) -> Any:
     if matrix.ndim != 2 or not _is_often(table, indices):
         return gradient
     times = RowGradient(as_constant(1.0, table.dtype).broadcast_to(indices.dims), indices, table.dims[:1])
-    shares: Any = MatMul(_by_rows(x, indices, table), matrix) / times.maximum(1.0).expand_dims(1)
+    shares: Node = MatMul(_by_rows(x, indices, table), matrix) / times.maximum(1.0).expand_dims(1)
     return Index(shares, indices)
 
 
-def _by_rows(x: Any, indices: Any, table: Any) -> Any:
+def _by_rows(x: Node, indices: IndexNode, table: Node) -> Node:
     """For each row of the table, the sum of what belongs to it of `x`: of the axes (rows, columns)."""
     columns = x.dims[-1]
     wanted = (*indices.dims, columns)
@@ -109,7 +109,7 @@ def _by_rows(x: Any, indices: Any, table: Any) -> Any:
     return RowGradient(inner if inner.dims == wanted else x.reshape(wanted), indices, (table.dims[0], columns))
 
 
-def _is_often(table: Any, indices: Any) -> bool:
+def _is_often(table: Node, indices: IndexNode) -> bool:
     """Whether more rows are chosen than there are, of a parameter: its numbers are finite, so 0 times them is 0."""
     if not isinstance(table, Parameter) or table.ndim != 2:
         return False

@@ -9,15 +9,14 @@ that a user sees, and `LSTMGradient` runs the steps backwards. The formulas are 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import ZERO, Undefined, format_dims, label
+from wyrm.node.base import ZERO, Gradient, Undefined, format_dims, label
 from wyrm.node.index_maps import IndexMap
-from wyrm.node.loop_form import LOOPS, LoopForm
+from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
 from wyrm.ops.composite_gradient import composite_vjp
@@ -25,7 +24,9 @@ from wyrm.ops.elementwise import S, common_dtype
 from wyrm.ops.recurrent_kernels import backward_kernel, forward_kernel, states_kernel
 from wyrm.ops.scratch import scratch
 from wyrm.ops.slicing import stack
-from wyrm.types.dims import Dims, axis_size, product, unify
+from wyrm.types.dims import Axis, Dims, axis_size, product, unify
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import Array, FloatArray
 
 # What a tape holds of each step after the gates, counted from its end.
 TANH_CELL, PREVIOUS_HIDDEN, PREVIOUS_CELL, HIDDEN, CELL = -5, -4, -3, -2, -1
@@ -36,37 +37,40 @@ _TURNED_FROM = 256
 
 # --- the formulas, for arrays and for nodes ---------------------------------------------------------------------------
 
+# The formulas work on arrays and on nodes.
+Value = TypeVar("Value", FloatArray, Node)
 
-class _Functions(NamedTuple):
+
+class _Functions(NamedTuple, Generic[Value]):
     """What the formulas call besides operators: of an array namespace, or of nodes."""
 
-    sigmoid: Callable[[Any], Any]
-    tanh: Callable[[Any], Any]
-    where: Callable[[Any, Any, Any], Any]
-    stack: Callable[[list[Any], int], Any]
+    sigmoid: Callable[[Value], Value]
+    tanh: Callable[[Value], Value]
+    where: Callable[[Value, float, Value], Value]
+    stack: Callable[[list[Value], int], Value]
 
 
-_OF_NODES = _Functions(lambda x: x.sigmoid(), lambda x: x.tanh(), where, stack)
+_OF_NODES: _Functions[Node] = _Functions(lambda x: x.sigmoid(), lambda x: x.tanh(), where, stack)
 
 
-def _of_arrays(xp: Any) -> _Functions:
-    def sigmoid(x: Any) -> Any:
+def _of_arrays(xp: ArrayNamespace) -> _Functions[FloatArray]:
+    def sigmoid(x: FloatArray) -> FloatArray:
         power = xp.exp(-xp.abs(x))
         return xp.where(x < 0.0, power, 1.0) / (1.0 + power)
 
     return _Functions(sigmoid, xp.tanh, xp.where, xp.stack)
 
 
-def _forward(of: _Functions, steps: int, operands: Sequence[Any], axes: tuple[Any, ...]) -> Any:
+def _forward(of: _Functions[Value], steps: int, operands: Sequence[Any], axes: tuple[Axis, int, Axis]) -> Value:
     """The tape; `axes` are those of the gates of one step: (batch, gates, hidden)."""
     projected, weights, hidden, cell, *resets = operands
-    residuals = []
+    residuals: list[Value] = []
     for t in range(steps):
         for mask in resets:
             hidden, cell = (of.where(mask[:, t, None], 0.0, state) for state in (hidden, cell))
         sums = (projected[:, t] + hidden @ weights).reshape(axes)
         *opened, candidate, output = (sums[:, k] for k in range(axes[1]))
-        gates = [*map(of.sigmoid, opened), of.tanh(candidate), of.sigmoid(output)]
+        gates: list[Any] = [*map(of.sigmoid, opened), of.tanh(candidate), of.sigmoid(output)]
         forget = 1.0 - gates[0] if len(gates) == 3 else gates[1]
         new_cell = forget * cell + gates[0] * gates[-2]
         tanh_cell = of.tanh(new_cell)
@@ -76,11 +80,11 @@ def _forward(of: _Functions, steps: int, operands: Sequence[Any], axes: tuple[An
     return of.stack(residuals, 1)
 
 
-def _backward(of: _Functions, steps: int, operands: Sequence[Any], axes: tuple[Any, ...]) -> Any:
+def _backward(of: _Functions[Value], steps: int, operands: Sequence[Any], axes: tuple[Axis, int, Axis]) -> Value:
     """The gradients by the sums that enter the gates, and by the cell before each step; `axes` as in `_forward`."""
     residuals, weights, by_states, *resets = operands
     batch, gates, width = axes
-    result: list[Any] = []
+    result: list[Value] = []
     by_hidden, by_cell = by_states[:, -1, 0], by_states[:, -1, 1]
     for t in reversed(range(steps)):
         *opened, candidate, output = (residuals[:, t, k] for k in range(gates))
@@ -90,7 +94,7 @@ def _backward(of: _Functions, steps: int, operands: Sequence[Any], axes: tuple[A
             forget, by_opened = 1.0 - opened[0], [candidate - previous]
         else:
             forget, by_opened = opened[1], [candidate, previous]
-        parts = [by_cell * by * gate * (1.0 - gate) for by, gate in zip(by_opened, opened, strict=True)]
+        parts: list[Any] = [by_cell * by * gate * (1.0 - gate) for by, gate in zip(by_opened, opened, strict=True)]
         parts += [
             by_cell * opened[0] * (1.0 - candidate * candidate),
             by_hidden * tanh_cell * output * (1.0 - output),
@@ -108,14 +112,14 @@ def _backward(of: _Functions, steps: int, operands: Sequence[Any], axes: tuple[A
 # --- the ops ----------------------------------------------------------------------------------------------------------
 
 
-class _Recurrent(Node[Any, S], abstract=True):
+class _Recurrent(Node[tuple[Node, ...], S], abstract=True):
     __slots__ = ()
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         return common_dtype(self.parents)
 
 
-def _mask_rows(resets: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def _mask_rows(resets: Sequence[Array]) -> Array:
     """The mask of resets for a kernel, empty where there is none."""
     return resets[0] if resets else np.zeros((0, 0), np.bool_)
 
@@ -131,7 +135,7 @@ class LSTMResiduals(_Recurrent[S]):
     coupled: bool
 
     def __init__(
-        self, projected: Any, weights: Any, hidden: Any, cell: Any, *resets: Any, coupled: bool = False
+        self, projected: Node, weights: Node, hidden: Node, cell: Node, *resets: Node, coupled: bool = False
     ) -> None:
         self._construct((projected, weights, hidden, cell, *resets), coupled=coupled)
 
@@ -147,7 +151,7 @@ class LSTMResiduals(_Recurrent[S]):
     def op_name(cls) -> str:
         return "lstm_residuals"
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         for mask in self.parents[4:]:
             if mask.dtype.kind != "b":
                 raise DTypeError(f"the resets are a mask, such as x > 0; {label(mask)} is {mask.dtype}")
@@ -179,12 +183,12 @@ class LSTMResiduals(_Recurrent[S]):
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if rows[1] is None and all(row in (0, None) for row in rows) else None
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         if 0 in shape:
             return xp.zeros(shape, self.dtype)
         return _forward(_of_arrays(xp), shape[1], operands, (shape[0], self.gates, shape[3]))
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         dims: Any = self.dims
         batch, time, _, width = dims
         steps = axis_size(time)
@@ -198,12 +202,14 @@ class LSTMResiduals(_Recurrent[S]):
 class _LSTMResidualsLoops(LoopForm):
     kernel = staticmethod(forward_kernel)
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(
+        self, node: LSTMResiduals, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
         batch, time, kept, width = out.shape
         return (*operands[:4], _mask_rows(operands[4:]), out.reshape(batch, time, kept * width))
 
 
-def _open_time(node: Any, time: Any) -> tuple[Any, ...]:
+def _open_time(node: _Recurrent, time: Axis) -> tuple[Gradient, ...]:
     """What `vjp` of an op answers whose gradient is composed of one node or more for each step."""
     reason = (
         f"a gradient of the gradient of an LSTM needs a time axis with a size, and {time!r} gets its size from the "
@@ -238,7 +244,7 @@ class LSTM(_Recurrent[S]):
     residual_parents = frozenset([0])
 
     def __init__(
-        self, projected: Any, weights: Any, hidden: Any, cell: Any, *resets: Any, coupled: bool = False
+        self, projected: Node, weights: Node, hidden: Node, cell: Node, *resets: Node, coupled: bool = False
     ) -> None:
         residuals = LSTMResiduals(projected, weights, hidden, cell, *resets, coupled=coupled)
         self._construct((residuals, *residuals.parents))
@@ -254,10 +260,10 @@ class LSTM(_Recurrent[S]):
         batch, time, _, width = self.parents[0].dims
         return batch, time, 2, width
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return operands[0][:, :, HIDDEN:]
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         residuals, projected, weights, _, _, *resets = self.parents
         batch, time, kept, width = residuals.dims
         by_gates = LSTMGradient(residuals, weights, gradient, *resets)
@@ -265,7 +271,8 @@ class LSTM(_Recurrent[S]):
         rows = product((batch, time))
         previous = residuals[:, :, PREVIOUS_HIDDEN].reshape((rows, width))
         by_weights = previous.T @ by_sums.reshape((rows, projected.dims[-1]))
-        by_hidden, by_cell = by_sums[:, 0] @ weights.T, by_gates[:, 0, -1]
+        by_hidden: Node = by_sums[:, 0] @ weights.T
+        by_cell = by_gates[:, 0, -1]
         for mask in resets:
             by_hidden = where(mask[:, 0, None], 0.0, by_hidden)
         return ZERO, by_sums, by_weights, by_hidden, by_cell, *(ZERO for _ in resets)
@@ -275,11 +282,11 @@ class LSTM(_Recurrent[S]):
 class _LSTMLoops(LoopForm):
     kernel = staticmethod(states_kernel)
 
-    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
+    def gather_index(self, node: LSTM, index: IndexMap) -> IndexMap:
         batch, time, state, width = index
         return batch, time, node.parents[0].dims[2] + HIDDEN + state, width
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(self, node: LSTM, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         return operands[0], out
 
 
@@ -291,7 +298,7 @@ class LSTMGradient(_Recurrent[S]):
 
     __slots__ = ()
 
-    def __init__(self, residuals: Any, weights: Any, by_states: Any, *resets: Any) -> None:
+    def __init__(self, residuals: Node, weights: Node, by_states: Node, *resets: Node) -> None:
         self._construct((residuals, weights, by_states, *resets))
 
     def _own(self) -> LSTMGradient[S]:
@@ -307,12 +314,12 @@ class LSTMGradient(_Recurrent[S]):
             unify(axis, other)
         return batch, time, kept - _KEPT + 1, width
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         if 0 in shape:
             return xp.zeros(shape, self.dtype)
         return _backward(_of_arrays(xp), shape[1], operands, (shape[0], shape[2] - 1, shape[3]))
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         dims: Any = self.dims
         batch, time, parts, width = dims
         steps = axis_size(time)
@@ -326,7 +333,7 @@ class LSTMGradient(_Recurrent[S]):
 class _LSTMGradientLoops(LoopForm):
     kernel = staticmethod(backward_kernel)
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(self, node: LSTMGradient, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         residuals, weights, by_states, *resets = operands
         batch, time, parts, width = out.shape
         rows = residuals.reshape(batch, time, residuals.shape[2] * width), out.reshape(batch, time, parts * width)

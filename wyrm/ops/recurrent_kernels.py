@@ -5,14 +5,20 @@ A tape is seen with the axes (batch, time, what is kept of a step); what that is
 
 from __future__ import annotations
 
-from typing import Any
-
 from wyrm.ops.fast_math import sigmoid, tanh
 from wyrm.ops.product import multiply_into
+from wyrm.types.typing import BoolArray, FloatArray
 
 
 def advance(
-    entering: Any, staying: Any, candidates: Any, outputs: Any, tanh_cell: Any, before: Any, hidden: Any, cells: Any
+    entering: FloatArray,
+    staying: FloatArray,
+    candidates: FloatArray,
+    outputs: FloatArray,
+    tanh_cell: FloatArray,
+    before: FloatArray,
+    hidden: FloatArray,
+    cells: FloatArray,
 ) -> None:
     """From the sums of the gates, in their places, and the cell before, all that a tape keeps of a step.
 
@@ -32,7 +38,7 @@ def advance(
         tanh_cell[k], cells[k], hidden[k] = small, cell, output * small
 
 
-def begin(row: Any, hidden: Any, cell: Any, sums: Any, from_zero: bool) -> None:
+def begin(row: FloatArray, hidden: FloatArray, cell: FloatArray, sums: FloatArray, from_zero: bool) -> None:
     """Put the state before a step, and the sums of its gates so far, into its row of the tape."""
     width, first = hidden.size, sums.size + hidden.size
     for k in range(sums.size):
@@ -43,7 +49,14 @@ def begin(row: Any, hidden: Any, cell: Any, sums: Any, from_zero: bool) -> None:
         row[first + width + k] = 0 if from_zero else cell[k]
 
 
-def forward_kernel(projected: Any, weights: Any, hidden: Any, cell: Any, resets: Any, residuals: Any) -> None:
+def forward_kernel(
+    projected: FloatArray,
+    weights: FloatArray,
+    hidden: FloatArray,
+    cell: FloatArray,
+    resets: BoolArray,
+    residuals: FloatArray,
+) -> None:
     """Fill the tape, of the axes (batch, time, what is kept of a step); `resets` is empty where there are none."""
     width, sums = weights.shape
     opened, end = sums - 2 * width, residuals.shape[2]
@@ -71,9 +84,19 @@ def forward_kernel(projected: Any, weights: Any, hidden: Any, cell: Any, resets:
 
 
 def recede(
-    entering: Any, staying: Any, candidates: Any, outputs: Any, tanh_cell: Any, before: Any, by_hidden: Any,
-    by_entering: Any, by_staying: Any, by_candidates: Any, by_outputs: Any, by_cell: Any,
-) -> None:  # fmt: skip
+    entering: FloatArray,
+    staying: FloatArray,
+    candidates: FloatArray,
+    outputs: FloatArray,
+    tanh_cell: FloatArray,
+    before: FloatArray,
+    by_hidden: FloatArray,
+    by_entering: FloatArray,
+    by_staying: FloatArray,
+    by_candidates: FloatArray,
+    by_outputs: FloatArray,
+    by_cell: FloatArray,
+) -> None:
     """The gradients by the sums of the gates and by the cell before, from those by the hidden state and the cell."""
     coupled = staying.size == 0
     for k in range(entering.size):
@@ -93,7 +116,7 @@ def recede(
             by_cell[k] = total * stay
 
 
-def gather(by_states: Any, later: Any, last: bool, by_hidden: Any, by_cell: Any) -> None:
+def gather(by_states: FloatArray, later: FloatArray, last: bool, by_hidden: FloatArray, by_cell: FloatArray) -> None:
     """Add the gradients by the states of a step to those that come from the steps after it."""
     for k in range(by_hidden.size):
         by_hidden[k] = by_states[0, k] if last else by_states[0, k] + by_hidden[k]
@@ -101,7 +124,7 @@ def gather(by_states: Any, later: Any, last: bool, by_hidden: Any, by_cell: Any)
         by_cell[k] = by_states[1, k] if last else by_states[1, k] + later[k]
 
 
-def turn(x: Any, turned: Any) -> None:
+def turn(x: FloatArray, turned: FloatArray) -> None:
     """Write `x.T` into `turned`."""
     for i in range(turned.shape[0]):
         for j in range(turned.shape[1]):
@@ -109,7 +132,13 @@ def turn(x: Any, turned: Any) -> None:
 
 
 def backward_kernel(
-    residuals: Any, weights: Any, by_states: Any, resets: Any, out: Any, by_hidden: Any, turned: Any
+    residuals: FloatArray,
+    weights: FloatArray,
+    by_states: FloatArray,
+    resets: BoolArray,
+    out: FloatArray,
+    by_hidden: FloatArray,
+    turned: FloatArray,
 ) -> None:
     """Fill `out`, of the axes (batch, time, gradients by the sums and by the cell before).
 
@@ -138,6 +167,6 @@ def backward_kernel(
                 out[b, t, sums:] = 0
 
 
-def states_kernel(residuals: Any, out: Any) -> None:
+def states_kernel(residuals: FloatArray, out: FloatArray) -> None:
     """Fill `out`, of the axes (batch, time, 2, hidden), with the states of the tape."""
     out[:] = residuals[:, :, -2:]

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import ZERO, explain, label
-from wyrm.node.loop_form import LOOPS, LoopForm, Reducer
+from wyrm.node.base import ZERO, Gradient, explain, label
+from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm, Reducer
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import L, S, bind_class, constant_like, method
 from wyrm.ops.keywords import check_keepdims, refuse_keywords
 from wyrm.ops.sums import summed
 from wyrm.types.dims import Axis, Dims, One, axis_size, normalize_axis
-from wyrm.types.typing import AtLeast1D, Bs, N, Shaped
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import Array, AtLeast1D, Bs, FloatArray, IntegerArray, N, Shaped
 
 AxisLike = int | Sequence[int] | None
 
@@ -40,7 +40,7 @@ def all_axes(axis: AxisLike, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(given))
 
 
-def _mean(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+def _mean(xp: ArrayNamespace, x: Array, axis: tuple[int, ...], keepdims: bool) -> FloatArray:
     count = math.prod(x.shape[a] for a in axis)
     return summed(xp, x, axis, keepdims) / x.dtype.type(count)
 
@@ -71,16 +71,15 @@ def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: 
     # What an empty reduction gives; None where it has no meaning.
     empty: float | None = None
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
+    def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
         if "method" in cls.__dict__:
             bind_class(cls)
 
-    def __init__(self, x: Any, axis: AxisLike = None, keepdims: bool = False, **attributes: Any) -> None:
-        axes: Any = axis
+    def __init__(self, x: Node, axis: AxisLike = None, keepdims: bool = False, **attributes: Any) -> None:
         if attributes.keys() - self.attributes:
             refuse_keywords(f"node.{self.op_name()}", attributes.keys() - self.attributes, self.attributes)
-        self._construct((x,), axis=axes, keepdims=check_keepdims(self.op_name(), keepdims), **attributes)
+        self._construct((x,), axis=axis, keepdims=check_keepdims(self.op_name(), keepdims), **attributes)
 
     def shape_rule(self) -> Dims:
         (x,) = self.parents
@@ -89,11 +88,11 @@ def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: 
             raise ShapeError("has no value over an axis of size 0")
         return reduced_dims(x.dims, self.axis, self.keepdims)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node:
         axes = tuple(axis + 1 for axis in self.axis)
         return self.rebuild(tuple(operands), self.attribute_values() | {"axis": axes})
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         (x,) = self.parents
         if x.dtype.kind != "f":
             raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
@@ -103,16 +102,16 @@ def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: 
         if self.empty is None and any(shapes[0][axis] == 0 for axis in self.axis):
             raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
 
-    def expand(self, reduced: Any) -> Any:
+    def expand(self, reduced: Node) -> Node:
         """A node of this op's shape, with the reduced axes back at size 1."""
         return reduced if self.keepdims else reduced.expand_dims(self.axis)
 
-    def spread(self, reduced: Any) -> Any:
+    def spread(self, reduced: Node) -> Node:
         """A node of this op's shape, repeated over the reduced axes."""
         (x,) = self.parents
         return self.expand(reduced).broadcast_to(x.dims)
 
-    def count(self, reduced: Any) -> Any:
+    def count(self, reduced: Node) -> Node:
         """The number of elements that make one, as a scalar of the dtype of `reduced`."""
         (x,) = self.parents
         sizes = [axis_size(x.dims[a]) for a in self.axis]
@@ -125,9 +124,8 @@ class _ReductionLoops(LoopForm):
     def __init__(self, reducer: Reducer) -> None:
         self.reducer = reducer
 
-    def reduce_axes(self, node: Any) -> tuple[int, ...]:
-        axes: tuple[int, ...] = node.axis
-        return axes
+    def reduce_axes(self, node: Reduction) -> tuple[int, ...]:
+        return node.axis
 
 
 class Count(Reduction[L, S]):
@@ -144,13 +142,13 @@ class Count(Reduction[L, S]):
         super().shape_rule()
         return ()
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node:
         return super().batched(operands, mapped).broadcast_to((operands[0].dims[0],))
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return xp.asarray(math.prod(operands[0].shape[a] for a in self.axis), dtype=self.dtype)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
 
 
@@ -168,10 +166,10 @@ class Sum(Reduction[L, S]):
     def _own(self) -> Sum[Any, S]:
         return self
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return summed(xp, operands[0], self.axis, self.keepdims)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (self.spread(gradient),)
 
 
@@ -191,10 +189,10 @@ class Mean(Reduction[L, S]):
     def _own(self) -> Mean[Any, S]:
         return self
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return _mean(xp, operands[0], self.axis, self.keepdims)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (self.spread(gradient / self.count(gradient)),)
 
 
@@ -204,7 +202,7 @@ LOOPS.register(Mean)(_ReductionLoops(Reducer(0.0, "total + x", "total / count"))
 class _Extreme(Reduction[L, S], abstract=True):
     __slots__ = ()
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
         ties = x.equal(self.spread(self)).astype(self.dtype)
         share = gradient / Sum(ties, self.axis, self.keepdims)
@@ -224,7 +222,7 @@ class Max(_Extreme[L, S]):
     def _own(self) -> Max[Any, S]:
         return self
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return xp.max(operands[0], axis=self.axis, keepdims=self.keepdims)
 
 
@@ -244,7 +242,7 @@ class Min(_Extreme[L, S]):
     def _own(self) -> Min[Any, S]:
         return self
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return xp.min(operands[0], axis=self.axis, keepdims=self.keepdims)
 
 
@@ -264,22 +262,22 @@ class LogSumExp(Reduction[L, S]):
     def _own(self) -> LogSumExp[Any, S]:
         return self
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         (x,) = operands
         top = xp.max(x, axis=self.axis, keepdims=True)
         top = xp.where(xp.isfinite(top), top, 0.0)  # -inf - -inf would be NaN
         total = xp.log(summed(xp, xp.exp(x - top), self.axis, True)) + top
         return total.reshape(shape)
 
-    def _powers(self) -> tuple[Any, Any, Any]:
+    def _powers(self) -> tuple[Node, Node, Node]:
         """The largest number, which is a constant to the gradient, and `exp(x - largest)` with its sum, as nodes."""
         (x,) = self.parents
-        largest: Any = Max(x, self.axis, keepdims=True)
+        largest: Node = Max(x, self.axis, keepdims=True)
         top = where(abs(largest) < math.inf, largest, 0.0).stop_gradient()
-        powers: Any = (x - top).exp()
+        powers = (x - top).exp()
         return top, powers, powers.sum(self.axis, keepdims=True)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         # Not exp(x - self): beside a large number the sum has lost what tells it from the largest.
         _, powers, total = self._powers()
         return (powers / total * self.spread(gradient),)
@@ -287,7 +285,7 @@ class LogSumExp(Reduction[L, S]):
 
 @LOOPS.register(LogSumExp)
 class _LogSumExpLoops(LoopForm):
-    def decompose(self, node: Any) -> Any:
+    def decompose(self, node: LogSumExp[Node]) -> Node:
         top, _, total = node._powers()
         result = total.log() + top
         return result if node.keepdims else result.reshape(node.dims)
@@ -305,7 +303,9 @@ class Variance(Reduction[L, S]):
     more_arguments = ", ddof: int = 0"
     ddof: int
 
-    def __init__(self, x: Any, axis: AxisLike = None, keepdims: bool = False, ddof: int = 0, **attributes: Any) -> None:
+    def __init__(
+        self, x: Node, axis: AxisLike = None, keepdims: bool = False, ddof: int = 0, **attributes: Any
+    ) -> None:
         super().__init__(x, axis, keepdims, ddof=ddof, **attributes)
 
     def _own(self) -> Variance[Any, S]:
@@ -329,13 +329,14 @@ class Variance(Reduction[L, S]):
         if count - self.ddof <= 0:
             raise ShapeError(f"divides by n - ddof, which is {count} - {self.ddof}")
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         (x,) = operands
-        distance = x - _mean(xp, x, self.axis, True)
+        distance: FloatArray = x - _mean(xp, x, self.axis, True)
         count = math.prod(x.shape[axis] for axis in self.axis) - self.ddof
-        return summed(xp, distance * distance, self.axis, self.keepdims) / self.dtype.type(count)
+        variance: FloatArray = summed(xp, distance * distance, self.axis, self.keepdims) / self.dtype.type(count)
+        return variance
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
         distance = x - Mean(x, self.axis, keepdims=True)
         return (distance * self.spread(gradient * 2.0 / (self.count(gradient) - float(self.ddof))),)
@@ -343,10 +344,10 @@ class Variance(Reduction[L, S]):
 
 @LOOPS.register(Variance)
 class _VarianceLoops(LoopForm):
-    def decompose(self, node: Any) -> Any:
+    def decompose(self, node: Variance[Node]) -> Node:
         (x,) = node.parents
-        distance: Any = x - Mean(x, node.axis, keepdims=True)
-        total: Any = Sum(distance.square(), node.axis, node.keepdims)
+        distance = x - Mean(x, node.axis, keepdims=True)
+        total: Node = Sum(distance.square(), node.axis, node.keepdims)
         return total / (node.count(total) - float(node.ddof))
 
 
@@ -358,7 +359,7 @@ class ArgMax(IndexNode[S]):
     axis: int
     keepdims: bool
 
-    def __init__(self, x: Any, axis: int, keepdims: bool = False) -> None:
+    def __init__(self, x: Node, axis: int, keepdims: bool = False) -> None:
         self._construct((x,), axis=axis, keepdims=keepdims)
 
     @property
@@ -374,10 +375,10 @@ class ArgMax(IndexNode[S]):
             raise ShapeError("has no value over an axis of size 0")
         return reduced_dims(x.dims, (self.axis,), self.keepdims)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> IndexNode | None:
         return self.rebuild(tuple(operands), self.attribute_values() | {"axis": self.axis + 1})
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.argmax(operands[0], axis=self.axis).reshape(shape)
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
@@ -387,14 +388,14 @@ class ArgMax(IndexNode[S]):
         if shapes[0][self.axis] == 0:
             raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
 
 
 @LOOPS.register(ArgMax)
 class _ArgMaxLoops(LoopForm):
     @staticmethod
-    def kernel(x: Any, out: Any) -> None:
+    def kernel(x: FloatArray, out: IntegerArray) -> None:
         for i in range(x.shape[0]):
             for k in range(x.shape[2]):
                 best = 0
@@ -403,7 +404,7 @@ class _ArgMaxLoops(LoopForm):
                         best = j
                 out[i, k] = best
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(self, node: ArgMax, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         x = operands[0]
         outer, inner = math.prod(x.shape[: node.axis]), math.prod(x.shape[node.axis + 1 :])
         return x.reshape(outer, x.shape[node.axis], inner), out.reshape(outer, inner)

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from typing_extensions import Unpack
 
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
-from wyrm.node.base import ZERO
+from wyrm.node.base import ZERO, BaseNode, Gradient
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.leaves import Constant
-from wyrm.node.loop_form import LOOPS, LoopForm
-from wyrm.node.node import IndexNode
+from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.node.node import IndexNode, Node
 from wyrm.node.storage import declared_dims, index_array
 from wyrm.ops.elementwise import S
 from wyrm.ops.philox import STEP, WORD, philox, philox_block, random_bits, stream_or_next
@@ -24,7 +24,22 @@ from wyrm.ops.scratch import scratch
 from wyrm.ops.sums import natural
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dim, Dims, axis_size, unify
-from wyrm.types.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims, Size, Sizes, Values
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import (
+    D1,
+    D2,
+    D3,
+    D4,
+    Array,
+    AxisOf,
+    FloatArray,
+    Indices,
+    IntegerArray,
+    NewDims,
+    Size,
+    Sizes,
+    Values,
+)
 
 # How often a row is drawn until it is one that is not known; the last is taken as it is.
 TRIES = 8
@@ -40,9 +55,9 @@ class CompressedRows(Protocol):
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property
-    def indptr(self) -> Any: ...
+    def indptr(self) -> IntegerArray: ...
     @property
-    def indices(self) -> Any: ...
+    def indices(self) -> IntegerArray: ...
 
 
 Known: TypeAlias = "CompressedRows | tuple[Indices, Indices]"
@@ -51,7 +66,7 @@ Known: TypeAlias = "CompressedRows | tuple[Indices, Indices]"
 # --- the kernel: stripes are made of runs of 16 rows ------------------------------------------------------------------
 
 
-def is_known(columns: Any, low: int, high: int, row: int) -> bool:
+def is_known(columns: IntegerArray, low: int, high: int, row: int) -> bool:
     """Whether `row` is among the ascending `columns[low:high]`."""
     if low == high:
         return False
@@ -63,12 +78,12 @@ def is_known(columns: Any, low: int, high: int, row: int) -> bool:
     return bool(columns[low] == row)
 
 
-def uniform_row(word: Any, size: int) -> int:
+def uniform_row(word: np.integer, size: int) -> int:
     """The row below `size` that a word stands for, each alike."""
     return int((np.uint64(word) * np.uint64(size)) >> np.uint64(32))
 
 
-def weighted_row(word: Any, cumulative: Any) -> int:
+def weighted_row(word: np.integer, cumulative: FloatArray) -> int:
     """The row that a word stands for, by the shares that `cumulative` adds up."""
     share = np.float64(word) * 2.0**-32
     low, length = 0, cumulative.size
@@ -85,7 +100,14 @@ def member_row(member: int, which: int, count: int) -> int:
 
 
 def row_in_stripe(
-    word: Any, i: int, attempt: int, step: int, cumulative: Any, seed: int, stream: int, stripe: tuple[int, int, int]
+    word: np.integer,
+    i: int,
+    attempt: int,
+    step: int,
+    cumulative: FloatArray,
+    seed: int,
+    stream: int,
+    stripe: tuple[int, int, int],
 ) -> int:
     """The row of the stripe (which, count, its number of rows) that a word stands for.
 
@@ -108,18 +130,18 @@ def row_in_stripe(
 
 
 def sampling_kernel(
-    step: Any,
-    cumulative: Any,
+    step: IntegerArray,
+    cumulative: FloatArray,
     offsets: Any,
-    columns: Any,
-    rows: Any,
-    out: Any,
+    columns: IntegerArray,
+    rows: IntegerArray,
+    out: IntegerArray,
     size: int,
     seed: int,
     stream: int,
-    words: Any,
-    drawn: Any,
-    stripes: Any,
+    words: IntegerArray,
+    drawn: IntegerArray,
+    stripes: IntegerArray,
 ) -> None:
     """Fill `out` with rows below `size`; without `cumulative` each alike, without `offsets` whatever is known.
 
@@ -158,7 +180,7 @@ def sampling_kernel(
         out[i] = row
 
 
-class RandomIndex(HasIndexOperands[Any, S], IndexNode[S]):
+class RandomIndex(HasIndexOperands[tuple[BaseNode, ...], S], IndexNode[S]):
     """Rows from 0 to `table_size - 1`, drawn anew in each step; integers have no gradient.
 
     The parents are the step; where rows have shares, what those add up to; and where rows are rejected, the offsets
@@ -177,8 +199,8 @@ class RandomIndex(HasIndexOperands[Any, S], IndexNode[S]):
         self,
         table_size: int,
         to: Dims,
-        cumulative: Constant[Any] | None,
-        known: tuple[IndexNode[Any], IndexNode[Any], IndexNode[Any]] | None,
+        cumulative: Constant | None,
+        known: tuple[IndexNode, IndexNode, IndexNode] | None,
         seed: int,
         stream: int,
     ) -> None:
@@ -214,14 +236,16 @@ class RandomIndex(HasIndexOperands[Any, S], IndexNode[S]):
             return tuple(map(unify, self.to, rows.dims))
         return self.to
 
-    def _parts(self, operands: Sequence[Any]) -> tuple[Any, Any, Any, Any, Any]:
+    def _parts(
+        self, operands: Sequence[Any]
+    ) -> tuple[IntegerArray, FloatArray, IntegerArray, IntegerArray, IntegerArray]:
         """Step, cumulative shares, offsets, columns and rows, empty arrays for those that there are not."""
         none = np.empty(0, np.int64)
         cumulative = operands[1] if self.weighted else np.empty(0, np.float64)
         offsets, columns, rows = operands[-3:] if self._rejects else (none, none, none)
         return operands[0], cumulative, offsets, columns, rows
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         step, cumulative, offsets, columns, rows = self._parts([np.asarray(operand) for operand in operands])
 
         def rows_of(words: NDArray[np.uint32]) -> NDArray[np.int64]:
@@ -242,7 +266,7 @@ class RandomIndex(HasIndexOperands[Any, S], IndexNode[S]):
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if all(row is None for row in rows[:-1]) else None
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,) * len(self.parents)
 
 
@@ -250,7 +274,7 @@ class RandomIndex(HasIndexOperands[Any, S], IndexNode[S]):
 class _RandomIndexLoops(LoopForm):
     kernel = staticmethod(sampling_kernel)
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(self, node: RandomIndex, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         step, cumulative, offsets, columns, rows = node._parts(operands)
         arrays = step.reshape(-1), cumulative, offsets, columns, rows.reshape(-1), out.reshape(-1)
         steps = max(1, min(_MOST_STEPS, _TOGETHER // max(1, out.size)))
@@ -258,12 +282,11 @@ class _RandomIndexLoops(LoopForm):
         stripes, drawn = np.array([0, 1]), np.array([0, 0])
         return (*arrays, node.table_size, node.seed & WORD, node.stream & WORD, words, drawn, stripes)
 
-    def draws_from(self, node: Any) -> int:
-        size: int = node.table_size
-        return size
+    def draws_from(self, node: RandomIndex) -> int:
+        return node.table_size
 
 
-def _are_known(columns: NDArray[Any], low: NDArray[Any], high: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.bool_]:
+def _are_known(columns: IntegerArray, low: IntegerArray, high: IntegerArray, wanted: IntegerArray) -> NDArray[np.bool_]:
     """`is_known` for many rows at once."""
     end = high
     for _ in range(int((high - low).max(initial=0)).bit_length()):
@@ -275,7 +298,7 @@ def _are_known(columns: NDArray[Any], low: NDArray[Any], high: NDArray[Any], wan
     return inside
 
 
-def _size_of(table_size: Any) -> int:
+def _size_of(table_size: Size | Dim) -> int:
     size = axis_size(table_size) if isinstance(table_size, Dim) else operator.index(table_size)
     if size is None:
         raise ShapeError(f"random.index: table_size is a number or an axis with a size, not {table_size!r}")
@@ -284,7 +307,7 @@ def _size_of(table_size: Any) -> int:
     return size
 
 
-def _cumulative(weights: Values, size: int) -> Constant[Any]:
+def _cumulative(weights: Values, size: int) -> Constant:
     """What the shares of the rows before each and its own add up to."""
     array = as_array(weights)
     if array.dtype.kind not in "fiub":
@@ -305,7 +328,7 @@ def _cumulative(weights: Values, size: int) -> Constant[Any]:
     return Constant(total / total[-1], name="cumulative_weights")
 
 
-def _known_parts(known: Any, size: int) -> tuple[IndexConstant[Any], IndexConstant[Any]]:
+def _known_parts(known: Known, size: int) -> tuple[IndexConstant, IndexConstant]:
     """Offsets and columns of what is known, ascending in each row."""
     if isinstance(known, tuple):
         if len(known) != 2:
@@ -354,7 +377,7 @@ class Options(TypedDict, total=False):
 
     weights: Values | None
     known: Known | None
-    rows: IndexNode[Any] | None
+    rows: IndexNode | None
     seed: int
     stream: int | None
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import ZERO, Undefined, describe, format_dims
+from wyrm.node.base import ZERO, BaseNode, Gradient, Undefined, describe, format_dims
 from wyrm.node.index_maps import IndexExpression, IndexLiteral, IndexMap, flat
 from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import Node
@@ -25,9 +25,11 @@ from wyrm.ops.scan_gradient import reversed_loop
 from wyrm.ops.shape import Rearrangement
 from wyrm.ops.steps import Steps, size_of
 from wyrm.types.dims import Dims, axis_size
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import Array
 
 
-class Scan(Node[Any, S]):
+class Scan(Node[tuple[BaseNode, ...], S]):
     """A loop of `steps.length` steps, as a tape.
 
     The parents are the number of steps where it is limited, the carried values at the start, the sequences, whose first
@@ -39,21 +41,20 @@ class Scan(Node[Any, S]):
     __slots__ = ("steps",)
     steps: Steps
 
-    def __init__(self, steps: Steps, *parents: Any) -> None:
+    def __init__(self, steps: Steps, *parents: BaseNode) -> None:
         self._construct(parents, steps=steps)
 
     def _own(self) -> Scan[S]:
         return self
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         outputs = self.steps.outputs
         for output in outputs:
             if output.dtype.kind != "f":
                 raise DTypeError(f"what a step makes is float numbers, not {describe(output)}; cast it with .astype")
             if output.dtype != outputs[0].dtype:
                 raise DTypeError(f"{describe(outputs[0])} and {describe(output)} do not mix; convert one of them")
-        dtype: np.dtype[Any] = outputs[0].dtype
-        return dtype
+        return outputs[0].dtype
 
     def shape_rule(self) -> Dims:
         steps, parents = self.steps, self.parents[self.steps.limited :]
@@ -71,47 +72,47 @@ class Scan(Node[Any, S]):
 
     # --- the parts ------------------------------------------------------------------------------------------------
 
-    def part(self, position: int) -> Any:
+    def part(self, position: int) -> ScanPart:
         """A part of the tape, by its number."""
         return ScanPart(self, self.steps.starts[position], self.steps.axes[position])
 
-    def before(self, carry: int) -> Any:
+    def before(self, carry: int) -> ScanPart:
         """A carried value as each step was given it."""
         return self.part(self.steps.history_of(carry))
 
-    def after(self, carry: int) -> Any:
+    def after(self, carry: int) -> ScanPart:
         """A carried value as each step left it."""
         steps = self.steps
         size = 0 if steps.reverse else size_of(steps.outputs[carry].dims)
         return ScanPart(self, steps.starts[2 * carry] + size, steps.axes[steps.history_of(carry)])
 
-    def last(self, carry: int) -> Any:
+    def last(self, carry: int) -> ScanPart:
         """A carried value after the last step."""
         return self.part(self.steps.last_of(carry))
 
-    def made(self, number: int) -> Any:
+    def made(self, number: int) -> ScanPart:
         """What the steps made, (steps, ...), or a sum over them."""
         return self.part(2 * self.steps.carried + number)
 
     @property
-    def done(self) -> Any:
+    def done(self) -> ScanPart:
         """How many steps were done, of a loop that stops."""
         return self.part(len(self.steps.axes) - 1)
 
     # --- the value ------------------------------------------------------------------------------------------------
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         steps = self.steps
         count = steps.length
         if steps.limited:
             limit, *operands = operands  # type: ignore[assignment]  # a list serves
             count = min(count, int(limit))
-        carried = [xp.asarray(x) for x in operands[: steps.carried]]
+        carried: list[Array] = [xp.asarray(x) for x in operands[: steps.carried]]
         sequences = operands[steps.carried : steps.carried + steps.sequences]
         same = operands[steps.carried + steps.sequences :]
         made = len(steps.outputs) - steps.carried - steps.summed
-        kept: list[dict[int, Any]] = [{} for _ in range(steps.carried + made)]
-        sums: list[Any] = [xp.zeros(x.shape, dtype=self.dtype) for x in steps.outputs[steps.carried + made :]]
+        kept: list[dict[int, Array]] = [{} for _ in range(steps.carried + made)]
+        sums: list[Array] = [xp.zeros(x.shape, dtype=self.dtype) for x in steps.outputs[steps.carried + made :]]
         done = 0
         while done < count:
             t = count - 1 - done if steps.reverse else done
@@ -127,7 +128,7 @@ class Scan(Node[Any, S]):
             done += 1
             if not goes_on:
                 break
-        parts: list[Any] = []
+        parts: list[Array] = []
         for position, history in enumerate(kept):
             size = steps.outputs[position].shape
             if position < steps.carried:  # what the last step left stands beside what it was given
@@ -145,10 +146,10 @@ class Scan(Node[Any, S]):
 
     # --- the gradient ---------------------------------------------------------------------------------------------
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return self.vjp_by(gradient, [True] * len(self.parents))
 
-    def vjp_by(self, gradient: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
         steps = self.steps
         if not steps.keeps:
             reason = "a loop without a bound keeps nothing of its steps; give while_loop max_steps="
@@ -160,9 +161,8 @@ class Scan(Node[Any, S]):
 
 @LOOPS.register(Scan)
 class _ScanLoops(LoopForm):
-    def steps(self, node: Any) -> Steps:
-        steps: Steps = node.steps
-        return steps
+    def steps(self, node: Scan) -> Steps:
+        return node.steps
 
 
 def _in_residuals(dims: Dims, index: IndexMap, start: int) -> IndexExpression:
@@ -177,7 +177,7 @@ class ScanPart(Rearrangement[L, S]):
     start: int
     to: Dims
 
-    def __init__(self, residuals: Any, start: int, to: Dims) -> None:
+    def __init__(self, residuals: Node, start: int, to: Dims) -> None:
         self._construct((residuals,), start=start, to=to)
 
     def _own(self) -> ScanPart[Any, S]:
@@ -190,15 +190,15 @@ class ScanPart(Rearrangement[L, S]):
             raise ShapeError(f"a part {self.to} from {self.start} on is not in {format_dims(residuals.dims)}")
         return self.to
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.reshape(operands[0][self.start : self.start + math.prod(shape)], shape)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         (residuals,) = operands
-        part: Any = residuals[:, self.start : self.start + size_of(self.to)]
+        part: Node = residuals[:, self.start : self.start + size_of(self.to)]
         return part.reshape((residuals.dims[0], *self.to))
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (PlacePart(gradient, self.start, axis_size(self.parents[0].dims[0]) or 0),)
 
 
@@ -206,7 +206,7 @@ class ScanPart(Rearrangement[L, S]):
 class _ScanPartLoops(LoopForm):
     preserves_layout = True
 
-    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
+    def gather_index(self, node: ScanPart, index: IndexMap) -> IndexMap:
         return (_in_residuals(node.to, index, node.start),)
 
 
@@ -217,13 +217,13 @@ class PlacePart(Node[tuple[L], S]):
     start: int
     residuals_size: int
 
-    def __init__(self, part: Any, start: int, residuals_size: int) -> None:
+    def __init__(self, part: Node, start: int, residuals_size: int) -> None:
         self._construct((part,), start=start, residuals_size=residuals_size)
 
     def _own(self) -> PlacePart[Any, S]:
         return self
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         return self.parents[0].dtype
 
     def shape_rule(self) -> Dims:
@@ -232,24 +232,24 @@ class PlacePart(Node[tuple[L], S]):
             raise ShapeError(f"{part.size} numbers from {self.start} on are not in a tape of {self.residuals_size}")
         return (self.residuals_size,)
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         flat = xp.reshape(operands[0], (-1,))
         before, after = (
             xp.zeros(count, dtype=self.dtype) for count in (self.start, shape[0] - self.start - flat.shape[0])
         )
         return xp.concat([before, flat, after])
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (ScanPart(gradient, self.start, self.parents[0].dims),)
 
 
 @LOOPS.register(PlacePart)
 class _PlacePartLoops(LoopForm):
-    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget | None:
+    def scatter_index(self, node: PlacePart, parent: int, index: IndexMap) -> ScatterTarget | None:
         return ScatterTarget((_in_residuals(node.parents[0].dims, index, node.start),))
 
 
-def weight_of(gradient: Any, start: int, dims: Dims) -> Any:
+def weight_of(gradient: Node, start: int, dims: Dims) -> Node | None:
     """The part of a gradient by a tape, None where it is known to be zero.
 
     The gradient is a sum of parts, one for each use, which are found again without making a tape of them.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from wyrm.node.base import ZERO
+from wyrm.node.base import ZERO, BaseNode, Zero
+from wyrm.node.node import Node
 from wyrm.node.traversal import topological_order
 from wyrm.ops.arithmetic import Add
 from wyrm.ops.composite_gradient import composite_vjps
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from wyrm.ops.scan import Scan
 
 
-def reversed_loop(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
+def reversed_loop(scan: Scan, weights: Sequence[Any], wanted: Sequence[BaseNode]) -> list[Node | Zero]:
     """The gradients by the parents but the limit, of those that the `wanted` inputs of the body stand for.
 
     `weights` are the gradients by the parts of the tape, None for what has none. The loop carries the gradients by what
@@ -30,10 +31,12 @@ def reversed_loop(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]
     made = steps.outputs[count : len(steps.outputs) - steps.summed]
     parent = dict(zip(inputs, scan.parents[steps.limited :], strict=True))
     coming = [placeholder_like(x, x.dims, f"gradient of {x.name}") for x in carried]
-    rows: dict[Any, Any] = {x: scan.before(i) for i, x in enumerate(carried)} | {x: parent[x] for x in sequences}
+    rows: dict[BaseNode, BaseNode] = {x: scan.before(i) for i, x in enumerate(carried)} | {
+        x: parent[x] for x in sequences
+    }
 
-    def row_of(whole: Any, x: Any, name: str) -> Any:
-        row = placeholder_like(x, x.dims, name)
+    def row_of(whole: BaseNode, x: BaseNode, name: str) -> Node:
+        row: Node = placeholder_like(x, x.dims, name)
         rows[row] = whole
         return row
 
@@ -84,7 +87,7 @@ def reversed_loop(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]
             for i, x in enumerate(carried)]  # fmt: skip
     # Where all gradients are zero, or products of what is there already, no loop is left.
     result: Any = type(scan)(back, *limit, *last, *along.values(), *fixed.values()) if wholes else None
-    gradients: dict[Any, Any] = {x: result.last(i) for i, x in enumerate(carried)}
+    gradients: dict[BaseNode, Node] = {x: result.last(i) for i, x in enumerate(carried)}
     parts = (result.made(number) for number in range(len(each) + len(factors) + len(sums)))
     gradients |= {x: next(parts) for x in each}
     stacked = {factor: next(parts) for factor in factors}
@@ -94,17 +97,17 @@ def reversed_loop(scan: Scan[Any], weights: Sequence[Any], wanted: Sequence[Any]
     return [gradients.get(x, ZERO) for x in inputs]
 
 
-def _results(scan: Scan[Any], numbers: Sequence[Any]) -> dict[Any, Any]:
+def _results(scan: Scan, numbers: Sequence[BaseNode]) -> dict[BaseNode, BaseNode]:
     """What the steps made of the inputs that are differentiated by, as the tape has it for each of the steps.
 
     After the last of a limited number of steps the tape has what is carried where no gradient by it would be read.
     """
     steps, inputs = scan.steps, set(scan.steps.body.inputs)
-    made: set[Any] = set(numbers)
+    made: set[BaseNode] = set(numbers)
     for node in topological_order(steps.outputs):
         if not made.isdisjoint(node.parents):
             made.add(node)
-    found: dict[Any, Any] = {}
+    found: dict[BaseNode, BaseNode] = {}
     for position, x in enumerate(steps.outputs[: len(steps.outputs) - steps.summed]):
         if x in inputs or x not in made or x in found:
             continue
@@ -115,7 +118,7 @@ def _results(scan: Scan[Any], numbers: Sequence[Any]) -> dict[Any, Any]:
     return found
 
 
-def _products(total: Any) -> list[list[Any]]:
+def _products(total: Node) -> list[list[Node]]:
     """The factors of a sum of products of matrices, each with the axis that is summed over first; none for others."""
     terms, stack = [], [total]
     while stack:
@@ -131,14 +134,16 @@ def _products(total: Any) -> list[list[Any]]:
     return terms
 
 
-def _row(node: Any, rows: Mapping[Any, Any]) -> Any:
+def _row(node: BaseNode, rows: Mapping[BaseNode, BaseNode]) -> Any:
     """What a factor is a row of, in other axes; None where it has to be computed."""
     while (isinstance(node, Reshape) or node.same_value) and node not in rows:
         node = node.parents[0]
     return rows.get(node)
 
 
-def _summed_products(terms: Sequence[Sequence[Any]], stacked: Mapping[Any, Any], rows: Mapping[Any, Any]) -> Any:
+def _summed_products(
+    terms: Sequence[Sequence[Node]], stacked: Mapping[Node, Node], rows: Mapping[BaseNode, BaseNode]
+) -> Any:
     """The sum over steps of products of matrices, as one product of what they are made of."""
     total: Any = None
     for term in terms:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
+
+from wyrm.types.typing import Array
 
 # With WYRM_DEBUG=1 native code checks every access to an array, and all memory is filled with NaN before it is written.
 DEBUG = os.environ.get("WYRM_DEBUG", "") not in ("", "0")
@@ -16,7 +17,7 @@ OUT_OF_RANGE = "an index is out of range of what it chooses from"
 NO_INTEGER = -(2**62)
 
 
-def scratch(shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+def scratch(shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
     """An array that holds nothing of meaning."""
     array = np.empty(shape, dtype)
     if DEBUG:
@@ -24,7 +25,7 @@ def scratch(shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     return array
 
 
-def spoil(array: NDArray[Any]) -> None:
+def spoil(array: Array) -> None:
     """Fill an array with what shows wherever it is read: NaN, or integers that are out of range."""
     if array.dtype.kind == "f":
         array.fill(np.nan)

@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.node.base import ZERO, format_dims
+from wyrm.node.base import ZERO, BaseNode, Gradient, format_dims
 from wyrm.node.index_maps import IndexLiteral, IndexMap
 from wyrm.node.leaves import as_constant
 from wyrm.node.loop_form import LOOPS, LoopForm, SameIndex
@@ -19,7 +19,8 @@ from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise import L, S, method
 from wyrm.ops.reduction import AxisLike, all_axes
 from wyrm.types.dims import Axis, Dim, Dims, One, Times, axis_size, broadcast, normalize_axis, product
-from wyrm.types.typing import D1, D2, D3, D4, A, AnyShape, AtLeast1D, AtLeast2D, Bs, K, M, N, Shaped, Size, Sizes
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import D1, D2, D3, D4, A, AnyShape, Array, AtLeast1D, AtLeast2D, Bs, K, M, N, Shaped, Size, Sizes
 
 
 class Rearrangement(Node[tuple[L], S], abstract=True):
@@ -28,7 +29,7 @@ class Rearrangement(Node[tuple[L], S], abstract=True):
     __slots__ = ()
     is_view = True
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         return self.parents[0].dtype
 
 
@@ -37,7 +38,7 @@ def _known(dims: Dims) -> int | None:
     return None if None in sizes else math.prod(size for size in sizes if size is not None)
 
 
-def _reshaped(dims: Dims, target: tuple[Any, ...]) -> Dims:
+def _reshaped(dims: Dims, target: Dims) -> Dims:
     """The axes that `target` describes, its -1 filled in; sizes left for the data must cancel out."""
     if sum(type(axis) is int and axis == -1 for axis in target) > 1:
         raise ShapeError(f"the shape {target} leaves more than one axis open")
@@ -84,7 +85,7 @@ def _factors(dims: Dims) -> list[Axis]:
     return factors
 
 
-def _reshaped_index(dims: Dims, reshaped: Any, index: IndexMap) -> IndexMap | None:
+def _reshaped_index(dims: Dims, reshaped: Dims, index: IndexMap) -> IndexMap | None:
     """The operand's index where only axes of size 1 come or go."""
     wide = [(axis, entry) for axis, entry in zip(reshaped, index, strict=True) if axis_size(axis) != 1]
     if [axis for axis, _ in wide] != [axis for axis in dims if axis_size(axis) != 1]:
@@ -98,9 +99,9 @@ class Reshape(Rearrangement[L, S]):
 
     __slots__ = ("to",)
     same_elements = True
-    to: tuple[Any, ...]
+    to: Dims
 
-    def __init__(self, x: Any, to: tuple[Any, ...]) -> None:
+    def __init__(self, x: Shaped[L, Any], to: Dims) -> None:
         self._construct((x,), to=to)
 
     def _own(self) -> Reshape[Any, S]:
@@ -109,15 +110,15 @@ class Reshape(Rearrangement[L, S]):
     def shape_rule(self) -> Dims:
         return _reshaped(self.parents[0].dims, self.to)
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.reshape(operands[0], shape)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         (x,) = operands
         dims: Any = self.dims
         return Reshape(x, (x.dims[0], *dims))
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (Reshape(gradient, self.parents[0].dims),)
 
 
@@ -171,23 +172,23 @@ class IndexReshape(IndexNode[S]):
     __slots__ = ("to",)
     is_view = True
     same_elements = True
-    to: tuple[Any, ...]
+    to: Dims
 
-    def __init__(self, x: Any, to: tuple[Any, ...]) -> None:
+    def __init__(self, x: IndexNode, to: Dims) -> None:
         self._construct((x,), to=to)
 
     def shape_rule(self) -> Dims:
         return _reshaped(self.parents[0].dims, self.to)
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.reshape(operands[0], shape)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[IndexNode], mapped: Sequence[bool]) -> IndexNode | None:
         (x,) = operands
         dims: Any = self.dims
         return IndexReshape(x, (x.dims[0], *dims))
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
 
 
@@ -195,7 +196,7 @@ class IndexReshape(IndexNode[S]):
 class _ReshapeLoops(LoopForm):
     preserves_layout = True
 
-    def gather_index(self, node: Any, index: IndexMap) -> IndexMap | None:
+    def gather_index(self, node: Reshape | IndexReshape, index: IndexMap) -> IndexMap | None:
         return _reshaped_index(node.parents[0].dims, node.dims, index)
 
 
@@ -229,7 +230,7 @@ class Transpose(Rearrangement[L, S]):
     __slots__ = ("axes",)
     axes: tuple[int, ...]
 
-    def __init__(self, x: Any, axes: tuple[int, ...]) -> None:
+    def __init__(self, x: Node, axes: tuple[int, ...]) -> None:
         self._construct((x,), axes=axes)
 
     def _own(self) -> Transpose[Any, S]:
@@ -243,20 +244,20 @@ class Transpose(Rearrangement[L, S]):
         object.__setattr__(self, "axes", axes)
         return tuple(dims[axis] for axis in axes)
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        return xp.transpose(operands[0], self.axes)
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return xp.permute_dims(operands[0], self.axes)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         return Transpose(operands[0], (0, *(axis + 1 for axis in self.axes)))
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         inverse = tuple(int(i) for i in np.argsort(self.axes))
         return (Transpose(gradient, inverse),)
 
 
 @LOOPS.register(Transpose)
 class _TransposeLoops(LoopForm):
-    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
+    def gather_index(self, node: Transpose, index: IndexMap) -> IndexMap:
         return tuple(index[node.axes.index(axis)] for axis in range(len(index)))
 
 
@@ -287,7 +288,7 @@ def transpose(x: Any, *axes: Any) -> Any:
     >>> wy.Constant(np.zeros((2, 3, 4))).transpose(1, 0, 2).shape
     (3, 2, 4)
     """
-    node: Any = x
+    node: Node = x
     return Transpose(x, tuple(reversed(range(node.ndim))) if axes in ((), (None,)) else _target(axes))
 
 
@@ -318,7 +319,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
     >>> wy.Constant(np.zeros((2, 3, 4))).swapaxes(0, -1).shape
     (4, 3, 2)
     """
-    node: Any = x
+    node: Node = x
     order = list(range(node.ndim))
     first, second = (normalize_axis(axis, node.ndim) for axis in (axis1, axis2))
     order[first], order[second] = order[second], order[first]
@@ -351,9 +352,9 @@ class BroadcastTo(Rearrangement[L, S]):
     """The operand repeated to the axes `to`, by NumPy's rule."""
 
     __slots__ = ("to",)
-    to: tuple[Any, ...]
+    to: Dims
 
-    def __init__(self, x: Any, to: tuple[Any, ...]) -> None:
+    def __init__(self, x: Node, to: Dims) -> None:
         self._construct((x,), to=to)
 
     def _own(self) -> BroadcastTo[Any, S]:
@@ -370,20 +371,20 @@ class BroadcastTo(Rearrangement[L, S]):
             raise ShapeError(f"{format_dims(dims)} does not stretch to {format_dims(self.to)}")
         return self.to
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.broadcast_to(operands[0], shape)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         (x,) = operands
         return BroadcastTo(aligned(x, True, self.ndim), (x.dims[0], *self.to))
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient,)
 
 
 @LOOPS.register(BroadcastTo)
 class _BroadcastToLoops(LoopForm):
-    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
+    def gather_index(self, node: BroadcastTo, index: IndexMap) -> IndexMap:
         return aligned_index(node.parents[0].dims, index)
 
 
@@ -418,7 +419,7 @@ class WithSizes(Rearrangement[L, S]):
 
     __slots__ = ()
 
-    def __init__(self, x: Any, leaves: Iterable[Any]) -> None:
+    def __init__(self, x: Node, leaves: Iterable[BaseNode]) -> None:
         self._construct((x, *leaves))
 
     def _own(self) -> WithSizes[Any, S]:
@@ -428,10 +429,10 @@ class WithSizes(Rearrangement[L, S]):
         dims: Dims = self.parents[0].dims
         return dims
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return operands[0]
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (gradient, *(ZERO for _ in self.parents[1:]))
 
 
@@ -451,7 +452,7 @@ def expand_dims(x: Any, axis: AxisLike) -> Any:
     >>> wy.Constant([1.0, 2.0]).expand_dims(0).shape
     (1, 2)
     """
-    node: Any = x
+    node: Node = x
     if axis is None:
         raise TypeError("expand_dims: axis is a position or a tuple of them, not None")
     count = 1 if isinstance(axis, int | np.integer) else len(axis)
@@ -475,7 +476,7 @@ def squeeze(x: Any, axis: AxisLike = None) -> Any:
     >>> wy.Constant([[1.0], [2.0]]).squeeze(-1).shape
     (2,)
     """
-    node: Any = x
+    node: Node = x
     if axis is None:
         positions = tuple(i for i, a in enumerate(node.dims) if axis_size(a) == 1)
     else:
@@ -496,6 +497,6 @@ def ravel(x: Shaped[L, S]) -> Reshape[L, tuple[Any]]:
     return Reshape(x, (-1,))
 
 
-def zeros_like(node: Any) -> BroadcastTo[Any, Any]:
+def zeros_like(node: BaseNode) -> Node:
     """Zeros of the axes and the dtype of a node."""
     return BroadcastTo(as_constant(0.0, node.dtype), node.dims)

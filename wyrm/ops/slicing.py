@@ -11,7 +11,7 @@ from typing import Any, Literal, SupportsIndex, TypeAlias, overload
 import numpy as np
 
 from wyrm.errors import IndexOutOfRange, ShapeError
-from wyrm.node.base import ZERO, BaseNode, describe, explain, label
+from wyrm.node.base import ZERO, BaseNode, Gradient, describe, explain, label
 from wyrm.node.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap
 from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import IndexNode, Node
@@ -19,6 +19,7 @@ from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import L, P_co, R, S, common_dtype, method, operand
 from wyrm.ops.shape import Rearrangement
 from wyrm.types.dims import Axis, Dim, Dims, Plus, axis_size, normalize_axis, unify
+from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import S2, Array, AtLeast1D, Bs, FittingShape, M, N, Shaped
 
 # One entry per axis of the operand (a number takes one element, a (start, stop, step) a range), None for a new axis.
@@ -30,7 +31,7 @@ All: TypeAlias = "slice[None, None, None]"  # a bare `:`
 ALL: Range = (None, None, None)
 
 
-def as_key(key: Any, node: Node[Any, Any] | IndexNode[Any]) -> Key:
+def as_key(key: Any, node: Node | IndexNode) -> Key:
     """The key in full, one entry per axis; errors say what to use for the keys that are no numbers or ranges."""
     entries = list(key) if isinstance(key, tuple) else [key]
     if sum(entry is Ellipsis for entry in entries) > 1:
@@ -93,7 +94,7 @@ def sliced_dims(dims: Dims, key: Key) -> Dims:
     return tuple(result)
 
 
-def check_key(node: BaseNode[Any, Any], shape: tuple[int, ...]) -> None:
+def check_key(node: BaseNode, shape: tuple[int, ...]) -> None:
     """`IndexOutOfRange` for a number beyond an axis whose size only the data gave."""
     key: Key = node.key  # type: ignore[attr-defined]  # a node with a key
     for entry, size in zip((entry for entry in key if entry is not None), shape, strict=True):
@@ -101,7 +102,7 @@ def check_key(node: BaseNode[Any, Any], shape: tuple[int, ...]) -> None:
             raise IndexOutOfRange(explain(node, f"index {entry} on an axis that has {size} elements in this run"))
 
 
-def numpy_key(key: Key) -> tuple[Any, ...]:
+def numpy_key(key: Key) -> tuple[int | slice | EllipsisType | None, ...]:
     """The key as NumPy takes it; with '...' even a single element is an array, and a view."""
     return (*(slice(*entry) if isinstance(entry, tuple) else entry for entry in key), ...)
 
@@ -133,7 +134,7 @@ class Slice(Rearrangement[L, S]):
     __slots__ = ("key",)
     key: Key
 
-    def __init__(self, x: Any, key: Key) -> None:
+    def __init__(self, x: Node, key: Key) -> None:
         self._construct((x,), key=key)
 
     def _own(self) -> Slice[Any, S]:
@@ -145,13 +146,14 @@ class Slice(Rearrangement[L, S]):
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
         check_key(self, shapes[0])
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        return operands[0][numpy_key(self.key)]
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        part: Array = operands[0][numpy_key(self.key)]
+        return part
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         return operands[0][(slice(None), *numpy_key(self.key))]
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (PlaceSlice(gradient, self.key, self.parents[0].dims),)
 
 
@@ -162,7 +164,7 @@ class PlaceSlice(Rearrangement[L, S]):
     key: Key
     to: Dims
 
-    def __init__(self, x: Any, key: Key, to: Dims) -> None:
+    def __init__(self, x: Node, key: Key, to: Dims) -> None:
         self._construct((x,), key=key, to=to)
 
     def _own(self) -> PlaceSlice[Any, S]:
@@ -171,8 +173,8 @@ class PlaceSlice(Rearrangement[L, S]):
     def shape_rule(self) -> Dims:
         return self.to
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        result = xp.zeros(shape, self.dtype)
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Any:
+        result: Any = xp.zeros(shape, self.dtype)
         if hasattr(result, "at"):
             return result.at[numpy_key(self.key)].set(operands[0])
         result[numpy_key(self.key)] = operands[0]
@@ -181,19 +183,19 @@ class PlaceSlice(Rearrangement[L, S]):
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
         check_key(self, shape)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         (x,) = operands
-        to = (x.dims[0], *self.to)
-        whole: Any = x.sum().broadcast_to(to)
+        to: Any = (x.dims[0], *self.to)
+        whole: Node = x.sum().broadcast_to(to)
         return PlaceSlice(x, whole[(slice(None), *numpy_key(self.key))].key, to)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (Slice(gradient, self.key),)
 
 
 @LOOPS.register(PlaceSlice)
 class _PlaceSliceLoops(LoopForm):
-    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget:
+    def scatter_index(self, node: PlaceSlice, parent: int, index: IndexMap) -> ScatterTarget:
         return ScatterTarget(sliced_index(node.key, node.to, index))
 
 
@@ -204,7 +206,7 @@ class IndexSlice(IndexNode[S]):
     is_view = True
     key: Key
 
-    def __init__(self, x: Any, key: Key) -> None:
+    def __init__(self, x: Node, key: Key) -> None:
         self._construct((x,), key=key)
 
     def shape_rule(self) -> Dims:
@@ -213,19 +215,20 @@ class IndexSlice(IndexNode[S]):
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
         check_key(self, shapes[0])
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        return operands[0][numpy_key(self.key)]
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        part: Array = operands[0][numpy_key(self.key)]
+        return part
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         return operands[0][(slice(None), *numpy_key(self.key))]
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
 
 
 @LOOPS.register(Slice, IndexSlice)
 class _SliceLoops(LoopForm):
-    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
+    def gather_index(self, node: Slice | IndexSlice, index: IndexMap) -> IndexMap:
         return sliced_index(node.key, node.parents[0].dims, index)
 
 
@@ -273,13 +276,13 @@ class Concatenate(Node[P_co, S]):
     __slots__ = ("axis",)
     axis: int
 
-    def __init__(self, parts: Sequence[Any], axis: int) -> None:
+    def __init__(self, parts: Sequence[Node], axis: int) -> None:
         self._construct(tuple(parts), axis=axis)
 
     def _own(self) -> Concatenate[Any, S]:
         return self
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         return common_dtype(self.parents)
 
     def shape_rule(self) -> Dims:
@@ -299,13 +302,13 @@ class Concatenate(Node[P_co, S]):
         dims[axis] = Plus(joined) if named and len(joined) > 1 else _total(joined)
         return tuple(dims)
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
-        return xp.concatenate(operands, axis=self.axis)
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return xp.concat(operands, axis=self.axis)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         return Concatenate(spread(operands, mapped), self.axis + 1)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         sizes = [operator.index(parent.dims[self.axis]) for parent in self.parents]
         bounds = np.cumsum([0, *sizes]).tolist()
         before: Key = (ALL,) * self.axis
@@ -319,13 +322,13 @@ class Concatenate(Node[P_co, S]):
 class _ConcatenateLoops(LoopForm):
     starts_from_zero = False
 
-    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget:
+    def scatter_index(self, node: Concatenate, parent: int, index: IndexMap) -> ScatterTarget:
         axis = node.axis
         before = sum(operator.index(part.dims[axis]) for part in node.parents[:parent])
         return ScatterTarget((*index[:axis], before + index[axis], *index[axis + 1 :]))
 
 
-def _parts(what: str, given: Any) -> list[Node[Any, Any]]:
+def _parts(what: str, given: Any) -> list[Node]:
     """The parts as nodes, arrays among them with the float type of the first node."""
     if isinstance(given, BaseNode):
         raise TypeError(f"{what}: takes a list of nodes, not one: {describe(given)}")
@@ -340,7 +343,7 @@ def _total(axes: Sequence[Axis]) -> Axis:
     return axes[0] if len(axes) == 1 else sum(operator.index(axis) for axis in axes)
 
 
-Part = Node[Any, Any] | Array
+Part = Node | Array
 
 
 @overload
@@ -390,13 +393,13 @@ class Stack(Node[P_co, S]):
     __slots__ = ("axis",)
     axis: int
 
-    def __init__(self, parts: Sequence[Any], axis: int) -> None:
+    def __init__(self, parts: Sequence[Node], axis: int) -> None:
         self._construct(tuple(parts), axis=axis)
 
     def _own(self) -> Stack[Any, S]:
         return self
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         return common_dtype(self.parents)
 
     def shape_rule(self) -> Dims:
@@ -409,13 +412,13 @@ class Stack(Node[P_co, S]):
         object.__setattr__(self, "axis", axis)
         return (*dims[:axis], len(self.parents), *dims[axis:])
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.stack(operands, axis=self.axis)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         return Stack(spread(operands, mapped), self.axis + 1)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         before: Key = (ALL,) * self.axis
         after: Key = (ALL,) * (self.ndim - self.axis - 1)
         return tuple(Slice(gradient, (*before, i, *after)) for i in range(len(self.parents)))
@@ -425,7 +428,7 @@ class Stack(Node[P_co, S]):
 class _StackLoops(LoopForm):
     starts_from_zero = False
 
-    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget:
+    def scatter_index(self, node: Stack, parent: int, index: IndexMap) -> ScatterTarget:
         return ScatterTarget((*index[: node.axis], IndexLiteral(parent), *index[node.axis :]))
 
 
@@ -465,7 +468,7 @@ def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> Any:
     >>> [part.shape for part in wy.Constant(np.zeros((2, 6))).split(3, axis=1)]
     [(2, 2), (2, 2), (2, 2)]
     """
-    node: Any = x
+    node: Node = x
     axis = normalize_axis(axis, node.ndim)
     size = operator.index(node.dims[axis])
     if isinstance(sections, int | np.integer):

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from typing import Any, Generic, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import ZERO, explain, format_dims, label
+from wyrm.node.base import ZERO, Gradient, explain, format_dims, label
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
-from wyrm.node.loop_form import LOOPS, LoopForm
+from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.elementwise import L, S, bind_class, method
 from wyrm.ops.index import as_indices
 from wyrm.ops.sums import summed
 from wyrm.types.dims import Dims, axis_size, normalize_axis, unify
-from wyrm.types.typing import S2, Bs, IntegerArray, N, Shaped
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, N, Shaped
 
 Reduction = Literal["mean", "sum", "none"]
 
@@ -29,12 +29,12 @@ class _Normalized(Node[tuple[L], S], abstract=True):
     declaration = "def {method}(self: Shaped[L, S], axis: int = -1) -> {op}[L, S]: ..."
     axis: int
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
+    def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
         if "method" in cls.__dict__:
             bind_class(cls)
 
-    def __init__(self, x: Any, axis: int = -1) -> None:
+    def __init__(self, x: Node, axis: int = -1) -> None:
         self._construct((x,), axis=axis)
 
     def shape_rule(self) -> Dims:
@@ -42,10 +42,10 @@ class _Normalized(Node[tuple[L], S], abstract=True):
         object.__setattr__(self, "axis", normalize_axis(self.axis, len(dims)))
         return dims
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         return self.rebuild(tuple(operands), {"axis": self.axis + 1})
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         (x,) = self.parents
         if x.dtype.kind != "f":
             raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
@@ -65,21 +65,21 @@ class Softmax(_Normalized[L, S]):
     def _own(self) -> Softmax[Any, S]:
         return self
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         (x,) = operands
         if 0 in shape:
             return xp.zeros(shape, x.dtype)
         powers = xp.exp(x - xp.max(x, axis=self.axis, keepdims=True))
         return powers / summed(xp, powers, (self.axis,), True)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         y = self.erase()
         return (y * (gradient - (gradient * y).sum(axis=self.axis, keepdims=True)),)
 
 
 @LOOPS.register(Softmax)
 class _SoftmaxLoops(LoopForm):
-    def decompose(self, node: Any) -> Any:
+    def decompose(self, node: Softmax[Node]) -> Node:
         (x,) = node.parents
         powers = (x - x.max(node.axis, keepdims=True)).exp()
         return powers / powers.sum(node.axis, keepdims=True)
@@ -98,26 +98,26 @@ class LogSoftmax(_Normalized[L, S]):
     def _own(self) -> LogSoftmax[Any, S]:
         return self
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         (x,) = operands
         if 0 in shape:
             return xp.zeros(shape, x.dtype)
         shifted = x - xp.max(x, axis=self.axis, keepdims=True)
         return shifted - xp.log(summed(xp, xp.exp(shifted), (self.axis,), True))
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient - self.erase().exp() * gradient.sum(axis=self.axis, keepdims=True),)
 
 
 @LOOPS.register(LogSoftmax)
 class _LogSoftmaxLoops(LoopForm):
-    def decompose(self, node: Any) -> Any:
+    def decompose(self, node: LogSoftmax[Node]) -> Node:
         (x,) = node.parents
         shifted = x - x.max(node.axis, keepdims=True)
         return shifted - shifted.exp().sum(node.axis, keepdims=True).log()
 
 
-class CrossEntropy(HasIndexOperands[tuple[L, IndexNode[Any], Any], S], Node[tuple[L, IndexNode[Any], Any], S]):
+class CrossEntropy(HasIndexOperands[tuple[L, IndexNode, Any], S], Node[tuple[L, IndexNode, Any], S]):
     """`-log softmax(logits)[label]` over the last axis.
 
     The third parent is the softmax of the logits, computed once for the loss, its gradient and `predictions()`.
@@ -127,7 +127,7 @@ class CrossEntropy(HasIndexOperands[tuple[L, IndexNode[Any], Any], S], Node[tupl
     residual_parents = frozenset([2])
     reduction: Reduction
 
-    def __init__(self, logits: Any, labels: Any, reduction: Reduction = "mean") -> None:
+    def __init__(self, logits: Node, labels: IndexNode | Indices, reduction: Reduction = "mean") -> None:
         self._construct((logits, as_indices(labels), Softmax(logits)), reduction=reduction)
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
@@ -141,7 +141,7 @@ class CrossEntropy(HasIndexOperands[tuple[L, IndexNode[Any], Any], S], Node[tupl
         probabilities: Softmax[Any, S2] = self.parents[2]
         return probabilities
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         return self.parents[0].dtype
 
     def shape_rule(self) -> Dims:
@@ -158,12 +158,12 @@ class CrossEntropy(HasIndexOperands[tuple[L, IndexNode[Any], Any], S], Node[tupl
             raise ShapeError("has no mean over an axis of size 0")
         return rows if self.reduction == "none" else ()
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Array:
         logits, labels, probabilities = operands
         # The largest probability is at least 1 / classes, so its logarithm is exact where the label's may underflow.
-        top = xp.max(logits, axis=-1)
+        top: Array = xp.max(logits, axis=-1)
         label_logits = xp.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
-        losses = (top - label_logits) - xp.log(xp.max(probabilities, axis=-1))
+        losses: Array = (top - label_logits) - xp.log(xp.max(probabilities, axis=-1))
         if self.reduction == "none":
             return losses
         return xp.mean(losses) if self.reduction == "mean" else xp.sum(losses)
@@ -172,7 +172,7 @@ class CrossEntropy(HasIndexOperands[tuple[L, IndexNode[Any], Any], S], Node[tupl
         if self.reduction == "mean" and 0 in shapes[1]:
             raise ShapeError(explain(self, "has no mean over an axis of size 0, which the data of this run has"))
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Any:
         if not all(mapped):
             return None
         losses: Any = self.rebuild(tuple(operands), {"reduction": "none"})
@@ -181,7 +181,7 @@ class CrossEntropy(HasIndexOperands[tuple[L, IndexNode[Any], Any], S], Node[tupl
         axes = tuple(range(1, losses.ndim))
         return losses.mean(axes) if self.reduction == "mean" else losses.sum(axes)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         _logits, labels, probabilities = self.parents
         if self.reduction == "mean":
             gradient = gradient / CrossEntropyCount(labels, self.dtype)
@@ -192,10 +192,10 @@ class CrossEntropy(HasIndexOperands[tuple[L, IndexNode[Any], Any], S], Node[tupl
 
 @LOOPS.register(CrossEntropy)
 class _CrossEntropyLoops(LoopForm):
-    def decompose(self, node: Any) -> Any:
+    def decompose(self, node: CrossEntropy[Node]) -> Node:
         logits, labels, probabilities = node.parents
         label_logits = logits.take_along_axis(labels.reshape((*labels.dims, 1)), axis=-1).squeeze(-1)
-        losses = (logits.max(-1) - label_logits) - probabilities.max(-1).log()
+        losses: Node = (logits.max(-1) - label_logits) - probabilities.max(-1).log()
         if node.reduction == "none":
             return losses
         return losses.mean() if node.reduction == "mean" else losses.sum()
@@ -206,35 +206,35 @@ class CrossEntropyCount(Node[tuple[L], S]):
 
     __slots__ = ("to",)
     shape_only = True
-    to: np.dtype[Any]
+    to: np.dtype
 
-    def __init__(self, labels: Any, to: np.dtype[Any]) -> None:
+    def __init__(self, labels: IndexNode, to: np.dtype) -> None:
         self._construct((labels,), to=to)
 
     def _own(self) -> CrossEntropyCount[Any, S]:
         return self
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         return self.to
 
     def shape_rule(self) -> Dims:
         return ()
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.asarray(operands[0].size, dtype=self.to)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
 
 
 class CrossEntropyGradient(
-    HasIndexOperands[tuple[L, IndexNode[Any], Any], S], Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]
+    HasIndexOperands[tuple[L, IndexNode, Node], S], Node[tuple[L, IndexNode, Node], S], Generic[L, S]
 ):
     """`(probabilities - one_hot(labels)) * weight` row by row: the gradient of `CrossEntropy` by the logits."""
 
     __slots__ = ()
 
-    def __init__(self, probabilities: Any, labels: Any, weights: Any) -> None:
+    def __init__(self, probabilities: Node, labels: IndexNode, weights: Node) -> None:
         self._construct((probabilities, labels, weights))
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
@@ -243,23 +243,23 @@ class CrossEntropyGradient(
     def _own(self) -> CrossEntropyGradient[Any, S]:
         return self
 
-    def dtype_rule(self) -> np.dtype[Any]:
+    def dtype_rule(self) -> np.dtype:
         return self.parents[0].dtype
 
     def shape_rule(self) -> Dims:
         dims: Dims = self.parents[0].dims
         return dims
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         probabilities, labels, weights = operands
         classes = xp.arange(shape[-1])
         difference = xp.where(labels[..., None] == classes, probabilities - 1.0, probabilities)
         return difference * weights[..., None]
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
         return CrossEntropyGradient(*operands) if all(mapped) else None
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         probabilities, labels, weights = self.parents
         picked = gradient.take_along_axis(labels.reshape((*labels.dims, 1)), axis=-1).squeeze(-1)
         by_weight = gradient.vector_dot(probabilities) - picked
@@ -269,14 +269,16 @@ class CrossEntropyGradient(
 @LOOPS.register(CrossEntropyGradient)
 class _CrossEntropyGradientLoops(LoopForm):
     @staticmethod
-    def kernel(probabilities: Any, labels: Any, weights: Any, out: Any) -> None:
+    def kernel(probabilities: FloatArray, labels: IntegerArray, weights: FloatArray, out: FloatArray) -> None:
         for i in range(out.shape[0]):
             weight = weights[i]
             for j in range(out.shape[1]):
                 out[i, j] = probabilities[i, j] * weight
             out[i, labels[i]] -= weight
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(
+        self, node: CrossEntropyGradient, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
         probabilities, labels, weights = operands
         rows = (labels.size, out.shape[-1])
         return probabilities.reshape(rows), labels.reshape(-1), weights.reshape(-1), out.reshape(rows)

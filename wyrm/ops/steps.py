@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
 
+from wyrm.node.node import Node
 from wyrm.ops.loop_body import LoopBody
 from wyrm.types.dims import Axis, Dims, axis_size
 
@@ -53,7 +53,7 @@ class Steps:
         return self.length < ENDLESS
 
     @property
-    def outputs(self) -> tuple[Any, ...]:
+    def outputs(self) -> tuple[Node, ...]:
         """The outputs of the body that are numbers."""
         return self.body.outputs[: -1 if self.stops else None]
 

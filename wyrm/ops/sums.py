@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import FloatArray
+
 # So many float32 numbers may be added one after another.
 _CHAIN = 128
+# A number in a loop, in Python or of an array.
+Float = TypeVar("Float", float, np.floating)
 
 
-def accumulated(total: Any, term: Any) -> Any:
+def accumulated(total: Float, term: Float) -> Float:
     """`total + term`, of the type of `total`, in a loop that adds up terms.
 
     Compiled code keeps the order of all arithmetic as it is written, so a loop whose `total += x[j]` waits for one
@@ -26,7 +31,7 @@ def natural(index: int) -> int:
     return index
 
 
-def summed(xp: Any, x: Any, axis: Sequence[int], keepdims: bool = False) -> Any:
+def summed(xp: ArrayNamespace, x: Any, axis: Sequence[int], keepdims: bool = False) -> FloatArray:
     """The sum over axes, counted from 0, as `numpy.sum` gives it but without long chains of float32 additions.
 
     NumPy adds pairs, and pairs of pairs, along the axis whose numbers lie side by side in memory; along others it adds
@@ -42,11 +47,11 @@ def summed(xp: Any, x: Any, axis: Sequence[int], keepdims: bool = False) -> Any:
             for a in axis:
                 while a != side_by_side and x.shape[a] > _CHAIN:
                     x = _in_parts(x, a)
-    add: Any = np.add.reduce  # what `numpy.sum` comes to, in half of the time
+    add: Callable[..., FloatArray] = np.add.reduce  # what `numpy.sum` comes to, in half of the time
     return add(x, axis=axis, keepdims=keepdims)
 
 
-def _in_parts(x: Any, axis: int) -> Any:
+def _in_parts(x: FloatArray, axis: int) -> FloatArray:
     """The sums of as many numbers along an axis as are added one after another."""
     whole = x.shape[axis] // _CHAIN
     before = (slice(None),) * axis

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from typing_extensions import TypeVar
+import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import ZERO, BaseNode, describe, explain, format_dims
+from wyrm.node.base import ZERO, BaseNode, Gradient, S, describe, explain, format_dims
 from wyrm.node.buffer import Buffer
 from wyrm.node.node import Node
 from wyrm.node.traversal import topological_order
 from wyrm.ops.pass_through import Transparent
 from wyrm.types.dims import Dims
-
-S = TypeVar("S", bound=tuple[Any, ...], default=Any)
 
 
 class Updating(Transparent[S]):
@@ -23,13 +21,13 @@ class Updating(Transparent[S]):
 
     __slots__ = ()
 
-    def __init__(self, x: Any, *pairs: Any) -> None:
+    def __init__(self, x: Node, *pairs: BaseNode) -> None:
         self._construct((x, *pairs))
 
     def _own(self) -> Updating[S]:
         return self
 
-    def dtype_rule(self) -> Any:
+    def dtype_rule(self) -> np.dtype:
         for buffer, becomes in self.pairs:
             if not isinstance(buffer, Buffer):
                 raise DTypeError(explain(self, f"{describe(buffer)} is no wy.Buffer, so it cannot be updated"))
@@ -46,15 +44,16 @@ class Updating(Transparent[S]):
         return super().shape_rule()
 
     @property
-    def pairs(self) -> list[tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]:
+    def pairs(self) -> list[tuple[BaseNode, BaseNode]]:
         """The buffers, each with what it becomes."""
-        return list(zip(self.parents[1::2], self.parents[2::2], strict=True))
+        parents: tuple[BaseNode, ...] = self.parents
+        return list(zip(parents[1::2], parents[2::2], strict=True))
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return gradient, *[ZERO] * (len(self.parents) - 1)
 
 
-def updating(x: Node[Any, S], updates: Mapping[Any, Node[Any, Any]]) -> Updating[S]:
+def updating(x: Node[Any, S], updates: Mapping[Any, Node]) -> Updating[S]:
     """`x`, and what buffers become whenever a model trains on it: `{buffer: node}` of the same axes and dtype.
 
     They move after each `backward()` of a loss that depends on it, and after each step of a compiled program that
@@ -72,14 +71,14 @@ def updating(x: Node[Any, S], updates: Mapping[Any, Node[Any, Any]]) -> Updating
     return Updating(x, *(node for pair in updates.items() for node in pair))
 
 
-def updates_of(outputs: Iterable[BaseNode[Any, Any]]) -> dict[Buffer[Any], BaseNode[Any, Any]]:
+def updates_of(outputs: Iterable[BaseNode]) -> dict[Buffer, BaseNode]:
     """What the buffers that outputs depend on become; `ShapeError` where one would become two things."""
     return updates_among(topological_order(outputs))
 
 
-def updates_among(nodes: Iterable[BaseNode[Any, Any]]) -> dict[Buffer[Any], BaseNode[Any, Any]]:
+def updates_among(nodes: Iterable[BaseNode]) -> dict[Buffer, BaseNode]:
     """As `updates_of`, of all nodes that some outputs depend on, parents first."""
-    found: dict[Buffer[Any], BaseNode[Any, Any]] = {}
+    found: dict[Buffer, BaseNode] = {}
     for node in nodes:
         if isinstance(node, Updating):
             for buffer, becomes in node.pairs:

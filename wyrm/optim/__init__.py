@@ -1,4 +1,12 @@
-"""Optimizers, learning rate schedules, and clipping."""
+"""Optimizers, learning rate schedules, and gradient clipping.
+
+>>> x = wy.Parameter([3.0])
+>>> optimizer = wy.optim.SGD([x], learning_rate=wy.optim.Cosine(0.1, steps=100))
+>>> x.square().sum().backward()
+>>> optimizer.step()
+>>> x.value.round(1)
+array([2.4], dtype=float32)
+"""
 
 from wyrm.optim.adaptive import Adagrad, Adam, AdamW, RMSprop
 from wyrm.optim.clipping import clip_by_global_norm, clip_by_value

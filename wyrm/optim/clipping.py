@@ -38,11 +38,11 @@ def _gradients(who: str, parameters: Iterable[Parameter[Any]]) -> list[FloatArra
     return found
 
 
-def clip_by_value(parameters: Iterable[Parameter[Any]], limit: float) -> None:
-    """Limit every element of the gradients to -limit..limit.
+def clip_by_value(parameters: Iterable[Parameter[Any]], clip_value: float) -> None:
+    """Clip every element of the gradients to [-clip_value, clip_value].
 
     Raises, before anything changes, `NotFinite` with the name of a parameter whose gradient holds a NaN or an infinity,
-    and `ValueError` for a limit that is not positive.
+    and `ValueError` for a `clip_value` that is not positive.
 
     >>> x = wy.Parameter([1.0, 10.0])
     >>> (x * x).sum().backward()
@@ -50,15 +50,15 @@ def clip_by_value(parameters: Iterable[Parameter[Any]], limit: float) -> None:
     >>> x.gradient.tolist()
     [2.0, 5.0]
     """
-    _positive("limit", limit)
+    _positive("clip_value", clip_value)
     gradients = _gradients("clip_by_value", parameters)
-    with deferred, np.errstate(over="ignore"):  # a limit too large for the dtype limits nothing
+    with deferred, np.errstate(over="ignore"):  # a value too large for the dtype clips nothing
         for values in gradients:
-            np.clip(values, -limit, limit, out=values)
+            np.clip(values, -clip_value, clip_value, out=values)
 
 
-def clip_by_global_norm(parameters: Iterable[Parameter[Any]], maximum_norm: float) -> float:
-    """Scale all gradients down together so that their norm is at most `maximum_norm`; returns the norm before.
+def clip_by_global_norm(parameters: Iterable[Parameter[Any]], max_norm: float) -> float:
+    """Scale all gradients down together so that their norm is at most `max_norm`; returns the norm before.
 
     The norm is that of all elements of all gradients (Pascanu et al., 2013), in float64.
 
@@ -72,13 +72,13 @@ def clip_by_global_norm(parameters: Iterable[Parameter[Any]], maximum_norm: floa
     >>> x.gradient.round(3).tolist()
     [0.6000000238418579, 0.800000011920929]
     """
-    _positive("maximum_norm", maximum_norm)
+    _positive("max_norm", max_norm)
     gradients = _gradients("clip_by_global_norm", parameters)
     norm = math.hypot(*map(_norm, gradients))  # of norms, not the root of squares: those could overflow
-    if norm > maximum_norm:
+    if norm > max_norm:
         with deferred:
             for values in gradients:
-                values *= maximum_norm / norm
+                values *= max_norm / norm
     return norm
 
 

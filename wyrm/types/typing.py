@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, Union
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -55,9 +55,9 @@ class Nested(Protocol[Item_co]):
     def __reversed__(self) -> Any: ...
 
 
-# These aliases are recursive, so that mypy's messages use their names.
-Values: TypeAlias = "float | HasArray | Nested[Values]"  # data of a leaf
-Indices: TypeAlias = "int | IntegerArray | Nested[Indices]"  # indices of rows, besides index nodes
+# Recursive aliases: mypy's messages then name the alias. Tools that read annotations can evaluate `Union`.
+Values: TypeAlias = Union[float, HasArray, Nested["Values"]]  # noqa: UP007  # what a leaf is filled with
+Indices: TypeAlias = Union[int, IntegerArray, Nested["Indices"]]  # noqa: UP007  # row numbers, besides index nodes
 DType: TypeAlias = "DTypeLike | list[DType] | None"
 
 

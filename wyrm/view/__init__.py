@@ -1,4 +1,9 @@
-"""Seeing a graph: as text, as a derivation, and as Graphviz's language."""
+"""A graph as text, as a derivation side by side with its gradient, and in Graphviz's language.
+
+>>> x = wy.Parameter([1.0, 2.0], name="x")
+>>> print(wy.view.to_text(x.square().sum()))  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
+x = parameter (2,) float32 ...
+"""
 
 from wyrm.view.derivation import to_derivation
 from wyrm.view.text import to_dot, to_text

@@ -38,7 +38,7 @@ r: wy.Tensor[Batch, Out] = Perceptron(in_, hid, out)(x)
 embedding = wy.nn.Embedding(words, emb)
 r1: wy.Tensor[Batch, Emb] = embedding(labels)
 r2: wy.Tensor[Batch, Time, Emb] = embedding(tokens)
-r3: wy.Parameter[tuple[Words, Emb]] = embedding.table
+r3: wy.Parameter[tuple[Words, Emb]] = embedding.weight
 #@ lstm
 states = LSTM(in_, hid)([x, x2, x])
 r: wy.Tensor[Batch, Out] = states[-1] @ w2 + b
