@@ -30,7 +30,7 @@ class Mix(wy.Elementwise):
     share: float
 
     def __init__(self, x: Any, y: Any, z: Any, share: float) -> None:
-        self._construct((x, y, z), share=share)
+        super().__init__(x, y, z, share=share)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         chosen = self.parents[0] > self.share
@@ -44,7 +44,7 @@ class Weighted(wy.Unary):
     weights: Any
 
     def __init__(self, x: Any, weights: Any) -> None:
-        self._construct((x,), weights=weights)
+        super().__init__(x, weights=weights)
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         return operands[0] * self.weights
@@ -60,7 +60,7 @@ class Ramp(wy.Node):
     count: int
 
     def __init__(self, count: int) -> None:
-        self._construct((), count=count)
+        super().__init__(count=count)
 
     def shape_rule(self) -> tuple[int, ...]:
         return (self.count,)
@@ -176,7 +176,7 @@ def test_an_op_may_be_a_new_method_and_be_defined_again() -> None:
 def test_attributes_are_named_in_slots_and_passed() -> None:
     class Hidden(wy.Unary):
         def __init__(self, x: Any, factor: float) -> None:
-            self._construct((x,), factor=factor)
+            super().__init__(x, factor=factor)
 
         def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
             return operands[0]
@@ -191,7 +191,7 @@ def test_attributes_are_named_in_slots_and_passed() -> None:
         __slots__ = ("factor",)
 
         def __init__(self, x: Any) -> None:
-            self._construct((x,))
+            wy.Unary.__init__(self, x)
 
     with pytest.raises(RegistrationError, match=r"attributes \(\), its public __slots__ are \(factor\)"):
         Forgetful(parameter(1.0))
@@ -200,7 +200,9 @@ def test_attributes_are_named_in_slots_and_passed() -> None:
         def __init__(self, x: Any) -> None:
             self.factor = 2.0
 
-    with pytest.raises(AttributeError, match=r"passes its attributes to self\._construct\(parents, factor=factor\)"):
+    with pytest.raises(
+        AttributeError, match=r"passes its attributes to super\(\).__init__\(\*parents, factor=factor\)"
+    ):
         Assigning(parameter(1.0))
 
 
@@ -211,7 +213,7 @@ def test_one_slot_may_be_a_string() -> None:
         factor: float
 
         def __init__(self, x: Any, factor: float) -> None:
-            self._construct((x,), factor=factor)
+            super().__init__(x, factor=factor)
 
         def vjp(self, gradient: Any) -> tuple[Any, ...]:
             return (gradient * self.factor,)
@@ -235,7 +237,7 @@ def test_too_few_operands_for_a_formula() -> None:
         formula = "x * y"
 
         def __init__(self, x: Any) -> None:
-            self._construct((x,))
+            super().__init__(x)
 
         def vjp(self, gradient: Any) -> tuple[Any, ...]:
             return (gradient,)

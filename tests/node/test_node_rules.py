@@ -188,7 +188,7 @@ def test_an_attribute_and_a_property_may_have_these_names() -> None:
         kernel: float
 
         def __init__(self, x: Any, kernel: float) -> None:
-            self._construct((x,), kernel=kernel)
+            super().__init__(x, kernel=kernel)
 
         @property
         def reducer(self) -> str:

@@ -27,7 +27,7 @@ class Counted(wy.Unary):
     fuse: ClassVar[float] = np.inf
 
     def __init__(self, x: Any, mark: str) -> None:
-        self._construct((x,), mark=mark)
+        super().__init__(x, mark=mark)
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         self.counts[self.mark] += 1

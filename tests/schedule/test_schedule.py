@@ -106,7 +106,7 @@ class Scaled(wy.Unary):
     by: Any
 
     def __init__(self, x: Any, by: Any) -> None:
-        self._construct((x,), by=by)
+        super().__init__(x, by=by)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (gradient * self.by,)
@@ -139,7 +139,7 @@ def test_an_attribute_that_cannot_be_compared_keeps_nodes_apart() -> None:
         table: Any
 
         def __init__(self, x: Any, table: Any) -> None:
-            self._construct((x,), table=table)
+            super().__init__(x, table=table)
 
         def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
             return operands[0] * self.table[0]

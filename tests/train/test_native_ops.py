@@ -87,7 +87,7 @@ def test_an_op_without_a_native_form_runs_by_its_evaluate() -> None:
         __slots__ = ()
 
         def __init__(self, x: Any) -> None:
-            self._construct((x,))
+            super().__init__(x)
 
         def shape_rule(self) -> Any:
             return self.parents[0].dims

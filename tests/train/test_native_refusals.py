@@ -69,7 +69,7 @@ class Doubled(wy.Node[Any, Any]):
     __slots__ = ()
 
     def __init__(self, x: Any) -> None:
-        self._construct((x,))
+        super().__init__(x)
 
     def shape_rule(self) -> Any:
         return self.parents[0].dims

@@ -154,7 +154,7 @@ class Three(wy.Elementwise):
     formula = "x + y"
 
     def __init__(self, x: Any, y: Any, z: Any) -> None:
-        self._construct((x, y, z))
+        super().__init__(x, y, z)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return gradient, gradient, wy.ZERO

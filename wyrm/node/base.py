@@ -45,10 +45,6 @@ class Undefined(NamedTuple):
     reason: str
 
 
-# The result of `vjp` for one parent.
-Gradient: TypeAlias = "BaseNode | Zero | Undefined"
-
-
 class BaseNode(Stateful, Generic[P_co, S]):
     """One operation: parents, static attributes, axes, dtype, an optional name, and the user's line that made it.
 
@@ -152,6 +148,18 @@ class BaseNode(Stateful, Generic[P_co, S]):
         return None
 
     # --- construction ---------------------------------------------------------------------------------------------
+
+    def __init__(self, *parents: BaseNode, name: str | None = None, **attributes: Any) -> None:
+        """Build the node from its operands and the static attributes that `__slots__` names.
+
+        An op of your own calls it as `super().__init__(x, y, factor=factor)`.
+
+        Raises:
+            ShapeError, DTypeError: the op's rules refuse the operands.
+            RegistrationError: the attributes are not those of `__slots__`.
+            TypeError: an operand is not a node.
+        """
+        self._construct(parents, name, **attributes)
 
     def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
         if (attributes or self.attributes) and attributes.keys() != frozenset(self.attributes):
@@ -267,7 +275,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
             raise AttributeError(
                 f"{describe(self)} is immutable, so {key} cannot be set: build a new node, "
                 f"or change what a leaf holds with .set(value); an op of your own passes its attributes to "
-                f"self._construct(parents, {key}={key})"
+                f"super().__init__(*parents, {key}={key})"
                 if key in self.attributes
                 else f"{describe(self)} is immutable, so {key} cannot be set: build a new node, "
                 f"or change what a leaf holds with .set(value)"
@@ -320,6 +328,10 @@ _set_parents, _set_name, _set_origin, _set_dtype, _set_dims = (
 _FUNCTIONS = frozenset(["concatenate", "einsum", "stack", "where"])
 _BASES: set[type] = {BaseNode, Stateful, Generic, object}
 REGISTRY: dict[str, type[BaseNode]] = {}
+
+
+# What `vjp` returns for one parent.
+Gradient: TypeAlias = BaseNode | Zero | Undefined
 
 
 def register(cls: type[BaseNode]) -> None:

@@ -21,7 +21,7 @@ from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray, Size
 
 # How the axes of a leaf are declared.
-DeclaredDims: TypeAlias = "Axis | type[Dim] | Sequence[Size | Dim | type[Dim]] | None"
+DeclaredDims: TypeAlias = Axis | type[Dim] | Sequence[Size | Dim | type[Dim]] | None
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 

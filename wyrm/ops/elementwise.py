@@ -176,8 +176,8 @@ class Unary(Elementwise[tuple[L], S], abstract=True):
         if cls.method is not None and "method" in cls.__dict__:
             bind_class(cls)
 
-    def __init__(self, x: Shaped[L, S]) -> None:
-        self._construct((x,))
+    def __init__(self, x: Shaped[L, S], **attributes: Any) -> None:
+        self._construct((x,), **attributes)
 
     def shape_rule(self) -> Dims:
         parents: tuple[BaseNode, ...] = self.parents
@@ -229,8 +229,8 @@ def {method}(self, other: Any) -> Any: ...
         if "method" in cls.__dict__ and cls.method is not None:
             method(cls.method, op=cls)(lambda self, other: cls(self, operand(other, self)))
 
-    def __init__(self, x: Node, y: Node) -> None:
-        self._construct((x, y))
+    def __init__(self, x: Node, y: Node, **attributes: Any) -> None:
+        self._construct((x, y), **attributes)
 
     def shape_rule(self) -> Dims:
         parents: tuple[BaseNode, ...] = self.parents
