@@ -83,7 +83,7 @@ def main() -> None:
     labels = wy.IndexInput(dims=(batch,), name="labels")
     model = Classifier(pixels, classes)
     loss = model(images).cross_entropy(labels)
-    model.evaluate()  # from here on the model builds graphs without dropout
+    model.eval()  # from here on the model builds graphs without dropout
     answers = model(images).argmax(axis=-1)
     optimizer = wy.optim.Adam(loss.parameters(), learning_rate=1e-3)
     train(loss, optimizer, {images: training["images"], labels: training["labels"]}, options, batch_size=64)

@@ -84,7 +84,7 @@ class Trainer:
             self.parameters, rate, betas=(0.9, 0.95), epsilon=1e-8, weight_decay=options["weight_decay"]
         )
         self.program = wy.compile(loss, self.optimizer)
-        self.model.evaluate()
+        self.model.eval()
         self.validate_program = wy.compile(self.model.loss(self.tokens, self.targets))
         self.checkpoints = wy.io.Checkpoints(self.folder / "checkpoints", keep_last=options["keep"])
         self.step, self.losses = 0, dict[str, list[list[float]]](training=[], validation=[])

@@ -17,6 +17,7 @@ from tests.fused_samples import fused_samples
 from tests.linear_cross_entropy_samples import linear_cross_entropy_samples
 from tests.normalization_samples import normalization_samples
 from tests.pass_through_samples import passing_samples
+from tests.prod_samples import prod_samples
 from tests.recurrent_samples import recurrent_samples
 from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, reducing, unary
 from tests.scan_samples import scan_samples
@@ -187,8 +188,11 @@ SAMPLES: list[Sample] = [
     *reducing(reduction.Max, np.max),
     *reducing(reduction.Min, np.min),
     *reducing(reduction.LogSumExp, special.logsumexp),
+    *prod_samples(),
     *reducing(reduction.Variance, np.var),
     *reducing(reduction.Variance, np.var, ddof=1),
+    *reducing(reduction.Std, np.std),
+    *reducing(reduction.Std, np.std, ddof=1),
     Sample(
         reduction.Count,
         lambda x: reduction.Count(x, (0, 2)),

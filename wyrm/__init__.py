@@ -46,7 +46,7 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
 from typing import TYPE_CHECKING
 
 from wyrm import _bind as _bind  # attaches methods that other packages implement to nodes
-from wyrm import _later
+from wyrm import _later, errors
 from wyrm.backends.numpy import Timing, run, time_ops, watch_nan
 from wyrm.errors import WyrmError
 from wyrm.grad import grad, value_and_grad
@@ -75,9 +75,53 @@ from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 if TYPE_CHECKING:
     from wyrm import data, io, losses, metrics, nn, optim, random, testing, view
     from wyrm.functions.control import cond, scan, while_loop
+    from wyrm.functions.creation import arange, full, full_like, ones, ones_like, zeros, zeros_like
     from wyrm.functions.custom import custom_jvp, custom_vjp
     from wyrm.functions.function import Function, function, show
     from wyrm.functions.mapping import vmap
+    from wyrm.functions.methods import abs as abs
+    from wyrm.functions.methods import (
+        argmax,
+        broadcast_to,
+        clip,
+        cos,
+        erf,
+        exp,
+        expand_dims,
+        expm1,
+        flatten,
+        log,
+        log1p,
+        log_softmax,
+        logsumexp,
+        maximum,
+        mean,
+        minimum,
+        prod,
+        ravel,
+        relu,
+        reshape,
+        sigmoid,
+        sign,
+        sin,
+        softmax,
+        softplus,
+        split,
+        sqrt,
+        square,
+        squeeze,
+        std,
+        stop_gradient,
+        swapaxes,
+        take,
+        take_along_axis,
+        tanh,
+        transpose,
+        var,
+    )
+    from wyrm.functions.methods import max as max
+    from wyrm.functions.methods import min as min
+    from wyrm.functions.methods import sum as sum
     from wyrm.functions.transforms import hessian, hvp, jacobian, jvp, linearize, vjp
     from wyrm.ops.attention import attention
     from wyrm.ops.checkpoint import checkpoint
@@ -100,11 +144,18 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
         "train",
         "view",
     )
+    _METHODS = (
+        "abs argmax broadcast_to clip cos erf exp expand_dims expm1 flatten log log1p log_softmax logsumexp max "
+        "maximum mean min minimum prod ravel relu reshape sigmoid sign sin softmax softplus split sqrt square "
+        "squeeze std stop_gradient sum swapaxes take take_along_axis tanh transpose var"
+    )
     _NAMES = {
         "functions.control": ("cond", "scan", "while_loop"),
+        "functions.creation": ("arange", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"),
         "functions.custom": ("custom_jvp", "custom_vjp"),
         "functions.function": ("Function", "function", "show"),
         "functions.mapping": ("vmap",),
+        "functions.methods": _METHODS.split(),
         "functions.transforms": ("hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"),
         "ops.attention": ("attention",),
         "ops.checkpoint": ("checkpoint",),
@@ -119,7 +170,7 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
 
 __version__ = "0.1.0"
 
-__all__ = [
+__all__ = [  # but for abs, max, min and sum, which would take the place of Python's in `from wyrm import *`
     "LOOPS",
     "ZERO",
     "Binary",
@@ -147,15 +198,28 @@ __all__ = [
     "Undefined",
     "WyrmError",
     "any_dim",
+    "arange",
+    "argmax",
     "attention",
+    "broadcast_to",
     "checkpoint",
+    "clip",
     "compile",
     "concatenate",
     "cond",
+    "cos",
     "custom_jvp",
     "custom_vjp",
     "data",
     "einsum",
+    "erf",
+    "errors",
+    "exp",
+    "expand_dims",
+    "expm1",
+    "flatten",
+    "full",
+    "full_like",
     "function",
     "grad",
     "hessian",
@@ -165,23 +229,55 @@ __all__ = [
     "jvp",
     "linear_cross_entropy",
     "linearize",
+    "log",
+    "log1p",
+    "log_softmax",
+    "logsumexp",
     "losses",
+    "maximum",
+    "mean",
     "metrics",
+    "minimum",
     "nn",
+    "ones",
+    "ones_like",
     "optim",
+    "prod",
     "random",
+    "ravel",
+    "relu",
+    "reshape",
     "run",
     "scan",
     "show",
+    "sigmoid",
+    "sign",
+    "sin",
+    "softmax",
+    "softplus",
+    "split",
+    "sqrt",
+    "square",
+    "squeeze",
     "stack",
+    "std",
+    "stop_gradient",
+    "swapaxes",
+    "take",
+    "take_along_axis",
+    "tanh",
     "testing",
     "time_ops",
+    "transpose",
     "updating",
     "value_and_grad",
+    "var",
     "view",
     "vjp",
     "vmap",
     "watch_nan",
     "where",
     "while_loop",
+    "zeros",
+    "zeros_like",
 ]

@@ -8,9 +8,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from wyrm.backends.numpy import reference
+from wyrm.foreign_names import answering
 from wyrm.nn.module import FILES, Module
 from wyrm.node.node import IndexNode, Node
 
@@ -28,6 +29,12 @@ def _load(module: Module, path: str | os.PathLike[str]) -> None:
     from wyrm.io.checkpoint import load
 
     load(module, path)
+
+
+def _load_state_dict(module: Module, state: Mapping[str, NDArray[Any]]) -> None:
+    from wyrm.io.checkpoint import load_state_dict
+
+    load_state_dict(module, state)
 
 
 def _save_pretrained(model: GPT2, directory: str | os.PathLike[str]) -> None:
@@ -66,8 +73,14 @@ for _cls in (Node, IndexNode):
 Node.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # declared as None for type checkers
 IndexNode.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # as above
 Node.__array_function__ = _first_array_function  # type: ignore[attr-defined]  # as above
-Node.backward = reference.backward  # type: ignore[assignment,method-assign]  # declared for the type checker
+Node.backward = answering(reference.backward)  # type: ignore[assignment,method-assign]  # declared for the type checker
 Node.zero_gradient = reference.zero_gradient  # type: ignore[assignment,method-assign]  # declared for the type checker
 Node.T = property(lambda self: self.transpose())  # type: ignore[assignment, misc]  # declared with overloads
 Node.mT = property(lambda self: self.matrix_transpose())  # type: ignore[assignment, misc]  # declared with overloads
-FILES.update(save=_save, load=_load, save_pretrained=_save_pretrained, from_pretrained=_from_pretrained)
+FILES.update(
+    save=_save,
+    load=_load,
+    load_state_dict=_load_state_dict,
+    save_pretrained=_save_pretrained,
+    from_pretrained=_from_pretrained,
+)

@@ -11,11 +11,17 @@ from typing import Any
 def later(package: str, origins: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for a package; `origins` gives the submodule that defines each name.
 
-    A name equal to its submodule's name is the submodule itself.
+    A name equal to its submodule's name is the submodule itself. `dir` lists the public names, from which Python
+    suggests corrections of misspelled ones.
     """
 
     def find(name: str) -> Any:
         if name not in origins:
+            from wyrm.foreign_names import packages, refusal
+
+            answers = packages.ANSWERS.get(package, {})
+            if name in answers:
+                raise refusal(package, name, answers)
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = importlib.import_module(f"{package}.{origins[name]}")
         found = module if name == origins[name] else getattr(module, name)
@@ -23,6 +29,8 @@ def later(package: str, origins: Mapping[str, str]) -> tuple[Callable[[str], Any
         return found
 
     def known() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *origins})
+        module = sys.modules[package]
+        special = (name for name in vars(module) if name.startswith("__"))
+        return sorted({*special, *module.__all__, *(name for name, origin in origins.items() if name != origin)})
 
     return find, known

@@ -1,9 +1,9 @@
 """Generates how type checkers see the operators and methods of nodes: `wyrm/node/operators.py` and `methods.py`.
 
-Run `python -m wyrm.declare` after adding an op; a test compares the files with its output. It needs ruff, which formats
-them. A method that is a function is declared by its own overloads. A method that is an op class is declared by the
-template of the op's family (`declaration`, and `reflected` for an operator's right-hand form), which has the fields
-{method}, {op} and {more}.
+Run `python -m wyrm.declare` after adding an op, and `python -m wyrm.declare_functions` if its method is a function too;
+a test compares the files with the output. It needs ruff, which formats them. A method that is a function is declared by
+its own overloads. A method that is an op class is declared by the template of the op's family (`declaration`, and
+`reflected` for an operator's right-hand form), which has the fields {method}, {op} and {more}.
 """
 
 from __future__ import annotations
@@ -172,9 +172,9 @@ def _renamed(text: str) -> str:
     return ast.unparse(tree).replace(",]", "]")
 
 
-def _formatted(text: str) -> str:
-    """Return the text formatted by the project's ruff settings, with sorted imports."""
-    place = ["--stdin-filename", str(folder() / "declared.py"), "-"]
+def formatted(text: str, file: Path) -> str:
+    """Return the text formatted by the project's ruff settings for this file, with sorted imports."""
+    place = ["--stdin-filename", str(file), "-"]
     for command in (["check", "--quiet", "--fix", "--select", "I"], ["format"]):
         finished = subprocess.run(
             [sys.executable, "-m", "ruff", *command, *place], input=text, capture_output=True, text=True, check=True
@@ -198,7 +198,7 @@ def declarations() -> dict[str, str]:
             for owner, body in bodies.items()
         )
         imports = _imports(one for found in declared.values() for one in found)
-        texts[file] = _formatted(_FILE.format(summary=summary, imports=imports, classes=classes))
+        texts[file] = formatted(_FILE.format(summary=summary, imports=imports, classes=classes), folder() / file)
     return texts
 
 

@@ -33,23 +33,23 @@ def engine(request: pytest.FixtureRequest) -> Any:
 
 def test_the_gradient_by_a_module_is_a_module(engine: Any) -> None:
     model = Model()
-    model.evaluate()
+    model.eval()
     loss = wy.function(lambda model, x: model(x).square().mean(), engine=engine)
     value, gradient = loss.value_and_grad()(model, X)
     expected = model(wy.Constant(X)).square().mean()
     np.testing.assert_allclose(value, expected.forward(), rtol=1e-6)
     expected.backward()
     assert isinstance(gradient, Model)
-    assert list(gradient.named_parameters()) == list(model.named_parameters())
-    for name, parameter in model.named_parameters().items():
-        found = gradient.named_parameters()[name]
+    assert list(dict(gradient.named_parameters())) == list(dict(model.named_parameters()))
+    for name, parameter in model.named_parameters():
+        found = dict(gradient.named_parameters())[name]
         assert found.dims == parameter.dims
         np.testing.assert_allclose(found.value, parameter.gradient, rtol=1e-5, atol=1e-7)
 
 
 def test_a_call_takes_the_parameters_as_they_are_then(engine: Any) -> None:
     model = Model()
-    model.evaluate()
+    model.eval()
     total = wy.function(lambda model: model.hidden.weight.sum(), engine=engine)
     before = float(total(model))
     model.hidden.weight.set(model.hidden.weight.value + 1.0)
@@ -58,7 +58,7 @@ def test_a_call_takes_the_parameters_as_they_are_then(engine: Any) -> None:
 
 def test_training_by_functions_alone() -> None:
     model, target = Model(), X.sum(axis=1, keepdims=True)
-    model.evaluate()
+    model.eval()
     loss = wy.function(lambda model, x, y: (model(x) - y).square().mean(), engine="native").value_and_grad()
     losses = []
     for _ in range(200):
@@ -79,7 +79,7 @@ def test_training_and_evaluating_are_different_traces() -> None:
         return model(x)
 
     run(model, X)
-    run(model.evaluate(), X)
+    run(model.eval(), X)
     run(model, X)
     assert traces == [True, False]
 
@@ -87,7 +87,7 @@ def test_training_and_evaluating_are_different_traces() -> None:
 def test_parameters_that_are_shared_stay_so() -> None:
     model = Model()
     model.rest[1] = model.rest[0]
-    model.evaluate()
+    model.eval()
     gradient = wy.function(lambda model, x: model(x).sum()).grad()(model, X)
     assert gradient.rest[0].weight is gradient.rest[1].weight
     assert len(gradient.parameters()) == 4
@@ -103,7 +103,7 @@ def test_a_part_of_a_module_is_an_argument_too() -> None:
 
 def test_the_second_order_by_a_module() -> None:
     model = Model()
-    model.evaluate()
+    model.eval()
     loss = wy.function(lambda model, x: model(x).square().mean())
     curvature = wy.function(lambda model, x: loss.grad()(model, x).hidden.weight.square().sum())
     gradient = curvature.grad()(model, X)
@@ -125,7 +125,7 @@ def test_parameters_of_an_argument_are_counted() -> None:
     @wy.function
     def penalty(model: Any) -> Any:
         total = sum((p.square().sum() for p in model.parameters()), wy.Constant(0.0, dtype=np.float64))
-        return total + sum(p.sum() for p in model.named_parameters().values())
+        return total + sum(p.sum() for p in model.parameters())
 
     expected = sum(np.square(p.value).sum() + p.value.sum() for p in layer.parameters())
     np.testing.assert_allclose(penalty(layer), expected, rtol=1e-12)

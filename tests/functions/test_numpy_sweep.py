@@ -49,7 +49,7 @@ def with_axes(name: str, call: Call) -> Iterator[tuple[str, Call]]:
 
 
 def reductions() -> Iterator[tuple[str, Call]]:
-    for name in ("sum", "mean", "max", "min", "amax", "amin", "var", "std", "argmax"):
+    for name in ("sum", "mean", "prod", "max", "min", "amax", "amin", "var", "std", "argmax"):
         for keepdims in (False, True):
             function = getattr(np, name)
             yield from with_axes(
@@ -105,6 +105,8 @@ def shapes() -> Iterator[tuple[str, Call]]:
     for function in (np.ravel, np.zeros_like, np.ones_like, np.shape, np.ndim):
         yield function.__name__, function
     yield "reshape by name", lambda x: np.reshape(x, shape=(-1,), order="C")
+    yield "full_like", lambda x: np.full_like(x, 2.5)
+    yield "full_like float32", lambda x: np.full_like(x, 2.5, np.float32)
     yield "zeros_like float32", lambda x: np.zeros_like(x, np.float32)
     yield "ones_like by name", lambda x: np.ones_like(x, order="K", subok=True, dtype=x.dtype)
     for key in KEYS:

@@ -24,7 +24,7 @@ class Model(wy.nn.Module):
 
 
 def values(model: wy.nn.Module) -> dict[str, Any]:
-    return {name: parameter.value for name, parameter in model.named_parameters().items()}
+    return {name: parameter.value for name, parameter in model.named_parameters()}
 
 
 def same(left: dict[str, Any], right: dict[str, Any]) -> bool:

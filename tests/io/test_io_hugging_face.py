@@ -47,7 +47,7 @@ def compare(model: GPT2, other: Any) -> None:
     assert float(mine.forward()) == pytest.approx(loss.item(), rel=1e-5)
     mine.backward()
     slopes = dict(other.named_parameters())
-    named = model.named_parameters()
+    named = dict(model.named_parameters())
     from wyrm.io.hugging_face import _full, _names
 
     for theirs_name, ours in _names(model.config).items():
@@ -80,8 +80,8 @@ def test_a_model_of_ours_gives_the_same_there(tmp_path: Path, tied: bool) -> Non
     compare(model, transformers.GPT2LMHeadModel.from_pretrained(tmp_path).eval())
     again = GPT2.from_pretrained(tmp_path)
     assert again.config == config
-    for name, parameter in again.named_parameters().items():
-        np.testing.assert_array_equal(parameter.value, model.named_parameters()[name].value)
+    for name, parameter in again.named_parameters():
+        np.testing.assert_array_equal(parameter.value, dict(model.named_parameters())[name].value)
 
 
 def small() -> GPT2:

@@ -88,7 +88,7 @@ def test_the_description_beside_says_what_the_file_says(tmp_path: Path) -> None:
     description = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     assert description == json.loads(io.load_arrays(path).metadata["wyrm_training"])
     assert description["state"] == STATE and description["score"] == 0.5 and description["step"] == 5
-    assert description["optimizer"] == "Adam" and description["parameters"] == list(model.named_parameters())
+    assert description["optimizer"] == "Adam" and description["parameters"] == list(dict(model.named_parameters()))
 
 
 def test_without_its_description_a_checkpoint_is_whole(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def stepped(model: wy.nn.Module, steps: int = 3, seed: int = 0, **options: Any) 
 
 
 def bits(model: wy.nn.Module, optimizer: wy.optim.Optimizer) -> dict[str, bytes]:
-    arrays = {name: parameter.value for name, parameter in model.named_parameters().items()}
+    arrays = {name: parameter.value for name, parameter in model.named_parameters()}
     return {name: array.tobytes() for name, array in (arrays | optimizer.state_dict()).items()}
 
 

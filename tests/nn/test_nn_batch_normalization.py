@@ -78,7 +78,7 @@ def test_training_moves_weights_and_statistics_as_pytorch_does(way: str) -> None
     ):
         assert tensor is not None
         np.testing.assert_allclose(leaf.value, tensor.detach().numpy(), rtol=1e-12)
-    layer.evaluate()
+    layer.eval()
     twin.eval()
     expected = twin(torch.tensor(DATA)).detach().numpy()
     np.testing.assert_allclose(layer(wy.Constant(DATA)).forward(), expected, rtol=1e-12)
@@ -125,8 +125,8 @@ def test_statistics_are_saved_with_the_parameters(tmp_path: Path) -> None:
     layer.save(tmp_path / "layer.safetensors")
     twin.load(tmp_path / "layer.safetensors")
     assert (twin.running_mean.value == layer.running_mean.value).all()
-    assert list(layer.named_buffers()) == ["running_mean", "running_var"]
-    assert list(layer.named_parameters()) == ["weight", "bias"]
+    assert [name for name, _ in layer.named_buffers()] == ["running_mean", "running_var"]
+    assert [name for name, _ in layer.named_parameters()] == ["weight", "bias"]
     checkpoints = wy.io.Checkpoints(tmp_path / "checkpoints")
     optimizer = wy.optim.SGD(layer.parameters(), 0.1)
     path = checkpoints.save(1, layer, optimizer, {})

@@ -52,7 +52,7 @@ def test_the_model_is_typed_and_its_parameters_are_named() -> None:
     assert logits.dims == (Batch(), Classes(10))
     loss = logits.cross_entropy(labels)
     assert loss.dims == ()
-    assert list(model.named_parameters()) == ["hidden.weight", "hidden.bias", "output.weight", "output.bias"]
+    assert list(dict(model.named_parameters())) == ["hidden.weight", "hidden.bias", "output.weight", "output.bias"]
     assert set(loss.parameters()) == set(model.parameters())
     assert repr(model) == (
         "Classifier\n  hidden: Linear(Pixels(784), Hidden(128))\n  output: Linear(Hidden(128), Classes(10))"

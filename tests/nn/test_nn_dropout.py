@@ -59,7 +59,7 @@ def test_the_gradient_has_the_mask_of_the_value() -> None:
 
 def test_out_of_training_the_graph_has_no_dropout() -> None:
     dropout, x = wy.nn.Dropout(0.5), ones(3)
-    assert dropout.evaluate()(x) is x
+    assert dropout.eval()(x) is x
     assert dropout.train()(x) is not x
 
 
@@ -67,7 +67,7 @@ def test_a_graph_that_exists_keeps_its_dropout_and_says_so() -> None:
     dropout = wy.nn.Dropout(0.5)
     result = dropout(ones(100)) + 0.0
     program = wy.compile(result)
-    dropout.evaluate()
+    dropout.eval()
     for run in (result.forward, program, lambda: wy.run([result])[0]):
         with pytest.warns(RuntimeWarning, match=r"dropout .* built in training, by Dropout, .* in evaluation now"):
             assert (run() == 0.0).any()
@@ -79,7 +79,7 @@ def test_training_goes_on_beside_a_graph_for_evaluation() -> None:
     dropout, x = wy.nn.Dropout(0.5), wy.Parameter(np.ones(100))
     loss = dropout(x).sum()
     program = wy.compile(loss, wy.optim.SGD([x], 0.1))
-    still = dropout.evaluate()(x).sum()
+    still = dropout.eval()(x).sum()
     program()
     loss.backward()
     assert still.forward() < 100.0
@@ -92,7 +92,7 @@ def test_training_goes_on_beside_a_graph_for_evaluation() -> None:
 )
 def test_every_module_that_knows_a_mode_says_so(module: Any) -> None:
     result = module(wy.Constant(np.ones((2, 3, 8), np.float32)))
-    module.evaluate()
+    module.eval()
     with pytest.warns(RuntimeWarning, match="built in training"):
         result.forward()
 

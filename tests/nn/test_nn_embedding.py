@@ -69,7 +69,7 @@ def test_numbers_as_axes_are_unchecked_by_mypy() -> None:
 
 def test_the_parameter_is_the_table() -> None:
     table = wy.nn.Embedding(WORDS, WIDTH)
-    assert list(table.named_parameters()) == ["weight"]
+    assert list(dict(table.named_parameters())) == ["weight"]
     assert table.weight.name == "weight" and table.weight.dims == (WORDS, WIDTH)
     assert repr(table) == "Embedding(Words(7), Width(3))"
 

@@ -26,7 +26,7 @@ def model(**options: Any) -> wy.nn.GPT2:
 def test_the_cached_decoder_equals_the_model(dtype: Any) -> None:
     made = model(dtype=dtype)
     texts = np.random.default_rng(0).integers(0, 11, (3, 8))
-    made.evaluate()
+    made.eval()
     whole = made.logits(wy.IndexInput(texts)).forward()
     decoder = CachedDecoder(made, batch_size=3)
     for _ in range(2):
@@ -48,7 +48,7 @@ def test_a_seed_gives_the_same_text_and_goes_beyond_n_positions() -> None:
 def test_greedy_text_is_that_of_the_model() -> None:
     made, text = model(), [3, 1]
     for token in generate(made, [3, 1], 6, temperature=0.0):
-        made.evaluate()
+        made.eval()
         assert token == made.logits(wy.IndexInput(np.array([text]))).forward()[0, -1].argmax()
         text.append(token)
 

@@ -38,14 +38,14 @@ def test_a_chain_applies_its_layers_in_order() -> None:
 
 def test_a_chain_finds_its_parameters_as_one_list() -> None:
     network = wy.nn.Linear(4, 3) >> (wy.nn.relu >> wy.nn.Linear(3, 3)) >> (wy.nn.Dropout(0.5) >> wy.nn.tanh)
-    assert list(network.named_parameters()) == [
+    assert list(dict(network.named_parameters())) == [
         "layers.0.weight",
         "layers.0.bias",
         "layers.2.weight",
         "layers.2.bias",
     ]
     assert [type(module).__name__ for module in network.modules()] == [
-        "Chain", "Linear", "Activation", "Linear", "Dropout", "Activation",
+        "Sequential", "Linear", "Activation", "Linear", "Dropout", "Activation",
     ]  # fmt: skip
 
 
@@ -58,10 +58,10 @@ def test_a_long_chain_is_no_deep_nest() -> None:
     assert network(X).shape == (5, 4)
 
 
-def test_evaluate_reaches_the_dropout_in_a_chain() -> None:
+def test_eval_reaches_the_dropout_in_a_chain() -> None:
     network = wy.nn.Linear(4, 100) >> wy.nn.Dropout(0.5)
     assert (network(X).forward() == 0.0).any()
-    network.evaluate()
+    network.eval()
     assert not (network(X).forward() == 0.0).any()
     assert network.train().training
 
@@ -70,7 +70,7 @@ def test_what_keeps_every_axis_is_composed_too() -> None:
     both = wy.nn.relu >> wy.nn.Dropout(0.5)
     assert_type(both, wy.nn.Pointwise)
     assert_type(both(X), wy.Tensor[Batch, Features])
-    assert both.evaluate()(X).dims == X.dims
+    assert both.eval()(X).dims == X.dims
     before = both >> wy.nn.Linear(FEATURES, HIDDEN)
     assert_type(before, wy.nn.Layer[Features, Hidden])
     assert before(X).dims == (Batch(5), HIDDEN)
@@ -144,3 +144,26 @@ def test_composing_a_layer_with_something_else_is_an_error() -> None:
 def test_composing_an_activation_with_something_else_is_an_error() -> None:
     with pytest.raises(TypeError, match="unsupported operand"):
         wy.nn.relu >> "tanh"  # type: ignore[operator]
+
+
+def test_a_sequential_is_what_the_composition_makes() -> None:
+    layers = wy.nn.Linear(4, 3), wy.nn.relu, wy.nn.Linear(3, 2)
+    network = wy.nn.Sequential(*layers)
+    np.testing.assert_array_equal(network(X).forward(), (layers[0] >> layers[1] >> layers[2])(X).forward())
+    assert network.layers == layers
+    assert wy.nn.Sequential(network, wy.nn.tanh).layers == (*layers, wy.nn.tanh)
+    assert wy.nn.Sequential()(X) is X
+
+
+def test_a_sequential_takes_any_module_that_can_be_called() -> None:
+    class Doubled(wy.nn.Module):
+        def __call__(self, x: Any) -> Any:
+            return x * 2.0
+
+    np.testing.assert_array_equal(wy.nn.Sequential(Doubled(), Doubled())(X).forward(), 4.0 * X.value)
+
+
+@pytest.mark.parametrize("wrong", [[wy.nn.relu], lambda x: x, wy.nn.Module(), wy.nn.Linear])
+def test_a_sequential_of_what_is_no_module_is_an_error(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"Sequential takes modules one by one, not .*: write Sequential\(\*layers\)"):
+        wy.nn.Sequential(wrong)

@@ -99,13 +99,13 @@ def test_parameters_have_plain_names_and_the_layers_axes() -> None:
     assert layer.weight.dims == (FEATURES, HIDDEN) and layer.weight.name == "weight"
     assert layer.bias is not None
     assert layer.bias.dims == (HIDDEN,) and layer.bias.name == "bias"
-    assert list(layer.named_parameters()) == ["weight", "bias"]
+    assert list(dict(layer.named_parameters())) == ["weight", "bias"]
 
 
 def test_without_bias_there_is_one_parameter() -> None:
     layer = wy.nn.Linear(4, 3, bias=False, seed=0, dtype=np.float64)
     assert layer.bias is None
-    assert list(layer.named_parameters()) == ["weight"]
+    assert list(dict(layer.named_parameters())) == ["weight"]
     x = np.ones((1, 4))
     np.testing.assert_allclose(layer(wy.Constant(x)).forward(), layer.weight.value.sum(0)[None])
 

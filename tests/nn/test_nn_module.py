@@ -31,7 +31,7 @@ class Deep(wy.nn.Module):
 
 
 def test_parameters_are_named_by_path_in_the_order_of_definition() -> None:
-    assert list(Model().named_parameters()) == [
+    assert [name for name, _ in Model().named_parameters()] == [
         "table",
         "blocks.0.scale",
         "blocks.0.shift",
@@ -48,8 +48,8 @@ def test_parameters_are_named_by_path_in_the_order_of_definition() -> None:
 
 def test_parameters_are_those_that_are_named() -> None:
     model = Model()
-    assert [*map(id, model.parameters())] == [*map(id, model.named_parameters().values())]
-    assert model.named_parameters()["blocks.1.scale"] is model.blocks[1].scale
+    assert [*map(id, model.parameters())] == [id(parameter) for _, parameter in model.named_parameters()]
+    assert dict(model.named_parameters())["blocks.1.scale"] is model.blocks[1].scale
 
 
 def test_modules_begin_with_the_module_itself() -> None:
@@ -68,13 +68,13 @@ def test_a_shared_parameter_is_found_once_under_its_first_path() -> None:
             self.second.scale = self.first.scale
 
     tied = Tied()
-    assert list(tied.named_parameters()) == ["first.scale", "first.shift", "second.shift"]
+    assert list(dict(tied.named_parameters())) == ["first.scale", "first.shift", "second.shift"]
     assert len(tied.parameters()) == 3
 
 
 def test_a_shared_module_is_found_once() -> None:
     block = Block()
-    assert list(Deep([block, block]).named_parameters()) == ["inner.0.scale", "inner.0.shift"]
+    assert list(dict(Deep([block, block]).named_parameters())) == ["inner.0.scale", "inner.0.shift"]
     assert len(Deep([block, block]).modules()) == 2
 
 
@@ -96,7 +96,7 @@ def test_modules_that_hold_each_other_are_walked_once() -> None:
     block, owner = Block(), Deep(None)
     owner.inner = [block, owner]
     owner.inner.append(owner.inner)
-    assert list(owner.named_parameters()) == ["inner.0.scale", "inner.0.shift"]
+    assert list(dict(owner.named_parameters())) == ["inner.0.scale", "inner.0.shift"]
     assert repr(owner).splitlines()[0] == "Deep"
     assert repr(owner).splitlines()[-1] == "  inner.1: Deep, the same as the whole"
 
@@ -107,7 +107,7 @@ def test_depth_is_no_limit() -> None:
         module = Deep(module)
     assert len(module.parameters()) == 2
     assert len(module.modules()) == 1501
-    assert module.evaluate().modules()[-1].training is False
+    assert module.eval().modules()[-1].training is False
     assert "scale: Parameter (2,) float32" in repr(module)
 
 
@@ -116,7 +116,7 @@ def test_setting_and_deleting_an_attribute_is_plain() -> None:
     model.blocks.append(Block())
     model.table = wy.Parameter.zeros((5, 2))
     del model.last
-    names = model.named_parameters()
+    names = dict(model.named_parameters())
     assert names["table"].shape == (5, 2)
     assert "blocks.2.shift" in names and "last" not in names
 
@@ -132,11 +132,11 @@ def test_a_module_needs_no_call_of_the_base_init() -> None:
             self.weight = wy.Parameter.zeros((1,))
 
     assert Plain().training is True
-    assert list(Plain().named_parameters()) == ["weight"]
+    assert list(dict(Plain().named_parameters())) == ["weight"]
 
 
 def test_a_module_without_parameters_has_none() -> None:
-    assert wy.nn.Module().named_parameters() == {}
+    assert wy.nn.Module().named_parameters() == []
     assert repr(wy.nn.Module()) == "Module"
 
 
@@ -146,7 +146,7 @@ def test_attributes_may_have_the_names_of_methods_of_other_libraries() -> None:
             self.items = Block()
             self.keys = [Block()]
 
-    assert list(Named().named_parameters()) == ["items.scale", "items.shift", "keys.0.scale", "keys.0.shift"]
+    assert list(dict(Named().named_parameters())) == ["items.scale", "items.shift", "keys.0.scale", "keys.0.shift"]
 
 
 def test_two_parameters_of_one_path_are_an_error() -> None:
@@ -170,7 +170,7 @@ def test_a_set_of_other_things_is_no_error() -> None:
 
 def test_train_and_evaluate_reach_every_module_and_return_the_module() -> None:
     model = Model()
-    assert model.evaluate() is model
+    assert model.eval() is model
     assert [module.training for module in model.modules()] == [False] * 5
     assert model.train() is model
     assert [module.training for module in model.modules()] == [True] * 5
@@ -178,7 +178,7 @@ def test_train_and_evaluate_reach_every_module_and_return_the_module() -> None:
 
 def test_the_mode_of_one_module_is_its_own() -> None:
     first, second = Model(), Model()
-    first.evaluate()
+    first.eval()
     assert second.training and second.blocks[0].training
 
 
@@ -212,11 +212,11 @@ def test_repr_shows_a_module_as_that_shows_itself() -> None:
 
 
 def test_pickle_keeps_names_values_mode_and_sharing() -> None:
-    model = Model().evaluate()
+    model = Model().eval()
     model.blocks[1].scale = model.blocks[0].scale
     model.table.set(np.arange(6.0).reshape(3, 2))
     again = pickle.loads(pickle.dumps(model))
-    assert list(again.named_parameters()) == list(model.named_parameters())
+    assert list(dict(again.named_parameters())) == list(dict(model.named_parameters()))
     assert again.training is False
     assert again.blocks[1].scale is again.blocks[0].scale
     np.testing.assert_array_equal(again.table.value, model.table.value)
@@ -227,3 +227,34 @@ def test_a_deep_copy_has_parameters_of_its_own() -> None:
     other = copy.deepcopy(model)
     other.table.set(np.ones((3, 2)))
     assert not model.table.value.any()
+
+
+def test_a_state_is_a_copy_that_is_set_again() -> None:
+    model = wy.nn.Linear(2, 3) >> wy.nn.BatchNorm(3)
+    state = model.state_dict()
+    assert list(state) == [name for name, _ in (*model.named_parameters(), *model.named_buffers())]
+    weight = model.parameters()[0]
+    before = weight.value.copy()
+    weight.set(2.0 * before)
+    np.testing.assert_array_equal(state["layers.0.weight"], before)
+    model.load_state_dict(state)
+    np.testing.assert_array_equal(weight.value, before)
+    state["layers.0.weight"][:] = 7.0
+    np.testing.assert_array_equal(weight.value, before)
+
+
+def test_a_state_that_does_not_fit_sets_nothing() -> None:
+    model = wy.nn.Linear(2, 3)
+    before = model.state_dict()
+    state = {"weight": np.ones((3, 2), np.float32), "bais": np.ones(3, np.float32)}
+    with pytest.raises(wy.errors.CheckpointError) as error:
+        model.load_state_dict(state)
+    assert str(error.value).splitlines() == [
+        "the state was made for other parameters than those of Linear:",
+        "  missing in the state: bias",
+        "  extra in the state: bais",
+        "  weight: (3, 2) float32 in the state, (2, 3) float32 here",
+    ]
+    with pytest.raises(wy.errors.CheckpointError, match="bias: a NaN or an infinity in the state"):
+        model.load_state_dict(before | {"bias": np.full(3, np.nan, np.float32)})
+    np.testing.assert_array_equal(model.weight.value, before["weight"])

@@ -43,9 +43,9 @@ def pytorch(kind: str, epsilon: float) -> Any:
 @pytest.mark.parametrize("kind", ["layer", "layer-without-bias", "rms"])
 def test_values_and_gradients_are_pytorchs(kind: str, leading: tuple[int, ...]) -> None:
     layer, twin = module(kind, 4, epsilon=1e-3, dtype=np.float64), pytorch(kind, 1e-3)
-    assert list(layer.named_parameters()) == [name for name, _ in twin.named_parameters()]
+    assert [name for name, _ in layer.named_parameters()] == [name for name, _ in twin.named_parameters()]
     for name, parameter in twin.named_parameters():
-        ours = layer.named_parameters()[name]
+        ours = dict(layer.named_parameters())[name]
         np.testing.assert_array_equal(ours.value, parameter.detach().numpy())
         ours.set(RANDOM.normal(size=4))
         with torch.no_grad():
@@ -59,7 +59,7 @@ def test_values_and_gradients_are_pytorchs(kind: str, leading: tuple[int, ...]) 
     np.testing.assert_allclose(result.forward(), expected.detach().numpy(), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(x.gradient, inputs.grad.numpy(), rtol=1e-9, atol=1e-12)
     for name, parameter in twin.named_parameters():
-        ours = layer.named_parameters()[name]
+        ours = dict(layer.named_parameters())[name]
         np.testing.assert_allclose(ours.gradient, parameter.grad.numpy(), rtol=1e-9, atol=1e-12)
 
 

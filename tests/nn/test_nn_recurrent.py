@@ -179,7 +179,7 @@ def test_two_layers_and_a_decoder_that_starts_where_they_ended() -> None:
 
 def test_parameters_have_plain_names_and_the_layers_axes() -> None:
     lstm = wy.nn.LSTM(FEATURES, HIDDEN)
-    assert list(lstm.named_parameters()) == ["input_weight", "recurrent_weight", "bias"]
+    assert list(dict(lstm.named_parameters())) == ["input_weight", "recurrent_weight", "bias"]
     assert [p.name for p in lstm.parameters()] == ["input_weight", "recurrent_weight", "bias"]
     assert [p.shape for p in lstm.parameters()] == [(3, 16), (4, 16), (16,)]
     assert [p.shape for p in wy.nn.LSTM(3, 4, coupled=True).parameters()] == [(3, 12), (4, 12), (12,)]

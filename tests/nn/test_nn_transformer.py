@@ -77,7 +77,7 @@ def test_dropout_is_there_in_training_alone() -> None:
     block, x = wy.nn.TransformerBlock(8, 16, 2, dropout=0.5), wy.Input(drawn(1, 3, 8).astype(np.float32))
     training = block(x)
     assert not np.array_equal(training.forward(), training.forward())
-    block.evaluate()
+    block.eval()
     still = block(x)
     np.testing.assert_array_equal(still.forward(), still.forward())
 

@@ -199,7 +199,7 @@ def test_a_graph_built_in_training_mode_warns_each_time() -> None:
     dropout = wy.nn.Dropout(0.5)
     node = dropout(wy.Parameter(np.ones(4)) * 1.0)
     node.forward()
-    dropout.evaluate()
+    dropout.eval()
     for _ in range(2):
         with pytest.warns(RuntimeWarning, match="was built in training"):
             node.forward()

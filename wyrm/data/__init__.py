@@ -6,6 +6,9 @@
 (8, 2)
 """
 
+from typing import TYPE_CHECKING
+
+from wyrm import _later
 from wyrm.data.dataset import Dataset
 from wyrm.data.generated import low_rank_preferences
 from wyrm.data.idx import read_idx
@@ -16,6 +19,9 @@ from wyrm.data.split import split_by_group, train_test_split
 from wyrm.data.text import load_text_dataset, read_text
 from wyrm.data.tokenizers import Tokenizer
 from wyrm.data.tokens import TokenBlocks
+
+if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
+    __getattr__, __dir__ = _later.later(__name__, {})
 
 __all__ = [
     "DataLoader",

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from wyrm.data.checks import whole_number
 from wyrm.data.dataset import Dataset
 from wyrm.errors import DataError, DTypeError, NotFinite, ShapeError
+from wyrm.foreign_names import answering
 from wyrm.types.arrays import as_array
 
 
@@ -62,6 +63,7 @@ class DataLoader:
     [[0, 1], [2, 3], [4]]
     """
 
+    @answering
     def __init__(
         self,
         dataset: Dataset,

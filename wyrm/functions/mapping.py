@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
+from wyrm.foreign_names import answering
 from wyrm.functions.control import as_nodes, dtype_of
 from wyrm.functions.function import Function, evaluated, over_nodes
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
@@ -28,6 +29,7 @@ from wyrm.types.dims import axis_size, normalize_axis
 Axes: TypeAlias = Any
 
 
+@answering
 def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Function[..., Any]:
     """The function of many arguments at once: each result is what `function` gives for one place along the new axis.
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import DTypeError
-from wyrm.grad.reverse import with_sizes
+from wyrm.functions.creation import full_like, ones_like, zeros_like
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
@@ -22,7 +22,6 @@ from wyrm.ops.index import as_indices
 from wyrm.ops.keywords import refuse_keywords
 from wyrm.ops.product import LETTERS, einsum
 from wyrm.ops.reduction import all_axes
-from wyrm.ops.shape import BroadcastTo
 from wyrm.ops.slicing import concatenate, stack
 
 Operation = Callable[..., Any]
@@ -87,16 +86,6 @@ def _concatenate(arrays: Any, axis: Any = 0) -> Any:
     return concatenate(arrays, axis=axis)
 
 
-def _like(number: int) -> Operation:
-    def like(a: Any, dtype: Any = None) -> Any:
-        filled = BroadcastTo(as_constant(bool(number) if a.dtype.kind == "b" else number, a.dtype), a.dims)
-        if dtype is not None and np.dtype(dtype) != a.dtype:
-            filled = BroadcastTo(as_constant(number, dtype), a.dims)
-        return with_sizes([filled], [a])[0]
-
-    return like
-
-
 def _clip(a: Any, a_min: Any = None, a_max: Any = None, min: Any = None, max: Any = None) -> Any:
     return a.clip(a_min if min is None else min, a_max if max is None else max)
 
@@ -120,10 +109,6 @@ def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
     return where(condition, x, y)
 
 
-def _std(a: Any, axis: Any = None, ddof: Any = 0, keepdims: bool = False) -> Any:
-    return a.var(axis=axis, ddof=ddof, keepdims=keepdims).sqrt()
-
-
 def _reduced(name: str) -> Operation:
     def reduce(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
         return getattr(a, name)(axis=axis, keepdims=keepdims)
@@ -142,10 +127,13 @@ FUNCTIONS: dict[Operation, Operation] = {
     np.sum: _reduced("sum"), np.mean: _reduced("mean"), np.max: _reduced("max"), np.min: _reduced("min"),
     np.amax: _reduced("max"), np.amin: _reduced("min"), np.argmax: _reduced("argmax"),
     np.var: lambda a, axis=None, ddof=0, keepdims=False: a.var(axis=axis, ddof=ddof, keepdims=keepdims),
-    np.std: _std,
+    np.std: lambda a, axis=None, ddof=0, keepdims=False: a.std(axis=axis, ddof=ddof, keepdims=keepdims),
+    np.prod: _reduced("prod"),
     np.linalg.norm: _norm,
     np.clip: _clip,
-    np.zeros_like: _like(0), np.ones_like: _like(1),
+    np.zeros_like: lambda a, dtype=None: zeros_like(a, dtype),
+    np.ones_like: lambda a, dtype=None: ones_like(a, dtype),
+    np.full_like: lambda a, fill_value, dtype=None: full_like(a, fill_value, dtype),
     np.shape: lambda a: a.shape, np.ndim: lambda a: a.ndim, np.size: _size,
     np.broadcast_to: lambda array, shape: array.broadcast_to(shape),
     np.reshape: lambda a, shape: a.reshape(shape),
@@ -210,7 +198,7 @@ def array_function(node: Any, function: Any, types: Any, arguments: Any, options
     """What NumPy calls for any other function of which `node` is an argument."""
     name = function.__name__
     if function not in FUNCTIONS:
-        raise _unknown(name)
+        raise _unknown(name, function.__module__)
     implementation = FUNCTIONS[function]
     full = f"numpy.linalg.{name}" if function is np.linalg.norm else f"numpy.{name}"
     if function is np.einsum:
@@ -273,17 +261,11 @@ def _nodes(operands: Any) -> list[Any]:
     return found
 
 
-def _unknown(name: str) -> TypeError:
-    from difflib import get_close_matches
+def _unknown(name: str, package: str = "numpy") -> TypeError:
+    from wyrm.foreign_names.numpy_functions import ANSWERS
 
-    known = [*UFUNCS, *(function.__name__ for function in FUNCTIONS)]
-    near = get_close_matches(name, [*known, *(each for each in dir(Node) if not each.startswith("_"))], n=1, cutoff=0.5)
-    there = f"the nearest that there is: {_spelled(near[0], known)}. " if near else ""
-    return TypeError(
-        f"numpy.{name} has no form for nodes; {there}Compose it of operators and methods of nodes, write an op of your "
-        f"own, or compute numpy.{name} on node.value"
+    instead = ANSWERS.get(name) or (
+        f"compose it of operators and methods of nodes, write an op of your own, or compute {package}.{name} on "
+        f"x.forward()"
     )
-
-
-def _spelled(name: str, known: list[str]) -> str:
-    return f"numpy.{name}" if name in known and hasattr(np, name) else f"node.{name}(...)"
+    return TypeError(f"{package}.{name} takes no nodes: {instead}")

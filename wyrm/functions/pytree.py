@@ -152,7 +152,7 @@ def _with_leaves(module: Any, leaves: Sequence[Any]) -> Any:
 
     With the nodes that it has it is the module itself.
     """
-    memo: dict[int, Any] = {id(buffer): buffer for buffer in module.named_buffers().values()}
+    memo: dict[int, Any] = {id(buffer): buffer for _, buffer in module.named_buffers()}
     found = _nodes_of(module)
     if found and all(node is leaf for (_, node), leaf in zip(found, leaves, strict=True)):
         return module

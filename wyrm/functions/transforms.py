@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import NotDifferentiable, ShapeError
+from wyrm.foreign_names import answering
 from wyrm.functions.function import Function, Wrt, evaluated, over_nodes, positions_of
 from wyrm.functions.mapping import batched
 from wyrm.functions.pytree import PyTreeDef, flatten, unflatten
@@ -153,6 +154,7 @@ def hvp(function: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[Any
     return pushed(tuple(args), tuple(tangents))
 
 
+@answering
 def jacobian(function: Callable[..., Any], wrt: Wrt = 0) -> Function[..., Any]:
     """The function that gives the Jacobian of the result by some arguments: arrays of (*result axes, *argument axes).
 
@@ -207,6 +209,7 @@ def _units(node: Any) -> Any:
     return Constant(np.eye(node.size, dtype=node.dtype).reshape(node.size, *node.shape))
 
 
+@answering
 def hessian(function: Callable[..., Any], wrt: Wrt = 0) -> Function[..., Any]:
     """The function that gives the second derivatives of a scalar by some arguments; see `jacobian`.
 

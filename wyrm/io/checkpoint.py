@@ -23,7 +23,7 @@ Parameters = Module | Mapping[str, Parameter[Any]]
 def by_name(parameters: Parameters) -> dict[str, Kept]:
     """The parameters and buffers of a module, or those of a mapping, by name, at least one."""
     if isinstance(parameters, Module):
-        named: dict[str, Kept] = {**parameters.named_parameters(), **parameters.named_buffers()}
+        named: dict[str, Kept] = dict([*parameters.named_parameters(), *parameters.named_buffers()])
     else:
         named = dict(parameters)
     for name, leaf in named.items():
@@ -88,37 +88,62 @@ def load(parameters: Parameters, path: FilePath) -> None:
       extra in the file: bias
       weight: (2, 3) float32 in the file, (2, 4) float32 here
     """
-    named = by_name(parameters)
+    named, what = by_name(parameters), repr(os.fspath(path))
     # Before anything is read: what has the right shapes takes no more memory than the parameters do.
-    problems = differences(named, outlines(path))
-    arrays = {} if problems else load_some(path, named)
-    problems = problems or differences(named, arrays) + not_finite(arrays)
-    if problems:
-        what = f"{os.fspath(path)!r} was made for other parameters than those of {type(parameters).__name__}:"
-        raise CheckpointError("\n".join([what, *problems]))
+    _refuse(parameters, what, differences(named, outlines(path)))
+    _set_all(parameters, load_some(path, named), what, "file")
+
+
+def load_state_dict(parameters: Parameters, state: Mapping[str, NDArray[Any]]) -> None:
+    """Set the parameters and buffers of a module, or of a mapping of names, from arrays by name.
+
+    The arrays have exactly these names, shapes and dtypes, and finite numbers, else a `CheckpointError` lists what
+    differs and nothing is set.
+
+    >>> model, twin = wy.nn.Linear(2, 3), wy.nn.Linear(2, 3)
+    >>> load_state_dict(twin, model.state_dict())
+    >>> bool((twin.weight.value == model.weight.value).all())
+    True
+    """
+    _set_all(parameters, {name: np.asarray(array) for name, array in state.items()}, "the state", "state")
+
+
+def _set_all(parameters: Parameters, arrays: Mapping[str, NDArray[Any]], what: str, where: str) -> None:
+    named = by_name(parameters)
+    _refuse(parameters, what, differences(named, arrays, where) + not_finite(arrays, where))
     for name, parameter in named.items():
         parameter.set(arrays[name])
 
 
-def differences(named: Mapping[str, Kept], found: Mapping[str, Outline | NDArray[Any]]) -> list[str]:
+def _refuse(parameters: Parameters, what: str, problems: list[str]) -> None:
+    if problems:
+        what = f"{what} was made for other parameters than those of {type(parameters).__name__}:"
+        raise CheckpointError("\n".join([what, *problems]))
+
+
+def differences(
+    named: Mapping[str, Kept], found: Mapping[str, Outline | NDArray[Any]], where: str = "file"
+) -> list[str]:
     """Why arrays of these shapes and dtypes cannot be the parameters' values, line by line; none where they can."""
     problems = [
         f"  {what}: {', '.join(names)}"
         for what, names in (
-            ("missing in the file", [name for name in named if name not in found]),
-            ("extra in the file", [name for name in found if name not in named]),
+            (f"missing in the {where}", [name for name in named if name not in found]),
+            (f"extra in the {where}", [name for name in found if name not in named]),
         )
         if names
     ]
     return problems + [
-        f"  {name}: {found[name].shape} {found[name].dtype} in the file, {parameter.shape} {parameter.dtype} here"
+        f"  {name}: {found[name].shape} {found[name].dtype} in the {where}, {parameter.shape} {parameter.dtype} here"
         for name, parameter in named.items()
         if name in found and (found[name].shape != parameter.shape or found[name].dtype != parameter.dtype)
     ]
 
 
-def not_finite(arrays: Mapping[str, NDArray[Any]]) -> list[str]:
+def not_finite(arrays: Mapping[str, NDArray[Any]], where: str = "file") -> list[str]:
     """A line for each array with a number that no parameter can have."""
     return [
-        f"  {name}: a NaN or an infinity in the file" for name, array in arrays.items() if not np.isfinite(array).all()
+        f"  {name}: a NaN or an infinity in the {where}"
+        for name, array in arrays.items()
+        if not np.isfinite(array).all()
     ]

@@ -73,7 +73,7 @@ def save_pretrained(model: GPT2, directory: FilePath) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CheckpointError(f"cannot make the folder {os.fspath(directory)!r}: {error.strerror or error}") from error
-    config, named = model.config, model.named_parameters()
+    config, named = model.config, dict(model.named_parameters())
     arrays: dict[str, NDArray[Any]] = {}
     for theirs, ours in _names(config).items():
         if ours in named:
@@ -167,7 +167,7 @@ def from_pretrained(directory: FilePath, *, dtype: DTypeLike = np.float32) -> GP
     if problems:
         raise CheckpointError("\n".join([f"{file!r} does not match the configuration beside it:", *problems]))
     model = GPT2(config, dtype=dtype)
-    named = model.named_parameters()
+    named = dict(model.named_parameters())
     for theirs, ours in _names(config).items():
         named[ours].set(arrays[theirs].astype(dtype))
     return model

@@ -7,6 +7,7 @@ from typing import Any, Literal, overload
 
 from typing_extensions import TypeVar
 
+from wyrm.foreign_names import answering
 from wyrm.losses.checks import check_range, check_reduction, reduced, same_axes
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
@@ -23,6 +24,7 @@ def bce(
 ) -> Node[Any, tuple[()]]: ...
 @overload
 def bce(probability: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]) -> Node[Any, S]: ...
+@answering
 def bce(probability: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
     """Binary cross-entropy of probabilities, `-(t * log(p) + (1 - t) * log(1 - p))`.
 
@@ -56,6 +58,7 @@ def bce_with_logits(
 def bce_with_logits(
     logits: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]
 ) -> Node[Any, S]: ...
+@answering
 def bce_with_logits(logits: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
     """Binary cross-entropy of `sigmoid(logits)`, `log(1 + e ** x) - t * x`, finite for all finite logits.
 
@@ -88,6 +91,7 @@ def focal(
     alpha: float | None = 0.25,
     reduction: Literal["none"],
 ) -> Node[Any, S]: ...
+@answering
 def focal(
     logits: Any, target: Any, *, gamma: float = 2.0, alpha: float | None = 0.25, reduction: Reduction = "mean"
 ) -> Any:
@@ -121,6 +125,7 @@ def hinge(
 ) -> Node[Any, tuple[()]]: ...
 @overload
 def hinge(prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]) -> Node[Any, S]: ...
+@answering
 def hinge(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
     """The hinge loss of a support vector machine, `max(0, 1 - target * prediction)`.
 
@@ -148,6 +153,7 @@ def squared_hinge(
 def squared_hinge(
     prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]
 ) -> Node[Any, S]: ...
+@answering
 def squared_hinge(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
     """The square of the hinge loss, `max(0, 1 - target * prediction) ** 2`, which has no kink.
 

@@ -9,6 +9,7 @@ import numpy as np
 from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import ShapeError
+from wyrm.foreign_names import answering
 from wyrm.losses.checks import (
     as_node,
     check_range,
@@ -49,6 +50,7 @@ def cross_entropy(
     ignore_index: int | None = None,
     reduction: Literal["none"],
 ) -> Node[Any, tuple[*Bs]]: ...
+@answering
 def cross_entropy(
     logits: Any,
     labels: Any,
@@ -118,6 +120,7 @@ def nll(
     *,
     reduction: Literal["none"],
 ) -> Node[Any, tuple[*Bs]]: ...
+@answering
 def nll(log_probability: Any, labels: Any, *, reduction: Reduction = "mean") -> Any:
     """The negative log-likelihood, `-log_probability[label]` over the last axis.
 
@@ -150,6 +153,7 @@ def kl_divergence(
     log_target: bool = False,
     reduction: Literal["none"],
 ) -> Node[Any, tuple[*Bs]]: ...
+@answering
 def kl_divergence(log_prediction: Any, target: Any, *, log_target: bool = False, reduction: Reduction = "mean") -> Any:
     """The divergence of a predicted distribution from the target, `sum(t * (log(t) - log_prediction))`.
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, overload
 
 from typing_extensions import TypeVar, TypeVarTuple
 
+from wyrm.foreign_names import answering
 from wyrm.losses.checks import (
     as_node,
     check_axes,
@@ -37,6 +38,7 @@ def bpr(
 ) -> Node[Any, tuple[()]]: ...
 @overload
 def bpr(positive: Node[Any, S], negative: Node[Any, S], *, reduction: Literal["none"]) -> Node[Any, S]: ...
+@answering
 def bpr(positive: Any, negative: Any, *, reduction: Reduction = "mean") -> Any:
     """Bayesian personalised ranking, `-log sigmoid(positive - negative)`, finite for all finite scores.
 
@@ -74,6 +76,7 @@ def margin_ranking(
     margin: float = 0.0,
     reduction: Literal["none"],
 ) -> Node[Any, S]: ...
+@answering
 def margin_ranking(first: Any, second: Any, target: Any, *, margin: float = 0.0, reduction: Reduction = "mean") -> Any:
     """How far the wrong score is ahead, `max(0, margin - target * (first - second))`.
 
@@ -107,6 +110,7 @@ def triplet(
     margin: float = 1.0,
     reduction: Literal["none"],
 ) -> Node[Any, tuple[*Bs]]: ...
+@answering
 def triplet(anchor: Any, positive: Any, negative: Any, *, margin: float = 1.0, reduction: Reduction = "mean") -> Any:
     """`max(0, |anchor - positive| - |anchor - negative| + margin)`, with Euclidean lengths over the last axis.
 
@@ -145,6 +149,7 @@ def cosine_embedding(
     margin: float = 0.0,
     reduction: Literal["none"],
 ) -> Node[Any, tuple[*Bs]]: ...
+@answering
 def cosine_embedding(
     first: Any, second: Any, target: Any, *, margin: float = 0.0, reduction: Reduction = "mean"
 ) -> Any:

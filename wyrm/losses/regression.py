@@ -6,6 +6,7 @@ from typing import Any, Literal, overload
 
 from typing_extensions import TypeVar
 
+from wyrm.foreign_names import answering
 from wyrm.losses.checks import check_reduction, reduced, same_axes
 from wyrm.node.node import Node
 from wyrm.ops.softmax import Reduction
@@ -20,6 +21,7 @@ def mse(
 ) -> Node[Any, tuple[()]]: ...
 @overload
 def mse(prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]) -> Node[Any, S]: ...
+@answering
 def mse(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
     """The squared error, `(prediction - target) ** 2`.
 
@@ -45,6 +47,7 @@ def l1(
 ) -> Node[Any, tuple[()]]: ...
 @overload
 def l1(prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]) -> Node[Any, S]: ...
+@answering
 def l1(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
     """The absolute error, `|prediction - target|`; where it is 0, so is its gradient.
 
@@ -70,6 +73,7 @@ def huber(
 def huber(
     prediction: Node[Any, S], target: Node[Any, S] | Array, *, delta: float = 1.0, reduction: Literal["none"]
 ) -> Node[Any, S]: ...
+@answering
 def huber(prediction: Any, target: Any, *, delta: float = 1.0, reduction: Reduction = "mean") -> Any:
     """Half the squared error up to `delta`, and from there on its tangent: `delta * (|error| - delta / 2)`.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wyrm.nn.embedding import Embedding
     from wyrm.nn.generation import CachedDecoder, generate
     from wyrm.nn.gpt2 import GPT2, GPT2Config
-    from wyrm.nn.layer import Layer, Pointwise
+    from wyrm.nn.layer import Layer, Pointwise, Sequential
     from wyrm.nn.linear import Linear
     from wyrm.nn.lstm_state import LSTMOutput, LSTMState
     from wyrm.nn.module import Module
@@ -57,6 +57,7 @@ _NAMES = {
     "layer": (
         "Layer",
         "Pointwise",
+        "Sequential",
     ),
     "linear": ("Linear",),
     "lstm_state": (
@@ -113,6 +114,7 @@ __all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "MultiHeadAttention",
     "Pointwise",
     "RMSNorm",
+    "Sequential",
     "SinusoidalPositionalEncoding",
     "TransformerBlock",
     "gelu",

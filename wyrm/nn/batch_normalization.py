@@ -29,7 +29,7 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
     The last axis of `x` is `features`. While training, mean and variance are those over all other axes, and each step
     moves the buffers `running_mean` and `running_var` to `(1 - momentum) * buffer + momentum * batch`, with the
     unbiased variance of the batch (divided by n - 1); see `wy.updating`. The buffers are saved with the model. Graphs
-    built after `evaluate()` normalize by the buffers. Threads do not divide a batch, because its rows depend on each
+    built after `eval()` normalize by the buffers. Threads do not divide a batch, because its rows depend on each
     other. `dtype` is float32 or float64. Ioffe and Szegedy, "Batch normalization" (2015).
 
     Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another

@@ -32,7 +32,7 @@ def _seed(seed: object) -> int:
 class Dropout(Pointwise):
     """Inverted dropout: while `training`, sets elements to zero with probability `rate`, divides others by `1 - rate`.
 
-    `rate` is in [0, 1). A graph built after `evaluate()`, or with a rate of 0, has no dropout. The mask depends on
+    `rate` is in [0, 1). A graph built after `eval()`, or with a rate of 0, has no dropout. The mask depends on
     `seed`, the step (see `wyrm.random.set_step`) and the position in the graph: two calls of one module draw different
     masks. Srivastava et al., "Dropout" (2014).
 
@@ -42,7 +42,7 @@ class Dropout(Pointwise):
     >>> dropout, ones = Dropout(0.5), wy.Constant(np.ones(100))
     >>> sorted(set(dropout(ones).forward().tolist()))
     [0.0, 2.0]
-    >>> dropout.evaluate()(ones) is ones
+    >>> dropout.eval()(ones) is ones
     True
     """
 

@@ -35,7 +35,7 @@ class Layer(Module, Generic[In, Out]):
     @overload
     def __rshift__(self, other: Layer[Out, Next]) -> Layer[In, Next]: ...
     def __rshift__(self, other: Any) -> Any:
-        return Chain(self, other) if isinstance(other, Layer | Pointwise) else NotImplemented
+        return Sequential(self, other) if isinstance(other, Layer | Pointwise) else NotImplemented
 
 
 class Pointwise(Module):
@@ -56,40 +56,53 @@ class Pointwise(Module):
     def __rshift__(self, other: Layer[In, Out]) -> Layer[In, Out]: ...
     def __rshift__(self, other: Any) -> Any:
         if isinstance(other, Layer):
-            return Chain(self, other)
-        return PointwiseChain(self, other) if isinstance(other, Pointwise) else NotImplemented
+            return Sequential(self, other)
+        return PointwiseSequential(self, other) if isinstance(other, Pointwise) else NotImplemented
 
 
-def _links(modules: tuple[Layer[Any, Any] | Pointwise, ...]) -> tuple[Layer[Any, Any] | Pointwise, ...]:
-    """The modules with chains taken apart, so that a long chain is one list and not a deep nest."""
-    links: list[Layer[Any, Any] | Pointwise] = []
+def _flattened(modules: tuple[Module, ...]) -> tuple[Any, ...]:
+    """The modules, those of a sequence in its place, so that a long chain of `>>` is one list and not a deep nest."""
+    layers: list[Any] = []
     for module in modules:
-        links += module.layers if isinstance(module, Chain | PointwiseChain) else (module,)
-    return tuple(links)
+        if not (isinstance(module, Module) and callable(module)):
+            raise TypeError(
+                f"Sequential takes modules one by one, not {type(module).__name__}: write Sequential(*layers) for a "
+                f"list, wy.nn.Activation('relu') for a method of nodes, and a class for a function of one's own"
+            )
+        layers += module.layers if isinstance(module, Sequential | PointwiseSequential) else (module,)
+    return tuple(layers)
 
 
-def _applied(layers: tuple[Layer[Any, Any] | Pointwise, ...], x: Any) -> Any:
+def _applied(layers: tuple[Any, ...], x: Any) -> Any:
     for layer in layers:
         x = layer(x)
     return x
 
 
-class Chain(Layer[In, Out]):
-    """What `>>` makes: layers applied one after the other, found as `layers.0`, `layers.1`, ..."""
+class Sequential(Layer[In, Out]):
+    """Modules applied one after the other, which the attribute `layers` holds; `first >> second` makes one too.
 
-    def __init__(self, *modules: Layer[Any, Any] | Pointwise) -> None:
-        self.layers = _links(modules)
+    Parameters are found as `layers.0.weight` and so on. mypy checks with `>>` that the axes between layers agree, and
+    here it does not. `TypeError` for what is no module that can be called.
+
+    >>> model = wy.nn.Sequential(wy.nn.Linear(4, 8), wy.nn.relu, wy.nn.Linear(8, 2))
+    >>> model(wy.Input(dims=(5, 4))).shape, model.layers[0].weight.shape
+    ((5, 2), (4, 8))
+    """
+
+    def __init__(self, *modules: Module) -> None:
+        self.layers = _flattened(modules)
 
     def __call__(self, x: Node[Any, tuple[*Bs, In]]) -> Node[Any, tuple[*Bs, Out]]:
         result: Node[Any, tuple[*Bs, Out]] = _applied(self.layers, x)
         return result
 
 
-class PointwiseChain(Pointwise):
-    """What `>>` makes of modules that all keep every axis."""
+class PointwiseSequential(Pointwise):
+    """What `>>` makes of modules that all keep every axis: a `Sequential` that keeps them too."""
 
     def __init__(self, *modules: Pointwise) -> None:
-        self.layers = _links(modules)
+        self.layers = _flattened(modules)
 
     def __call__(self, x: Node[Any, S]) -> Node[Any, S]:
         result: Node[Any, S] = _applied(self.layers, x)

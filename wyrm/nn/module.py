@@ -6,6 +6,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.foreign_names import Answering
 from wyrm.node.base import format_dims
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
@@ -72,7 +76,7 @@ def _shows_itself(value: Any) -> bool:
     return isinstance(value, Module) and type(value).__repr__ != Module.__repr__
 
 
-class Module:
+class Module(Answering):
     """The base class of models and layers, whose attributes hold parameters, buffers and other modules.
 
     A subclass sets attributes in `__init__` and builds its part of the graph in `__call__`; `super().__init__()` is not
@@ -86,7 +90,7 @@ class Module:
     ...     def __init__(self) -> None:
     ...         self.blocks = [Block(), Block()]
     ...         self.bias = wy.Parameter([0.0, 0.0], name="bias")
-    >>> list(Model().named_parameters())
+    >>> [name for name, _ in Model().named_parameters()]
     ['blocks.0.scale', 'blocks.1.scale', 'bias']
 
     `Dropout` and `BatchNorm` read `training` when a graph is built; it does not change existing graphs, so a graph for
@@ -95,9 +99,10 @@ class Module:
     """
 
     training: bool = True
+    _foreign = "MODULE"
 
-    def named_parameters(self) -> dict[str, Parameter[Any]]:
-        """Return the parameters by path, such as `blocks.0.hidden.weight`, in the order of definition.
+    def named_parameters(self) -> list[tuple[str, Parameter[Any]]]:
+        """Return pairs of path and parameter, such as `("blocks.0.hidden.weight", ...)`, in the order of definition.
 
         A shared parameter appears once, under its first path. In a traced function, nodes replace the parameters of
         modules among the arguments. Raises `ValueError` where two have the same path, as the keys `1` and `"1"` of one
@@ -105,15 +110,15 @@ class Module:
         """
         return self._named(Parameter, "parameters")
 
-    def named_buffers(self) -> dict[str, Buffer[Any]]:
-        """Return the buffers by path, in the order of definition, as `named_parameters` does for parameters.
+    def named_buffers(self) -> list[tuple[str, Buffer[Any]]]:
+        """Return pairs of path and buffer, in the order of definition.
 
-        >>> list(wy.nn.BatchNorm(3).named_buffers())
+        >>> [name for name, _ in wy.nn.BatchNorm(3).named_buffers()]
         ['running_mean', 'running_var']
         """
         return self._named(Buffer, "buffers")
 
-    def _named(self, kind: type[Any], what: str) -> dict[str, Any]:
+    def _named(self, kind: type[Any], what: str) -> list[tuple[str, Any]]:
         found: dict[str, Any] = {}
         standing = _standing(self) if kind is Parameter else ()
         for path, value in _each(self):
@@ -124,7 +129,7 @@ class Module:
                         f"give the entries of its dicts keys that differ as text and have no dots"
                     )
                 found[path] = value
-        return found
+        return list(found.items())
 
     def parameters(self) -> list[Parameter[Any]]:
         """Return the parameters, each once, in the order of definition."""
@@ -135,25 +140,43 @@ class Module:
         """Return this module and those it holds, each once, in the order of definition."""
         return [value for _, value in _each(self) if isinstance(value, Module)]
 
-    def train(self) -> Self:
-        """Set `training` of this module and all it holds, for graphs built from now on."""
-        return self._set_training(True)
+    def train(self, mode: bool = True) -> Self:
+        """Set `training` of this module and all it holds to `mode`, for graphs built from now on."""
+        # Not through `self.modules`, a name that a subclass may want for an attribute; found first, set after.
+        for module in [value for _, value in _each(self) if isinstance(value, Module)]:
+            module.training = mode
+        return self
 
-    def evaluate(self) -> Self:
+    def eval(self) -> Self:
         """Clear `training` of this module and all it holds, for graphs built from now on.
 
         Build the graph again for values without dropout; a graph built in training keeps it.
 
-        >>> wy.nn.Dropout(0.5).evaluate().training
+        >>> wy.nn.Dropout(0.5).eval().training
         False
         """
-        return self._set_training(False)
+        return self.train(False)
 
-    def _set_training(self, training: bool) -> Self:
-        # Not `self.modules()`, a name that a subclass may use for an attribute. The list is complete before any change.
-        for module in [value for _, value in _each(self) if isinstance(value, Module)]:
-            module.training = training
-        return self
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return copies of the values of parameters and buffers, by path.
+
+        >>> model = wy.nn.Linear(2, 3)
+        >>> best = model.state_dict()
+        >>> model.weight.set(0.0 * best["weight"])
+        >>> model.load_state_dict(best)
+        >>> bool((model.weight.value == best["weight"]).all())
+        True
+        """
+        return {path: np.array(leaf.value) for path, leaf in (*self.named_parameters(), *self.named_buffers())}
+
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Set all parameters and buffers from a `state_dict`.
+
+        Raises:
+            CheckpointError: names are missing or unknown, shapes or dtypes differ, or a number is not finite. Nothing
+                is set then.
+        """
+        FILES["load_state_dict"](self, state)
 
     def save(self, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
         """Write parameters and buffers to a safetensors file, atomically; see `wyrm.io.save`."""

@@ -9,6 +9,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
+from wyrm.foreign_names import Elements, Foreign, nodes
 from wyrm.node.pickling import copied, flatten, restore
 from wyrm.node.rules import check_words
 from wyrm.node.source_location import Origin, SourceLocation, built_nodes, location_of, user_origin
@@ -72,6 +73,8 @@ class BaseNode(Stateful, Generic[P_co, S]):
     # Whether the node starts a graph and holds an array, and whether an optimizer may change that array.
     is_leaf: ClassVar[bool] = False
     is_parameter: ClassVar[bool] = False
+    # What the leaf stands for if it never holds data; messages name it.
+    stands_for: ClassVar[str] = ""
     # Whether the node only gives its parent another identity: engines skip it, and messages name the parent.
     same_value: ClassVar[bool] = False
     # Whether the value depends only on the operands' shapes.
@@ -248,7 +251,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
     @property
     def size(self) -> int:
         """The number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return Elements(np.prod(self.shape, dtype=np.int64))
 
     # Nodes hash by identity. `==` returns a mask, and a class that defines `__eq__` has no hash otherwise.
     __hash__ = object.__hash__
@@ -309,6 +312,12 @@ class BaseNode(Stateful, Generic[P_co, S]):
                 f"numpy.{name} on node.value"
             )
 
+    def __dir__(self) -> list[str]:
+        """Return the names that users need; Python suggests them for misspelled ones."""
+        classes: list[Any] = [cls for cls in type(self).__mro__ if cls in _BASES or getattr(cls, "is_leaf", False)]
+        names = {name for cls in classes for name in vars(cls) if not name.startswith("_")}
+        return sorted((names - vars(BaseNode).keys()).union(_TOLD, self.attributes))
+
     def __copy__(self) -> Self:
         return self
 
@@ -324,6 +333,10 @@ _set_parents, _set_name, _set_origin, _set_dtype, _set_dims = (
     BaseNode.__dict__[slot].__set__ for slot in ("parents", "name", "origin", "dtype", "dims")
 )
 
+# Attributes of `BaseNode` that users need; the others are for authors of ops.
+_TOLD = frozenset(["dims", "dtype", "name", "ndim", "parameters", "parents", "shape", "location", "size"])
+for _name in nodes.ANSWERS:
+    setattr(BaseNode, _name, Foreign(_name))
 # The NumPy functions that wyrm has as functions too.
 _FUNCTIONS = frozenset(["concatenate", "einsum", "stack", "where"])
 _BASES: set[type] = {BaseNode, Stateful, Generic, object}
@@ -356,7 +369,9 @@ def register(cls: type[BaseNode]) -> None:
     key = f"{cls.__module__}.{cls.__qualname__}"
     previous = REGISTRY.get(key)  # a class defined again, as in a notebook, may take its methods again
     for name in (cls.__dict__.get("method"), f"__{cls.__dict__.get('operator')}__"):
-        taken = name is not None and any(name in base.__dict__ for base in cls.__mro__[1:-1])
+        taken = name is not None and any(
+            not isinstance(vars(base)[name], Foreign) for base in cls.__mro__[1:-1] if name in vars(base)
+        )
         if taken and (previous is None or name not in (previous.method, f"__{previous.operator}__")):
             raise RegistrationError(f"op {cls.__name__} declares the method {name}, which nodes already have")
     REGISTRY[key] = cls

@@ -8,6 +8,7 @@ from numpy.typing import DTypeLike
 from typing_extensions import TypeVar, Unpack
 
 from wyrm.errors import DTypeError
+from wyrm.foreign_names import answering
 from wyrm.node.base import describe
 from wyrm.node.leaves import LeafOptions, _FloatLeaf, assign
 from wyrm.node.storage import DeclaredDims
@@ -37,6 +38,7 @@ class Buffer(_FloatLeaf[S], abstract=True):
     def __init__(self: Buffer[Any], value: Values, dims: None = None, **options: Unpack[LeafOptions]) -> None: ...
     @overload
     def __init__(self, value: Values, dims: S, **options: Unpack[LeafOptions]) -> None: ...
+    @answering
     def __init__(
         self, value: Any, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from typing_extensions import Unpack
 
+from wyrm.foreign_names import answering
 from wyrm.node.base import _BASES, S, _set
 from wyrm.node.leaves import restore_leaf
 from wyrm.node.node import IndexNode
@@ -96,6 +97,7 @@ class IndexInput(_IndexLeaf[S], abstract=True):
         dims: NewDims = ...,
         **options: Unpack[IndexLeafOptions],
     ) -> None: ...
+    @answering
     def __init__(self, value: Any = None, dims: DeclaredDims = None, *, name: str | None = None) -> None:
         super().__init__(None if value is None else index_array(value, name or "an index input"), dims, name)
 
@@ -157,6 +159,7 @@ class IndexConstant(_IndexLeaf[S], abstract=True):
     def __init__(
         self: IndexConstant[NewDims], value: Indices, dims: NewDims, **options: Unpack[IndexLeafOptions]
     ) -> None: ...
+    @answering
     def __init__(self, value: Any, dims: DeclaredDims = None, *, name: str | None = None) -> None:
         super().__init__(index_array(value, name or "an index"), dims, name)
 

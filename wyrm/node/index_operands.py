@@ -52,7 +52,7 @@ def source_of(indices: BaseNode) -> BaseNode:
 
 def holds_data(node: BaseNode) -> bool:
     """Return whether a node is a leaf with its own data, and not a placeholder in the body of a loop."""
-    return node.is_leaf and not getattr(node, "stands_for", "")
+    return node.is_leaf and not node.stands_for
 
 
 def is_within(indices: BaseNode, axis: Axis) -> bool:

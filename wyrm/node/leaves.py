@@ -9,6 +9,7 @@ from numpy.typing import DTypeLike
 from typing_extensions import Unpack
 
 from wyrm.errors import DTypeError
+from wyrm.foreign_names import answering
 from wyrm.node import methods
 from wyrm.node.base import _BASES, BaseNode, S, _set, _set_dims, _set_dtype, describe
 from wyrm.node.node import Node
@@ -137,6 +138,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
     ) -> None: ...
     @overload
     def __init__(self: Parameter[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
+    @answering
     def __init__(
         self, value: Any, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
@@ -282,6 +284,7 @@ class Input(_FloatLeaf[S], abstract=True):
     def __init__(
         self: Input[NewDims], value: Values | None = None, dims: NewDims = ..., **options: Unpack[InputOptions]
     ) -> None: ...
+    @answering
     def __init__(
         self,
         value: Any = None,
@@ -365,6 +368,7 @@ class Constant(_FloatLeaf[S], abstract=True):
     ) -> None: ...
     @overload
     def __init__(self: Constant[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
+    @answering
     def __init__(
         self, value: Any, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from wyrm.ops.fused import Embed, LinearGelu
     from wyrm.ops.index import Index, ScatterAdd, TakeAlongAxis
     from wyrm.ops.normalization import LayerNorm, RMSNorm
+    from wyrm.ops.prod import Prod
     from wyrm.ops.product import VectorDot
-    from wyrm.ops.reduction import ArgMax, AxisLike, LogSumExp, Max, Mean, Min, Sum, Variance
+    from wyrm.ops.reduction import ArgMax, AxisLike, LogSumExp, Max, Mean, Min, Std, Sum, Variance
     from wyrm.ops.shape import BroadcastTo, IndexReshape, Reshape, Transpose
     from wyrm.ops.slicing import All, Concatenate, IndexSlice, Key_, Slice
     from wyrm.ops.softmax import CrossEntropy, LogSoftmax, Reduction, Softmax
@@ -459,6 +460,33 @@ class Node:
             """`x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis, which `weight` has."""
 
         @overload
+        def prod(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Prod[L, tuple[()]]: ...
+
+        @overload
+        def prod(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Prod[L, Any]: ...
+
+        @overload
+        def prod(
+            self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
+        ) -> Prod[L, tuple[*Bs, One]]: ...
+
+        @overload
+        def prod(
+            self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+        ) -> Prod[L, tuple[*Bs]]: ...
+
+        @overload
+        def prod(
+            self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+        ) -> Prod[L, tuple[*Bs]]: ...
+
+        @overload
+        def prod(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Prod[L, Any]: ...
+
+        def prod(self, axis: AxisLike = None, keepdims: bool = False) -> Any:
+            """The product of the elements."""
+
+        @overload
         def vector_dot(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R, Any]: ...
 
         @overload
@@ -654,6 +682,39 @@ class Node:
 
         def var(self, axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Any:
             """The mean squared distance from the mean, divided by `n - ddof`."""
+
+        @overload
+        def std(
+            self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False, ddof: int = 0
+        ) -> Std[L, tuple[()]]: ...
+
+        @overload
+        def std(
+            self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
+        ) -> Std[L, Any]: ...
+
+        @overload
+        def std(
+            self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
+        ) -> Std[L, tuple[*Bs, One]]: ...
+
+        @overload
+        def std(
+            self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False, ddof: int = 0
+        ) -> Std[L, tuple[*Bs]]: ...
+
+        @overload
+        def std(
+            self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False, ddof: int = 0
+        ) -> Std[L, tuple[*Bs]]: ...
+
+        @overload
+        def std(
+            self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
+        ) -> Std[L, Any]: ...
+
+        def std(self, axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Any:
+            """The standard deviation: the square root of the variance, whose gradient is not finite where all are equal."""
 
         @overload
         def argmax(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]: ...
@@ -853,6 +914,15 @@ class Node:
 
         def ravel(self: Shaped[L, S]) -> Reshape[L, tuple[Any]]:
             """All elements on one axis."""
+
+        @overload
+        def flatten(self: Shaped[L, S]) -> Reshape[L, tuple[Any]]: ...
+
+        @overload
+        def flatten(self: Shaped[L, S], start_axis: int) -> Reshape[L, Any]: ...
+
+        def flatten(self, start_axis: int = 0) -> Any:
+            """All elements on one axis, or those from `start_axis` on, with the axes before it as they are."""
 
         @overload
         def concat(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R], Any]: ...

@@ -7,7 +7,7 @@ import math
 import operator
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -78,8 +78,6 @@ class Leaf(BaseNode[tuple[()]], abstract=True):
     __slots__ = ("_storage",)
     is_leaf = True
     _storage: Storage
-    # What the leaf stands for if it never holds data; messages name it.
-    stands_for: ClassVar[str] = ""
 
     def shape_rule(self) -> Dims:
         dims: Dims = self.dims
@@ -254,8 +252,9 @@ def bound_array(leaf: BaseNode) -> np.ndarray:
 
 def not_set(leaf: BaseNode, remedy: str) -> NotSet:
     """Return the error for a leaf without data."""
-    stands_for: str = getattr(leaf, "stands_for", "")
-    return NotSet(f"{describe(leaf)} " + (f"stands for {stands_for}" if stands_for else f"has no data: {remedy}"))
+    return NotSet(
+        f"{describe(leaf)} {f'stands for {leaf.stands_for}' if leaf.stands_for else f'has no data: {remedy}'}"
+    )
 
 
 def store(storage: Storage, array: np.ndarray) -> None:

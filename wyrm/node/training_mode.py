@@ -57,7 +57,7 @@ def warn_of_training(modes: Iterable[Mode]) -> None:
             warnings.warn(
                 f"{node} was built in training by {type(module).__name__}, which is in evaluation now; a graph keeps "
                 f"the mode that it was built in. For values without training behaviour, build it again after "
-                f"evaluate(); to continue training, call train() on the model first",
+                f"eval(); to continue training, call train() on the model first",
                 RuntimeWarning,
                 stacklevel=4,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, overload
 
+from wyrm.foreign_names import answering
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import L, S, Unary, constant_like, method
@@ -137,6 +138,7 @@ def gelu(x: Shaped[L, S], approximate: Literal[False] = False) -> Gelu[L, S]: ..
 @overload
 def gelu(x: Shaped[L, S], approximate: Literal[True]) -> GeluTanh[L, S]: ...
 @method("gelu")
+@answering
 def gelu(x: Any, approximate: bool = False) -> Any:
     """`x` times the normal distribution function of `x`; `approximate=True` takes the tanh form of GPT-2.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, BaseNode, Gradient
 from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
@@ -250,6 +251,7 @@ class Clip(Unary[L, S]):
 
 
 @method("clip")
+@answering
 def clip(x: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]:
     """`x` limited to `min`..`max`, either of which may be left out. `ValueError` where min > max.
 

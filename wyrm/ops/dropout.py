@@ -12,6 +12,7 @@ from typing import Any, Generic
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
+from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, Gradient, explain, label
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
@@ -215,6 +216,7 @@ class _AddDropoutLoops(_DropoutLoops):
 
 
 @method("dropout")
+@answering
 def dropout(x: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
     """Elements set to zero with probability `rate` (0 <= rate < 1), the rest divided by `1 - rate`.
 

@@ -11,6 +11,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
+from wyrm.foreign_names import explain_keywords
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
@@ -35,8 +36,10 @@ def method(name: str, on: type[BaseNode] = Node, op: type[BaseNode] | None = Non
     """
 
     def bind(function: F) -> F:
-        setattr(on, name, function)
         METHODS[on.__name__, name] = function if op is None else op
+        if op is not None:
+            function.__name__, function.__qualname__, function.__doc__ = name, name, op.__doc__
+        setattr(on, name, function)
         return function
 
     return bind
@@ -58,9 +61,12 @@ def bind_class(cls: Any) -> None:
     else:
 
         def build(self: Node, *arguments: Any, **keywords: Any) -> Any:
-            return cls(self, *arguments, **keywords)
+            try:
+                return cls(self, *arguments, **keywords)
+            except TypeError as error:
+                explain_keywords(error, cls.method, keywords)
+                raise
 
-    build.__name__, build.__doc__ = cls.method, cls.__doc__
     method(cls.method, op=cls)(build)
 
 

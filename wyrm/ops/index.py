@@ -9,6 +9,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, ShapeError
+from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, BaseNode, Gradient, label
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.index_maps import IndexLoad, IndexMap
@@ -140,6 +141,7 @@ def take(
 @overload
 def take(x: Shaped[L, tuple[N, *Bs]], indices: IndexNode[Any] | Indices, axis: int = 0) -> Node[Any, Any]: ...
 @method("take")
+@answering
 def take(x: Any, indices: Any, axis: int = 0) -> Any:
     """The elements that `indices` choose along `axis`, the first one unless given. `IndexOutOfRange` where it ends.
 
@@ -381,6 +383,7 @@ def take_along_axis(
     x: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
 ) -> TakeAlongAxis[L, IndexNode[Any], Any]: ...
 @method("take_along_axis")
+@answering
 def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
     """One element per index along `axis`, the other axes in step, as `numpy.take_along_axis`.
 

@@ -17,20 +17,12 @@ def check_keepdims(name: str, keepdims: object) -> bool:
     return bool(keepdims)
 
 
-# What to do instead of giving a keyword of NumPy's.
-_INSTEAD = {
-    "dtype": "convert with .astype(dtype)",
-    "out": "a node is a new value: use what is returned",
-    "where": "choose first, with wy.where(mask, node, other)",
-    "initial": "put it in afterwards, with + or .maximum",
-    "order": "elements are in row-major order: transpose first",
-}
-
-
 def refuse_keywords(name: str, given: Iterable[str], taken: Iterable[str]) -> NoReturn:
     """`TypeError` for keywords that NumPy takes and nodes do not, with those that they take."""
+    from wyrm.foreign_names.calls import ANSWERS
+
     names = sorted(given)
-    instead = [_INSTEAD[keyword] for keyword in names if keyword in _INSTEAD]
+    instead = [ANSWERS[keyword] for keyword in names if keyword in ANSWERS]
     raise TypeError(
         f"{name} takes {', '.join(taken) or 'no keywords'}, not {', '.join(names)}"
         + (f"; {'; '.join(instead)}" if instead else "")

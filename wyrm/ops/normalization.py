@@ -15,6 +15,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
+from wyrm.foreign_names import answering
 from wyrm.node.base import explain, format_dims, label
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import Node
@@ -351,6 +352,7 @@ def layer_norm(
     epsilon: float = 1e-5,
 ) -> LayerNorm[L, tuple[*Bs, N]]: ...
 @method("layer_norm")
+@answering
 def layer_norm(x: Any, weight: Any, bias: Any = None, epsilon: float = 1e-5) -> Any:
     """`(x - mean) / sqrt(variance + epsilon) * weight + bias` over the last axis, which `weight` and `bias` have.
 

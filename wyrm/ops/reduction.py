@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, overload
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
+from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, Gradient, explain, label
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm, Reducer
 from wyrm.node.node import IndexNode, Node
@@ -120,7 +121,9 @@ def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: 
         return constant_like(float(math.prod(size for size in sizes if size is not None)), reduced)
 
 
-class _ReductionLoops(LoopForm):
+class ReductionLoops(LoopForm):
+    """A fold over the axes of the reduction."""
+
     def __init__(self, reducer: Reducer) -> None:
         self.reducer = reducer
 
@@ -173,7 +176,7 @@ class Sum(Reduction[L, S]):
         return (self.spread(gradient),)
 
 
-LOOPS.register(Sum)(_ReductionLoops(Reducer(0.0, "total + x")))
+LOOPS.register(Sum)(ReductionLoops(Reducer(0.0, "total + x")))
 
 
 class Mean(Reduction[L, S]):
@@ -196,7 +199,7 @@ class Mean(Reduction[L, S]):
         return (self.spread(gradient / self.count(gradient)),)
 
 
-LOOPS.register(Mean)(_ReductionLoops(Reducer(0.0, "total + x", "total / count")))
+LOOPS.register(Mean)(ReductionLoops(Reducer(0.0, "total + x", "total / count")))
 
 
 class _Extreme(Reduction[L, S], abstract=True):
@@ -226,7 +229,7 @@ class Max(_Extreme[L, S]):
         return xp.max(operands[0], axis=self.axis, keepdims=self.keepdims)
 
 
-LOOPS.register(Max)(_ReductionLoops(Reducer(-math.inf, "maximum(total, x)")))
+LOOPS.register(Max)(ReductionLoops(Reducer(-math.inf, "maximum(total, x)")))
 
 
 class Min(_Extreme[L, S]):
@@ -246,7 +249,7 @@ class Min(_Extreme[L, S]):
         return xp.min(operands[0], axis=self.axis, keepdims=self.keepdims)
 
 
-LOOPS.register(Min)(_ReductionLoops(Reducer(math.inf, "minimum(total, x)")))
+LOOPS.register(Min)(ReductionLoops(Reducer(math.inf, "minimum(total, x)")))
 
 
 class LogSumExp(Reduction[L, S]):
@@ -351,6 +354,33 @@ class _VarianceLoops(LoopForm):
         return total / (node.count(total) - float(node.ddof))
 
 
+class Std(Variance[L, S]):
+    """The standard deviation: the square root of the variance, whose gradient is not finite where all are equal.
+
+    >>> wy.Constant([1.0, 3.0]).std().forward().item()
+    1.0
+    """
+
+    __slots__ = ()
+    method = "std"
+
+    def _own(self) -> Std[Any, S]:
+        return self
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return xp.sqrt(super().evaluate(xp, *operands, shape=shape))
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        return super().vjp(gradient / (self.erase() * 2.0))
+
+
+@LOOPS.register(Std)
+class _StdLoops(LoopForm):
+    def decompose(self, node: Any) -> Any:
+        variance: Any = Variance(node.parents[0], node.axis, node.keepdims, node.ddof)
+        return variance.sqrt()
+
+
 class ArgMax(IndexNode[S]):
     """The position of the largest element along one axis, the first of equal ones; integers have no gradient."""
 
@@ -423,6 +453,7 @@ def argmax(x: Shaped[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> Ar
 @overload
 def argmax(x: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> IndexNode[Any]: ...
 @method("argmax")
+@answering
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     """The position of the largest element along `axis`, of all elements without one; the first of equal ones.
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from wyrm.errors import ShapeError
+from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, BaseNode, Gradient, format_dims
 from wyrm.node.index_maps import IndexLiteral, IndexMap
 from wyrm.node.leaves import as_constant
@@ -240,7 +241,8 @@ class Transpose(Rearrangement[L, S]):
         dims = self.parents[0].dims
         axes = tuple(normalize_axis(axis, len(dims)) for axis in self.axes)
         if sorted(axes) != list(range(len(dims))):
-            raise ShapeError(f"axes {self.axes} do not name each of the {len(dims)} axes once")
+            hint = "; x.swapaxes(axis1, axis2) exchanges two" if len(axes) == 2 else ""
+            raise ShapeError(f"axes {self.axes} do not name each of the {len(dims)} axes once{hint}")
         object.__setattr__(self, "axes", axes)
         return tuple(dims[axis] for axis in axes)
 
@@ -446,6 +448,7 @@ def expand_dims(x: Shaped[L, tuple[*Bs]], axis: Literal[-1]) -> Reshape[L, tuple
 @overload
 def expand_dims(x: Shaped[L, S], axis: AxisLike) -> Reshape[L, Any]: ...
 @method("expand_dims")
+@answering
 def expand_dims(x: Any, axis: AxisLike) -> Any:
     """Axes of size 1 put in, at these positions of the result.
 
@@ -470,6 +473,7 @@ def squeeze(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0]) -> Reshape[L, tuple[*
 @overload
 def squeeze(x: Shaped[L, S], axis: AxisLike = None) -> Reshape[L, Any]: ...
 @method("squeeze")
+@answering
 def squeeze(x: Any, axis: AxisLike = None) -> Any:
     """Axes of size 1 taken out: all of them, or those named. `ShapeError` for one of another size.
 
@@ -495,6 +499,21 @@ def ravel(x: Shaped[L, S]) -> Reshape[L, tuple[Any]]:
     (2,)
     """
     return Reshape(x, (-1,))
+
+
+@overload
+def flatten(x: Shaped[L, S]) -> Reshape[L, tuple[Any]]: ...
+@overload
+def flatten(x: Shaped[L, S], start_axis: int) -> Reshape[L, Any]: ...
+@method("flatten")
+@answering
+def flatten(x: Any, start_axis: int = 0) -> Any:
+    """All elements on one axis, or those from `start_axis` on, with the axes before it as they are.
+
+    >>> wy.Constant(np.zeros((2, 3, 4))).flatten(1).shape
+    (2, 12)
+    """
+    return Reshape(x, (*x.dims[: normalize_axis(start_axis, max(x.ndim, 1))], -1))
 
 
 def zeros_like(node: BaseNode) -> Node:

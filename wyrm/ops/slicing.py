@@ -11,6 +11,7 @@ from typing import Any, Literal, SupportsIndex, TypeAlias, overload
 import numpy as np
 
 from wyrm.errors import IndexOutOfRange, ShapeError
+from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, BaseNode, Gradient, describe, explain, label
 from wyrm.node.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap
 from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
@@ -358,6 +359,7 @@ def concatenate(
 ) -> Concatenate[Any, tuple[*Bs, Any]]: ...
 @overload
 def concatenate(nodes: Sequence[Part], axis: int = 0) -> Concatenate[Any, Any]: ...
+@answering
 def concatenate(nodes: Any, axis: int = 0) -> Any:
     """The nodes one after another along `axis`; the other axes are the same. `ShapeError` where they are not.
 
@@ -440,6 +442,7 @@ def stack(nodes: Sequence[Node[Any, tuple[*Bs]]], axis: Literal[0] = 0) -> Stack
 def stack(nodes: Sequence[Node[Any, tuple[*Bs]]], axis: Literal[-1]) -> Stack[Any, tuple[*Bs, Any]]: ...
 @overload
 def stack(nodes: Sequence[Node[Any, S2]], axis: int) -> Stack[Any, Any]: ...
+@answering
 def stack(nodes: Any, axis: int = 0) -> Any:
     """Nodes of one shape along a new axis.
 
@@ -462,6 +465,7 @@ def split(
 @overload
 def split(x: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L, Any]]: ...
 @method("split")
+@answering
 def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> Any:
     """The node in equal `sections`, or cut at these positions, along `axis`; `ShapeError` where it does not divide.
 

@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, overload
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
+from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, Gradient, explain, format_dims, label
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
@@ -296,6 +297,7 @@ def cross_entropy(
     logits: Shaped[L, tuple[*Bs, N]], labels: IndexNode[tuple[*Bs]] | IntegerArray, *, reduction: Literal["none"]
 ) -> CrossEntropy[L, tuple[*Bs]]: ...
 @method("cross_entropy")
+@answering
 def cross_entropy(logits: Any, labels: Any, *, reduction: Reduction = "mean") -> Any:
     """`-log softmax(logits)[label]` over the last axis, `labels` of the other axes; its `predictions()` are free.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from wyrm._interrupts import deferred
 from wyrm.errors import DTypeError, NotFinite, OptionError
+from wyrm.foreign_names import answering
 from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import stored
@@ -38,6 +39,7 @@ def _gradients(who: str, parameters: Iterable[Parameter[Any]]) -> list[FloatArra
     return found
 
 
+@answering
 def clip_by_value(parameters: Iterable[Parameter[Any]], clip_value: float) -> None:
     """Clip every element of the gradients to [-clip_value, clip_value].
 
@@ -57,6 +59,7 @@ def clip_by_value(parameters: Iterable[Parameter[Any]], clip_value: float) -> No
             np.clip(values, -clip_value, clip_value, out=values)
 
 
+@answering
 def clip_by_global_norm(parameters: Iterable[Parameter[Any]], max_norm: float) -> float:
     """Scale all gradients down together so that their norm is at most `max_norm`; returns the norm before.
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from wyrm._interrupts import deferred
 from wyrm.errors import CheckpointError, Diverged, NotSet
+from wyrm.foreign_names import Answering
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
@@ -38,7 +39,7 @@ def _filled(parameter: Parameter[Any], start: float) -> NDArray[Any]:
     return aligned(parameter.shape, parameter.dtype, start)
 
 
-class Optimizer:
+class Optimizer(Answering):
     """The base of all optimizers.
 
     A subclass names its state, with the number that each starts from, and writes its rule, `update`, once: over nodes,
@@ -69,6 +70,7 @@ class Optimizer:
     [0.5, -1.5]
     """
 
+    _foreign = "OPTIMIZER"
     # The arguments of `__init__`, which are attributes of the same names.
     _options: ClassVar[tuple[str, ...]] = ()
     # Whether the state can shrink towards zero, through the denormal numbers.

@@ -40,7 +40,7 @@ def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, NDArray[Any
             raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}")
     for leaf in inputs:
         if leaf not in feed and stored(leaf).array is None:
-            if getattr(leaf, "stands_for", ""):
+            if leaf.stands_for:
                 raise not_set(leaf, "")
             raise ShapeError(f"{describe(leaf)} is missing: give it an array, as in {{{label(leaf)}: array}}")
     return {leaf: _converted(leaf, feed[leaf]) for leaf in inputs if leaf in feed}

@@ -15,6 +15,7 @@ from wyrm.backends.numpy.reference import checked_weight
 from wyrm.compiler.pipeline import Graph
 from wyrm.compiler.updates import OptimizerInterface
 from wyrm.errors import CheckpointError, ShapeError
+from wyrm.foreign_names import Answering
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.pickling import Records, copied, flatten_all, restore_all
 from wyrm.node.training_mode import modes_of, warn_of_training
@@ -27,7 +28,7 @@ from wyrm.types.typing import Indices, Values
 Feed = Mapping[Any, "Values | Indices"]
 
 
-class Program:
+class Program(Answering):
     """Native code that computes outputs or, with an optimizer, trains a loss; `wyrm.compile` creates it.
 
     A call with `{input: array}` computes the outputs, and does one step if the program has an optimizer. `epoch`
@@ -37,6 +38,8 @@ class Program:
     copies the parameters and the optimizer and keeps the step and epoch counts; the copy takes data for the same
     inputs. An unpickled program has its own inputs: pickle them beside it, or take them from `inputs`.
     """
+
+    _foreign = "PROGRAM"
 
     def __init__(
         self,

@@ -1,0 +1,67 @@
+"""Samples of the product along axes and of its derivatives, with and without zeros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.sampling import Sample, normal, reducing
+from wyrm.ops.prod import Prod, ProductOfOthers, ProductOfOthersAlong
+
+
+def _with_zeros() -> Any:
+    """Rows with no zero, one, two, and nothing else."""
+    x = normal(4, 3)
+    x[1, 1] = x[2, 0] = x[2, 2] = 0.0
+    x[3] = 0.0
+    return x
+
+
+def _others(x: Any, axis: int) -> Any:
+    parts = [np.prod(np.delete(x, place, axis), axis=axis) for place in range(x.shape[axis])]
+    return np.stack(parts, axis)
+
+
+def _others_along(x: Any, along: Any) -> Any:
+    """Along the last axis."""
+    result = np.zeros_like(x)
+    for i, j in np.ndindex(x.shape[-1], x.shape[-1]):
+        if i != j:
+            result[..., i] += along[..., j] * np.prod(np.delete(x, [i, j], -1), axis=-1)
+    return result
+
+
+def prod_samples() -> list[Sample]:
+    """Of the three ops."""
+    zeros = _with_zeros()
+    return [
+        *reducing(Prod, np.prod, empty=True),
+        *(
+            Sample(
+                Prod,
+                lambda x, a=axis: x.prod(a),
+                (zeros,),
+                lambda x, a=axis: np.prod(x, axis=a),
+                name=f"Prod-zeros-{axis}",
+            )
+            for axis in (None, -1, 0)
+        ),
+        *(
+            Sample(
+                ProductOfOthers,
+                lambda x, a=axis: ProductOfOthers(x, a),
+                (zeros,),
+                lambda x, a=axis: _others(x, a),
+                name=f"ProductOfOthers-{axis}",
+                empty=axis == 1,
+            )
+            for axis in (0, 1)
+        ),
+        Sample(
+            ProductOfOthersAlong,
+            lambda *parents: ProductOfOthersAlong(parents, 1),
+            (zeros, normal(4, 3)),
+            _others_along,
+        ),
+    ]

@@ -1,0 +1,95 @@
+"""Names that people bring from PyTorch, JAX and NumPy, each with what wyrm has instead.
+
+The answers speak of a node `x`, a parameter `p`, a `model`, an `optimizer` and a `program`; a test finds every name of
+wyrm in them. All tables but that of nodes are read when an error asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar, cast
+
+from wyrm.foreign_names import nodes
+
+Call = TypeVar("Call", bound=Callable[..., Any])
+
+
+def refusal(owner: str, name: str, answers: Mapping[str, str]) -> AttributeError:
+    """The error for a name of another library, which is among the answers."""
+    # With an object, Python would add a guess of its own.
+    return AttributeError(f"{owner} has no attribute {name!r}: {answers[name]}", name=name, obj=None)
+
+
+class Foreign:
+    """A name of other libraries, that nodes lack: reading it says what to use instead. @private"""
+
+    # A class with `__getattr__` would read every attribute more slowly; this costs nothing until it is read. pdoc hides
+    # what is marked `@private`, a mark that it looks for in data descriptors; hence `__set__`.
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        # The methods that the answers name are those of `Node`.
+        if any(base.__name__ == "IndexNode" for base in owner.__mro__):
+            raise refusal("IndexNode", self.name, {self.name: nodes.OF_INTEGERS})
+        raise refusal("Node", self.name, nodes.ANSWERS)
+
+    def __set__(self, instance: object, value: object) -> NoReturn:
+        self.__get__(instance, type(instance))
+
+
+class Elements(int):
+    """A number of elements, which answers for the function that PyTorch has in its place."""
+
+    __slots__ = ()
+
+    def __call__(self, *arguments: object) -> NoReturn:
+        raise TypeError("x.size is the number of elements, as in NumPy: use x.shape, or x.shape[axis] for one axis")
+
+
+def explain_keywords(error: TypeError, name: str, keywords: Iterable[str]) -> None:
+    """Raise an error that says what to use where `error` refuses a keyword of another library."""
+    from wyrm.foreign_names.calls import ANSWERS
+
+    for keyword in keywords:
+        if keyword in ANSWERS and f"unexpected keyword argument {keyword!r}" in str(error):
+            raise TypeError(f"{name} takes no keyword {keyword!r}: {ANSWERS[keyword]}") from None
+
+
+def answering(function: Call) -> Call:
+    """The function, with an answer in the error for a keyword of another library."""
+
+    @wraps(function)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            return function(*arguments, **keywords)
+        except TypeError as error:
+            explain_keywords(error, function.__qualname__.removesuffix(".__init__"), keywords)
+            raise
+
+    return cast(Call, call)
+
+
+class Answering:
+    """A class that answers for the names of other libraries which it does not have."""
+
+    # The table of `wyrm.foreign_names.objects`.
+    _foreign: ClassVar[Literal["MODULE", "OPTIMIZER", "PROGRAM"]]
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "__init__" in cls.__dict__ and cls.__module__.startswith("wyrm."):
+            cls.__init__ = answering(cls.__init__)  # type: ignore[method-assign]  # the same but for its errors
+
+    if not TYPE_CHECKING:  # a class with `__getattr__` has every name, as far as the type checker can tell
+
+        def __getattr__(self, name: str) -> Any:
+            from wyrm.foreign_names import objects
+
+            answers = getattr(objects, self._foreign)
+            if name in answers and not hasattr(type(self), name):
+                raise refusal(type(self).__name__, name, answers)
+            return object.__getattribute__(self, name)  # raises Python's own error, or that of a property

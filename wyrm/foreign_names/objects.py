@@ -1,0 +1,49 @@
+"""Attributes of modules, optimizers and compiled functions, and what wyrm's have instead."""
+
+# ruff: noqa: E501  # one line for names and their answer
+from __future__ import annotations
+
+from wyrm.foreign_names.phrases import CPU, FIT, NO_HOOKS, each
+
+MODULE = each(
+    {
+        "zero_grad": "use loss.zero_gradient() or optimizer.zero_gradient()",
+        "forward": "call the module: model(x)",
+        "cuda cpu to device to_empty half bfloat16": CPU,
+        "float double type": "wyrm's layers take their float type when they are made: Linear(4, 3, dtype=np.float64)",
+        "requires_grad_": "give the optimizer only the parameters that it is to move",
+        "register_buffer": "set an attribute: self.name = wy.Buffer(value)",
+        "register_parameter": "set an attribute: self.name = wy.Parameter(value)",
+        "add_module register_module": "set an attribute: self.name = module",
+        "children named_children named_modules": "use model.modules()",
+        "buffers": "use model.named_buffers()",
+        "get_parameter": "use dict(model.named_parameters())[name]",
+        "get_submodule": "use the attributes of the model, as in model.layers[0]",
+        "apply": "loop over model.modules()",
+        "register_forward_hook register_forward_pre_hook register_full_backward_hook register_backward_hook": NO_HOOKS,
+        "compile": "compile a graph: wy.compile(model(x)), or for training wy.compile(loss, optimizer)",
+        "fit": FIT,
+        "predict": "use wy.compile(model(x))({x: data}), or model(x).forward()",
+        "summary": "use print(model)",
+        "init": "a module's parameters are drawn when it is made; wy.nn.seed(number) makes that reproducible",
+        "share_memory": "threads share parameters as they are: leave it out",
+    }
+)
+OPTIMIZER = each(
+    {
+        "zero_grad": "use optimizer.zero_gradient()",
+        "param_groups": "use optimizer.parameters and optimizer.learning_rate; other groups have optimizers of their own",
+        "add_param_group": "make an optimizer for each group of parameters",
+        "lr": "use optimizer.learning_rate",
+        "state": "use optimizer.state_dict()",
+        "minimize apply_gradients": "call loss.backward() and optimizer.step(), or use wy.compile(loss, optimizer)",
+        "init": "an optimizer's state is made with it: leave it out",
+    }
+)
+PROGRAM = each(
+    {
+        "fit train train_step": "use program.epoch({x: column}, batch_size=32), or program({x: batch}) for one step",
+        "run forward predict": "call the program: program({x: array})",
+        "lower as_text": "use program.stages(), program.source or program.llvm",
+    }
+)

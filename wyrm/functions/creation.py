@@ -1,0 +1,124 @@
+"""Constants by their axes and a number, named as in NumPy, PyTorch and JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from wyrm.grad.reverse import with_sizes
+from wyrm.node.base import BaseNode
+from wyrm.node.index_leaves import IndexConstant
+from wyrm.node.leaves import Constant, as_constant
+from wyrm.node.node import Node
+from wyrm.ops.elementwise import S
+from wyrm.ops.shape import BroadcastTo
+from wyrm.types.dims import Dim
+from wyrm.types.typing import Array, NewDims, Number, Size
+
+# The axes of an array: their number of elements, or axes with names and sizes.
+Axes = Size | Dim | Sequence[Size | Dim]
+
+
+@overload
+def full(shape: NewDims, value: Number, dtype: DTypeLike | None = None) -> Constant[NewDims]: ...
+@overload
+def full(shape: Axes, value: Number, dtype: DTypeLike | None = None) -> Constant[Any]: ...
+def full(shape: Any, value: Number, dtype: DTypeLike | None = None) -> Constant[Any]:
+    """A constant with `value` everywhere; `shape` is a size, or a tuple of sizes and axes.
+
+    `ShapeError` for an axis without a size.
+
+    >>> wy.full((2, 2), 7.0).value.tolist()
+    [[7.0, 7.0], [7.0, 7.0]]
+    """
+    dims = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    if isinstance(dtype, int):
+        raise TypeError(f"the shape is one tuple, as in wy.zeros((2, 3)), and what follows is a dtype, not {dtype!r}")
+    return Constant(np.full(dims, value, np.float32 if dtype is None else dtype), dims)
+
+
+@overload
+def zeros(shape: NewDims, dtype: DTypeLike | None = None) -> Constant[NewDims]: ...
+@overload
+def zeros(shape: Axes, dtype: DTypeLike | None = None) -> Constant[Any]: ...
+def zeros(shape: Any, dtype: DTypeLike | None = None) -> Constant[Any]:
+    """A constant of zeros; `shape` is as for `full`.
+
+    >>> wy.zeros((2, 3)).shape, wy.zeros(2).value.tolist()
+    ((2, 3), [0.0, 0.0])
+    """
+    return full(shape, 0.0, dtype)
+
+
+@overload
+def ones(shape: NewDims, dtype: DTypeLike | None = None) -> Constant[NewDims]: ...
+@overload
+def ones(shape: Axes, dtype: DTypeLike | None = None) -> Constant[Any]: ...
+def ones(shape: Any, dtype: DTypeLike | None = None) -> Constant[Any]:
+    """A constant of ones; `shape` is as for `full`.
+
+    >>> wy.ones(3, np.float64).value.tolist()
+    [1.0, 1.0, 1.0]
+    """
+    return full(shape, 1.0, dtype)
+
+
+@overload
+def arange(start: Size, stop: Size | None = None, step: Size = 1) -> IndexConstant[Any]: ...
+@overload
+def arange(start: Number, stop: Number | None = None, step: Number = 1) -> Constant[Any] | IndexConstant[Any]: ...
+def arange(start: Number, stop: Number | None = None, step: Number = 1) -> Any:
+    """The numbers from `start` (0 where only one number is given) to before `stop`.
+
+    Integers give an `IndexConstant`, which chooses rows; other numbers give a `Constant` of float32.
+
+    >>> wy.arange(3).value.tolist(), wy.arange(0.0, 1.0, 0.25).value.tolist()
+    ([0, 1, 2], [0.0, 0.25, 0.5, 0.75])
+    """
+    array: Any = np.arange(start, stop, step) if stop is not None else np.arange(0, start, step)
+    return IndexConstant(array) if array.dtype.kind == "i" else Constant(array.astype(np.float32))
+
+
+@overload
+def full_like(x: Node[Any, S], value: Number, dtype: DTypeLike | None = None) -> Node[Any, S]: ...
+@overload
+def full_like(x: Number | Array, value: Number, dtype: DTypeLike | None = None) -> Node[Any, Any]: ...
+def full_like(x: Any, value: Number, dtype: DTypeLike | None = None) -> Any:
+    """A node with `value` everywhere, of the axes of `x` and, unless another is given, of its dtype.
+
+    >>> wy.full_like(wy.Constant([1.0, 2.0]), 5.0).forward().tolist()
+    [5.0, 5.0]
+    """
+    node: Any = x if isinstance(x, BaseNode) else Constant(x)
+    kind = node.dtype if dtype is None else np.dtype(dtype)
+    filled = BroadcastTo(as_constant(bool(value) if kind.kind == "b" else value, kind), node.dims)
+    return with_sizes([filled], [node])[0]
+
+
+@overload
+def zeros_like(x: Node[Any, S], dtype: DTypeLike | None = None) -> Node[Any, S]: ...
+@overload
+def zeros_like(x: Number | Array, dtype: DTypeLike | None = None) -> Node[Any, Any]: ...
+def zeros_like(x: Any, dtype: DTypeLike | None = None) -> Any:
+    """Zeros of the axes of `x` and, unless another is given, of its dtype.
+
+    >>> wy.zeros_like(wy.Constant([1.0, 2.0])).forward().tolist()
+    [0.0, 0.0]
+    """
+    return full_like(x, 0.0, dtype)
+
+
+@overload
+def ones_like(x: Node[Any, S], dtype: DTypeLike | None = None) -> Node[Any, S]: ...
+@overload
+def ones_like(x: Number | Array, dtype: DTypeLike | None = None) -> Node[Any, Any]: ...
+def ones_like(x: Any, dtype: DTypeLike | None = None) -> Any:
+    """Ones of the axes of `x` and, unless another is given, of its dtype.
+
+    >>> wy.ones_like(wy.Constant([1.0, 2.0])).forward().tolist()
+    [1.0, 1.0]
+    """
+    return full_like(x, 1.0, dtype)

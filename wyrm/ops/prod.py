@@ -1,0 +1,166 @@
+"""The product along axes, and its gradient, which is right where elements are zero too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.node.loop_form import LOOPS, LoopForm, Reducer
+from wyrm.node.node import Node
+from wyrm.ops.batching import spread
+from wyrm.ops.elementwise import L, S
+from wyrm.ops.reduction import Reduction, ReductionLoops
+from wyrm.types.dims import Dims
+
+
+class Prod(Reduction[L, S]):
+    """The product of the elements.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).prod(axis=-1).forward().tolist()
+    [2.0, 12.0]
+    """
+
+    __slots__ = ()
+    method = "prod"
+    empty = 1.0
+
+    def _own(self) -> Prod[Any, S]:
+        return self
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        return xp.prod(operands[0], axis=self.axis, keepdims=self.keepdims)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        # Along one axis after the other: the others in the same row, times the products of the other rows.
+        x: Any = self.parents[0]
+        result: Any = self.spread(gradient)
+        for axis in reversed(self.axis):
+            result = result * ProductOfOthers(x, axis)
+            x = Prod(x, axis, keepdims=True)
+        return (result,)
+
+
+LOOPS.register(Prod)(ReductionLoops(Reducer(1.0, "total * x")))
+
+
+class _AlongAxis(Node[tuple[Any, ...], S], abstract=True):
+    """An op on operands of one shape, which is that of the result, row by row along `axis`."""
+
+    __slots__ = ("axis",)
+    axis: int
+
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        return dims
+
+    def dtype_rule(self) -> np.dtype[Any]:
+        dtype: np.dtype[Any] = self.parents[0].dtype
+        return dtype
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if self.axis not in rows else None
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return self.rebuild(tuple(spread(operands, mapped)), {"axis": self.axis + 1})
+
+
+class ProductOfOthers(_AlongAxis[S]):
+    """For each element, the product of the others along `axis`: the derivative of the product by that element."""
+
+    __slots__ = ()
+
+    def __init__(self, x: Any, axis: int) -> None:
+        self._construct((x,), axis=axis)
+
+    def _own(self) -> ProductOfOthers[S]:
+        return self
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        x = xp.moveaxis(operands[0], self.axis, 0)
+        one = xp.ones_like(x[:1])
+        before = xp.cumprod(xp.concatenate([one, x[:-1]]), axis=0)[: len(x)]
+        after = xp.flip(xp.cumprod(xp.concatenate([one, xp.flip(x[1:], 0)]), axis=0)[: len(x)], 0)
+        return xp.moveaxis(before * after, 0, self.axis)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        (x,) = self.parents
+        return (ProductOfOthersAlong((x, gradient), self.axis),)
+
+
+@LOOPS.register(ProductOfOthers)
+class _ProductOfOthersLoops(LoopForm):
+    @staticmethod
+    def kernel(x: Any, out: Any) -> None:
+        last = x.shape[1] - 1
+        for i in range(x.shape[0]):
+            for k in range(x.shape[2]):
+                if last >= 0:
+                    out[i, 0, k] = 1.0
+                for j in range(last):
+                    out[i, j + 1, k] = out[i, j, k] * x[i, j, k]
+                if last > 0:
+                    after = x[i, last, k]
+                    for j in range(last):
+                        out[i, last - 1 - j, k] *= after
+                        after *= x[i, last - 1 - j, k]
+
+    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+        axis = node.axis
+        shape = (math.prod(out.shape[:axis]), out.shape[axis], math.prod(out.shape[axis + 1 :]))
+        return operands[0].reshape(shape), out.reshape(shape)
+
+
+class ProductOfOthersAlong(_AlongAxis[S]):
+    """The derivative of `ProductOfOthers` along directions, of any order: the parents are the point and those.
+
+    For an element i and directions a, b, ... it is the sum over places j, k, ... that differ from i and each other of
+    a[j] * b[k] * ... times the product of all elements elsewhere. It is symmetric in i, j, k, ..., so its gradients are
+    the same op with other directions.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, parents: tuple[Any, ...], axis: int) -> None:
+        self._construct(parents, axis=axis)
+
+    def _own(self) -> ProductOfOthersAlong[S]:
+        return self
+
+    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+        x, *directions = (xp.moveaxis(operand, self.axis, 0) for operand in operands)
+        count = len(x)
+        if not count:
+            return operands[0]
+        # Numbers with an infinitesimal for each direction; a set of directions, as bits, has the coefficient of these.
+        sets = range(2 ** len(directions))
+
+        def products(places: Sequence[int]) -> list[list[Any]]:
+            """The product of what comes before each of the places, in their order."""
+            product = [xp.ones_like(x[0]), *(xp.zeros_like(x[0]) for _ in sets[1:])]
+            found = []
+            for place in places:
+                found.append(product)
+                product = [
+                    sum(
+                        (product[s ^ (1 << i)] * along[place] for i, along in enumerate(directions) if s >> i & 1),
+                        start=product[s] * x[place],
+                    )
+                    for s in sets
+                ]
+            return found
+
+        before, after = products(range(count)), products(range(count)[::-1])[::-1]
+        rows = [sum(left[s] * right[sets[-1] ^ s] for s in sets) for left, right in zip(before, after, strict=True)]
+        return xp.moveaxis(xp.stack(rows), 0, self.axis)
+
+    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+        x, *directions = self.parents
+        others = (directions[:i] + directions[i + 1 :] for i in range(len(directions)))
+        return (
+            ProductOfOthersAlong((x, *directions, gradient), self.axis),
+            *(ProductOfOthersAlong((x, *rest, gradient), self.axis) for rest in others),
+        )
