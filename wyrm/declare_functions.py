@@ -1,7 +1,7 @@
 """Generates how type checkers see the methods of nodes as functions: `wyrm/functions/methods.pyi`.
 
-Run `python -m wyrm.declare_functions` after `python -m wyrm.declare`: it turns the declarations of methods into those of
-functions. A test compares the file with its output.
+Run `python -m wyrm.declare_functions` after `python -m wyrm.declare`: it turns the declarations of methods into those
+of functions. A test compares the file with its output.
 """
 
 from __future__ import annotations
