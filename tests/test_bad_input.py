@@ -78,8 +78,8 @@ UNARY_MISFITS: dict[str, tuple[Callable[[], Any], str]] = {
     "reshape": (lambda: images().reshape(4, 2), "6 elements against 8"),
     "broadcast_to": (lambda: images().broadcast_to((2, 4)), "Hidden(3) against 4"),
     "transpose": (lambda: images().transpose(0, 0), "do not name each of the 2 axes once"),
-    "sum": (lambda: images().sum(axis=2), "axis 2 of a shape of 2 axes"),
-    "softmax": (lambda: images().softmax(axis=-3), "axis -3 of a shape of 2 axes"),
+    "sum": (lambda: images().sum(axis=2), "axis 2 is out of range for 2 axes"),
+    "softmax": (lambda: images().softmax(axis=-3), "axis -3 is out of range for 2 axes"),
     "mean": (lambda: images().mean(axis=(0, 0)), "names an axis twice"),
 }
 

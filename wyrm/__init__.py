@@ -45,7 +45,7 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
 
 from typing import TYPE_CHECKING
 
-from wyrm import _bind as _bind  # binds the conveniences of nodes to the rooms that provide them
+from wyrm import _bind as _bind  # attaches methods that other packages implement to nodes
 from wyrm import _later, errors
 from wyrm.backends.numpy import Timing, run, time_ops, watch_nan
 from wyrm.errors import WyrmError
@@ -128,8 +128,8 @@ if TYPE_CHECKING:
     from wyrm.ops.linear_cross_entropy import linear_cross_entropy
     from wyrm.train.program import Program, compile
 
-if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
-    # What a program may do without is imported when it is first used: rooms, and names by the module that has them.
+if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every name
+    # Imported on first use: subpackages, and names by the module that defines them.
     _ROOMS = (
         "compiler",
         "data",

@@ -1,4 +1,4 @@
-"""The one place where the conveniences declared on nodes and modules meet the rooms that provide them."""
+"""Attaches methods that higher layers implement to nodes and modules, which only declare them."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def _from_pretrained(directory: str | os.PathLike[str], *, dtype: DTypeLike = np
 
 
 def _numpy_protocol() -> ModuleType:
-    """NumPy's functions on nodes, from now on in the places of the two below, which the first call of one meets."""
+    """Replace the two stubs below, which serve the first call, by the functions that apply NumPy to nodes."""
     from wyrm.functions import numpy_protocol
 
-    Node.__array_ufunc__ = numpy_protocol.ufunc  # type: ignore[assignment]  # for the type checker NumPy has no part in it
+    Node.__array_ufunc__ = numpy_protocol.ufunc  # type: ignore[assignment]  # declared as None for type checkers
     IndexNode.__array_ufunc__ = numpy_protocol.ufunc  # type: ignore[assignment]  # as above
     Node.__array_function__ = numpy_protocol.array_function  # type: ignore[attr-defined]  # as above
     return numpy_protocol
@@ -70,7 +70,7 @@ def _first_array_function(node: Any, *arguments: Any) -> Any:
 for _cls in (Node, IndexNode):
     _cls.value = property(reference.value)  # type: ignore[assignment,method-assign]  # declared as read-only
     _cls.forward = reference.forward  # type: ignore[assignment,method-assign]  # declared for the type checker
-Node.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # for the type checker NumPy has no part in it
+Node.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # declared as None for type checkers
 IndexNode.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # as above
 Node.__array_function__ = _first_array_function  # type: ignore[attr-defined]  # as above
 Node.backward = answering(reference.backward)  # type: ignore[assignment,method-assign]  # declared for the type checker

@@ -1,4 +1,4 @@
-"""Python's collector of cycles, put off while many objects are made that all stay."""
+"""Python's cyclic garbage collector, paused while many long-lived objects are created."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ T = TypeVar("T")
 
 
 def uncollected(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a function gives that makes many objects, none of them garbage.
+    """Call a function with the garbage collector paused; it should create many objects and no garbage.
 
-    The collector goes through all objects that there are whenever these have grown by a quarter. While the plan of a
-    large graph is made, that took as long as everything else, and found nothing. In other threads cycles stay until it
-    is done, seconds at most. A function and no context manager: where Ctrl-C comes between the end of the work and the
-    entry of an `__exit__`, the collector would be left off.
+    The collector scans all objects whenever their number has grown by a quarter. While the plan of a large graph was
+    made, that took as long as everything else and found nothing. Cycles in other threads wait a few seconds at most.
+    This is no context manager: Ctrl-C between the end of the work and the entry of `__exit__` would leave the collector
+    off.
     """
     if not gc.isenabled():
         return function(*args, **kwargs)

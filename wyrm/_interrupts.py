@@ -1,12 +1,12 @@
-"""Signals wait while state is changed: what Ctrl-C interrupts is between two steps, never inside one.
+"""Deferred signals: Ctrl-C interrupts between two steps, never inside one.
 
-Python runs the handler of a signal in the main thread, between any two of its instructions. Where the handler raises,
-as that of Ctrl-C does, what has changed by then and what has not is left to chance.
+Python runs signal handlers in the main thread, between any two of its instructions. A handler that raises, such as that
+of Ctrl-C, would leave state half changed.
 """
 
 from __future__ import annotations
 
-# The module behind `signal`, whose own functions cost ten times as much, for they make enums of numbers.
+# The module behind `signal`, whose own functions are ten times slower because they convert numbers to enums.
 import _signal  # type: ignore[import-not-found]  # typeshed has no stub of it
 import os
 import threading
@@ -16,11 +16,11 @@ from typing import Any
 
 Handler = Callable[[int, FrameType | None], Any]
 
-# The signals whose handlers are known to raise, to end a process or to save what it has done.
+# The signals whose handlers commonly raise, end the process or save its progress.
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGBREAK")
 _NUMBERS: list[int] = [getattr(_signal, name) for name in _NAMES if hasattr(_signal, name)]
 
-# All of this belongs to the main thread, the only one that handlers run in.
+# All of this state belongs to the main thread, the only one that runs handlers.
 _main = threading.main_thread().ident
 _depth = 0
 _handlers: dict[int, Handler] = {}
@@ -28,20 +28,20 @@ _waiting: list[int] = []
 
 
 def _hold(number: int, frame: FrameType | None) -> None:
-    """The handler while signals wait."""
+    """Record a signal; the handler while signals are deferred."""
     if _depth:
         _waiting.append(number)
         return
-    # An exception has kept `Deferred` from putting the handler back.
+    # An exception has kept `Deferred` from restoring the handler.
     _signal.signal(number, _handlers[number])
     _handlers[number](number, frame)
 
 
 class Deferred:
-    """Within it signals wait, for their handlers to run at its end, or where `deliver` is called.
+    """Defers signals: their handlers run when the outermost `with` ends, or when `deliver` is called.
 
-    One within another ends with the outer one. In other threads than the main one it does nothing, for no handler runs
-    there. A handler that was put in place by other means than Python's, and a signal without one, are left alone.
+    Outside the main thread it does nothing, because no handler runs there. Handlers installed outside Python, and
+    signals without a handler, are left alone.
     """
 
     __slots__ = ()
@@ -56,7 +56,7 @@ class Deferred:
                 if callable(handler) and handler is not _hold:
                     _handlers[number] = handler
                     _signal.signal(number, _hold)
-        # Last, and no call comes after it: until here a signal is passed on at once.
+        # Last, with no call after it: until here a signal is passed on at once.
         _depth += 1
 
     def __exit__(self, *_: object) -> None:
@@ -68,7 +68,7 @@ class Deferred:
             return
         try:
             for number, handler in _handlers.items():
-                if _signal.getsignal(number) is _hold:  # not where a handler has put another one in its place
+                if _signal.getsignal(number) is _hold:  # unless a handler has installed another one
                     _signal.signal(number, handler)
         finally:
             _depth = 0
@@ -76,12 +76,12 @@ class Deferred:
             _pass_on(came)
 
 
-# `with deferred:` around what is done as a whole or not at all.
+# Use `with deferred:` around changes that must happen as a whole or not at all.
 deferred = Deferred()
 
 
 def deliver() -> None:
-    """Run the handlers of the signals that wait; called between two steps, where all is as it should be."""
+    """Run the handlers of deferred signals; called between two steps, where the state is consistent."""
     global _waiting
     if _waiting and threading.get_ident() == _main:
         came, _waiting = _waiting, []
@@ -89,7 +89,7 @@ def deliver() -> None:
 
 
 def _pass_on(numbers: list[int]) -> None:
-    """Call each handler, whatever the one before it raises."""
+    """Call each handler, even if the one before it raises."""
     if numbers:
         try:
             _handlers[numbers[0]](numbers[0], None)
@@ -98,7 +98,7 @@ def _pass_on(numbers: list[int]) -> None:
 
 
 def _after_fork() -> None:
-    """The thread that has forked is the main one of the new process; it holds no signal back but its own."""
+    """Make the thread that forked the main thread of the child; it drops the signals of the parent's main thread."""
     global _main, _depth
     now = threading.get_ident()
     if now != _main:

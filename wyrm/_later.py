@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used, and are there for `dir` and `import *` before."""
+"""Names of a package that are imported on first use, and that `dir` and `import *` already list."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 
 def later(package: str, origins: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package, for names by the module below it that each is from.
+    """Return `__getattr__` and `__dir__` for a package; `origins` gives the submodule that defines each name.
 
-    A name that is from a module of its own name is that module. `dir` has the public names, of which Python guesses at
-    misspelled ones.
+    A name equal to its submodule's name is the submodule itself. `dir` lists the public names, from which Python
+    suggests corrections of misspelled ones.
     """
 
     def find(name: str) -> Any:

@@ -17,51 +17,51 @@ class WyrmError(Exception):
 
 
 class ShapeError(WyrmError, ValueError):
-    """Shapes or axes that do not fit together."""
+    """Shapes or axes that do not match."""
 
 
 class DTypeError(WyrmError, TypeError):
-    """A dtype that an operation, a leaf or a column does not take."""
+    """A dtype that an operation, a leaf or a column does not accept."""
 
 
 class OptionError(WyrmError, ValueError):
-    """A number given for an option that is outside its range, or not finite."""
+    """An option that is out of range or not finite."""
 
 
 class NotDifferentiable(WyrmError, TypeError):
-    """A gradient was asked of, or through, something that has none."""
+    """A gradient of something, or through something, that is not differentiable."""
 
 
 class UnusedParameter(WyrmError, ValueError):
-    """A gradient was asked for a node that the output does not depend on."""
+    """A gradient with respect to a node that the output does not depend on."""
 
 
 class IndexOutOfRange(WyrmError, IndexError):
-    """An index beyond its table or axis."""
+    """An index outside its table or axis."""
 
 
 class NotSet(WyrmError, ValueError):
-    """A value was asked for before the inputs it depends on were set, or before `forward()`."""
+    """A value that was read before the inputs it depends on were set, or before `forward()`."""
 
 
 class NotFinite(WyrmError, FloatingPointError):
-    """A NaN or an infinity where only finite numbers make sense."""
+    """A NaN or an infinity where only finite numbers are valid."""
 
 
 class Diverged(NotFinite):
-    """Training left the finite numbers."""
+    """A loss or parameter that became NaN or infinite in training."""
 
 
 class RegistrationError(WyrmError, TypeError):
-    """An op class that lacks one of its parts."""
+    """An op class that lacks a required part."""
 
 
 class CompileError(WyrmError, RuntimeError):
-    """Native code that cannot be made on this machine: llvmlite is missing, or refuses."""
+    """A program that cannot be compiled on this machine: llvmlite is missing, or rejects it."""
 
 
 class CheckpointError(WyrmError, ValueError):
-    """A checkpoint that is truncated, corrupt, or made for other parameters."""
+    """A checkpoint that is truncated, corrupt, or saved for other parameters."""
 
 
 class DataError(WyrmError, ValueError):

@@ -1,7 +1,7 @@
 """Gradient checks against finite differences, for wyrm's ops and for your own.
 
 >>> x = wy.Parameter(np.array([0.5, -1.0]))
->>> wy.testing.check_grads((x * x.tanh()).sum())  # raises `GradientError` where a gradient is wrong
+>>> wy.testing.check_grads((x * x.tanh()).sum())  # raises `GradientError` if a gradient is wrong
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def check_grads(
     atol: float = 1e-8,
     seed: int = 0,
 ) -> None:
-    """Compare gradients with central differences along random directions, up to `order`.
+    """Compare gradients with central differences along random directions, for derivatives up to `order`.
 
-    `output`, of any shape, is projected to a number by random weights, its leaves `wrt` (all parameters by default;
-    float64, holding data) are moved along a random direction, and the derivative of the number along it is compared
-    with the gradient. For the second order the same is done to the gradient itself. `GradientError` says which leaf
-    disagrees, `DTypeError` names a leaf that is not float64, for float32 has too few digits for differences.
+    Random weights project `output`, of any shape, to a number. Each leaf of `wrt` (all parameters by default; float64
+    leaves that hold data) moves along a random direction, and the derivative of the number along it is compared with
+    the gradient. Order 2 checks the gradients themselves in the same way. Raise `GradientError` naming the leaf that
+    disagrees, and `DTypeError` for a leaf that is not float64: float32 has too few digits for differences.
 
     >>> x = wy.Parameter(np.array([0.5, 2.0]), name="x")
     >>> check_grads((x * x).tanh())
@@ -47,7 +47,7 @@ def check_grads(
     leaves = list(output.parameters() if wrt is None else wrt)
     for leaf in leaves:
         if leaf.dtype != np.float64:
-            raise DTypeError(f"{describe(leaf)}: gradients are checked in float64; make the leaf of a float64 array")
+            raise DTypeError(f"{describe(leaf)}: gradients are checked in float64; make the leaf from a float64 array")
     random = np.random.default_rng(seed)
     nodes: list[Node[Any, Any]] = [output]
     for current in range(1, order + 1):
@@ -104,7 +104,7 @@ def _compare(
             leaf.set(start + distance * direction)
             return number()
 
-        # Richardson's extrapolation of two central differences: the error falls with the fourth power of the step.
+        # Richardson extrapolation of two central differences: the error falls with the fourth power of the step.
         try:
             near = (along(step) - along(-step)) / (2 * step)
             far = (along(2 * step) - along(-2 * step)) / (4 * step)
@@ -114,8 +114,8 @@ def _compare(
         scale = max(abs(expected), abs(measured), float(np.sum(np.abs(value * direction))))
         if not abs(measured - expected) <= atol + rtol * scale:
             raise GradientError(
-                f"{describe(nodes[0])}: gradient of {what} by {describe(leaf)}: along a random direction it is "
-                f"{expected:.12g}, finite differences give {measured:.12g}"
+                f"{describe(nodes[0])}: gradient of {what} with respect to {describe(leaf)}: along a random direction "
+                f"it is {expected:.12g}, finite differences give {measured:.12g}"
             )
 
 

@@ -379,7 +379,7 @@ def test_a_node_that_is_kept_from_a_step_says_what_it_is() -> None:
 
 
 def test_counting_to_what_is_traced_says_what_to_do() -> None:
-    with pytest.raises(TypeError, match=r"x \(\) float32 .* is no integer while .* wy\.while_loop"):
+    with pytest.raises(TypeError, match=r"x \(\) float32 .* is not an integer while .* wy\.while_loop"):
         wy.function(lambda x: [x for _ in range(x)])(3)
 
 

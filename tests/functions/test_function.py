@@ -124,6 +124,12 @@ def test_integers_choose_and_are_checked_on_every_call(engine: Any) -> None:
         wy.function(lambda x, indices: x.take(indices).sum()).grad("indices")(X, np.array([2, 0]))
 
 
+def test_integers_too_large_for_int64_do_not_become_negative(engine: Any) -> None:
+    is_minus_one = wy.function(lambda i: wy.where(i == -1, 1.0, 0.0), engine=engine)
+    with pytest.raises(DTypeError, match=r"takes integers up to 2\*\*63 - 1"):
+        is_minus_one(np.array([2**64 - 1, 1], np.uint64))
+
+
 def test_of_nodes_it_gives_nodes_and_parameters_are_read_anew(engine: Any) -> None:
     parameter = wy.Parameter(Y, name="weights")
     product = wy.function(lambda x: (x * parameter).sum(), engine=engine)

@@ -81,7 +81,7 @@ def test_ufuncs_and_their_gradients(name: str) -> None:
         (lambda x: np.add.reduce(x), r"numpy\.add\.reduce takes arrays, not nodes"),
         (lambda x: np.add(x, 1.0, out=X), r"numpy\.add with out takes arrays"),
         (lambda x: np.linalg.norm(x, 1), r"does not support ord=1 over 2 axes"),
-        (lambda x: np.asarray(x), r"is no array: compute it"),
+        (lambda x: np.asarray(x), r"is not an array: compute it"),
     ],
 )
 def test_what_there_is_not_is_told(call: Callable[[Any], Any], message: str) -> None:

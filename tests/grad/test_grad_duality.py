@@ -1,4 +1,4 @@
-"""What must hold of any gradients: the two products are transposes of each other, and second derivatives commute."""
+"""Properties of all gradients: the two products are transposes of each other, and second derivatives commute."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wyrm.node.traversal import topological_order
 
 
 def prepare(program: Program, seed: int) -> tuple[Any, list[Any], np.random.Generator]:
-    """A root, the float leaves that it depends on, and a generator for the directions."""
+    """Return a root, the float leaves that it depends on, and a generator for the directions."""
     random = np.random.default_rng(seed)
     leaves, _, roots = program.build([*draw(3, random), random.normal(size=3), random.normal(size=(5, 3))])
     below = set(topological_order(roots[:1]))
@@ -51,7 +51,7 @@ def test_second_derivatives_commute(program: Program, seed: int) -> None:
     first, second = directions(leaves, random), directions(leaves, random)
 
     def along(direction: list[Any]) -> list[Any]:
-        """The Hessian of the loss times a direction."""
+        """Return the Hessian of the loss times a direction."""
         steps = [wy.Constant(step, leaf.dims) for step, leaf in zip(direction, leaves, strict=True)]
         total: Any = sum((g * s).sum() for g, s in zip(wy.grad(loss, leaves), steps, strict=True))
         return [gradient.forward() for gradient in wy.grad(total, leaves, allow_unused=True)]

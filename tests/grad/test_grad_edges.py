@@ -1,4 +1,4 @@
-"""Gradients where something is zero: powers, loops whose gradients vanish, tables without columns."""
+"""Gradients at zeros: powers, loops with vanishing gradients, tables without columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Batch(wy.Dim): ...
 
 
 def derivatives(order: tuple[int, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """A derivative of `x ** y`, ours and JAX's, by the arguments in this order."""
+    """Return a derivative of `x ** y`, ours and JAX's, with respect to the arguments in this order."""
 
     def power(x: Any, y: Any) -> Any:
         return x**y

@@ -1,4 +1,4 @@
-"""Gradients, gradients of gradients, and products with Jacobians, against JAX on whole functions."""
+"""Gradients, second gradients, and products with Jacobians of whole functions, against JAX."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def normal(*shape: int) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """One function written twice, and the arrays that it takes."""
+    """A function written for both libraries, and its array arguments."""
 
     name: str
     ours: Callable[..., Any]
@@ -162,7 +162,7 @@ every = pytest.mark.parametrize("case", CASES, ids=str)
 
 
 class Oracle:
-    """All that JAX says about a case, compiled as one."""
+    """All results of JAX for a case, compiled together."""
 
     _known: ClassVar[dict[str, Oracle]] = {}
 
@@ -196,7 +196,7 @@ class Oracle:
 
     @classmethod
     def of(cls, case: Case) -> Oracle:
-        """The oracle of a case, made once."""
+        """Return the cached oracle of a case."""
         if case.name not in cls._known:
             cls._known[case.name] = cls(case)
         return cls._known[case.name]

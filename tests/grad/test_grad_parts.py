@@ -1,4 +1,4 @@
-"""Gradients through parts of a graph that have a graph of their own: the same numbers, lines and errors as outside."""
+"""Gradients through nodes that contain a graph: the same numbers, lines and errors as without them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wyrm.ops.scan import Scan
 
 RANDOM = np.random.default_rng(0)
 
-# What a `vjp` may give that it should not, of a vector of two numbers in float64.
+# Invalid results of a `vjp`, for a vector of two float64 numbers.
 FAULTS: dict[str, Callable[[Any], Any]] = {
     "None": lambda gradient: (None,),
     "an array": lambda gradient: (np.ones(2),),
@@ -33,7 +33,7 @@ FAULTS: dict[str, Callable[[Any], Any]] = {
 
 
 class Faulty(wy.Unary):
-    """Squares, with a wrong gradient."""
+    """A square with a wrong gradient."""
 
     formula = "x * x"
     fault: ClassVar[str]
@@ -43,7 +43,7 @@ class Faulty(wy.Unary):
 
 
 class FaultyLater(wy.Unary):
-    """Squares, with a gradient that has a wrong gradient."""
+    """A square whose gradient has a wrong gradient."""
 
     formula = "x * x"
 
@@ -52,7 +52,7 @@ class FaultyLater(wy.Unary):
 
 
 class HalfRough(wy.Binary):
-    """A product that has no gradient by its second operand."""
+    """A product without a gradient with respect to its second operand."""
 
     formula = "x * y"
 
@@ -67,7 +67,7 @@ def rows_of(x: Any) -> Any:
     return wy.stack([x, x])
 
 
-# Where a step is done, of a vector.
+# The contexts in which a step on a vector runs.
 PLACES: dict[str, Callable[[Step, Any], Any]] = {
     "checkpoint": lambda step, x: wy.checkpoint(step, x),
     "checkpoint that uses it": lambda step, x: wy.checkpoint(lambda y: step(x) * y, x * 2.0),
@@ -82,19 +82,19 @@ PLACES: dict[str, Callable[[Step, Any], Any]] = {
     "checkpoint in a scan": lambda step, x: wy.scan(lambda y, _: (wy.checkpoint(step, y), None), x, None, 2)[0],
     "scan in a checkpoint": lambda step, x: wy.checkpoint(lambda x: PLACES["scan"](step, x), x),
 }
-# Inside a loop an operand is an input of the step.
+# Inside a loop, an operand is an input of the step.
 OPERANDS = {"scan of rows": "x"}
 LOOPS = [place for place in PLACES if "scan" in place or place in ("while", "cond")]
 
 
 def error_of(place: Callable[[Step, Any], Any], op: Any, name: str) -> Exception:
-    """What is raised where the gradient of the gradient of a faulty step is taken."""
+    """Return the error of taking the gradient of the gradient of a faulty step."""
     x = wy.Parameter(np.array([0.5, 1.0]), name=name)
 
     def step(x: Any) -> Any:
         return op(x)
 
-    with pytest.raises(Exception) as caught:  # the class is what the test compares
+    with pytest.raises(Exception) as caught:  # the test compares the class
         wy.grad(wy.grad(place(step, x).sum(), x).sum(), x)
     return caught.value
 
@@ -154,7 +154,7 @@ def bend(x: Any) -> Any:
 
 
 def made_in(outputs: Any, function: Any) -> set[tuple[str, int]]:
-    """The ops of a graph, and of those inside it, by the lines of a function that they carry."""
+    """Return the ops of a graph, inner graphs included, by the lines of a function that they carry."""
     code = function.__code__
     lines = range(code.co_firstlineno, max(line for _, _, line in code.co_lines() if line is not None) + 1)
     found: set[tuple[str, int]] = set()
@@ -173,7 +173,7 @@ def test_what_a_gradient_is_made_of_carries_the_line_that_it_belongs_to(place: s
     of_step, of_gradient = made_in([bend(x)], bend), made_in([plain], bend)
     assert of_gradient > of_step
     missing = of_gradient - made_in([found], bend)
-    # A loop is given what its steps made, and need not compute it again.
+    # A loop gets the residuals of its forward pass, and need not compute them again.
     assert missing <= of_step if place in LOOPS else not missing
 
 
@@ -181,7 +181,7 @@ def test_what_a_gradient_is_made_of_carries_the_line_that_it_belongs_to(place: s
 
 
 def derivatives(build: Callable[[Any], Any], x: Any) -> list[Any]:
-    """The value, the gradient and a gradient of the gradient."""
+    """Return the value, the gradient and a gradient of the gradient."""
     value = build(x)
     first = wy.grad(value.square().sum(), x)
     return [value, first, wy.grad(first.square().sum(), x)]

@@ -1,4 +1,4 @@
-"""What gradients are taken by and of: interior nodes, twice the same, unused ones, tables, and what has no gradient."""
+"""Gradients with respect to interior, repeated and unused nodes and tables, and errors where there is no gradient."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_gradient_of_what_is_no_scalar_or_no_node() -> None:
     for bad in bads:
         with pytest.raises(TypeError, match="a node"):
             wy.grad(bad, x)
-        with pytest.raises(TypeError, match="a gradient is taken by"):
+        with pytest.raises(TypeError, match="a gradient is taken with respect to"):
             wy.grad(x.sum(), bad)
 
 
@@ -198,7 +198,7 @@ def test_ties_share_the_gradient() -> None:
     y = parameter(1.0, 2.0, 3.0)
     assert wy.grad(x.maximum(y).sum(), x).forward().tolist() == [0.5, 1.0, 0.5]
     assert wy.grad(x.minimum(y).sum(), y).forward().tolist() == [0.5, 1.0, 0.5]
-    # Around a tie that keeps its choice the maximum is linear, so its second derivative is zero.
+    # Around a tie that persists the maximum is linear, so its second derivative is zero.
     second = wy.grad((wy.grad((x.max() * x.max()), x) * np.array([1.0, 0.0, 0.0])).sum(), x)
     assert second.forward().tolist() == [0.0, 0.0, 0.0]
 
@@ -253,7 +253,7 @@ def test_a_gradient_stands_alone_though_only_the_data_sizes_its_axes(name: str) 
         twin = wy.Parameter(data)
         np.testing.assert_allclose(gradient.forward(), wy.grad(OPEN_LOSSES[name](twin, p), twin).forward())
     check_grads(loss, [x])
-    # A loss that also lacks x still knows the sizes.
+    # A loss without x still knows the sizes.
     zeros = wy.grad(p.sum() * 1.0, x, allow_unused=True)
     with pytest.raises(ShapeError, match="axis Batch has no size"):
         zeros.forward()
@@ -280,9 +280,9 @@ def test_products_with_open_axes_take_arrays() -> None:
 @pytest.mark.parametrize("product", [wy.vjp, wy.jvp])
 def test_products_check_what_they_are_given(product: Any) -> None:
     x = parameter(1.0, 2.0, name="x")
-    with pytest.raises(ShapeError, match=r"has the shape of (multiply|x) \(2,\).*, not \(3,\)"):
+    with pytest.raises(ShapeError, match=r"must have the shape of (multiply|x) \(2,\).*, not \(3,\)"):
         product(x * x, x, np.ones(3))
-    with pytest.raises(ShapeError, match="has the shape of"):
+    with pytest.raises(ShapeError, match="must have the shape of"):
         product(x * x, x, 1.0)
     with pytest.raises(DTypeError):
         product(x * x, x, wy.Constant(np.ones(2, np.float32))).forward()
@@ -318,7 +318,7 @@ def test_check_grads_finds_a_wrong_gradient_and_leaves_the_leaf_as_it_was() -> N
             return (gradient * self.parents[0],)
 
     x = parameter(1.0, 2.0, name="x")
-    with pytest.raises(AssertionError, match=r"wrong .*gradient of order 1 by x"):
+    with pytest.raises(AssertionError, match=r"wrong .*gradient of order 1 with respect to x"):
         check_grads(Wrong(x))
     assert x.value.tolist() == [1.0, 2.0]
     with pytest.raises(DTypeError, match=r"p .*gradients are checked in float64"):

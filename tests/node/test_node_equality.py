@@ -1,4 +1,4 @@
-"""`==` and `!=` compare elements and make masks; keys, `in` and the library itself go by identity."""
+"""`==` and `!=` compare elements and return masks; dict keys, `in` and the library itself compare by identity."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_numpys_comparisons_take_index_nodes(ufunc: Any) -> None:
         (lambda x, i: x == i, r"i \(2,\) int64 .* holds integers"),
         (lambda x, i: i == x, r"i \(2,\) int64 .* holds integers and is compared with integers, not with x"),
         (lambda x, i: i < 1.5, "is compared with integers, not with 1.5"),
-        (lambda x, i: i == True, "is compared with integers, not with True"),  # noqa: E712  # what a user types
+        (lambda x, i: i == True, "is compared with integers, not with True"),  # noqa: E712  # a user may type this
         (lambda x, i: i == np.array([0.5, 1.0]), "takes integers, the data is float64"),
         (lambda x, i: i == 2**63, "takes integers"),
     ],
@@ -149,17 +149,17 @@ def test_nodes_are_keys_by_identity(make: Callable[[], Any]) -> None:
 def test_the_truth_of_a_mask_is_an_error_that_teaches() -> None:
     p: Any = wy.Parameter([1.0])
     q: Any = wy.Parameter([1.0])
-    assert p in [p, q]  # Python asks for identity first
+    assert p in [p, q]  # Python compares identity first
     uses: list[Callable[[], Any]] = [
         lambda: q in [p, q], lambda: [p, q].index(q), lambda: [p] == [q], lambda: bool(p == q),
     ]  # fmt: skip
     for use in uses:
-        with pytest.raises(TypeError, match=r"no truth value .*wy\.where.*wy\.cond.*node\.value.*asked with `is`"):
+        with pytest.raises(TypeError, match=r"no truth value .*wy\.where.*wy\.cond.*node\.value.*test with `is`"):
             use()
 
 
 def test_the_library_tells_nodes_apart_by_identity() -> None:
-    """Where it once asked for equality: what a loop captures, optimizers' state, feeds, structures, limits of rows."""
+    """Where it once compared values: captured nodes of loops, optimizer state, feeds, pytrees, limits of rows."""
     a, b = wy.Parameter(np.array([1.0, 2.0])), wy.Parameter(np.array([3.0, 4.0]))
     optimizer = wy.optim.Adam([a, b], learning_rate=0.1)
     assert optimizer.state_of(b) is not optimizer.state_of(a)
@@ -188,4 +188,4 @@ def test_the_gradient_of_a_loop_takes_nodes_of_different_shapes_apart() -> None:
 
 def test_a_float_and_an_index_do_not_meet() -> None:
     with pytest.raises(DTypeError, match="holds integers"):
-        wy.Parameter(1.0).equal(wy.IndexInput(1))  # type: ignore[call-overload]  # which is what is tested
+        wy.Parameter(1.0).equal(wy.IndexInput(1))  # type: ignore[call-overload]  # the test

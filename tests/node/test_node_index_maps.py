@@ -1,4 +1,4 @@
-"""Entries of an index: what they are made of, and how they read."""
+"""Index expressions: what they consist of, and how they print."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_entries_are_equal_by_what_they_are_made_of() -> None:
 
 def test_entries_do_not_change() -> None:
     with pytest.raises(AttributeError):
-        K.depth = 2  # type: ignore[misc]  # what is tested
+        K.depth = 2  # type: ignore[misc]  # the test
     with pytest.raises(AttributeError):
         IndexSum(K, J).left = J  # type: ignore[misc]  # as above
 

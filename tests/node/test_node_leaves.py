@@ -1,4 +1,4 @@
-"""What leaves take, hold and refuse; data that is refused leaves what was there."""
+"""What leaves accept, hold and reject; rejected data leaves the old data in place."""
 
 from __future__ import annotations
 

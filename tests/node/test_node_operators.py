@@ -1,4 +1,4 @@
-"""Operators with numbers and arrays on both sides, and what nodes answer to the rest of Python."""
+"""Operators with numbers and arrays on both sides, and nodes in Python's protocols."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_float_reads_the_computed_number() -> None:
 
 @pytest.mark.parametrize("convert", [np.asarray, np.array, lambda x: np.asarray([x, x]), wy.Parameter, wy.Constant])
 def test_a_node_is_no_array(convert: Callable[[Any], Any]) -> None:
-    with pytest.raises(TypeError, match=r"p \(2, 2\) float32 .*is no array: compute it with node\.forward\(\)"):
+    with pytest.raises(TypeError, match=r"p \(2, 2\) float32 .*is not an array: compute it with node\.forward\(\)"):
         convert(wy.Parameter(VALUES, name="p"))
 
 
@@ -195,5 +195,5 @@ def test_the_users_line_is_where_the_operator_stands() -> None:
     node = p * 2.0
     assert node.location.filename == __file__
     assert node.location.source == "node = p * 2.0"
-    # A gradient's nodes carry the line of what they differentiate.
+    # A gradient's nodes carry the line of the node that they differentiate.
     assert wy.grad(node * node, p).location.filename == __file__

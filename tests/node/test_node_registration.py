@@ -1,4 +1,4 @@
-"""Ops of a user's own: what registering refuses, and that mistakes in them are told with the op and the line."""
+"""User-defined ops: what registration rejects, and errors that name the op and the line."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_formula_that_says_more_than_formulas_can_is_refused(formula: str, rea
 @pytest.mark.parametrize("name", ["tanh", "sum", "forward", "parameters", "__add__"])
 def test_an_op_cannot_take_the_name_of_a_method_that_nodes_have(name: str) -> None:
     before = getattr(wy.Node, name)
-    with pytest.raises(RegistrationError, match=f"op Thief is to be the method {name}, which nodes have already"):
+    with pytest.raises(RegistrationError, match=f"op Thief declares the method {name}, which nodes already have"):
         type("Thief", (wy.Unary,), {"formula": "x * 2.0", "method": name, "vjp": lambda self, gradient: (gradient,)})
     assert getattr(wy.Node, name) is before
     with pytest.raises(RegistrationError, match="__sub__"):
@@ -224,11 +224,11 @@ def test_one_slot_may_be_a_string() -> None:
 
 def test_a_number_given_to_an_op_says_how_to_make_it_a_node() -> None:
     with pytest.raises(TypeError, match=r"cube takes nodes, not float: .*wy\.Constant"):
-        Cube(2.0)  # type: ignore[arg-type]  # no node
+        Cube(2.0)  # type: ignore[arg-type]  # not a node
 
 
 def unary(**parts: Any) -> Any:
-    """An op of one operand that has these parts."""
+    """Return an op class of one operand with these parts."""
     return type("Unsound", (wy.Unary,), {"vjp": lambda self, gradient: (gradient,), "formula": "x * 2.0", **parts})
 
 

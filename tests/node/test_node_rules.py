@@ -1,4 +1,4 @@
-"""Rules: what a backend knows of an op, registered beside it, and found by the op's class."""
+"""Rules: what a backend knows of an op, registered for its class."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Twice(wy.Unary):
 
 
 class Doubled(Twice):
-    """An op like it."""
+    """A subclass of the op."""
 
     __slots__ = ()
 
 
 class Family(wy.Unary, abstract=True):
-    """What has ops of a family."""
+    """The base class of a family of ops."""
 
     __slots__ = ()
 
@@ -48,7 +48,7 @@ class Family(wy.Unary, abstract=True):
 
 
 class Member(Family):
-    """One of them."""
+    """A member of the family."""
 
     __slots__ = ()
     formula = "x + 0.0"
@@ -59,7 +59,7 @@ def rules() -> Rules[Rule]:
 
 
 def op(name: str, base: type = wy.Unary, **parts: Any) -> Any:
-    """A new op."""
+    """Return a new op."""
     own = {"vjp": lambda self, gradient: (gradient,), "formula": "x + 0.0", "__module__": __name__}
     return type(name, (base,), {**own, **parts})
 
@@ -72,7 +72,7 @@ def test_a_rule_serves_the_op_and_its_subclasses() -> None:
     assert known.of(Twice(X)).text == "the default"
     known.register(Twice)(Rule("of Twice"))
     assert known.of(Twice(X)).text == known.of(Doubled(X)).text == "of Twice"
-    known.register(Doubled)(Rule("of Doubled"))  # also where one was found before
+    known.register(Doubled)(Rule("of Doubled"))  # even if another was looked up before
     assert known.of(Doubled(X)).text == "of Doubled" and known.of(Twice(X)).text == "of Twice"
     assert known.of(X).text == known.of(Member(X)).text == "the default"
 
@@ -103,9 +103,9 @@ def test_an_op_has_one_rule() -> None:
     class Other(Rule):
         pass
 
-    with pytest.raises(RegistrationError, match=r"op Twice has a rule in TESTS already, Rule, .*, Other: put all"):
+    with pytest.raises(RegistrationError, match=r"op Twice already has a rule in TESTS, Rule, .*, Other: merge them"):
         known.register(Twice)(Other("another"))
-    with pytest.raises(RegistrationError, match="op Twice has a rule in TESTS already"):
+    with pytest.raises(RegistrationError, match="op Twice already has a rule in TESTS"):
         known.register(Twice)(Rule("the same class"))
     assert known.of(Twice(X)).text == "of Twice"
 
@@ -117,7 +117,7 @@ def test_what_is_defined_anew_takes_the_place_of_what_was_there() -> None:
         @known.register(Twice)
         class OfTwice(Rule):
             def __init__(self) -> None:
-                super().__init__(text)  # noqa: B023  # called at once
+                super().__init__(text)  # noqa: B023  # called within the iteration
 
         assert known.of(Twice(X)).text == text
         again = op("Again")
@@ -127,15 +127,15 @@ def test_what_is_defined_anew_takes_the_place_of_what_was_there() -> None:
 
 def test_what_is_no_op_and_what_is_no_rule() -> None:
     known = rules()
-    with pytest.raises(RegistrationError, match=r"Forgotten is no op: write @TESTS\.register\(Op\) above"):
+    with pytest.raises(RegistrationError, match=r"Forgotten is not an op: write @TESTS\.register\(Op\) above"):
 
-        @known.register  # type: ignore[arg-type]  # that is tested
+        @known.register  # type: ignore[arg-type]  # the test
         class Forgotten(Rule):
             pass
 
-    with pytest.raises(RegistrationError, match=r"int is no rule of TESTS: derive it from Rule"):
+    with pytest.raises(RegistrationError, match=r"int is not a rule of TESTS: derive it from Rule"):
         known.register(Twice)(int)
-    with pytest.raises(RegistrationError, match="Nothing is no rule of LOOPS: derive it from LoopForm"):
+    with pytest.raises(RegistrationError, match="Nothing is not a rule of LOOPS: derive it from LoopForm"):
         wy.LOOPS.register(Member)(type("Nothing", (), {}))
 
 

@@ -1,4 +1,4 @@
-"""The line that made a node, which is worked out when it is asked for."""
+"""The line that made a node, found only when it is asked for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wyrm.node.source_location import located_at, location_of, user_origin
 
 
 def here() -> int:
-    """The line that called."""
+    """Return the caller's line."""
     frame: FrameType = sys._getframe(1)
     return frame.f_lineno
 
@@ -38,7 +38,7 @@ def test_the_line_of_every_kind_of_code() -> None:
         assert (node.location.filename, node.location.line) == (__file__, line)
         again = pickle.loads(pickle.dumps(node))
         assert again.location == node.location == copy.deepcopy(node).location
-    assert found[0][0].parents[1].location == found[0][0].location  # of the constant
+    assert found[0][0].parents[1].location == found[0][0].location  # the constant's
 
 
 def test_code_that_is_made_and_forgotten_is_told_apart() -> None:
@@ -64,7 +64,7 @@ def test_nodes_of_a_gradient_have_the_line_of_what_they_differentiate() -> None:
     gradient = wy.grad(second, p)
     lines = {node.location.line for node in wy.node.traversal.topological_order([gradient])}
     assert {line, other} <= lines and gradient.location.line == line
-    assert (p * 2.0).location.line == here()  # and not afterwards
+    assert (p * 2.0).location.line == here()  # but not afterwards
 
 
 def test_another_line_within_and_the_own_one_after() -> None:
@@ -86,7 +86,7 @@ def test_a_vjp_that_a_subclass_gives_is_the_one_that_counts() -> None:
         """A product with half of its gradient."""
 
         __slots__ = ()
-        operator = None  # type: ignore[assignment]  # another op has it
+        operator = None  # type: ignore[assignment]  # another op has this operator
 
         def vjp(self, gradient: Any) -> tuple[Any, ...]:
             x, y = self.parents

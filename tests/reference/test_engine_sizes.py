@@ -125,7 +125,7 @@ def test_a_size_that_only_derived_axes_have() -> None:
     y.set(np.ones(6))
     assert loss.forward() == pytest.approx(batch(2).sum())
     y.set(np.ones(7))
-    with pytest.raises(ShapeError, match=r"y .*is \(6,\) with the other data of this run, not \(7,\)"):
+    with pytest.raises(ShapeError, match=r"y .*needs shape \(6,\) to fit the other data, not \(7,\)"):
         loss.forward()
 
 

@@ -1,4 +1,4 @@
-"""What a schedule makes of outputs: an order, each operation once, no more than is needed, and how long values live."""
+"""Schedules of outputs: order, merged operations, nothing unneeded, and lifetimes of values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How losses of a batch are put together from those of its parts, beside the numbers themselves."""
+"""How losses of a batch combine from those of its parts, checked against the numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Batch(wy.Dim): ...
 
 
 class Rows:
-    """Two columns and what a model holds."""
+    """Two columns and a model's leaves."""
 
     def __init__(self, size: int | None = None) -> None:
         batch: Any = Batch(size)

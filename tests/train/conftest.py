@@ -1,4 +1,4 @@
-"""Compiled programs of these tests are kept in a folder of their own."""
+"""These tests keep compiled programs in a folder of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Program.backward`: the gradients of the reference, added up, for any number of threads."""
+"""`Program.backward` accumulates the reference engine's gradients, for any number of threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad data and bad arguments: errors that name the column and the row, before any parameter moves."""
+"""Bad data and bad arguments raise errors that name the column and the row, before any parameter changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Batch(wy.Dim): ...
 
 
 class Case:
-    """A table and a loss on a column of rows and one of weights."""
+    """A table, and a loss on a column of rows and a column of weights."""
 
     def __init__(self, learning_rate: float = 0.1) -> None:
         batch = Batch()
@@ -69,7 +69,7 @@ def test_a_missing_and_an_extra_input(case: Case) -> None:
     columns = case.columns()
     refused(case, ShapeError, "weights.* is missing", {case.rows: columns[case.rows]})
     refused(case, ShapeError, "other.* is not an input", columns | {wy.Input(name="other"): np.ones(3)})
-    refused(case, TypeError, "the keys are the input nodes", {"rows": columns[case.rows]})
+    refused(case, TypeError, "the keys must be input nodes", {"rows": columns[case.rows]})
     refused(case, TypeError, "takes a dict", [columns])
 
 
@@ -77,6 +77,14 @@ def test_a_wrong_dtype(case: Case) -> None:
     refused(case, DTypeError, "rows.* takes integers, the data is float64", case.columns() | {case.rows: np.ones(5)})
     words = np.array(["a", "b"])
     refused(case, DTypeError, "weights.* takes numbers", case.columns(2) | {case.weights: words})
+
+
+def test_integers_too_large_for_int64_do_not_become_negative(case: Case) -> None:
+    large = np.array([2**64 - 1, 0], np.uint64)
+    refused(case, DTypeError, r"rows.* takes integers up to 2\*\*63 - 1", case.columns(2) | {case.rows: large})
+    labels = wy.IndexInput(dims=(Batch(),), name="labels")
+    with pytest.raises(DTypeError, match=r"labels .*takes integers up to 2\*\*63 - 1"):
+        wy.compile(wy.where(labels == -1, 1.0, 0.0))({labels: large})
 
 
 def test_a_nan_in_the_data(case: Case) -> None:
@@ -89,7 +97,7 @@ def test_bad_arguments(case: Case) -> None:
     refused(case, ValueError, "batch_size is at least 1", case.columns(50), batch_size=0)
     refused(case, TypeError, "batch_size is a whole number", case.columns(50), batch_size="many")
     refused(case, ValueError, "threads is at least 1", case.columns(50), threads=0)
-    refused(case, ValueError, "mode is 'hogwild' or 'synchronized'", case.columns(50), mode="fast")
+    refused(case, ValueError, "mode must be 'hogwild' or 'synchronized'", case.columns(50), mode="fast")
     refused(case, ShapeError, "no rows", case.columns(0))
     refused(case, ShapeError, "rows.* is missing", {})
     refused(case, ShapeError, "has shape \\(50, 1, 1\\)", case.columns(50) | {case.weights: np.ones((50, 1, 1))})
@@ -102,7 +110,7 @@ def test_what_cannot_be_trained() -> None:
     with pytest.raises(UnusedParameter, match="none of the optimizer's parameters"):
         wy.compile(x.sum(), wy.optim.SGD([wy.Parameter(1.0, name="other")], 0.1))
     with pytest.raises(TypeError, match="takes a node or a list of nodes, not float"):
-        wy.compile(1.0)  # type: ignore[arg-type]  # what a user may try
+        wy.compile(1.0)  # type: ignore[arg-type]  # a user may try this
     with pytest.raises(TypeError, match="takes an optimizer, as in"):
         wy.compile(x.sum(), wy.optim.SGD)  # type: ignore[arg-type]  # as above
     with pytest.raises(ShapeError, match="no optimizer"):
@@ -125,7 +133,7 @@ def test_a_computed_index_out_of_range() -> None:
     rows = wy.IndexInput(dims=(Batch(), 2), name="rows")
     table = wy.Parameter(np.ones((5, 2), np.float32), name="table")
     train = wy.compile(table.index(rows[:, 0]).square().sum(), wy.optim.SGD([table], 0.1))
-    data = np.array([[1, 99], [2, 99]])  # what is not chosen by may be anything
+    data = np.array([[1, 99], [2, 99]])  # integers that are not used as indices may be anything
     train.epoch({rows: data}, batch_size=2)
     before = table.value
     with pytest.raises(IndexOutOfRange, match="out of range"):
@@ -160,7 +168,7 @@ def test_an_interrupt_stops_the_epoch_soon(threads: int) -> None:
     thread = threading.Thread(target=interrupt)
     thread.start()
     try:
-        while not sent:  # the first passes may end before it comes
+        while not sent:  # the first epochs may end before the signal comes
             case.train.epoch(columns, batch_size=1, threads=threads)
     except KeyboardInterrupt:
         pass

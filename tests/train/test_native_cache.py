@@ -1,4 +1,4 @@
-"""The cache of compiled programs: processes that share it, its command, and that what is loaded rounds as it did."""
+"""The cache of compiled programs: shared processes, its command, and loaded code that rounds as before."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ print(float(train({x: [0.5, 0.25, 0.125]})), w.value.tolist())
 """
 
 
-# Sums of many numbers, in functions that are called and not taken in, which round as they happen to be compiled.
+# Long sums in functions that are called and not inlined: their rounding depends on how they were compiled.
 ROUNDING = """
 import numpy as np, wyrm as wy
 rng = np.random.default_rng(0)
@@ -40,7 +40,7 @@ assert {found["filepath"] for found in threadpool_info()} == limited, limited
 
 
 def run_all(folder: Path, count: int, program: str = PROGRAM, before: str = "") -> list[str]:
-    """What the program prints in as many processes at once, to standard output and to standard error."""
+    """Run the program in several processes at once; return the standard output and standard error of each."""
     environment = {"WYRM_CACHE_DIR": str(folder), "PATH": "/usr/bin:/bin"}
     running = [
         subprocess.Popen(
@@ -59,7 +59,7 @@ def test_four_processes_fill_one_cache(tmp_path: Path) -> None:
     answers = run_all(tmp_path, 4)
     assert len(set(answers)) == 1
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".link", ".machine"]
-    # Files that are cut off or changed are written anew.
+    # Truncated or changed files are written again.
     store = CodeStore(tmp_path)
     for place in (0.3, 0.9):
         for path in store.entries():

@@ -1,4 +1,4 @@
-"""What is compiled, by a counter: nothing for another size, constant, learning rate or name."""
+"""Counts of compiled functions: another size, constant, learning rate or name compiles nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 def compiled_by(
     hidden: int = 8, decay: float = 0.03, rate: float = 0.1, name: str = "x", activation: str = "tanh", layers: int = 1
 ) -> int:
-    """How many functions a program compiles that trains a small network."""
+    """Return the number of functions compiled to train a small network."""
     wy.nn.seed(0)
     x, y = wy.Input(dims=(Batch(), 5), name=name), wy.Input(dims=(Batch(),), name="y")
     inner: Any = x
@@ -60,14 +60,14 @@ def test_another_constant_gives_other_numbers() -> None:
 
 
 def test_layers_that_repeat_are_compiled_once() -> None:
-    """Of a program so large that its functions are compiled apart."""
+    """For a program so large that its functions are compiled separately."""
     few = compiled_by(layers=8)
     assert few > 1
-    assert compiled_by(layers=12) == 1  # the function that calls them
+    assert compiled_by(layers=12) == 1  # the caller
 
 
 def test_a_second_program_shares_kernels() -> None:
-    """Train, then predict: the product of matrices is there already."""
+    """Train, then predict: the matrix product is already compiled."""
     wy.nn.seed(0)
     x = wy.Input(dims=(Batch(), 5), name="x")
     scores = wy.nn.Linear(5, 3)(x)
@@ -108,7 +108,25 @@ def test_what_is_compiled_is_told_by_the_line_that_made_it(monkeypatch: Any) -> 
     assert told == [f"the training of {file}:{line}", f"a program of {file}:{line}"]
 
 
+def test_the_gradients_of_synchronized_training_are_announced_as_training(monkeypatch: Any) -> None:
+    announced: list[str] = []
+
+    @contextmanager
+    def announce(what: str) -> Iterator[None]:
+        announced.append(what)
+        yield
+
+    monkeypatch.setattr(cache, "announced", announce)
+    x, weight = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(0.0, name="weight")
+    loss = (weight * x).mean()
+    line = line_of("loss = (weight * x).mean()")
+    program = wy.compile(loss, wy.optim.SGD([weight], 0.1))
+    program.epoch({x: np.ones(4)}, batch_size=2, threads=2, mode="synchronized")
+    program.backward({x: np.ones(4)}, threads=2)
+    assert set(announced) == {f"the training of {Path(__file__).name}:{line}"}
+
+
 def line_of(text: str) -> int:
-    """The first line of this file that has a text and nothing else."""
+    """Return the first line of this file that consists of `text`."""
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()
     return 1 + next(i for i, each in enumerate(lines) if each.strip() == text)

@@ -1,4 +1,4 @@
-"""Programs that were used are copied and pickled, and the copies go on with the same numbers."""
+"""Used programs are copied and pickled, and the copies continue with the same numbers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Batch(wy.Dim): ...
 
 
 class Halving:
-    """A schedule."""
+    """A learning-rate schedule."""
 
     def __call__(self, step: int) -> float:
         return 0.5 ** (1 + step // 4)
 
 
 def trained() -> tuple[wy.Program, wy.Input[Any]]:
-    """A program after an epoch: masks drawn for its steps, moments, a schedule, a buffer that moves."""
+    """Return a program after an epoch, with dropout masks, moments, a schedule and a buffer that changes."""
     x = wy.Input(dims=(Batch(), 3), name="x")
     weight, seen = wy.Parameter(np.ones((3, 2), np.float32), name="weight"), wy.Buffer(0.0, name="seen")
     loss = wy.updating((x @ weight).dropout(0.5, seed=4, stream=2).square().mean(), {seen: seen + 1.0})
@@ -35,7 +35,7 @@ def trained() -> tuple[wy.Program, wy.Input[Any]]:
 
 
 def goes_on(program: wy.Program, x: Any) -> list[bytes]:
-    """All that an epoch and a step more end with."""
+    """Return all state after one more epoch and step."""
     losses = [program.epoch({x: X}, batch_size=10, shuffle=True), float(program({x: X}))]
     graph = program._graph
     optimizer: Any = graph.optimizer
@@ -74,7 +74,7 @@ def test_a_shallow_copy_trains_the_same_parameters_and_counts_for_itself() -> No
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda program: pickle.loads(pickle.dumps(program))])
 def test_outputs_that_share_nodes_share_them_in_the_copy(copied: Any) -> None:
-    """Of a program without an optimizer, called with what its own inputs are."""
+    """For a program without an optimizer, called with its own inputs."""
     x, scale = wy.Input(dims=(2,), name="x"), wy.Parameter(3.0, name="scale")
     shared = (x * scale).tanh()
     program = wy.compile([shared.sum(), shared * 2.0])

@@ -1,4 +1,4 @@
-"""The debug mode: what native code reads outside of an array, or before it is written, is an error or a NaN."""
+"""Debug mode: reading outside an array is an error, and reading before a write gives NaN."""
 
 from __future__ import annotations
 

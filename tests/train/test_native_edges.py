@@ -1,4 +1,4 @@
-"""Ops in native code where it is easy to go wrong: views, sizes of 0 and none, gradients of gradients, odd numbers."""
+"""Edge cases of ops in native code: views, empty and zero-dimensional operands, second gradients, odd numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GROUP = 32
 
 
 def groups(keep: Callable[[Sample], bool]) -> pytest.MarkDecorator:
-    """Samples that share a program, for compiling is what takes the time."""
+    """Group the samples that share a program, because compiling takes most of the time."""
     kept = [sample for sample in SAMPLES if keep(sample)]
     assert kept
     parts = [kept[start : start + GROUP] for start in range(0, len(kept), GROUP)]
@@ -30,7 +30,7 @@ def leaf(operand: Any) -> Any:
 
 
 def view(operand: Any) -> tuple[Any, Any]:
-    """A leaf, and a node of this value that shows the leaf's memory with other strides."""
+    """Return a leaf, and a node of this value that views the leaf's memory with other strides."""
     if operand.ndim > 1 and operand.dtype.kind == "f":
         held = leaf(np.ascontiguousarray(operand.T))
         return held, held.transpose(*reversed(range(operand.ndim)))
@@ -42,7 +42,7 @@ def view(operand: Any) -> tuple[Any, Any]:
 
 
 def projected(node: Any, leaves: Sequence[Any], seed: int = 0) -> list[Any]:
-    """The gradients of a random projection of a node by its float leaves."""
+    """Return the gradients of a random projection of a node with respect to its float leaves."""
     floats = [leaf for leaf in leaves if leaf.dtype.kind == "f"]
     if node.dtype.kind != "f" or not floats:
         return []
@@ -52,7 +52,7 @@ def projected(node: Any, leaves: Sequence[Any], seed: int = 0) -> list[Any]:
 
 
 def check(outputs: dict[str, Any], rtol: float, atol: float, loop: Any = "python") -> None:
-    """The program's outputs are the reference engine's, NaNs and infinities included."""
+    """Check that the program's outputs are the reference engine's, NaNs and infinities included."""
     wy.random.set_step(0)
     with np.errstate(all="ignore"):
         expected = wy.run(list(outputs.values()))
@@ -66,7 +66,7 @@ def check(outputs: dict[str, Any], rtol: float, atol: float, loop: Any = "python
 
 
 def is_recurrent(sample: Sample) -> bool:
-    """Whether a sample is of the ops of recurrent networks, which take a minute to compile."""
+    """Return whether a sample is of a recurrent op, which takes a minute to compile."""
     return sample.op.__module__.startswith("wyrm.ops.recurrent")
 
 
@@ -164,7 +164,7 @@ def test_odd_numbers_give_what_they_do_in_the_reference(dtype: type) -> None:
     x: Any = wy.Input(np.array(ODD, dtype), finite=False)
     with np.errstate(all="ignore"):
         outputs = {name: build(x) for name, build in ELEMENTWISE.items()}
-    # float32 has an exponential of its own, within 1.2 units of the last place.
+    # float32 has its own exponential, within 1.2 units in the last place.
     tolerance = 1e-6 if dtype is np.float32 else 1e-13
     check(outputs, rtol=tolerance, atol=1e-37 if dtype is np.float32 else 0.0)
 

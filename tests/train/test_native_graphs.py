@@ -1,4 +1,4 @@
-"""Random graphs with shared nodes, tables and random nodes: native steps equal those of the reference engine."""
+"""Random graphs with shared nodes, tables and random nodes: native steps equal the reference engine's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import wyrm as wy
 from tests.programs import Program, draw, programs
 from tests.test_random_graphs import Graph, graphs
 
-# Compiling takes most of the time, so there are few examples, and none is run again only to be made smaller.
+# Compiling takes most of the time, so there are few examples, and failures are not shrunk.
 FEW = settings(
     max_examples=12,
     deadline=None,
@@ -22,7 +22,7 @@ FEW = settings(
 )
 OPTIMIZERS: list[Callable[[Any], wy.optim.Optimizer]] = [
     lambda p: wy.optim.SGD(p, learning_rate=0.01, momentum=0.5),
-    # Far above the rounding of gradients that are zero in exact arithmetic, which these else make whole steps of.
+    # Far above the rounding errors of gradients that are exactly zero: these would otherwise make full steps.
     lambda p: wy.optim.Adagrad(p, learning_rate=0.01, epsilon=1e-3),
     lambda p: wy.optim.Adam(p, learning_rate=0.01, epsilon=1e-3),
 ]
@@ -30,7 +30,7 @@ STEPS = 4
 
 
 class Case:
-    """A random graph on looked-up rows of a table, on a table used as a whole too, and on dense parameters."""
+    """A random graph on rows of a table, on a table also used as a whole, and on dense parameters."""
 
     def __init__(self, graph: Graph, twice: bool, dense: bool, drops: bool) -> None:
         random = np.random.default_rng(graph.seed)
@@ -52,7 +52,7 @@ class Case:
 
 
 def eager(case: Case, optimizer: wy.optim.Optimizer) -> list[float]:
-    """The losses of the reference engine's steps."""
+    """Return the losses of the reference engine's steps."""
     losses = []
     wy.random.set_step(0)
     for rows, x in case.batches:
@@ -80,12 +80,12 @@ def test_steps_equal_those_of_the_reference(
     one, other = (Case(graph, twice, dense, drops) for _ in range(2))
     losses = eager(one, OPTIMIZERS[kind](one.parameters))
     if not all(np.isfinite(losses)) or max(map(abs, losses)) > 1e4:
-        return  # rounding is not all that differs
+        return  # more than rounding differs
     program = wy.compile(other.loss, OPTIMIZERS[kind](other.parameters), loop=loop)
     found = [float(program({other.rows: rows, other.x: x})) for rows, x in other.batches]
     np.testing.assert_allclose(found, losses, rtol=1e-9, atol=1e-9)
     for mine, reference in zip(other.parameters, one.parameters, strict=True):
-        # Rounding is scaled by what products of products reach on the way.
+        # The rounding error scales with the intermediate products.
         np.testing.assert_allclose(mine.value, reference.value, rtol=1e-8, atol=1e-8, err_msg=str(mine))
 
 

@@ -1,4 +1,4 @@
-"""The functions over arrays of a program, run by Python statement by statement: the numbers of the machine code."""
+"""Array functions of a program, run in Python statement by statement, give the numbers of the machine code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def tables(x: Any, rows: Any) -> Any:
 
 
 def run_by_python(program: wy.Program, feed: dict[Any, Any]) -> list[Any]:
-    """The outputs of a program, or its parameters after a step, by the interpreter."""
+    """Return the outputs of a program, or its parameters after a step, computed by the interpreter."""
     runner = program._runner
     values = [np.asarray(value, leaf.dtype) for leaf, value in feed.items()]
     binding = runner.binding({leaf: value.shape for leaf, value in zip(feed, values, strict=True)})
@@ -75,7 +75,7 @@ def test_outputs(build: Callable[[Any, Any], list[Any]]) -> None:
 
 @pytest.mark.parametrize("rule", [wy.optim.Adam, wy.optim.Adagrad, wy.optim.SGD])
 def test_a_step(rule: Any) -> None:
-    """Dense parameters, and one of which a step touches rows."""
+    """With dense parameters, and one of which a step touches rows."""
 
     def trained(by_python: bool) -> list[Any]:
         x, rows = wy.Input(dims=(Batch(), 4), name="x"), wy.IndexInput(dims=(Batch(),), name="rows")
@@ -92,7 +92,7 @@ def test_a_step(rule: Any) -> None:
 
 
 def test_break_ends_the_innermost_loop_alone() -> None:
-    """Of either kind; what stands around goes on."""
+    """For both kinds of loop; the outer loop continues."""
     more = Let("n", Apply("add", (Name("n"), Literal(1))))
     enough = When(Apply("greater_equal", (Name("n"), Literal(5))), (Break(),))
     inner = While(Apply("less", (Name("n"), Literal(100))), (more, enough))

@@ -1,4 +1,4 @@
-"""Whatever ends an epoch or a call, what is counted is what was done."""
+"""Whatever ends an epoch or a call, the counts equal the steps done."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Batch(wy.Dim): ...
 
 
 class Case:
-    """A program that takes 1 from every row of a table that it comes to, so that its steps can be counted there."""
+    """A program that subtracts 1 from every table row that it visits, which counts its steps."""
 
     def __init__(self, loop: Any = "auto") -> None:
         batch = Batch()
@@ -40,7 +40,7 @@ class Case:
         return self.program.epoch({self.rows: np.arange(ROWS)}, **options)
 
     def made(self) -> int:
-        """The steps that were made, of one row each; everything that counts them agrees."""
+        """Return the number of steps done, of one row each; all counters agree on it."""
         made = int(np.count_nonzero(self.table.value[:, 0]))
         counted = self.optimizer.state_dict()
         assert [int(counted["steps"]), counted["counts"].tolist()] == [made, [made]]
@@ -50,7 +50,7 @@ class Case:
 
 
 def pressed_after(function: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """The function, with Ctrl-C in the main thread at the end of its call of that number there."""
+    """Wrap a function to press Ctrl-C in the main thread at the end of its n-th call there."""
     calls = 0
 
     def wrapped(*arguments: Any, **keywords: Any) -> Any:
@@ -67,7 +67,7 @@ def pressed_after(function: Callable[..., Any], count: int) -> Callable[..., Any
 
 @pytest.fixture
 def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks of one step, and a copy to return to after each."""
+    """Make chunks one step long, with a snapshot after each."""
     monkeypatch.setattr(training, "_CHUNK", 0.0)
     monkeypatch.setattr(training, "_COPY_RARELY", 0.0)
 
@@ -77,7 +77,7 @@ def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_interrupted_epoch_has_counted_its_steps(
     options: Any, chunk: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the first chunk of the main thread, of one step or of fifty."""
+    """In the main thread's first chunk, of one step or of fifty."""
     monkeypatch.setattr(training, "_CHUNK", chunk)
     case = Case()
     case.program._training._rate = 50.0
@@ -86,7 +86,7 @@ def test_an_interrupted_epoch_has_counted_its_steps(
         case.epoch(**options)
     monkeypatch.undo()
     assert case.made() >= (50 if chunk and not options else 1)
-    # The next epoch is like any other.
+    # The next epoch works as usual.
     case.table.set(np.zeros((ROWS, 2)))
     before = case.optimizer.steps
     case.epoch(**options)
@@ -116,7 +116,7 @@ def test_an_interrupt_inside_a_step_of_a_python_loop_waits_for_its_end(
     monkeypatch.setitem(entries, update, pressed_after(entries[update], 7))
     with pytest.raises(KeyboardInterrupt):
         program.epoch({x: np.ones(40)})
-    # The fourth step was at the first of the two.
+    # The interrupt came in the fourth step, between the updates of the two parameters.
     assert optimizer.steps == 1 + 4 == program.state_dict()["steps"]
     np.testing.assert_allclose(a.value, b.value)
     np.testing.assert_allclose(a.value, 1.0 - 0.1 * 5, rtol=1e-6)
@@ -156,7 +156,7 @@ def test_an_index_error_in_mid_epoch_leaves_the_steps_before_it_counted(options:
 
 
 def diverging() -> tuple[Any, Any, Any, Any]:
-    """A loss that is not finite from batch 7 on."""
+    """Return a weight, its optimizer, a program whose loss is not finite from batch 7 on, and data."""
     x = wy.Input(dims=(Batch(),), name="x", dtype=np.float64)
     weight = wy.Parameter(np.ones(2), name="weight")
     optimizer = wy.optim.Adam([weight], 0.125)
@@ -188,11 +188,11 @@ def test_what_diverged_is_taken_back_with_its_counts(options: Any, kept: int, mo
 @pytest.mark.parametrize("batch", [3, 5])
 @pytest.mark.parametrize("options", [{}, {"threads": 2}, {"threads": 2, "mode": "synchronized"}])
 def test_a_schedule_is_asked_for_the_steps_that_are_made_and_no_other(options: Any, batch: int) -> None:
-    """Of 23 rows: with threads of unlike shares, and with a last batch that is smaller."""
+    """For 23 rows: with threads of unequal shares, and with a smaller last batch."""
     x = wy.Input(dims=(Batch(),), name="x", dtype=np.float64)
     weight = wy.Parameter(np.zeros(1), name="weight")
     steps = -(-23 // batch)
-    rates = [2.0**-i for i in range(steps)]  # a list: one step beyond is an IndexError
+    rates = [2.0**-i for i in range(steps)]  # a list, so that a step beyond it is an IndexError
     optimizer = wy.optim.SGD([weight], lambda step: rates[step])
     program = wy.compile((weight * x.mean()).sum(), optimizer)
     program.epoch({x: np.ones(23)}, batch_size=batch, **options)
@@ -201,7 +201,7 @@ def test_a_schedule_is_asked_for_the_steps_that_are_made_and_no_other(options: A
 
 
 def test_a_program_counts_the_steps_of_its_own_parameters() -> None:
-    """As a step of the reference does, which skips a parameter without a gradient."""
+    """As in a step of the reference, which skips parameters without a gradient."""
     moved = []
     for native in (True, False):
         a, b = wy.Parameter(np.ones(2), name="a"), wy.Parameter(np.ones(2), name="b")

@@ -1,4 +1,4 @@
-"""What a plan says of memory is what a run takes."""
+"""A run takes the memory that its plan says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users name things is never code, and never what generated code calls its own."""
+"""Users' names never become code and never clash with names in generated code."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ copied = 3.0
 
 
 def load(x: float, order: float) -> float:
-    """A helper of a kernel, with the name of a function that generated code calls."""
+    """A helper of a kernel, named like a function that generated code calls."""
     return x * copied + order
 
 
 class Loaded(wy.Unary):
-    """`3 x + 1` by a kernel whose helpers have names that generated code uses."""
+    """`3 x + 1` by a kernel whose helpers have names of generated code."""
 
     __slots__ = ()
 
@@ -51,7 +51,7 @@ class Batch(wy.Dim): ...
 
 
 def build(name: str) -> tuple[list[Any], list[Any], Any]:
-    """A graph in which every input and parameter has one name: kernels, tables, exponentials, dense parameters."""
+    """Return a graph whose inputs and parameters share one name: kernels, tables, exponentials, dense parameters."""
     batch = Batch()
     rows = wy.IndexInput(dims=(batch,), name=name)
     x = wy.Input(dims=(batch, 2), name=name)
@@ -105,7 +105,7 @@ def test_the_source_holds_names_only_as_identifiers(name: str, loop: Any) -> Non
     _, parameters, loss = build(name)
     source = wy.compile(loss, wy.optim.Adam(parameters), loop=loop).source
     plain = wy.compile(build("plain")[2], loop=loop).source
-    assert source.isascii() and source.isprintable() is False  # lines, and nothing else that is not printable
+    assert source.isascii() and source.isprintable() is False  # newlines are the only characters that are not printable
     assert all(line.isprintable() for line in source.split("\n"))
     imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
     assert [ast.unparse(node) for node in imports] == [

@@ -1,4 +1,4 @@
-"""The numbers of native code: arithmetic as it is written, sums that keep their digits, nothing made of nothing."""
+"""Numbers of native code: arithmetic in the written order, accurate sums, errors for reductions over nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wyrm.errors import ShapeError
 from wyrm.ops.product import Einsum, MatMul
 from wyrm.ops.sums import summed
 
-LARGE = 12582912.0  # 1.5 * 2**23: to add and subtract it rounds a float32 number to a whole one
+LARGE = 12582912.0  # 1.5 * 2**23: adding and subtracting it rounds a float32 number to an integer
 
 
 class Rows(wy.Dim): ...
@@ -25,11 +25,11 @@ class Columns(wy.Dim): ...
 
 
 def error(found: Any, exact: Any) -> float:
-    """The largest relative error."""
+    """Return the largest relative error."""
     return float(np.max(np.abs(np.asarray(found, np.float64) / exact - 1.0)))
 
 
-# --- arithmetic as it is written --------------------------------------------------------------------------------------
+# --- arithmetic in the written order ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loop", ["compiled", "python"])
@@ -57,7 +57,7 @@ def test_arithmetic_has_the_bits_of_numpy(loop: Any) -> None:
 
 
 class Compensated(wy.Node[Any, Any]):
-    """The sum of the numbers of a vector by Kahan's algorithm, which lives on the order of its additions."""
+    """The sum of a vector by Kahan's algorithm, which depends on the order of its additions."""
 
     __slots__ = ()
 
@@ -132,7 +132,7 @@ def test_long_sums_keep_their_digits_in_both_engines() -> None:
     wide.set(WIDE)
     native = wy.compile([node for node, _ in nodes.values()])({tall: TALL, wide: WIDE})
     for (name, (node, exact)), found in zip(nodes.items(), native, strict=True):
-        # BLAS has sums of its own: 1.3e-5 where one thread adds up all of a row.
+        # BLAS sums in its own way: error 1.3e-5 where one thread adds up a whole row.
         most = 2e-5 if isinstance(node, MatMul | Einsum) else 6e-6
         assert error(found, exact) < most, name
         assert error(node.forward(), exact) < most, name
@@ -238,7 +238,7 @@ def test_a_class_that_cannot_be_costs_nothing_where_it_is_not_meant() -> None:
     assert error(wy.compile(loss)(), expected) < 1e-6
 
 
-# --- nothing ----------------------------------------------------------------------------------------------------------
+# --- empty operands ---------------------------------------------------------------------------------------------------
 
 
 def test_reductions_over_nothing_are_refused_before_anything_moves() -> None:

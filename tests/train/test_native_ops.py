@@ -11,10 +11,10 @@ import wyrm as wy
 from tests.samples import SAMPLES
 from tests.sampling import Sample
 
-# Compiling is what takes the time, so samples share a program.
+# Compiling takes most of the time, so samples share a program.
 GROUP = 24
 GROUPS = [SAMPLES[start : start + GROUP] for start in range(0, len(SAMPLES), GROUP)]
-# Own exponentials, sums in another order, and products fused with sums.
+# For native exponentials, reordered sums, and products fused with sums.
 TOLERANCE: dict[Any, float] = {np.float32: 3e-5, np.float64: 1e-11}
 
 
@@ -25,7 +25,7 @@ def _leaf(operand: Any, dtype: type) -> Any:
 
 
 def _outputs(sample: Sample, dtype: type, random: np.random.Generator) -> list[Any]:
-    """The sample's node, and the gradients of a random projection of it."""
+    """Return the sample's node, and the gradients of a random projection of it."""
     leaves = [_leaf(operand, dtype) for operand in sample.operands]
     node: Any = sample.build(*leaves)
     outputs = [node]
@@ -112,7 +112,7 @@ def test_an_op_without_a_native_form_runs_by_its_evaluate() -> None:
 
 @pytest.mark.parametrize("rows", [1, 3, 40])
 def test_a_function_of_one_number_a_row_has_a_loop_of_its_own(rows: int) -> None:
-    """Beside short loops it would be computed number by number."""
+    """In a loop with short inner loops, it would be computed number by number."""
 
     class Batch(wy.Dim): ...
 

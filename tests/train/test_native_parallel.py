@@ -1,4 +1,4 @@
-"""Modules compiled by a second process: the same machine code, whatever happens to that process."""
+"""Modules compiled by a second process give the same machine code, whatever happens to that process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wyrm.backends.llvm.parallel import Second, compile_all
 
 
 def unit(number: int, text: str = "") -> Unit:
-    """A module that takes some time to compile."""
+    """Return a module that takes some time to compile."""
     body = "\n".join(f"  %v{i + 1} = add i64 %v{i}, {i * number}" for i in range(1500))
     return Unit(f"u{number}", text or f"define i64 @f{number}(i64 %v0) {{\n{body}\n  ret i64 %v1500\n}}\n", 3)
 
@@ -24,7 +24,7 @@ UNITS = [unit(number) for number in range(1, 7)]
 
 @pytest.fixture(autouse=True)
 def core(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A machine with a core to spare."""
+    """Pretend that the machine has a spare core."""
     monkeypatch.setattr(parallel, "_has_a_core", lambda: True)
     yield
 

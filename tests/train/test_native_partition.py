@@ -1,4 +1,4 @@
-"""Gradients by threads that share a batch are those of the batch, whatever its loss is."""
+"""Gradients by threads that share a batch equal the batch's gradients, for any loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs share with the rest of the process, and with processes that are forked."""
+"""What programs share with the rest of their process and with forked processes."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ def forked(work):
     return os.waitpid(child, 0)[1]
 """
 
-# The threads that the parent's program has started are not there in the child.
+# The threads that the parent's program started do not exist in the child.
 THREADS = """
 program.epoch(columns, **two)
 assert forked(lambda: program.epoch(columns, **two)) == 0
 program.epoch(columns, **two)
 """
 
-# A thread is inside a program when the process is forked: the child's copy of it is free all the same.
+# A thread is inside a program when the process is forked; the child's copy of the program must be free.
 INSIDE = """
-from wyrm.train.runner import Runner
+from wyrm.train.runner import NativeRunner
 program.epoch(columns, batch_size=16)
-inside, leave, call = threading.Event(), threading.Event(), Runner.call
+inside, leave, call = threading.Event(), threading.Event(), NativeRunner.call
 def slow(self, *arguments):
     inside.set()
     assert leave.wait(60)
     return call(self, *arguments)
-Runner.call = slow
+NativeRunner.call = slow
 thread = threading.Thread(target=program.epoch, args=(columns,), kwargs={"batch_size": 16})
 thread.start()
 inside.wait(60)
-Runner.call = call
+NativeRunner.call = call
 status = forked(lambda: program.epoch(columns, batch_size=16))
 leave.set()
 thread.join()
@@ -87,7 +87,7 @@ def blas_threads() -> list[Any]:
 
 
 def test_the_last_of_overlapping_programs_gives_blas_its_threads_back() -> None:
-    blas.limits.controller  # noqa: B018  # every BLAS is loaded
+    blas.limits.controller  # noqa: B018  # this loads every BLAS
     with threadpool_limits(2, "blas"):
         before = blas_threads()
         first, second, third = (blas.limited(threads) for threads in (1, 1, 2))

@@ -1,4 +1,4 @@
-"""The product that kernels call: of every layout, size and precision what NumPy says."""
+"""The matrix product that kernels call equals NumPy's for every layout, size and precision."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wyrm.ops.product import multiply_into
 
 
 def layouts(array: Any) -> list[Any]:
-    """The array, and others of its shape: in column order, with gaps, backwards, and with a row or column repeated."""
+    """Return the array, and equal ones in column order, with gaps, reversed, and with a repeated row or column."""
     wide = np.zeros((array.shape[0] * 2, array.shape[1] * 3), array.dtype)
     wide[::2, ::3] = array
     found = [array, np.asfortranarray(array), wide[::2, ::3], np.ascontiguousarray(array[::-1])[::-1]]
@@ -75,7 +75,7 @@ def test_products_of_every_layout(multiply: Any, sizes: tuple[int, int, int], dt
 
 
 def check_products(sizes: tuple[int, int, int], dtype: type) -> None:
-    """`multiply`, compiled as the module is now, of every layout of x, into a part of an array with room around it."""
+    """Check `multiply` for every layout of x, with an output inside a larger array."""
     multiply = CompiledFunction(KernelFunction(gemm.multiply, distinct=True, fused=True))
     rows, columns, inner = sizes
     random = np.random.default_rng(0)
@@ -129,7 +129,7 @@ def test_rows_that_are_chosen_often_are_multiplied_once(dims: tuple[Any, ...], t
 def test_rows_that_are_chosen_often_are_trained_as_by_the_reference(optimizer: Any, steps: int) -> None:
     random = np.random.default_rng(0)
     values = random.normal(size=(5, 4)), random.normal(size=(4, 3))
-    # Each step leaves a row of the table out, which an optimizer then leaves as it is.
+    # Each step leaves out one row of the table, which the optimizer must leave unchanged.
     data = np.stack([random.permutation(5)[:4][random.integers(0, 4, (3, steps))] for _ in range(4)])
     found = []
     for native in (True, False):

@@ -1,4 +1,4 @@
-"""Indices out of range are told by every op that chooses, wherever it stands, before anything moves."""
+"""Every op that indexes reports an index out of range, wherever it stands, before anything changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Nodes(wy.Dim): ...
 
 
 Op = Callable[[Any, Any], Any]
-# Three integers choose from an axis of SIZE elements of a matrix, (SIZE, SIZE).
+# Ops with three indices into an axis of SIZE elements of a (SIZE, SIZE) matrix.
 OPS: dict[str, Op] = {
     "take": lambda u, r: u.take(r),
     "take along axis 1": lambda u, r: u.take(r, axis=1),
@@ -34,7 +34,7 @@ OPS: dict[str, Op] = {
     "embed": lambda u, r: u.embed(r, np.ones((3, SIZE))),
     "known rows": lambda u, r: u.take(wy.random.index(SIZE, (3,), known=KNOWN, rows=r)),
 }
-# The same from the first axis of (SIZE, 3), or the last of (3, SIZE), which has its size from the data.
+# The same for the first axis of (SIZE, 3), or the last of (3, SIZE), whose size comes from the data.
 FIRST: dict[str, Op] = {
     "take": lambda u, r: u.take(r),
     "scatter_add": lambda u, r: u.scatter_add(r, np.ones((3, 3))),
@@ -45,7 +45,7 @@ LAST: dict[str, Op] = {
     "take_along_axis": lambda u, r: u.take_along_axis(r.reshape((3, 1)), axis=1),
     "cross_entropy": lambda u, r: u.cross_entropy(r),
 }
-# One integer, in a step of a loop.
+# Ops with one index, in a step of a loop.
 IN_LOOPS: dict[str, Op] = {
     "take": lambda u, i: u.take(i).sum(),
     "take_along_axis": lambda u, i: u[0].take_along_axis(i.reshape((1,)), axis=0).sum(),
@@ -64,12 +64,12 @@ def indices() -> Any:
 
 
 def forms(node: Any, u: Any) -> list[Any]:
-    """What is computed, and its gradient on its own."""
+    """Return a node, and a gradient through it."""
     return [node, wy.grad((node * node).sum(), u)]
 
 
 def refused(node: Any, feed: dict[Any, Any]) -> None:
-    """Whether both engines refuse the data."""
+    """Check that both engines reject the data."""
     program = wy.compile(node)
     with pytest.raises(IndexOutOfRange, match=TOLD):
         program(feed)
@@ -113,7 +113,7 @@ def test_data_that_a_step_of_a_loop_chooses_by(name: str) -> None:
 
 @pytest.mark.parametrize("name", OPS)
 def test_integers_that_are_computed(name: str) -> None:
-    """What chooses among data may choose none that is out of range, and the rest may be anything."""
+    """Computed indices must be in range; the data that they are selected from may be anything."""
     u, pairs = table(), wy.IndexInput(dims=(2, 3), name="pairs")
     node = OPS[name](u, pairs[0])
     if name != "known rows":
@@ -125,7 +125,7 @@ def test_integers_that_are_computed(name: str) -> None:
         if bad is None:
             found, expected = program({pairs: data}), node.forward()
             assert found.shape == expected.shape
-            if name != "known rows":  # which are drawn anew in every step
+            if name != "known rows":  # these are drawn again in every step
                 np.testing.assert_allclose(found, expected, rtol=1e-12)
             continue
         with pytest.raises(IndexOutOfRange, match=TOLD):
@@ -172,7 +172,7 @@ def test_training_refuses_before_a_parameter_moves() -> None:
 
     u, nodes = table(), wy.Input(dims=(Batch(), SIZE), name="nodes", dtype=np.float64)
     other = wy.IndexInput(dims=(Batch(),), name="other")
-    loss = (nodes.take(other) @ u).square().mean()  # each row chooses another one of its batch
+    loss = (nodes.take(other) @ u).square().mean()  # each row indexes another row of its batch
     train = wy.compile(loss, wy.optim.SGD([u], 0.1))
     before, data = u.value, RANDOM.standard_normal((10, SIZE))
     columns = {nodes: data, other: np.arange(10) % 4}

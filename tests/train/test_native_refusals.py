@@ -1,4 +1,4 @@
-"""Where native code cannot be made: what is said, and what goes on without it."""
+"""Errors where native code cannot be compiled, and what still works without it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_what_llvm_refuses_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(library, "machine_code", refuse)
     x = wy.Input(name="x")
     program = wy.compile((x * 0.123).tanh() + 1.5)
-    with pytest.raises(CompileError, match=r"a program for add cannot be compiled: LLVM refuses: no such target"):
+    with pytest.raises(CompileError, match=r"a program for add cannot be compiled: LLVM rejects it: no such target"):
         program({x: 1.0})
     monkeypatch.setattr(library, "machine_code", optimize.machine_code)
     assert program({x: 0.0}) == 1.5
@@ -60,11 +60,11 @@ def test_what_llvm_refuses_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 def test_an_engine_that_there_is_not() -> None:
     with pytest.raises(ValueError, match="engine is 'reference', 'native' or 'auto', not 'cuda'"):
-        wy.function(lambda x: x, engine="cuda")  # type: ignore[call-overload]  # that is tested
+        wy.function(lambda x: x, engine="cuda")  # type: ignore[call-overload]  # the test
 
 
 class Doubled(wy.Node[Any, Any]):
-    """Twice its operand, with a kernel that a test gives it."""
+    """Twice its operand, with a kernel that the test supplies."""
 
     __slots__ = ()
 
@@ -128,7 +128,7 @@ def test_a_kernel_outside_of_the_language_is_named_with_its_line(kernel: Any, li
 
 
 def test_a_kernel_that_closes_over_something_is_refused() -> None:
-    with pytest.raises(RegistrationError, match=r"doubled_kernel uses factor of the function around kernel"):
+    with pytest.raises(RegistrationError, match=r"doubled_kernel uses factor of the function that encloses kernel"):
         run(closing_over(2.0))
 
 

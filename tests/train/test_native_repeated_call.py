@@ -1,4 +1,4 @@
-"""A call of a program like the last one is quick, and computes what a program that is new computes."""
+"""A repeated call of a program is fast, and computes what a new program computes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Native code for ops of one's own: each way in which a loop form says what the elements are."""
+"""Native code for user-defined ops: each way in which a loop form can define the elements."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Flip(Mine):
 
 
 class FlipByReading(Flip):
-    """By where the operand has the elements."""
+    """By the index of each element in the operand."""
 
     __slots__ = ()
 
@@ -44,7 +44,7 @@ class FlipByReadingLoops(wy.LoopForm):
 
 
 class FlipByWriting(Flip):
-    """By where the elements go."""
+    """By the index of each element in the result."""
 
     __slots__ = ()
 
@@ -58,7 +58,7 @@ class FlipByWritingLoops(wy.LoopForm):
 
 
 class FlipByKernel(Flip):
-    """By a loop of its own."""
+    """By a kernel."""
 
     __slots__ = ()
 
@@ -148,7 +148,7 @@ def test_a_loop_form_may_be_registered_after_the_op_was_compiled_without() -> No
 
 
 class Three(wy.Elementwise):
-    """A sum of two of three operands."""
+    """A sum of two of its three operands."""
 
     __slots__ = ()
     formula = "x + y"

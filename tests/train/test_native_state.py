@@ -1,4 +1,4 @@
-"""What a program counts can be taken away and given to another, which goes on with the same bits."""
+"""A program's counters can be given to another program, which continues with the same bits."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_another_program_goes_on_with_the_same_bits(options: Any) -> None:
     assert again.value.tobytes() == weight.value.tobytes()
     assert other.state_dict() == program.state_dict()
 
-    # Without the counts the masks and the order of the rows are others.
+    # Without the counters, the dropout masks and the order of rows differ.
     other.load_state_dict({"steps": 0, "epochs": 0})
     again.set(kept[0])
     other_optimizer.load_state_dict(kept[1])
@@ -64,9 +64,9 @@ def test_another_program_goes_on_with_the_same_bits(options: Any) -> None:
         ({"steps": 3}, r"the state of a program is \{'steps': \.\.\., 'epochs': \.\.\.\}, not \{'steps': 3\}"),
         ({"steps": 3, "epochs": 1, "more": 2}, "the state of a program is"),
         (None, "the state of a program is"),
-        ({"steps": -1, "epochs": 1}, "steps of a program is a whole number of at least 0, not -1"),
-        ({"steps": 1, "epochs": 0.5}, r"epochs of a program is a whole number of at least 0, not 0\.5"),
-        ({"steps": True, "epochs": 1}, "steps of a program is a whole number of at least 0, not True"),
+        ({"steps": -1, "epochs": 1}, "steps of a program must be an integer of at least 0, not -1"),
+        ({"steps": 1, "epochs": 0.5}, r"epochs of a program must be an integer of at least 0, not 0\.5"),
+        ({"steps": True, "epochs": 1}, "steps of a program must be an integer of at least 0, not True"),
     ],
 )
 def test_a_state_of_another_kind_changes_nothing(state: Any, reason: str) -> None:

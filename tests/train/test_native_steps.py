@@ -1,4 +1,4 @@
-"""What a program leaves behind: the optimizer's state, counts and rates, orders of rows, sizes and data of any kind."""
+"""What a program leaves behind: optimizer state, counts and rates, row orders, and data of any size and kind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Batch(wy.Dim): ...
 
 
 def line(loop: Any = "python", learning_rate: Any = 0.5) -> tuple[Any, Any, Any, Any]:
-    """An input, a scalar parameter pulled towards its mean, the optimizer, and the program."""
+    """Return an input, a scalar parameter pulled towards its mean, the optimizer, and the program."""
     x = wy.Input(dims=(Batch(),), name="x", dtype=np.float64)
     weight = wy.Parameter(np.float64(0.0), name="weight")
     errors: Any = (weight - x).square() * 0.5
@@ -36,7 +36,7 @@ def test_state_is_that_of_the_reference(name: str, dtype: type) -> None:
         else:
             eager_epoch(loss, columns, optimizer, 5)
         states.append(optimizer.state_dict())
-    # Five steps; in float32 the rules divide by roots of small squares, whose rounding the state then has.
+    # Five steps; in float32 the rules divide by roots of small squares, and the state has their rounding errors.
     tolerance = 1e-10 if dtype is np.float64 else 5e-4
     assert states[0].keys() == states[1].keys()
     for key, want in states[1].items():
@@ -161,7 +161,7 @@ def test_masks_and_columns_of_any_rank() -> None:
 
 def test_rows_come_in_another_order_in_every_pass_and_the_same_one_for_a_seed() -> None:
     def finals(seed: int) -> list[float]:
-        # With a rate of one half the last rows weigh most, so the final weight tells the order.
+        # At learning rate one half the last rows weigh most, so the final weight reveals the order.
         x, weight, _, train = line(learning_rate=0.5)
         found = []
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""The folder of compiled code: nothing from it is run that is damaged, or that somebody else may have put there."""
+"""The folder of compiled code: nothing is run from it that is damaged or that another user may have written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="owners and modes are thos
 
 @pytest.fixture
 def store(tmp_path: Path) -> CodeStore:
-    """A store with one entry."""
+    """Return a store with one entry."""
     made = CodeStore(tmp_path / "cache")
     made.write(NAME, CONTENT)
     return made
@@ -70,7 +70,7 @@ def test_folder_and_files_are_for_this_user_alone(tmp_path: Path) -> None:
 
 
 def refused(store: CodeStore, reason: str) -> None:
-    """Nothing is read or written, which is said once."""
+    """Check that nothing is read or written, with a single warning."""
     before = {path.name: path.read_bytes() for path in store.folder.iterdir()}
     fresh = CodeStore(store.folder)
     with pytest.warns(RuntimeWarning, match=reason) as said:
@@ -90,7 +90,7 @@ def test_a_folder_that_others_may_write_to_is_refused(store: CodeStore, mode: in
 
 
 def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let it belong to another user than the one of this process."""
+    """Make it belong to another user than this process's."""
     if os.geteuid() == 0:
         os.chown(path, 12345, -1, follow_symlinks=False)
     else:
@@ -134,7 +134,7 @@ with warnings.catch_warnings(record=True) as said:
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only the administrator can become another user")
 def test_a_folder_of_the_administrator_is_used_where_it_can_be_read() -> None:
     with tempfile.TemporaryDirectory() as directory:
-        Path(directory).chmod(0o755)  # which those of pytest are not
+        Path(directory).chmod(0o755)  # pytest's folders are not
         folder = Path(directory) / "cache"
         CodeStore(folder).write(NAME, CONTENT)
 
@@ -163,7 +163,7 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
 
 
 def not_used(store: CodeStore, reason: str) -> None:
-    """The file is not read, which is said, and a new one takes its place."""
+    """Check that the file is not read, with a warning, and that a new one replaces it."""
     fresh = CodeStore(store.folder)
     with pytest.warns(RuntimeWarning, match=rf"{NAME}' is ignored: {reason}.* The code is compiled again"):
         assert fresh.read(NAME) is None
@@ -214,7 +214,7 @@ def _tripled(x: float) -> float:
 
 
 def unwritten(folder: Path, reason: str) -> None:
-    """What cannot be written is not kept, which is said once; what is there is read still."""
+    """Check that nothing is stored, with a single warning, and that existing files are still read."""
     store = CodeStore(folder)
     with pytest.warns(RuntimeWarning, match=rf"no longer cached in '.*': {reason}\. .* Set WYRM_CACHE_DIR") as said:
         store.write(OTHER, CONTENT)

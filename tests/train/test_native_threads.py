@@ -17,7 +17,7 @@ class Batch(wy.Dim): ...
 
 
 def recommender(seed: int = 0) -> tuple[Any, dict[Any, Any], list[Any]]:
-    """Pairwise ranking with drawn negatives: a loss, its columns, its parameters."""
+    """Return pairwise ranking with drawn negatives: a loss, its columns, its parameters."""
     data = wy.data.low_rank_preferences(200, 300, rank=4, interactions_per_user=40, seed=0)
     random = np.random.default_rng(seed)
     users = wy.Parameter(random.normal(0, 0.1, (200, 8)).astype(np.float32), name="users")

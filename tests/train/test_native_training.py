@@ -27,7 +27,7 @@ OPTIMIZERS: dict[str, Callable[[Any], wy.optim.Optimizer]] = {
 
 
 def model(dtype: type) -> tuple[Any, dict[Any, Any], list[Any]]:
-    """A loss, columns of 23 rows for its inputs, and its parameters."""
+    """Return a loss, columns of 23 rows for its inputs, and its parameters."""
     random = np.random.default_rng(1)
 
     def parameter(name: str, *shape: int) -> Any:
@@ -57,7 +57,7 @@ def model(dtype: type) -> tuple[Any, dict[Any, Any], list[Any]]:
 
 
 def eager_epoch(loss: Any, columns: dict[Any, Any], optimizer: wy.optim.Optimizer, size: int) -> float:
-    """The same pass by the reference engine."""
+    """Run the same epoch in the reference engine."""
     rows, total = len(next(iter(columns.values()))), 0.0
     for start in range(0, rows, size):
         for leaf, column in columns.items():
@@ -81,11 +81,11 @@ def test_epochs_equal_those_of_the_reference(name: str, dtype: type) -> None:
             losses = [program.epoch(columns, batch_size=5) for _ in range(2)]
         else:
             losses = [eager_epoch(loss, columns, optimizer, 5) for _ in range(2)]
-        # Eager steps go on from where native ones stopped: state and counts are the optimizer's own.
+        # Eager steps continue from native ones: state and counts are the optimizer's.
         losses.append(eager_epoch(loss, columns, optimizer, 4))
         results.append((losses, [parameter.value for parameter in parameters], optimizer.state_dict()))
     (native_losses, native_values, native_state), (losses, values, state) = results
-    tolerance = 1e-9 if dtype is np.float64 else 2e-3  # float32: ten steps of rules that divide by small roots
+    tolerance = 1e-9 if dtype is np.float64 else 2e-3  # in float32, ten steps of rules that divide by small roots
     np.testing.assert_allclose(native_losses, losses, rtol=tolerance)
     for have, want in zip(native_values, values, strict=True):
         np.testing.assert_allclose(have, want, rtol=tolerance, atol=tolerance)
@@ -205,7 +205,7 @@ def test_the_plan_knows_its_bytes_before_a_run_where_the_inputs_hold_data() -> N
     assert 16_000 <= program.plan.peak_bytes < 100_000
     batch = wy.Input(dims=(Batch(), 3), name="batch")
     unknown = wy.compile((batch * 2.0).sum(axis=1))
-    assert unknown.plan.peak_bytes == 0 and "the data of a run" in str(unknown.plan)
+    assert unknown.plan.peak_bytes == 0 and "depends on the data" in str(unknown.plan)
     unknown({batch: np.ones((100, 3))})
     assert unknown.plan.peak_bytes >= 400
 

@@ -1,4 +1,4 @@
-"""Named axes: sizes, names, and when two of them are the same."""
+"""Named axes: sizes, names, and which axes are the same."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_unify_keeps_the_name_and_the_size() -> None:
     assert unify(Batch(3), 3) == Batch(3) == unify(3, Batch(3))
     assert unify(Batch(), Batch(3)) == Batch(3) == unify(Batch(3), Batch())
     assert unify(4, 4) == 4
-    # An axis made of others has no name of its own to disagree about.
+    # A derived axis has no name of its own.
     assert axis_size(unify(wy.Plus((Batch(2), Hidden(3))), Hidden(5))) == 5
     assert unify(wy.Times((Batch(), 3)), wy.Times((Batch(2), 3))) == wy.Times((Batch(2), 3))
 
@@ -144,7 +144,7 @@ def test_normalize_axis() -> None:
     with pytest.raises(ShapeError, match="axis -1 of a scalar, which has none"):
         normalize_axis(-1, 0)
     for wrong in (3, -4):
-        with pytest.raises(ShapeError, match=f"axis {wrong} of a shape of 3 axes"):
+        with pytest.raises(ShapeError, match=f"axis {wrong} is out of range for 3 axes"):
             normalize_axis(wrong, 3)
 
 

@@ -1,4 +1,4 @@
-"""Numbers given for options: finite, in range, and no arrays, masks or texts in their place."""
+"""Numeric options must be finite and in range; arrays, masks and strings are rejected."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def parameters() -> list[Any]:
     return found
 
 
-# Each takes a number; what it may be is said beside it.
+# Each takes a number; the text beside it says which.
 FINITE: dict[str, Callable[[Any], Any]] = {
     "backward": lambda value: loss().backward(value),
     "learning_rate": lambda value: SGD(parameters(), value),

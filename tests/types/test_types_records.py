@@ -1,4 +1,4 @@
-"""Records: equal by class and fields, never changed, copied and pickled."""
+"""Records: equal by class and fields, immutable, copied and pickled."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_fields_come_in_the_order_of_the_classes_that_have_them() -> None:
 
 
 def test_a_record_does_not_change() -> None:
-    with pytest.raises(AttributeError, match=r"Point\(1, 2\) does not change, so x cannot be set"):
-        Point(1, 2).x = 3  # type: ignore[misc]  # what is tested
+    with pytest.raises(AttributeError, match=r"Point\(1, 2\) is immutable, so x cannot be set"):
+        Point(1, 2).x = 3  # type: ignore[misc]  # the test
 
 
 def test_a_record_has_a_value_for_each_field() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        Point(1)  # type: ignore[call-arg]  # what is tested
+        Point(1)  # type: ignore[call-arg]  # the test
 
 
 def test_a_record_is_copied_and_pickled() -> None:

@@ -1,4 +1,4 @@
-"""What lowering asks of a node or a schedule before it places anything."""
+"""Properties of nodes and schedules that lowering needs in advance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wyrm.schedule.schedule import Schedule
 def sums_in_place(
     schedule: Schedule,
 ) -> dict[BaseNode[Any, Any], tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]:
-    """For each sum of which a kernel can add one term to the memory of the other, these two."""
+    """Return the sums to accumulate in place as {sum: (term, other)}: `term`'s kernel adds to the memory of `other`."""
     users = Counter(parent for node in schedule.nodes for parent in schedule.parents(node))
     users.update(schedule.outputs)
     found: dict[BaseNode[Any, Any], tuple[BaseNode[Any, Any], BaseNode[Any, Any]]] = {}
@@ -33,7 +33,7 @@ def sums_in_place(
 
 
 def _has_memory(node: BaseNode[Any, Any]) -> bool:
-    """Whether the array of a node is its own."""
+    """Return whether a node's array has memory of its own."""
     rule = LOOPS.of(node)
     view = node.is_view or (node.formula is None and rule.gather_index(node, loop_index(node.dims)) is not None)
     return not (node.is_leaf or node.shape_only or rule.by_flat_index is not None or view)

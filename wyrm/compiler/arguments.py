@@ -1,4 +1,4 @@
-"""The arrays that a program works on, for one combination of sizes and one thread."""
+"""`Binding`: the arrays of a program, for one combination of sizes and one thread."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _NOTHING: Mapping[BaseNode[Any, Any], NDArray[Any]] = MappingProxyType({})
 
 
 class Binding:
-    """Arrays for every argument of a program's `run`.
+    """The arrays for every argument of a program's `run`.
 
-    `sizes` are those of the named axes; the inputs in `fed` get an array of the thread's own, those in `given` have
-    that, and other leaves have their own.
+    `sizes` are the sizes of the named axes. Inputs in `fed` get an array of this thread's own, leaves in `given` use
+    the array given there, and other leaves use the array that they hold.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class Binding:
         self._arrays: dict[ArrayBuffer, NDArray[Any]] = {}
         self._calls: dict[KernelCall, tuple[Any, ...]] = {}
         self.functions: dict[str, Callable[[], None]] = {}
-        # Whether all that is called with these arrays is compiled; the function itself, where it is one.
+        # Whether all functions called with these arrays are compiled; the bound `run`, if `run` is compiled too.
         self.compiled: Any = False
         self.own_bytes = 0
         self.buffers = self._place_buffers()
         self.columns: dict[BaseNode[Any, Any], int] = {}
-        # The stripes that random index nodes draw from, which threads are given.
+        # The table stripes that random index nodes draw from; each thread sets its own.
         self.stripes: list[tuple[KernelCall, NDArray[np.int64]]] = []
         values = []
         for position, argument in enumerate(source.arguments.values()):
@@ -73,14 +73,14 @@ class Binding:
         ]
 
     def is_current(self) -> bool:
-        """Whether leaves still hold the arrays that were bound."""
-        for storage, array in self._held:  # noqa: SIM110  # asked in each call, of which a generator took a tenth
+        """Return whether the leaves still hold the arrays that were bound."""
+        for storage, array in self._held:  # noqa: SIM110  # a generator took a tenth of each call
             if storage.array is not array:
                 return False
         return True
 
     def forget_rows(self) -> None:
-        """Empty the sums of rows that a step left behind which was not finished."""
+        """Clear the row sums of a step that was not finished."""
         for rows in self.source.lowering.rows:
             self.array(rows.sums)[: self.array(rows.count)[0]] = 0
         for count in {id(array): array for array in (self.array(r.count) for r in self.source.lowering.rows)}.values():
@@ -97,7 +97,7 @@ class Binding:
         if isinstance(argument, KernelArgument):
             return self._kernel_argument(argument)
         if argument.column is not None:
-            return None  # given with each call
+            return None  # passed with each call
         if argument.number is not None:
             return aligned((), argument.dtype)
         if argument.state is not None:
@@ -115,12 +115,12 @@ class Binding:
     # --- arrays ---------------------------------------------------------------------------------------------------
 
     def array(self, buffer: ArrayBuffer) -> NDArray[Any]:
-        """The array of a slot."""
+        """Return the array of a buffer; the first use creates it."""
         if buffer not in self._arrays:
-            self._arrays[buffer] = self._make(buffer)
+            self._arrays[buffer] = self._create(buffer)
         return self._arrays[buffer]
 
-    def _make(self, buffer: ArrayBuffer) -> NDArray[Any]:
+    def _create(self, buffer: ArrayBuffer) -> NDArray[Any]:
         shape = resolve(buffer.dims, self.sizes)
         if buffer.leaf is not None:
             if buffer.leaf is STEP:
@@ -144,7 +144,7 @@ class Binding:
         raise AssertionError(f"{buffer.name} has no memory")
 
     def _rows(self, rows: RowSums, buffer: ArrayBuffer, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Memory for the rows that a step can touch."""
+        """Allocate memory for the rows that a step can touch."""
         named = sum(int(np.prod(resolve(indices.dims, self.sizes))) for indices in rows.indices)
         most = min(named, resolve(rows.parameter.dims, self.sizes)[0])
         if buffer is rows.rows:
@@ -153,19 +153,19 @@ class Binding:
             shape = (most, *shape[1:])
         array = aligned(shape, buffer.dtype)
         if buffer is rows.count:
-            array[1] = 1  # above what `positions` holds at first
+            array[1] = 1  # `positions` starts with zeros, which mean "not touched"
         self.own_bytes += array.nbytes
         return array
 
     def _fixed(self, node: BaseNode[Any, Any]) -> NDArray[Any]:
-        """What a node that depends on sizes alone gives for these."""
+        """Return the value of a node that depends on sizes alone."""
         operands = [
             np.broadcast_to(np.zeros((), parent.dtype), resolve(parent.dims, self.sizes)) for parent in node.parents
         ]
         return np.array(node.evaluate(np, *operands, shape=resolve(node.dims, self.sizes)), node.dtype)
 
     def _place_buffers(self) -> int:
-        """Give every buffer its place in one block of memory; the block's size in bytes."""
+        """Allocate all temporary buffers in one block of memory; return its size in bytes."""
         plan = plan_memory(self.source, self.sizes)
         memory = aligned((plan.size,), np.dtype(np.uint8))
         for buffer, (start, shape) in plan.places.items():
@@ -182,21 +182,21 @@ class Binding:
             return _evaluation(call.node, operands, out, self.sizes)
         if call not in self._calls:
             self._calls[call] = found = _arguments(call, operands, out)
-            given = set(map(id, map(_memory, (*operands, out))))
-            made = {id(memory): memory for memory in map(_memory, filter(_is_array, found))}
-            self.own_bytes += sum(memory.nbytes for key, memory in made.items() if key not in given)
+            known = set(map(id, map(_memory, (*operands, out))))
+            new = {id(memory): memory for memory in map(_memory, filter(_is_array, found))}
+            self.own_bytes += sum(memory.nbytes for key, memory in new.items() if key not in known)
         return self._calls[call][argument.position]
 
 
 def _arguments(call: KernelCall, operands: list[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-    """What the function of a call is called with."""
+    """Return the arguments of a call's function."""
     if isinstance(call.loop, ScanSource):
         return _loop_arguments(call.loop, operands, out)
     return LOOPS.of(call.node).kernel_arguments(call.node, operands, out)
 
 
 def _loop_arguments(source: ScanSource, operands: list[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
-    """What the function of a loop is called with, for operands and a tape."""
+    """Return the arguments of a loop's function, from the operands and the packed residuals."""
     steps, inputs = source.steps, source.steps.body.inputs
     own = inputs[: steps.carried + steps.sequences]
     given = operands[steps.limited :]
@@ -213,7 +213,7 @@ def _rows(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _parts(steps: Steps, residuals: NDArray[Any]) -> list[NDArray[Any]]:
-    """The parts of a tape, each with one axis, or where there is one for each step with two."""
+    """Split packed residuals into parts: flat, or two-dimensional with a row for each step."""
     found = []
     shapes = [tuple(int(axis) for axis in dims) for dims in steps.axes]
     stacked = len(shapes) - steps.summed - steps.stops
@@ -229,7 +229,7 @@ def _is_array(argument: Any) -> bool:
 
 
 def _memory(array: NDArray[Any]) -> NDArray[Any]:
-    """The array that holds the memory that an array shows."""
+    """Return the array that owns the memory of a view."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
@@ -238,7 +238,7 @@ def _memory(array: NDArray[Any]) -> NDArray[Any]:
 def _evaluation(
     node: BaseNode[Any, Any], operands: list[NDArray[Any]], out: NDArray[Any], sizes: Mapping[type[Dim], int]
 ) -> Callable[[], None]:
-    """A call that computes a node without a kernel."""
+    """Return a function that computes a node by its `evaluate`, without a kernel."""
 
     def evaluate() -> None:
         check_index_operands(node, operands, sizes)

@@ -1,4 +1,4 @@
-"""A graph with the ops that are made of simpler ones taken apart, to be fused with what is around them."""
+"""Replaces composite ops by simpler ones, which fuse with the nodes around them."""
 
 from __future__ import annotations
 
@@ -6,55 +6,55 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from wyrm.compiler.differentiate import Wanted
+from wyrm.compiler.differentiate import Targets
 from wyrm.node.base import BaseNode
 from wyrm.node.loop_form import LOOPS
 from wyrm.node.source_location import located_at
 from wyrm.node.traversal import topological_order
 
 
-def decompose(wanted: Wanted) -> Wanted:
-    """The same made of simpler ops, where an op is made of such."""
+def decompose(targets: Targets) -> Targets:
+    """Return the targets with composite ops replaced by simpler ones."""
     rows = {
         table: [(LOOPS.of(node).gradient_of_rows(node, indices, table), indices) for node, indices in pairs]
-        for table, pairs in wanted.rows.items()
+        for table, pairs in targets.rows.items()
     }
-    simpler = replace(wanted, rows=rows)
-    return replace(simpler.replaced(expand(simpler.nodes).__getitem__), written=wanted.nodes)
+    simpler = replace(targets, rows=rows)
+    return replace(simpler.replaced(expand(simpler.nodes).__getitem__), original=targets.nodes)
 
 
 def expand(outputs: Sequence[BaseNode[Any, Any]]) -> dict[BaseNode[Any, Any], BaseNode[Any, Any]]:
-    """For every node that the outputs need, the node that stands for it."""
-    standing: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
+    """Return the replacement of every node that the outputs depend on."""
+    replacements: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
     order = topological_order(outputs)
     nodes, present = set(order), {_key(node) for node in order if not node.is_leaf}
     for node in order:
         part = LOOPS.of(node).part_of_residuals(node)
         if part is not None and any(_key(other) in present for other in topological_order([part], nodes)):
-            _expand([part], standing)
-            standing[node] = standing[part]
-    _expand(outputs, standing)
-    return standing
+            _expand([part], replacements)
+            replacements[node] = replacements[part]
+    _expand(outputs, replacements)
+    return replacements
 
 
 def _key(node: BaseNode[Any, Any]) -> Hashable:
-    """What two nodes have in common that compute the same of the same parents."""
+    """Return a key that is equal for nodes that compute the same function of the same parents."""
     return type(node), tuple(map(id, node.parents)), repr(node.attribute_values()) if node.parents else id(node)
 
 
-def _expand(outputs: Sequence[BaseNode[Any, Any]], standing: dict[BaseNode[Any, Any], BaseNode[Any, Any]]) -> None:
+def _expand(outputs: Sequence[BaseNode[Any, Any]], replacements: dict[BaseNode[Any, Any], BaseNode[Any, Any]]) -> None:
     for node in topological_order(outputs):
-        if node in standing:
+        if node in replacements:
             continue
-        same = all(standing[parent] is parent for parent in node.parents)
+        same = all(replacements[parent] is parent for parent in node.parents)
         with located_at(node.origin):
             if node.is_leaf or same:
                 copy = node
             else:
-                parents = tuple(standing[parent] for parent in node.parents)
+                parents = tuple(replacements[parent] for parent in node.parents)
                 copy = type(node).rebuild(parents, node.attribute_values(), node.name)
             simpler = LOOPS.of(copy).decompose(copy)
             if simpler is not None:
-                _expand([simpler], standing)
-                copy = standing[simpler]
-        standing[node] = standing[copy] = copy
+                _expand([simpler], replacements)
+                copy = replacements[simpler]
+        replacements[node] = replacements[copy] = copy

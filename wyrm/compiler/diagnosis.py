@@ -1,4 +1,4 @@
-"""Which index was out of range, where native code has only told that one was: the step once more, by NumPy."""
+"""Finds out which index was out of range by repeating a step in NumPy; native code only reports that one was."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from wyrm.schedule.schedule import Schedule
 
 
 def index_error(name: str, schedule: Schedule, binding: Binding, error: IndexError) -> Exception:
-    """What to raise for an `IndexError` of native code.
+    """Return the error to raise for an `IndexError` of native code.
 
-    One that no check of an index has raised comes from the debug mode, where every access to an array is checked.
+    Debug mode checks every array access; there, an error that no index check raised is an access outside an array.
     """
     if DEBUG and str(error) != OUT_OF_RANGE:
         return AssertionError(f"{name}: native code reads or writes outside of an array: {error}")
@@ -29,25 +29,25 @@ def index_error(name: str, schedule: Schedule, binding: Binding, error: IndexErr
 
 
 def _wrong_index(schedule: Schedule, binding: Binding) -> str | None:
-    """The node, the value, its position and the op that chooses by it, of the step whose data a binding has."""
+    """Describe the first invalid index of the step whose data is bound: node, value, position and the op using it."""
     buffers = binding.source.lowering.buffers
-    found: dict[BaseNode[Any, Any], Any] = {}
+    values: dict[BaseNode[Any, Any], Any] = {}
     try:
         with np.errstate(all="ignore"):
             for node in schedule.nodes:
                 if node.is_leaf:
-                    found[node] = np.array(binding.array(buffers[node]) if node in buffers else bound_array(node))
+                    values[node] = np.array(binding.array(buffers[node]) if node in buffers else bound_array(node))
                 else:
-                    found[node] = value_of(np, node, _of_parents(schedule, node, found), binding.sizes)
+                    values[node] = value_of(np, node, _parent_values(schedule, node, values), binding.sizes)
     except IndexOutOfRange as error:
         return str(error)
-    except WyrmError:  # a value that only the reference engine refuses: there is no more to tell
+    except WyrmError:  # the reference engine rejects another value: no more is known
         return None
     return None
 
 
-def _of_parents(
-    schedule: Schedule, node: BaseNode[Any, Any], found: Mapping[BaseNode[Any, Any], Any]
+def _parent_values(
+    schedule: Schedule, node: BaseNode[Any, Any], values: Mapping[BaseNode[Any, Any], Any]
 ) -> dict[BaseNode[Any, Any], Any]:
-    """The values of the parents, by the parents themselves."""
-    return {parent: found[schedule.representative[parent]] for parent in node.parents}
+    """Return the values of the node's parents."""
+    return {parent: values[schedule.representative[parent]] for parent in node.parents}

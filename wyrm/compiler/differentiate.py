@@ -1,4 +1,4 @@
-"""What a program computes: the outputs, and where it trains, the gradients of a loss and what buffers become."""
+"""What a program computes: the outputs and, with an optimizer, the loss's gradients and the buffers' new values."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ AnyNode = BaseNode[Any, Any]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Targets:
     """The nodes that a program computes.
 
-    `gradients` are those of parameters as a whole; `rows` are, for each parameter of which a step touches rows, the
-    pairs of gradient and index nodes of these; `moving` are what buffers become. With an optimizer, the only output is
-    the loss. `written` are the nodes as users wrote them, where these are made of simpler ops.
+    `gradients` are the dense gradients of parameters. `rows` holds the (gradient, indices) pairs of the parameters with
+    row-sparse gradients. `buffer_updates` holds the new values of buffers. With an optimizer, the only output is the
+    loss. `original` lists the nodes as users wrote them, before composite ops were replaced.
     """
 
     outputs: Sequence[AnyNode]
     optimizer: OptimizerInterface | None = None
     gradients: Mapping[AnyNode, AnyNode] = field(default_factory=dict)
     rows: Mapping[AnyNode, Sequence[tuple[AnyNode, AnyNode]]] = field(default_factory=dict)
-    moving: Mapping[Buffer[Any], AnyNode] = field(default_factory=dict)
-    written: Sequence[AnyNode] = ()
+    buffer_updates: Mapping[Buffer[Any], AnyNode] = field(default_factory=dict)
+    original: Sequence[AnyNode] = ()
 
     @property
     def nodes(self) -> list[AnyNode]:
-        """All of them."""
+        """All these nodes."""
         pairs = [node for touched in self.rows.values() for pair in touched for node in pair]
-        return [*self.outputs, *self.gradients.values(), *pairs, *self.moving.values()]
+        return [*self.outputs, *self.gradients.values(), *pairs, *self.buffer_updates.values()]
 
     @property
     def loss(self) -> AnyNode | None:
-        """The loss of a program that trains."""
+        """The loss, if there is an optimizer."""
         return None if self.optimizer is None else self.outputs[0]
 
-    def replaced(self, becomes: Callable[[AnyNode], AnyNode]) -> Wanted:
-        """The same of what the nodes become; parameters and buffers stay."""
-        return Wanted(
+    def replaced(self, becomes: Callable[[AnyNode], AnyNode]) -> Targets:
+        """Return a copy in which `becomes` maps every node; parameters and buffers stay."""
+        return Targets(
             [becomes(node) for node in self.outputs],
             self.optimizer,
             {parameter: becomes(node) for parameter, node in self.gradients.items()},
@@ -56,31 +56,31 @@ class Wanted:
                 parameter: [(becomes(gradient), becomes(indices)) for gradient, indices in pairs]
                 for parameter, pairs in self.rows.items()
             },
-            {buffer: becomes(node) for buffer, node in self.moving.items()},
-            self.written,
+            {buffer: becomes(node) for buffer, node in self.buffer_updates.items()},
+            self.original,
         )
 
 
-def differentiate(wanted: Wanted) -> Wanted:
-    """The outputs with the gradients of the optimizer's parameters, and what buffers become."""
-    if wanted.optimizer is None:
-        return wanted
-    gradients, rows = gradients_of(wanted.outputs[0], wanted.optimizer)
-    return Wanted(wanted.outputs, wanted.optimizer, gradients, rows, updates_of(wanted.outputs))
+def differentiate(targets: Targets) -> Targets:
+    """Add the gradients of the optimizer's parameters and the new values of buffers."""
+    if targets.optimizer is None:
+        return targets
+    gradients, rows = gradients_of(targets.outputs[0], targets.optimizer)
+    return Targets(targets.outputs, targets.optimizer, gradients, rows, updates_of(targets.outputs))
 
 
 def gradients_of(
     loss: AnyNode, optimizer: OptimizerInterface
 ) -> tuple[dict[AnyNode, AnyNode], dict[AnyNode, list[tuple[Any, Any]]]]:
-    """The dense gradients of the optimizer's parameters, and the pairs of gradient and indices of the row-sparse."""
+    """Return the optimizer's dense gradients, and the (gradient, indices) pairs of its row-sparse ones."""
     if not isinstance(loss, Node) or loss.dims != () or loss.dtype.kind != "f":
         raise NotDifferentiable(
             f"a program that trains takes one scalar float loss, not {describe(loss)}: reduce it with .sum() or .mean()"
         )
-    found = pull_back([loss], [Constant(1.0, dtype=loss.dtype)], optimizer.parameters)
+    gradients = pull_back([loss], [Constant(1.0, dtype=loss.dtype)], optimizer.parameters)
     dense: dict[AnyNode, AnyNode] = {}
     sparse: dict[AnyNode, list[tuple[Any, Any]]] = {}
-    for parameter, gradient in zip(optimizer.parameters, found, strict=True):
+    for parameter, gradient in zip(optimizer.parameters, gradients, strict=True):
         if gradient is None:
             continue
         pairs = row_parts(gradient)

@@ -1,4 +1,4 @@
-"""Formulas as expressions over numbers, in the float type of the node that they belong to."""
+"""Elementwise formulas as expressions over numbers, in the float type of their node."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from wyrm.ops.fast_math import float32_exp, float32_tanh
 from wyrm.ops.formula import Attribute, FormulaCall, interpret, parse
 from wyrm.ops.formula import EarlierCall as Earlier
 
-# Functions of float32 numbers that loops over many of them can be vectorised with.
+# float32 functions written so that LLVM vectorizes the loops that call them.
 FAST = {"exp": kernel_of(float32_exp), "tanh": kernel_of(float32_tanh)}
 
 
 def scalar_type(dtype: np.dtype[Any]) -> ScalarType:
-    """The type of numbers of a dtype."""
+    """Return the scalar type of a dtype."""
     found = scalar_of(dtype)
     assert found is not None, f"compiled code has no numbers of {dtype}"
     return found
 
 
 def number(value: float, dtype: np.dtype[Any]) -> Literal:
-    """A constant of a dtype."""
+    """Return a constant of a dtype."""
     return Literal(float(value), None if dtype == np.float64 else scalar_type(dtype))
 
 
 def float_type(node: BaseNode[Any, Any]) -> np.dtype[Any]:
-    """The float type that the formula of a node computes in."""
+    """Return the float type that a node's formula computes in."""
     if node.dtype.kind == "f":
         return node.dtype
     return next((parent.dtype for parent in node.parents if parent.dtype.kind == "f"), np.dtype(np.float32))
 
 
 def calls_fast(node: BaseNode[Any, Any]) -> bool:
-    """Whether a formula calls a function that loops over many numbers are vectorised with."""
+    """Return whether a node's formula calls a function that LLVM vectorizes loops with."""
     calls = parse(node.formula) if node.formula is not None and float_type(node) == np.float32 else ()
     return any(call.function in FAST for call in calls)
 
 
 def adds_up(step: str) -> bool:
-    """Whether the step of a reduction adds each element to the total, and does nothing else with that."""
+    """Return whether the step of a reduction adds a term to the total, and uses the total for nothing else."""
     calls, total = parse(step), Attribute("total")
     return calls[-1].function == "add" and [a for call in calls for a in call.arguments].count(total) == 1
 
@@ -59,10 +59,10 @@ def formula_steps(
     temporary: Callable[[], str],
     reordered: bool = False,
 ) -> tuple[list[Let], Expression]:
-    """The variables that a formula needs for what it uses twice, and the expression of its value.
+    """Return variables for what a formula uses twice, and the expression of its value.
 
-    `attribute` gives what a name stands for that is not an operand; `temporary` makes names of variables. Where the
-    value is `reordered`, it is a sum of a total and a term, which may be added up in another order.
+    `attribute` resolves a name that is not an operand; `temporary` returns a new variable name. `reordered` says that
+    the value is a sum of a total and a term, which may be accumulated in another order.
     """
     calls = parse(formula)
     uses = Counter(each.position for call in calls for each in call.arguments if isinstance(each, Earlier))
@@ -77,7 +77,7 @@ def formula_steps(
             value = CallResult(FAST[call.function], tuple(arguments))
         else:
             value = Apply(call.function, tuple(arguments))
-        # Both sides of a choice are computed before it, for loops without branches are vectorised.
+        # Compute both sides of a `where` before it, because LLVM vectorizes loops without branches.
         if uses[place] > 1 or (uses[place] == 1 and _is_chosen(calls, place)):
             variable = temporary()
             steps.append(Let(variable, value))

@@ -1,4 +1,4 @@
-"""The functions that do the work: one for each top-level item of the tree of loops."""
+"""Writes the functions that do the work: one for each top-level item of the tree of loops."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from wyrm.compiler.indices import expression_of
 from wyrm.compiler.loops import (
     ArrayBuffer,
     Block,
+    Generated,
     Item,
     Loop,
-    Placed,
     Read,
     Reference,
     Statement,
@@ -38,13 +38,13 @@ from wyrm.node.loop_form import LOOPS
 from wyrm.node.storage import bound_array
 from wyrm.types.dims import Axis, Dim, axis_size, product
 
-# Loops over so few elements of rows are compiled for their number: a few vectors, for which LLVM needs no loop.
+# Loops over at most this many elements of a row are specialized for their size: a few vectors, without an LLVM loop.
 _SMALL = 32
 
 
 @dataclass(eq=False)
 class SizeArgument:
-    """The number of elements along an axis, an argument of the functions that loop over it."""
+    """The size of an axis, an argument of the functions that loop over it."""
 
     name: str
     axis: Axis
@@ -52,41 +52,41 @@ class SizeArgument:
 
 @dataclass
 class Kernel:
-    """A function, and the slots and extents that it is called with."""
+    """A function, and the buffers and sizes that it is called with."""
 
     function: ArrayRoutine
     arguments: list[ArrayBuffer | SizeArgument]
 
 
 class FunctionWriter:
-    """Writes the functions of one program; the kernels of ops that they call are taken in."""
+    """Writes the functions of one program, and collects the op kernels that they call."""
 
     def __init__(self, lowering: Lowering, kernels: OpKernels) -> None:
         self.lowering, self.op_kernels = lowering, kernels
         self._extents: dict[Any, SizeArgument] = {}
 
     def extent(self, axis: Axis) -> SizeArgument:
-        """The argument for the size of an axis."""
+        """Return the argument for the size of an axis."""
         if axis not in self._extents:
             name = f"n_{type(axis).__name__.lower()}" if isinstance(axis, Dim) else f"n_{axis}"
             self._extents[axis] = SizeArgument(self.lowering.name(name), axis)
         return self._extents[axis]
 
     def kernels(self, items: Sequence[Loop | Straight]) -> list[Kernel]:
-        """The functions that do what each top-level loop, or sequence of scalars, does."""
-        # Layers that repeat differ in names alone: they are one function, with arguments of their own.
+        """Return a function for each top-level loop or sequence of scalars."""
+        # Repeated layers differ only in names: they share one function, called with different arguments.
         first: dict[str, ArrayRoutine] = {}
-        found = []
+        kernels = []
         for item in items:
             function = _Function(self, item)
-            code = function.written_out()
+            code = function.build()
             routine = first.setdefault(code.form, ArrayRoutine(code, distinct=True))
-            found.append(Kernel(routine, list(function.arguments)))
-        return found
+            kernels.append(Kernel(routine, list(function.arguments)))
+        return kernels
 
 
 class _Function:
-    """One function: expressions move what they read out of the loops that it does not depend on."""
+    """One function; loads and expressions are hoisted out of the loops that they do not depend on."""
 
     def __init__(self, writer: FunctionWriter, item: Loop | Straight) -> None:
         self.writer, self.item = writer, item
@@ -94,14 +94,14 @@ class _Function:
         self.arguments: dict[ArrayBuffer | SizeArgument, None] = {}
         self.before: dict[Item, list[arrays.Statement]] = {}
         self.loaded: dict[tuple[Item | None, str], Name] = {}
-        # What the statement that is being written reads first.
+        # Statements that must come before the one being written.
         self.pending: list[arrays.Statement] = []
         self._count = 0
         self.totals = ReductionWriter(self, self.lowering.name)
         self._adds_to_rows = any(each.rows is not None for each in _statements(item))
 
-    def written_out(self) -> ArrayFunction:
-        """The function."""
+    def build(self) -> ArrayFunction:
+        """Return the function."""
         item = self.item
         if isinstance(item, Loop):
             over = type(item.axis).__name__.lower() if isinstance(item.axis, Dim) else str(item.axis)
@@ -117,19 +117,19 @@ class _Function:
     # --- names ----------------------------------------------------------------------------------------------------
 
     def use(self, buffer: ArrayBuffer | SizeArgument) -> str:
-        """The name of an argument, which the function is given from now on."""
+        """Return the name of an argument, and make it a parameter of the function."""
         self.arguments[buffer] = None
         return buffer.name
 
-    # One underscore ends the variable of a value, two all others: a value may be named `multiply_3` or `t1`.
+    # Variables of values end with one underscore, all others with two: a value may be named `multiply_3` or `t1`.
 
     def variable(self, value: Value) -> str:
         return f"{value.buffer.name}_"
 
     def size(self, axis: Axis) -> Expression:
-        """The size of an axis: a number where it is small and gradients of rows are added up.
+        """Return the size of an axis: a literal if it is small and the function adds to rows of a gradient.
 
-        Elsewhere LLVM would make vectors of numbers from several rows, which lie apart.
+        Otherwise LLVM would build vectors from elements of several rows, which are not contiguous.
         """
         size = small_size([axis]) if self._adds_to_rows else None
         if size is not None:
@@ -137,7 +137,7 @@ class _Function:
         return Name(self.use(self.writer.extent(axis)))
 
     def temporary(self) -> str:
-        """A name that no value has."""
+        """Return a name that no value has."""
         self._count += 1
         return f"t{self._count}__"
 
@@ -147,7 +147,7 @@ class _Function:
         return arrays.fill(self.use(buffer), len(buffer.dims))
 
     def _loop(self, loop: Loop, path: list[Block]) -> list[arrays.Statement]:
-        """A loop, with what comes before and after it."""
+        """Return a loop with the statements before and after it."""
         before = self.before.setdefault(loop, [])
         before += map(self._zeros, loop.fills)
         before += self.totals.start(loop)
@@ -177,13 +177,13 @@ class _Function:
         node, value = statement.node, statement.value
         assert node is not None
         operands = [self.read(operand, path)[0] for operand in statement.operands]
-        made = self._made(statement, operands, path, comment_of(f"{node.op_name()} {format_dims(node.dims)}"))
+        statements = self._compute(statement, operands, path, comment_of(f"{node.op_name()} {format_dims(node.dims)}"))
         if value is not None and value.register and value.chain[-1] is statement and value.stored:
-            made.append(self._store(value))
+            statements.append(self._store(value))
         pending, self.pending = self.pending, []
-        return [*pending, *made]
+        return [*pending, *statements]
 
-    def _made(
+    def _compute(
         self, statement: Statement, operands: list[Expression], path: list[Block], comment: str
     ) -> list[arrays.Statement]:
         node, value = statement.node, statement.value
@@ -191,10 +191,10 @@ class _Function:
             return self._add_to_rows(statement, operands, path)
         assert node is not None and value is not None
         if statement.kind == "write":
-            place = tuple(self._entry(entry, path)[0] for entry in statement.place)
-            return [Store(self.use(value.buffer), place, operands[0], statement.adds, comment)]
+            position = tuple(self._entry(entry, path)[0] for entry in statement.target_index)
+            return [Store(self.use(value.buffer), position, operands[0], statement.adds, comment)]
         if statement.kind == "reduce":
-            return self._fold(statement, operands, comment)
+            return self._reduce(statement, operands, comment)
         if statement.kind == "copy":
             return [Let(self.variable(value), operands[0], comment)]
         assert node.formula is not None
@@ -204,14 +204,14 @@ class _Function:
         )
         return [*steps, Let(self.variable(value), result, comment)]
 
-    def _fold(self, statement: Statement, operands: list[Expression], comment: str) -> list[arrays.Statement]:
+    def _reduce(self, statement: Statement, operands: list[Expression], comment: str) -> list[arrays.Statement]:
         value = statement.value
         assert value is not None
         rule, dtype = LOOPS.of(value.node).reducer, value.node.dtype
         assert rule is not None
         if value.chain[-1] is not statement:
             return self.totals.step(statement, operands, comment)
-        # The reduction of one element.
+        # A reduction of one element.
         steps, total = self.totals.formula(rule.step, operands, dtype, number(rule.start, dtype))
         more, result = self.totals.finish(value, total, number(1.0, dtype))
         return [*steps, *more, Let(self.variable(value), result, comment)]
@@ -222,23 +222,23 @@ class _Function:
         rows = statement.rows
         assert rows is not None
         positions, table, count, sums = (self.use(s) for s in (rows.positions, rows.rows, rows.count, rows.sums))
-        row, depth = self._entry(statement.place[0], path)
+        row, depth = self._entry(statement.target_index[0], path)
         claimed = CallResult(claim, (row, Name(positions), Name(table), Name(count)))
-        place = self._once(claimed, table, path, depth)
-        index = [place, *(self._entry(entry, path)[0] for entry in statement.place[1:])]
+        position = self._hoisted(claimed, table, path, depth)
+        index = [position, *(self._entry(entry, path)[0] for entry in statement.target_index[1:])]
         comment = comment_of(f"into the gradient of {rows.sums.name.removeprefix('sums_of_')}")
         return [Store(sums, tuple(index), operands[0], adds=True, comment=comment)]
 
-    # --- what statements read -------------------------------------------------------------------------------------
+    # --- reading --------------------------------------------------------------------------------------------------
 
     def read(self, reference: Reference, path: list[Block]) -> tuple[Expression, int]:
-        """An element, read outside of the loops that it does not depend on; and how deep it is known."""
+        """Return an element, loaded outside the loops that it does not depend on, and the depth where it is known."""
         target = reference.target
         expression: Expression
         if isinstance(target, Value) and target.register and in_scope(target, path, self.item):
             expression, depth = Name(self.variable(target)), len(path)
-        elif isinstance(target, Placed):
-            expression, depth = self._by_place(target, reference.index, path)
+        elif isinstance(target, Generated):
+            expression, depth = self._generated(target, reference.index, path)
         else:
             buffer = target.buffer if isinstance(target, Value) else target
             constant = _constant(buffer)
@@ -246,54 +246,54 @@ class _Function:
                 return _cast(constant, reference), 0
             index, depth = [], 0
             for entry in reference.index:
-                place, deep = self._entry(entry, path)
-                index.append(place)
-                depth = max(depth, deep)
-            expression = self._once(Element(self.use(buffer), tuple(index)), buffer.name, path, depth)
+                entry_index, part_depth = self._entry(entry, path)
+                index.append(entry_index)
+                depth = max(depth, part_depth)
+            expression = self._hoisted(Element(self.use(buffer), tuple(index)), buffer.name, path, depth)
         return _cast(expression, reference), depth
 
-    def _by_place(self, target: Placed, index: IndexMap, path: list[Block]) -> tuple[Expression, int]:
-        """An element that is computed from its place."""
+    def _generated(self, target: Generated, index: IndexMap, path: list[Block]) -> tuple[Expression, int]:
+        """Return an element computed from its flat index, and the depth at which it is known."""
         node, leaves, depth = target.node, dict[IndexExpression, Expression](), 0
         rule = LOOPS.of(node)
         assert rule.by_flat_index is not None
         sizes = [AxisLength(axis) for axis in node.dims]
         for position, (entry, size) in enumerate(zip(index, sizes, strict=True)):
-            more, deep = self._leaves(entry, path)
+            more, part_depth = self._leaves(entry, path)
             leaves |= more
             if position:
                 leaves[size] = self.size(size.axis)
-            depth = max(depth, deep)
+            depth = max(depth, part_depth)
         arguments = [expression_of(flat(index, sizes), leaves)]
         for operand in target.operands:
-            expression, deep = self.read(operand, path)
+            expression, part_depth = self.read(operand, path)
             arguments.append(expression)
-            depth = max(depth, deep)
+            depth = max(depth, part_depth)
         arguments += map(Literal, rule.flat_index_arguments(node))
         function = self.writer.op_kernels.add(rule.by_flat_index, rule.by_flat_index.__name__)
-        return self._once(CallResult(function, tuple(arguments)), target.name, path, depth), depth
+        return self._hoisted(CallResult(function, tuple(arguments)), target.name, path, depth), depth
 
     def _entry(self, entry: IndexExpression, path: list[Block]) -> tuple[Expression, int]:
-        """An entry of an index, and how deep it is known."""
+        """Return an index entry as an expression, and the depth at which it is known."""
         leaves, depth = self._leaves(entry, path)
         return expression_of(entry, leaves), depth
 
     def _leaves(self, entry: IndexExpression, path: list[Block]) -> tuple[dict[IndexExpression, Expression], int]:
-        """The sizes and integers that an entry is made of, and how deep they are known."""
-        found, depth = dict[IndexExpression, Expression](), entry.loops()
+        """Return the sizes and integers in an index entry, and the depth at which they are known."""
+        leaves, depth = dict[IndexExpression, Expression](), entry.loops()
         for leaf in entry.leaves():
             if isinstance(leaf, AxisLength):
-                found[leaf] = self.size(leaf.axis)
+                leaves[leaf] = self.size(leaf.axis)
             elif isinstance(leaf, Read):
-                row, deep = self.read(leaf.reference, path)
-                found[leaf] = Apply("natural", (row,)) if leaf.inside else row
-                depth = max(depth, deep)
-        return found, depth
+                row, part_depth = self.read(leaf.reference, path)
+                leaves[leaf] = Apply("natural", (row,)) if leaf.inside else row
+                depth = max(depth, part_depth)
+        return leaves, depth
 
-    def _once(self, expression: Expression, name: str, path: list[Block], depth: int) -> Name:
-        """A variable for the value of an expression, computed once in the block where all that it depends on is known.
+    def _hoisted(self, expression: Expression, name: str, path: list[Block], depth: int) -> Name:
+        """Return a variable for an expression, computed once in the outermost block where its operands are known.
 
-        What that block reads it also has for the rest of it, for what is read does not change any more.
+        The variable serves the rest of that block, because what it loads no longer changes.
         """
         key = path[depth - 1] if depth else None, expression.text(str)
         if key not in self.loaded:
@@ -307,7 +307,7 @@ class _Function:
 
 
 def _statements(block: Block) -> Iterator[Statement]:
-    """The statements in a block, and in the blocks in it."""
+    """Yield the statements in a block and its inner blocks."""
     for item in block.items:
         if isinstance(item, Block):
             yield from _statements(item)
@@ -316,13 +316,13 @@ def _statements(block: Block) -> Iterator[Statement]:
 
 
 def small_size(axes: Sequence[Axis]) -> int | None:
-    """How many elements axes have together, where that is known and few."""
+    """Return the number of elements of these axes together if it is known and small, else None."""
     size = axis_size(product(tuple(axes)))
     return size if size is not None and size <= _SMALL else None
 
 
 def comment_of(text: str) -> str:
-    """A comment: one line of printable characters, whatever users have named things."""
+    """Return the text of a comment: one line of printable characters, whatever names users chose."""
     return re.sub(r"[^\x20-\x7e]", " ", text)
 
 
@@ -333,7 +333,7 @@ def _cast(expression: Expression, reference: Reference) -> Expression:
 
 
 def _constant(buffer: ArrayBuffer) -> Literal | None:
-    """The value of a constant scalar."""
+    """Return the value of a constant scalar, else None."""
     if not isinstance(buffer.leaf, Constant | IndexConstant) or buffer.dims:
         return None
     value = bound_array(buffer.leaf).item()

@@ -1,4 +1,4 @@
-"""Index maps of ops as expressions of a function over arrays."""
+"""Index maps of ops as expressions of array functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPERATORS: dict[type[IndexPair], str] = {IndexSum: "add", IndexDifference: "sub
 
 
 def expression_of(entry: IndexExpression, leaves: Mapping[IndexExpression, Expression] = _NOTHING) -> Expression:
-    """An entry of an index, made of these leaves: sizes and integers that are read."""
+    """Return an index entry as an expression; `leaves` has the expressions of sizes and of integers that it reads."""
     match entry:
         case LoopIndex():
             return Name(str(entry))

@@ -1,4 +1,4 @@
-"""Functions over arrays run by Python, statement by statement: for a step that calls what only Python can compute."""
+"""Runs array functions in Python, statement by statement, for steps that call an op without a native form."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _BY_NAME: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-class _Ended(Exception):  # no error
-    """The function has returned."""
+class _Ended(Exception):  # not an error
+    """Raised where the function returns."""
 
 
-class _Left(Exception):  # no error
-    """The innermost loop has been left."""
+class _Left(Exception):  # not an error
+    """Raised where a loop breaks."""
 
 
 class Interpreter:
-    """Runs functions; `call` is what a call of another function does, given its arguments and all variables."""
+    """Runs array functions; `call` performs the calls of others, given their arguments and all variables."""
 
     def __init__(self, call: Callable[[Callee, list[Any], dict[str, Any]], Any]) -> None:
         self._call = call
 
     def run(self, function: ArrayFunction, arguments: Sequence[Any]) -> Any:
-        """What a function returns."""
+        """Run a function and return its result."""
         variables = dict(zip(function.parameters, arguments, strict=True))
         try:
             self._block(function.body, variables)
@@ -72,7 +72,7 @@ class Interpreter:
                 self._call(function, [value(each) for each in arguments], variables)
 
     def _turn(self, body: Sequence[Statement], variables: dict[str, Any]) -> bool:
-        """Do the body of a loop once; whether the loop goes on."""
+        """Run the body of a loop once; return whether the loop continues."""
         try:
             self._block(body, variables)
         except _Left:
@@ -96,4 +96,4 @@ class Interpreter:
             case arrays.Apply(function, operands):
                 named = _BY_NAME.get(function) or getattr(np, function)
                 return named(*(self._value(each, variables) for each in operands))
-        raise AssertionError(f"{expression} is no expression")
+        raise AssertionError(f"{expression} is not an expression")

@@ -1,4 +1,4 @@
-"""What stages make, as text."""
+"""The results of compiler stages as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from wyrm.compiler.deduplicate import Scheduled
-from wyrm.compiler.differentiate import Wanted
+from wyrm.compiler.differentiate import Targets
 from wyrm.compiler.loops import Block, Item, KernelCall, Loop, Statement, Straight
 from wyrm.compiler.lower import Lowering
 from wyrm.node.base import BaseNode, format_dims, label
@@ -14,8 +14,8 @@ from wyrm.node.traversal import topological_order
 from wyrm.schedule.text import text_of
 
 
-def nodes(value: Wanted | Scheduled) -> str:
-    """A line for each node, with the line of code that made it."""
+def nodes(value: Targets | Scheduled) -> str:
+    """Return a line for each node, with the user's line of code that made it."""
     if isinstance(value, Scheduled):
         return text_of(value.schedule.nodes, value.schedule.parents)
     return text_of(topological_order(value.nodes), _parents)
@@ -27,7 +27,7 @@ def _parents(node: BaseNode[Any, Any]) -> tuple[BaseNode[Any, Any], ...]:
 
 
 def loops(lowering: Lowering) -> str:
-    """The tree of loops: a line for each loop, call of a kernel and node that is computed there."""
+    """Return the tree of loops: a line for each loop, kernel call and node computed in a loop."""
     items = [*lowering.early, *lowering.root.items]
     return "\n".join(line for item in items for line in _lines(item))
 
@@ -52,11 +52,11 @@ def _named(node: BaseNode[Any, Any]) -> str:
 
 
 def kept_arrays(lowering: Lowering) -> str:
-    """The arrays that hold values, and the nodes that no array holds."""
+    """Return the arrays that store values, and the nodes that no array stores."""
     lines = [
         f"{value.buffer.name}: {format_dims(value.buffer.dims)} {value.buffer.dtype}"
         for value in lowering.values.values()
         if value.stored
     ]
     never = sorted({label(value.node) for value in lowering.values.values() if not value.stored})
-    return "\n".join([*lines, f"in variables alone: {', '.join(never) or 'none'}"])
+    return "\n".join([*lines, f"in variables only: {', '.join(never) or 'none'}"])

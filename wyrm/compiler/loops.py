@@ -1,4 +1,4 @@
-"""The tree of loops that a schedule becomes, and the arrays that they read and write."""
+"""The tree of loops that a schedule is lowered to, and the arrays that the loops read and write."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from wyrm.compiler.source import Source
 
 
-# A loop over so few elements takes no longer than a function like `exp` of a few numbers.
+# A loop over at most this many elements takes no longer than a function like `exp` of a few numbers.
 _SHORT = 64
 
 
 @dataclass(eq=False)
 class ArrayBuffer:
-    """An array that generated code works on: a leaf's, a view of another slot by `view`, or else a buffer.
+    """An array of generated code: a leaf's array, a view of the buffer `base`, or a temporary buffer.
 
-    `fixed` is a node whose value depends on sizes alone and is computed when these are bound.
+    `fixed` is a node that depends on sizes alone and is computed when sizes are bound.
     """
 
     name: str
@@ -37,16 +37,16 @@ class ArrayBuffer:
 
     @property
     def root(self) -> ArrayBuffer:
-        """The slot whose memory this one shows."""
+        """The buffer that owns the memory of this one."""
         return self if self.base is None else self.base.root
 
 
 @dataclass(eq=False)
 class Value:
-    """A computed node: a variable within the loops of `chain`, and an array where anything else reads it.
+    """A computed node: a variable within the loops of `chain`, and an array if anything else reads it.
 
-    `chain` leads from the root to the item after which the value is complete; `domain` has the positions of the axes
-    that are looped over, those of size 1 left out.
+    `chain` leads from the root to the item that completes the value. `domain` holds the positions of the axes that are
+    looped over, which leaves out axes of size 1.
     """
 
     node: BaseNode[Any, Any]
@@ -58,8 +58,8 @@ class Value:
 
 
 @dataclass(eq=False)
-class Placed:
-    """A node whose elements are computed from their places, where they are read, and the numbers in its parent."""
+class Generated:
+    """A node whose elements are computed where they are read, from their flat index and the numbers in its parent."""
 
     node: BaseNode[Any, Any]
     name: str
@@ -68,20 +68,20 @@ class Placed:
 
 @dataclass(eq=False)
 class Reference:
-    """An element that an expression reads: of an array or of a computed value, or computed from its place.
+    """An element that an expression reads from an array or a computed value, or computes from its flat index.
 
     `casts` are applied to the element.
     """
 
-    target: ArrayBuffer | Value | Placed
+    target: ArrayBuffer | Value | Generated
     index: IndexMap
     casts: tuple[np.dtype[Any], ...] = ()
-    # The value that a view of its array stands for, which has to be complete.
-    whole: Value | None = None
+    # The value that the array views, which must be complete before the element is read.
+    viewed: Value | None = None
 
 
 class Read(IndexExpression):
-    """The integer that a reference reads; `inside` where it is known to be in range of what it chooses from."""
+    """An integer that a reference reads; `inside` if it is known to be a valid index."""
 
     __slots__ = ("inside", "reference")
     inside: bool
@@ -89,7 +89,7 @@ class Read(IndexExpression):
 
 
 class Checked(IndexPair):
-    """An integer, which is found to be in range before it is used, and the size that it stays below."""
+    """An integer, and the size that it is checked against before it is used as an index."""
 
     __slots__ = ()
 
@@ -106,34 +106,34 @@ class Item:
 
 @dataclass(eq=False)
 class Statement(Item):
-    """One element of a node: computed, folded into a total, written to a place, or added to a row's sum."""
+    """One element of a node: computed, accumulated in a total, stored at an index, or added to a row's sum."""
 
     node: BaseNode[Any, Any] | None = None
     kind: str = "element"
     operands: list[Reference] = field(default_factory=list)
     value: Value | None = None
-    place: IndexMap = ()
+    target_index: IndexMap = ()
     adds: bool = False
     rows: RowSums | None = None
 
 
 @dataclass(eq=False)
 class Block(Item):
-    """Items in order; at the root one without an axis holds what is computed once."""
+    """Items in order; the root block has no axis, and its items run once."""
 
     items: list[Item] = field(default_factory=list)
 
     def append(self, item: Item) -> None:
-        """Put an item at the end."""
+        """Append an item."""
         item.position = len(self.items)
         self.items.append(item)
 
 
 @dataclass(eq=False)
 class Loop(Block):
-    """A loop over one axis; `starts` are the folds that it accumulates, `fills` arrays to set to zero.
+    """A loop over one axis; it accumulates the totals `starts` and first sets the arrays `fills` to zero.
 
-    A `vector` one has no loops in it, so that what takes long for one number is done for a vector of them.
+    A `vector` loop has no inner loops, so that LLVM vectorizes functions that are slow for single numbers.
     """
 
     axis: Axis = 0
@@ -142,26 +142,24 @@ class Loop(Block):
     vector: bool = False
 
     def has_short_loops(self) -> bool:
-        """Whether what it does for one element is little, though there are loops in it."""
+        """Return whether it has an inner loop so short that one iteration does little."""
         sizes = [axis_size(item.axis) for item in self.items if isinstance(item, Loop)]
         return any(size is not None and size <= _SHORT for size in sizes)
 
 
 @dataclass(eq=False)
 class Straight(Block):
-    """Scalars that are computed one after another, outside any loop."""
+    """Scalars computed one after another, outside any loop."""
 
     fills: list[ArrayBuffer] = field(default_factory=list)
 
 
 @dataclass(eq=False)
 class Accumulator:
-    """A total that a loop accumulates: a variable, or the part of an array that `result_index` selects.
+    """The total of a reduction: a variable, or the part of an array that `result_index` selects.
 
-    None in `result_index` stands for a whole axis.
-
-    `inner` is the innermost of the loops over the axes that are `reduced`, where these are one in another with no other
-    loop between them.
+    None in `result_index` stands for a whole axis. `inner` is the innermost loop over the `reduced` axes if these loops
+    are nested without another loop between them.
     """
 
     value: Value
@@ -172,22 +170,23 @@ class Accumulator:
 
 @dataclass(eq=False)
 class KernelCall(Item):
-    """A node computed by its own kernel, or, without one, by `evaluate`; or added to what `out` holds."""
+    """A node computed by its own kernel, or else by `evaluate`; with `adds` the kernel adds to what `out` holds."""
 
-    node: BaseNode[Any, Any] = None  # type: ignore[assignment]  # always given; a default follows that of the base
+    node: BaseNode[Any, Any] = None  # type: ignore[assignment]  # always passed; the base class has a default
     operands: list[ArrayBuffer] = field(default_factory=list)
     out: ArrayBuffer = None  # type: ignore[assignment]  # as above
     adds: bool = False
-    # The functions of a loop, where the node is one.
+    # The functions of the node's loop, if it is one.
     loop: Source | None = None
 
 
 @dataclass(eq=False)
 class RowSums:
-    """The row-sparse gradient of one parameter: the rows touched in a step and the sum of what each was given.
+    """The row-sparse gradient of one parameter: the rows that a step touches, and the sum of gradients for each.
 
-    `rows` names them, `positions[row]` says where; `count` is how many there are, and what the numbers in `positions`
-    count from. Tables that are indexed by the same nodes have these in common. `sums` is zero between steps.
+    `rows` lists the touched rows; `count` holds their number and an offset. `positions[row]` minus the offset is the
+    row's position in `rows` and `sums`. Tables indexed by the same nodes share these three. `sums` is zero between
+    steps.
     """
 
     parameter: BaseNode[Any, Any]
@@ -195,21 +194,21 @@ class RowSums:
     rows: ArrayBuffer
     count: ArrayBuffer
     sums: ArrayBuffer
-    # The index nodes that name rows: what they can name together bounds the number of rows.
+    # The index nodes that select rows; their total size bounds the number of rows.
     indices: list[BaseNode[Any, Any]]
 
 
 def loop_axes(dims: Dims) -> tuple[int, ...]:
-    """The positions of the axes that need a loop."""
+    """Return the positions of the axes that need a loop: those whose size is not known to be 1."""
     return tuple(i for i, axis in enumerate(dims) if axis_size(axis) != 1)
 
 
 def loop_index(dims: Dims) -> IndexMap:
-    """The index of an element under one loop for each axis that needs one."""
+    """Return the index of an element inside one loop for each axis that needs one."""
     positions = map(LoopIndex, range(len(dims)))
     return tuple(IndexLiteral(0) if axis_size(axis) == 1 else next(positions) for axis in dims)
 
 
 def is_aligned(index: IndexMap, domain: Sequence[int], depth: int) -> bool:
-    """Whether an element is read where the loop at this depth stands."""
+    """Return whether an element is read at the current index of the loop at this depth."""
     return depth < len(domain) and index[domain[depth]] == LoopIndex(depth)

@@ -1,7 +1,7 @@
-"""From nodes to loops: which nodes are computed in which loop, and which values have to be kept in arrays.
+"""Lowers nodes to loops: which node is computed in which loop, and which arrays are needed.
 
-A node goes into the last loop over its axes that does not come before what it reads. What it reads at the position
-where a loop stands may be computed in that loop; what it reads elsewhere, or needs whole, must be complete before.
+A node joins the last loop over its axes that starts after its dependencies. A value read at the loop's current index
+may be computed in that same loop; a value read at other indices, or as a whole, must be complete before the loop.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import numpy as np
 
 from wyrm.compiler.analysis import sums_in_place
 from wyrm.compiler.deduplicate import Scheduled
-from wyrm.compiler.differentiate import Wanted
+from wyrm.compiler.differentiate import Targets
 from wyrm.compiler.formulas import calls_fast
 from wyrm.compiler.loops import (
     Accumulator,
     ArrayBuffer,
     Block,
     Checked,
+    Generated,
     Item,
     KernelCall,
     Loop,
-    Placed,
     Read,
     Reference,
     RowSums,
@@ -49,57 +49,55 @@ Dependency = tuple[Value, IndexMap | None]
 
 
 def lower(scheduled: Scheduled) -> Lowering:
-    """The loops that compute what is wanted."""
-    return Lowering(scheduled.schedule, scheduled.wanted, scheduled.ranges)
+    """Return the loops that compute the program."""
+    return Lowering(scheduled.schedule, scheduled.targets, scheduled.ranges)
 
 
 class Lowering:
-    """The loops that compute a schedule, the sums of row-sparse gradients beside it, and arrays for what is wanted.
+    """The loops that compute a schedule and the sums of row-sparse gradients, and the arrays of `targets`.
 
-    All nodes of `wanted` are of the schedule.
+    All nodes of `targets` are in the schedule.
     """
 
-    def __init__(self, schedule: Schedule, wanted: Wanted, ranges: Ranges, names: UniqueNames | None = None) -> None:
-        self.schedule, self.ranges, self.optimizer = schedule, ranges, wanted.optimizer
+    def __init__(self, schedule: Schedule, targets: Targets, ranges: Ranges, names: UniqueNames | None = None) -> None:
+        self.schedule, self.ranges, self.optimizer = schedule, ranges, targets.optimizer
         self.root = Block()
-        # What depends on leaves alone: calls before anything else, and scalars.
+        # These calls, and then the scalars, depend on leaves alone and come first.
         self.early: list[KernelCall] = []
         self.root.append(Straight())
         self.values: dict[BaseNode[Any, Any], Value] = {}
         self.buffers: dict[BaseNode[Any, Any], ArrayBuffer] = {}
         self.name = names or UniqueNames()
-        # The integer that was read last.
-        self._read_last: Reference
         self._views: dict[BaseNode[Any, Any], ArrayBuffer] = {}
-        # Where the rows that index nodes name are found, for all tables of one size that the same nodes index.
+        # The touched rows, shared by all tables of one size that the same nodes index.
         self._touched: dict[tuple[Any, ...], tuple[ArrayBuffer, ArrayBuffer, ArrayBuffer]] = {}
         self._copies: dict[BaseNode[Any, Any], Value] = {}
-        self._placements: dict[BaseNode[Any, Any], Placed] = {}
+        self._generated: dict[BaseNode[Any, Any], Generated] = {}
         self._sums = sums_in_place(schedule)
         self._sum_of: dict[ArrayBuffer, Value] = {}
         self._late = {term for term, _ in self._sums.values()}
         for node in schedule.nodes:
             self._lower(node)
-        self.outputs = [self.array(output, views=True) for output in wanted.outputs]
-        self.rows = [self._sum_rows(parameter, pairs) for parameter, pairs in wanted.rows.items()]
-        self.gradients = {parameter: self.array(node) for parameter, node in wanted.gradients.items()}
-        self.moving = {buffer: self.array(node) for buffer, node in wanted.moving.items()}
-        self.loss = None if wanted.loss is None else self.array(wanted.loss)
+        self.outputs = [self.array(output, views=True) for output in targets.outputs]
+        self.rows = [self._sum_rows(parameter, pairs) for parameter, pairs in targets.rows.items()]
+        self.gradients = {parameter: self.array(node) for parameter, node in targets.gradients.items()}
+        self.buffer_updates = {buffer: self.array(node) for buffer, node in targets.buffer_updates.items()}
+        self.loss = None if targets.loss is None else self.array(targets.loss)
 
     # --- names and arrays -----------------------------------------------------------------------------------------
 
-    def _new_buffer(self, node: BaseNode[Any, Any], **more: Any) -> ArrayBuffer:
-        return ArrayBuffer(self.name(label(node)), node.dims, node.dtype, **more)
+    def _new_buffer(self, node: BaseNode[Any, Any], **options: Any) -> ArrayBuffer:
+        return ArrayBuffer(self.name(label(node)), node.dims, node.dtype, **options)
 
     def leaf(self, node: BaseNode[Any, Any]) -> ArrayBuffer:
-        """The array of a leaf, or of a node that only sizes determine."""
+        """Return the array of a leaf, or of a node that depends on sizes alone."""
         buffer = self.buffers.get(node)
         if buffer is None:
             buffer = self.buffers[node] = self._new_buffer(node, **{"leaf" if node.is_leaf else "fixed": node})
         return buffer
 
     def array(self, node: BaseNode[Any, Any], views: bool = False) -> ArrayBuffer:
-        """An array that holds the value of a node, in row-major order unless `views` of any strides will do."""
+        """Return an array with a node's value, in row-major order unless `views` allows any strides."""
         if node.is_leaf or node.shape_only:
             return self.leaf(node)
         if node in self.values:
@@ -116,7 +114,7 @@ class Lowering:
         return self._copy(node)
 
     def own_array(self, node: BaseNode[Any, Any]) -> ArrayBuffer:
-        """An array in row-major order that is computed, and shows no leaf's memory."""
+        """Return a computed array in row-major order that does not alias a leaf."""
         buffer = self.array(node)
         return buffer if buffer.root.leaf is None and buffer.root.fixed is None else self._copy(node)
 
@@ -127,7 +125,7 @@ class Lowering:
         return self._copies[node].buffer
 
     def producer(self, buffer: ArrayBuffer) -> Value | None:
-        """The value that is computed, last of all, into the memory of a slot."""
+        """Return the value that is computed last into a buffer's memory."""
         root = buffer.root
         if root in self._sum_of:
             return self._sum_of[root]
@@ -143,35 +141,35 @@ class Lowering:
     # --- reading --------------------------------------------------------------------------------------------------
 
     def read(self, node: BaseNode[Any, Any], index: IndexMap) -> Reference:
-        """The element of a node at an index, followed through views to where it is computed or kept."""
-        at, casts = index, list[np.dtype[Any]]()
+        """Return a reference to a node's element, followed through views to where it is computed or stored."""
+        current, casts = index, list[np.dtype[Any]]()
         while True:
             if node.is_leaf or node.shape_only:
-                return Reference(self.leaf(node), at, tuple(casts))
+                return Reference(self.leaf(node), current, tuple(casts))
             if node in self.values:
-                return Reference(self.values[node], at, tuple(casts))
+                return Reference(self.values[node], current, tuple(casts))
             rule = LOOPS.of(node)
             if rule.by_flat_index is not None:
-                return Reference(self._placed(node), at, tuple(casts))
-            entries = rule.gather_index(node, at)
+                return Reference(self._generate(node), current, tuple(casts))
+            entries = rule.gather_index(node, current)
             if entries is None:
                 buffer = self.array(node, views=True)
-                return Reference(buffer, at, tuple(casts), whole=self.producer(buffer))
+                return Reference(buffer, current, tuple(casts), viewed=self.producer(buffer))
             parent = self._parent(node)
-            at = self._entries(node, entries, parent.dims)
+            current = self._entries(node, entries, parent.dims)
             if parent.dtype != node.dtype:
                 casts.append(node.dtype)
             node = parent
 
-    def _placed(self, node: BaseNode[Any, Any]) -> Placed:
-        if node not in self._placements:
+    def _generate(self, node: BaseNode[Any, Any]) -> Generated:
+        if node not in self._generated:
             parent = self._parent(node)
             operands = [self.read(parent, (IndexLiteral(number),)) for number in range(parent.size)]
-            self._placements[node] = Placed(node, self.name(label(node)), operands)
-        return self._placements[node]
+            self._generated[node] = Generated(node, self.name(label(node)), operands)
+        return self._generated[node]
 
     def _entries(self, node: BaseNode[Any, Any], entries: IndexMap, dims: Dims) -> IndexMap:
-        """An index of axes `dims` with the integers of parents in it read."""
+        """Return an index into axes `dims` in which reads replace the loads from parents."""
         return tuple(entry.replaced(partial(self._leaf, node, axis)) for entry, axis in zip(entries, dims, strict=True))
 
     def _leaf(self, node: BaseNode[Any, Any], axis: Axis, leaf: IndexExpression) -> IndexExpression:
@@ -181,33 +179,33 @@ class Lowering:
         return self._integer(indices, self._entries(node, leaf.position, indices.dims), axis)
 
     def _integer(self, indices: BaseNode[Any, Any], index: IndexMap, axis: Axis) -> IndexExpression:
-        """An integer that chooses along an axis, with a check where it is not known to be in range."""
-        self._read_last = self.read(indices, index)
+        """Return an integer that indexes an axis, with a check unless it is known to be in range."""
+        reference = self.read(indices, index)
         if self.ranges.is_known(indices, axis):
-            return Read(True, self._read_last)
+            return Read(True, reference)
         size = axis_size(axis)
-        return Checked(Read(False, self._read_last), AxisLength(axis) if size is None else IndexLiteral(size))
+        return Checked(Read(False, reference), AxisLength(axis) if size is None else IndexLiteral(size))
 
     def dependencies(self, references: Iterable[Reference]) -> list[Dependency]:
-        """The computed values that references read, those in their indices too, and where; None for all of one."""
-        found: list[Dependency] = []
+        """Return the computed values that references and their indices read, each with its index (None: all of it)."""
+        dependencies: list[Dependency] = []
         stack = list(references)
         while stack:
             reference = stack.pop()
             if isinstance(reference.target, Value):
-                found.append((reference.target, reference.index))
-            elif isinstance(reference.target, Placed):
+                dependencies.append((reference.target, reference.index))
+            elif isinstance(reference.target, Generated):
                 stack += reference.target.operands
-            elif reference.whole is not None:
-                found.append((reference.whole, None))
+            elif reference.viewed is not None:
+                dependencies.append((reference.viewed, None))
             for entry in reference.index:
                 stack += [leaf.reference for leaf in entry.leaves() if isinstance(leaf, Read)]
-        return found
+        return dependencies
 
     # --- placing --------------------------------------------------------------------------------------------------
 
     def _earliest(self, path: Sequence[Item], block: Block, needed: Iterable[Dependency], scalar: bool) -> int:
-        """The first position in a block where what is needed is there."""
+        """Return the earliest insertion point in a block after all dependencies."""
         depth, first = len(path), 0
         for value, index in needed:
             chain = value.chain
@@ -223,7 +221,7 @@ class Lowering:
         return first
 
     def _loops(self, dims: Dims, needed: list[Dependency], statement: Statement) -> list[Loop]:
-        """The loops, one in another, over the axes of `dims` in which what is needed can be read."""
+        """Return nested loops over the axes of `dims`, after or around the dependencies; new ones are appended."""
         path: list[Loop] = []
         block: Block = self.root
         axes = [dims[position] for position in loop_axes(dims)]
@@ -255,18 +253,18 @@ class Lowering:
         self.root.append(straight)
         return straight
 
-    def _put(self, dims: Dims, statement: Statement, after: Sequence[Value] = ()) -> list[Block]:
-        """Put a statement into loops over `dims`, or among the scalars, `after` values; the blocks around it."""
+    def _insert(self, dims: Dims, statement: Statement, after: Sequence[Value] = ()) -> list[Block]:
+        """Insert a statement into loops over `dims`, or among the scalars, after values `after`; return its blocks."""
         needed = [*self.dependencies(statement.operands), *((value, None) for value in after)]
-        if statement.place:
-            needed += self.dependencies([Reference(self.leaf_of(statement), statement.place)])
+        if statement.target_index:
+            needed += self.dependencies([Reference(self.leaf_of(statement), statement.target_index)])
         path: list[Block] = [*self._loops(dims, needed, statement)] if loop_axes(dims) else [self._straight(needed)]
         path[-1].append(statement)
         return path
 
     @staticmethod
     def leaf_of(statement: Statement) -> ArrayBuffer:
-        """The array that a statement writes to."""
+        """Return the array that a statement writes to."""
         if statement.rows is not None:
             return statement.rows.sums
         assert statement.value is not None
@@ -291,7 +289,7 @@ class Lowering:
         elif rule.gather_index(node, loop_index(node.dims)) is not None or (
             node.is_view and rule.scatter_index(node, 0, loop_index(node.parents[0].dims)) is None
         ):
-            return  # a view: those who read it read through it
+            return  # a view: readers read through it
         elif any(
             rule.scatter_index(node, i, loop_index(parent.dims)) is not None for i, parent in enumerate(node.parents)
         ):
@@ -302,7 +300,7 @@ class Lowering:
     def _element(self, node: BaseNode[Any, Any], operands: list[Reference], kind: str = "element") -> Value:
         value = Value(node, self._new_buffer(node), [], loop_axes(node.dims), register=True)
         statement = Statement(node=node, kind=kind, operands=operands, value=value)
-        value.chain = [*self._put(node.dims, statement), statement]
+        value.chain = [*self._insert(node.dims, statement), statement]
         return value
 
     def _lower_reduction(self, node: BaseNode[Any, Any]) -> None:
@@ -315,7 +313,7 @@ class Lowering:
             for parent in node.parents
         ]
         reduced = [depth for depth, axis in enumerate(axes) if axis in folded]
-        if not reduced:  # one element each
+        if not reduced:  # each result reduces a single element
             self.values[node] = self._element(node, operands, "reduce")
             return
         first = reduced[0]
@@ -323,14 +321,14 @@ class Lowering:
         value = Value(node, self._new_buffer(node), [], loop_axes(node.dims), register)
         value.stored = not register
         kept = [LoopIndex(depth) for depth in range(len(axes)) if depth not in reduced]
-        place = () if register else tuple(_spread(kept, node.dims, IndexLiteral(0)))
-        statement = Statement(node=node, kind="reduce", operands=operands, value=value, place=place)
-        path = self._put(dims, statement)
+        target_index = () if register else tuple(_spread(kept, node.dims, IndexLiteral(0)))
+        statement = Statement(node=node, kind="reduce", operands=operands, value=value, target_index=target_index)
+        path = self._insert(dims, statement)
         loop, inner = path[first], path[reduced[-1]]
         assert isinstance(loop, Loop) and isinstance(inner, Loop)
         before = None if register else tuple(_spread(kept[:first], node.dims, None))
-        together = reduced == list(range(first, first + len(reduced)))
-        accumulator = Accumulator(value, [dims[axes[depth]] for depth in reduced], before, inner if together else None)
+        nested = reduced == list(range(first, first + len(reduced)))
+        accumulator = Accumulator(value, [dims[axes[depth]] for depth in reduced], before, inner if nested else None)
         loop.starts.append(accumulator)
         value.chain = [*path[:first], loop]
         self.values[node] = value
@@ -342,18 +340,18 @@ class Lowering:
         last: Item | None = None
         for position, parent in enumerate(node.parents):
             index = loop_index(parent.dims)
-            place = rule.scatter_index(node, position, index)
-            if place is None:
+            target = rule.scatter_index(node, position, index)
+            if target is None:
                 continue
-            entries = self._entries(node, place.position, node.dims)
+            entries = self._entries(node, target.position, node.dims)
             operand = self.read(self.schedule.representative[parent], index)
             statement = Statement(
-                node=node, kind="write", operands=[operand], value=value, place=entries, adds=place.adds
+                node=node, kind="write", operands=[operand], value=value, target_index=entries, adds=target.adds
             )
             after: list[Value] = []
-            if place.adds and last is not None:
-                value.chain, after = [last], [value]  # adds to what the parts before it wrote
-            item = self._put(parent.dims, statement, after)[0]
+            if target.adds and last is not None:
+                value.chain, after = [last], [value]  # adds to what earlier parts wrote
+            item = self._insert(parent.dims, statement, after)[0]
             if fill is not None and isinstance(item, Loop | Straight):
                 item.fills.append(fill)
                 fill = None
@@ -372,7 +370,7 @@ class Lowering:
         self.values[node] = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
 
     def _lower_sum(self, node: BaseNode[Any, Any], term: BaseNode[Any, Any], other: BaseNode[Any, Any]) -> None:
-        """The kernel of one term of a sum adds to where the other is."""
+        """Lower a sum of which the kernel of `term` adds to the memory of `other`."""
         call = KernelCall(node=term, operands=self._operands(term), out=self.array(other), adds=True)
         self.root.append(call)
         value = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
@@ -398,21 +396,21 @@ class Lowering:
         for gradient, indices in pairs:
             dims: Dims = gradient.dims
             index, rank = loop_index(dims), len(indices.dims)
-            place = self._integer(indices, index[:rank], parameter.dims[0])
+            row = self._integer(indices, index[:rank], parameter.dims[0])
             statement = Statement(
                 node=gradient,
                 kind="rows",
-                operands=[self.read(gradient, index), self._read_last],
-                place=(place, *index[rank:]),
+                operands=[self.read(gradient, index)],
+                target_index=(row, *index[rank:]),
                 adds=True,
                 rows=rows,
             )
-            self._put(dims, statement)
+            self._insert(dims, statement)
         return rows
 
 
 def _spread(kept: Sequence[IndexExpression], dims: Dims, rest: Rest) -> Iterator[IndexExpression | Rest]:
-    """The positions that are kept, in the axes of a result; `rest` in those of size 1, or not reached yet."""
+    """Yield the kept loop indices for the axes of a result; `rest` for axes of size 1 and for those left over."""
     entries = iter(kept)
     wide = set(loop_axes(dims))
     for position in range(len(dims)):

@@ -1,4 +1,4 @@
-"""Where buffers lie: those that are not needed at the same time share memory."""
+"""Memory planning: buffers that are not live at the same time share memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wyrm.types.memory import ALIGNMENT
 
 @dataclass(frozen=True)
 class Interval:
-    """A buffer's size in bytes and the first and last call that needs it."""
+    """A buffer's size in bytes, and the first and last call that uses it."""
 
     size: int
     first: int
@@ -22,23 +22,22 @@ class Interval:
 
 
 def assign(intervals: Sequence[Interval]) -> tuple[list[int], int]:
-    """An offset for each buffer, and the size of the whole.
+    """Return an offset for each buffer, and the total size.
 
-    Largest first, each at the lowest place where nothing lies that is needed at the same time (Pisarchyk and Lee, 2020,
+    Largest first, each at the lowest offset where no buffer with an overlapping lifetime lies (Pisarchyk and Lee, 2020,
     "greedy by size").
-
     >>> assign([Interval(64, 0, 1), Interval(64, 1, 2), Interval(64, 2, 3)])
     ([0, 64, 0], 128)
     """
     offsets = [0] * len(intervals)
     placed: list[int] = []
     for i in sorted(range(len(intervals)), key=lambda i: -intervals[i].size):
-        wanted, place = intervals[i], 0
+        interval, place = intervals[i], 0
         for j in sorted(placed, key=offsets.__getitem__):
             other = intervals[j]
-            if other.first > wanted.last or other.last < wanted.first:
+            if other.first > interval.last or other.last < interval.first:
                 continue
-            if offsets[j] - place >= wanted.size:
+            if offsets[j] - place >= interval.size:
                 break
             place = max(place, offsets[j] + _rounded(other.size))
         offsets[i] = place
@@ -52,7 +51,7 @@ def _rounded(size: int) -> int:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Where each buffer begins in one block of memory, and its shape; the size of the block in bytes."""
+    """The offset of each buffer in one block of memory, and its shape; the size of the block in bytes."""
 
     places: Mapping[ArrayBuffer, tuple[int, tuple[int, ...]]]
     size: int
@@ -65,7 +64,7 @@ class MemoryPlan:
 
 
 def plan_memory(source: Source, sizes: Mapping[type[Dim], int]) -> MemoryPlan:
-    """A place for every array that only a step needs, where named axes have these sizes."""
+    """Return the offsets of all arrays that only a step needs, for these sizes of the named axes."""
     uses: dict[ArrayBuffer, tuple[int, int]] = {}
     held = {buffer for rows in source.lowering.rows for buffer in (rows.positions, rows.rows, rows.sums, rows.count)}
     for position, invocation in enumerate(source.invocations):

@@ -1,13 +1,12 @@
-"""Names in generated code, made of what users name things."""
+"""Names in generated code, derived from the users' names."""
 
 from __future__ import annotations
 
 import keyword
 import re
 
-# What `run` and loops inside a graph call their own, and the functions that they call. By their form the names of loop
-# variables, of the kernels of ops, of the functions in `fast_math` and of the numbers of an optimizer's rule are kept
-# free.
+# The names that `run` and loops inside a graph use for their variables and functions. The forms below also reserve the
+# names of loop variables, of op kernels, of functions in `fast_math` and of an optimizer's numbers.
 RESERVED = frozenset(
     [
         "first", "count", "batch", "step", "order", "totals", "hyper", "k", "t", "done", "run", "abs", "min", "claim",
@@ -19,15 +18,15 @@ _RESERVED_FORMS = re.compile(r"[ij]\d+|\w+_kernel(_\d+)?|float32_\w+|(?!update_)
 
 
 def identifier(name: str) -> str:
-    """A part of a Python identifier made of any text, so that what users name is never code.
+    """Return a part of a Python identifier made from any text, so that users' names cannot become code.
 
-    It does not end with an underscore, as the variables of generated code do.
+    It does not end with an underscore, unlike the variables of generated code.
     """
     return re.sub(r"\W", "_", name, flags=re.ASCII)[:24].rstrip("_")
 
 
 class UniqueNames:
-    """The names of one program: called with a text, it gives a name that nothing else in the program has."""
+    """The names of one program; a call with a text returns a name that is not taken yet."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()

@@ -1,4 +1,4 @@
-"""The kernels of ops that a program calls: what they may use is checked before anything is compiled."""
+"""The op kernels that a program calls; the names that they use are checked before anything is compiled."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from wyrm.kernels.functions import KernelFunction, global_names, kernel_of
 from wyrm.ops.product import multiply_into
 from wyrm.ops.sums import accumulated, natural
 
-# Functions of ops that compiled code has in another form.
+# Functions of ops that compiled code implements in another way.
 _OWN_FORM: tuple[Any, ...] = (multiply_into, accumulated, natural)
 _MODULES = {"numpy", "math"}
 
 
 class OpKernels:
-    """The kernels of one program, in the order in which they were added."""
+    """The kernels of one program, in the order of addition."""
 
     def __init__(self) -> None:
         self.kernels: list[KernelFunction] = []
-        # Whether any multiplies matrices.
+        # Whether any kernel multiplies matrices.
         self.multiplies = False
         self._checked: dict[FunctionType, None] = {}
 
     def add(self, function: Callable[..., Any], name: str) -> KernelFunction:
-        """Take in a kernel; `RegistrationError` where its source is not known, or it uses what compiled code cannot."""
+        """Add a kernel; raise `RegistrationError` if its source is unknown or it uses what cannot be compiled."""
         assert isinstance(function, FunctionType)
         self._check(function, name)
         kernel = kernel_of(function, name)
@@ -41,7 +41,7 @@ class OpKernels:
 
     @property
     def sources(self) -> list[str]:
-        """The Python code of the kernels, by the names that they are called by, and of what they call."""
+        """The Python code of the kernels, named as they are called, and of the functions that they call."""
         names = {kernel.function: kernel.__name__ for kernel in self.kernels}
         texts = []
         for function in self._checked:
@@ -55,9 +55,9 @@ class OpKernels:
         self._checked[function] = None
         if function.__code__.co_freevars:
             raise RegistrationError(
-                f"the kernel {kernel} uses {', '.join(function.__code__.co_freevars)} of the function around "
-                f"{function.__name__} ({_place(function)}); a kernel may use what it is given and what its module has: "
-                f"give it numbers by kernel_arguments"
+                f"the kernel {kernel} uses {', '.join(function.__code__.co_freevars)} of the function that encloses "
+                f"{function.__name__} ({_place(function)}); a kernel may only use its arguments and the names of its "
+                f"module: pass numbers through kernel_arguments"
             )
         if inspect.getsourcefile(function) is None:
             raise RegistrationError(
@@ -77,8 +77,8 @@ class OpKernels:
         module = isinstance(value, ModuleType) and value.__name__ in _MODULES
         if not (module or isinstance(value, bool | int | float | np.generic | tuple | type)):
             raise RegistrationError(
-                f"the kernel {kernel} uses {used}, a {type(value).__name__} ({_place(function)}); it may use np, math, "
-                f"functions like itself and numbers"
+                f"the kernel {kernel} uses {used}, a {type(value).__name__} ({_place(function)}); a kernel may use np, "
+                f"math, numbers, and functions under the same rules"
             )
 
 

@@ -1,8 +1,8 @@
-"""The stages of compilation, in order: each is a function that makes one value of the one before it.
+"""The stages of compilation, in order: each is a function of the result of the stage before it.
 
-What comes after depends on the sizes of data, and is done when a program first runs: `binding` plans memory, the
-functions over arrays become loop programs (`wyrm.kernels`) for arrays of these layouts, `wyrm.backends.llvm.emit` makes
-LLVM modules of those, and `library` loads their machine code.
+Later stages depend on the sizes of data and run with a program's first call: `memory` plans memory, `wyrm.kernels`
+turns array functions into loop programs for the arrays' layouts, `wyrm.backends.llvm.emit` turns those into LLVM
+modules, and `library` loads their machine code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from wyrm.compiler.decompose import decompose
 from wyrm.compiler.deduplicate import Scheduled, deduplicate
-from wyrm.compiler.differentiate import Wanted, differentiate
+from wyrm.compiler.differentiate import Targets, differentiate
 from wyrm.compiler.listing import kept_arrays, loops, nodes
 from wyrm.compiler.lower import Lowering, lower
 from wyrm.compiler.materialize import materialize
@@ -31,7 +31,7 @@ Leaf = BaseNode[Any, Any]
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage: what it makes of the value before it, and that as text."""
+    """A stage: its function, and how to show its result as text."""
 
     name: str
     make: Callable[[Any], Any]
@@ -39,27 +39,27 @@ class Stage:
 
 
 STAGES = (
-    # The gradients of a loss, and what buffers become, beside the outputs.
+    # Adds the gradients of a loss and the new values of buffers to the outputs.
     Stage("differentiate", differentiate, nodes),
-    # Ops that are made of simpler ones, taken apart to be fused with what is around them.
+    # Replaces composite ops by simpler ones, which fuse with the nodes around them.
     Stage("decompose", decompose, nodes),
-    # Equal operations once, in the order of computation.
+    # Merges equal operations, and orders them.
     Stage("deduplicate", deduplicate, nodes),
-    # Nodes put into loops: those that can share one do.
+    # Puts nodes into loops, which they share where possible.
     Stage("fuse", lower, loops),
-    # Which values are kept in arrays, and not in variables of a loop alone.
+    # Decides which values are stored in arrays, and not only in variables of a loop.
     Stage("materialize", materialize, kept_arrays),
-    # Functions over arrays, and `run`, which calls them.
+    # Writes functions over arrays, and `run`, which calls them.
     Stage("write", write, lambda source: source.text),
 )
 
 
 class Graph:
-    """What a program computes, after each stage: independent of sizes and data."""
+    """A program after each stage, independent of sizes and data."""
 
     def __init__(self, outputs: Sequence[BaseNode[Any, Any]], optimizer: OptimizerInterface | None) -> None:
         self.outputs, self.optimizer = list(outputs), optimizer
-        self._values: dict[str, Any] = {"graph": Wanted(self.outputs, optimizer)}
+        self._values: dict[str, Any] = {"graph": Targets(self.outputs, optimizer)}
         value: Any = self._values["graph"]
         for stage in STAGES:
             value = self._values[stage.name] = stage.make(value)
@@ -71,18 +71,18 @@ class Graph:
         # Columns without rows, which leave the inputs as they are.
         self.no_columns: dict[Leaf, NDArray[Any]] = {leaf: np.empty((0, 1), leaf.dtype) for leaf in self.inputs}
         self.draws = any(leaf is STEP for leaf in self.schedule.leaves)
-        wanted = scheduled.wanted
-        self.buffers = list(wanted.moving)
-        trained = wanted.gradients.keys() | wanted.rows.keys()
+        targets = scheduled.targets
+        self.buffers = list(targets.buffer_updates)
+        trained = targets.gradients.keys() | targets.rows.keys()
         self.parameters = [p for p in (optimizer.parameters if optimizer else []) if p in trained]
 
     @property
     def computed(self) -> set[str]:
-        """The nodes that no array holds."""
+        """The nodes that no array stores."""
         return {label(value.node) for value in self.lowering.values.values() if not value.stored}
 
     def stages(self) -> dict[str, str]:
-        """The program after each stage as text."""
+        """Return the program after each stage as text."""
         return {"graph": nodes(self._values["graph"])} | {
             stage.name: stage.show(self._values[stage.name]) for stage in STAGES
         }

@@ -1,7 +1,7 @@
-"""The statements of reductions: sums keep the digits that one float32 number to add to would lose.
+"""Writes the statements of reductions; sums keep digits that a single float32 accumulator would lose.
 
-The total of a sum is float64. Where that would halve the numbers that a loop works on at once, and where the totals are
-an array, float32 parts are summed, and a part is added to the total before it has grown long.
+The total of a sum is float64. If that would halve the vector width of a loop, or if the totals are an array, float32
+partial sums are accumulated and added to the total before they grow long.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from wyrm.compiler.formulas import FAST, adds_up, float_type, formula_steps, number, scalar_type
 from wyrm.compiler.indices import expression_of
-from wyrm.compiler.loops import Accumulator, ArrayBuffer, Loop, Placed, Statement, Value
+from wyrm.compiler.loops import Accumulator, ArrayBuffer, Generated, Loop, Statement, Value
 from wyrm.ir import arrays
 from wyrm.ir.arrays import (
     Apply,
@@ -39,45 +39,46 @@ from wyrm.ops.formula import parse
 from wyrm.types.dims import Axis, axis_size
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
-# So many float32 numbers are one part of a total in a variable: a loop over fewer would begin and end too often.
+# Number of elements in a float32 partial sum in a variable; with fewer, the loop would begin and end too often.
 _PART = 512
-# After so many rows are those of an array of parts added to the totals; here numbers are added one after another.
+# Number of rows after which an array of partial sums is added to the totals; here sums are sequential.
 _ROWS = 128
-# The steps that take in the largest and the smallest number: of more than a few, the total is a place in the order of
-# all numbers, for a loop that compares integers works on many at once.
+# The steps of the maximum and the minimum. Of more than a few elements, the total is a number's place in the order of
+# all floats: LLVM vectorizes a loop that compares integers.
 _FEW = 4
 _SMALLEST = "minimum(total, x)"
 _EXTREMES = ("maximum(total, x)", _SMALLEST)
 _PLACE, _AT_PLACE = kernel_of(place_of), kernel_of(at_place)
-# Functions that are called for one number at a time; a loop that calls them is not slower for a float64 total.
+# Functions that are not vectorized; a loop that calls them is not slower with a float64 total.
 _ONE_BY_ONE = {"cos", "erf", "expm1", "log", "log1p", "power", "sin"}
 
 
 class NameScope(Protocol):
-    """What a function gives: names of its arguments and of its variables."""
+    """The names of arguments and variables, provided by the function that is written."""
 
     def use(self, buffer: ArrayBuffer) -> str:
-        """The name of an array."""
+        """Return the name of an array."""
 
     def size(self, axis: Axis) -> Expression:
-        """The size of an axis."""
+        """Return the size of an axis."""
 
     def temporary(self) -> str:
-        """A new name."""
+        """Return a new name."""
 
 
 class ReductionWriter:
-    """The totals of the reductions of one function."""
+    """Writes the totals of one function's reductions."""
 
     def __init__(self, names: NameScope, named: Callable[[str], str]) -> None:
         self._names, self._named = names, named
         self._variables: dict[Value, str] = {}
-        # Those in a variable that hold the place of a number in the order of all.
+        # The totals in variables that hold a number's place in the order of all floats.
         self._places: set[Value] = set()
-        # The part that a loop accumulates of a total in a variable.
+        # The partial sums that a loop accumulates for totals in variables.
         self._parts: dict[Value, str] = {}
         self._parts_in: dict[Loop, list[Value]] = {}
-        # Totals in float64 of a reduction whose own array holds parts of them, or where there is no count, nothing.
+        # float64 totals in an array; the reduction's own array holds partial sums, or nothing without an entry in
+        # `_counts`.
         self._wide: dict[Value, ArrayBuffer] = {}
         self._counts: dict[Value, str] = {}
         self._rows_in: dict[Loop, list[Accumulator]] = {}
@@ -85,7 +86,7 @@ class ReductionWriter:
     # --- before a loop ------------------------------------------------------------------------------------------------
 
     def start(self, loop: Loop) -> list[arrays.Statement]:
-        """The statements before a loop that set its totals to what they start from."""
+        """Return the statements before a loop that initialize its totals."""
         statements: list[arrays.Statement] = []
         for accumulator in loop.starts:
             statements += self._start(accumulator)
@@ -128,20 +129,20 @@ class ReductionWriter:
     # --- in a loop ----------------------------------------------------------------------------------------------------
 
     def step(self, statement: Statement, operands: list[Expression], comment: str) -> list[arrays.Statement]:
-        """The statements that take one element into a total."""
+        """Return the statements that accumulate one element."""
         value = statement.value
         assert value is not None
         rule, dtype = _rule(value), value.node.dtype
-        if not statement.place:
+        if not statement.target_index:
             variable = self._parts.get(value, self._variables.get(value, ""))
             if value in self._places:
                 return [Let(variable, Apply("maximum", (Name(variable), _place(operands[0], rule.step))), comment)]
             steps, result = self.formula(rule.step, operands, dtype, Name(variable), reordered=adds_up(rule.step))
             return [*steps, Let(variable, result, comment)]
         buffer = value.buffer if value in self._counts else self._wide.get(value, value.buffer)
-        array, place = self._names.use(buffer), tuple(map(expression_of, statement.place))
-        steps, result = self.formula(rule.step, operands, dtype, Element(array, place), reordered=adds_up(rule.step))
-        return [*steps, Store(array, place, result, comment=comment)]
+        array, index = self._names.use(buffer), tuple(map(expression_of, statement.target_index))
+        steps, result = self.formula(rule.step, operands, dtype, Element(array, index), reordered=adds_up(rule.step))
+        return [*steps, Store(array, index, result, comment=comment)]
 
     def formula(
         self,
@@ -152,12 +153,12 @@ class ReductionWriter:
         count: Expression | None = None,
         reordered: bool = False,
     ) -> tuple[list[Let], Expression]:
-        """A formula of a reduction; `reordered` where it adds to the total, in whatever order is fast."""
+        """Return the statements and value of a formula; `reordered` lets a sum accumulate in any order."""
         attributes = {"total": total} if count is None else {"total": total, "count": count}
         return formula_steps(formula, operands, attributes.__getitem__, dtype, self._names.temporary, reordered)
 
     def around(self, loop: Loop, depth: int, body: Sequence[arrays.Statement]) -> list[arrays.Statement]:
-        """A loop with this body, in parts where it accumulates parts of totals."""
+        """Return a loop with this body, split into parts if it accumulates partial sums."""
         size, index = self._names.size(loop.axis), str(LoopIndex(depth))
         body = (*body, *(each for accumulator in self._rows_in.get(loop, []) for each in self._add_rows(accumulator)))
         parts = self._parts_in.get(loop, [])
@@ -170,15 +171,15 @@ class ReductionWriter:
             return [*zeros, arrays.CountedLoop(index, size, body), *sums]
         first, inner, length = f"first{depth}__", f"j{depth}__", Literal(_PART)
         rest = Apply("subtract", (size, Apply("natural", (Name(first),))))
-        at = Let(index, Apply("natural", (Apply("add", (Name(first), Name(inner))),)))
-        part = arrays.CountedLoop(inner, Apply("min", (length, rest)), (at, *body))
+        set_index = Let(index, Apply("natural", (Apply("add", (Name(first), Name(inner))),)))
+        part = arrays.CountedLoop(inner, Apply("min", (length, rest)), (set_index, *body))
         after = Let(first, Apply("add", (Name(first), length)))
         return [
             Let(first, Literal(0)), While(Apply("less", (Name(first), size)), (*zeros, part, *sums, after))
         ]  # fmt: skip
 
     def _add_rows(self, accumulator: Accumulator) -> list[arrays.Statement]:
-        """Add what an array holds to the totals, at the end of so many rows."""
+        """Return the statements that add an array of partial sums to the totals, once in `_ROWS` rows."""
         value, count = accumulator.value, self._counts[accumulator.value]
 
         def add(index: tuple[Expression, ...]) -> list[arrays.Statement]:
@@ -197,7 +198,7 @@ class ReductionWriter:
     def _each(
         self, accumulator: Accumulator, statements: Callable[[tuple[Expression, ...]], list[arrays.Statement]]
     ) -> list[arrays.Statement]:
-        """Loops over the totals in an array, with these statements in them."""
+        """Return loops over the totals in an array, around these statements."""
         assert accumulator.result_index is not None
         name = self._names.use(accumulator.value.buffer)
         index = [
@@ -213,12 +214,12 @@ class ReductionWriter:
     # --- after a loop -------------------------------------------------------------------------------------------------
 
     def finish(self, value: Value, total: Expression, count: Expression) -> tuple[list[Let], Expression]:
-        """What a reduction makes of its total."""
+        """Return the statements and value that a reduction computes from its total."""
         rule = _rule(value)
         return self.formula(rule.finish, [], value.node.dtype, total, count) if rule.finish else ([], total)
 
     def end(self, accumulator: Accumulator, variable: str, comment: str) -> list[arrays.Statement]:
-        """The statements after a loop that make the result of a total: in `variable`, or in its array."""
+        """Return the statements after a loop that compute the result: in `variable`, or in the total's array."""
         value, node = accumulator.value, accumulator.value.node
         sizes: Expression = self._names.size(accumulator.reduced[0])
         for axis in accumulator.reduced[1:]:
@@ -235,17 +236,17 @@ class ReductionWriter:
             return []
         count = _converted(sizes, node.dtype if wide is None else FLOAT64)
 
-        def made(index: tuple[Expression, ...]) -> list[arrays.Statement]:
+        def store_result(index: tuple[Expression, ...]) -> list[arrays.Statement]:
             array = self._names.use(value.buffer)
-            own: Expression = Element(array, index)
-            total = own
+            partial: Expression = Element(array, index)
+            total = partial
             if wide is not None:
                 total = Element(self._names.use(wide), index)
-                total = Apply("add", (total, own)) if value in self._counts else total
+                total = Apply("add", (total, partial)) if value in self._counts else total
             steps, result = self.finish(value, total, count)
             return [*steps, Store(array, index, result)]
 
-        return self._each(accumulator, made)
+        return self._each(accumulator, store_result)
 
 
 def _converted(value: Expression, dtype: np.dtype[Any]) -> Convert:
@@ -253,12 +254,12 @@ def _converted(value: Expression, dtype: np.dtype[Any]) -> Convert:
 
 
 def _place(x: Expression, step: str) -> Expression:
-    """The place of a number in the order that the step of an extreme asks for."""
+    """Return a number's place in the order of floats, from the largest down if the step is a minimum."""
     return CallResult(_PLACE, (_signed(x, step),))
 
 
 def _signed(x: Expression, step: str) -> Expression:
-    """The smallest number is the negative of the largest of the negatives."""
+    """Return `-x` for a minimum, because the smallest number is the negated largest of the negated ones."""
     return Apply("negative", (x,)) if step == _SMALLEST else x
 
 
@@ -269,7 +270,7 @@ def _rule(value: Value) -> Rule:
 
 
 def _sums_parts(loop: Loop) -> bool:
-    """Whether a loop is faster with float32 sums: it works on vectors, and is short or does more than to read them."""
+    """Return whether float32 partial sums speed up a loop: it vectorizes, and is short or does more than load."""
     statements = [item for item in loop.items if isinstance(item, Statement)]
     called = {
         call.function
@@ -277,11 +278,11 @@ def _sums_parts(loop: Loop) -> bool:
         if each.node is not None and each.node.formula is not None and float_type(each.node) == FLOAT32
         for call in parse(each.node.formula)
     }
-    placed = any(isinstance(operand.target, Placed) for each in statements for operand in each.operands)
-    return not called & _ONE_BY_ONE and (_at_most([loop.axis], _PART) or placed or bool(called & FAST.keys()))
+    generated = any(isinstance(operand.target, Generated) for each in statements for operand in each.operands)
+    return not called & _ONE_BY_ONE and (_at_most([loop.axis], _PART) or generated or bool(called & FAST.keys()))
 
 
 def _at_most(axes: Sequence[Axis], size: int) -> bool:
-    """Whether axes are known to have no more elements."""
+    """Return whether axes are known to have at most `size` elements together."""
     sizes = [axis_size(axis) for axis in axes]
     return None not in sizes and math.prod(each for each in sizes if each is not None) <= size

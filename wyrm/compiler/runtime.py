@@ -1,4 +1,4 @@
-"""The few functions that every program calls; each becomes a part of those that call it."""
+"""The few functions that every program calls; all are inlined into their callers."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Function = Callable[..., Any]
 
 
 def inlined(function: Function) -> KernelFunction:
-    """A function that becomes a part of those that call it."""
+    """Return a kernel function that is inlined into its callers."""
     return KernelFunction(function, inlined=True)
 
 
 @inlined
 def claim(row: int, positions: Any, rows: Any, count: Any) -> Any:
-    """Where the sum of a row is; one that was not touched in this step yet gets the next place.
+    """Return the position of a row's sum; a row not touched in this step gets the next position.
 
-    `count` holds how many rows this step has touched, and the number that its places count from in `positions`: those
-    of earlier steps are below it.
+    `count[0]` is the number of rows touched in this step. `positions` counts from `count[1]`: smaller numbers are from
+    earlier steps.
     """
     place = positions[row] - count[1]
     if place < 0:
@@ -37,7 +37,7 @@ def claim(row: int, positions: Any, rows: Any, count: Any) -> Any:
 
 @inlined
 def checked(row: int, size: int) -> Any:
-    """An index into `size` elements, or an `IndexError` where it is out of range."""
+    """Return an index into `size` elements; raise `IndexError` if it is out of range."""
     if row < 0 or row >= size:
         raise IndexError(OUT_OF_RANGE)
     return natural(row)
@@ -45,7 +45,7 @@ def checked(row: int, size: int) -> Any:
 
 @inlined
 def check_all(indices: Any, size: int) -> None:
-    """An `IndexError` where an index into `size` elements is out of range."""
+    """Raise `IndexError` if an index into `size` elements is out of range."""
     for row in indices.flat:
         if row < 0 or row >= size:
             raise IndexError(OUT_OF_RANGE)
@@ -53,7 +53,7 @@ def check_all(indices: Any, size: int) -> None:
 
 @inlined
 def check_counted(indices: Any, size: int, ignore_index: int) -> None:
-    """The same, but for indices that are `ignore_index`."""
+    """Raise `IndexError` if an index into `size` elements is out of range and is not `ignore_index`."""
     for row in indices.flat:
         if row != ignore_index and (row < 0 or row >= size):
             raise IndexError(OUT_OF_RANGE)
@@ -61,17 +61,16 @@ def check_counted(indices: Any, size: int, ignore_index: int) -> None:
 
 @inlined
 def release(count: Any) -> None:
-    """Forget which rows were touched, at the end of a step."""
+    """Forget the touched rows, at the end of a step."""
     count[1] += count[0]
     count[0] = 0
 
 
 @inlined
 def load(column: Any, order: Any, start: int, out: Any) -> None:
-    """The rows of a column, (rows, width), one after the other: those that `order` names from `start` on.
+    """Copy the rows `order[start:]` of a (rows, width) column to the flat array `out`, until it is full.
 
-    There are as many as `out`, which has one axis, has room for. A column without rows stands for an input that keeps
-    what it holds.
+    A column without rows stands for an input that keeps its data.
     """
     width, first, i = column.shape[1], 0, 0
     if column.shape[0] == 0 or width == 0:
@@ -80,7 +79,7 @@ def load(column: Any, order: Any, start: int, out: Any) -> None:
         for k in range(out.shape[0]):
             out[k] = column[natural(order[natural(start + k)]), 0]
         return
-    # Counted without a division, which takes as long as all else of a step on numbers.
+    # Without the division that would give the row: it takes as long as the rest of a step on numbers.
     while first < out.shape[0]:
         row = natural(order[natural(start + i)])
         for j in range(width):
@@ -89,7 +88,7 @@ def load(column: Any, order: Any, start: int, out: Any) -> None:
         i += 1
 
 
-# --- what a loop inside a graph does around its body, on arrays with one axis, or with a row for each step ------------
+# --- for loops inside a graph: arrays are flat, or have a row for each step -------------------------------------------
 
 
 @inlined
@@ -125,13 +124,13 @@ def put(x: Any, rows: Any, step: int) -> None:
 
 @inlined
 def spoil_numbers(x: Any) -> None:
-    """Fill an array of one axis with NaN."""
+    """Fill a flat array with NaN."""
     for i in range(x.shape[0]):
         x[i] = np.nan
 
 
 @inlined
 def spoil_indices(x: Any) -> None:
-    """Fill an array of one axis with integers that are out of range."""
+    """Fill a flat array with integers that are out of range."""
     for i in range(x.shape[0]):
         x[i] = NO_INTEGER

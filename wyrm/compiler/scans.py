@@ -1,11 +1,11 @@
-"""The loops inside a graph as functions of the program around them: a body is lowered like a program of its own."""
+"""Loops inside a graph as functions of the program around them; their bodies are lowered like programs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from wyrm.compiler.decompose import expand
-from wyrm.compiler.differentiate import Wanted
+from wyrm.compiler.differentiate import Targets
 from wyrm.compiler.loops import ArrayBuffer
 from wyrm.compiler.lower import Lowering
 from wyrm.compiler.materialize import materialize
@@ -42,25 +42,25 @@ from wyrm.schedule.schedule import Schedule
 
 
 def write(lowering: Lowering) -> Source:
-    """The functions that compute what was lowered, with columns of data for all inputs."""
+    """Return the functions of a lowered program, with columns of data for all inputs."""
     leaves = lowering.schedule.leaves
     inputs = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput) and leaf is not STEP]
     return Source(lowering, inputs, OpKernels(), ScanSource)
 
 
 class ScanSource(Source):
-    """The function of a loop: it goes through the steps, each of which is what a program does for a row of data."""
+    """The function of a loop inside a graph: it runs the body in each step, as a program does for each row of data."""
 
     def __init__(self, node: BaseNode[Any, Any], names: UniqueNames, op_kernels: OpKernels, ranges: Ranges) -> None:
         steps = LOOPS.of(node).steps(node)
         assert steps is not None
         self.steps = steps
-        standing = expand(steps.body.outputs)
-        schedule = Schedule([standing[output] for output in steps.body.outputs])
-        made = [schedule.representative[standing[output]] for output in steps.body.outputs]
-        lowering = Lowering(schedule, Wanted([]), ranges.inside(node), names)
-        self.made = [lowering.own_array(node) for node in made]
-        lowering.outputs = self.made
+        replacements = expand(steps.body.outputs)
+        schedule = Schedule([replacements[output] for output in steps.body.outputs])
+        outputs = [schedule.representative[replacements[output]] for output in steps.body.outputs]
+        lowering = Lowering(schedule, Targets([]), ranges.inside(node), names)
+        self.body_outputs = [lowering.own_array(node) for node in outputs]
+        lowering.outputs = self.body_outputs
         self.outer: list[str] = []
         self._name = names("scan")
         super().__init__(materialize(lowering), (), op_kernels, ScanSource)
@@ -68,12 +68,12 @@ class ScanSource(Source):
     def _routine(self) -> ArrayRoutine:
         steps, lowering = self.steps, self.lowering
         inputs, count = steps.body.inputs, steps.carried
-        carried = [self._flat(lowering.leaf(given)) for given in inputs[:count]]
-        going, rows, sums = self.made[:count], self.made[count:], list[ArrayBuffer]()
-        going_on = rows.pop() if steps.stops else None
+        carried = [self._flat(lowering.leaf(leaf)) for leaf in inputs[:count]]
+        next_carried, rows, sums = self.body_outputs[:count], self.body_outputs[count:], list[ArrayBuffer]()
+        condition = rows.pop() if steps.stops else None
         if steps.summed:
             rows, sums = rows[: -steps.summed], rows[-steps.summed :]
-        before, each, after = list[Statement](), list[Statement](), list[Statement]()
+        before, per_step, after = list[Statement](), list[Statement](), list[Statement]()
         done, t = Name("done"), Name("t")
         if steps.limited:
             before.append(Let("done", Literal(0)))
@@ -87,52 +87,52 @@ class ScanSource(Source):
             asked = Element(limit.name, (Literal(0),))
             beyond = Apply("greater", (asked, length))
             before.append(Let("count", Apply("where", (beyond, length, Convert(asked, INT64)))))
-        histories: list[tuple[str, int]] = []  # and their axes
-        for start, given in zip(starts, carried, strict=True):
+        histories: list[tuple[str, int]] = []  # (name, number of axes)
+        for start, carry in zip(starts, carried, strict=True):
             named = {
                 name: self._outer(name) for name in (("last", "history") if steps.reverse else ("history", "last"))
             }
             last, history = named["last"], named["history"]
             histories.append((history.name, 2))
-            before.append(CallStatement(copied, (start, given)))
-            after.append(CallStatement(copied, (given, last)))
+            before.append(CallStatement(copied, (start, carry)))
+            after.append(CallStatement(copied, (carry, last)))
             if steps.keeps:
-                each.append(CallStatement(put, (given, history, t)))
-                if steps.limited and not steps.reverse:  # what the last step left stands beside what it was given
-                    after.append(When(Apply("less", (done, length)), (CallStatement(put, (given, history, done)),)))
-        for sequence, given in zip(sequences, inputs[count : count + steps.sequences], strict=True):
-            if given in lowering.buffers:
-                each.append(CallStatement(taken, (sequence, t, self._flat(lowering.leaf(given)))))
+                per_step.append(CallStatement(put, (carry, history, t)))
+                if steps.limited and not steps.reverse:  # the carry after the last step is stored too
+                    after.append(When(Apply("less", (done, length)), (CallStatement(put, (carry, history, done)),)))
+        for sequence, leaf in zip(sequences, inputs[count : count + steps.sequences], strict=True):
+            if leaf in lowering.buffers:
+                per_step.append(CallStatement(taken, (sequence, t, self._flat(lowering.leaf(leaf)))))
         spoiling = self._spoiling()
         for invocation in self.invocations:
-            each += [*spoiling.get(id(invocation), []), self._call_of(invocation)]
+            per_step += [*spoiling.get(id(invocation), []), self._call_of(invocation)]
         for buffer in rows:
-            kept = self._outer("made")
-            histories.append((kept.name, 2))
-            each.append(CallStatement(put, (self._flat(buffer), kept, t)))
+            stacked = self._outer("made")
+            histories.append((stacked.name, 2))
+            per_step.append(CallStatement(put, (self._flat(buffer), stacked, t)))
         for buffer in sums:
             total = self._outer("total")
             before.append(fill(total.name, 1))
-            each.append(CallStatement(added, (self._flat(buffer), total)))
-        for buffer, given in zip(going, carried, strict=True):
-            each.append(CallStatement(copied, (self._flat(buffer), given)))
+            per_step.append(CallStatement(added, (self._flat(buffer), total)))
+        for buffer, carry in zip(next_carried, carried, strict=True):
+            per_step.append(CallStatement(copied, (self._flat(buffer), carry)))
         if steps.limited and steps.keeps:
             before += [fill(*history) for history in histories]
         if steps.limited:
-            each.append(Let("done", Apply("add", (Name("k"), Literal(1)))))
-        if going_on is not None:
+            per_step.append(Let("done", Apply("add", (Name("k"), Literal(1)))))
+        if condition is not None:
             after.append(Store(self._outer("steps_done").name, (Literal(0),), done))
-            stops = Apply("logical_not", (Element(self._use(going_on).name, ()),))
-            each.append(When(stops, (Break(),)))
+            stops = Apply("logical_not", (Element(self._use(condition).name, ()),))
+            per_step.append(When(stops, (Break(),)))
         last_step = Apply("subtract", (Name("count"), Literal(1)))
         first = Let("t", Apply("subtract", (last_step, Name("k"))) if steps.reverse else Name("k"))
-        body = (*before, CountedLoop("k", Name("count"), (first, *each)), *after)
+        body = (*before, CountedLoop("k", Name("count"), (first, *per_step)), *after)
         return ArrayRoutine(ArrayFunction(self._name, (*self.outer, *self.arguments), body), calls_shared=True)
 
     def _flat(self, buffer: ArrayBuffer) -> Name:
         return self._use(FlatArgument(self.lowering.name(f"flat_{buffer.name}"), buffer, 1))
 
     def _outer(self, name: str) -> Name:
-        """An argument that comes from the program around the loop."""
+        """Return a new argument that the program around the loop passes."""
         self.outer.append(self.lowering.name(name))
         return Name(self.outer[-1])

@@ -25,13 +25,13 @@ from wyrm.ops.philox import STEP
 from wyrm.ops.scratch import DEBUG
 from wyrm.schedule.ranges import Ranges
 
-# The functions of a program of more calls a step than this are compiled apart, and not as parts of one.
+# Programs with more calls per step than this compile their functions separately instead of as one function.
 LARGEST_FUNCTION = 40
 
 
 @dataclass(eq=False)
 class KernelArgument:
-    """What the kernel of an op is called with at one position: `kernel_arguments` says so when arrays are bound."""
+    """An argument of an op's kernel at one position; `kernel_arguments` computes it when arrays are bound."""
 
     name: str
     call: KernelCall
@@ -40,21 +40,21 @@ class KernelArgument:
 
 @dataclass(eq=False)
 class FlatArgument:
-    """A slot seen with one axis, or with its rows and one more; or a parameter's state or number of that name."""
+    """A buffer as a flat array or as (rows, elements); or a column, a parameter's state, or an optimizer's number."""
 
     name: str
     buffer: ArrayBuffer | None
     axes: int
     state: tuple[BaseNode[Any, Any], str] | None = None
     column: BaseNode[Any, Any] | None = None
-    # A number of the optimizer's rule, and the dtype that it has.
+    # A number of the optimizer's rule, and its dtype.
     number: str | None = None
     dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float32))
 
 
 @dataclass(eq=False)
 class NumberArgument:
-    """A whole number."""
+    """An integer."""
 
     name: str
     value: int
@@ -76,7 +76,7 @@ class Evaluation:
 
 @dataclass
 class Invocation:
-    """One call in `run`: a function and its arguments; `buffers` say how long buffers are needed."""
+    """A call in `run`: a function, its arguments, and the buffers that are live during the call."""
 
     function: Routine | Evaluation
     arguments: Sequence[Argument]
@@ -84,15 +84,15 @@ class Invocation:
     comment: str = ""
 
 
-# What makes the functions of a loop in the graph.
+# Creates the functions of a loop inside the graph.
 LoopSource = Callable[[BaseNode[Any, Any], UniqueNames, OpKernels, Ranges], "Source"]
 
 
 class Source:
-    """The functions of a program and what its `run` is called with, in order.
+    """The functions of a program, and the arguments of its `run`, in order.
 
-    `inputs` are those whose columns `run` goes through; `loop_of` makes the functions of a loop in the graph. A loss
-    ends a step where it is not finite.
+    `run` reads columns of data for `inputs`; `loop_of` creates the functions of loops inside the graph. A loss that is
+    not finite ends a step.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Source:
     ) -> None:
         self.lowering, self.inputs = lowering, list(inputs)
         self.op_kernels, self._loop_of = op_kernels, loop_of
-        # The sources of the loops in the graph.
+        # The sources of the loops inside the graph.
         self.scans: list[Source] = []
         self._writer = FunctionWriter(lowering, self.op_kernels)
         self.invocations: list[Invocation] = []
@@ -112,13 +112,13 @@ class Source:
         self.evaluated: list[KernelCall] = []
         self.hyper: list[str] = []
         self.fed = [(leaf, lowering.leaf(leaf)) for leaf in inputs if leaf in lowering.buffers]
-        # What is read when all calls are done.
-        self.live_at_end = [*lowering.moving.values(), *([] if lowering.loss is None else [lowering.loss])]
+        # The buffers that are read after all calls.
+        self.live_at_end = [*lowering.buffer_updates.values(), *([] if lowering.loss is None else [lowering.loss])]
         self.kernels = self._loops()
         self.updates: dict[str, ArrayRoutine] = {}
-        # After how many invocations the loss is there.
+        # The number of invocations after which the loss is known.
         self._known = 0 if lowering.loss is None else self._first_with(lowering.loss)
-        # What is computed in Python may raise, and a step that does has moved nothing.
+        # Python code may raise, so no parameter changes before the last such call.
         self._safe = max(
             [self._known, *(i for i, each in enumerate(self.invocations, 1) if isinstance(each.function, Evaluation))]
         )
@@ -127,13 +127,13 @@ class Source:
             self._update_early(optimizer, lowering.gradients)
             for rows in lowering.rows:
                 self._last.append(self._update(optimizer, rows.parameter, rows.sums, rows))
-        self._last += [self._move(buffer, becomes) for buffer, becomes in lowering.moving.items()]
+        self._last += [self._move(buffer, becomes) for buffer, becomes in lowering.buffer_updates.items()]
         self.size: int = len(self.invocations) + len(self._last) + sum(scan.size for scan in self.scans)
         self.run = self._routine()
 
     @property
     def count(self) -> int:
-        """How many arguments `run` has."""
+        """The number of arguments of `run`."""
         return len(self.run.code.parameters)
 
     @property
@@ -143,7 +143,7 @@ class Source:
 
     @property
     def calls(self) -> list[Invocation]:
-        """All that a step calls."""
+        """All calls of a step."""
         return [*self.invocations, *self._last]
 
     # --- parts ----------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class Source:
         self.invocations.append(Invocation(function, arguments, buffers, comment))
 
     def _check(self, call: KernelCall, node: BaseNode[Any, Any], comment: str) -> None:
-        """Check the integers that a kernel chooses by and that are not known to be in range."""
+        """Check the indices of a kernel that are not known to be in range."""
         for choice in node.index_operands():
             indices = self.lowering.schedule.representative[node.parents[choice.operand]]
             if self.lowering.ranges.is_known(indices, choice.axis, choice.ignore_index):
@@ -196,7 +196,7 @@ class Source:
             self.invocations.append(Invocation(function, arguments, {buffer}, f"the indices of {comment}"))
 
     def _scan(self, call: KernelCall, node: BaseNode[Any, Any], buffers: set[ArrayBuffer], comment: str) -> bool:
-        """Make a function of a loop; False where its body has an op without a native form."""
+        """Call the function of a loop; return False if its body has an op without a native form."""
         source = self._loop_of(node, self.lowering.name, self.op_kernels, self.lowering.ranges)
         if source.evaluated:
             return False
@@ -207,14 +207,14 @@ class Source:
         return True
 
     def _first_with(self, buffer: ArrayBuffer) -> int:
-        """After how many invocations an array is computed."""
+        """Return the number of invocations after which an array is computed."""
         using = (i for i, invocation in enumerate(self.invocations) if buffer.root in map(_root, invocation.buffers))
         return next(using, -1) + 1
 
     def _update_early(self, optimizer: OptimizerInterface, dense: Mapping[BaseNode[Any, Any], ArrayBuffer]) -> None:
-        """Put each update where its gradient is there and nothing reads the parameter any more.
+        """Put each update after its gradient is computed and its parameter is read for the last time.
 
-        The memory of the gradient is then free for others, and the gradient is still in the cache of the processor.
+        This frees the gradient's memory for others, and finds the gradient still in the processor's cache.
         """
         last: dict[ArrayBuffer, int] = {}
         for position, invocation in enumerate(self.invocations, 1):
@@ -275,7 +275,7 @@ class Source:
     # --- run ------------------------------------------------------------------------------------------------------
 
     def _routine(self) -> ArrayRoutine:
-        """The function that goes through the data."""
+        """Return the function that steps through the data."""
         body = arrays.CountedLoop("k", Name("count"), tuple(self._step()))
         head = ["first", "count", "batch", "step", "order", "totals", "hyper", *self.arguments]
         code = ArrayFunction("run", tuple(head), (body, Return(Name("count"))))
@@ -311,7 +311,7 @@ class Source:
         statements += map(self._call_of, self._last)
         counts = {rows.count.name: rows.count for rows in self.lowering.rows}
         statements += [arrays.CallStatement(release, (self._use(count),)) for count in counts.values()]
-        if self.lowering.loss is not None:  # also for who calls it when a later step raises
+        if self.lowering.loss is not None:  # in every step, because a later one may raise
             statements.append(Store("totals", (Literal(1),), Apply("add", (k, Literal(1)))))
         return statements
 
@@ -320,7 +320,7 @@ class Source:
         return arrays.CallStatement(invocation.function, arguments, comment_of(invocation.comment))
 
     def _spoiling(self) -> dict[int, list[arrays.Statement]]:
-        """In debug mode, what comes before each invocation to fill the arrays that it is the first to use."""
+        """Return the statements that, in debug mode, spoil each array before the first invocation that uses it."""
         found: dict[int, list[arrays.Statement]] = {}
         if DEBUG:
             held = {
@@ -330,7 +330,7 @@ class Source:
             for invocation in self.invocations:
                 for buffer in sorted(
                     set(map(_root, invocation.buffers)), key=lambda each: each.name
-                ):  # always the same
+                ):  # in a fixed order
                     if buffer not in held and buffer.leaf is None and buffer.fixed is None:
                         held.add(buffer)
                         found.setdefault(id(invocation), []).extend(self._spoil(buffer))
@@ -354,7 +354,7 @@ class Source:
 
     @property
     def text(self) -> str:
-        """The functions as text: the kernels of ops in Python, the loops, and `run` last."""
+        """The functions as text: op kernels in Python, the loops, the updates, and `run` last."""
         return "\n\n".join([*self.op_kernels.sources, *self._texts()])
 
     def _texts(self) -> list[str]:

@@ -31,7 +31,7 @@ from wyrm.schedule.schedule import Schedule
 
 
 class UpdateRule(Protocol):
-    """The graph of an update: `outputs` are the new parameter and the new state, made of the inputs."""
+    """The graph of an update; `outputs` are the new parameter and the new state, computed from the inputs."""
 
     parameter: Input[Any]
     gradient: Input[Any]
@@ -41,39 +41,38 @@ class UpdateRule(Protocol):
 
 
 class OptimizerInterface(Protocol):
-    """What a program needs of an optimizer."""
+    """The interface of an optimizer that a program needs."""
 
     parameters: list[Parameter[Any]]
     steps: int
 
     @property
     def learning_rate(self) -> float:
-        """The rate of the next step."""
+        """The learning rate of the next step."""
 
     @property
     def flushes(self) -> bool:
-        """Whether denormal state becomes zero where the gradient is zero."""
+        """Whether denormal state becomes zero if the gradient is zero."""
 
     def rule(self, dtype: np.dtype[Any]) -> Any:
-        """The rule for parameters of one float type."""
+        """Return the rule for parameters of one float type."""
 
     def numbers(self, count: int, parameters: Any) -> dict[str, NDArray[np.float64]]:
-        """The numbers of the rule for the next steps of these parameters, `count` of each."""
+        """Return the rule's numbers for the next `count` steps of these parameters."""
 
     def state_of(self, parameter: Parameter[Any]) -> Mapping[str, NDArray[Any]]:
-        """The arrays of a parameter's state."""
+        """Return the arrays of a parameter's state."""
 
     def advance(self, count: int, parameters: Any) -> None:
-        """Count steps that have been done with these parameters; below 0, undone."""
+        """Count finished steps of these parameters; a negative `count` takes steps back."""
 
 
 def update(name: str, rule: UpdateRule, row_axes: int, flushes: bool, row_size: int | None) -> ArrayFunction:
-    """The function that moves one parameter: all of it, or with `row_axes` the rows that `rows` and `count` name.
+    """Return the function that updates one parameter: all of it, or with `row_axes` the touched rows.
 
     Its arguments are the parameter, the gradient, the arrays of the state and the numbers of the step, all in the order
-    of the rule; then, for rows, `rows` and `count`. Arrays are flat, or with `row_axes` have that many axes, one or
-    two; the gradient of rows is set to zero for the next step. `row_size` is how many elements rows of two axes have,
-    where the code is to be for those alone.
+    of the rule; for rows also `rows` and `count`. Arrays are flat, or have `row_axes` axes, which is one or two. The
+    gradient of rows is reset to zero for the next step. `row_size` specializes the code for rows of that many elements.
     """
     row, j, k = Name("row"), Name("j"), Name("k")
     element = [(j,), (row,), (row, j)][row_axes]
@@ -124,9 +123,9 @@ def _attributes(node: BaseNode[Any, Any], dtype: np.dtype[Any]) -> Callable[[str
 
 
 def _flushing(dtype: np.dtype[Any]) -> tuple[Let, Name]:
-    """The limit below which state becomes zero: the smallest normal number where the gradient is zero, else below zero.
+    """Return the limit below which state becomes zero: the smallest normal number if the gradient is zero, else < 0.
 
-    A condition instead makes the loop of Adam a quarter slower.
+    A branch instead would make the loop of Adam a quarter slower.
     """
     tiny = float(np.finfo(dtype).tiny)
     factor = Apply("multiply", (Apply("abs", (Name("gradient_"),)), number(1.0 / tiny, dtype)))

@@ -328,7 +328,7 @@ class _Specialization:
             return []
         arrays = [np.asarray(leaf, dtype, order="C") for leaf, dtype in zip(leaves, self._dtypes, strict=True)]
         for position in self._integers:
-            self.trace.inputs[position].set(arrays[position])  # `set` checks the range
+            self.trace.inputs[position].set(leaves[position])  # `set` checks the range, uint64 too
         if self.engine == "reference":
             return [array[()] if array.ndim == 0 else array for array in self._by_reference(arrays)]
         return self._natively(arrays)

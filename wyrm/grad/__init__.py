@@ -1,4 +1,4 @@
-"""Gradients, each a graph like any other."""
+"""Gradients, which are graphs like any other."""
 
 from wyrm.grad.reverse import grad, jvp, pull_back, value_and_grad, vjp
 

@@ -1,4 +1,4 @@
-"""Gradients as graphs: of a scalar, along a cotangent, along a tangent."""
+"""Gradients as graphs: `grad`, vector-Jacobian products and Jacobian-vector products."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def pull_back(
     wrt: Sequence[Node[Any, Any]],
     order: Sequence[BaseNode[Any, Any]] | None = None,
 ) -> list[Node[Any, Any] | None]:
-    """For each node of `wrt` the gradient of the outputs weighted by the cotangents; None where none depends on it.
+    """Return the gradient of `sum(outputs * cotangents)` with respect to each node; None if no output depends on it.
 
-    `order` is the topological order of the outputs, where it is known.
+    `order` is the topological order of the outputs, if it is known.
     """
     if order is None:
         order = topological_order(outputs)
-    found = accumulated(outputs, cotangents, wrt, leaves=False, order=order)
-    unreached = set(wrt).difference(order) if len(found) < len(set(wrt)) else set()
-    return [found[node] if node in found else None if node in unreached else zeros_like(node) for node in wrt]
+    results = accumulated(outputs, cotangents, wrt, leaves=False, order=order)
+    unreached = set(wrt).difference(order) if len(results) < len(set(wrt)) else set()
+    return [results[node] if node in results else None if node in unreached else zeros_like(node) for node in wrt]
 
 
 def _bound(node: BaseNode[Any, Any]) -> list[type[Dim]]:
-    """The axes that the data of a leaf sizes; one made of others gets its size from those."""
+    """Return the axes that get their size from a leaf's data; derived axes get theirs from other axes."""
     if not node.is_leaf:
         return []
     return [type(axis) for axis in node.dims if isinstance(axis, Dim) and axis.size is None and not axis.derived]
@@ -49,10 +49,10 @@ def with_sizes(
     outputs: Sequence[Node[Any, Any]],
     order: Sequence[BaseNode[Any, Any]] | None = None,
 ) -> list[Node[Any, Any]]:
-    """The gradients, each a graph that binds all of its axes; `order` is that of the outputs, where it is known.
+    """Return the gradients as graphs that bind all their axes; `order` is the outputs' order, if it is known.
 
-    The gradient of `x.sum()` repeats a number along the axes of `x` and needs nothing else of it; where such an axis
-    has its size from the data, the gradient is given the leaf that binds it.
+    The gradient of `x.sum()` repeats a number along the axes of `x` and does not use `x` otherwise. If the size of such
+    an axis comes from data, the gradient gets the leaf that binds it as one more parent.
     """
     binders: dict[type[Dim], BaseNode[Any, Any]] = {}
     for leaf in topological_order(outputs) if order is None else order:
@@ -61,7 +61,7 @@ def with_sizes(
     if not binders:
         return list(gradients)
     flag = {name: 1 << i for i, name in enumerate(binders)}
-    missing: dict[BaseNode[Any, Any], tuple[int, int]] = {}  # for each node the axes below it: to bind, and bound
+    missing: dict[BaseNode[Any, Any], tuple[int, int]] = {}  # axes used and axes bound below each node
     for node in topological_order(gradients):
         used = bound = 0
         for name in open_axes(node.dims):
@@ -90,19 +90,19 @@ def _check_wrt(wrt: Iterable[Node[Any, Any]]) -> list[Node[Any, Any]]:
     try:
         nodes = list(wrt)
     except TypeError:
-        raise TypeError(f"a gradient is taken by a node or by several, not by {type(wrt).__name__}") from None
+        raise TypeError(f"a gradient is taken with respect to a node or several, not {type(wrt).__name__}") from None
     for node in nodes:
         if not isinstance(node, BaseNode):
-            raise TypeError(f"a gradient is taken by nodes of the graph, not by {type(node).__name__}")
+            raise TypeError(f"a gradient is taken with respect to nodes of the graph, not {type(node).__name__}")
         if node.dtype.kind != "f":
             raise NotDifferentiable(
-                f"{describe(node)} is {node.dtype}; only float32 and float64 nodes have gradients, integers and masks "
-                f"are chosen by, not differentiated by"
+                f"{describe(node)} is {node.dtype}; only float32 and float64 nodes have gradients, because integers "
+                f"and masks are discrete"
             )
     return nodes
 
 
-def _answer(
+def _gradients(
     output: Node[Any, Any], cotangent: Node[Any, Any], wrt: Any, allow_unused: bool
 ) -> Node[Any, Any] | list[Node[Any, Any]]:
     single = isinstance(wrt, BaseNode)
@@ -127,11 +127,11 @@ def grad(
     loss: Node[Any, Any], wrt: Sequence[Node[Any, Any]] | None = None, *, allow_unused: bool = False
 ) -> list[Node[Any, Any]]: ...
 def grad(loss: Node[Any, Any], wrt: Any = None, *, allow_unused: bool = False) -> Any:
-    """The gradient of a scalar by one node or by several, as new nodes of their shapes; by all parameters if None.
+    """Return the gradient of a scalar with respect to one node or several (default: all parameters), in their shapes.
 
     The result is a graph like any other: print it, compile it, differentiate it again. Only what `wrt` needs is in it.
 
-    Raises `ShapeError` for a loss that is no scalar, `UnusedParameter` for a node that the loss does not depend on
+    Raise `ShapeError` for a loss that is not a scalar, `UnusedParameter` for a node that the loss does not depend on
     (zeros with `allow_unused=True`), `NotDifferentiable` for integers, masks and ops without a gradient.
 
     >>> x = wy.Parameter(3.0)
@@ -146,11 +146,11 @@ def grad(loss: Node[Any, Any], wrt: Any = None, *, allow_unused: bool = False) -
             f"grad takes a scalar, not {describe(loss)}: reduce it with .sum() or .mean(), or weight its elements "
             f"with wy.vjp(output, wrt, cotangent)"
         )
-    return _answer(loss, as_constant(1.0, loss.dtype), loss.parameters() if wrt is None else wrt, allow_unused)
+    return _gradients(loss, as_constant(1.0, loss.dtype), loss.parameters() if wrt is None else wrt, allow_unused)
 
 
 def value_and_grad(loss: Node[Any, Any], wrt: Any = None, *, allow_unused: bool = False) -> tuple[Node[Any, Any], Any]:
-    """The loss and its gradient (see `grad`), to be run together so that they share all they have in common.
+    """Return the loss and its gradient (see `grad`); run both together, so that they share common nodes.
 
     >>> x = wy.Parameter(3.0)
     >>> loss, gradient = value_and_grad(x * x, x)
@@ -172,28 +172,28 @@ def weights_of(output: Node[Any, Any], given: Any, what: str) -> Node[Any, Any]:
             return Constant(array, output.dims, dtype=output.dtype)
         node = as_constant(array, output.dtype)
     if [axis_size(a) for a in node.dims] != [axis_size(a) for a in output.dims]:
-        raise ShapeError(f"the {what} has the shape of {describe(output)}, not {format_dims(node.dims)}")
+        raise ShapeError(f"the {what} must have the shape of {describe(output)}, not {format_dims(node.dims)}")
     return node
 
 
 def vjp(output: Node[Any, Any], wrt: Any, cotangent: Any, *, allow_unused: bool = False) -> Any:
-    """The vector-Jacobian product: the gradient of `sum(output * cotangent)` by one node or several.
+    """Return the vector-Jacobian product: the gradient of `sum(output * cotangent)` with respect to `wrt`.
 
-    `cotangent` has the shape of `output`: a node, an array or a number.
+    `cotangent` is a node, an array or a number, in the shape of `output`.
 
     >>> x = wy.Parameter([1.0, 2.0])
     >>> vjp(x * x, x, np.array([1.0, 10.0])).forward().tolist()
     [2.0, 40.0]
     """
     _check_output(output)
-    return _answer(output, weights_of(output, cotangent, "cotangent"), wrt, allow_unused)
+    return _gradients(output, weights_of(output, cotangent, "cotangent"), wrt, allow_unused)
 
 
 def jvp(output: Node[Any, Any], wrt: Any, tangent: Any) -> Node[Any, Any]:
-    """The Jacobian-vector product: how `output` changes as the nodes of `wrt` move along `tangent`.
+    """Return the Jacobian-vector product: the derivative of `output` as the nodes of `wrt` move along `tangent`.
 
-    The transpose of the transpose: a vector-Jacobian product is linear in its cotangent, and its own gradient by that
-    is the product wanted. `tangent` matches `wrt`: one for a node, a sequence for several.
+    A vector-Jacobian product is linear in its cotangent; its gradient with respect to the cotangent is this product.
+    `tangent` matches `wrt`: one for a node, a sequence for several.
 
     >>> x = wy.Parameter([1.0, 2.0])
     >>> jvp(x * x, x, np.array([1.0, 10.0])).forward().tolist()
@@ -203,7 +203,7 @@ def jvp(output: Node[Any, Any], wrt: Any, tangent: Any) -> Node[Any, Any]:
     nodes: list[Any] = [wrt] if isinstance(wrt, BaseNode) else list(wrt)
     tangents = [tangent] if isinstance(wrt, BaseNode) else list(tangent)
     if len(nodes) != len(tangents):
-        raise ShapeError(f"{len(tangents)} tangents for {len(nodes)} nodes")
+        raise ShapeError(f"jvp: {len(tangents)} tangents for {len(nodes)} nodes")
     directions = [weights_of(node, t, "tangent") for node, t in zip(_check_wrt(nodes), tangents, strict=True)]
     order = topological_order([output])
     reached = set(order)
@@ -216,10 +216,10 @@ def jvp(output: Node[Any, Any], wrt: Any, tangent: Any) -> Node[Any, Any]:
 def push_forward(
     outputs: Sequence[Node[Any, Any]], wrt: Sequence[Node[Any, Any]], directions: Sequence[Node[Any, Any]]
 ) -> list[Node[Any, Any]]:
-    """How the outputs change as the nodes of `wrt` move along the directions; see `jvp`."""
-    # What follows is linear in these, and its gradient by them depends on no number of theirs: zeros will do.
+    """Return the derivatives of the outputs as the nodes of `wrt` move along the directions; see `jvp`."""
+    # The products are linear in these, so their gradients do not depend on these values: zeros will do.
     cotangents = [zeros_like(x) for x in outputs]
-    pulled = pull_back(outputs, cotangents, wrt)
-    products = [(g * d).sum() for g, d in zip(pulled, directions, strict=True) if g is not None]
-    found = pull_back(products, [as_constant(1.0, product.dtype) for product in products], cotangents)
-    return [zeros_like(x) if change is None else change for x, change in zip(outputs, found, strict=True)]
+    gradients = pull_back(outputs, cotangents, wrt)
+    products = [(g * d).sum() for g, d in zip(gradients, directions, strict=True) if g is not None]
+    results = pull_back(products, [as_constant(1.0, product.dtype) for product in products], cotangents)
+    return [zeros_like(x) if change is None else change for x, change in zip(outputs, results, strict=True)]

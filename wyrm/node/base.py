@@ -1,4 +1,4 @@
-"""The node: an immutable description of one operation, and the registry of operations."""
+"""`BaseNode`, an immutable description of one operation, and the registry of operations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _set = object.__setattr__
 
 
 class Zero:
-    """The declared zero: what `vjp` returns for a parent on which the result does not depend smoothly."""
+    """The zero gradient: `vjp` returns it for a parent on which the result does not depend smoothly."""
 
     def __repr__(self) -> str:
         return "ZERO"
@@ -41,17 +41,17 @@ ZERO: Final = Zero()
 
 
 class Undefined(NamedTuple):
-    """What `vjp` returns for a parent by which an op cannot be differentiated; an error if that is asked for."""
+    """What `vjp` returns for a parent without a derivative; asking for that gradient is an error with this reason."""
 
     reason: str
 
 
 class BaseNode(Stateful, Generic[P_co, S]):
-    """One operation: parents, static attributes, axes, dtype, optional name, and the line that made it.
+    """One operation: parents, static attributes, axes, dtype, an optional name, and the user's line that made it.
 
-    A subclass is an op. It gives `shape_rule`, a meaning (`formula` or `evaluate`) and `vjp`; its public `__slots__`
-    are its static attributes. Defining one registers it; `abstract=True` keeps a family's base out of the registry.
-    What a backend knows of an op besides is a rule, registered for it: `wy.LOOPS` has those of the native backend.
+    A subclass is an op. It defines `shape_rule`, a meaning (`formula` or `evaluate`) and `vjp`; its public `__slots__`
+    are its static attributes. Defining the class registers the op; `abstract=True` is for the base class of a family.
+    A backend's further knowledge of an op is a rule registered for it: `wy.LOOPS` has the native backend's.
     """
 
     __slots__ = ("__weakref__", "dims", "dtype", "name", "origin", "parents")
@@ -60,26 +60,26 @@ class BaseNode(Stateful, Generic[P_co, S]):
     formula: ClassVar[str | None] = None
     method: ClassVar[str | None] = None
     operator: ClassVar[str | None] = None
-    # How the type checker sees the method or operator, with {method} and {op} left open; see `wyrm.declare`.
+    # The declaration of the method or operator for type checkers, with fields {method} and {op}; see `wyrm.declare`.
     declaration: ClassVar[str] = ""
-    # Whether the op's `evaluate` takes row-sparse operands as they are; others get them as dense arrays.
+    # Whether the op's `evaluate` accepts row-sparse operands; other ops get dense arrays.
     takes_rows: ClassVar[bool] = False
     # Whether the op's value is row-sparse.
     gives_rows: ClassVar[bool] = False
-    # Whether the elements are those of the only operand, all of them and in row-major order, under other axes.
+    # Whether the result has all elements of the only operand in the same row-major order, under other axes.
     same_elements: ClassVar[bool] = False
-    # Whether the value may be a view: the elements of the first operand, found elsewhere in its memory.
+    # Whether the value may be a view into the memory of the first operand.
     is_view: ClassVar[bool] = False
-    # Whether the node starts a graph and holds an array, and whether that is for an optimizer to change.
+    # Whether the node starts a graph and holds an array, and whether an optimizer may change that array.
     is_leaf: ClassVar[bool] = False
     is_parameter: ClassVar[bool] = False
-    # What a leaf that never holds data stands for, to be said where it is asked for some.
+    # What the leaf stands for if it never holds data; messages name it.
     stands_for: ClassVar[str] = ""
-    # Whether the node is its only parent under another identity: no engine computes it, and messages name the parent.
+    # Whether the node only gives its parent another identity: engines skip it, and messages name the parent.
     same_value: ClassVar[bool] = False
-    # Whether the value depends on nothing but the operands' shapes.
+    # Whether the value depends only on the operands' shapes.
     shape_only: ClassVar[bool] = False
-    # The positions of parents that are functions of other parents, whose gradient accounts for them.
+    # The positions of parents that are functions of other parents, whose gradient covers theirs.
     residual_parents: ClassVar[frozenset[int]] = frozenset()
 
     parents: P_co
@@ -91,62 +91,62 @@ class BaseNode(Stateful, Generic[P_co, S]):
     def __init_subclass__(cls, *, abstract: bool = False, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
         if "vjp" in cls.__dict__ and "vjp_by" not in cls.__dict__:
-            cls.vjp_by = BaseNode.vjp_by  # type: ignore[method-assign]  # and not that of a base with another `vjp`
+            cls.vjp_by = BaseNode.vjp_by  # type: ignore[method-assign]  # not that of a base class with another `vjp`
         slots = [klass.__dict__.get("__slots__", ()) for klass in reversed(cls.__mro__) if klass not in _BASES]
         names = [name for group in slots for name in ((group,) if isinstance(group, str) else group)]
         cls.attributes = tuple(dict.fromkeys(name for name in names if not name.startswith("_")))
         if not abstract:
             register(cls)
 
-    # --- what an op defines ---------------------------------------------------------------------------------------
+    # --- defined by an op -----------------------------------------------------------------------------------------
 
     @classmethod
     def check_registration(cls) -> None:
-        """Raise `RegistrationError` where the class cannot be an op, before it is registered."""
+        """Raise `RegistrationError` if the class cannot be an op; called before it is registered."""
 
     def shape_rule(self) -> Dims:
-        """The axes of the result, from the parents' and the attributes; raises `ShapeError` with the reason."""
+        """Return the axes of the result from the parents and attributes; raise `ShapeError` with the reason."""
         raise NotImplementedError
 
     def dtype_rule(self) -> np.dtype:
-        """The dtype of the result; raises `DTypeError` with the reason."""
+        """Return the dtype of the result; raise `DTypeError` with the reason."""
         raise NotImplementedError
 
     def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
-        """The value, by the functions of the array namespace `xp`; `shape` is the result's shape in this run."""
+        """Compute the value with the functions of the array namespace `xp`; `shape` is the result's in this run."""
         raise NotImplementedError
 
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
-        """Raise where sizes that only the data of a run gives do not fit: the parents' `shapes`, or that of the result.
+        """Raise if sizes known only from the data of a run do not fit: the parents' `shapes`, or the result's `shape`.
 
-        Every engine calls it when it binds data of these sizes, before anything is computed.
+        Every engine calls it when it binds data, before anything is computed.
         """
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
-        """The operands whose integers choose along an axis; see `HasIndexOperands`."""
+        """Return the operands whose integers index an axis; see `HasIndexOperands`."""
         return ()
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        """How the value depends on rows of data, where its formula or its loop form does not tell.
+        """Return how the value depends on rows of data, if its formula or loop form does not tell.
 
-        `rows` are the axes of the parents that have an element for each row, None for a parent that is the same for
-        all. It is "rows" where each row of the result depends on that row of the parents alone, "mean" for the mean of
-        what depends on rows one by one, and None where rows depend on each other, or it is not known.
+        `rows` has for each parent the axis with an element for each row, or None if the parent is the same for all
+        rows. The answer is "rows" if each row of the result depends only on that row of the parents, "mean" for a mean
+        over independent rows, and None if rows depend on each other or it is unknown.
         """
         return None
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        """For each parent a node with the gradient, `ZERO`, or `Undefined(reason)`."""
+        """Return for each parent a node with its gradient, `ZERO`, or `Undefined(reason)`."""
         raise NotImplementedError
 
     def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
-        """As `vjp`, but what is given for a parent that is not `wanted` is of no account; for ops where it costs."""
+        """Do what `vjp` does; results for parents that are not `wanted` are ignored, which spares costly ops work."""
         return self.vjp(gradient)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> BaseNode | None:
-        """This op on many operands at once: those that are `mapped` have a new first axis, and so has the result.
+        """Return this op on a batch of operands: the `mapped` ones have a new first axis, and so has the result.
 
-        None, for an op that has no such form for these: it is then computed for one after the other.
+        None if the op has no such form for these operands; they are then computed one after another.
         """
         return None
 
@@ -172,7 +172,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
             )
         for key, value in attributes.items():
             _set(self, key, value)
-        # As `_begin`, of which the call alone would be a twentieth of building a node.
+        # This inlines `_begin`: its call alone would be a twentieth of building a node.
         _set_parents(self, parents)
         _set_name(self, name)
         _set_origin(self, user_origin())
@@ -196,7 +196,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
             ) from None
 
     def _begin(self, parents: tuple[BaseNode, ...], name: str | None, origin: Origin) -> None:
-        """Have what every node has besides its axes, its dtype and its attributes; for leaves, which know these."""
+        """Set what every node has besides axes, dtype and attributes; leaves call it, and set those themselves."""
         _set_parents(self, parents)
         _set_name(self, name)
         _set_origin(self, origin)
@@ -208,37 +208,37 @@ class BaseNode(Stateful, Generic[P_co, S]):
 
     @classmethod
     def rebuild(cls, parents: tuple[BaseNode, ...], attributes: dict[str, Any], name: str | None = None) -> Self:
-        """The same operation on other parents."""
+        """Return the same operation on other parents."""
         node = cls.__new__(cls)
         node._construct(parents, name, **attributes)
         return node
 
     def attribute_values(self) -> dict[str, Any]:
-        """The static attributes by name."""
+        """Return the static attributes by name."""
         return {name: getattr(self, name) for name in self.attributes}
 
     @classmethod
     def op_name(cls) -> str:
-        """The operation's name in messages and generated code: the method's name where it has one."""
+        """Return the operation's name in messages and generated code: the method's name if it has one."""
         if cls.method is not None:
             return cls.method
         return "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
 
-    # --- what a node tells ----------------------------------------------------------------------------------------
+    # --- properties -----------------------------------------------------------------------------------------------
 
     def parameters(self) -> list[Parameter]:
-        """The parameters that this node depends on, each once, in the order of first use."""
+        """Return the parameters that this node depends on, each once, in the order of first use."""
         found: list[Any] = [node for node in topological_order([self]) if node.is_parameter]
         return found
 
     @property
     def location(self) -> SourceLocation:
-        """The user's file and line that made it."""
+        """The user's file and line that made the node."""
         return location_of(self.origin)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes of the axes; `ShapeError` while one is left for the data to give (see `dims`)."""
+        """The sizes of the axes; raise `ShapeError` if the data of a run decides one (see `dims`)."""
         dims: Any = self.dims
         return tuple(axis if type(axis) is int else axis.__index__() for axis in dims)
 
@@ -253,7 +253,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
         """The number of elements."""
         return Elements(np.prod(self.shape, dtype=np.int64))
 
-    # Nodes are keys by identity. `==` makes a mask, and a class with an `__eq__` of its own would have no hash.
+    # Nodes hash by identity. `==` returns a mask, and a class that defines `__eq__` has no hash otherwise.
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
@@ -262,17 +262,17 @@ class BaseNode(Stateful, Generic[P_co, S]):
     def __iter__(self) -> Iterator[Any]:
         dims: Any = self.dims
         if not dims:
-            raise TypeError(f"{describe(self)} is a scalar and has no rows to go through")
+            raise TypeError(f"{describe(self)} is a scalar and has no rows to iterate over")
         size = axis_size(dims[0])
         if size is None:
             raise ShapeError(
-                f"{describe(self)}: the number of rows is known only when data is bound, so they cannot be gone "
-                f"through while the graph is built; work on all of them at once, or give the axis a size"
+                f"{describe(self)}: the number of rows is known only when data is bound, so the graph cannot iterate "
+                f"over them; work on all rows at once, or give the axis a size"
             )
         node: Any = self
         return (node[row] for row in range(size))
 
-    if not TYPE_CHECKING:  # what a node refuses, a type checker that does not see it refuses too
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they reject it too
 
         def __setattr__(self, key: str, value: object) -> None:
             raise AttributeError(
@@ -300,7 +300,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
             )
 
         def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
-            raise TypeError(f"{describe(self)} is no array: compute it with node.forward(), or read node.value")
+            raise TypeError(f"{describe(self)} is not an array: compute it with node.forward(), or read node.value")
 
         def __array_function__(
             self, function: Callable[..., object], types: object, arguments: object, keywords: object
@@ -313,7 +313,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
             )
 
     def __dir__(self) -> list[str]:
-        """What a user may want of a node; Python guesses at misspelled names from these."""
+        """Return the names that users need; Python suggests them for misspelled ones."""
         classes: list[Any] = [cls for cls in type(self).__mro__ if cls in _BASES or getattr(cls, "is_leaf", False)]
         names = {name for cls in classes for name in vars(cls) if not name.startswith("_")}
         return sorted((names - vars(BaseNode).keys()).union(_TOLD, self.attributes))
@@ -328,16 +328,16 @@ class BaseNode(Stateful, Generic[P_co, S]):
         return restore, (flatten(self),)
 
 
-# The slots' own setters: past `__setattr__`, and twice as quick as that of `object`.
+# The slots' own setters bypass `__setattr__` and are twice as fast as `object.__setattr__`.
 _set_parents, _set_name, _set_origin, _set_dtype, _set_dims = (
     BaseNode.__dict__[slot].__set__ for slot in ("parents", "name", "origin", "dtype", "dims")
 )
 
-# What is of use of every node; the rest of the attributes of `BaseNode` are for those who write ops.
+# Attributes of `BaseNode` that users need; the others are for authors of ops.
 _TOLD = frozenset(["dims", "dtype", "name", "ndim", "parameters", "parents", "shape", "location", "size"])
 for _name in nodes.ANSWERS:
     setattr(BaseNode, _name, Foreign(_name))
-# The functions of NumPy that wyrm has as functions too.
+# The NumPy functions that wyrm has as functions too.
 _FUNCTIONS = frozenset(["concatenate", "einsum", "stack", "where"])
 _BASES: set[type] = {BaseNode, Stateful, Generic, object}
 REGISTRY: dict[str, type[BaseNode]] = {}
@@ -348,7 +348,7 @@ Gradient: TypeAlias = BaseNode | Zero | Undefined
 
 
 def register(cls: type[BaseNode]) -> None:
-    """Add an op to the registry; `RegistrationError` names the part that it lacks."""
+    """Add an op to the registry; raise `RegistrationError` naming the parts that it lacks."""
     missing = [
         part
         for part, present in (
@@ -367,40 +367,40 @@ def register(cls: type[BaseNode]) -> None:
     check_words(cls)
     cls.check_registration()
     key = f"{cls.__module__}.{cls.__qualname__}"
-    previous = REGISTRY.get(key)  # the same class defined anew, as in a notebook, may take its methods again
+    previous = REGISTRY.get(key)  # a class defined again, as in a notebook, may take its methods again
     for name in (cls.__dict__.get("method"), f"__{cls.__dict__.get('operator')}__"):
         taken = name is not None and any(
             not isinstance(vars(base)[name], Foreign) for base in cls.__mro__[1:-1] if name in vars(base)
         )
         if taken and (previous is None or name not in (previous.method, f"__{previous.operator}__")):
-            raise RegistrationError(f"op {cls.__name__} is to be the method {name}, which nodes have already")
+            raise RegistrationError(f"op {cls.__name__} declares the method {name}, which nodes already have")
     REGISTRY[key] = cls
 
 
-# --- words for messages ---------------------------------------------------------------------------------------------
+# --- descriptions for messages --------------------------------------------------------------------------------------
 
 
 def format_dims(dims: Dims) -> str:
-    """The axes as a tuple is printed: `(Batch(32), 7)`."""
+    """Return axes as a tuple is printed: `(Batch(32), 7)`."""
     return f"({', '.join(map(repr, dims))}{',' if len(dims) == 1 else ''})"
 
 
 def original(node: BaseNode) -> BaseNode:
-    """The node whose value this is, without the other identities that it goes by."""
+    """Return the node whose value this is, through `same_value` nodes."""
     while node.same_value:
         node = node.parents[0]
     return node
 
 
 def label(node: BaseNode) -> str:
-    """A node's name, else its operation's."""
+    """Return a node's name, else its operation's."""
     node = original(node)
-    name: str | None = getattr(node, "name", None)  # a message may be wanted before the node is whole
+    name: str | None = getattr(node, "name", None)  # the node may still be under construction
     return name if name is not None else node.op_name()
 
 
 def describe(node: BaseNode) -> str:
-    """Name, axes and dtype, and the line that made it, as messages give them."""
+    """Return a node's name, axes, dtype and the line that made it, as messages give them."""
     node = original(node)
     dims: Dims | None = getattr(node, "dims", None)
     dtype = getattr(node, "dtype", None)
@@ -412,7 +412,7 @@ def describe(node: BaseNode) -> str:
 
 
 def explain(node: BaseNode, reason: str) -> str:
-    """A message in full: the op, the reason, every operand, and the user's line."""
+    """Return a full message: the op, the reason, every operand, and the user's line."""
     attributes = ", ".join(f"{key}={value!r}" for key, value in node.attribute_values().items() if value is not None)
     lines = [f"{node.op_name()}{f'({attributes})' if attributes else ''}: {reason}"]
     names = ("left", "right") if len(node.parents) == 2 else tuple(f"operand {i}" for i in range(len(node.parents)))

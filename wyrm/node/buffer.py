@@ -1,4 +1,4 @@
-"""`Buffer`: numbers of a model that move by a rule of their own and have no gradient."""
+"""`Buffer`: state of a model that changes by a rule of its own and has no gradient."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ S = TypeVar("S", bound=tuple[Any, ...], default=Any)
 
 
 class Buffer(_FloatLeaf[S], abstract=True):
-    """A leaf that a model keeps and saves but no optimizer moves: statistics, a count of steps, an average of weights.
+    """A leaf that a model keeps and saves but no optimizer changes: statistics, a count of steps, averaged weights.
 
-    `wy.updating` says how it moves. `value` is copied: Python numbers become float32, NumPy arrays keep float32 or
-    float64. `dims` names the axes. Raises `ShapeError` where they disagree, `DTypeError` for other types, `NotFinite`
-    for a NaN or an infinity.
+    `wy.updating` says how it changes. `value` is copied: Python numbers become float32, NumPy arrays keep float32 or
+    float64. `dims` names the axes. Raise `ShapeError` if `value` and `dims` disagree, `DTypeError` for other types,
+    `NotFinite` for a NaN or an infinity.
 
     >>> Buffer([0.0, 1.0], name="mean").value.tolist()
     [0.0, 1.0]
@@ -45,7 +45,7 @@ class Buffer(_FloatLeaf[S], abstract=True):
         self._hold(value, dims, name, dtype, "buffer")
 
     def set(self, value: Values) -> None:
-        """Replace the values, of the same shape; `ShapeError`, `DTypeError` or `NotFinite` before anything changes."""
+        """Replace the values, of the same shape; `ShapeError`, `DTypeError` and `NotFinite` leave them unchanged."""
         given = as_array(value)
         if given.dtype.kind == "b":
             raise DTypeError(f"{describe(self)} takes {self.dtype}, the data is {given.dtype}")

@@ -1,4 +1,4 @@
-"""Integer leaves: the rows, labels and tokens that a graph chooses by."""
+"""Integer leaves: the rows, labels and tokens that a graph indexes with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wyrm.types.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims, Sizes
 
 
 class IndexLeafOptions(TypedDict, total=False):
-    """What an integer leaf may be given besides its value and axes."""
+    """The options of every integer leaf besides its value and axes."""
 
     name: str | None
 
@@ -40,7 +40,7 @@ class _IndexLeaf(IndexNode[S], Leaf, abstract=True):
 class IndexInput(_IndexLeaf[S], abstract=True):
     """A leaf of integers: labels, rows of a table, tokens.
 
-    An index beyond the table that it is used with is an `IndexOutOfRange` at `set`, before anything changes.
+    `set` raises `IndexOutOfRange` for an index outside the table that it is used with, before anything changes.
 
     >>> labels = IndexInput(dims=(3,), name="labels")
     >>> labels.set([0, 2, 1])
@@ -102,7 +102,7 @@ class IndexInput(_IndexLeaf[S], abstract=True):
         super().__init__(None if value is None else index_array(value, name or "an index input"), dims, name)
 
     def set(self, value: Indices) -> None:
-        """Bind data; `ShapeError`, `DTypeError` or `IndexOutOfRange` before anything changes."""
+        """Bind data; `ShapeError`, `DTypeError` and `IndexOutOfRange` leave the old data unchanged."""
         array = index_array(value, self)
         check_shape(self, array.shape)
         check_limits(self, array)
@@ -110,7 +110,11 @@ class IndexInput(_IndexLeaf[S], abstract=True):
 
 
 class IndexConstant(_IndexLeaf[S], abstract=True):
-    """Integers that never change; a list or array of integers used as an index becomes one."""
+    """Integers that never change; a list or array of integers used as an index becomes one.
+
+    >>> IndexConstant([0, 2]).value.tolist()
+    [0, 2]
+    """
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
-"""The expressions that an index is made of: integers that say where an element is along an axis.
+"""Index expressions: integers that give the position of an element along an axis.
 
-They are built with `+`, `-` and `*`. A number in front that changes nothing, as in `0 + entry` and `1 * entry`, is left
-out; nothing else is worked out, so what an op writes is what a program does.
+They are built with `+`, `-` and `*`. `0 + entry` and `1 * entry` are simplified to `entry`; nothing else is, so that a
+program computes what an op writes.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from wyrm.types.records import Record
 
 
 class IndexExpression(Record):
-    """An integer, by what it is made of."""
+    """An integer expression."""
 
     __slots__ = ()
-    # Whether its text needs no parentheses in a larger one.
+    # Whether its text needs no parentheses inside a larger expression.
     single: ClassVar[bool] = True
 
     def __add__(self, other: IndexExpression | int) -> IndexExpression:
@@ -36,15 +36,15 @@ class IndexExpression(Record):
         return self if other == 1 else IndexProduct(IndexLiteral(other), self)
 
     def leaves(self) -> Iterator[IndexExpression]:
-        """The entries at its ends, in the order in which they are written."""
+        """Yield the leaves of the expression, in the order in which they are written."""
         yield self
 
     def loops(self) -> int:
-        """How many loops, one in another, it takes to know its value; 0 where that is the same in all of them."""
+        """Return the number of nested loops in which its value is known; 0 if it is the same in all iterations."""
         return 0
 
     def replaced(self, becomes: Callable[[IndexExpression], IndexExpression]) -> IndexExpression:
-        """The same of what its leaves become."""
+        """Return the expression in which `becomes` maps every leaf."""
         return becomes(self)
 
 
@@ -52,7 +52,7 @@ IndexMap: TypeAlias = tuple[IndexExpression, ...]
 
 
 class LoopIndex(IndexExpression):
-    """Where the loop at a depth stands; the outermost one has depth 0."""
+    """The current index of the loop at a depth; the outermost loop has depth 0."""
 
     __slots__ = ("depth",)
     depth: int
@@ -65,7 +65,7 @@ class LoopIndex(IndexExpression):
 
 
 class IndexLiteral(IndexExpression):
-    """A number."""
+    """A constant."""
 
     __slots__ = ("value",)
     value: int
@@ -75,7 +75,7 @@ class IndexLiteral(IndexExpression):
 
 
 class AxisLength(IndexExpression):
-    """The number of elements along an axis, which only the data of a run may give."""
+    """The size of an axis, which may come from the data of a run."""
 
     __slots__ = ("axis",)
     axis: Axis
@@ -85,7 +85,7 @@ class AxisLength(IndexExpression):
 
 
 class IndexLoad(IndexExpression):
-    """The integer that the parent at this number has at `position`."""
+    """The integer at `position` of the parent with this number."""
 
     __slots__ = ("parent", "position")
     parent: int
@@ -96,7 +96,7 @@ class IndexLoad(IndexExpression):
 
 
 class IndexPair(IndexExpression):
-    """An entry that is made of two others."""
+    """An operation on two expressions."""
 
     __slots__ = ("left", "right")
     left: IndexExpression
@@ -115,7 +115,7 @@ class IndexPair(IndexExpression):
 
 
 class IndexSum(IndexPair):
-    """Two entries added up."""
+    """The sum of two expressions."""
 
     __slots__ = ()
 
@@ -124,7 +124,7 @@ class IndexSum(IndexPair):
 
 
 class IndexDifference(IndexPair):
-    """An entry less another."""
+    """The difference of two expressions."""
 
     __slots__ = ()
 
@@ -133,7 +133,7 @@ class IndexDifference(IndexPair):
 
 
 class IndexProduct(IndexPair):
-    """Two entries multiplied."""
+    """The product of two expressions."""
 
     __slots__ = ()
 
@@ -150,7 +150,7 @@ def _grouped(entry: IndexExpression) -> str:
 
 
 def flat(index: IndexMap, sizes: Sequence[IndexExpression | int]) -> IndexExpression:
-    """The place of an element among all of an array of these sizes, in row-major order.
+    """Return the flat index of an element of an array of these sizes, in row-major order.
 
     >>> print(flat((LoopIndex(0), LoopIndex(1), IndexLiteral(2)), (4, 5, 6)))
     (i0 * 5 + i1) * 6 + 2

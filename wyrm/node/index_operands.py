@@ -1,4 +1,4 @@
-"""Integers that choose: which operands of an op are indices, into which axis, and the checks that they are in range."""
+"""Index operands: which operands of an op are indices, into which axis, and the checks that they are in range."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wyrm.types.dims import Axis, Dim, axis_size, resolve_axis
 
 
 class IndexOperand(NamedTuple):
-    """An operand of integers from 0 to the size of `axis` less 1; the number `ignore_index` chooses nothing."""
+    """An operand of indices into `axis`, from 0 to its size less 1; `ignore_index` is allowed too."""
 
     operand: int
     axis: Axis
@@ -23,16 +23,16 @@ class IndexOperand(NamedTuple):
 
 
 class HasIndexOperands(BaseNode[P_co, S], abstract=True):
-    """An op with operands whose integers choose along an axis; `index_operands` says which.
+    """An op with operands that index an axis; `index_operands` lists them.
 
-    Data of a leaf is checked when it is set, where the axis has a size by then. Every engine checks all other integers
-    before the op runs, so that neither `evaluate` nor a kernel meets one that is out of range.
+    Data of a leaf is checked when it is set, if the axis has a size by then. Every engine checks all other indices
+    before the op runs, so that neither `evaluate` nor a kernel ever gets one that is out of range.
     """
 
     __slots__ = ()
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
-        """The operands that choose."""
+        """Return the operands that are indices."""
         raise NotImplementedError
 
     def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
@@ -44,19 +44,19 @@ class HasIndexOperands(BaseNode[P_co, S], abstract=True):
 
 
 def source_of(indices: BaseNode) -> BaseNode:
-    """The node whose integers these are, under other axes."""
+    """Return the node that these integers come from, under other axes."""
     while indices.same_elements:
         indices = indices.parents[0]
     return indices
 
 
 def holds_data(node: BaseNode) -> bool:
-    """Whether a node is a leaf with data of its own, and does not stand for what a step of a loop is given."""
+    """Return whether a node is a leaf with its own data, and not a placeholder in the body of a loop."""
     return node.is_leaf and not node.stands_for
 
 
 def is_within(indices: BaseNode, axis: Axis) -> bool:
-    """Whether the op that computes integers keeps them in range of an axis in every run."""
+    """Return whether the op that computes these integers keeps them in range of an axis in every run."""
     within: Axis | None = getattr(source_of(indices), "within", None)
     if within is None:
         return False
@@ -67,7 +67,7 @@ def is_within(indices: BaseNode, axis: Axis) -> bool:
 
 
 def _limit(user: BaseNode, choice: IndexOperand, size: int) -> None:
-    """Record that `user` chooses from `size`, for data that a leaf is given later, and check what it holds now."""
+    """Record that `user` indexes an axis of `size`, for a leaf's later data, and check its present data."""
     source = source_of(user.parents[choice.operand])
     draws_below: int | None = getattr(source, "draws_below", None)
     if draws_below is not None and draws_below > size:
@@ -84,13 +84,13 @@ def _limit(user: BaseNode, choice: IndexOperand, size: int) -> None:
 
 
 def is_checked_when_set(user: BaseNode, choice: IndexOperand) -> bool:
-    """Whether the reference engine need not check these integers in each run."""
+    """Return whether the reference engine need not check these integers in each run."""
     indices = user.parents[choice.operand]
     return is_within(indices, choice.axis) or (holds_data(source_of(indices)) and axis_size(choice.axis) is not None)
 
 
 def check_index_operands(user: BaseNode, operands: Sequence[np.ndarray], sizes: Mapping[type[Dim], int]) -> None:
-    """`IndexOutOfRange` for the first integer among the operands' values that is out of range."""
+    """Raise `IndexOutOfRange` for the first index among the operands' values that is out of range."""
     for choice in user.index_operands():
         indices = np.asarray(operands[choice.operand])
         size = resolve_axis(choice.axis, dict(sizes))

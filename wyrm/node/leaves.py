@@ -34,14 +34,14 @@ from wyrm.types.typing import D1, D2, D3, D4, AxisOf, DType, FloatArray, NewDims
 
 
 class LeafOptions(TypedDict, total=False):
-    """What every float leaf may be given besides its value and axes."""
+    """The options of every float leaf besides its value and axes."""
 
     name: str | None
     dtype: DType
 
 
 class InputOptions(LeafOptions, total=False):
-    """What an input may be given besides."""
+    """The options of an input besides its value and axes."""
 
     finite: bool
 
@@ -59,7 +59,7 @@ class _FloatLeaf(Node[tuple[()], S], Leaf, abstract=True):
         self._begin((), name, user_origin())
 
     def _hold(self, value: Any, dims: DeclaredDims, name: str | None, dtype: DTypeLike | None, what: str) -> None:
-        """Begin with finite numbers."""
+        """Initialize the leaf with finite numbers."""
         with np.errstate(over="ignore"):
             array = float_array(value, dtype)
         if array.dtype.kind != "f":
@@ -86,11 +86,11 @@ class _FloatLeaf(Node[tuple[()], S], Leaf, abstract=True):
 
 
 class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
-    """A trainable leaf: its array is what an optimizer changes, `gradient` what `backward()` adds to.
+    """A trainable leaf: an optimizer changes its array, and `backward()` adds to its `gradient`.
 
     `value` is copied: Python numbers become float32, NumPy arrays keep float32 or float64. `dims` names the axes; a
-    `Dim` class takes its size from the array. Raises `ShapeError` where they disagree, `DTypeError` for other types,
-    `NotFinite` for a NaN or an infinity.
+    `Dim` class takes its size from the array. Raise `ShapeError` if `value` and `dims` disagree, `DTypeError` for other
+    types, `NotFinite` for a NaN or an infinity.
 
     >>> slope = Parameter([1.0, 2.0], name="slope")
     >>> slope.shape, slope.dtype
@@ -168,7 +168,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
     def zeros(cls, shape: NewDims, **options: Unpack[LeafOptions]) -> Parameter[NewDims]: ...
     @classmethod
     def zeros(cls, shape: Any, *, name: str | None = None, dtype: DTypeLike | None = None) -> Any:
-        """A parameter of zeros.
+        """Return a parameter of zeros.
 
         >>> Parameter.zeros((2, 3)).shape
         (2, 3)
@@ -177,7 +177,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
 
     @property
     def gradient(self) -> FloatArray:
-        """The gradient that `backward()` has added up, zeros before: a dense copy, read-only as `value` is."""
+        """The gradient that `backward()` has accumulated, at first zeros: a dense, read-only copy."""
         held = self._storage.gradient
         if held is None:
             array: FloatArray = np.zeros(self.shape, self.dtype)
@@ -188,12 +188,12 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
 
     @property
     def row_gradient(self) -> RowSparse | None:
-        """The gradient as the rows it touches, None where it is dense or nothing was added yet."""
+        """The gradient as the rows it touches; None if it is dense or nothing was accumulated yet."""
         held = self._storage.gradient
         return held if isinstance(held, RowSparse) else None
 
     def set(self, value: Values) -> None:
-        """Replace the values, of the same shape; `ShapeError` or `NotFinite` before anything changes."""
+        """Replace the values, of the same shape; `ShapeError` and `NotFinite` leave them unchanged."""
         assign(self, value, finite=True)
 
     def clear_gradient(self) -> None:
@@ -202,6 +202,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
 
 
 def assign(leaf: _FloatLeaf, value: Any, finite: bool) -> None:
+    """Store `value` in a leaf after checking its dtype, its shape and, with `finite`, its numbers."""
     if put_number(leaf._storage, value):
         return
     given = as_array(value)
@@ -219,15 +220,15 @@ def assign(leaf: _FloatLeaf, value: Any, finite: bool) -> None:
 
 
 def _goes_into(array: np.ndarray, storage: Storage) -> bool:
-    """Whether the elements of an array are copied into those that a leaf holds, and the array itself is not kept."""
+    """Return whether the leaf copies the elements of an array into its own memory instead of keeping the array."""
     return storage.array is not None and storage.array.shape == array.shape
 
 
 class Input(_FloatLeaf[S], abstract=True):
-    """A leaf that data is bound to with `set`, or by a compiled program.
+    """A leaf for data, which `set` or a compiled program binds.
 
-    Without `dims` and value it is a scalar. An axis `Batch()` without a size takes that of the data. Dtype float32
-    unless given, bool for masks. `finite=False` lets NaN and infinities in.
+    Without `dims` and value it is a scalar. An axis without a size, as in `Batch()`, takes the size of the data. The
+    dtype is float32 unless given, bool for masks. `finite=False` allows NaN and infinities.
 
     >>> x = Input(name="x")
     >>> x.set(2.0)
@@ -304,14 +305,14 @@ class Input(_FloatLeaf[S], abstract=True):
             check_finite(self, array)
 
     def set(self, value: Values) -> None:
-        """Bind data; `ShapeError`, `DTypeError` or `NotFinite` before anything changes."""
+        """Bind data; `ShapeError`, `DTypeError` and `NotFinite` leave the old data unchanged."""
         assign(self, value, self._finite)
 
 
 def as_constant(value: Any, dtype: DTypeLike | None) -> Constant:
-    """A number or array used as an operand: it takes the dtype of the node beside it."""
+    """Return a constant for a number or array used as an operand, in the other operand's dtype."""
     array = float_array(value, dtype)
-    # As `Constant` of it, past what axes and a name need: half of the time of `graph * 2.0` was this number's.
+    # This skips what `Constant` does for axes and a name: making this number was half of the time of `graph * 2.0`.
     node: Constant = object.__new__(Constant)
     hold(node, Storage(array))
     _set_dtype(node, array.dtype)
@@ -376,7 +377,7 @@ class Constant(_FloatLeaf[S], abstract=True):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What makes two constants the same: small ones by content, large ones by identity."""
+        """Equal for constants of the same value: small ones compare by content, large ones by identity."""
         array = self._storage.array
         assert array is not None
         return (array.dtype, array.shape, array.tobytes()) if array.size <= 16 else (id(array),)
@@ -395,7 +396,7 @@ def restore_leaf(
     location: SourceLocation,
     finite: bool | None,
 ) -> BaseNode:
-    """A leaf as it was, without the checks that new data passes: parameters that diverged are restored too."""
+    """Return a pickled leaf without the checks of new data, so that diverged parameters are restored too."""
     leaf: Any = object.__new__(cls)
     if finite is not None:
         _set(leaf, "_finite", finite)

@@ -1,4 +1,4 @@
-"""What the native backend knows of an op: its loop form, in the words of which an engine generates loops."""
+"""`LoopForm`: what a backend that generates loops knows of an op."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from wyrm.node.base import BaseNode
     from wyrm.ops.steps import Steps
 
-# What a kernel is called with.
+# An argument of a kernel.
 KernelArgument: TypeAlias = "Array | float | np.generic | tuple[KernelArgument, ...]"
 
 
 class ScatterTarget(NamedTuple):
-    """Where an element goes, and whether it is added to what is there."""
+    """Where an element is written, and whether it is added to what is there."""
 
     position: IndexMap
     adds: bool = False
 
 
 class Reducer(NamedTuple):
-    """A reduction: `total` starts from a number, `step` takes in an element, `finish` makes the result of it.
+    """A reduction: `total` begins at `start`, `step` accumulates an element, and `finish` computes the result.
 
-    The last two are formulas over the operands (`x`, `y`), `total`, and `count`, the number of elements taken in.
+    `step` and `finish` are formulas over the operands (`x`, `y`), `total`, and `count`, the number of elements.
     """
 
     start: float
@@ -40,23 +40,22 @@ class Reducer(NamedTuple):
 
 
 class LoopForm:
-    """What an engine that generates loops knows of an op; it stands beside the op and is registered for it.
+    """What a backend that generates loops knows of an op; it is registered for the op.
 
     An op with a `formula` needs none: the formula is its meaning in every engine. Another op defines its elements in
     one of these ways; the first that is defined is used:
 
-    - `decompose`: simpler ops.
+    - `decompose`: a graph of simpler ops.
     - `reducer`: a reduction over `reduce_axes`.
-    - `gather_index`: the index in the first operand of each element of the result.
-    - `scatter_index`: the index in the result of each element of the operands.
+    - `gather_index`: for each element of the result, its index in the first operand.
+    - `scatter_index`: for each element of the operands, its index in the result.
     - `kernel`: a function that fills the result.
 
     An op that defines none of them is computed in Python, by its `evaluate`.
 
     A function that is compiled (`kernel`, `adding_kernel`, `by_flat_index`) is static, calls only NumPy, `math` and
-    functions like itself, and allocates nothing. Its arithmetic is done in the order in which it is written; where it
-    adds up many terms, `total = accumulated(total, term)` of `wyrm.ops.sums` lets the compiler choose the order, which
-    is faster.
+    functions like itself, and allocates nothing. Its arithmetic runs in the order in which it is written. For a sum of
+    many terms, `total = accumulated(total, term)` of `wyrm.ops.sums` lets the compiler choose a faster order.
 
         @wy.LOOPS.register(Flip)
         class FlipLoops(wy.LoopForm):
@@ -69,20 +68,20 @@ class LoopForm:
                 return operands[0].reshape(-1), out.reshape(-1)
     """
 
-    # A reduction of the operands, broadcast, over the axes `reduce_axes`.
+    # A reduction of the broadcast operands over `reduce_axes`.
     reducer: Reducer | None = None
-    # Whether the result starts from zeros before `scatter_index` puts elements in their places.
+    # Whether the result is filled with zeros before `scatter_index` writes elements.
     starts_from_zero: bool = True
-    # Whether, for a view, its elements lie in row-major order in memory where those of its operand do.
+    # Whether a view is row-major in memory wherever its operand is.
     preserves_layout: bool = False
-    # One element by its place, counted in row-major order: a function of that, of the numbers in the only parent and of
-    # the `flat_index_arguments`. It is computed wherever it is read, and never stored.
+    # Computes one element from its flat row-major index, the numbers in the only parent and the
+    # `flat_index_arguments`. The element is computed wherever it is read, and never stored.
     by_flat_index: Callable[..., object] | None = None
-    # A loop that fills the result. It is called with what `kernel_arguments` gives.
+    # A loop that fills the result, called with what `kernel_arguments` returns.
     kernel: Callable[..., None] | None = None
-    # The same kernel, but adding to what `out` holds: what a sum of this node and another is computed with.
+    # The same kernel, but adding to what `out` holds; it computes the sum of this node and another in place.
     adding_kernel: Callable[..., None] | None = None
-    # Whether the kernel takes operands of any strides; others get arrays in row-major order.
+    # Whether the kernel takes operands of any strides; other kernels get row-major arrays.
     takes_views: bool = False
 
     def __init_subclass__(cls) -> None:
@@ -91,55 +90,55 @@ class LoopForm:
                 raise RegistrationError(f"{name} of {cls.__name__} is compiled on its own: make it a @staticmethod")
 
     def decompose(self, node: Any) -> BaseNode | None:
-        """The same value made of simpler ops, which are fused with what is around them."""
+        """Return the same value as a graph of simpler ops, which fuse with the nodes around them."""
         return None
 
     def gradient_of_rows(self, node: Any, indices: Any, table: Any) -> Any:
-        """This value, or another form of it, where it is the gradient by the rows of a table that `indices` choose."""
+        """Return this value, perhaps in another form, as the gradient with respect to the rows `indices` of a table."""
         return node
 
     def part_of_residuals(self, node: Any) -> BaseNode | None:
-        """This value as a part of one that its gradient needs: used where that is computed anyhow."""
+        """Return this value as a part of the residuals that its gradient needs; used if those are computed anyway."""
         return None
 
     def reduce_axes(self, node: Any) -> tuple[int, ...]:
-        """The axes of the operands, broadcast, that `reducer` takes to one."""
+        """Return the axes of the broadcast operands that `reducer` reduces."""
         raise NotImplementedError
 
     def gather_index(self, node: Any, index: IndexMap) -> IndexMap | None:
-        """Where the first parent has the element that the result has at `index`; None where it is not so simple."""
+        """Return the index in the first parent of the result's element at `index`; None if no such map exists."""
         return None
 
     def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget | None:
-        """Where in the result the element goes that a parent has at `index`; None for a parent that gives none."""
+        """Return where in the result a parent's element at `index` is written; None if that parent is not written."""
         return None
 
     def flat_index_arguments(self, node: Any) -> tuple[int | float, ...]:
-        """What `by_flat_index` is called with after the place and the numbers in the parent."""
+        """Return the arguments of `by_flat_index` after the flat index and the numbers in the parent."""
         return ()
 
     def kernel_arguments(self, node: Any, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
-        """What `kernel` is called with, each time: views of the operands and of `out`, numbers, and scratch arrays.
+        """Return the arguments of every call of `kernel`: views of the operands and `out`, numbers, and scratch arrays.
 
-        It is asked once for each set of arrays that a program works on; `out` is in row-major order.
+        It is called once for each set of arrays that a program works on; `out` is in row-major order.
         """
         return (*operands, out)
 
     def draws_from(self, node: Any) -> int | None:
-        """The size of the table of which the kernel draws rows at random; None where it draws none.
+        """Return the size of the table whose rows the kernel draws at random; None if it draws none.
 
-        The last of its arguments is then an array of two numbers: the stripe of the table to draw from, and how many
-        stripes there are. Threads that draw from other stripes rarely meet.
+        The last kernel argument is then an array of two numbers: the stripe of the table to draw from, and the number
+        of stripes. Threads that draw from different stripes rarely touch the same rows.
         """
         return None
 
     def steps(self, node: Any) -> Steps | None:
-        """What a loop does of which the node's value is the tape; None for any other op."""
+        """Return the steps of a loop whose packed residuals are the node's value; None for any other op."""
         return None
 
 
 class SameIndex(LoopForm):
-    """The loop form of an op whose elements are where its first operand has them."""
+    """The loop form of an op whose elements have the same index in its first operand."""
 
     preserves_layout = True
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wyrm.types.typing import A, AtLeast1D, AtLeast2D, FloatArray, IntegerArray, K, M, N, Scalar, Shaped
 
     class Reversed(Generic[S]):
-        """`node.T`, as the type checker sees it: a property with overloads, of a node of shape `S`."""
+        """`node.T` for type checkers: a property with overloads, of a node of shape `S`."""
 
         @overload
         def __get__(self: Reversed[AtLeast1D], node: Shaped[L, Any], owner: object) -> Transpose[L, Any]: ...
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
             """The axes in reverse order."""
 
     class MatrixTransposed(Generic[S]):
-        """`node.mT`, as the type checker sees it."""
+        """`node.mT` for type checkers."""
 
         @overload
         def __get__(self: MatrixTransposed[AtLeast2D], node: Shaped[L, Any], owner: object) -> Transpose[L, Any]: ...
@@ -57,36 +57,36 @@ class Node(operators.Node, methods.Node, BaseNode[P_co, S], abstract=True):
     """A node of the graph: `Node[Parents, Shape]`. Building one checks shapes and dtypes and computes nothing.
 
     `Parents` is the tuple of the parents' classes, exact one generation deep; `Shape` the tuple of the axes. Operators
-    and methods carry NumPy's names. `==` compares elements, as in NumPy, and gives a mask. Nodes are keys of dicts and
-    sets by identity; whether two names stand for one node, `is` tells.
+    and methods have NumPy's names. `==` compares elements, as in NumPy, and returns a mask. Dicts and sets tell nodes
+    apart by identity; `is` says whether two names are the same node.
     """
 
     __slots__ = ()
     dims: S
-    if TYPE_CHECKING:  # NumPy's operators leave `array + node` to the node; what else they do is bound by wyrm._bind
+    if TYPE_CHECKING:  # NumPy's operators leave `array + node` to the node; wyrm._bind sets the rest
         __array_ufunc__: None = None
 
     def _own(self) -> Node[Any, S]:
         return self
 
     def erase(self) -> Node[Any, S]:
-        """This node with its parents forgotten by the type checker and its shape kept."""
+        """Return this node; type checkers forget its parents and keep its shape."""
         return self
 
-    if TYPE_CHECKING:  # bound by wyrm._bind to the rooms that stand right of this one
+    if TYPE_CHECKING:  # implemented in higher layers, which wyrm._bind binds
 
         @property
         def value(self) -> FloatArray:
-            """The value that the last `forward()` cached (read-only); `NotSet` where there is none."""
+            """The value that the last `forward()` cached (read-only); `NotSet` if there is none."""
 
         def forward(self) -> FloatArray:
-            """Compute the value, only what changed since the last time, and return it (read-only)."""
+            """Compute the value, recomputing only what changed, and return it (read-only)."""
 
         def backward(self: Scalar, weight: float = 1.0) -> None:
             """Add `weight` times the gradient of this scalar to each parameter's `gradient`.
 
-            Runs `forward()` first where something changed. `ShapeError` for a node that is not a scalar, `ValueError`
-            for a weight that is not finite.
+            Runs `forward()` first if something changed. Raise `ShapeError` for a node that is not a scalar,
+            `ValueError` for a weight that is not finite.
             """
 
         def zero_gradient(self) -> None:
@@ -102,22 +102,22 @@ class Node(operators.Node, methods.Node, BaseNode[P_co, S], abstract=True):
         @overload
         def __iter__(self: Shaped[L, tuple[N, *Bs]]) -> Iterator[Slice[L, tuple[*Bs]]]: ...
         def __iter__(self) -> Any:
-            """The rows; `ShapeError` where only data can tell how many there are."""
+            """Iterate over the rows; raise `ShapeError` if only data decides how many there are."""
 
     def __bool__(self) -> bool:  # `NoReturn` would make mypy skip what follows `if node:`
-        same = "; whether two names stand for one node is asked with `is`" if self.dtype.kind == "b" else ""
+        same = "; test with `is` whether two names are the same node" if self.dtype.kind == "b" else ""
         raise TypeError(
-            f"{describe(self)} has no truth value while the graph is built: choose by element with "
+            f"{describe(self)} has no truth value while the graph is built: select elements with "
             f"wy.where(condition, a, b), compute one of two branches with wy.cond(condition, true, false), "
             f"or read the computed number with bool(node.value){same}"
         )
 
-    if not TYPE_CHECKING:  # for a type checker a node is no integer
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they reject it too
 
         def __index__(self) -> int:
             raise TypeError(
-                f"{describe(self)} is no integer while the graph is built: a number that is known then is given by "
-                f"keyword; a loop that ends by what is computed is wy.while_loop"
+                f"{describe(self)} is not an integer while the graph is built: pass numbers known then by keyword; for "
+                f"a loop whose end is computed use wy.while_loop"
             )
 
     def __float__(self) -> float:
@@ -131,7 +131,7 @@ class Node(operators.Node, methods.Node, BaseNode[P_co, S], abstract=True):
 
 
 class IndexNode(methods.IndexNode, BaseNode[Any, S], abstract=True):
-    """Integers that choose rows, labels or elements. Not a `Node`: it has no arithmetic and no gradient."""
+    """Integers that index rows, labels or elements. Not a `Node`: no arithmetic and no gradient."""
 
     __slots__ = ()
     __array_ufunc__: None = None
@@ -144,10 +144,10 @@ class IndexNode(methods.IndexNode, BaseNode[Any, S], abstract=True):
 
         @property
         def value(self) -> IntegerArray:
-            """The value that the last `forward()` cached (read-only); `NotSet` where there is none."""
+            """The value that the last `forward()` cached (read-only); `NotSet` if there is none."""
 
         def forward(self) -> IntegerArray:
-            """Compute the value, only what changed since the last time, and return it (read-only)."""
+            """Compute the value, recomputing only what changed, and return it (read-only)."""
 
     def __bool__(self) -> bool:  # as for `Node`
         raise TypeError(
@@ -164,7 +164,7 @@ class IndexNode(methods.IndexNode, BaseNode[Any, S], abstract=True):
 
 _BASES.update((Node, IndexNode, operators.Node, methods.Node, methods.IndexNode))
 
-# Tensor[Batch, Hidden]: parents erased, shape kept; what users write in signatures.
+# Tensor[Batch, Hidden], for signatures: the parents are erased, the shape is kept.
 Tensor = Node[Any, tuple[*Bs]]
-# Index[Batch]: the same for integers.
+# IndexTensor[Batch]: the same for integers.
 IndexTensor = IndexNode[tuple[*Bs]]

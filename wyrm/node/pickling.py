@@ -1,4 +1,4 @@
-"""Pickling a graph as a flat list, so that depth costs nothing; leaves are pickled as themselves and stay shared."""
+"""Pickles a graph as a flat list, so that any depth works; leaves are pickled as themselves and stay shared."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Records: TypeAlias = "list[BaseNode | _Record]"
 
 
 def flatten(root: BaseNode) -> Records:
-    """The graph under `root` as records whose parents are positions in the list."""
+    """Return the graph under `root` as records whose parents are positions in the list."""
     return flatten_all([root])[0]
 
 
 def flatten_all(roots: Sequence[BaseNode]) -> tuple[Records, list[int]]:
-    """The graph under several roots, what they share written once, and the positions of the roots."""
+    """Return the graph under several roots, shared nodes once, and the positions of the roots."""
     order = topological_order(roots)
     position = {node: i for i, node in enumerate(order)}
     records: Records = []
@@ -35,7 +35,7 @@ def flatten_all(roots: Sequence[BaseNode]) -> tuple[Records, list[int]]:
 
 
 def copied(root: BaseNode, memo: dict[int, Any]) -> BaseNode:
-    """The graph under `root` on leaves of its own; what `memo` has already is not copied again."""
+    """Return a copy of the graph under `root` with its own leaves; nodes that `memo` has are not copied again."""
     for node in topological_order([root]):
         if id(node) in memo:
             continue
@@ -51,12 +51,12 @@ def copied(root: BaseNode, memo: dict[int, Any]) -> BaseNode:
 
 
 def restore(records: Records) -> BaseNode:
-    """The root of the graph that `flatten` wrote."""
+    """Return the root of the graph that `flatten` wrote."""
     return restore_all(records)[-1]
 
 
 def restore_all(records: Records) -> list[BaseNode]:
-    """Every node of the graphs that `flatten_all` wrote."""
+    """Return every node of the graphs that `flatten_all` wrote."""
     nodes: list[BaseNode] = []
     for record in records:
         if not isinstance(record, tuple):

@@ -1,4 +1,4 @@
-"""Where in the user's code nodes are built, and which of them."""
+"""Where in the user's code nodes are built, and which nodes a block of code builds."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class SourceLocation(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The text of the line, empty where the file cannot be read."""
+        """The text of the line; empty if the file cannot be read."""
         return linecache.getline(self.filename, self.line).strip()
 
 
-# A line, or a running frame's code and the place in it, for which line of which file that is can be worked out later.
+# A line, or a frame's code and instruction offset, from which the line is found only when it is asked for.
 Origin: TypeAlias = SourceLocation | tuple[CodeType, int]
 
 
 def location_of(origin: Origin) -> SourceLocation:
-    """The file and line of an origin."""
+    """Return the file and line of an origin."""
     if isinstance(origin, SourceLocation):
         return origin
     code, offset = origin
@@ -44,16 +44,16 @@ def location_of(origin: Origin) -> SourceLocation:
 
 
 _override: ContextVar[Origin | None] = ContextVar("_override", default=None)
-# Code that is known to be wyrm's, by its identity: to look that up in the globals of each frame took a third of the
-# time of building a node. It is kept here, so that no other code takes its identity.
+# wyrm's code objects by identity: to look each frame up in its globals took a third of the time of building a node.
+# They are kept alive here, so that no other code takes their identity.
 _ours: dict[int, CodeType] = {}
-# The code of the user that built the last node, and the places in it that have built any: a loop builds many nodes in
-# the same places, and each object less is one less for Python's collector to go through. In one tuple, for threads.
+# The user's code that built the last node, and the origins in it: a loop builds many nodes at the same lines, and
+# shared origins leave fewer objects to Python's garbage collector. In one tuple, because threads replace both at once.
 _last: tuple[CodeType | None, dict[int, Origin]] = (None, {})
 
 
 def user_origin() -> Origin:
-    """The innermost line outside wyrm that is running now; for a function of wyrm that a function of it calls."""
+    """Return the innermost running line outside wyrm; the direct caller is skipped, because it belongs to wyrm."""
     global _last
     override = _override.get()
     if override is not None:
@@ -81,20 +81,20 @@ def user_origin() -> Origin:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """Whether a frame runs code of wyrm."""
+    """Return whether a frame runs code of wyrm."""
     name: str = frame.f_globals.get("__name__", "")
     return name.partition(".")[0] == "wyrm"
 
 
 def user_location() -> SourceLocation:
-    """The innermost line outside wyrm that is running now, as a file and a line."""
+    """Return the innermost running line outside wyrm, as a file and a line."""
     return location_of(user_origin())
 
 
 class located_at:
-    """Within it, new nodes carry this origin: a gradient's nodes carry the line of the node they differentiate.
+    """Gives new nodes this origin: a gradient's nodes carry the line of the node that they differentiate.
 
-    `move` goes on to another origin: in a long walk that costs a fifth of a new context.
+    `move` changes the origin; in a long walk that costs a fifth of a new context.
     """
 
     __slots__ = ("_origin", "_token")
@@ -111,7 +111,7 @@ class located_at:
         _override.reset(self._token)
 
     def move(self, origin: Origin) -> None:
-        """From now on, new nodes carry this origin."""
+        """Give new nodes this origin from now on."""
         _override.set(origin)
 
 
@@ -120,7 +120,7 @@ _built: ContextVar[list[BaseNode] | None] = ContextVar("_built", default=None)
 
 @contextmanager
 def building() -> Iterator[list[BaseNode]]:
-    """Within it, the list that it gives gets every node that is built."""
+    """Yield a list that receives every node built within the block."""
     nodes: list[BaseNode] = []
     around = _built.get()
     token = _built.set(nodes)
@@ -132,5 +132,5 @@ def building() -> Iterator[list[BaseNode]]:
             around += nodes
 
 
-# The list that nodes go into as they are built, if there is one. No function of Python's: it is asked for each node.
+# Returns the list that receives new nodes, if there is one. A builtin, because every new node calls it.
 built_nodes: Final = _built.get

@@ -1,4 +1,4 @@
-"""What the engine keeps for a node, which is no part of its description; nothing else touches these slots."""
+"""The state that an engine keeps with a node besides its description; nothing else touches these slots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Stateful:
-    """What holds it: nodes are immutable but for this."""
+    """The slots of that state, the only mutable part of a node."""
 
     __slots__ = ("_cell", "_way")
     _cell: Cell | None
@@ -19,20 +19,20 @@ class Stateful:
 
 
 N = TypeVar("N", bound=Stateful)
-# The slots' own functions, for each new node has its slots set to None, and each call of `forward` asks for one.
+# The slots' own accessors, for speed: every new node sets its slots to None, and every call of `forward` reads one.
 _cell, _way = Stateful.__dict__["_cell"], Stateful.__dict__["_way"]
-# Where the node's value is, once a plan computes it; and to let it be read from a cell.
+# Get and set the cell that holds the node's value, once a plan computes it.
 cell_of: Final[Callable[[Stateful], Cell | None]] = _cell.__get__
 lend: Final[Callable[[Stateful, Cell | None], None]] = _cell.__set__
-# How the node is run, once it has been; and to remember that.
+# Get and set the runner of the node, once it has run.
 way_of: Final[Callable[[Stateful], NodeRunner | None]] = _way.__get__
 keep_way: Final[Callable[[Stateful, NodeRunner | None], None]] = _way.__set__
 
 
 def lend_all(nodes: Mapping[N, int], cells: Sequence[Cell | None]) -> bool:
-    """Let the values of nodes be read from the cells at their places; whether a living plan had lent one its own.
+    """Let nodes read their values from the cells at their positions; return whether one had a living plan's cell.
 
-    A place without a cell leaves its nodes alone.
+    A position without a cell leaves its nodes alone.
     """
     taken = False
     for node, place in nodes.items():

@@ -1,4 +1,4 @@
-"""What leaves hold, and the checks that data passes before it is held."""
+"""The storage of leaves, and the checks that data passes before it is stored."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ DeclaredDims: TypeAlias = Axis | type[Dim] | Sequence[Size | Dim | type[Dim]] | 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-# The next instant: leaves and cached values are compared by when they last changed. No function of Python's: each leaf
-# and each run asks for one.
+# The next tick of a clock: leaves and cached values are compared by when they last changed. A builtin, because every
+# leaf and every run calls it.
 tick: Final[Callable[[], int]] = itertools.count(1).__next__
 
 
 class Changes:
-    """When any leaf changed last: where that has not moved on, nothing that was computed since is stale."""
+    """When any leaf last changed: if that is still the same, no cached value is stale."""
 
     __slots__ = ("latest",)
 
@@ -43,7 +43,7 @@ CHANGES = Changes()
 
 
 class IndexLimit(NamedTuple):
-    """An op that chooses from `size`, as long as it lives; the number `ignore_index` chooses nothing."""
+    """An op that indexes an axis of `size`, as long as it lives; `ignore_index` is allowed too."""
 
     user: weakref.ref[BaseNode]
     size: int
@@ -51,7 +51,7 @@ class IndexLimit(NamedTuple):
 
 
 class Storage:
-    """What a leaf holds: the array, the instant of its last change, and a parameter's gradient."""
+    """The storage of a leaf: its array, the tick of its last change, and a parameter's gradient."""
 
     __slots__ = ("array", "gradient", "limits", "version")
 
@@ -59,14 +59,14 @@ class Storage:
         self.array = array
         self.version = tick()
         self.gradient: FloatArray | RowSparse | None = None
-        # For integers: the limits of the ops that choose by them, by the op's identity and its operand.
+        # For integers: the limits of the ops that index with them, by the op's identity and its operand.
         self.limits: dict[tuple[int, int], IndexLimit] | None = None
 
 
 def touch(storage: Storage) -> None:
-    """Say that the array of a leaf has changed; the only way to say so."""
-    # Both at one instant that is there before: no call comes between, so no handler of a signal raises there. The
-    # storage first: a run in another thread that reads `latest` before this looks at it again.
+    """Mark the array of a leaf as changed; the only way to do so."""
+    # Both get a tick that was taken before: no call comes between them, so no signal handler raises there. The storage
+    # comes first: a run in another thread that reads `latest` before this looks at it again.
     now = tick()
     storage.version = now
     CHANGES.latest = now
@@ -85,18 +85,18 @@ class Leaf(BaseNode[tuple[()]], abstract=True):
 
 
 _BASES.add(Leaf)
-# The slot's own function, as those of `BaseNode`.
+# The slot's own setter, like those of `BaseNode`.
 hold: Final[Callable[[Leaf, Storage], None]] = Leaf.__dict__["_storage"].__set__
 
 
 def stored(leaf: BaseNode) -> Storage:
-    """What a leaf holds."""
+    """Return the storage of a leaf."""
     assert isinstance(leaf, Leaf)
     return leaf._storage
 
 
 def declared_dims(array: np.ndarray | None, dims: DeclaredDims, rebindable: bool, what: str) -> Dims:
-    """The axes of a leaf: as declared, a class taking its size from the array.
+    """Return the axes of a leaf as declared; a `Dim` class takes its size from the array.
 
     An axis without a size takes it from the array too, unless the leaf is `rebindable` to data of other sizes.
     """
@@ -128,14 +128,14 @@ def _declared(axes: Iterable[Size | Dim | type[Dim]]) -> str:
     return f"({', '.join(axis.__name__ if isinstance(axis, type) else repr(axis) for axis in axes)})"
 
 
-# Whole numbers up to here are float32 numbers.
+# Integers up to here are exact in float32.
 _EXACT = 2**24
 _FLOAT32, _FLOAT64 = FLOATS
 
 
 def float_array(value: Any, dtype: DTypeLike | None) -> np.ndarray:
-    """A new array: Python numbers become float32, NumPy floats keep their type."""
-    # First what most constants are, and quicker so.
+    """Return a new array; Python numbers become float32, NumPy floats keep their type."""
+    # Fast paths for the most frequent constants.
     kind = type(value)
     if kind is float or (kind is int and -_EXACT <= value <= _EXACT):
         if dtype is None or dtype is _FLOAT32 or dtype is _FLOAT64:
@@ -147,18 +147,18 @@ def float_array(value: Any, dtype: DTypeLike | None) -> np.ndarray:
     array = as_array(value)
     if dtype is None:
         dtype = array.dtype if isinstance(value, np.ndarray | np.generic) else np.dtype(np.float32)
-    wanted = np.dtype(dtype)
-    if wanted.kind not in "fb" or (wanted.kind == "f" and wanted not in FLOATS):
+    target = np.dtype(dtype)
+    if target.kind not in "fb" or (target.kind == "f" and target not in FLOATS):
         raise DTypeError(
-            f"a leaf holds float32, float64 or bool, not {wanted}; give array.astype(np.float32), dtype=np.float32, "
+            f"a leaf holds float32, float64 or bool, not {target}; give array.astype(np.float32), dtype=np.float32, "
             f"or wy.IndexInput for integers"
         )
     if array.dtype.kind not in "fiub":
-        raise DTypeError(f"cannot make numbers of {array.dtype} values")
-    return _copied(array, wanted)
+        raise DTypeError(f"cannot convert {array.dtype} values to numbers")
+    return _copied(array, target)
 
 
-# Arrays of so many elements begin at a line of the cache, where rows of theirs do not lie across two.
+# Arrays of at least this many elements begin at a cache line, so that their rows do not cross two lines.
 _LARGE = 256
 
 
@@ -166,14 +166,14 @@ def _copied(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return aligned(array.shape, dtype, array) if array.size >= _LARGE else np.array(array, dtype, order="C")
 
 
-# Up to so many elements `bytes` say quicker whether all of a mask is true than `all` does, which takes a microsecond.
+# Up to this many elements, `bytes` finds out faster whether a mask is all true than `all`, which takes a microsecond.
 _FEW = 256
 # The largest finite numbers.
 LARGEST = {dtype: float(np.finfo(dtype).max) for dtype in FLOATS}
 
 
 def is_finite(array: np.ndarray) -> bool:
-    """Whether there is neither a NaN nor an infinity among floating-point numbers."""
+    """Return whether there is neither a NaN nor an infinity among floating-point numbers."""
     if not array.shape:
         return math.isfinite(array.item())
     finite = np.isfinite(array)
@@ -188,7 +188,7 @@ def check_finite(node: BaseNode, array: np.ndarray) -> None:
 
 
 def check_shape(node: BaseNode, shape: tuple[int, ...]) -> None:
-    """`ShapeError` unless data of this shape fits the node's axes, an axis without a size taking any."""
+    """Raise `ShapeError` unless data of this shape fits the node's axes; an axis without a size takes any."""
     dims: Dims = node.dims
     if len(dims) != len(shape):
         raise ShapeError(f"{describe(node)} has {len(dims)} axes, the data has shape {shape}")
@@ -198,8 +198,8 @@ def check_shape(node: BaseNode, shape: tuple[int, ...]) -> None:
 
 
 def first_beyond(array: NDArray[np.integer], size: int, ignore_index: int | None = None) -> tuple[int, ...] | None:
-    """The position of the first integer outside 0..size-1 that is not `ignore_index`; None where there is none."""
-    # One look at each number: as an unsigned one, what is below 0 is large.
+    """Return the position of the first integer outside 0..size-1 that is not `ignore_index`; None if there is none."""
+    # A single pass: as unsigned numbers, negative ones are large.
     if not array.size or int(array.view(f"u{array.itemsize}").max()) < size:
         return None
     beyond = (array < 0) | (array >= size)
@@ -216,7 +216,7 @@ def check_indices(
     size: int,
     ignore_index: int | None = None,
 ) -> None:
-    """`IndexOutOfRange`, naming the position, the value and the op that uses it, for a value outside 0..size-1."""
+    """Raise `IndexOutOfRange`, naming position, value and the op that uses it, for a value outside 0..size-1."""
     position = first_beyond(array, size, ignore_index)
     if position is not None:
         where = f" at position {position}" if position else ""
@@ -224,14 +224,14 @@ def check_indices(
 
 
 def taken_by(user: BaseNode, size: int) -> str:
-    """What an op takes, for a message about an index that is out of range."""
+    """Return the indices that an op accepts, for a message about one that is out of range."""
     chosen = f" of {user.parents[0].name}" if user.parents and user.parents[0].is_leaf and user.parents[0].name else ""
-    takes = f"takes 0 to {size - 1}" if size else "chooses from an axis of size 0"
+    takes = f"takes 0 to {size - 1}" if size else "indexes an axis of size 0"
     return f"{user.op_name()}{chosen} at {user.location} {takes}"
 
 
 def check_limits(leaf: BaseNode, array: NDArray[np.integer]) -> None:
-    """`IndexOutOfRange` where data for a leaf is out of range of an op that chooses by it."""
+    """Raise `IndexOutOfRange` if data for a leaf is out of range of an op that indexes with it."""
     limits = stored(leaf).limits
     if not limits or not array.size:
         return
@@ -243,7 +243,7 @@ def check_limits(leaf: BaseNode, array: NDArray[np.integer]) -> None:
 
 
 def bound_array(leaf: BaseNode) -> np.ndarray:
-    """The array of a leaf; `NotSet` where no data is bound."""
+    """Return the array of a leaf; raise `NotSet` if it holds none."""
     array = stored(leaf).array
     if array is None:
         raise not_set(leaf, f"bind some with {leaf.name or 'input'}.set(value)")
@@ -251,27 +251,27 @@ def bound_array(leaf: BaseNode) -> np.ndarray:
 
 
 def not_set(leaf: BaseNode, remedy: str) -> NotSet:
-    """What to raise for a leaf without data."""
+    """Return the error for a leaf without data."""
     return NotSet(
         f"{describe(leaf)} {f'stands for {leaf.stands_for}' if leaf.stands_for else f'has no data: {remedy}'}"
     )
 
 
 def store(storage: Storage, array: np.ndarray) -> None:
-    """Into the same memory where the shape is the same, for plans hold on to it."""
+    """Store an array in a leaf: into the same memory if the shape is the same, because plans refer to that memory."""
     now = tick()
     if storage.array is not None and storage.array.shape == array.shape:
         storage.array[...] = array
     else:
         storage.array = array
-    # No call comes between the change and this, so no handler of a signal raises there.
+    # No call comes between the change and this, so no signal handler raises there.
     storage.version = now
     CHANGES.latest = now
     touch(storage)  # a run in another thread may have begun since
 
 
 def put_number(storage: Storage, value: object) -> bool:
-    """Whether a number could be put into a scalar leaf at once: a Python number, finite in the leaf's float type."""
+    """Store a Python number, finite in the leaf's float type, in a scalar leaf; return whether that was possible."""
     array = storage.array
     if array is None or array.shape or type(value) is not float or not fits_in(value, array.dtype):
         return False
@@ -284,7 +284,7 @@ def put_number(storage: Storage, value: object) -> bool:
 
 
 def fits_in(value: float, dtype: np.dtype) -> bool:
-    """Whether a number is finite as one of a float type; False for a NaN and for a type that is none."""
+    """Return whether a number is finite in a float type; False for a NaN and for other dtypes."""
     largest = LARGEST.get(dtype)
     return largest is not None and -largest <= value <= largest
 
@@ -292,11 +292,16 @@ def fits_in(value: float, dtype: np.dtype) -> bool:
 def index_array(value: Any, what: str | BaseNode) -> NDArray[np.int64]:
     given = as_array(value)
     if given.size == 0 and not isinstance(value, np.ndarray):
-        given = given.astype(np.int64)  # NumPy takes an empty list for floats
-    too_large = given.dtype == np.uint64 and given.size and given.max() > np.iinfo(np.int64).max
-    if given.dtype.kind not in "iu" or too_large:
+        given = given.astype(np.int64)  # NumPy makes an empty list an array of floats
+    if given.dtype.kind not in "iu":
         taker = what if isinstance(what, str) else describe(what)
-        if too_large:
-            raise DTypeError(f"{taker} takes integers up to 2**63 - 1, the data has {given.max()}")
         raise DTypeError(f"{taker} takes integers, the data is {given.dtype}; convert with array.astype(np.int64)")
+    check_int64(given, what)
     return np.array(given, dtype=np.int64, order="C")
+
+
+def check_int64(array: NDArray[Any], what: str | BaseNode[Any, Any]) -> None:
+    """Raise `DTypeError` for integers that int64 cannot hold: they would become negative ones."""
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        taker = what if isinstance(what, str) else describe(what)
+        raise DTypeError(f"{taker} takes integers up to 2**63 - 1, the data has {array.max()}")

@@ -1,4 +1,4 @@
-"""What modules built in training: a word where that is run for its values when they are not in training any more."""
+"""Warns when a graph built in training mode is run for its value while its modules are in evaluation mode."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from wyrm.node.traversal import topological_order
 
 
 class HasMode(Protocol):
-    """A module."""
+    """A module, which is in training or in evaluation mode."""
 
     training: bool
 
 
 class Mode(NamedTuple):
-    """A node that does what a module does in training, as text, and that module."""
+    """The description of a node that depends on training mode, and the module that built it."""
 
     node: str
     module: weakref.ref[HasMode]
@@ -26,7 +26,7 @@ class Mode(NamedTuple):
 
 N = TypeVar("N", bound=BaseNode)
 
-# By identity, for as long as the node is there.
+# By identity, as long as the node lives.
 _built: dict[int, tuple[weakref.ref[BaseNode], weakref.ref[HasMode]]] = {}
 
 
@@ -42,7 +42,7 @@ def record_training_mode(node: N, module: HasMode) -> N:
 
 
 def modes_of(outputs: Iterable[BaseNode]) -> list[Mode]:
-    """What `outputs` depend on that modules built in training."""
+    """Return the nodes that modules built in training, among those that `outputs` depend on."""
     if not _built:
         return []
     nodes = (node for node in topological_order(outputs) if id(node) in _built)
@@ -50,14 +50,14 @@ def modes_of(outputs: Iterable[BaseNode]) -> list[Mode]:
 
 
 def warn_of_training(modes: Iterable[Mode]) -> None:
-    """A `RuntimeWarning` where what was built in training is run for its value while the module is in evaluation."""
+    """Issue a `RuntimeWarning` if a graph built in training runs for its value while its module is in evaluation."""
     for node, reference in modes:
         module = reference()
         if module is not None and not module.training:
             warnings.warn(
-                f"{node} was built in training, by {type(module).__name__}, which is in evaluation now; a graph keeps "
-                f"the mode that it was built in. Build it again after eval() for values without what training "
-                f"does; or, where training goes on, call train() on the model first",
+                f"{node} was built in training by {type(module).__name__}, which is in evaluation now; a graph keeps "
+                f"the mode that it was built in. For values without training behaviour, build it again after "
+                f"eval(); to continue training, call train() on the model first",
                 RuntimeWarning,
                 stacklevel=4,
             )

@@ -1,4 +1,4 @@
-"""Walking a graph without recursion: a chain of any length works."""
+"""Graph traversal without recursion, so that a chain of any length works."""
 
 from __future__ import annotations
 
@@ -12,55 +12,55 @@ if TYPE_CHECKING:
 
 
 def topological_order(outputs: Iterable[BaseNode], known: Collection[BaseNode] = ()) -> list[BaseNode]:
-    """Every node that `outputs` depend on, themselves included, parents before children, each once.
+    """Return every node that `outputs` depend on, themselves included, parents before children, each once.
 
-    Those that are `known` are left out, and what only they depend on.
+    Nodes in `known` are left out, and so are those that only they depend on.
     """
     order: list[BaseNode] = []
     done: set[BaseNode] = set(known)
-    # The way from an output to where the walk is, and for each node on it the parents that are left to look at.
-    way: list[BaseNode] = []
-    left: list[Iterator[BaseNode]] = []
+    # The path from an output to the current node, and for each node on it the parents that are still to visit.
+    path: list[BaseNode] = []
+    unvisited: list[Iterator[BaseNode]] = []
     for output in outputs:
         if output not in done:
-            way.append(output)
-            left.append(iter(output.parents))
-        while way:
-            for parent in left[-1]:
+            path.append(output)
+            unvisited.append(iter(output.parents))
+        while path:
+            for parent in unvisited[-1]:
                 if parent not in done:
                     parents = parent.parents
                     if parents:
-                        way.append(parent)
-                        left.append(iter(parents))
+                        path.append(parent)
+                        unvisited.append(iter(parents))
                         break
                     done.add(parent)
                     order.append(parent)
             else:
-                left.pop()
-                node = way.pop()
+                unvisited.pop()
+                node = path.pop()
                 done.add(node)
                 order.append(node)
     return order
 
 
 def replaced(outputs: Iterable[BaseNode], others: Mapping[BaseNode, BaseNode]) -> list[BaseNode]:
-    """The outputs, computed from other nodes in place of some."""
-    wanted = list(outputs)
-    standing = dict(others)
-    for node in topological_order(wanted, others):
-        parents = tuple(standing[parent] for parent in node.parents)
+    """Return the outputs, computed from other nodes in place of some."""
+    nodes = list(outputs)
+    replacements = dict(others)
+    for node in topological_order(nodes, others):
+        parents = tuple(replacements[parent] for parent in node.parents)
         if all(parent is own for parent, own in zip(parents, node.parents, strict=True)):
-            standing[node] = node
+            replacements[node] = node
         else:
             with located_at(node.origin):
-                standing[node] = type(node).rebuild(parents, node.attribute_values(), node.name)
-    return [standing[node] for node in wanted]
+                replacements[node] = type(node).rebuild(parents, node.attribute_values(), node.name)
+    return [replacements[node] for node in nodes]
 
 
 def shallow_first(outputs: Iterable[BaseNode]) -> list[BaseNode]:
-    """The outputs in the order of how long the longest way to a leaf is."""
-    wanted = list(outputs)
+    """Return the outputs sorted by the length of their longest path to a leaf."""
+    nodes = list(outputs)
     depth: dict[BaseNode, int] = {}
-    for node in topological_order(wanted):
+    for node in topological_order(nodes):
         depth[node] = 1 + max((depth[parent] for parent in node.parents), default=0)
-    return sorted(wanted, key=depth.__getitem__)
+    return sorted(nodes, key=depth.__getitem__)

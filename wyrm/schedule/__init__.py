@@ -1,4 +1,4 @@
-"""Schedules: what to compute, in which order, under which sizes."""
+"""Schedules: which nodes to compute, in which order, for which sizes."""
 
 from wyrm.schedule.schedule import Schedule
 

@@ -1,7 +1,7 @@
-"""How the loss of a batch is put together from those of its parts, for threads that share its rows.
+"""How the loss of a batch combines from the losses of its parts, for threads that divide its rows.
 
-The loss of a batch is the mean over the parts, each by its share of the rows, where every row counts alike in means; it
-is the sum where rows are summed up; and it is neither where rows depend on each other, as in a softmax over the batch.
+It is their mean, weighted by the parts' rows, if every row counts equally in means; it is their sum if rows are summed;
+and it is neither if rows depend on each other, as in a softmax over the batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Node = BaseNode[Any, Any]
 
 
 class Combination(Enum):
-    """What the value of a whole batch is, by those of its parts."""
+    """How the value for a whole batch combines from the values for its parts."""
 
     SAME = "the same in all parts"
     MEAN = "the mean, each part by its share of the rows"
@@ -28,7 +28,7 @@ class Combination(Enum):
     MIXED = "neither: rows depend on each other"
 
 
-# How a node depends on the rows: the axis along which it has its own element for each, or what its value is.
+# How a node depends on the rows: the axis that has an element for each row, or how its value combines.
 Place = int | Combination
 
 _SUMS = ("x + y", "x - y")
@@ -38,29 +38,29 @@ _LINEAR_IN_X = {"x * y": True, "x / y": False}  # and whether in y too
 def combinations_of(
     outputs: Iterable[Node], columns: Collection[Node], simplified: Callable[[list[Node]], dict[Node, Node]]
 ) -> list[Combination]:
-    """What each output is for a whole batch, by its values for parts of the rows of the `columns`.
+    """Return how each output for a whole batch combines from its values for parts of the rows of `columns`.
 
-    `simplified` gives for every node one that is made of simpler ops.
+    `simplified` returns for every node one that is made of simpler ops.
     """
-    wanted = list(outputs)
+    nodes = list(outputs)
     if any(not leaf.dims or axis_size(leaf.dims[0]) is not None for leaf in columns):
-        return [Combination.MIXED] * len(wanted)  # a batch of fixed size has no parts
+        return [Combination.MIXED] * len(nodes)  # a batch of fixed size has no parts
     batch = {type(leaf.dims[0]) for leaf in columns if isinstance(leaf.dims[0], Dim)}
-    standing = simplified(wanted)
+    replacements = simplified(nodes)
     places: dict[Node, Place] = {}
-    for node in topological_order([standing[output] for output in wanted]):
+    for node in topological_order([replacements[output] for output in nodes]):
         if node.is_leaf:
             places[node] = 0 if node in columns else Combination.SAME
         elif node.same_value:
             places[node] = places[node.parents[0]]
         else:
             places[node] = _place(node, [places[parent] for parent in node.parents], batch)
-    found = [places[standing[output]] for output in wanted]
-    return [place if isinstance(place, Combination) else Combination.MIXED for place in found]
+    results = [places[replacements[output]] for output in nodes]
+    return [place if isinstance(place, Combination) else Combination.MIXED for place in results]
 
 
 def _row_axes(dims: Dims, batch: set[type[Dim]]) -> list[int]:
-    """The axes that have a size from the number of rows."""
+    """Return the axes whose size depends on the number of rows."""
     return [position for position, axis in enumerate(dims) if not batch.isdisjoint(open_axes((axis,)))]
 
 
@@ -78,7 +78,7 @@ def _place(node: Node, parents: list[Place], batch: set[type[Dim]]) -> Place:
 
 
 def _of_totals(node: Node, parents: list[Place]) -> Place:
-    """What is computed from means and sums over rows: it is one where the op is linear in them."""
+    """Return how a function of means and sums over rows combines: as they do, if the op is linear in them."""
     kinds = {parent for parent in parents if parent is not Combination.SAME}
     if len(kinds) != 1:
         return Combination.MIXED
@@ -88,31 +88,31 @@ def _of_totals(node: Node, parents: list[Place]) -> Place:
     if node.formula in _LINEAR_IN_X and len(parents) == 2:
         by_number = parents[1] is Combination.SAME or (_LINEAR_IN_X[node.formula] and parents[0] is Combination.SAME)
         return kind if by_number else Combination.MIXED
-    passes = len(parents) == 1 and (node.formula == "-x" or _reads(node) is not None)
+    passes = len(parents) == 1 and (node.formula == "-x" or _gather_index(node) is not None)
     return kind if passes or node.same_elements else Combination.MIXED
 
 
 def _of_rows(node: Node, parents: list[Place], axes: list[int]) -> Place:
-    """What is computed from something that has elements for each row."""
+    """Return how a function of values with an element for each row depends on the rows."""
     if any(parent in (Combination.MEAN, Combination.SUM) for parent in parents):
         return Combination.MIXED
     rows = [parent if isinstance(parent, int) else None for parent in parents]
-    told = node.by_rows(rows)
-    if told is not None:
-        return Combination.MEAN if told == "mean" else axes[0] if axes else Combination.MIXED
+    by_rows = node.by_rows(rows)
+    if by_rows is not None:
+        return Combination.MEAN if by_rows == "mean" else axes[0] if axes else Combination.MIXED
     if LOOPS.of(node).reducer is not None:
-        return _folded(node, rows, axes)
+        return _of_reduction(node, rows, axes)
     if not axes:
         return Combination.MIXED
     if node.formula is not None:
         return axes[0]
     if node.same_elements:
-        # Rows stay in order where theirs is the outermost axis, alone or with others after it.
-        return 0 if rows[0] == 0 and axes[0] == 0 else _read(node, rows, axes[0])
-    return _read(node, rows, axes[0]) if _reads(node) is not None else _written(node, rows, axes[0])
+        # Rows stay in order if their axis is the outermost one, before and after.
+        return 0 if rows[0] == 0 and axes[0] == 0 else _of_gather(node, rows, axes[0])
+    return _of_gather(node, rows, axes[0]) if _gather_index(node) is not None else _of_scatter(node, rows, axes[0])
 
 
-def _folded(node: Node, rows: list[int | None], axes: list[int]) -> Place:
+def _of_reduction(node: Node, rows: list[int | None], axes: list[int]) -> Place:
     rule = LOOPS.of(node)
     assert rule.reducer is not None
     rank = max(len(parent.dims) for parent in node.parents)
@@ -132,13 +132,13 @@ def _positions(dims: Dims) -> IndexMap:
     return tuple(map(LoopIndex, range(len(dims))))
 
 
-def _reads(node: Node) -> IndexMap | None:
+def _gather_index(node: Node) -> IndexMap | None:
     return LOOPS.of(node).gather_index(node, _positions(node.dims))
 
 
-def _read(node: Node, rows: list[int | None], axis: int) -> Place:
-    """What reads elements of its parents: each row of the result those of the same row alone."""
-    entries, row = _reads(node), LoopIndex(axis)
+def _of_gather(node: Node, rows: list[int | None], axis: int) -> Place:
+    """Return the row axis of a gather if each row of the result reads only that row of the parents."""
+    entries, row = _gather_index(node), LoopIndex(axis)
     if entries is None:
         return Combination.MIXED
     if rows[0] is not None and entries[rows[0]] != row:
@@ -151,8 +151,8 @@ def _read(node: Node, rows: list[int | None], axis: int) -> Place:
     return axis
 
 
-def _written(node: Node, rows: list[int | None], axis: int) -> Place:
-    """What puts elements of its parents in their places: each row those of the same row alone."""
+def _of_scatter(node: Node, rows: list[int | None], axis: int) -> Place:
+    """Return the row axis of a scatter if each row of the parents is written only to that row of the result."""
     for position, (parent, place) in enumerate(zip(node.parents, rows, strict=True)):
         if place is None:
             continue

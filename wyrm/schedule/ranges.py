@@ -1,7 +1,7 @@
-"""Which integers are known to be in range before a compiled program runs, and which it has to check as it goes.
+"""Which indices are known to be in range before a compiled program runs, and which it must check itself.
 
-This is the one place that decides it. Data of leaves is checked when a program is given it, by the `limits` found here;
-integers that an op keeps in range are never checked; all others are checked where they are used.
+Only this module decides that. Data of leaves is checked against the `limits` found here when a program receives it;
+indices that an op keeps in range are never checked; all others are checked where they are used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NONE: Mapping[Node, Node] = MappingProxyType({})
 
 
 class Limit(NamedTuple):
-    """Data of `leaf` lies within `axis`, for `user` chooses by it; the number `ignore_index` chooses nothing."""
+    """Data of `leaf` must be indices into `axis`, because `user` indexes with it; `ignore_index` is allowed too."""
 
     leaf: Node
     user: Node
@@ -30,10 +30,10 @@ class Limit(NamedTuple):
 
 
 class Ranges:
-    """What is known of the integers that choose among `nodes`, the loops within them included.
+    """The known ranges of the indices that `nodes` use, in the loops inside them too.
 
-    For the body of a loop, `outer` has what is known around it, `given` says what each input of the body stands for,
-    and `always` whether every run does a step of it: data for a branch that is not taken may be anything.
+    For the body of a loop, `outer` has the ranges around it, `given` maps each input of the body to the node that it
+    stands for, and `always` says whether every run does a step: data for a branch that is not taken may be anything.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class Ranges:
 
     @property
     def limits(self) -> list[Limit]:
-        """What data of leaves has to be checked for when it is given."""
+        """The limits that data of leaves is checked against when it is given."""
         return list(self._limits.values())
 
     def inside(self, loop: Node) -> Ranges:
-        """What is known within a loop; what it asks of data is among the limits from now on."""
+        """Return the ranges inside a loop, and add the limits that the loop puts on data to these."""
         steps = LOOPS.of(loop).steps(loop)
         assert steps is not None
         body = steps.body
@@ -78,7 +78,7 @@ class Ranges:
                 self._below[key] = min(size, self._below.get(key, size))
 
     def is_known(self, indices: Node, axis: Axis, ignore_index: int | None = None) -> bool:
-        """Whether integers are in range of an axis wherever the program runs."""
+        """Return whether indices are in range of an axis in every run."""
         if is_within(indices, axis):
             return True
         source, size = source_of(indices), axis_size(axis)

@@ -1,4 +1,4 @@
-"""A schedule: what to compute for the wanted outputs, in which order, under which sizes. Pure data."""
+"""A schedule: what to compute for some outputs, in which order, for which sizes. Pure data."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _NO_SHAPES: Mapping[BaseNode[Any, Any], tuple[int, ...]] = MappingProxyType({})
 
 
 class Schedule:
-    """The nodes that `outputs` need, parents first, each operation once however often it was written.
+    """The nodes that `outputs` depend on, parents first; equal operations are merged.
 
-    `nodes` are in order, `position` maps every node of the graph to the place among them of the one that computes it,
-    `places` has for each of them those of its parents. `written` are the outputs as the user wrote them, where these
-    are made of simpler ops: they say which sizes fit. A schedule that goes on `after` another one has all of its nodes
-    first; `stops` are the numbers of nodes that it and each one before it have.
+    `nodes` are in order. `position` maps every node of the graph to the position of the node that computes it, and
+    `places` lists the positions of each node's parents. `written` are the outputs before composite ops were replaced,
+    which check their sizes. A schedule that continues `after` another one starts with all nodes of that one; `stops`
+    counts the nodes of each schedule in such a chain.
     """
 
     __slots__ = (
@@ -54,7 +54,7 @@ class Schedule:
         self.stops: tuple[int, ...] = (*(() if after is None else after.stops), len(self.nodes))
 
     def _add(self, order: Iterable[BaseNode[Any, Any]]) -> None:
-        """Take in nodes that come after those that are here, each operation once."""
+        """Append the nodes that are new, and merge equal operations."""
         position, nodes, places = self.position, self.nodes, self.places
         known: dict[Any, int] = {}
         for i, node in enumerate(nodes):
@@ -70,7 +70,7 @@ class Schedule:
             new = len(nodes)
             try:
                 place = known.setdefault(_key(node, parents), new)
-            except TypeError:  # an attribute that cannot be compared, such as an array: never the same as another
+            except TypeError:  # an unhashable attribute, such as an array: never merged
                 place = new
             position[node] = place
             if place == new:
@@ -79,23 +79,23 @@ class Schedule:
 
     @property
     def stages(self) -> list[tuple[int, int]]:
-        """The first and the last node, not included, of what each schedule has beyond those before it."""
+        """The (start, stop) positions of the nodes that each schedule of the chain adds."""
         return list(pairwise((0, *self.stops)))
 
     @property
     def representative(self) -> dict[BaseNode[Any, Any], BaseNode[Any, Any]]:
-        """For every node of the graph the one of `nodes` that computes it."""
+        """Every node of the graph, with the one of `nodes` that computes it."""
         if self._representative is None:
             self._representative = {node: self.nodes[place] for node, place in self.position.items()}
         return self._representative
 
     def parents(self, node: BaseNode[Any, Any]) -> list[BaseNode[Any, Any]]:
-        """The nodes that compute the parents of `node`."""
+        """Return the nodes that compute the parents of `node`."""
         return [self.nodes[self.position[parent]] for parent in node.parents]
 
     @property
     def last_use(self) -> list[int]:
-        """For each position the last one that reads it, else its own; for that of an output the number of nodes."""
+        """For each position the last one that reads it, else its own; the number of nodes for an output."""
         last = list(range(len(self.nodes)))
         for i, parents in enumerate(self.places):
             for parent in parents:
@@ -105,9 +105,9 @@ class Schedule:
         return last
 
     def bind(self, shapes: Mapping[BaseNode[Any, Any], tuple[int, ...]] = _NO_SHAPES) -> dict[type[Dim], int]:
-        """The size of every named axis, those without one taken from the data; `ShapeError` names two that disagree.
+        """Return the size of every named axis; data gives open ones theirs, `ShapeError` names two that disagree.
 
-        `shapes` are those of data that leaves are to be given instead of what they hold.
+        `shapes` has the shapes of data that leaves get instead of the data that they hold.
         """
         sizes = dict(self.sizes)
         source = dict(self._source)
@@ -130,21 +130,21 @@ class Schedule:
             if given is not None and any(isinstance(a, Dim) and a.derived and a.size is None for a in leaf.dims):
                 shape = resolve(leaf.dims, sizes)
                 if shape != given:
-                    raise ShapeError(f"{describe(leaf)} is {shape} with the other data of this run, not {given}")
+                    raise ShapeError(f"{describe(leaf)} needs shape {shape} to fit the other data, not {given}")
         for node in self._checking:
             if set(open_axes(axis for each in (node, *node.parents) for axis in each.dims)) <= sizes.keys():
                 node.check_sizes([resolve(parent.dims, sizes) for parent in node.parents], resolve(node.dims, sizes))
         return sizes
 
     def shape(self, node: BaseNode[Any, Any], sizes: dict[type[Dim], int]) -> tuple[int, ...]:
-        """The shape of a node's value under these sizes."""
+        """Return the shape of a node's value for these sizes."""
         return resolve(node.dims, sizes)
 
 
 def _data_shape(
     leaf: BaseNode[Any, Any], shapes: Mapping[BaseNode[Any, Any], tuple[int, ...]]
 ) -> tuple[int, ...] | None:
-    """The shape of a leaf's data, None where there is none yet."""
+    """Return the shape of a leaf's data, or None if it has none yet."""
     if leaf in shapes:
         return shapes[leaf]
     array = stored(leaf).array
@@ -152,7 +152,7 @@ def _data_shape(
 
 
 def _key(node: BaseNode[Any, Any], parents: tuple[int, ...]) -> Any:
-    """Equal for nodes that compute the same; `parents` are the places of what computes theirs."""
+    """Return a key that is equal for nodes that compute the same; `parents` are the positions of their parents."""
     if not parents:
         if isinstance(node, Constant):
             return Constant, *node.key
@@ -166,7 +166,7 @@ def _key(node: BaseNode[Any, Any], parents: tuple[int, ...]) -> Any:
 def _one_size_per_name(
     nodes: Iterable[BaseNode[Any, Any]], after: Schedule | None
 ) -> tuple[dict[type[Dim], int], dict[type[Dim], BaseNode[Any, Any]]]:
-    """The sizes that named axes have in the graph and a node that has each; `ShapeError` where one name has two."""
+    """Return the sizes of the named axes and a node for each; raise `ShapeError` if an axis has two sizes."""
     sizes: dict[type[Dim], int] = {} if after is None else dict(after.sizes)
     source: dict[type[Dim], BaseNode[Any, Any]] = {} if after is None else dict(after._source)
     seen: set[int] = set()

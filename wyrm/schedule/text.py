@@ -11,12 +11,12 @@ from wyrm.node.base import BaseNode, format_dims
 from wyrm.node.leaves import Constant
 from wyrm.node.storage import stored
 
-# Longer constants are shown by shape alone.
+# Larger constants are shown by shape alone.
 _SHOWN_ELEMENTS = 4
 
 
 def names_of(nodes: Sequence[BaseNode[Any, Any]]) -> dict[BaseNode[Any, Any], str]:
-    """A name for every node: its own where it has one that is free, else a number; small constants by value."""
+    """Return a name for every node: its own if that is free, else a number; small constants are named by value."""
     names: dict[BaseNode[Any, Any], str] = {}
     taken: set[str] = set()
     for number, node in enumerate(nodes):
@@ -41,7 +41,7 @@ def _shown(value: object) -> str:
 def text_of(
     nodes: Sequence[BaseNode[Any, Any]], parents: Callable[[BaseNode[Any, Any]], Sequence[BaseNode[Any, Any]]]
 ) -> str:
-    """A line for each node but constants: what it is made of, axes, dtype and the line of code that made it."""
+    """Return a line for each node except constants: op and operands, axes, dtype, and the user's line of code."""
     names = names_of(nodes)
     rows = []
     for node in nodes:

@@ -1,4 +1,4 @@
-"""Steps whose gradient is put together from those of parts of a batch, one thread each: the same bits in every run."""
+"""Data-parallel steps: each thread differentiates a part of the batch; every run gives the same bits."""
 
 from __future__ import annotations
 
@@ -23,52 +23,54 @@ from wyrm.types.rows import RowSparse
 
 Leaf = BaseNode[Any, Any]
 Gradient = NDArray[Any] | RowSparse
-# Runs functions side by side, and returns when all are done.
-Together = Callable[[Sequence[Callable[[], None]]], None]
+# Runs functions in parallel and returns when all have finished.
+RunParallel = Callable[[Sequence[Callable[[], None]]], None]
 
 
 class Stepper(Protocol):
-    """An optimizer that moves its parameters by the gradients that they hold."""
+    """An optimizer whose `step` applies the gradients that its parameters hold."""
 
     parameters: list[Parameter[Any]]
 
     def step(self) -> None:
-        """Move every parameter that has a gradient."""
+        """Update every parameter that has a gradient."""
 
 
 class DataParallelStep:
-    """The gradients of a loss as a program of their own, run on parts of a batch and brought together in order."""
+    """The compiled gradients of a loss, run on parts of a batch and combined in a fixed order."""
 
     def __init__(self, loss: BaseNode[Any, Any], optimizer: Any) -> None:
         self.optimizer: Stepper = optimizer
         self._loss = loss
-        self._wholes: dict[frozenset[Leaf], Combination] = {}
+        self._combinations: dict[frozenset[Leaf], Combination] = {}
         dense, sparse = gradients_of(loss, optimizer)
         self._dense = list(dense)
         self._sparse = {parameter: len(pairs) for parameter, pairs in sparse.items()}
         pairs = [node for touched in sparse.values() for pair in touched for node in pair]
-        moving = updates_of([loss])
-        self._buffers = list(moving)
-        self._moved: list[NDArray[Any]] = []
-        self.runner = NativeRunner(Graph([loss, *dense.values(), *moving.values(), *pairs], None), "auto")
+        updates = updates_of([loss])
+        self._buffers = list(updates)
+        self._buffer_values: list[NDArray[Any]] = []
+        self.runner = NativeRunner(
+            Graph([loss, *dense.values(), *updates.values(), *pairs], None), "auto", training=True
+        )
 
     @property
     def held_bytes(self) -> int:
-        """The bytes that its runs work with, and those of the gradients that they are brought together in."""
+        """The bytes of the runner's arrays and of the combined gradients."""
         held = self.runner.held_bytes
         return held + sum(bound_array(parameter).nbytes for parameter in self._dense) if held else 0
 
-    def whole(self, columns: Iterable[Leaf]) -> Combination:
-        """How the loss of a batch, and its gradients, are put together from those of parts of these columns.
+    def combination(self, columns: Iterable[Leaf]) -> Combination:
+        """Return how the loss and gradients of a batch combine from those of its parts; `columns` are split by rows.
 
-        They are not where a buffer does not become the mean of what it becomes by the parts.
+        `MIXED` also if a buffer's new value is not the mean of its new values for the parts.
         """
         key = frozenset(columns)
-        if key not in self._wholes:
-            loss, *moving = combinations_of([self._loss, *updates_of([self._loss]).values()], key, expand)
-            moves = all(each in (Combination.SAME, Combination.MEAN) for each in moving)
-            self._wholes[key] = loss if moves else Combination.MIXED
-        return self._wholes[key]
+        if key not in self._combinations:
+            loss, *updates = combinations_of([self._loss, *updates_of([self._loss]).values()], key, expand)
+            means_only = all(update in (Combination.SAME, Combination.MEAN) for update in updates)
+            self._combinations[key] = loss if means_only else Combination.MIXED
+        return self._combinations[key]
 
     def gradients(
         self,
@@ -76,31 +78,31 @@ class DataParallelStep:
         columns: Mapping[Leaf, NDArray[Any]],
         parts: Sequence[NDArray[np.int64]],
         step: int,
-        together: Together,
-        whole: Combination,
+        run_parallel: RunParallel,
+        combination: Combination,
         weight: float = 1.0,
     ) -> tuple[float, dict[Leaf, Gradient]]:
-        """The loss of the rows of all parts, and its gradients times `weight`: none where it is not finite."""
+        """Return the loss over the rows of all parts and its gradients times `weight`: none if it is not finite."""
 
         def work(thread: int) -> None:
             totals, rows = np.zeros(1), parts[thread]
             self.runner.call(bindings[thread], columns, (0, 1, len(rows), step, rows, totals, np.zeros((1, 0))))
 
-        together([partial(work, thread) for thread in range(len(parts))])
+        run_parallel([partial(work, thread) for thread in range(len(parts))])
         count = sum(map(len, parts))
         means = [len(rows) / count for rows in parts]
-        shares = [1.0] * len(parts) if whole is Combination.SUM else means
+        weights = [1.0] * len(parts) if combination is Combination.SUM else means
         outputs = [[binding.array(buffer) for buffer in self.runner.graph.lowering.outputs] for binding in bindings]
-        loss = float(sum(share * float(arrays[0]) for share, arrays in zip(shares, outputs, strict=True)))
+        loss = float(sum(part_weight * float(arrays[0]) for part_weight, arrays in zip(weights, outputs, strict=True)))
         if not np.isfinite(loss):
             return loss, {}
         first = 1 + len(self._dense)
-        self._moved = [_weighted(outputs, first + i, means) for i in range(len(self._buffers))]
-        return loss, self._brought_together(outputs, [share * weight for share in shares])
+        self._buffer_values = [_weighted(outputs, first + i, means) for i in range(len(self._buffers))]
+        return loss, self._combined(outputs, [part_weight * weight for part_weight in weights])
 
     def move_buffers(self) -> None:
-        """Give the buffers what the last gradients came with, the mean over the parts of the batch."""
-        for buffer, array in zip(self._buffers, self._moved, strict=True):
+        """Store the buffers' new values of the last `gradients` call: the means over the parts, weighted by rows."""
+        for buffer, array in zip(self._buffers, self._buffer_values, strict=True):
             store(stored(buffer), array)
 
     def step(
@@ -109,14 +111,14 @@ class DataParallelStep:
         columns: Mapping[Leaf, NDArray[Any]],
         parts: Sequence[NDArray[np.int64]],
         step: int,
-        together: Together,
-        whole: Combination,
+        run_parallel: RunParallel,
+        combination: Combination,
     ) -> float:
-        """One step on the rows of all parts; the loss. The parameters do not move where it is not finite."""
-        loss, gradients = self.gradients(bindings, columns, parts, step, together, whole)
+        """Do one step on the rows of all parts and return the loss; if it is not finite, no parameter changes."""
+        loss, gradients = self.gradients(bindings, columns, parts, step, run_parallel, combination)
         if not gradients:
             return loss
-        # Parameters that the loss does not depend on stay, whatever gradients they hold.
+        # A parameter that the loss does not depend on must not move, whatever gradient it holds.
         held = {storage: storage.gradient for storage in map(stored, self.optimizer.parameters)}
         try:
             for storage in held:
@@ -130,35 +132,33 @@ class DataParallelStep:
                 storage.gradient = before
         return loss
 
-    def _brought_together(
-        self, outputs: Sequence[Sequence[NDArray[Any]]], shares: Sequence[float]
-    ) -> dict[Leaf, Gradient]:
-        found: dict[Leaf, Gradient] = {}
+    def _combined(self, outputs: Sequence[Sequence[NDArray[Any]]], weights: Sequence[float]) -> dict[Leaf, Gradient]:
+        gradients: dict[Leaf, Gradient] = {}
         for position, parameter in enumerate(self._dense, 1):
-            found[parameter] = _weighted(outputs, position, shares)
+            gradients[parameter] = _weighted(outputs, position, weights)
         position = 1 + len(self._dense) + len(self._buffers)
         for parameter, count in self._sparse.items():
             shape, dtype = parameter.shape, parameter.dtype.type
             rows, values = [], []
-            for share, arrays in zip(shares, outputs, strict=True):
+            for part_weight, arrays in zip(weights, outputs, strict=True):
                 for pair in range(position, position + 2 * count, 2):
                     rows.append(arrays[pair + 1].reshape(-1))
-                    values.append(arrays[pair].reshape(rows[-1].size, *shape[1:]) * dtype(share))
-            found[parameter] = RowSparse(np.concatenate(rows), np.concatenate(values), shape)
+                    values.append(arrays[pair].reshape(rows[-1].size, *shape[1:]) * dtype(part_weight))
+            gradients[parameter] = RowSparse(np.concatenate(rows), np.concatenate(values), shape)
             position += 2 * count
-        return found
+        return gradients
 
 
-def parts_of(rows: NDArray[np.int64], threads: int, whole: Combination) -> list[NDArray[np.int64]]:
-    """The rows of a batch in a part for each thread, or all in one where the loss is not put together from parts."""
-    count = 1 if whole is Combination.MIXED else threads
+def parts_of(rows: NDArray[np.int64], threads: int, combination: Combination) -> list[NDArray[np.int64]]:
+    """Split the rows of a batch into a part per thread, or a single part if the loss does not combine from parts."""
+    count = 1 if combination is Combination.MIXED else threads
     return [part for part in np.array_split(rows, count) if len(part)]
 
 
-def _weighted(outputs: Sequence[Sequence[NDArray[Any]]], position: int, shares: Sequence[float]) -> NDArray[Any]:
-    """The sum of one output of all parts, each times its share."""
+def _weighted(outputs: Sequence[Sequence[NDArray[Any]]], position: int, weights: Sequence[float]) -> NDArray[Any]:
+    """Return the weighted sum of one output over all parts."""
     dtype = outputs[0][position].dtype.type
-    total: NDArray[Any] = outputs[0][position] * dtype(shares[0])
-    for share, arrays in zip(shares[1:], outputs[1:], strict=True):
-        total += arrays[position] * dtype(share)
+    total: NDArray[Any] = outputs[0][position] * dtype(weights[0])
+    for part_weight, arrays in zip(weights[1:], outputs[1:], strict=True):
+        total += arrays[position] * dtype(part_weight)
     return total

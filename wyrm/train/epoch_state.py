@@ -1,4 +1,4 @@
-"""One pass over the data: what it works on, how far it is, and whether its options make sense."""
+"""The state of one epoch, and the checks of its options."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Leaf = BaseNode[Any, Any]
 
 
 def check_options(batch_size: int, threads: int, mode: str, seed: int = 0) -> None:
-    """`DTypeError` or `OptionError` for options out of their range."""
+    """Raise `DTypeError` or `OptionError` for options that are out of range."""
     whole("batch_size", batch_size, 1)
     whole("threads", threads, 1)
     whole("seed", seed, 0)
     if mode not in ("hogwild", "synchronized"):
-        raise OptionError(f"mode is 'hogwild' or 'synchronized', not {mode!r}")
+        raise OptionError(f"mode must be 'hogwild' or 'synchronized', not {mode!r}")
 
 
 @dataclass(frozen=True)
 class ThreadWork:
-    """What one thread does in a phase: its parts, its first step, and the numbers of its steps."""
+    """One thread's share of a phase: its parts, its first step, and the optimizer's numbers for each step."""
 
     parts: Sequence[Part]
     step: int
@@ -39,21 +39,21 @@ class ThreadWork:
 
 
 def turns(counts: Sequence[int], thread: int) -> NDArray[np.int64]:
-    """Where the steps of a thread stand among those of all, when the threads that have steps left take turns.
+    """Return the positions of a thread's steps among all threads' steps, when threads with steps left take turns.
 
     >>> [turns([3, 1], thread).tolist() for thread in (0, 1)]
     [[0, 2, 3], [1]]
     """
     mine = np.arange(counts[thread], dtype=np.int64)
-    places = np.zeros_like(mine)
+    positions = np.zeros_like(mine)
     for other, count in enumerate(counts):
-        places += np.minimum(mine + (other < thread), count)
-    return places
+        positions += np.minimum(mine + (other < thread), count)
+    return positions
 
 
 @dataclass
 class EpochState:
-    """One pass over the data, and how far it is."""
+    """The data and the progress of one epoch."""
 
     given: dict[Leaf, NDArray[Any]]
     columns: dict[Leaf, NDArray[Any]]
@@ -63,26 +63,26 @@ class EpochState:
     bar: Bar = field(default_factory=NoBar)
     weighted_loss: float = 0.0
     steps: int = 0
-    # Set where a thread is to stop at the end of its chunk.
+    # Tells the threads to stop at the end of their chunk.
     stop: threading.Event = field(default_factory=threading.Event)
     failed_at: int | None = None
     failing_rate: float = 0.0
-    kept_steps: int = 0
-    # The rows of each part that do not fill a batch.
+    snapshot_steps: int = 0
+    # The rows of each part that are left after its full batches.
     rest: dict[Part, NDArray[np.int64]] = field(default_factory=dict)
 
 
 def check_batches(given: Mapping[Leaf, NDArray[Any]], rows: int, singly: bool, batch: int) -> None:
-    """`ShapeError` where a batch of this size does not fit the inputs."""
+    """Raise `ShapeError` if a batch of this size does not fit the inputs."""
     if singly and batch != 1:
         raise ShapeError(
-            f"the inputs take one row at a time, so batch_size is 1, not {batch}; for batches give them an axis, "
-            f"as in wy.Input(dims=(Batch(),))"
+            f"the inputs take one row at a time, so batch_size must be 1, not {batch}; for larger batches declare a "
+            f"batch axis, as in wy.Input(dims=(Batch(),))"
         )
     for leaf in given:
         size = None if singly else axis_size(leaf.dims[0])
         if size is not None and (size != batch or rows % batch):
             raise ShapeError(
-                f"{label(leaf)} has {size} rows in every batch, so batch_size is {size} and divides the number of "
-                f"rows; it is {batch}, of {rows:,} rows. An axis without a size takes any batch"
+                f"{label(leaf)} has a batch axis of size {size}, so batch_size must be {size} and divide the number of "
+                f"rows; it is {batch}, for {rows:,} rows. A batch axis without a size takes any batch_size"
             )

@@ -1,4 +1,4 @@
-"""Data for a program: columns, checked before any parameter moves."""
+"""Checks of the data given to a program, made before any parameter changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.leaves import Input
-from wyrm.node.storage import first_beyond, not_set, stored, taken_by
+from wyrm.node.storage import check_int64, first_beyond, not_set, stored, taken_by
 from wyrm.schedule.ranges import Limit
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dim, axis_size, open_axes, resolve_axis
@@ -20,7 +20,7 @@ Leaf = BaseNode[Any, Any]
 
 
 class _Writable:
-    """The memory of an array that may be read-only, for compiled code that only reads it."""
+    """A writable view of an array that may be read-only, for compiled code that only reads it."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         self.owner = array
@@ -28,13 +28,13 @@ class _Writable:
 
 
 def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, NDArray[Any]]:
-    """What was given for the inputs, as arrays of their dtypes; those that hold data already may be left out."""
+    """Return the arrays given for the inputs, in the inputs' dtypes; inputs that hold data may be left out."""
     if not isinstance(feed, Mapping):
         raise TypeError(f"a program takes a dict of input nodes and arrays, as in {{x: X}}, not {type(feed).__name__}")
     taken = set(inputs)
     for key in feed:
         if not isinstance(key, BaseNode):
-            raise TypeError(f"the keys are the input nodes themselves, as in {{x: X}}, not {key!r}")
+            raise TypeError(f"the keys must be input nodes, as in {{x: X}}, not {key!r}")
         if key not in taken:
             known = ", ".join(map(label, inputs)) or "none"
             raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}")
@@ -50,16 +50,18 @@ def _converted(leaf: Leaf, value: object) -> NDArray[Any]:
     array = as_array(value)
     if array.size == 0 and not isinstance(value, np.ndarray):
         array = array.astype(leaf.dtype)
-    wanted = {"i": "iu", "b": "b", "f": "fiub"}[leaf.dtype.kind]
-    if array.dtype.kind not in wanted:
+    kinds = {"i": "iu", "b": "b", "f": "fiub"}[leaf.dtype.kind]
+    if array.dtype.kind not in kinds:
         remedy = {"i": "integers", "b": "a mask", "f": "numbers"}[leaf.dtype.kind]
         raise DTypeError(f"{describe(leaf)} takes {remedy}, the data is {array.dtype}")
-    with np.errstate(over="ignore"):  # a number too large for the dtype becomes an infinity, which is refused as such
+    if leaf.dtype.kind == "i":
+        check_int64(array, leaf)
+    with np.errstate(over="ignore"):  # an overflow gives an infinity, which `check_values` reports
         return np.ascontiguousarray(array, leaf.dtype).reshape(array.shape)
 
 
 def check_values(leaf: Leaf, array: NDArray[Any], row: str) -> None:
-    """`NotFinite`, naming the column and the row, for a value that the leaf does not take."""
+    """Raise `NotFinite`, naming the column and the row, for a NaN or infinity in an input declared finite."""
     if leaf.dtype.kind == "f" and isinstance(leaf, Input) and leaf._finite and not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise NotFinite(
@@ -69,10 +71,10 @@ def check_values(leaf: Leaf, array: NDArray[Any], row: str) -> None:
 
 
 def check_ranges(limits: Sequence[Limit], given: Mapping[Leaf, NDArray[Any]], sizes: Mapping[type[Dim], int]) -> None:
-    """`IndexOutOfRange`, naming the column and the row, for an integer that is out of range of what it chooses from.
+    """Raise `IndexOutOfRange`, naming the column and the row, for an index that is out of range.
 
-    `sizes` are those that the data of a run gives axes; where one is not known, native code checks as it runs. Integers
-    that a leaf holds were checked when they were set, unless the size was not known then.
+    `sizes` holds the axis sizes known from the data of a run; native code checks limits of unknown size as it runs.
+    Indices that a leaf holds were checked when they were set, unless the size was unknown then.
     """
     for leaf, user, axis, ignore_index in limits:
         sized = axis_size(axis) is not None
@@ -97,13 +99,13 @@ def _position(where: tuple[int, ...]) -> str:
 def columns(
     feed: object, inputs: Sequence[Leaf], limits: Sequence[Limit]
 ) -> tuple[dict[Leaf, NDArray[Any]], int, bool]:
-    """The columns of a data set, checked; how many rows they have; whether the inputs take one row at a time.
+    """Return the checked columns of a data set, their number of rows, and whether the inputs take one row at a time.
 
-    A column has a leading axis of rows. An input either has the axis of the batch first, or none: then it takes a row.
+    The first axis of a column is its rows. An input has the batch axis first, or takes a single row.
     """
     given = given_inputs(feed, inputs)
     if not given:
-        raise ShapeError("an epoch goes through columns of data, and none was given")
+        raise ShapeError("an epoch needs columns of data, but none was given")
     lengths: dict[Leaf, int] = {}
     singly: dict[Leaf, bool] = {}
     for leaf, array in given.items():
@@ -119,7 +121,7 @@ def columns(
         raise ShapeError(f"the columns have different lengths: {found}")
     if len(set(singly.values())) > 1:
         names = ", ".join(label(leaf) for leaf, single in singly.items() if single)
-        raise ShapeError(f"some inputs have an axis for the batch and some do not ({names}); give all of them one")
+        raise ShapeError(f"some inputs have a batch axis and some do not ({names}); give all of them one")
     for leaf, array in given.items():
         check_values(leaf, array, "row")
     check_ranges(limits, given, {})
@@ -130,6 +132,6 @@ def columns(
 
 
 def as_column(array: NDArray[Any]) -> NDArray[Any]:
-    """A column with rows and one more axis, in memory that compiled code takes for writable."""
+    """Return the column as a (rows, elements) array that compiled code accepts as writable."""
     flat = array.reshape(len(array), array.size // max(1, len(array)))
     return flat if flat.flags.writeable else np.asarray(_Writable(flat))

@@ -1,4 +1,4 @@
-"""Outputs for inputs of fixed shapes: what a call costs besides the work is kept small."""
+"""Programs for inputs of fixed shapes, with little overhead per call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOTHING = np.zeros((1, 0))
 
 
 class FixedShapeProgram:
-    """A program that computes outputs, called with one array for each of its inputs, whose axes all have sizes."""
+    """A program without an optimizer whose input axes all have sizes; a call takes one array for each input."""
 
     def __init__(
         self,
@@ -29,15 +29,15 @@ class FixedShapeProgram:
         read = set(self.runner.graph.inputs)
         self._read = [(position, leaf) for position, leaf in enumerate(inputs) if leaf in read]
         self._shapes = {leaf: leaf.shape for _, leaf in self._read}
-        # What a call has of its own; only the step of random nodes changes.
+        # The arguments of a call; only the step number of random nodes changes.
         self._own: Own = (0, 1, 0, 0, np.zeros(1, np.int64), np.zeros(1), _NOTHING)
         self._binding: Binding | None = None
-        # The arrays of a binding that arguments go into, its outputs, and its columns, which have no rows.
+        # The binding's arrays that arguments are copied to, its outputs, and its columns, which have no rows.
         self._targets: list[tuple[int, NDArray[Any]]] = []
         self._outputs: list[NDArray[Any]] = []
         self._columns: list[NDArray[Any]] = []
         self._limits = self.runner.graph.ranges.limits
-        # Whether there are random nodes, which draw for a step.
+        # Whether there are random nodes, which need a step number.
         self.draws = self.runner.graph.draws
 
     @property
@@ -46,16 +46,16 @@ class FixedShapeProgram:
         return self.runner.text
 
     def prepare(self) -> None:
-        """Compile it, or load it; `CompileError` where that cannot be done."""
+        """Compile or load the program; raise `CompileError` if that fails."""
         self.runner.prepare(self._bound(), self.runner.graph.no_columns)
 
     def release(self) -> None:
-        """Free all arrays; the next call makes them anew."""
+        """Free all arrays; the next call allocates them again."""
         self._binding, self._targets, self._outputs = None, [], []
         self.runner._bindings.clear()
 
     def __call__(self, arrays: Sequence[NDArray[Any] | float], step: int = 0) -> list[Any]:
-        """The outputs, a scalar as a number; the arrays have the shapes and dtypes of the inputs."""
+        """Return the outputs, scalars as numbers; `arrays` must have the shapes and dtypes of the inputs."""
         binding = self._bound()
         if self._limits:
             check_ranges(self._limits, {leaf: np.asarray(arrays[position]) for position, leaf in self._read}, {})
@@ -63,12 +63,12 @@ class FixedShapeProgram:
             target[...] = arrays[position]
         if step != self._own[3]:
             self._own = (*self._own[:3], step, *self._own[4:])
-        if self.runner.again(binding, self._own, self._columns) is None:
+        if self.runner.repeat(binding, self._own, self._columns) is None:
             self.runner.call(binding, self.runner.graph.no_columns, self._own)
         return [array.copy("K") if array.shape else array[()] for array in self._outputs]
 
     def _bound(self) -> Binding:
-        """The arrays of the program, made anew where a leaf has another one."""
+        """Return the program's arrays, rebuilt if a leaf has a new array."""
         binding = self._binding
         if binding is None or not binding.is_current():
             binding = self._binding = self.runner.binding(self._shapes)

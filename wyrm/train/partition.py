@@ -1,4 +1,4 @@
-"""Which rows of the data each thread goes through, so that threads rarely touch the same rows of a table."""
+"""Division of rows among threads, so that threads rarely touch the same rows of a table."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from wyrm.node.storage import bound_array
 from wyrm.train.shuffle import by_block, compiled, fingerprint
 
 Leaf = BaseNode[Any, Any]
-# Blocks may differ this much from their mean before the threads would wait for each other too long.
+# Threads wait too long for each other if the slowest one has more than this many times the mean number of rows.
 _MOST_UNEVEN = 1.4
-# Stripes of a table are made about as small as the cache of a core, blocks not so small that steps on them cost less
-# than starting them, nor so many that sorting rows into them is slow.
+# A table stripe should about fit the cache of a core. Blocks must not be so small that starting one costs more than
+# its steps, nor so many that sorting rows into them is slow.
 _NEAR_BYTES = 2**19
 _SMALLEST_BLOCK = 8192
 _MOST_STRIPES = 32
@@ -28,7 +28,7 @@ _MOST_STRIPES = 32
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of `order` that come one after another, and the stripe of the tables that random indices draw from."""
+    """Consecutive rows of `order`, and the table stripe that random indices are drawn from."""
 
     start: int
     stop: int
@@ -37,9 +37,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Partition:
-    """An order of all rows, None for the one that they have, and for each phase the parts of each thread.
+    """The rows that each thread visits: `phases[phase][thread]` lists its parts of `order` (None: rows as they are).
 
-    `apart`: threads share no row.
+    `apart`: threads of one phase share no table row.
     """
 
     order: NDArray[np.int64] | None
@@ -48,26 +48,26 @@ class Partition:
     apart: bool
 
     def rows_of(self, part: Part) -> NDArray[np.int64]:
-        """The rows of a part, in an array of its own."""
+        """Return the rows of a part as a new array."""
         if self.order is None:
             return np.arange(part.start, part.stop, dtype=np.int64)
         return self.order[part.start : part.stop].copy()
 
 
 class Partitioner:
-    """Divides rows among threads; remembers how for the next pass over columns that are as they were in the last."""
+    """Divides rows among threads; reuses the last partition while the columns stay the same."""
 
     def __init__(self) -> None:
-        # What the last partition was made for, that partition, and the columns in its order.
+        # A key of the last partition's inputs, the partition, and the columns in its order.
         self._known: tuple[tuple[int, ...], Partition, dict[Leaf, NDArray[Any]]] | None = None
 
     def divide(
         self, rows: int, threads: int, given: Mapping[Leaf, NDArray[Any]], sums: Sequence[RowSums]
     ) -> tuple[Partition, Mapping[Leaf, NDArray[Any]]]:
-        """Parts of the rows for each thread, and the columns that they are parts of.
+        """Return the rows that each thread visits, and the columns that these rows refer to.
 
-        Where all columns decide which rows of tables are touched, they are put in the order of the parts, so that what
-        a part reads lies together in memory.
+        If every column decides which table rows are touched, the columns are reordered so that a part reads
+        contiguous memory.
         """
         leaves = key_columns(sums, given) if threads > 1 else None
         if leaves is None:
@@ -88,10 +88,10 @@ class Partitioner:
 
 
 def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None = None, table_bytes: int = 0) -> Partition:
-    """Parts of the rows for each thread, by blocks of one or two key columns, or else simply cut.
+    """Split the rows into parts for each thread: by blocks of one or two key columns, or else into equal ranges.
 
-    A block is a stripe of the first key crossed with one of the second; in each of `threads` phases no two threads
-    have a stripe in common. Of tables that take `table_bytes` there are so many stripes that one stays near a core.
+    A block crosses a stripe of the first key with a stripe of the second. In each of the `threads` phases no two
+    threads share a stripe. `table_bytes` is the size of the tables; stripes are small enough for the cache of a core.
     """
     if keys is not None and threads > 1:
         stripes = threads * _finer(rows, threads, table_bytes)
@@ -101,7 +101,7 @@ def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None = N
             [_blocks(starts, stripes, threads, thread, (thread + phase) % threads) for thread in range(threads)]
             for phase in range(threads)
         ]
-        # Of one key only the blocks on the diagonal have rows.
+        # With a single key only the blocks on the diagonal have rows.
         phases = [phase for phase in phases if any(phase)]
         longest = sum(max(sum(part.stop - part.start for part in parts) for parts in phase) for phase in phases)
         if longest * threads <= _MOST_UNEVEN * rows:
@@ -112,15 +112,15 @@ def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None = N
 
 
 def _finer(rows: int, threads: int, table_bytes: int) -> int:
-    """How many stripes a thread's share of the tables is cut into, for blocks that are not too small."""
-    wanted = -(-table_bytes // (threads * _NEAR_BYTES))
-    most = int((rows / _SMALLEST_BLOCK) ** 0.5) // threads
-    # An odd number: of a power of two of stripes, all rows of one would fall into the same few sets of the cache.
-    return max(1, min(wanted, most, _MOST_STRIPES // threads) - 1 | 1)
+    """Return the number of stripes in a thread's share of the tables, limited so that blocks are not too small."""
+    ideal = -(-table_bytes // (threads * _NEAR_BYTES))
+    limit = int((rows / _SMALLEST_BLOCK) ** 0.5) // threads
+    # Odd: with a power of two, all rows of a stripe would map to the same few sets of the cache.
+    return max(1, min(ideal, limit, _MOST_STRIPES // threads) - 1 | 1)
 
 
 def _blocks(starts: NDArray[np.int64], stripes: int, threads: int, first: int, second: int) -> list[Part]:
-    """The blocks that have rows, of the stripes that belong to two of the threads' shares."""
+    """Return the non-empty blocks that cross the stripes of thread `first` with the stripes of thread `second`."""
     return [
         Part(int(starts[i * stripes + j]), int(starts[i * stripes + j + 1]), j)
         for i in range(first, stripes, threads)
@@ -130,9 +130,9 @@ def _blocks(starts: NDArray[np.int64], stripes: int, threads: int, first: int, s
 
 
 def key_columns(sums: Sequence[RowSums], columns: Mapping[Leaf, NDArray[Any]]) -> list[Leaf] | None:
-    """The one or two columns that decide which rows of the tables a step touches; None where that is not so simple.
+    """Return the one or two columns that decide which table rows a step touches; None if no such columns suffice.
 
-    Beside them, random nodes may draw rows of the same tables.
+    Random nodes may also draw rows of the same tables.
     """
     keys: dict[Leaf, None] = {}
     draws: set[Leaf] = set()  # the keys of tables that random nodes draw from
@@ -149,5 +149,5 @@ def key_columns(sums: Sequence[RowSums], columns: Mapping[Leaf, NDArray[Any]]) -
         keys[key] = None
         if drawn:
             draws.add(key)
-    ordered = sorted(keys, key=draws.__contains__)  # random nodes draw from the stripe of the last one
+    ordered = sorted(keys, key=draws.__contains__)  # random nodes draw from the stripe of the last key
     return ordered if len(draws) <= 1 and 1 <= len(keys) <= 2 else None

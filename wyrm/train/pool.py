@@ -1,4 +1,4 @@
-"""Threads that stay between passes over the data."""
+"""Threads that persist between epochs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from wyrm._interrupts import deferred, deliver
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-# How often a thread that waits for others looks whether a signal has come, in seconds.
+# Seconds between two checks for signals while a thread waits for others.
 _LOOK = 0.05
 
 
 class Pool:
-    """Threads beside the one that calls, as many as were ever asked for."""
+    """Threads beside the calling one, as many as any call has needed."""
 
     def __init__(self) -> None:
         self._executor: ThreadPoolExecutor | None = None
@@ -25,7 +25,7 @@ class Pool:
         self._process = 0
 
     def run(self, jobs: Sequence[Callable[[], None]], stop: threading.Event) -> None:
-        """Run jobs side by side, the first one here; an interrupt or an error sets `stop` and waits for the others."""
+        """Run jobs in parallel, the first one in this thread; an interrupt or error sets `stop` and awaits the rest."""
         from concurrent.futures import wait
 
         futures: list[Future[None]] = []
@@ -46,7 +46,7 @@ class Pool:
                 raise
 
     def _threads(self, count: int) -> ThreadPoolExecutor | None:
-        """At least so many threads; a process that was forked has none of those that its parent had."""
+        """Return an executor of at least `count` threads; a forked process has none of its parent's threads."""
         from concurrent.futures import ThreadPoolExecutor
 
         if count > self._size or self._process != os.getpid():
@@ -56,7 +56,7 @@ class Pool:
 
 
 class Barrier:
-    """Where threads wait for each other, until all are there or `stop` is set; signals are delivered meanwhile."""
+    """A barrier that opens when all threads have arrived or `stop` is set; signals are delivered meanwhile."""
 
     def __init__(self, count: int, stop: threading.Event) -> None:
         self._count, self._stop = count, stop
@@ -64,7 +64,7 @@ class Barrier:
         self._changed = threading.Condition()
 
     def wait(self) -> None:
-        """Wait for the others."""
+        """Wait for the other threads."""
         with self._changed:
             before = self._generation
             self._waiting += 1
@@ -77,7 +77,7 @@ class Barrier:
 
 
 def _stopping(job: Callable[[], None], stop: threading.Event) -> None:
-    """Do a job; one that fails stops the others."""
+    """Run a job; if it fails, stop the others."""
     try:
         job()
     except BaseException:

@@ -1,4 +1,4 @@
-"""What `wyrm.compile` returns: a program that computes outputs, or trains, in native code."""
+"""`Program`: native code that computes outputs or trains, as `wyrm.compile` returns it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Feed = Mapping[Any, "Values | Indices"]
 
 
 class Program(Answering):
-    """Outputs, and with an optimizer the training of a loss, as native code; made by `wyrm.compile`.
+    """Native code that computes outputs or, with an optimizer, trains a loss; `wyrm.compile` creates it.
 
-    Calling it with `{input: array}` computes the outputs, and does one step where it trains. `epoch` goes through a
-    whole data set. It is compiled when it is first used, and kept on disk for other processes.
+    A call with `{input: array}` computes the outputs, and does one step if the program has an optimizer. `epoch`
+    trains on a whole data set. The program is compiled on first use and cached on disk for other processes.
 
-    It can be copied and pickled, at any time; what is compiled is not copied but found again. `copy.deepcopy` has
-    parameters and an optimizer of its own and goes on with the same numbers; it takes data for the same inputs. A
-    pickled one has inputs of its own: pickle them beside it, or take them from `inputs`.
+    A program can be copied and pickled at any time; copies load the compiled code from the cache. `copy.deepcopy`
+    copies the parameters and the optimizer and keeps the step and epoch counts; the copy takes data for the same
+    inputs. An unpickled program has its own inputs: pickle them beside it, or take them from `inputs`.
     """
 
     _foreign = "PROGRAM"
@@ -51,53 +51,53 @@ class Program(Answering):
         self._single = isinstance(outputs, BaseNode)
         if not isinstance(outputs, BaseNode | Sequence):
             raise TypeError(f"wyrm.compile takes a node or a list of nodes, not {type(outputs).__name__}")
-        wanted = [outputs] if isinstance(outputs, BaseNode) else list(outputs)
-        for output in wanted:
+        nodes = [outputs] if isinstance(outputs, BaseNode) else list(outputs)
+        for output in nodes:
             if not isinstance(output, BaseNode):
                 raise TypeError(f"wyrm.compile takes nodes, not {type(output).__name__}")
-        if not wanted:
-            raise ShapeError("wyrm.compile takes one output or more")
+        if not nodes:
+            raise ShapeError("wyrm.compile needs at least one output")
         if loop not in ("auto", "compiled", "python"):
-            raise ValueError(f"loop is 'auto', 'compiled' or 'python', not {loop!r}")
+            raise ValueError(f"loop must be 'auto', 'compiled' or 'python', not {loop!r}")
         if optimizer is not None and not hasattr(optimizer, "parameters"):
             raise TypeError(
                 f"wyrm.compile takes an optimizer, as in wy.optim.SGD(loss.parameters(), learning_rate=0.1), "
                 f"not {optimizer!r}"
             )
         self._loop = loop
-        # Programs that train do so in training, whatever else the modules have been asked for since.
-        self._modes = modes_of(wanted) if optimizer is None else []
-        self._graph = Graph(wanted, optimizer)
+        # A program with an optimizer is meant to be in training mode; only others warn of it.
+        self._modes = modes_of(nodes) if optimizer is None else []
+        self._graph = Graph(nodes, optimizer)
         self._runner = NativeRunner(self._graph, loop)
         self._training = Training(self._graph, self._runner)
-        # The handler of a signal, which runs between two steps, may ask for the state.
+        # Reentrant, because a signal handler that runs between two steps may read the state.
         self._lock = threading.RLock()
         _programs.add(self)
 
     @property
     def source(self) -> str:
-        """The generated source: the kernels, and `run`, which goes through the data."""
+        """The generated source: the kernels, and `run`, which loops over the data."""
         return self._runner.text
 
     @property
     def llvm(self) -> str:
-        """The generated source as LLVM modules, one for each part that is compiled apart, before optimization."""
+        """The LLVM modules before optimization, one for each part that is compiled separately."""
         with self._lock:
             return str(self._runner.listing().llvm)
 
     @property
     def assembly(self) -> str:
-        """The machine code for this processor as text; compiled anew for it, which may take a second."""
+        """The machine code for this processor as text; generating it may take a second."""
         with self._lock:
             return str(self._runner.listing().assembly)
 
     def stages(self) -> dict[str, str]:
-        """What the program is after each stage of its compilation, as text, by the name of the stage and in order.
+        """Return the program after each stage of compilation as text, by the stage's name and in order.
 
-        "graph" has the nodes of the outputs, each with the line of code that made it; "differentiate" those of
-        gradients too; "decompose" has simpler nodes for composed ones; "deduplicate" equal ones once. "fuse" has the
-        loops that nodes share, "materialize" the arrays that are kept. "write" is `source`, "plan memory" says where
-        arrays lie. "loop program" has types, pointers and steps, "emit" is `llvm`.
+        "graph" lists the nodes of the outputs with the lines of code that made them; "differentiate" adds the
+        gradients; "decompose" replaces composite nodes by simpler ones; "deduplicate" merges equal nodes. "fuse" shows
+        the fused loops, "materialize" the stored arrays. "write" is `source`; "plan memory" gives the arrays' offsets.
+        "loop program" has types, pointers and strides; "emit" is `llvm`.
 
         >>> x = wy.Input(dims=(3,), name="x")
         >>> stages = wy.compile(x.tanh() + x.tanh()).stages()
@@ -109,30 +109,30 @@ class Program(Answering):
 
     @property
     def inputs(self) -> tuple[BaseNode[Any, Any], ...]:
-        """The inputs that data is given for, in the order of first use."""
+        """The inputs that take data, in order of first use."""
         return tuple(self._graph.inputs)
 
     @property
     def plan(self) -> ProgramPlan:
         """The calls of a step, the buffers and their bytes, and the nodes that cost nothing.
 
-        The bytes are those of all that was run so far, of every thread and size of batch, besides the parameters and
-        the optimizer's state; before anything has run, with inputs of unknown sizes, 0.
+        The bytes cover everything run so far, for all threads and batch sizes, without the parameters and the
+        optimizer's state. Before the first run they are 0 if input sizes are unknown.
         """
         plan = self._runner.plan()
-        return plan._replace(peak_bytes=plan.peak_bytes + self._training.averaged_bytes)
+        return plan._replace(peak_bytes=plan.peak_bytes + self._training.data_parallel_bytes)
 
     def __call__(self, feed: Feed | None = None) -> Any:
-        """The outputs for these inputs: one array for one output, else a list. With an optimizer, also one step.
+        """Compute the outputs: one array for one output, else a list. With an optimizer, also do one step.
 
-        Raises `ShapeError`, `DTypeError` or `IndexOutOfRange` for data that does not fit, and `Diverged` for a loss
-        that is not finite; no parameter has moved then.
+        Raise `ShapeError`, `DTypeError`, `NotFinite` or `IndexOutOfRange` for invalid data, and `Diverged` for a loss
+        that is not finite; no parameter has changed then.
         """
         warn_of_training(self._modes)
         with self._lock:
-            again = self._training.again(feed)
-            if again is not None:
-                return again[0] if self._single else again
+            repeated = self._training.repeat(feed)
+            if repeated is not None:
+                return repeated[0] if self._single else repeated
             graph = self._graph
             given = given_inputs({} if feed is None else feed, graph.inputs)
             for leaf, array in given.items():
@@ -153,18 +153,18 @@ class Program(Answering):
         mode: Mode = "hogwild",
         progress: bool = False,
     ) -> float:
-        """One pass over a data set, `{input: column}`; returns the mean loss over its rows.
+        """Train on a data set `{input: column}` once; return the mean loss over its rows.
 
-        A column has an axis of rows first; inputs have the axis of the batch first, or take one row at a time
-        (`batch_size=1`). A last, smaller batch is a step too. `shuffle` goes through the rows in an order made of
-        `seed` and the number of epochs so far. `threads` share the parameters: in mode "hogwild" without locks, fast
-        and not reproducible; in mode "synchronized" with the same bits for the same seed and number of threads: where
-        the rows of tables can be divided among the threads they are, else the rows of each batch. A batch whose axis
-        has a fixed size, or whose rows depend on each other, as in batch normalization, is computed by one thread.
-        `progress` shows a bar.
+        The first axis of a column is its rows. The inputs have the batch axis first, or take one row at a time
+        (`batch_size=1`). A smaller last batch is a step too. `shuffle` permutes the rows by `seed` and the number of
+        epochs so far. `threads` share the parameters. Mode "hogwild" updates them without locks: fast and not
+        reproducible. Mode "synchronized" gives the same bits for the same seed and number of threads: threads that
+        touch different table rows step independently, else they divide the rows of each batch. One thread computes
+        batches whose axis has a fixed size or whose rows depend on each other, as in batch normalization.
+        `progress` shows a progress bar.
 
-        Raises, before any parameter moves, `ShapeError`, `DTypeError`, `NotFinite`, or `IndexOutOfRange` naming the
-        column and row; and `Diverged` for a loss that is not finite, parameters being as they last were when all was.
+        Raise `ShapeError`, `DTypeError`, `NotFinite`, or `IndexOutOfRange` naming the column and row, before any
+        parameter changes. Raise `Diverged` for a loss that is not finite, and restore the last finite parameters.
         """
         with self._lock:
             if self._graph.optimizer is None:
@@ -178,17 +178,16 @@ class Program(Answering):
             )  # fmt: skip
 
     def backward(self, columns_of: Feed, *, threads: int = 1, weight: float = 1.0, blas_threads: int = 1) -> float:
-        """Add `weight` times the gradients of the loss of a batch to those of the parameters; returns the loss.
+        """Add `weight` times the gradients of a batch's loss to the parameters' gradients; return the loss.
 
-        What `loss.backward()` does, in native code, with the rows of the batch divided among `threads`; with the same
-        number of them the bits are the same in every run. A batch whose axis has a fixed size, or whose rows depend on
-        each other, as in batch normalization, is computed by one thread. It is for steps that need the gradients before
-        the optimizer: to clip them, or to add up those of several batches. `blas_threads`, above 1, has products
-        divided instead, which is faster where they are large and takes less memory, and may round otherwise from run to
-        run.
+        This is `loss.backward()` in native code, with the rows of the batch divided among `threads`; the same number
+        of threads gives the same bits in every run. One thread computes batches whose axis has a fixed size or whose
+        rows depend on each other, as in batch normalization. Use it to clip gradients or to accumulate those of
+        several batches before an optimizer step. `blas_threads` above 1 parallelizes matrix products instead: faster
+        and in less memory if they are large, but rounding may differ between runs.
 
-        Raises what `epoch` raises, `ValueError` for less than one thread or a weight that is not finite, `Diverged` for
-        a loss that is not finite; no gradient has been added then.
+        Raise what `epoch` raises, `ValueError` for less than one thread or a weight that is not finite, and `Diverged`
+        for a loss that is not finite; no gradient has been added then.
 
         >>> class Batch(wy.Dim): ...
         >>> x, slope = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)
@@ -205,9 +204,9 @@ class Program(Answering):
             return self._training.backward(given, rows, singly, threads, weight, blas_threads)
 
     def state_dict(self) -> dict[str, int]:
-        """What the program counts: the `steps` that its random nodes draw for, and the `epochs` that order the rows.
+        """Return the program's counters: `steps`, which seeds random nodes, and `epochs`, which seeds the shuffle.
 
-        With the parameters and the optimizer's state, this is what it takes to go on elsewhere as if nothing had been.
+        With the parameters and the optimizer's state, they are all that a resumed run needs to continue identically.
 
         >>> x = wy.Input(name="x")
         >>> program = wy.compile(x * 2.0)
@@ -218,37 +217,36 @@ class Program(Answering):
             return {"steps": self._training.steps, "epochs": self._training.epochs}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Go on counting from what `state_dict` gave.
+        """Continue counting from the result of `state_dict`.
 
-        Raises `CheckpointError` for other names, or numbers that are not whole and at least 0; nothing has changed
-        then.
+        Raise `CheckpointError`, and change nothing, for other names or numbers that are not integers of at least 0.
         """
         if not isinstance(state, Mapping) or set(state) != {"steps", "epochs"}:
             raise CheckpointError(f"the state of a program is {{'steps': ..., 'epochs': ...}}, not {state!r}")
         for name, count in state.items():
             if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
-                raise CheckpointError(f"{name} of a program is a whole number of at least 0, not {count!r}")
+                raise CheckpointError(f"{name} of a program must be an integer of at least 0, not {count!r}")
         with self._lock:
             self._training.steps, self._training.epochs = int(state["steps"]), int(state["epochs"])
 
     # --- copies ---------------------------------------------------------------------------------------------------
 
     def __copy__(self) -> Program:
-        """A program on the same nodes, with the same optimizer, that counts its own steps from here."""
+        """Return a program with the same nodes and optimizer that counts its own steps from here on."""
         with self._lock:
-            return _made(self._graph.outputs, self._single, self._graph.optimizer, self._loop, self.state_dict())
+            return _build(self._graph.outputs, self._single, self._graph.optimizer, self._loop, self.state_dict())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
-        """A program with parameters, buffers and an optimizer of its own.
+        """Return a program with its own parameters, buffers and optimizer.
 
-        The inputs are the same nodes, unless they are copied beside it, for it is called with them.
+        The inputs stay the same nodes, because calls refer to them, unless `memo` already has copies of them.
         """
         with self._lock:
             for leaf in self._graph.inputs:
                 memo.setdefault(id(leaf), leaf)
             outputs = [copied(output, memo) for output in self._graph.outputs]
             optimizer = copy.deepcopy(self._graph.optimizer, memo)
-            return _made(outputs, self._single, optimizer, self._loop, self.state_dict())
+            return _build(outputs, self._single, optimizer, self._loop, self.state_dict())
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self._lock:
@@ -256,7 +254,7 @@ class Program(Answering):
             return _restored, (records, roots, self._single, self._graph.optimizer, self._loop, self.state_dict())
 
     def _after_fork(self) -> None:
-        """Be free in a process that was forked while another thread was inside: that thread is not there."""
+        """In a forked process, release what another thread held: that thread does not exist there."""
         if self._lock.acquire(blocking=False):
             self._lock.release()
         else:
@@ -268,7 +266,7 @@ class Program(Answering):
         return f"<Program {what}{'' if self._graph.optimizer is None else f', trained by {self._graph.optimizer!r}'}>"
 
 
-def _made(
+def _build(
     outputs: Sequence[BaseNode[Any, Any]],
     single: bool,
     optimizer: Any,
@@ -282,7 +280,7 @@ def _made(
 
 def _restored(records: Records, roots: Sequence[int], *rest: Any) -> Program:
     nodes = restore_all(records)
-    return _made([nodes[root] for root in roots], *rest)
+    return _build([nodes[root] for root in roots], *rest)
 
 
 _programs: weakref.WeakSet[Program] = weakref.WeakSet()
@@ -303,12 +301,12 @@ def compile(
     *,
     loop: Literal["auto", "compiled", "python"] = "auto",
 ) -> Program:
-    """Native code that computes `outputs`, or, with an optimizer, trains the one loss that `outputs` is.
+    """Return native code that computes `outputs` or, with an optimizer, trains the single loss `outputs`.
 
-    `loop` says whether the loop over the data is compiled with everything else, or is plain Python that calls compiled
-    kernels; by default it is compiled unless an op has no native form. Both give the same numbers.
+    `loop` decides whether the loop over the data is compiled ("compiled") or is Python that calls compiled kernels
+    ("python"); "auto" compiles it unless an op has no native form. All give the same numbers.
 
-    Raises `NotDifferentiable` for a loss that is no scalar, and `UnusedParameter` where it depends on none of the
+    Raise `NotDifferentiable` for a loss that is not a scalar, and `UnusedParameter` if it depends on none of the
     optimizer's parameters.
 
     >>> x, y = wy.Input(name="x"), wy.Input(name="y")

@@ -1,4 +1,4 @@
-"""The bar that shows how far a pass over the data is."""
+"""The progress bar of an epoch."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Protocol
 
 
 class Bar(Protocol):
-    """What a pass tells how many rows it has gone through."""
+    """A progress bar that counts rows."""
 
     def update(self, rows: int) -> object:
-        """So many rows more."""
+        """Advance by `rows`."""
 
 
 class NoBar:
-    """No bar."""
+    """A bar that shows nothing."""
 
     def __enter__(self) -> Bar:
         return self
@@ -28,24 +28,21 @@ class NoBar:
 
 
 def bar(rows: int, shown: bool) -> AbstractContextManager[Bar]:
-    """A bar for so many rows, or one that is not shown and costs nothing."""
+    """Return a bar for `rows` rows, or one that shows nothing and costs nothing."""
     return _shown()(total=rows, unit="row", miniters=1) if shown else NoBar()
 
 
 @cache
 def _shown() -> Any:
-    """The class of bars that are shown.
-
-    It is made when it is first asked for, for importing tqdm takes as long as half of this library.
-    """
+    """Return the class of visible bars, created on first use: importing tqdm takes as long as half of this library."""
     from tqdm import tqdm
     from tqdm.std import TqdmDefaultWriteLock  # type: ignore[attr-defined]  # its stubs leave it out
 
     class Shown(tqdm):  # type: ignore[type-arg]  # it goes through no iterable
-        # The lock that tqdm takes by itself is shared with processes that are forked, and one that is killed while it
-        # holds it stops all others. This one keeps the threads of a process apart, those of other bars too.
+        # tqdm's own lock is shared with forked processes; one that is killed while it holds the lock blocks all others.
+        # This lock only synchronizes the threads of one process, across all bars.
         _lock = TqdmDefaultWriteLock.th_lock
-        # Every chunk of steps updates the bar, so no thread need do so.
+        # Every chunk of steps updates the bar, so a monitor thread is not needed.
         monitor_interval = 0
 
     return Shown

@@ -1,4 +1,4 @@
-"""A call like the last one: what was worked out for that is known, and only the numbers are new."""
+"""Fast path for a call whose data has the shapes and dtypes of the last call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Leaf = BaseNode[Any, Any]
 
 
 class _InputTarget(NamedTuple):
-    """An input, and the array of the program that its data goes into."""
+    """An input, and the program's array that its data is copied to."""
 
     leaf: Leaf
     storage: Storage
@@ -27,50 +27,50 @@ class _InputTarget(NamedTuple):
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     finite: bool
-    # Of integers: how many there are to choose from, and the number that chooses nothing.
+    # For integers: the size of each axis that they index, and the index to ignore.
     limits: tuple[tuple[int, int | None], ...]
 
     def is_within(self, array: NDArray[Any]) -> bool:
-        """Whether integers are in range of all that they choose from."""
-        # Mostly there are none: a generator would take longer than all else.
+        """Return whether all indices are in range."""
+        # Mostly there are no limits; a generator alone would take longer than everything else here.
         return not self.limits or all(
             first_beyond(array, size, ignore_index) is None for size, ignore_index in self.limits
         )
 
 
 class RepeatedCall:
-    """The arrays of a program for data of the same kinds as in the last call."""
+    """The arrays of a program for data with the shapes and dtypes of the last call."""
 
     def __init__(self, graph: Graph, binding: Binding) -> None:
         self.binding = binding
-        self._places = [
+        self._targets = [
             _InputTarget(
                 leaf, stored(leaf), binding.array(buffer), leaf.dtype, binding.array(buffer).shape,
                 isinstance(leaf, Input) and leaf._finite,
                 tuple(
                     (resolve_axis(axis, binding.sizes), ignore_index)
                     for limited, _, axis, ignore_index in graph.ranges.limits
-                    # The others are checked by native code.
+                    # Native code checks the others.
                     if limited is leaf and set(open_axes((axis,))) <= binding.sizes.keys()
                 ),
             )
             for leaf, buffer in graph.source.fed
         ]  # fmt: skip
-        # Only where every input is read are all keys known by their number.
-        self._usable = {each.leaf for each in self._places} == set(graph.inputs)
+        # `take` counts the keys that it knows, so every input needs a target.
+        self._usable = {each.leaf for each in self._targets} == set(graph.inputs)
         self.columns: Sequence[NDArray[Any]] = [graph.no_columns[leaf] for leaf in binding.columns]
         self._outputs = [binding.array(buffer) for buffer in graph.lowering.outputs]
 
     def take(self, feed: object) -> bool:
-        """Have the data of a call where it is of these kinds; False leaves the call to who checks all of it."""
+        """Copy the data of a call if it has these shapes and dtypes; False leaves it to the full check."""
         if type(feed) is not dict or not self._usable or not self.binding.is_current():
             return False
         given = 0
-        for place in self._places:
-            leaf, storage, target, dtype, shape, finite, _ = place
+        for entry in self._targets:
+            leaf, storage, target, dtype, shape, finite, _ = entry
             if leaf not in feed:
                 array = storage.array
-                if array is None or array.shape != shape or not place.is_within(array):
+                if array is None or array.shape != shape or not entry.is_within(array):
                     return False
                 target[...] = array
                 continue
@@ -85,7 +85,7 @@ class RepeatedCall:
                     return False
                 target[()] = value
             elif type(value) is np.ndarray and value.dtype is dtype and value.shape == shape:
-                if (finite and not is_finite(value)) or not place.is_within(value):
+                if (finite and not is_finite(value)) or not entry.is_within(value):
                     return False
                 target[...] = value
             else:
@@ -93,5 +93,5 @@ class RepeatedCall:
         return given == len(feed)
 
     def answer(self) -> list[NDArray[Any]]:
-        """The outputs."""
+        """Return copies of the outputs."""
         return [array.copy("K") for array in self._outputs]

@@ -1,4 +1,4 @@
-"""A program: outputs, their gradients and the optimizer's updates as native code."""
+"""`NativeRunner`: runs a graph's outputs, gradients and optimizer updates as native code."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from wyrm.types.dims import axis_size
 
 Feed = Mapping[Any, Any]
 Leaf = BaseNode[Any, Any]
-# Of a program of more calls a step than this, BLAS may use all threads where the program uses one.
+# In a program with more calls per step than this, BLAS may use all threads while the program itself uses one.
 LARGE = 120
-# Bindings for other sizes are kept too, for a last, smaller batch comes back every epoch.
+# Bindings of other sizes are cached too, because a smaller last batch comes back every epoch.
 _KEPT_BINDINGS = 16
 
 
 _NO_COLUMNS: Mapping[Leaf, NDArray[Any]] = MappingProxyType({})
-# What each call of `run` has of its own: the first step and how many, the size of a batch, the number that random nodes
-# count from, the order of the rows, what it fills in, and the numbers of the optimizer, (steps, numbers).
+# The arguments of one call of `run`: the first step, the number of steps, the batch size, the step number of random
+# nodes, the order of the rows, the totals that `run` fills in, and the optimizer's numbers of shape (steps, numbers).
 Own = tuple[int, int, int, int, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
 
 
 class ProgramPlan(NamedTuple):
-    """What a program works with: see `Program.plan`."""
+    """Statistics of a program: see `Program.plan`."""
 
     calls: int
     buffers: int
@@ -54,7 +54,7 @@ class ProgramPlan(NamedTuple):
     def __str__(self) -> str:
         lines = [
             f"{self.calls} calls a step, {self.buffers} buffers in "
-            + (f"{self.peak_bytes:,} bytes" if self.peak_bytes else "as many bytes as the data of a run asks for"),
+            + (f"{self.peak_bytes:,} bytes" if self.peak_bytes else "a number of bytes that depends on the data"),
             f"merged with an equal node: {', '.join(self.merged) or 'none'}",
             f"never stored: {', '.join(self.dropped) or 'none'}",
         ]
@@ -62,25 +62,27 @@ class ProgramPlan(NamedTuple):
 
 
 class NativeRunner:
-    """The functions and arrays that run a graph."""
+    """The compiled functions and the arrays that run a graph."""
 
-    def __init__(self, graph: Graph, loop: Literal["auto", "compiled", "python"]) -> None:
+    def __init__(self, graph: Graph, loop: Literal["auto", "compiled", "python"], *, training: bool = False) -> None:
         self.graph = graph
+        # Gradients without an optimizer are a part of training too.
+        self._training = training or graph.optimizer is not None
         self.large = graph.source.size > LARGE
         self.compiled = loop == "compiled" or (loop == "auto" and not graph.source.evaluated)
         if self.compiled and graph.source.evaluated:
             names = ", ".join(sorted({call.node.op_name() for call in graph.source.evaluated}))
             raise NotDifferentiable(f"{names} has no native form, so the loop cannot be compiled; use loop='auto'")
-        # `run`, when it is first called, and the functions that it calls where Python runs it.
+        # `run`, loaded on its first call, and the compiled functions that a Python `run` calls.
         self._loaded: Any = None
         self._entries: dict[Callee, Any] = {}
         self._bindings: dict[Any, Binding] = {}
         self._compiling = threading.Lock()
-        # What stands for what a call has of its own, before there is one.
+        # Placeholders for the arguments of a call, to compile before the first one.
         self._own: Own = (0, 0, 0, 0, np.zeros(0, np.int64), np.zeros(2), np.zeros((0, len(graph.source.hyper))))
 
     def binding(self, shapes: dict[Leaf, tuple[int, ...]], thread: int = 0) -> Binding:
-        """The arrays for inputs of these shapes, of one thread."""
+        """Return one thread's arrays for inputs of these shapes."""
         key = thread, tuple(shapes.items())
         binding = self._bindings.get(key)
         if binding is None or not binding.is_current():
@@ -98,11 +100,11 @@ class NativeRunner:
 
     @property
     def text(self) -> str:
-        """The functions as text."""
+        """The generated source."""
         return self.graph.source.text
 
     def load(self) -> Any:
-        """The function `run`."""
+        """Return the function `run`."""
         if self._loaded is None:
             with deferred, self._refusals():
                 from wyrm.backends.llvm.library import CompiledFunction
@@ -121,7 +123,7 @@ class NativeRunner:
         return self._entry(function)(*arguments)
 
     def _entry(self, function: Callee) -> Any:
-        """A function that a `run` in Python calls."""
+        """Return the compiled form of a function that a Python `run` calls."""
         from wyrm.backends.llvm.library import CompiledFunction
 
         assert isinstance(function, Routine)
@@ -130,18 +132,17 @@ class NativeRunner:
         return self._entries[function]
 
     def call(self, binding: Binding, columns: Mapping[Leaf, NDArray[Any]], own: Own) -> int:
-        """Do steps; how many were done before a loss was not finite.
+        """Do steps; return how many were done before a loss was not finite.
 
-        Where there is an optimizer, `totals` is given the sum of the losses and the number of steps that were done,
-        also where a step raises.
+        With an optimizer, `totals` receives the sum of the losses and the number of steps done, even if a step raises.
         """
         bound: Any = binding.compiled
         if not (bound and self.compiled and bound.take(own, [columns[leaf] for leaf in binding.columns])):
             bound = self.prepare(binding, columns, own)
         return self._run(bound, binding, columns, own)
 
-    def again(self, binding: Binding, own: Own, changing: Sequence[NDArray[Any]]) -> int | None:
-        """As `call`, with the columns in the order of the binding; None where something has to be compiled first."""
+    def repeat(self, binding: Binding, own: Own, changing: Sequence[NDArray[Any]]) -> int | None:
+        """Do what `call` does, with the columns in the binding's order; None if something must be compiled first."""
         bound: Any = binding.compiled
         if not (bound and self.compiled and bound.take(own, changing)):
             return None
@@ -162,16 +163,16 @@ class NativeRunner:
 
     @staticmethod
     def _values(binding: Binding, columns: Mapping[Leaf, NDArray[Any]]) -> list[Any]:
-        """What `run` is called with after what each call has of its own."""
+        """Return the arguments of `run` that follow those of the call."""
         values = list(binding.values)
         for leaf, position in binding.columns.items():
             values[position] = columns[leaf]
         return values
 
     def prepare(self, binding: Binding, columns: Mapping[Leaf, NDArray[Any]], own: Own | None = None) -> Any:
-        """Compile what is called with these arrays, or load it; nothing runs yet, so that Ctrl-C may end it.
+        """Compile or load the functions for these arrays; nothing runs yet, so Ctrl-C may interrupt it.
 
-        Returns `run` with the arrays of the binding, where it is compiled; `own` is what a call has of its own.
+        Return `run` bound to the arrays if it is compiled, else None; `own` holds the arguments of a call.
         """
         bound: Any = binding.compiled
         if bound and (not self.compiled or bound.take(own, [columns[leaf] for leaf in binding.columns])):
@@ -180,7 +181,7 @@ class NativeRunner:
         from wyrm.backends.llvm.library import Bound
 
         own = own or self._own
-        # By one thread, while others wait.
+        # One thread compiles while the others wait.
         with deferred, self._compiling, cache.announced(self._purpose), self._refusals():
             if self.compiled:
                 changing = [len(own) + place for place in binding.columns.values()]
@@ -193,7 +194,7 @@ class NativeRunner:
 
     @contextmanager
     def _refusals(self) -> Iterator[None]:
-        """Within it, what the compiler or LLVM refuses is told as an error of this library."""
+        """Turn errors of the compiler and of LLVM within the block into errors of this library."""
         try:
             yield
         except NotCompiled as error:
@@ -204,12 +205,12 @@ class NativeRunner:
                 f"{error}; the reference engine needs no compiler: wy.run(node), or wy.function(..., engine='auto')"
             ) from error
         except RuntimeError as error:
-            if type(error) is not RuntimeError:  # what llvmlite raises is nothing narrower
+            if type(error) is not RuntimeError:  # llvmlite raises exactly this class
                 raise
-            raise CompileError(f"{self.name} cannot be compiled: LLVM refuses: {error}") from error
+            raise CompileError(f"{self.name} cannot be compiled: LLVM rejects it: {error}") from error
 
     def listing(self) -> Any:
-        """The loop programs and modules that are compiled, for data that lies in memory in rows."""
+        """Return the loop programs and LLVM modules for row-major data."""
         from wyrm.backends.llvm.library import Listing
 
         binding, run, listing = self._some_binding(), self.load(), Listing()
@@ -222,7 +223,7 @@ class NativeRunner:
         return listing
 
     def stages(self) -> dict[str, str]:
-        """The program after each stage as text; where buffers lie, for sizes that it ran with, else of size 1."""
+        """Return the program after each stage as text; buffers have the sizes of an earlier run, else size 1."""
         machine = self.listing()
         return self.graph.stages() | {
             "plan memory": str(plan_memory(self.graph.source, self._some_binding().sizes)),
@@ -237,19 +238,19 @@ class NativeRunner:
         return self.binding({leaf: tuple(axis_size(axis) or 1 for axis in leaf.dims) for leaf in self.graph.inputs})
 
     def _called(self, binding: Binding) -> Iterator[tuple[Any, list[Any]]]:
-        """The compiled functions that a `run` in Python calls, and what with."""
+        """Yield the compiled functions that a Python `run` calls, with their arguments."""
         values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
         for call in self.graph.source.calls:
             if not isinstance(call.function, Evaluation):
                 yield self._entry(call.function), [values[argument.name] for argument in call.arguments]
 
     def after_fork(self) -> None:
-        """Forget arrays in the midst of a step, and locks, of a thread that is not there in a forked process."""
+        """Forget half-written arrays and locks of threads that do not exist in a forked process."""
         self._bindings.clear()
         self._compiling = threading.Lock()
 
     def plan(self) -> ProgramPlan:
-        """What is known of buffers: of all runs so far, else of one on what the inputs hold."""
+        """Return statistics of all runs so far, or else of a run on the data that the inputs hold."""
         graph = self.graph
         if not self._bindings and all(stored(leaf).array is not None for leaf in graph.inputs):
             self.binding({leaf: bound_array(leaf).shape for leaf in graph.inputs})
@@ -259,16 +260,16 @@ class NativeRunner:
 
     @property
     def held_bytes(self) -> int:
-        """The bytes of all that was bound, for every thread and size of batch."""
+        """The bytes of all bindings, for every thread and batch size."""
         return sum(binding.buffers + binding.own_bytes for binding in self._bindings.values())
 
     @property
     def _purpose(self) -> str:
-        """What is compiled for, by the line of the user's code that made the first output."""
-        what = "a program" if self.graph.optimizer is None else "the training"
+        """What is compiled, named by the user's line of code that made the first output."""
+        what = "the training" if self._training else "a program"
         return f"{what} of {self.graph.outputs[0].location}"
 
     @property
     def name(self) -> str:
-        """What the program is called in messages."""
+        """The program's name in messages."""
         return "a program for " + ", ".join(label(output) for output in self.graph.outputs[:3])

@@ -1,4 +1,4 @@
-"""Orders of rows: shuffled, and by blocks."""
+"""Kernels that order rows: a random shuffle, and a sort by blocks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from wyrm.ops.sums import natural
 
 
 def shuffle(order: Any, seed: int, places: Any) -> None:
-    """Put an order into random order (Fisher and Yates), by SplitMix64 (Steele et al., 2014); `places` is scratch.
+    """Shuffle `order` in place: Fisher-Yates with SplitMix64 (Steele et al., 2014); `places` is scratch.
 
-    As many random places as that has room for are computed at once, in vectors.
+    The random positions for one fill of `places` are computed at once, in vectors.
     """
     for start in range(0, order.shape[0] - 1, places.shape[0]):
         count = min(places.shape[0], order.shape[0] - 1 - start)
@@ -31,10 +31,10 @@ def shuffle(order: Any, seed: int, places: Any) -> None:
 
 
 def by_block(first: Any, second: Any, count: int, blocks: Any, starts: Any, order: Any) -> None:
-    """The rows in the order of their blocks, and where each block starts; `blocks` is scratch.
+    """Sort the rows by block into `order`, and write where each block starts into `starts`; `blocks` is scratch.
 
-    The block of a row is (stripe of `first`, stripe of `second`); a stripe is every count-th group of 16 numbers, which
-    share no line of the processor's cache with another stripe.
+    The block of a row is (stripe of `first`, stripe of `second`). A stripe is every count-th group of 16 numbers, so
+    that no two stripes share a cache line.
     """
     stripes = np.uint32(count)
     starts[:] = 0
@@ -52,7 +52,7 @@ def by_block(first: Any, second: Any, count: int, blocks: Any, starts: Any, orde
 
 
 def fingerprint(column: Any) -> int:
-    """A number that is another one for other integers, or for the same ones in another order, but for one in 2**64."""
+    """Return a 64-bit hash of the integers and their order."""
     total = np.uint64(0)
     for i in range(column.shape[0]):
         mixed = np.uint64(column[i]) + np.uint64(0x9E3779B97F4A7C15) * np.uint64(i + 1)
@@ -64,21 +64,21 @@ def fingerprint(column: Any) -> int:
 
 @cache
 def compiled(function: Any) -> Any:
-    """One of these functions as native code."""
+    """Return one of these functions as native code."""
     from wyrm.backends.llvm.library import CompiledFunction
 
     return CompiledFunction(KernelFunction(function))
 
 
 class Shuffle:
-    """Puts orders into random order, for one thread."""
+    """Shuffles orders of rows, for one thread."""
 
     def __init__(self) -> None:
         self._places = np.empty(512, np.uint64)
         self._bound: Any = None
 
     def __call__(self, order: NDArray[np.int64], seed: int) -> None:
-        """Put the numbers of an order into an order made of `seed`, which is at least 0 and below 2**63."""
+        """Shuffle `order` in place by `seed`, which is at least 0 and below 2**63."""
         if self._bound is None or not self._bound.take((order, seed), ()):
             from wyrm.backends.llvm.library import Bound
 

@@ -1,4 +1,4 @@
-"""A copy of what training changes, to return to when a loss leaves the finite numbers."""
+"""A copy of the state that training changes, restored when a loss is not finite."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wyrm.node.storage import bound_array
 
 
 class Snapshot:
-    """A copy of parameters and state to return to."""
+    """A copy of the parameters, the buffers and the optimizer's state."""
 
     def __init__(self, graph: Graph) -> None:
         optimizer = graph.optimizer
@@ -37,17 +37,17 @@ class Snapshot:
         self.cost = self.taken - start
 
     def is_finite(self) -> bool:
-        """Whether everything is finite now."""
+        """Return whether all arrays are finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             if all(math.isfinite(array.sum()) for array in self.arrays):
                 return True
         return all(bool(np.isfinite(array).all()) for array in self.arrays)
 
     def is_current(self) -> bool:
-        """Whether these are still the arrays of the parameters and buffers."""
+        """Return whether these are still the arrays of the parameters and buffers."""
         return all(bound_array(leaf) is array for leaf, array in self._leaves)
 
     def restore(self) -> None:
-        """Return to the copy."""
+        """Write the copy back."""
         for array, copy in zip(self.arrays, self._copies, strict=True):
             np.copyto(array, copy)

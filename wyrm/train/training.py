@@ -1,4 +1,4 @@
-"""Steps and epochs: chunks of steps in native code, and between them what Python has to do."""
+"""Steps and epochs: native code runs chunks of steps, and Python acts between the chunks."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from wyrm.types.memory import aligned
 
 Leaf = BaseNode[Any, Any]
 Mode = Literal["hogwild", "synchronized"]
-# Python comes between chunks of about this many seconds: for Ctrl-C, the progress bar, and the copy to return to.
+# Seconds that a chunk of steps should take; Ctrl-C, the progress bar and the snapshot come between chunks.
 _CHUNK = 0.05
-# A copy of the parameters is made when training has taken this many times as long as the last copy.
+# A snapshot is taken when training has taken this many times as long as the last snapshot.
 _COPY_RARELY = 40.0
 # The order of the only row of a step that takes its inputs as a whole.
 _ALONE = np.zeros(1, np.int64)
@@ -55,13 +55,13 @@ class Training:
         self._pool = Pool()
         self._snapshot: Snapshot | None = None
         self._count_lock = threading.Lock()
-        self._averager: DataParallelStep | None = None
+        self._data_parallel_step: DataParallelStep | None = None
         self._shuffles = defaultdict[int, Shuffle](Shuffle)
-        # What steps that take their inputs as a whole fill in and are given.
+        # The totals and the optimizer's numbers of steps that take their inputs as a whole.
         self._totals, self._numbers = np.zeros(2), np.zeros((1, len(graph.source.hyper)))
-        # What a step that takes its inputs as a whole has of its own, and the arrays of the last one.
+        # The arguments of a step that takes its inputs as a whole, and the arrays of the last one.
         self._own: Own = (0, 1, 0, 0, _ALONE, self._totals, self._numbers)
-        self._again: RepeatedCall | None = None
+        self._repeated_call: RepeatedCall | None = None
         self._partitioner = Partitioner()
 
     # --- one pass -------------------------------------------------------------------------------------------------
@@ -79,20 +79,20 @@ class Training:
         mode: Mode,
         progress: bool,
     ) -> float:
-        """Go through all rows once; the mean loss."""
+        """Train on all rows once; return the mean loss."""
         check_options(batch_size, threads, mode, seed)
         check_batches(given, rows, singly, batch_size)
         self._check_open_ranges(given, min(rows, batch_size), singly)
         with deferred:  # until the end of a chunk of steps, when `deliver` is called
-            # No more than there are steps to do.
+            # At most one thread per full batch.
             stepping = min(threads, max(1, rows // batch_size))
             self.runner.load()
             partition, columns = self._partitioner.divide(rows, stepping, given, self.graph.lowering.rows)
             mixed = int(np.random.SeedSequence([seed, self.epochs]).generate_state(1, np.uint64)[0])
             shuffled_by = mixed if shuffle else None
             separate = partition.apart and all(parameter in self._sparse for parameter in self.graph.parameters)
-            averaged = threads > 1 and mode == "synchronized" and not separate
-            used = given if averaged else columns
+            data_parallel = threads > 1 and mode == "synchronized" and not separate
+            used = given if data_parallel else columns
             work = EpochState(given, {leaf: as_column(used[leaf]) for leaf in given}, rows, batch_size, singly)
             if self._snapshot is None or not self._snapshot.is_current():
                 self._snapshot = Snapshot(self.graph)
@@ -101,8 +101,8 @@ class Training:
             free = not self.graph.source.multiplies or (self.runner.large and threads == 1)
             with bar(rows, progress) as work.bar, nullcontext() if free else limited(1):
                 try:
-                    if averaged:
-                        self._averaged(work, threads, shuffled_by)
+                    if data_parallel:
+                        self._run_data_parallel(work, threads, shuffled_by)
                     else:
                         self._run_partition(work, partition, shuffled_by)
                 finally:
@@ -118,7 +118,7 @@ class Training:
         return {sums.parameter for sums in self.graph.lowering.rows}
 
     def _return_if_diverged(self, work: EpochState) -> None:
-        """Return to the last copy, and to the counts that it was made at, where not all is finite."""
+        """Unless everything is finite, restore the last snapshot and its step counts."""
         snapshot, optimizer = self._snapshot, self.graph.optimizer
         assert snapshot is not None and optimizer is not None
         if work.failed_at is None and not snapshot.is_finite():
@@ -130,27 +130,27 @@ class Training:
             work.failing_rate = optimizer.learning_rate
         finally:
             snapshot.restore()
-            self._count(work.kept_steps - work.failed_at)
-            work.steps = work.kept_steps
+            self._count(work.snapshot_steps - work.failed_at)
+            work.steps = work.snapshot_steps
 
     def _raise_diverged(self, work: EpochState) -> None:
         assert work.failed_at is not None
         raise Diverged(
-            f"the loss or a parameter of {self.runner.name} left the finite numbers in epoch {self.epochs + 1}, batch "
+            f"the loss or a parameter of {self.runner.name} became NaN or infinite in epoch {self.epochs + 1}, batch "
             f"{work.failed_at + 1} at learning rate {work.failing_rate:g}; the parameters are as they were after "
-            f"batch {work.kept_steps}. Lower the learning rate, or look for the cause with wy.watch_nan()"
+            f"batch {work.snapshot_steps}. Lower the learning rate, or look for the cause with wy.watch_nan()"
         )
 
     # --- threads over parts of the data ---------------------------------------------------------------------------
 
     def _run_partition(self, work: EpochState, partition: Partition, seed: int | None) -> None:
-        """Each thread steps through its parts, phase after phase; what does not fill a batch is left for the end."""
-        # Compiled before other threads ask for it, and here, where Ctrl-C can end that.
+        """Run each thread through its parts, phase by phase, and then the rows left over from full batches."""
+        # Compile before other threads need it, and in this thread, where Ctrl-C can interrupt it.
         self._binding(work, min(work.batch, work.rows), 0)
         batch, threads = work.batch, len(partition.phases[0])
         full = [[sum((p.stop - p.start) // batch for p in parts) for parts in phase] for phase in partition.phases]
         in_threads = sum(map(sum, full))
-        # Of the steps of the pass and of none beyond: a schedule may end with it.
+        # Exactly the steps of this epoch, because a learning-rate schedule may end with it.
         hyper = self._hyper(in_threads + -(-(work.rows - in_threads * batch) // batch))
         shares: list[list[ThreadWork]] = [[] for _ in range(threads)]
         alike = bool((hyper == hyper[:1]).all())
@@ -164,7 +164,7 @@ class Training:
                 step += count
         barrier = Barrier(threads, work.stop)
         jobs = [
-            partial(self._phases, work, partition, own, thread, seed, barrier, in_main=threads == 1)
+            partial(self._run_phases, work, partition, own, thread, seed, barrier, in_main=threads == 1)
             for thread, own in enumerate(shares)
         ]
         self._pool.run(jobs, work.stop)
@@ -174,9 +174,9 @@ class Training:
         filling = len(order) // batch * batch
         self._part(work, order, filling // batch, self.steps, 0, (0, 1), hyper[in_threads:], in_main=True)
         if work.failed_at is None and len(order) > filling:
-            self._last(work, order[filling:], hyper[-1:])
+            self._do_rest(work, order[filling:], hyper[-1:])
 
-    def _phases(
+    def _run_phases(
         self,
         work: EpochState,
         partition: Partition,
@@ -186,16 +186,16 @@ class Training:
         barrier: Barrier,
         in_main: bool,
     ) -> None:
-        """One thread's parts of all phases; none begins a phase before all have done the one before."""
+        """Run one thread's parts of all phases; a phase begins when all threads have finished the one before."""
         for position, share in enumerate(shares):
             if position:
                 barrier.wait()
-            self._share(work, partition, share, thread, seed, in_main)
+            self._run_phase(work, partition, share, thread, seed, in_main)
 
-    def _share(
+    def _run_phase(
         self, work: EpochState, partition: Partition, share: ThreadWork, thread: int, seed: int | None, in_main: bool
     ) -> None:
-        """One thread's parts of a phase, one after another."""
+        """Run one thread's parts of a phase, one after another."""
         parts = list(share.parts)
         if seed is not None and len(parts) > 1:
             np.random.default_rng([seed, thread]).shuffle(parts)
@@ -221,7 +221,7 @@ class Training:
         hyper: NDArray[np.float64],
         in_main: bool,
     ) -> None:
-        """Steps through the rows of `order`, chunk after chunk."""
+        """Do `count` steps on the rows of `order`, in chunks."""
         if count == 0:
             return
         binding = self._binding(work, work.batch, thread)
@@ -229,13 +229,13 @@ class Training:
             array[:] = stripe
         done = 0
         while done < count and not work.stop.is_set():
-            # One step, where it is not known yet how long it takes.
+            # A single step as long as the speed is unknown.
             chunk = min(count - done, max(1, int(self._rate * _CHUNK)))
             start = time.perf_counter()
             done += self._chunk(work, binding, chunk, work.batch, step + done, order[done * work.batch :], hyper[done:])
             self._rate = chunk / max(time.perf_counter() - start, 1e-6)
             if in_main and work.failed_at is None:
-                self._keep(work)
+                self._take_snapshot_if_due(work)
             deliver()
 
     def _chunk(
@@ -248,7 +248,7 @@ class Training:
         order: NDArray[np.int64],
         hyper: NDArray[np.float64],
     ) -> int:
-        """Do steps; how many. They are counted as they were made, also where one raises."""
+        """Do steps and return how many; steps done before an exception are counted too."""
         totals: NDArray[np.float64] = aligned((2,), np.dtype(np.float64))
         try:
             self.runner.call(binding, work.columns, (0, count, batch, step, order, totals, hyper))
@@ -257,31 +257,31 @@ class Training:
                 work.steps += int(totals[1])
                 self._count(int(totals[1]))
             raise
-        made = int(totals[1])
+        steps_done = int(totals[1])
         with self._count_lock:
             work.weighted_loss += totals[0] * batch
-            work.steps += made
-            self._count(made)
-            work.bar.update(made * batch)
-            if made < count:
+            work.steps += steps_done
+            self._count(steps_done)
+            work.bar.update(steps_done * batch)
+            if steps_done < count:
                 work.failed_at = work.steps
                 work.stop.set()
-        return made
+        return steps_done
 
-    def _keep(self, work: EpochState) -> None:
-        """Copy the parameters where that is due, for `Diverged` to return to."""
+    def _take_snapshot_if_due(self, work: EpochState) -> None:
+        """Take a snapshot if one is due, for `Diverged` to restore."""
         snapshot = self._snapshot
         assert snapshot is not None
         if time.perf_counter() - snapshot.taken > max(_CHUNK, _COPY_RARELY * snapshot.cost) and snapshot.is_finite():
             snapshot.take()
-            work.kept_steps = work.steps
+            work.snapshot_steps = work.steps
 
-    def _last(self, work: EpochState, order: NDArray[np.int64], hyper: NDArray[np.float64]) -> None:
-        """One step on the rows that are left, fewer than a batch."""
+    def _do_rest(self, work: EpochState, order: NDArray[np.int64], hyper: NDArray[np.float64]) -> None:
+        """Do one step on the remaining rows, fewer than a batch."""
         self._chunk(work, self._binding(work, len(order), 0), 1, len(order), self.steps, order, hyper)
 
     def _batch_shapes(self, given: dict[Leaf, NDArray[Any]], batch: int, singly: bool) -> dict[Leaf, tuple[int, ...]]:
-        """The shapes of the inputs for batches of this size: of the columns, or of what inputs hold without one."""
+        """Return the input shapes for batches of this size, from the columns or from the data that inputs hold."""
         shapes: dict[Leaf, tuple[int, ...]] = {}
         for leaf in self.graph.inputs:
             column = given.get(leaf)
@@ -292,14 +292,14 @@ class Training:
         return shapes
 
     def _check_open_ranges(self, given: dict[Leaf, NDArray[Any]], batch: int, singly: bool) -> None:
-        """`IndexOutOfRange` for an index that is beyond an axis which has its size from the data."""
+        """Raise `IndexOutOfRange` for an index beyond an axis whose size comes from the data."""
         limits = [limit for limit in self.graph.ranges.limits if axis_size(limit.axis) is None]
         if limits:
             sizes = self.graph.schedule.bind(self._batch_shapes(given, batch, singly))
             check_ranges(limits, given, sizes)
 
     def _binding(self, work: EpochState, batch: int, thread: int, runner: NativeRunner | None = None) -> Binding:
-        """The arrays for batches of this size, with what inputs hold that no column was given for."""
+        """Return the arrays for batches of this size; inputs without a column keep the data that they hold."""
         runner = runner or self.runner
         binding = runner.binding(self._batch_shapes(work.given, batch, work.singly), thread)
         for leaf, buffer in runner.graph.source.fed:
@@ -314,62 +314,62 @@ class Training:
     def backward(
         self, given: dict[Leaf, NDArray[Any]], rows: int, singly: bool, threads: int, weight: float, blas_threads: int
     ) -> float:
-        """Add the gradients of the loss of all rows, times `weight`, to what the parameters hold; the loss."""
+        """Add `weight` times the gradients of the loss over all rows to the parameters' gradients; return the loss."""
         check_options(rows, threads, "synchronized")
         check_batches(given, rows, singly, rows)
         self._check_open_ranges(given, rows, singly)
         columns = {leaf: as_column(array) for leaf, array in given.items()}
         work = EpochState(given, columns, rows, rows, singly)
-        whole = self._averaging.whole(given)
-        parts = parts_of(np.arange(rows), threads, whole)
+        combination = self._data_parallel.combination(given)
+        parts = parts_of(np.arange(rows), threads, combination)
         with deferred, limited(blas_threads):
-            bindings = [self._binding(work, len(part), i, self._averaging.runner) for i, part in enumerate(parts)]
-            loss, gradients = self._averaging.gradients(
-                bindings, columns, parts, self.steps, lambda jobs: self._pool.run(jobs, work.stop), whole, weight
+            bindings = [self._binding(work, len(part), i, self._data_parallel.runner) for i, part in enumerate(parts)]
+            loss, gradients = self._data_parallel.gradients(
+                bindings, columns, parts, self.steps, lambda jobs: self._pool.run(jobs, work.stop), combination, weight
             )
             if not np.isfinite(loss):
                 raise Diverged(f"the loss is {loss}; no gradient was added to those of the parameters")
             self.steps += 1
             for parameter, gradient in gradients.items():
                 accumulate(parameter, gradient)  # type: ignore[arg-type]  # the leaves of gradients are parameters
-            self._averaging.move_buffers()
+            self._data_parallel.move_buffers()
         return loss
 
     def after_fork(self) -> None:
-        """Forget what a thread was working on that is not there in a process that was forked."""
+        """Forget the state of threads that do not exist in a forked process."""
         self._count_lock = threading.Lock()
-        self._again = None
+        self._repeated_call = None
         self.runner.after_fork()
-        if self._averager is not None:
-            self._averager.runner.after_fork()
+        if self._data_parallel_step is not None:
+            self._data_parallel_step.runner.after_fork()
 
     @property
-    def averaged_bytes(self) -> int:
-        """The bytes that gradients of parts of batches take."""
-        return 0 if self._averager is None else self._averager.held_bytes
+    def data_parallel_bytes(self) -> int:
+        """The bytes of the data-parallel step."""
+        return 0 if self._data_parallel_step is None else self._data_parallel_step.held_bytes
 
     @property
-    def _averaging(self) -> DataParallelStep:
-        if self._averager is None:
-            self._averager = DataParallelStep(self.graph.outputs[0], self.graph.optimizer)
-        return self._averager
+    def _data_parallel(self) -> DataParallelStep:
+        if self._data_parallel_step is None:
+            self._data_parallel_step = DataParallelStep(self.graph.outputs[0], self.graph.optimizer)
+        return self._data_parallel_step
 
-    def _averaged(self, work: EpochState, threads: int, seed: int | None) -> None:
-        """Step after step, each on the gradient of a batch by as many parts of it as there are threads."""
+    def _run_data_parallel(self, work: EpochState, threads: int, seed: int | None) -> None:
+        """Do data-parallel steps: each computes the gradient of a batch in as many parts as there are threads."""
         order = np.arange(work.rows, dtype=np.int64)
         if seed is not None:
             np.random.default_rng(seed).shuffle(order)
-        whole = self._averaging.whole(work.given)
+        combination = self._data_parallel.combination(work.given)
         for start in range(0, work.rows, work.batch):
             rows = order[start : start + work.batch]
-            parts = parts_of(rows, threads, whole)
+            parts = parts_of(rows, threads, combination)
             bindings = [
-                self._binding(work, len(part), thread, self._averaging.runner) for thread, part in enumerate(parts)
+                self._binding(work, len(part), thread, self._data_parallel.runner) for thread, part in enumerate(parts)
             ]
             step = self.steps
             try:
-                loss = self._averaging.step(
-                    bindings, work.columns, parts, step, lambda jobs: self._pool.run(jobs, work.stop), whole
+                loss = self._data_parallel.step(
+                    bindings, work.columns, parts, step, lambda jobs: self._pool.run(jobs, work.stop), combination
                 )
             except Diverged:
                 loss = float("nan")
@@ -377,16 +377,16 @@ class Training:
                 work.failed_at = work.steps
                 return
             work.steps += 1
-            self.steps += 1  # the optimizer has counted its own
+            self.steps += 1  # the optimizer counts its own steps
             work.weighted_loss += loss * len(rows)
             work.bar.update(len(rows))
-            self._keep(work)
+            self._take_snapshot_if_due(work)
             deliver()
 
     # --- one step -------------------------------------------------------------------------------------------------
 
     def once(self, given: dict[Leaf, NDArray[Any]]) -> list[NDArray[Any]]:
-        """The outputs for these inputs, and one step where there is an optimizer."""
+        """Return the outputs for these inputs; with an optimizer, also do one step."""
         graph, optimizer = self.graph, self.graph.optimizer
         shapes = self._shapes(given)
         binding = self.runner.binding(shapes)
@@ -394,7 +394,7 @@ class Training:
         complete = self._complete(given)
         for leaf, buffer in graph.source.fed:
             np.copyto(binding.array(buffer), complete[leaf])
-        self._number()
+        self._set_step_numbers()
         with nullcontext() if optimizer is None else deferred:
             done = self.runner.call(binding, graph.no_columns, self._own)
             if optimizer is not None and done == 0:
@@ -404,37 +404,37 @@ class Training:
                     f"no parameter has moved"
                 )
             self._count(1)
-        if self._again is None or self._again.binding is not binding:
-            self._again = RepeatedCall(graph, binding)
-        return self._again.answer()
+        if self._repeated_call is None or self._repeated_call.binding is not binding:
+            self._repeated_call = RepeatedCall(graph, binding)
+        return self._repeated_call.answer()
 
-    def again(self, feed: object) -> list[NDArray[Any]] | None:
-        """As `once`, where data is of the same kinds as in the last call, and nothing is trained; else None."""
-        last = self._again
+    def repeat(self, feed: object) -> list[NDArray[Any]] | None:
+        """Do what `once` does if nothing is trained and the data has the last call's shapes and dtypes; else None."""
+        last = self._repeated_call
         if last is None or self.graph.optimizer is not None or not last.take(feed):
             return None
-        self._number()
-        if self.runner.again(last.binding, self._own, last.columns) is None:
+        self._set_step_numbers()
+        if self.runner.repeat(last.binding, self._own, last.columns) is None:
             return None
         self.steps += 1
         return last.answer()
 
-    def _number(self) -> None:
-        """Have the numbers that a step has of its own: where nothing draws by its number, it is not told."""
+    def _set_step_numbers(self) -> None:
+        """Set the optimizer's numbers and the step number; programs without random nodes do not need the latter."""
         if self.graph.source.hyper:
             self._numbers[...] = self._hyper(1)
         if self.graph.draws:
             self._own = (*self._own[:3], self.steps, *self._own[4:])
 
     def _complete(self, given: dict[Leaf, NDArray[Any]]) -> dict[Leaf, NDArray[Any]]:
-        """The data of all inputs, that which they hold where none was given."""
+        """Return the data of all inputs: the given arrays, else those that the inputs hold."""
         return {leaf: given.get(leaf, stored(leaf).array) for leaf in self.graph.inputs}  # type: ignore[misc]  # checked before
 
     def _shapes(self, given: dict[Leaf, NDArray[Any]]) -> dict[Leaf, tuple[int, ...]]:
         return {leaf: array.shape for leaf, array in self._complete(given).items()}
 
     def _hyper(self, count: int) -> NDArray[np.float64]:
-        """The numbers of the optimizer's rule for the next steps, (steps, numbers)."""
+        """Return the numbers of the optimizer's rule for the next steps, of shape (steps, numbers)."""
         names, optimizer = self.graph.source.hyper, self.graph.optimizer
         if optimizer is None or not names:
             return np.zeros((count, 0))
@@ -442,7 +442,7 @@ class Training:
         return np.ascontiguousarray(np.stack([numbers[name] for name in names], axis=1))
 
     def _count(self, count: int) -> None:
-        """Count steps that were made, or below 0 taken back, and say that parameters have changed."""
+        """Count finished steps, or take them back if `count` is negative, and mark the parameters as changed."""
         self.steps += count
         optimizer = self.graph.optimizer
         if optimizer is None:

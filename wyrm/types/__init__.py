@@ -1,4 +1,4 @@
-"""Named axes and the vocabulary of annotations."""
+"""Named axes, and the types that annotations use."""
 
 from wyrm.types.dims import Dim, One, Plus, Times, any_dim
 from wyrm.types.typing import Array, FloatArray, Number, Shaped

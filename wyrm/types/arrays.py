@@ -1,4 +1,4 @@
-"""What users give as numbers, as arrays; a masked array is refused, for its mask would be lost."""
+"""Conversion of users' values to arrays; masked arrays are rejected, because their mask would be lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wyrm.errors import DTypeError
 
 
 def as_array(value: Any) -> NDArray[Any]:
-    """As `numpy.asarray`; `DTypeError` for a masked array, also inside a list or tuple.
+    """Return `numpy.asarray(value)`; raise `DTypeError` for a masked array, also inside a list or tuple.
 
     >>> as_array([1.0, 2.0]).tolist()
     [1.0, 2.0]
@@ -22,12 +22,12 @@ def as_array(value: Any) -> NDArray[Any]:
 
 
 def check_unmasked(value: object) -> None:
-    """`DTypeError` for a masked array, and for a list or tuple that holds one."""
-    if "numpy.ma" not in sys.modules:  # which NumPy loads when it is first used
+    """Raise `DTypeError` for a masked array, and for a list or tuple that holds one."""
+    if "numpy.ma" not in sys.modules:  # NumPy imports it on first use
         return
     if isinstance(value, np.ma.MaskedArray):
         raise DTypeError(
-            f"a masked array of shape {value.shape} would lose its mask: fill it with array.filled(number), and choose "
+            f"a masked array of shape {value.shape} would lose its mask: fill it with array.filled(number), and select "
             f"by the mask, wy.Constant(np.ma.getmaskarray(array)), with wy.where"
         )
     if isinstance(value, list | tuple):

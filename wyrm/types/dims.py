@@ -1,4 +1,4 @@
-"""Named axes: a class is an axis' name, an instance its size, and a tuple of them the shape of a node."""
+"""Named axes: a class is the name of an axis, an instance its size, and a tuple of them the shape of a node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ B = TypeVar("B")
 
 
 class Dim:
-    """One axis. Its class is the axis' name for mypy and at run time; its size may be left for the data to give.
+    """One axis. Its class is the axis' name, for type checkers and at run time; data may supply its size.
 
     Not an `int`, so that the type checker tells `(Batch(32), Pixels(784))` (checked) from `(32, 784)` (unchecked).
 
@@ -30,11 +30,11 @@ class Dim:
     >>> Batch().size is None
     True
 
-    Raises `ShapeError` for a negative size, and from `int(dim)` or `range(dim)` while it has no size.
+    Raise `ShapeError` for a negative size, and in `int(dim)` or `range(dim)` while the size is unknown.
     """
 
     __slots__ = ("_size",)
-    # Whether it is made of other axes, and has its size from theirs.
+    # Whether the axis is made of other axes and gets its size from theirs.
     derived: ClassVar[bool] = False
 
     def __init__(self, size: SupportsIndex | None = None) -> None:
@@ -44,7 +44,7 @@ class Dim:
 
     @property
     def size(self) -> int | None:
-        """The number of elements along the axis, or None while only the data of a run can tell."""
+        """The number of elements along the axis, or None if the data of each run decides it."""
         return self._size
 
     def __index__(self) -> int:
@@ -56,7 +56,7 @@ class Dim:
         return self._size
 
     def resolve(self, sizes: Mapping[type[Dim], int]) -> int:
-        """The size of this axis, given the sizes that a run has bound."""
+        """Return the size of this axis, given the sizes that a run has bound."""
         if self._size is not None:
             return self._size
         if type(self) in sizes:
@@ -92,7 +92,7 @@ class One(Dim):
 
 
 class _Derived(Dim):
-    """An axis made of others by an operation; two are equal when their parts are."""
+    """An axis made of other axes by an operation; two are equal if their parts are."""
 
     __slots__ = ("parts",)
     derived = True
@@ -110,7 +110,7 @@ class _Derived(Dim):
         return self._combine([resolve_axis(part, sizes) for part in self.parts])
 
     def like(self, other: _Derived) -> bool:
-        """Whether the other is made in the same way of as many parts."""
+        """Return whether `other` is made by the same operation of as many parts."""
         return type(self) is type(other) and len(self.parts) == len(other.parts)
 
     def __eq__(self, other: object) -> bool:
@@ -127,7 +127,7 @@ class _Derived(Dim):
 
 
 class Plus(_Derived, Generic[A, B]):
-    """The axis that a concatenation of two axes makes.
+    """The axis of a concatenation along two axes.
 
     >>> class Hidden(Dim): ...
     >>> class Features(Dim): ...
@@ -140,7 +140,7 @@ class Plus(_Derived, Generic[A, B]):
 
 
 class Times(_Derived, Generic[A, B]):
-    """The axis that flattening several axes into one makes.
+    """The axis of several axes flattened into one.
 
     >>> class Batch(Dim): ...
     >>> class Time(Dim): ...
@@ -166,12 +166,12 @@ def any_dim(size: SupportsIndex) -> Any:
 
 
 def axis_size(axis: Axis) -> int | None:
-    """The size of an axis, or None where it is not known yet."""
+    """Return the size of an axis, or None if it is not known yet."""
     return axis.size if isinstance(axis, Dim) else axis
 
 
 def open_axes(dims: Iterable[Axis]) -> Iterator[type[Dim]]:
-    """The names of the axes that the data of a run gives a size, those that others are made of among them."""
+    """Yield the names of the axes that get their size from data, those inside derived axes too."""
     for axis in dims:
         if isinstance(axis, _Derived):
             yield from open_axes(axis.parts)
@@ -184,17 +184,17 @@ def resolve_axis(axis: Axis, sizes: Mapping[type[Dim], int]) -> int:
 
 
 def resolve(dims: Dims, sizes: Mapping[type[Dim], int]) -> tuple[int, ...]:
-    """The shape of `dims` in a run that has bound `sizes`."""
+    """Return the shape of `dims` in a run that has bound `sizes`."""
     return tuple([axis if type(axis) is int else resolve_axis(axis, sizes) for axis in dims])
 
 
 def _named(axis: Axis) -> bool:
-    """Whether an axis has a name to disagree about; a derived or broadcast one has none of its own."""
+    """Return whether an axis has a name of its own; derived axes and `One` have none."""
     return isinstance(axis, Dim) and not isinstance(axis, _Derived | One)
 
 
 def unify(left: Axis, right: Axis) -> Axis:
-    """The axis that both are, or `ShapeError` with the reason why they are not the same."""
+    """Return the axis that both are; raise `ShapeError` with the reason if they differ."""
     if left is right:
         return left
     sizes = axis_size(left), axis_size(right)
@@ -227,9 +227,9 @@ def unify(left: Axis, right: Axis) -> Axis:
 
 
 def broadcast(left: Dims, right: Dims) -> Dims:
-    """NumPy's broadcasting rule on axes: aligned at the right, an axis of size 1 stretches.
+    """Broadcast axes by NumPy's rule: they are aligned at the right, and an axis of size 1 stretches.
 
-    Two axes with names are the same or an error, of whatever sizes: `Batch(1)` is a batch that happens to be small.
+    Two named axes must be the same, whatever their sizes: `Batch(1)` is a batch that happens to be small.
     """
     if left is right or not right or left == right:
         return left
@@ -250,17 +250,17 @@ def _stretch(left: Axis, right: Axis) -> Axis:
 
 
 def normalize_axis(axis: SupportsIndex, ndim: int) -> int:
-    """`axis` counted from 0, or `ShapeError` where there is no such axis."""
+    """Return `axis` counted from 0; raise `ShapeError` if there is no such axis."""
     position = operator.index(axis)
     if ndim == 0:
         raise ShapeError(f"axis {position} of a scalar, which has none")
     if not -ndim <= position < ndim:
-        raise ShapeError(f"axis {position} of a shape of {ndim} axes; it goes from {-ndim} to {ndim - 1}")
+        raise ShapeError(f"axis {position} is out of range for {ndim} axes: it must be from {-ndim} to {ndim - 1}")
     return position % ndim
 
 
 def product(axes: Dims) -> Axis:
-    """The axis that flattening `axes` gives: a number where the sizes are plain numbers, else `Times`."""
+    """Return the axis of `axes` flattened into one: a number if all sizes are plain numbers, else `Times`."""
     if len(axes) == 1:
         return axes[0]
     return Times(axes) if any(isinstance(axis, Dim) for axis in axes) else math.prod(int(axis) for axis in axes)

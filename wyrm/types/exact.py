@@ -1,4 +1,4 @@
-"""Keys that tell apart what `==` takes for the same: 0.0 and -0.0, 1 and 1.0 and True."""
+"""Keys that distinguish values that `==` does not: 0.0 and -0.0, and 1, 1.0 and True."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def exact(value: object) -> Hashable:
-    """Equal for values of the same type and the same bits, in tuples too; any NaN equals itself.
+    """Return a key that is equal for values of the same type and bits, in tuples too; any NaN equals itself.
 
     >>> exact(0.0) == exact(-0.0), exact(1) == exact(True), exact((1, 2.0)) == exact((1, 2.0))
     (False, False, True)
@@ -18,8 +18,8 @@ def exact(value: object) -> Hashable:
         return value
     if isinstance(value, tuple):
         return kind, tuple(map(exact, value))
-    if isinstance(value, float):  # those of NumPy among them
+    if isinstance(value, float):  # `np.float64` too
         return kind, float.hex(value)
     if isinstance(value, bool | np.generic):
         return kind, value.tobytes() if isinstance(value, np.generic) else int(value)
-    return value  # where it cannot be hashed, the dict that it is looked up in says so
+    return value  # if unhashable, the dict that looks it up raises

@@ -1,4 +1,4 @@
-"""Arrays that begin at a line of the processor's cache."""
+"""Arrays that begin at a cache line."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Bytes of a line of the cache, and of the longest vectors: one that lies across two lines takes twice as long.
+# Bytes of a cache line, and of the longest vectors: a vector that crosses two lines takes twice as long.
 ALIGNMENT = 64
 
 
 def aligned_bytes(size: int) -> NDArray[np.uint8]:
-    """Bytes that begin at a line of the cache, and share none with anything else: what another thread writes, say."""
+    """Return bytes that begin at a cache line and share none with other memory, such as another thread's."""
     lines = -(-size // ALIGNMENT)
     memory = np.empty((lines + 1) * ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
@@ -21,9 +21,9 @@ def aligned_bytes(size: int) -> NDArray[np.uint8]:
 
 
 def aligned(shape: tuple[int, ...], dtype: np.dtype[Any], value: float | NDArray[Any] = 0) -> NDArray[Any]:
-    """An array that begins at a line of the cache and holds `value`.
+    """Return an array that begins at a cache line and is filled with `value`.
 
-    It is written to: memory that `np.zeros` leaves to the system comes in small pages, which take long to be given.
+    The fill is explicit: memory that `np.zeros` leaves to the system comes in small pages, which are slow to map.
     """
     array = aligned_bytes(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
     array[...] = value

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from wyrm.types.typing import Array, BoolArray, FloatArray, IntegerArray, Number
 
-# The type of the elements of an array, which the result of a function has as well.
+# The element type of an array, and of a function's result.
 Element = TypeVar("Element", bound=np.generic)
 # An axis, several, or all of them.
 Axes = int | Sequence[int] | None

@@ -1,4 +1,4 @@
-"""Checks of the numbers that options are."""
+"""Checks of numeric options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wyrm.errors import DTypeError, OptionError
 
 
 def number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
-    """`value` as a float that is finite and `low <= value < high`; `OptionError`, or `DTypeError` for no number.
+    """Return `value` as a finite float, `low <= value < high`; raise `OptionError`, or `DTypeError` if it is no number.
 
     >>> number("rate", 2, 0.0)
     2.0
@@ -22,7 +22,7 @@ def number(name: str, value: object, low: float = -math.inf, high: float = math.
         raise DTypeError(f"{name} is a number, not {value!r}")
     try:
         found = float(value)
-    except OverflowError:  # of a Python integer
+    except OverflowError:  # a Python integer too large for a float
         found = math.inf
     if not low <= found < high or math.isinf(found):
         bounds = [f"at least {low:g}"] if low > -math.inf else ["finite"]
@@ -32,7 +32,7 @@ def number(name: str, value: object, low: float = -math.inf, high: float = math.
 
 
 def whole(name: str, value: object, low: int, of: str = "") -> int:
-    """`value` as an int of at least `low`; `OptionError`, or `DTypeError` for what is no whole number.
+    """Return `value` as an int of at least `low`; raise `OptionError`, or `DTypeError` if it is no integer.
 
     >>> whole("threads", 2, 1)
     2

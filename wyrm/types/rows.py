@@ -1,4 +1,4 @@
-"""The row-sparse value: a few rows of a table, the others zero."""
+"""`RowSparse`: an array of which only a few rows are not zero."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from wyrm.types.typing import FloatArray, IntegerArray
 
 
 class RowSparse:
-    """`values[i]` belongs to row `rows[i]` of an array of shape `shape`; a row named twice counts as the sum.
+    """An array of shape `shape`: row `rows[i]` is `values[i]`, repeated rows add up, and other rows are zero.
 
-    `rows` has shape (n,), `values` (n, *shape[1:]). `np.asarray` of it gives the dense array.
+    `rows` has shape (n,), `values` (n, *shape[1:]). `np.asarray` returns the dense array.
 
     >>> np.asarray(RowSparse(np.array([1, 1]), np.array([[1.0], [2.0]]), (3, 1))).tolist()
     [[0.0], [3.0], [0.0]]
@@ -29,7 +29,7 @@ class RowSparse:
         return self.values.dtype
 
     def summed(self) -> RowSparse:
-        """The same value with each row named once, in ascending order."""
+        """Return the same value with each row once, in ascending order."""
         order = self.rows.argsort(kind="stable")
         rows, values = self.rows[order], self.values[order]
         first = np.empty(len(rows), np.bool_)
@@ -41,16 +41,16 @@ class RowSparse:
         return RowSparse(rows[starts], np.add.reduceat(values, starts, axis=0), self.shape)
 
     def joined(self, other: RowSparse) -> RowSparse:
-        """The sum of two row-sparse values."""
+        """Return the sum of two row-sparse values."""
         rows = np.concatenate([self.rows, other.rows])
         return RowSparse(rows, np.concatenate([self.values, other.values]), self.shape)
 
     def add_to(self, dense: FloatArray) -> None:
-        """Add the rows to a dense array, in place."""
+        """Add the rows to a dense array in place."""
         np.add.at(dense, self.rows, self.values)
 
     def dense(self) -> FloatArray:
-        """The dense array, newly made."""
+        """Return a new dense array."""
         result = np.zeros(self.shape, self.values.dtype)
         self.add_to(result)
         return result

@@ -1,4 +1,4 @@
-"""What annotations are made of: the protocol that operands are matched by, and the names of array types."""
+"""Types for annotations: the protocol that operands match, and the names of array types."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.types.dims import Dim
 
-# The axes of a shape, and those that lead it.
+# The axes of a shape, and its leading axes.
 A = TypeVar("A")
 K = TypeVar("K")
 M = TypeVar("M")
 N = TypeVar("N")
 Bs = TypeVarTuple("Bs")
-# Another shape than that of the operand.
+# A shape other than the operand's.
 S2 = TypeVar("S2")
-# The axes that a caller names; one that is given as a number stays unknown.
+# Axes that a caller names; an axis given as a number stays unknown.
 D = TypeVar("D")
 D1 = TypeVar("D1", bound=Dim, default=Any)
 D2 = TypeVar("D2", bound=Dim, default=Any)
 D3 = TypeVar("D3", bound=Dim, default=Any)
 D4 = TypeVar("D4", bound=Dim, default=Any)
 NewDims = TypeVar("NewDims", bound=tuple[Dim, ...])
-# How one axis of a leaf is declared: with a size, or by its class where an array supplies the size.
+# How an axis of a leaf is declared: with a size, or by its class if an array supplies the size.
 AxisOf: TypeAlias = D | type[D] | int
 
 FloatArray = NDArray[np.floating[Any]]
@@ -35,14 +35,14 @@ BoolArray = NDArray[np.bool_]
 Array = NDArray[np.floating[Any] | np.integer[Any] | np.bool_]
 Number = float | np.floating[Any] | np.integer[Any]
 Size = int | np.integer[Any]
-# Sizes without names: three or more, or, as in `array.shape`, who knows how many.
+# Sizes without names: three or more, or an unknown number of them, as in `array.shape`.
 Sizes: TypeAlias = "tuple[Size, Size, Size, *tuple[Size, ...]] | list[int]"
 
 Item_co = TypeVar("Item_co", covariant=True)
 
 
 class HasArray(Protocol):
-    """A NumPy array, or what turns into one. Nodes do not: their values are known only when they are computed."""
+    """A NumPy array, or a value that converts to one. Nodes do not: their values are known only once computed."""
 
     def __array__(self) -> NDArray[Any]: ...
 
@@ -71,14 +71,14 @@ Own_co = TypeVar("Own_co", covariant=True)
 ShapeOf = TypeVar("ShapeOf")
 
 
-# No node has one of these as its shape, so only a node of shape Any matches them. The overloads that mention them come
-# first and keep an unknown shape unknown; their names are what mypy prints when a method's demand on a shape fails.
+# No node has one of these as its shape, so only a node of shape Any matches them. Overloads that mention them come
+# first and keep an unknown shape unknown; mypy prints their names when a method rejects a shape.
 class AnyShape:
-    """The shape of a node, whatever it is."""
+    """The shape of any node."""
 
 
 class FittingShape:
-    """The shape of a node that fits the one beside it, as the operation demands."""
+    """The shape of a node that fits the operation's other operand."""
 
 
 class AtLeast1D:
