@@ -179,4 +179,4 @@ def test_mistakes_are_told() -> None:
     with pytest.raises(ValueError, match="called with 2 arguments, so there is none -3"):
         wy.hessian(mine, -3)(X, Y)
     with pytest.raises(TypeError, match="a function is differentiated"):
-        wy.vjp(3.0, X)
+        wy.vjp(3.0, X)  # type: ignore[call-overload]  # the mistake

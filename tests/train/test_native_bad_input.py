@@ -102,9 +102,9 @@ def test_what_cannot_be_trained() -> None:
     with pytest.raises(UnusedParameter, match="none of the optimizer's parameters"):
         wy.compile(x.sum(), wy.optim.SGD([wy.Parameter(1.0, name="other")], 0.1))
     with pytest.raises(TypeError, match="takes a node or a list of nodes, not float"):
-        wy.compile(1.0)  # type: ignore[arg-type]  # what a user may try
+        wy.compile(1.0)  # type: ignore[call-overload]  # what a user may try
     with pytest.raises(TypeError, match="takes an optimizer, as in"):
-        wy.compile(x.sum(), wy.optim.SGD)  # type: ignore[arg-type]  # as above
+        wy.compile(x.sum(), wy.optim.SGD)  # type: ignore[call-overload]  # as above
     with pytest.raises(ShapeError, match="no optimizer"):
         wy.compile(x.sum()).epoch({})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from wyrm.compiler.differentiate import Wanted
 from wyrm.node.base import BaseNode
@@ -23,9 +22,9 @@ def decompose(wanted: Wanted) -> Wanted:
     return replace(simpler.replaced(expand(simpler.nodes).__getitem__), written=wanted.nodes)
 
 
-def expand(outputs: Sequence[BaseNode[Any, Any]]) -> dict[BaseNode[Any, Any], BaseNode[Any, Any]]:
+def expand(outputs: Sequence[BaseNode]) -> dict[BaseNode, BaseNode]:
     """For every node that the outputs need, the node that stands for it."""
-    standing: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
+    standing: dict[BaseNode, BaseNode] = {}
     order = topological_order(outputs)
     nodes, present = set(order), {_key(node) for node in order if not node.is_leaf}
     for node in order:
@@ -37,12 +36,12 @@ def expand(outputs: Sequence[BaseNode[Any, Any]]) -> dict[BaseNode[Any, Any], Ba
     return standing
 
 
-def _key(node: BaseNode[Any, Any]) -> Hashable:
+def _key(node: BaseNode) -> Hashable:
     """What two nodes have in common that compute the same of the same parents."""
     return type(node), tuple(map(id, node.parents)), repr(node.attribute_values()) if node.parents else id(node)
 
 
-def _expand(outputs: Sequence[BaseNode[Any, Any]], standing: dict[BaseNode[Any, Any], BaseNode[Any, Any]]) -> None:
+def _expand(outputs: Sequence[BaseNode], standing: dict[BaseNode, BaseNode]) -> None:
     for node in topological_order(outputs):
         if node in standing:
             continue

@@ -31,7 +31,7 @@ def index_error(name: str, schedule: Schedule, binding: Binding, error: IndexErr
 def _wrong_index(schedule: Schedule, binding: Binding) -> str | None:
     """The node, the value, its position and the op that chooses by it, of the step whose data a binding has."""
     buffers = binding.source.lowering.buffers
-    found: dict[BaseNode[Any, Any], Any] = {}
+    found: dict[BaseNode, Any] = {}
     try:
         with np.errstate(all="ignore"):
             for node in schedule.nodes:
@@ -46,8 +46,6 @@ def _wrong_index(schedule: Schedule, binding: Binding) -> str | None:
     return None
 
 
-def _of_parents(
-    schedule: Schedule, node: BaseNode[Any, Any], found: Mapping[BaseNode[Any, Any], Any]
-) -> dict[BaseNode[Any, Any], Any]:
+def _of_parents(schedule: Schedule, node: BaseNode, found: Mapping[BaseNode, Any]) -> dict[BaseNode, Any]:
     """The values of the parents, by the parents themselves."""
     return {parent: found[schedule.representative[parent]] for parent in node.parents}

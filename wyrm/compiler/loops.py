@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,11 +29,11 @@ class ArrayBuffer:
 
     name: str
     dims: Dims
-    dtype: np.dtype[Any]
-    leaf: BaseNode[Any, Any] | None = None
+    dtype: np.dtype
+    leaf: BaseNode | None = None
     base: ArrayBuffer | None = None
-    view: BaseNode[Any, Any] | None = None
-    fixed: BaseNode[Any, Any] | None = None
+    view: BaseNode | None = None
+    fixed: BaseNode | None = None
 
     @property
     def root(self) -> ArrayBuffer:
@@ -49,7 +49,7 @@ class Value:
     that are looped over, those of size 1 left out.
     """
 
-    node: BaseNode[Any, Any]
+    node: BaseNode
     buffer: ArrayBuffer
     chain: list[Item]
     domain: tuple[int, ...]
@@ -61,7 +61,7 @@ class Value:
 class Placed:
     """A node whose elements are computed from their places, where they are read, and the numbers in its parent."""
 
-    node: BaseNode[Any, Any]
+    node: BaseNode
     name: str
     operands: list[Reference]
 
@@ -75,7 +75,7 @@ class Reference:
 
     target: ArrayBuffer | Value | Placed
     index: IndexMap
-    casts: tuple[np.dtype[Any], ...] = ()
+    casts: tuple[np.dtype, ...] = ()
     # The value that a view of its array stands for, which has to be complete.
     whole: Value | None = None
 
@@ -108,7 +108,7 @@ class Item:
 class Statement(Item):
     """One element of a node: computed, folded into a total, written to a place, or added to a row's sum."""
 
-    node: BaseNode[Any, Any] | None = None
+    node: BaseNode | None = None
     kind: str = "element"
     operands: list[Reference] = field(default_factory=list)
     value: Value | None = None
@@ -174,7 +174,7 @@ class Accumulator:
 class KernelCall(Item):
     """A node computed by its own kernel, or, without one, by `evaluate`; or added to what `out` holds."""
 
-    node: BaseNode[Any, Any] = None  # type: ignore[assignment]  # always given; a default follows that of the base
+    node: BaseNode = None  # type: ignore[assignment]  # always given; a default follows that of the base
     operands: list[ArrayBuffer] = field(default_factory=list)
     out: ArrayBuffer = None  # type: ignore[assignment]  # as above
     adds: bool = False
@@ -190,13 +190,13 @@ class RowSums:
     from. Tables that are indexed by the same nodes have these in common. `sums` is zero between steps.
     """
 
-    parameter: BaseNode[Any, Any]
+    parameter: BaseNode
     positions: ArrayBuffer
     rows: ArrayBuffer
     count: ArrayBuffer
     sums: ArrayBuffer
     # The index nodes that name rows: what they can name together bounds the number of rows.
-    indices: list[BaseNode[Any, Any]]
+    indices: list[BaseNode]
 
 
 def loop_axes(dims: Dims) -> tuple[int, ...]:

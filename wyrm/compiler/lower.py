@@ -65,16 +65,16 @@ class Lowering:
         # What depends on leaves alone: calls before anything else, and scalars.
         self.early: list[KernelCall] = []
         self.root.append(Straight())
-        self.values: dict[BaseNode[Any, Any], Value] = {}
-        self.buffers: dict[BaseNode[Any, Any], ArrayBuffer] = {}
+        self.values: dict[BaseNode, Value] = {}
+        self.buffers: dict[BaseNode, ArrayBuffer] = {}
         self.name = names or UniqueNames()
         # The integer that was read last.
         self._read_last: Reference
-        self._views: dict[BaseNode[Any, Any], ArrayBuffer] = {}
+        self._views: dict[BaseNode, ArrayBuffer] = {}
         # Where the rows that index nodes name are found, for all tables of one size that the same nodes index.
         self._touched: dict[tuple[Any, ...], tuple[ArrayBuffer, ArrayBuffer, ArrayBuffer]] = {}
-        self._copies: dict[BaseNode[Any, Any], Value] = {}
-        self._placements: dict[BaseNode[Any, Any], Placed] = {}
+        self._copies: dict[BaseNode, Value] = {}
+        self._placements: dict[BaseNode, Placed] = {}
         self._sums = sums_in_place(schedule)
         self._sum_of: dict[ArrayBuffer, Value] = {}
         self._late = {term for term, _ in self._sums.values()}
@@ -88,17 +88,17 @@ class Lowering:
 
     # --- names and arrays -----------------------------------------------------------------------------------------
 
-    def _new_buffer(self, node: BaseNode[Any, Any], **more: Any) -> ArrayBuffer:
+    def _new_buffer(self, node: BaseNode, **more: Any) -> ArrayBuffer:
         return ArrayBuffer(self.name(label(node)), node.dims, node.dtype, **more)
 
-    def leaf(self, node: BaseNode[Any, Any]) -> ArrayBuffer:
+    def leaf(self, node: BaseNode) -> ArrayBuffer:
         """The array of a leaf, or of a node that only sizes determine."""
         buffer = self.buffers.get(node)
         if buffer is None:
             buffer = self.buffers[node] = self._new_buffer(node, **{"leaf" if node.is_leaf else "fixed": node})
         return buffer
 
-    def array(self, node: BaseNode[Any, Any], views: bool = False) -> ArrayBuffer:
+    def array(self, node: BaseNode, views: bool = False) -> ArrayBuffer:
         """An array that holds the value of a node, in row-major order unless `views` of any strides will do."""
         if node.is_leaf or node.shape_only:
             return self.leaf(node)
@@ -115,12 +115,12 @@ class Lowering:
             return self._views[node]
         return self._copy(node)
 
-    def own_array(self, node: BaseNode[Any, Any]) -> ArrayBuffer:
+    def own_array(self, node: BaseNode) -> ArrayBuffer:
         """An array in row-major order that is computed, and shows no leaf's memory."""
         buffer = self.array(node)
         return buffer if buffer.root.leaf is None and buffer.root.fixed is None else self._copy(node)
 
-    def _copy(self, node: BaseNode[Any, Any]) -> ArrayBuffer:
+    def _copy(self, node: BaseNode) -> ArrayBuffer:
         if node not in self._copies:
             self._copies[node] = self._element(node, [self.read(node, loop_index(node.dims))], "copy")
         self._copies[node].stored = True
@@ -137,14 +137,14 @@ class Lowering:
                     return value
         return None
 
-    def _parent(self, node: BaseNode[Any, Any], position: int = 0) -> BaseNode[Any, Any]:
+    def _parent(self, node: BaseNode, position: int = 0) -> BaseNode:
         return self.schedule.representative[node.parents[position]]
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    def read(self, node: BaseNode[Any, Any], index: IndexMap) -> Reference:
+    def read(self, node: BaseNode, index: IndexMap) -> Reference:
         """The element of a node at an index, followed through views to where it is computed or kept."""
-        at, casts = index, list[np.dtype[Any]]()
+        at, casts = index, list[np.dtype]()
         while True:
             if node.is_leaf or node.shape_only:
                 return Reference(self.leaf(node), at, tuple(casts))
@@ -163,24 +163,24 @@ class Lowering:
                 casts.append(node.dtype)
             node = parent
 
-    def _placed(self, node: BaseNode[Any, Any]) -> Placed:
+    def _placed(self, node: BaseNode) -> Placed:
         if node not in self._placements:
             parent = self._parent(node)
             operands = [self.read(parent, (IndexLiteral(number),)) for number in range(parent.size)]
             self._placements[node] = Placed(node, self.name(label(node)), operands)
         return self._placements[node]
 
-    def _entries(self, node: BaseNode[Any, Any], entries: IndexMap, dims: Dims) -> IndexMap:
+    def _entries(self, node: BaseNode, entries: IndexMap, dims: Dims) -> IndexMap:
         """An index of axes `dims` with the integers of parents in it read."""
         return tuple(entry.replaced(partial(self._leaf, node, axis)) for entry, axis in zip(entries, dims, strict=True))
 
-    def _leaf(self, node: BaseNode[Any, Any], axis: Axis, leaf: IndexExpression) -> IndexExpression:
+    def _leaf(self, node: BaseNode, axis: Axis, leaf: IndexExpression) -> IndexExpression:
         if not isinstance(leaf, IndexLoad):
             return leaf
         indices = self._parent(node, leaf.parent)
         return self._integer(indices, self._entries(node, leaf.position, indices.dims), axis)
 
-    def _integer(self, indices: BaseNode[Any, Any], index: IndexMap, axis: Axis) -> IndexExpression:
+    def _integer(self, indices: BaseNode, index: IndexMap, axis: Axis) -> IndexExpression:
         """An integer that chooses along an axis, with a check where it is not known to be in range."""
         self._read_last = self.read(indices, index)
         if self.ranges.is_known(indices, axis):
@@ -274,7 +274,7 @@ class Lowering:
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
-    def _lower(self, node: BaseNode[Any, Any]) -> None:
+    def _lower(self, node: BaseNode) -> None:
         rule = LOOPS.of(node)
         if node.is_leaf or node.shape_only or rule.by_flat_index is not None or node in self._late:
             return
@@ -299,13 +299,13 @@ class Lowering:
         else:
             self._lower_call(node)
 
-    def _element(self, node: BaseNode[Any, Any], operands: list[Reference], kind: str = "element") -> Value:
+    def _element(self, node: BaseNode, operands: list[Reference], kind: str = "element") -> Value:
         value = Value(node, self._new_buffer(node), [], loop_axes(node.dims), register=True)
         statement = Statement(node=node, kind=kind, operands=operands, value=value)
         value.chain = [*self._put(node.dims, statement), statement]
         return value
 
-    def _lower_reduction(self, node: BaseNode[Any, Any]) -> None:
+    def _lower_reduction(self, node: BaseNode) -> None:
         dims: Dims = node.parents[0].dims
         for parent in node.parents[1:]:
             dims = broadcast(dims, parent.dims)
@@ -335,7 +335,7 @@ class Lowering:
         value.chain = [*path[:first], loop]
         self.values[node] = value
 
-    def _lower_scatter(self, node: BaseNode[Any, Any]) -> None:
+    def _lower_scatter(self, node: BaseNode) -> None:
         value = Value(node, self._new_buffer(node), [], loop_axes(node.dims), register=False, stored=True)
         rule = LOOPS.of(node)
         fill: ArrayBuffer | None = value.buffer if rule.starts_from_zero else None
@@ -363,7 +363,7 @@ class Lowering:
         value.chain = [last]
         self.values[node] = value
 
-    def _lower_call(self, node: BaseNode[Any, Any]) -> None:
+    def _lower_call(self, node: BaseNode) -> None:
         call = KernelCall(node=node, operands=self._operands(node), out=self._new_buffer(node))
         if any(self.producer(buffer) is not None for buffer in call.operands):
             self.root.append(call)
@@ -371,20 +371,18 @@ class Lowering:
             self.early.append(call)
         self.values[node] = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
 
-    def _lower_sum(self, node: BaseNode[Any, Any], term: BaseNode[Any, Any], other: BaseNode[Any, Any]) -> None:
+    def _lower_sum(self, node: BaseNode, term: BaseNode, other: BaseNode) -> None:
         """The kernel of one term of a sum adds to where the other is."""
         call = KernelCall(node=term, operands=self._operands(term), out=self.array(other), adds=True)
         self.root.append(call)
         value = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
         self.values[node] = self._sum_of[call.out.root] = value
 
-    def _operands(self, node: BaseNode[Any, Any]) -> list[ArrayBuffer]:
+    def _operands(self, node: BaseNode) -> list[ArrayBuffer]:
         views = LOOPS.of(node).takes_views
         return [self.array(self.schedule.representative[parent], views=views) for parent in node.parents]
 
-    def _sum_rows(
-        self, parameter: BaseNode[Any, Any], pairs: Sequence[tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]
-    ) -> RowSums:
+    def _sum_rows(self, parameter: BaseNode, pairs: Sequence[tuple[BaseNode, BaseNode]]) -> RowSums:
         name, integers = label(parameter), np.dtype(np.int64)
         named = (*(indices for _, indices in pairs), parameter.dims[0])
         if named not in self._touched:

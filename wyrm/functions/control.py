@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias, overload
 
 import numpy as np
+from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.function import over_nodes
-from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
+from wyrm.functions.pytree import Branch, PyTreeDef, Tree, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import name_of, standing
 from wyrm.node.base import BaseNode, describe, format_dims
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
-from wyrm.node.node import Node
+from wyrm.node.node import Node, Tensor
 from wyrm.node.source_location import building
 from wyrm.ops.loop_body import LoopBody, closure_convert, placeholder_like
 from wyrm.ops.pass_through import alias
@@ -22,9 +23,21 @@ from wyrm.ops.scan import Scan
 from wyrm.ops.shape import zeros_like
 from wyrm.ops.steps import ENDLESS, Steps
 from wyrm.types.dims import Axis, axis_size
+from wyrm.types.typing import HasArray
+
+T = TypeVar("T")
+# The axes of what a loop carries or a branch takes, of a row, and of what comes of them.
+Carry = TypeVarTuple("Carry")
+Second = TypeVarTuple("Second")
+Row = TypeVarTuple("Row")
+Made = TypeVarTuple("Made")
+# What a loop carries, or a branch gives, where it is a container of nodes.
+C = TypeVar("C", bound="tuple[Any, ...] | list[Any] | dict[str, Any]")
+# A mask without axes, or what is known while the graph is built.
+Condition: TypeAlias = "Tensor[()] | bool | np.bool_"
 
 
-def dtype_of(leaves: Sequence[Any]) -> np.dtype[Any]:
+def dtype_of(leaves: Sequence[object]) -> np.dtype:
     """The float type of what is there: that of the nodes, else of the arrays, else float32."""
     for kind in (BaseNode, np.ndarray):
         for leaf in leaves:
@@ -33,7 +46,7 @@ def dtype_of(leaves: Sequence[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32)
 
 
-def as_nodes(leaves: Sequence[Any], dtype: np.dtype[Any]) -> list[Any]:
+def as_nodes(leaves: Sequence[object], dtype: np.dtype) -> list[Any]:
     """Leaves as nodes: integers of arrays choose rows, all other numbers are of the float type."""
     found: list[Any] = []
     for leaf in leaves:
@@ -48,7 +61,7 @@ def as_nodes(leaves: Sequence[Any], dtype: np.dtype[Any]) -> list[Any]:
     return found
 
 
-def _givens(nodes: Sequence[Any], structure: PyTreeDef, name: str, axes: int = 0) -> list[Any]:
+def _givens(nodes: Sequence[BaseNode], structure: PyTreeDef, name: str, axes: int = 0) -> list[Any]:
     """Inputs that stand for nodes, or for their rows, named by where they are."""
     return [
         placeholder_like(node, node.dims[axes:], where)
@@ -56,7 +69,9 @@ def _givens(nodes: Sequence[Any], structure: PyTreeDef, name: str, axes: int = 0
     ]
 
 
-def _carried_on(value: Any, givens: Sequence[Any], structure: PyTreeDef, what: str, dtype: np.dtype[Any]) -> list[Any]:
+def _carried_on(
+    value: object, givens: Sequence[BaseNode], structure: PyTreeDef, what: str, dtype: np.dtype
+) -> list[Any]:
     """What a step hands on as nodes like what it was given, or an error that says where they differ."""
     leaves, found = flatten(value, what)
     if found != structure:
@@ -75,7 +90,7 @@ def _carried_on(value: Any, givens: Sequence[Any], structure: PyTreeDef, what: s
     return nodes
 
 
-def _carry(init: Any, beside: Sequence[Any], what: str) -> tuple[list[Any], PyTreeDef, np.dtype[Any]]:
+def _carry(init: object, beside: Sequence[object], what: str) -> tuple[list[Any], PyTreeDef, np.dtype]:
     """What a loop starts from as float nodes."""
     leaves, structure = flatten(init, f"init of {what}")
     if not leaves:
@@ -90,8 +105,49 @@ def _carry(init: Any, beside: Sequence[Any], what: str) -> tuple[list[Any], PyTr
     return nodes, structure, nodes[0].dtype
 
 
+@overload
 def scan(
-    function: Callable[[Any, Any], Any], init: Any, xs: Any = None, length: int | None = None, *, reverse: bool = False
+    function: Callable[[Tensor[*Carry], Tensor[*Row]], tuple[Tensor[*Carry], None]],
+    init: Tensor[*Carry],
+    xs: Tensor[T, *Row],
+    length: int | None = None,
+    *,
+    reverse: bool = False,
+) -> tuple[Tensor[*Carry], None]: ...
+@overload
+def scan(
+    function: Callable[[Tensor[*Carry], Tensor[*Row]], tuple[Tensor[*Carry], Tensor[*Made]]],
+    init: Tensor[*Carry],
+    xs: Tensor[T, *Row],
+    length: int | None = None,
+    *,
+    reverse: bool = False,
+) -> tuple[Tensor[*Carry], Tensor[T, *Made]]: ...
+@overload
+def scan(
+    function: Callable[[Any, Any], tuple[Any, Any]],
+    init: Branch,
+    xs: Tree = None,
+    length: int | None = None,
+    *,
+    reverse: bool = False,
+) -> tuple[Any, Any]: ...
+@overload
+def scan(
+    function: Callable[[Tensor[*Carry], Any], tuple[Tensor[*Carry], Any]],
+    init: Tensor[*Carry],
+    xs: Branch = None,
+    length: int | None = None,
+    *,
+    reverse: bool = False,
+) -> tuple[Tensor[*Carry], Any]: ...
+def scan(
+    function: Callable[..., object],
+    init: object,
+    xs: object = None,
+    length: int | None = None,
+    *,
+    reverse: bool = False,
 ) -> tuple[Any, Any]:
     """The steps `carry, y = function(carry, x)` for each row `x` of `xs`: the last carry, and all `y` stacked.
 
@@ -112,9 +168,9 @@ def scan(
     """
     plain = over_nodes(function, "scan takes a function")
     what = f"scan of {name_of(plain)}"
-    rows, rows_structure = flatten(xs, f"xs of {what}")
-    carry, structure, dtype = _carry(init, rows, what)
-    rows = as_nodes(rows, dtype)
+    given, rows_structure = flatten(xs, f"xs of {what}")
+    carry, structure, dtype = _carry(init, given, what)
+    rows = as_nodes(given, dtype)
     time = _time(rows, length, what)
     givens, given_rows = _givens(carry, structure, "carry"), _givens(rows, rows_structure, "x", axes=1)
     with standing([*givens, *given_rows]), building() as built:
@@ -131,7 +187,7 @@ def scan(
     return unflatten(structure, last), unflatten(made_structure, [loop.made(i) for i in range(len(made))])
 
 
-def _time(rows: Sequence[Any], length: int | None, what: str) -> Axis:
+def _time(rows: Sequence[BaseNode], length: int | None, what: str) -> Axis:
     for row in rows:
         if not row.dims:
             raise ShapeError(f"{what}: {describe(row)} is in xs and has no axis to go along")
@@ -150,15 +206,39 @@ def _time(rows: Sequence[Any], length: int | None, what: str) -> Axis:
     return time
 
 
-def _condition(mask: Any, what: str) -> Any:
+def _condition(mask: object, what: str) -> Node:
     if not isinstance(mask, Node) or mask.dtype.kind != "b" or mask.dims != ():
         found = describe(mask) if isinstance(mask, BaseNode) else repr(mask)
         raise DTypeError(f"{what} takes a condition that is one mask, such as x.sum() > 0.0, not {found}")
     return mask
 
 
+@overload
 def while_loop(
-    condition: Callable[[Any], Any], function: Callable[[Any], Any], init: Any, *, max_steps: int | None = None
+    condition: Callable[[Tensor[*Carry]], Tensor[()]],
+    function: Callable[[Tensor[*Carry]], Tensor[*Carry]],
+    init: Tensor[*Carry],
+    *,
+    max_steps: int | None = None,
+) -> Tensor[*Carry]: ...
+@overload
+def while_loop(
+    condition: Callable[[Any], Tensor[()]],
+    function: Callable[[Any], C],
+    init: C,
+    *,
+    max_steps: int | None = None,
+) -> C: ...
+@overload
+def while_loop(
+    condition: Callable[[Any], Any],
+    function: Callable[[Any], Any],
+    init: float | HasArray,
+    *,
+    max_steps: int | None = None,
+) -> Node: ...
+def while_loop(
+    condition: Callable[..., object], function: Callable[..., object], init: object, *, max_steps: int | None = None
 ) -> Any:
     """`carry = function(carry)` from `init` on as long as `condition(carry)`, a mask without axes, is true.
 
@@ -188,7 +268,55 @@ def while_loop(
     return unflatten(structure, [loop.last(i) for i in range(len(carry))])
 
 
-def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *operands: Any) -> Any:
+@overload
+def cond(
+    condition: Condition, true: Callable[[], Tensor[*Carry] | float], false: Callable[[], Tensor[*Carry] | float], /
+) -> Tensor[*Carry]: ...
+@overload
+def cond(
+    condition: Condition,
+    true: Callable[[Tensor[*Carry]], Tensor[*Second] | float],
+    false: Callable[[Tensor[*Carry]], Tensor[*Second] | float],
+    operand: Tensor[*Carry],
+    /,
+) -> Tensor[*Second]: ...
+@overload
+def cond(
+    condition: Condition,
+    true: Callable[[Tensor[*Carry], Tensor[*Second]], Tensor[*Made] | float],
+    false: Callable[[Tensor[*Carry], Tensor[*Second]], Tensor[*Made] | float],
+    first: Tensor[*Carry],
+    second: Tensor[*Second],
+    /,
+) -> Tensor[*Made]: ...
+@overload
+def cond(
+    condition: Condition,
+    true: Callable[[Tensor[*Carry]], C],
+    false: Callable[[Tensor[*Carry]], C],
+    operand: Tensor[*Carry],
+    /,
+) -> C: ...
+@overload
+def cond(condition: Condition, true: Callable[[], C], false: Callable[[], C], /) -> C: ...
+@overload
+def cond(
+    condition: Condition, true: Callable[..., object], false: Callable[..., object], first: Branch, /, *operands: Tree
+) -> Any: ...
+@overload
+def cond(
+    condition: Condition,
+    true: Callable[..., object],
+    false: Callable[..., object],
+    first: Node,
+    second: Tree,
+    third: Tree,
+    /,
+    *operands: Tree,
+) -> Any: ...
+@overload
+def cond(condition: Condition, true: Callable[[], HasArray], false: Callable[[], HasArray], /) -> Node: ...
+def cond(condition: object, true: Callable[..., Any], false: Callable[..., Any], *operands: object) -> Any:
     """`true(*operands)` where the condition, a mask without axes, is true, else `false(*operands)`.
 
     Only one is computed. Both give float nodes of the same structure and axes. The gradient goes through the branch
@@ -207,7 +335,7 @@ def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *o
     if isinstance(condition, bool | np.bool_):
         return first(*operands) if condition else second(*operands)
     what = f"cond of {name_of(first)} and {name_of(second)}"
-    _condition(condition, what)
+    mask = _condition(condition, what)
     given, structure = flatten(operands, f"the operands of {what}")
     nodes = [alias(node) for node in as_nodes(given, dtype_of(given))]
     with building() as taken:
@@ -218,14 +346,14 @@ def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *o
     if not leaves:
         return value
     other_leaves = flatten(other, f"the result of {name_of(second)}")[0]
-    dtype = dtype_of([*leaves, *other_leaves, *given, *condition.parents])
+    dtype = dtype_of([*leaves, *other_leaves, *given, *mask.parents])
     results = as_nodes(leaves, dtype)
     for result in results:
         if result.dtype.kind != "f":
             raise DTypeError(f"{what}: {describe(result)} is what a branch gives, and not float; cast it with .astype")
     others = _carried_on(other, _givens(results, shape, f"the result of {name_of(first)}"), shape, what, dtype)
     carry = [zeros_like(x) for x in results]
-    chosen = condition.astype(dtype)
+    chosen = mask.astype(dtype)
     for limit, outputs, inner in ((chosen, results, taken), (1.0 - chosen, others, not_taken)):
         givens = _givens(carry, shape, "result")
         outside, stand, made = closure_convert(outputs, givens, inner, built=[*nodes, *inner])

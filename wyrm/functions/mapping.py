@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ from wyrm.functions.control import as_nodes, dtype_of
 from wyrm.functions.function import Function, evaluated, over_nodes
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import argument_names, name_of, standing
-from wyrm.node.base import describe
+from wyrm.node.base import BaseNode, describe
 from wyrm.node.node import IndexNode
 from wyrm.node.source_location import located_at
 from wyrm.node.traversal import topological_order
@@ -28,7 +28,7 @@ from wyrm.types.dims import axis_size, normalize_axis
 Axes: TypeAlias = Any
 
 
-def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Function[..., Any]:
+def vmap(function: Callable[..., object], in_axes: Axes = 0, out_axes: Axes = 0) -> Function:
     """The function of many arguments at once: each result is what `function` gives for one place along the new axis.
 
     `in_axes` says which axis of an argument is the new one, None for an argument that is the same for all; a number is
@@ -49,11 +49,11 @@ def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) ->
     plain = over_nodes(function, "vmap takes a function")
 
     @functools.wraps(plain)
-    def mapped(*args: Any, **static: Any) -> Any:
+    def mapped(*args: Any, **static: object) -> Any:
         what = f"vmap of {name_of(plain)}"
         names = argument_names(plain, len(args))
         along = _axes_of_arguments(in_axes, len(args), what)
-        rows: dict[Any, Any] = {}
+        rows: dict[BaseNode, BaseNode] = {}
         parts = [flatten(argument, f"{name} of {what}") for argument, name in zip(args, names, strict=True)]
         kind = dtype_of([leaf for leaves, _ in parts for leaf in leaves])
         given = []
@@ -121,7 +121,7 @@ def axes_of(axes: Axes, structure: PyTreeDef, what: str) -> list[int | None]:
     return [axis for part, inside in zip(parts, structure.inside, strict=True) for axis in axes_of(part, inside, what)]
 
 
-def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[Any, Any]) -> Any:
+def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[BaseNode, BaseNode]) -> Any:
     """An input that stands for one row of an argument, which `rows` gets with the new axis first."""
     if not leaf.dims:
         raise ShapeError(f"{what}: {name} is {describe(leaf)} and has no axis to go along; in_axes of it is None then")
@@ -135,12 +135,12 @@ def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[Any, Any]) -> An
     return row
 
 
-def _check_moves(node: Any, what: str) -> None:
+def _check_moves(node: BaseNode, what: str) -> None:
     if isinstance(node, IndexNode):
         raise ShapeError(f"{what}: {describe(node)} holds integers, whose axes stay as they are: the new one is first")
 
 
-def _varied(outputs: Sequence[Any], rows: dict[Any, Any]) -> set[Any]:
+def _varied(outputs: Sequence[BaseNode], rows: Mapping[BaseNode, BaseNode]) -> set[BaseNode]:
     """The nodes that differ from row to row."""
     varied = set(rows)
     for node in topological_order(outputs):
@@ -160,9 +160,9 @@ def _moved(whole: Any, axis: int, what: str) -> Any:
     return whole.transpose(*order)
 
 
-def batched(outputs: Sequence[Any], rows: dict[Any, Any]) -> list[Any]:
+def batched(outputs: Sequence[Any], rows: Mapping[BaseNode, BaseNode]) -> list[Any]:
     """The outputs for all rows at once, of inputs each of which stands for one row."""
-    many: dict[Any, Any] = dict(rows)
+    many: dict[BaseNode, BaseNode] = dict(rows)
     axis = next(iter(rows.values())).dims[0]
     for node in topological_order(outputs):
         if node in many or many.keys().isdisjoint(node.parents):
@@ -182,7 +182,7 @@ def batched(outputs: Sequence[Any], rows: dict[Any, Any]) -> list[Any]:
     return [many[output] for output in outputs]
 
 
-def _one_by_one(node: Any, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+def _one_by_one(node: BaseNode, operands: Sequence[BaseNode], mapped: Sequence[bool]) -> Any:
     """What a node is for each row, by a loop inside the graph."""
     rows = [x for x, many in zip(operands, mapped, strict=True) if many]
     givens = [placeholder_like(x, x.dims[1:], x.name or x.op_name()) for x in rows]

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
-from typing_extensions import TypeVar
+from typing_extensions import TypeVarTuple
 
 from wyrm.losses.checks import check_range, check_reduction, reduced, same_axes
-from wyrm.node.node import Node
+from wyrm.node.node import Node, Tensor
 from wyrm.ops.comparison import where
 from wyrm.ops.exponential import LimitedLog
 from wyrm.ops.softmax import Reduction
 from wyrm.types.typing import Array
 
-S = TypeVar("S")
+Axes = TypeVarTuple("Axes")
 
 
 @overload
 def bce(
-    probability: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["mean", "sum"] = "mean"
-) -> Node[Any, tuple[()]]: ...
+    probability: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["mean", "sum"] = "mean"
+) -> Tensor[()]: ...
 @overload
-def bce(probability: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]) -> Node[Any, S]: ...
-def bce(probability: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
+def bce(probability: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["none"]) -> Tensor[*Axes]: ...
+def bce(probability: Node, target: Node | Array, *, reduction: Reduction = "mean") -> Node:
     """Binary cross-entropy of probabilities, `-(t * log(p) + (1 - t) * log(1 - p))`.
 
     `probability` lies between 0 and 1, as does `target`, a node or an array of the same shape; a mask counts as 0 and
@@ -42,7 +42,7 @@ def bce(probability: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
     check_reduction("bce", reduction)
     probability, target = same_axes("bce", "probabilities", probability=probability, target=target)
     inside = probability.clip(0.0, 1.0)
-    if_yes: Node[Any, Any] = -LimitedLog(inside)
+    if_yes: Node = -LimitedLog(inside)
     # log1p keeps the digits of a small probability; of a large one the subtraction is exact.
     if_no = -where(inside < 0.5, (-inside.minimum(0.5)).log1p(), LimitedLog(1.0 - inside))
     return reduced(target * if_yes + (1.0 - target) * if_no, reduction)
@@ -50,13 +50,13 @@ def bce(probability: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
 
 @overload
 def bce_with_logits(
-    logits: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["mean", "sum"] = "mean"
-) -> Node[Any, tuple[()]]: ...
+    logits: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["mean", "sum"] = "mean"
+) -> Tensor[()]: ...
 @overload
 def bce_with_logits(
-    logits: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]
-) -> Node[Any, S]: ...
-def bce_with_logits(logits: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
+    logits: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["none"]
+) -> Tensor[*Axes]: ...
+def bce_with_logits(logits: Node, target: Node | Array, *, reduction: Reduction = "mean") -> Node:
     """Binary cross-entropy of `sigmoid(logits)`, `log(1 + e ** x) - t * x`, finite for all finite logits.
 
     `target`, a node or an array of the same shape, lies between 0 and 1; a mask counts as 0 and 1. Reductions and
@@ -72,25 +72,25 @@ def bce_with_logits(logits: Any, target: Any, *, reduction: Reduction = "mean") 
 
 @overload
 def focal(
-    logits: Node[Any, S],
-    target: Node[Any, S] | Array,
+    logits: Tensor[*Axes],
+    target: Tensor[*Axes] | Array,
     *,
     gamma: float = 2.0,
     alpha: float | None = 0.25,
     reduction: Literal["mean", "sum"] = "mean",
-) -> Node[Any, tuple[()]]: ...
+) -> Tensor[()]: ...
 @overload
 def focal(
-    logits: Node[Any, S],
-    target: Node[Any, S] | Array,
+    logits: Tensor[*Axes],
+    target: Tensor[*Axes] | Array,
     *,
     gamma: float = 2.0,
     alpha: float | None = 0.25,
     reduction: Literal["none"],
-) -> Node[Any, S]: ...
+) -> Tensor[*Axes]: ...
 def focal(
-    logits: Any, target: Any, *, gamma: float = 2.0, alpha: float | None = 0.25, reduction: Reduction = "mean"
-) -> Any:
+    logits: Node, target: Node | Array, *, gamma: float = 2.0, alpha: float | None = 0.25, reduction: Reduction = "mean"
+) -> Node:
     """Binary cross-entropy with easy examples scaled down: `-a * (1 - q) ** gamma * log(q)`.
 
     `q` is the probability given to the right answer: `sigmoid(logits)` where `target` is 1, the rest where it is 0; for
@@ -117,11 +117,11 @@ def focal(
 
 @overload
 def hinge(
-    prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["mean", "sum"] = "mean"
-) -> Node[Any, tuple[()]]: ...
+    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["mean", "sum"] = "mean"
+) -> Tensor[()]: ...
 @overload
-def hinge(prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]) -> Node[Any, S]: ...
-def hinge(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
+def hinge(prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["none"]) -> Tensor[*Axes]: ...
+def hinge(prediction: Node, target: Node | Array, *, reduction: Reduction = "mean") -> Node:
     """The hinge loss of a support vector machine, `max(0, 1 - target * prediction)`.
 
     `target`, a node or an array of the shape of the prediction, is -1 or 1. Cortes and Vapnik, "Support-vector
@@ -142,13 +142,13 @@ def hinge(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any
 
 @overload
 def squared_hinge(
-    prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["mean", "sum"] = "mean"
-) -> Node[Any, tuple[()]]: ...
+    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["mean", "sum"] = "mean"
+) -> Tensor[()]: ...
 @overload
 def squared_hinge(
-    prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]
-) -> Node[Any, S]: ...
-def squared_hinge(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
+    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["none"]
+) -> Tensor[*Axes]: ...
+def squared_hinge(prediction: Node, target: Node | Array, *, reduction: Reduction = "mean") -> Node:
     """The square of the hinge loss, `max(0, 1 - target * prediction) ** 2`, which has no kink.
 
     Shapes, reductions and errors are those of `hinge`.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from collections.abc import Mapping
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -16,11 +17,12 @@ from wyrm.ops.elementwise import as_operand
 from wyrm.ops.index import as_indices
 from wyrm.ops.softmax import Reduction
 from wyrm.types.dims import Dims, unify
+from wyrm.types.typing import Array, IntegerArray
 
 Values = Literal["any", "signs", "probabilities"]
 
 
-def as_node(loss: str, name: str, value: Any, beside: Node[Any, Any] | None = None) -> Node[Any, Any]:
+def as_node(loss: str, name: str, value: Node | IndexNode | Array, beside: Node | None = None) -> Node:
     """`value` as a node of floats; beside another node, an array or a mask takes the dtype of that one."""
     if isinstance(value, IndexNode):
         raise DTypeError(f"{loss}: {name} holds numbers, and {describe(value)} holds integers that choose elements")
@@ -37,7 +39,7 @@ def as_node(loss: str, name: str, value: Any, beside: Node[Any, Any] | None = No
     return node
 
 
-def check_values(loss: str, name: str, given: Any, node: Node[Any, Any], values: Values) -> None:
+def check_values(loss: str, name: str, given: Node | Array, node: Node, values: Values) -> None:
     """An error where what is `given`, as a node, cannot be those values; what an input will hold is not known yet."""
     if values == "signs" and isinstance(given, Node | np.ndarray) and given.dtype.kind == "b":
         raise DTypeError(f"{loss}: {name} is -1 or 1, not a mask; give wy.where(mask, 1.0, -1.0)")
@@ -50,9 +52,9 @@ def check_values(loss: str, name: str, given: Any, node: Node[Any, Any], values:
         raise ValueError(f"{loss}: {name} {meaning}, and it holds {wrong[0]}")
 
 
-def same_axes(loss: str, values: Values = "any", **operands: Any) -> list[Any]:
+def same_axes(loss: str, values: Values = "any", **operands: Node | Array) -> list[Node]:
     """The operands as nodes of the same axes; the first is a node, the values of the last are checked if known."""
-    nodes: dict[str, Node[Any, Any]] = {}
+    nodes: dict[str, Node] = {}
     for name, value in operands.items():
         nodes[name] = as_node(loss, name, value, next(iter(nodes.values()), None))
     *others, last = nodes
@@ -63,7 +65,7 @@ def same_axes(loss: str, values: Values = "any", **operands: Any) -> list[Any]:
     return list(nodes.values())
 
 
-def check_axes(rule: str, node: BaseNode[Any, Any], wanted: Dims, operands: dict[str, Any]) -> None:
+def check_axes(rule: str, node: BaseNode, wanted: Dims, operands: Mapping[str, BaseNode]) -> None:
     """`ShapeError`, with the rule and all operands, unless the node has the axes `wanted`."""
     dims: Dims = node.dims
     try:
@@ -79,7 +81,7 @@ def check_axes(rule: str, node: BaseNode[Any, Any], wanted: Dims, operands: dict
         raise ShapeError("\n".join([*lines, f"  at {location.filename}:{location.line}: {location.source}"])) from None
 
 
-def rows_of(loss: str, name: str, node: Any) -> Dims:
+def rows_of(loss: str, name: str, node: Node) -> Dims:
     """The axes of a node but the last, which the loss takes together."""
     if not node.dims:
         raise ShapeError(f"{loss}: {name} has an axis or more, and {describe(node)} is a scalar")
@@ -87,7 +89,7 @@ def rows_of(loss: str, name: str, node: Any) -> Dims:
     return rows
 
 
-def labels_of(loss: str, name: str, node: Any, labels: Any) -> IndexNode[Any]:
+def labels_of(loss: str, name: str, node: Node, labels: IndexNode | IntegerArray) -> IndexNode:
     """The labels as an index node of the axes of `node` but the last."""
     rows = rows_of(loss, name, node)
     indices = as_indices(labels)
@@ -108,7 +110,7 @@ def check_range(loss: str, name: str, value: float, low: float, high: float) -> 
         raise ValueError(f"{loss}: {name} goes from {low} to {high}, and is not {value}")
 
 
-def reduced(losses: Any, reduction: Reduction) -> Any:
+def reduced(losses: Node, reduction: Reduction) -> Node:
     """The mean or the sum of all losses, or the losses as they are."""
     if reduction == "none":
         return losses

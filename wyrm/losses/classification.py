@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 from typing_extensions import TypeVar, TypeVarTuple
 
@@ -16,7 +16,7 @@ from wyrm.losses.checks import (
     rows_of,
     same_axes,
 )
-from wyrm.node.node import IndexNode, Node
+from wyrm.node.node import IndexNode, Node, Tensor
 from wyrm.ops.comparison import where
 from wyrm.ops.softmax import Reduction
 from wyrm.types.typing import Array, IntegerArray
@@ -27,21 +27,23 @@ Bs = TypeVarTuple("Bs")
 
 @overload
 def cross_entropy(
-    logits: Node[Any, tuple[*Bs, N]],
+    logits: Tensor[*Bs, N],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     label_smoothing: float = 0.0,
     reduction: Literal["mean", "sum"] = "mean",
-) -> Node[Any, tuple[()]]: ...
+) -> Tensor[()]: ...
 @overload
 def cross_entropy(
-    logits: Node[Any, tuple[*Bs, N]],
+    logits: Tensor[*Bs, N],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     label_smoothing: float = 0.0,
     reduction: Literal["none"],
-) -> Node[Any, tuple[*Bs]]: ...
-def cross_entropy(logits: Any, labels: Any, *, label_smoothing: float = 0.0, reduction: Reduction = "mean") -> Any:
+) -> Tensor[*Bs]: ...
+def cross_entropy(
+    logits: Node, labels: IndexNode | IntegerArray, *, label_smoothing: float = 0.0, reduction: Reduction = "mean"
+) -> Node:
     """`-log softmax(logits)[label]` over the last axis, finite for all finite logits.
 
     `logits` have shape (..., classes) and `labels`, an index node or an array of integers from 0 to classes - 1, the
@@ -72,19 +74,19 @@ def cross_entropy(logits: Any, labels: Any, *, label_smoothing: float = 0.0, red
 
 @overload
 def nll(
-    log_probability: Node[Any, tuple[*Bs, N]],
+    log_probability: Tensor[*Bs, N],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     reduction: Literal["mean", "sum"] = "mean",
-) -> Node[Any, tuple[()]]: ...
+) -> Tensor[()]: ...
 @overload
 def nll(
-    log_probability: Node[Any, tuple[*Bs, N]],
+    log_probability: Tensor[*Bs, N],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     reduction: Literal["none"],
-) -> Node[Any, tuple[*Bs]]: ...
-def nll(log_probability: Any, labels: Any, *, reduction: Reduction = "mean") -> Any:
+) -> Tensor[*Bs]: ...
+def nll(log_probability: Node, labels: IndexNode | IntegerArray, *, reduction: Reduction = "mean") -> Node:
     """The negative log-likelihood, `-log_probability[label]` over the last axis.
 
     `log_probability` has shape (..., classes), as `log_softmax` gives it. The labels, reductions and errors are those
@@ -102,21 +104,23 @@ def nll(log_probability: Any, labels: Any, *, reduction: Reduction = "mean") -> 
 
 @overload
 def kl_divergence(
-    log_prediction: Node[Any, tuple[*Bs, N]],
-    target: Node[Any, tuple[*Bs, N]] | Array,
+    log_prediction: Tensor[*Bs, N],
+    target: Tensor[*Bs, N] | Array,
     *,
     log_target: bool = False,
     reduction: Literal["mean", "sum"] = "mean",
-) -> Node[Any, tuple[()]]: ...
+) -> Tensor[()]: ...
 @overload
 def kl_divergence(
-    log_prediction: Node[Any, tuple[*Bs, N]],
-    target: Node[Any, tuple[*Bs, N]] | Array,
+    log_prediction: Tensor[*Bs, N],
+    target: Tensor[*Bs, N] | Array,
     *,
     log_target: bool = False,
     reduction: Literal["none"],
-) -> Node[Any, tuple[*Bs]]: ...
-def kl_divergence(log_prediction: Any, target: Any, *, log_target: bool = False, reduction: Reduction = "mean") -> Any:
+) -> Tensor[*Bs]: ...
+def kl_divergence(
+    log_prediction: Node, target: Node | Array, *, log_target: bool = False, reduction: Reduction = "mean"
+) -> Node:
     """The divergence of a predicted distribution from the target, `sum(t * (log(t) - log_prediction))`.
 
     Both have shape (..., outcomes), and the sum is over the last axis, along which each is one distribution: the

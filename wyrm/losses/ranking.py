@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 from typing_extensions import TypeVar, TypeVarTuple
 
@@ -17,13 +17,13 @@ from wyrm.losses.checks import (
     rows_of,
     same_axes,
 )
-from wyrm.node.node import Node
+from wyrm.node.node import Node, Tensor
 from wyrm.ops.comparison import where
 from wyrm.ops.softmax import Reduction
 from wyrm.types.typing import Array
 
 N = TypeVar("N")
-S = TypeVar("S")
+Axes = TypeVarTuple("Axes")
 Bs = TypeVarTuple("Bs")
 
 # Keep the slope of a length finite at 0. The values are PyTorch's.
@@ -33,11 +33,11 @@ _COSINE_EPSILON = 1e-12
 
 @overload
 def bpr(
-    positive: Node[Any, S], negative: Node[Any, S], *, reduction: Literal["mean", "sum"] = "mean"
-) -> Node[Any, tuple[()]]: ...
+    positive: Tensor[*Axes], negative: Tensor[*Axes], *, reduction: Literal["mean", "sum"] = "mean"
+) -> Tensor[()]: ...
 @overload
-def bpr(positive: Node[Any, S], negative: Node[Any, S], *, reduction: Literal["none"]) -> Node[Any, S]: ...
-def bpr(positive: Any, negative: Any, *, reduction: Reduction = "mean") -> Any:
+def bpr(positive: Tensor[*Axes], negative: Tensor[*Axes], *, reduction: Literal["none"]) -> Tensor[*Axes]: ...
+def bpr(positive: Node, negative: Node, *, reduction: Reduction = "mean") -> Node:
     """Bayesian personalised ranking, `-log sigmoid(positive - negative)`, finite for all finite scores.
 
     `positive` are scores of what was chosen, `negative` of what was not, of the same shape. Rendle et al., "BPR:
@@ -58,23 +58,25 @@ def bpr(positive: Any, negative: Any, *, reduction: Reduction = "mean") -> Any:
 
 @overload
 def margin_ranking(
-    first: Node[Any, S],
-    second: Node[Any, S],
-    target: Node[Any, S] | Array,
+    first: Tensor[*Axes],
+    second: Tensor[*Axes],
+    target: Tensor[*Axes] | Array,
     *,
     margin: float = 0.0,
     reduction: Literal["mean", "sum"] = "mean",
-) -> Node[Any, tuple[()]]: ...
+) -> Tensor[()]: ...
 @overload
 def margin_ranking(
-    first: Node[Any, S],
-    second: Node[Any, S],
-    target: Node[Any, S] | Array,
+    first: Tensor[*Axes],
+    second: Tensor[*Axes],
+    target: Tensor[*Axes] | Array,
     *,
     margin: float = 0.0,
     reduction: Literal["none"],
-) -> Node[Any, S]: ...
-def margin_ranking(first: Any, second: Any, target: Any, *, margin: float = 0.0, reduction: Reduction = "mean") -> Any:
+) -> Tensor[*Axes]: ...
+def margin_ranking(
+    first: Node, second: Node, target: Node | Array, *, margin: float = 0.0, reduction: Reduction = "mean"
+) -> Node:
     """How far the wrong score is ahead, `max(0, margin - target * (first - second))`.
 
     `target`, a node or an array of the shape of the scores, is 1 where `first` belongs above `second`, -1 where it
@@ -91,23 +93,25 @@ def margin_ranking(first: Any, second: Any, target: Any, *, margin: float = 0.0,
 
 @overload
 def triplet(
-    anchor: Node[Any, tuple[*Bs, N]],
-    positive: Node[Any, tuple[*Bs, N]],
-    negative: Node[Any, tuple[*Bs, N]],
+    anchor: Tensor[*Bs, N],
+    positive: Tensor[*Bs, N],
+    negative: Tensor[*Bs, N],
     *,
     margin: float = 1.0,
     reduction: Literal["mean", "sum"] = "mean",
-) -> Node[Any, tuple[()]]: ...
+) -> Tensor[()]: ...
 @overload
 def triplet(
-    anchor: Node[Any, tuple[*Bs, N]],
-    positive: Node[Any, tuple[*Bs, N]],
-    negative: Node[Any, tuple[*Bs, N]],
+    anchor: Tensor[*Bs, N],
+    positive: Tensor[*Bs, N],
+    negative: Tensor[*Bs, N],
     *,
     margin: float = 1.0,
     reduction: Literal["none"],
-) -> Node[Any, tuple[*Bs]]: ...
-def triplet(anchor: Any, positive: Any, negative: Any, *, margin: float = 1.0, reduction: Reduction = "mean") -> Any:
+) -> Tensor[*Bs]: ...
+def triplet(
+    anchor: Node, positive: Node, negative: Node, *, margin: float = 1.0, reduction: Reduction = "mean"
+) -> Node:
     """`max(0, |anchor - positive| - |anchor - negative| + margin)`, with Euclidean lengths over the last axis.
 
     The three have the same shape (..., features). `margin`, at least 0, is by how much the negative should be further
@@ -129,25 +133,25 @@ def triplet(anchor: Any, positive: Any, negative: Any, *, margin: float = 1.0, r
 
 @overload
 def cosine_embedding(
-    first: Node[Any, tuple[*Bs, N]],
-    second: Node[Any, tuple[*Bs, N]],
-    target: Node[Any, tuple[*Bs]] | Array,
+    first: Tensor[*Bs, N],
+    second: Tensor[*Bs, N],
+    target: Tensor[*Bs] | Array,
     *,
     margin: float = 0.0,
     reduction: Literal["mean", "sum"] = "mean",
-) -> Node[Any, tuple[()]]: ...
+) -> Tensor[()]: ...
 @overload
 def cosine_embedding(
-    first: Node[Any, tuple[*Bs, N]],
-    second: Node[Any, tuple[*Bs, N]],
-    target: Node[Any, tuple[*Bs]] | Array,
+    first: Tensor[*Bs, N],
+    second: Tensor[*Bs, N],
+    target: Tensor[*Bs] | Array,
     *,
     margin: float = 0.0,
     reduction: Literal["none"],
-) -> Node[Any, tuple[*Bs]]: ...
+) -> Tensor[*Bs]: ...
 def cosine_embedding(
-    first: Any, second: Any, target: Any, *, margin: float = 0.0, reduction: Reduction = "mean"
-) -> Any:
+    first: Node, second: Node, target: Node | Array, *, margin: float = 0.0, reduction: Reduction = "mean"
+) -> Node:
     """`1 - cos(first, second)` where `target` is 1, `max(0, cos(first, second) - margin)` where it is -1.
 
     `first` and `second` have the same shape (..., features) and the cosine is taken over the last axis; `target`, a

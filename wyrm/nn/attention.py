@@ -6,22 +6,18 @@ from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import DTypeLike
-from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
-from wyrm.nn.axes import sized_axis
+from wyrm.nn.axes import B, T, Width, sized_axis
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.linear import Linear
 from wyrm.nn.module import Module
 from wyrm.nn.positions import rotated
-from wyrm.node.node import Node
+from wyrm.node.node import Node, Tensor
 from wyrm.node.training_mode import record_training_mode
 from wyrm.ops.attention import attention
-
-Width = TypeVar("Width", default=Any)
-B = TypeVar("B", default=Any)
-T = TypeVar("T", default=Any)
+from wyrm.types.typing import BoolArray
 
 _WEIGHT = Normal(0.02)
 
@@ -46,7 +42,7 @@ class MultiHeadAttention(Module, Generic[Width]):
 
     def __init__(
         self,
-        width: Width,
+        width: Width | int,
         heads: int,
         *,
         causal: bool = True,
@@ -68,7 +64,7 @@ class MultiHeadAttention(Module, Generic[Width]):
         self.packed = Linear(width, 3 * size, bias=bias, initializer=initializer, dtype=dtype)
         self.mixed = Linear(size, width, bias=bias, initializer=out, dtype=dtype)
 
-    def __call__(self, x: Node[Any, tuple[B, T, Width]], mask: Any = None) -> Node[Any, tuple[B, T, Width]]:
+    def __call__(self, x: Tensor[B, T, Width], mask: Tensor[B, T, T] | BoolArray | None = None) -> Tensor[B, T, Width]:
         """What each place gathers from those that it attends to; `mask` has the axes (batch, queries, keys).
 
         `ShapeError` where `x` has not three axes, the last one being the width.
@@ -85,5 +81,5 @@ class MultiHeadAttention(Module, Generic[Width]):
         found = attention(split, mask, causal=self.causal, alibi=self.alibi, rate=rate, seed=self.dropout.seed)
         if rate > 0.0:
             record_training_mode(found, self)
-        joined: Any = found.reshape((batch, time, size))
+        joined: Node = found.reshape((batch, time, size))
         return self.mixed(joined)

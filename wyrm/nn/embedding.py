@@ -6,21 +6,14 @@ from typing import Any, Generic, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
-from typing_extensions import TypeVar, TypeVarTuple
 
-from wyrm.nn.axes import sized_axis
+from wyrm.nn.axes import Bs, Columns, M, N, Rows, sized_axis
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
 from wyrm.node.leaves import Parameter
-from wyrm.node.node import IndexNode, Node
-
-Rows = TypeVar("Rows", default=Any)
-Columns = TypeVar("Columns", default=Any)
-M = TypeVar("M")
-N = TypeVar("N")
-Bs = TypeVarTuple("Bs")
-
+from wyrm.node.node import IndexNode, Tensor
+from wyrm.types.dims import Dim
 
 _TABLE = Normal(0.1)
 
@@ -48,17 +41,17 @@ class Embedding(Module, Generic[Rows, Columns]):
     table: Parameter[tuple[Rows, Columns]]
 
     @overload
-    def __init__(self: Embedding[Any, Any], rows: int, columns: int, **options: Unpack[_Options]) -> None: ...
+    def __init__(self: Embedding, rows: int, columns: int, **options: Unpack[_Options]) -> None: ...
     @overload
     def __init__(self: Embedding[Any, N], rows: int, columns: N, **options: Unpack[_Options]) -> None: ...
     @overload
     def __init__(self: Embedding[M, Any], rows: M, columns: int, **options: Unpack[_Options]) -> None: ...
     @overload
-    def __init__(self, rows: Rows, columns: Columns, **options: Unpack[_Options]) -> None: ...
+    def __init__(self: Embedding[M, N], rows: M, columns: N, **options: Unpack[_Options]) -> None: ...
     def __init__(
         self,
-        rows: Any,
-        columns: Any,
+        rows: Dim | int,
+        columns: Dim | int,
         *,
         initializer: Initializer = _TABLE,
         seed: int | None = None,
@@ -68,7 +61,7 @@ class Embedding(Module, Generic[Rows, Columns]):
         values = initializer((int(axes[0]), int(axes[1])), generator(seed), dtype)
         self.table = Parameter(values, axes, name="table", dtype=dtype)
 
-    def __call__(self, indices: IndexNode[tuple[*Bs]]) -> Node[Any, tuple[*Bs, Columns]]:
+    def __call__(self, indices: IndexNode[tuple[*Bs]]) -> Tensor[*Bs, Columns]:
         """The rows that `indices` name, of the axes of `indices` and the column axis.
 
         `IndexOutOfRange` when an index beyond the table is set, `DTypeError` for a float node.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -14,6 +13,7 @@ from wyrm.nn.gpt2 import GPT2
 from wyrm.nn.token_sampling import choose
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input, Parameter
+from wyrm.node.node import Node
 from wyrm.node.storage import bound_array
 from wyrm.ops.cached_attention import CachedAttention
 from wyrm.ops.slicing import stack
@@ -40,23 +40,23 @@ class Reader:
         self._place = IndexInput(dims=(), name="place")
         self._seen = Input(dims=(), name="seen", dtype=np.float64)
         shape = (config.layers, batch, 2, config.heads, features, config.context)
-        self._cache: Any = Parameter(np.zeros(shape), name="cache", dtype=dtype)
-        allowed: Any = Constant(np.arange(config.context, dtype=np.float64)) < self._seen
-        x: Any = model.tokens(self._tokens) + model.positions(self._place)
+        self._cache: Parameter = Parameter(np.zeros(shape), name="cache", dtype=dtype)
+        allowed: Node = Constant(np.arange(config.context, dtype=np.float64)) < self._seen
+        x: Node = model.tokens(self._tokens) + model.positions(self._place)
         added = []
         for layer, block in enumerate(model.blocks):
             attention = block.attention
             packed = attention.packed(block.attention_norm(x)).reshape((batch, 3, config.heads, features))
             added.append(packed)
-            found: Any = CachedAttention(packed, self._cache[layer], allowed)
+            found: Node = CachedAttention(packed, self._cache[layer], allowed)
             x = x + attention.mixed(found.reshape((batch, config.width)))
             x = x + block.feed_forward(block.feed_forward_norm(x))
-        logits: Any = model.norm(x) @ model.head_weight.matrix_transpose()
+        logits: Node = model.norm(x) @ model.head_weight.matrix_transpose()
         self._program = compile([logits, stack(added)])
         self._parameters = [id(parameter) for parameter in model.parameters()]
         self.length = 0
 
-    def read(self, tokens: NDArray[np.int64]) -> NDArray[Any]:
+    def read(self, tokens: NDArray[np.int64]) -> np.ndarray:
         """The logits after these tokens; `ShapeError` where the context is full."""
         if self.length == self.config.context:
             raise ShapeError(f"the context of {self.length} tokens is full; begin a new text with .forget()")
@@ -64,7 +64,7 @@ class Reader:
         logits, added = self._program({self._tokens: tokens, self._place: place, self._seen: float(self.length)})
         bound_array(self._cache)[..., self.length] = added[:, :, 1:]
         self.length += 1
-        result: NDArray[Any] = logits
+        result: np.ndarray = logits
         return result
 
     def reads(self, model: GPT2) -> bool:

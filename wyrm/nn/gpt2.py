@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
+from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
 from wyrm.nn.dropout import Dropout
@@ -22,10 +23,13 @@ from wyrm.nn.module import FILES, Module
 from wyrm.nn.normalization import LayerNorm
 from wyrm.nn.transformer import TransformerBlock
 from wyrm.node.leaves import Parameter
-from wyrm.node.node import IndexNode, Node
+from wyrm.node.node import IndexNode, Node, Tensor
 from wyrm.ops.checkpoint import checkpoint as recomputed
 from wyrm.ops.linear_cross_entropy import linear_cross_entropy
-from wyrm.types.dims import axis_size
+from wyrm.types.dims import Axis, Dims, axis_size
+
+B = TypeVar("B", bound=Axis)
+T = TypeVar("T", bound=Axis)
 
 
 @dataclass(frozen=True)
@@ -107,41 +111,44 @@ class GPT2(Module):
         ]  # fmt: skip
         self.norm = LayerNorm(width, config.epsilon, config.bias, dtype=dtype)
         # With a tied head the same parameter has two places in the model.
-        self.head: Parameter[Any] | None = None
+        self.head: Parameter | None = None
         if not config.tied:
             self.head = Embedding(vocabulary, width, initializer=weight, dtype=dtype).table
 
     @property
-    def head_weight(self) -> Parameter[Any]:
+    def head_weight(self) -> Parameter:
         """What states are multiplied with for logits, (vocabulary, width)."""
         return self.tokens.table if self.head is None else self.head
 
-    def __call__(self, tokens: IndexNode[Any]) -> Node[Any, Any]:
+    def __call__(self, tokens: IndexNode[tuple[B, T]]) -> Tensor[B, T, Any]:
         """The states, (batch, time, width); `ShapeError` for a sequence longer than the context."""
-        if len(tokens.dims) != 2:
-            raise ShapeError(f"GPT2 takes tokens of the axes (batch, time), not {tokens.dims}")
-        time = axis_size(tokens.dims[1])
+        dims: Dims = tokens.dims
+        if len(dims) != 2:
+            raise ShapeError(f"GPT2 takes tokens of the axes (batch, time), not {dims}")
+        time = axis_size(dims[1])
         if time is None:
-            raise ShapeError(f"GPT2: the time axis, {tokens.dims[1]!r}, needs a size; give it one, as in Time(128)")
+            raise ShapeError(f"GPT2: the time axis, {dims[1]!r}, needs a size; give it one, as in Time(128)")
         if time > self.config.context:
             raise ShapeError(f"GPT2: a sequence of {time} tokens is longer than the context, {self.config.context}")
-        x: Any = self.dropout(self.tokens.table.embed(tokens, self.positions.table))
+        x: Node = self.dropout(self.tokens.table.embed(tokens, self.positions.table))
         for block in self.blocks:
             x = recomputed(block, x) if self.checkpoint and self.training else block(x)
-        return self.norm(x)
+        states: Tensor[B, T, Any] = self.norm(x)
+        return states
 
-    def logits(self, tokens: IndexNode[Any]) -> Node[Any, Any]:
+    def logits(self, tokens: IndexNode[tuple[B, T]]) -> Tensor[B, T, Any]:
         """How much each token is expected to come next, (batch, time, vocabulary), before a softmax."""
-        return self(tokens) @ self.head_weight.matrix_transpose()
+        logits: Tensor[B, T, Any] = self(tokens) @ self.head_weight.matrix_transpose()
+        return logits
 
     def loss(
         self,
-        tokens: IndexNode[Any],
-        following: IndexNode[Any],
+        tokens: IndexNode[tuple[B, T]],
+        following: IndexNode[tuple[B, T]],
         *,
         label_smoothing: float = 0.0,
         ignore_index: int | None = None,
-    ) -> Node[Any, tuple[()]]:
+    ) -> Tensor[()]:
         """The mean cross-entropy of the tokens that follow, (batch, time); see `wyrm.linear_cross_entropy`."""
         return linear_cross_entropy(
             self(tokens), self.head_weight, following, label_smoothing=label_smoothing, ignore_index=ignore_index

@@ -17,7 +17,7 @@ STANDING = "_standing"
 FILES: dict[str, Callable[..., Any]] = {}
 
 
-def members(value: Any, path: str) -> Sequence[tuple[str, Any]]:
+def members(value: object, path: str) -> Sequence[tuple[str, object]]:
     """What a module or container holds directly, each with its path."""
     prefix = f"{path}." if path else ""
     if isinstance(value, Module):
@@ -31,7 +31,7 @@ def members(value: Any, path: str) -> Sequence[tuple[str, Any]]:
     return ()
 
 
-def _walk(root: Any) -> Iterator[tuple[str, Any, str]]:
+def _walk(root: object) -> Iterator[tuple[str, Any, str]]:
     """The modules, parameters and buffers under `root` in the order of definition, each with its path and its first.
 
     One that is met again, under another path, is not entered again. The walk keeps its own stack, so that neither depth
@@ -39,7 +39,7 @@ def _walk(root: Any) -> Iterator[tuple[str, Any, str]]:
     """
     first: dict[int, str] = {}
     standing = _standing(root)
-    stack: list[tuple[str, Any]] = [("", root)]
+    stack: list[tuple[str, object]] = [("", root)]
     while stack:
         path, value = stack.pop()
         counts = isinstance(value, Module | Parameter | Buffer) or id(value) in standing
@@ -51,24 +51,24 @@ def _walk(root: Any) -> Iterator[tuple[str, Any, str]]:
         stack.extend(reversed(inside))
 
 
-def _standing(root: Any) -> frozenset[int]:
+def _standing(root: object) -> frozenset[int]:
     """The identities of the nodes that stand for parameters of a module."""
     return frozenset(map(id, getattr(root, STANDING, ())))
 
 
-def _each(root: Any) -> Iterator[tuple[str, Any]]:
+def _each(root: object) -> Iterator[tuple[str, Any]]:
     """The modules, parameters and buffers under `root`, each once, by their first paths."""
     return ((path, value) for path, value, first in _walk(root) if path == first)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """One parameter, buffer or module of an outline; a module with a `__repr__` of its own is shown by that."""
     if isinstance(value, Parameter | Buffer):
         return f"{type(value).__name__.split('[')[0]} {format_dims(value.dims)} {value.dtype}"
     return repr(value) if _shows_itself(value) else type(value).__name__
 
 
-def _shows_itself(value: Any) -> bool:
+def _shows_itself(value: object) -> bool:
     return isinstance(value, Module) and type(value).__repr__ != Module.__repr__
 
 
@@ -96,7 +96,7 @@ class Module:
 
     training: bool = True
 
-    def named_parameters(self) -> dict[str, Parameter[Any]]:
+    def named_parameters(self) -> dict[str, Parameter]:
         """The parameters by path, such as `blocks.0.hidden.weight`, in the order of definition.
 
         In a traced function they are the nodes that stand for the parameters of a module among the arguments. One that
@@ -105,7 +105,7 @@ class Module:
         """
         return self._named(Parameter, "parameters")
 
-    def named_buffers(self) -> dict[str, Buffer[Any]]:
+    def named_buffers(self) -> dict[str, Buffer]:
         """The buffers by path, in the order of definition, as `named_parameters` has the parameters.
 
         >>> list(wy.nn.BatchNorm(3).named_buffers())
@@ -113,7 +113,7 @@ class Module:
         """
         return self._named(Buffer, "buffers")
 
-    def _named(self, kind: type[Any], what: str) -> dict[str, Any]:
+    def _named(self, kind: type, what: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
         standing = _standing(self) if kind is Parameter else ()
         for path, value in _each(self):
@@ -126,7 +126,7 @@ class Module:
                 found[path] = value
         return found
 
-    def parameters(self) -> list[Parameter[Any]]:
+    def parameters(self) -> list[Parameter]:
         """The parameters, each once, in the order of definition."""
         standing = _standing(self)
         return [value for _, value in _each(self) if isinstance(value, Parameter) or id(value) in standing]

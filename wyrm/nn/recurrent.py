@@ -7,25 +7,17 @@ from typing import Any, Generic, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
-from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
-from wyrm.nn.axes import sized_axis
+from wyrm.nn.axes import B, In, M, N, Out, T, sized_axis
 from wyrm.nn.initializers import Uniform
 from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
 from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter, as_constant
-from wyrm.node.node import Node
+from wyrm.node.node import Node, Tensor
 from wyrm.ops import recurrent
-from wyrm.types.dims import Times, product
-
-In = TypeVar("In", default=Any)
-Out = TypeVar("Out", default=Any)
-B = TypeVar("B", default=Any)
-T = TypeVar("T", default=Any)
-M = TypeVar("M")
-N = TypeVar("N")
+from wyrm.types.dims import Dim, Times, product
 
 
 class LSTMState(NamedTuple, Generic[B, Out]):
@@ -37,8 +29,8 @@ class LSTMState(NamedTuple, Generic[B, Out]):
     (2, 4)
     """
 
-    hidden: Node[Any, tuple[B, Out]]
-    cell: Node[Any, tuple[B, Out]]
+    hidden: Tensor[B, Out]
+    cell: Tensor[B, Out]
 
 
 class LSTMOutput(NamedTuple, Generic[B, T, Out]):
@@ -49,7 +41,7 @@ class LSTMOutput(NamedTuple, Generic[B, T, Out]):
     ((2, 5, 4), (2, 4))
     """
 
-    sequence: Node[Any, tuple[B, T, Out]]
+    sequence: Tensor[B, T, Out]
     state: LSTMState[B, Out]
 
 
@@ -69,8 +61,8 @@ class _LSTM(Module, Generic[In, Out]):
 
     def _draw(
         self,
-        features: Any,
-        hidden: Any,
+        features: Dim | int,
+        hidden: Dim | int,
         *,
         coupled: bool = False,
         forget_bias: float | None = None,
@@ -96,7 +88,7 @@ class _LSTM(Module, Generic[In, Out]):
         self.recurrent_weight = Parameter(of_hidden, axes[1], name="recurrent_weight", dtype=dtype)
         self.bias = Parameter(bias, axes[2], name="bias", dtype=dtype)
 
-    def _states(self, projected: Any, state: Any, reset: Any) -> Any:
+    def _states(self, projected: Node, state: LSTMState | None, reset: Node | None) -> Node:
         """The states of all steps, of the axes (batch, time, 2, hidden)."""
         if state is None:
             zero = as_constant(0.0, projected.dtype).broadcast_to((projected.dims[0], self.recurrent_weight.dims[0]))
@@ -105,7 +97,7 @@ class _LSTM(Module, Generic[In, Out]):
         resets = () if reset is None else (reset,)
         return recurrent.LSTM(projected, self.recurrent_weight, hidden, cell, *resets, coupled=self.coupled)
 
-    def _check(self, x: Any, axes: str, count: int) -> None:
+    def _check(self, x: Node, axes: str, count: int) -> None:
         if len(x.dims) != count:
             raise ShapeError(f"{type(self).__name__} takes the axes {axes}, not {describe(x)}")
 
@@ -139,21 +131,21 @@ class LSTM(_LSTM[In, Out]):
     """
 
     @overload
-    def __init__(self: LSTM[Any, Any], features: int, hidden: int, **options: Unpack[_Options]) -> None: ...
+    def __init__(self: LSTM, features: int, hidden: int, **options: Unpack[_Options]) -> None: ...
     @overload
     def __init__(self: LSTM[Any, N], features: int, hidden: N, **options: Unpack[_Options]) -> None: ...
     @overload
     def __init__(self: LSTM[M, Any], features: M, hidden: int, **options: Unpack[_Options]) -> None: ...
     @overload
-    def __init__(self, features: In, hidden: Out, **options: Unpack[_Options]) -> None: ...
-    def __init__(self, features: Any, hidden: Any, **options: Unpack[_Options]) -> None:
+    def __init__(self: LSTM[M, N], features: M, hidden: N, **options: Unpack[_Options]) -> None: ...
+    def __init__(self, features: Dim | int, hidden: Dim | int, **options: Unpack[_Options]) -> None:
         self._draw(features, hidden, **options)
 
     def __call__(
         self,
-        x: Node[Any, tuple[B, T, In]],
+        x: Tensor[B, T, In],
         state: LSTMState[B, Out] | None = None,
-        reset: Node[Any, tuple[B, T]] | None = None,
+        reset: Tensor[B, T] | None = None,
     ) -> LSTMOutput[B, T, Out]:
         """The hidden states of all steps, from `state` or zeros, and the last state.
 
@@ -178,19 +170,19 @@ class LSTMCell(_LSTM[In, Out]):
     """
 
     @overload
-    def __init__(self: LSTMCell[Any, Any], features: int, hidden: int, **options: Unpack[_Options]) -> None: ...
+    def __init__(self: LSTMCell, features: int, hidden: int, **options: Unpack[_Options]) -> None: ...
     @overload
     def __init__(self: LSTMCell[Any, N], features: int, hidden: N, **options: Unpack[_Options]) -> None: ...
     @overload
     def __init__(self: LSTMCell[M, Any], features: M, hidden: int, **options: Unpack[_Options]) -> None: ...
     @overload
-    def __init__(self, features: In, hidden: Out, **options: Unpack[_Options]) -> None: ...
-    def __init__(self, features: Any, hidden: Any, **options: Unpack[_Options]) -> None:
+    def __init__(self: LSTMCell[M, N], features: M, hidden: N, **options: Unpack[_Options]) -> None: ...
+    def __init__(self, features: Dim | int, hidden: Dim | int, **options: Unpack[_Options]) -> None:
         self._draw(features, hidden, **options)
 
-    def __call__(self, x: Node[Any, tuple[B, In]], state: LSTMState[B, Out] | None = None) -> LSTMState[B, Out]:
+    def __call__(self, x: Tensor[B, In], state: LSTMState[B, Out] | None = None) -> LSTMState[B, Out]:
         """The state after one step from `state` or zeros. `ShapeError` where axes do not fit."""
         self._check(x, "(batch, features)", 2)
-        projected: Any = x @ self.input_weight + self.bias
+        projected: Node = x @ self.input_weight + self.bias
         states = self._states(projected.expand_dims(1), state, None)
         return LSTMState(states[:, 0, 0], states[:, 0, 1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ _LONG, _PART = 2048, 128
 
 
 def choose(
-    logits: NDArray[Any],
+    logits: np.ndarray,
     random: np.random.Generator,
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -112,7 +111,7 @@ def _in_parts(weights: NDArray[np.float64], starts: NDArray[np.intp], draw: floa
     return first + int(inside.searchsorted(min(rest, math.nextafter(inside[-1], 0.0)), "right"))
 
 
-def _logits(logits: object) -> tuple[NDArray[Any], NDArray[Any]]:
+def _logits(logits: object) -> tuple[np.ndarray, np.ndarray]:
     """The logits as an array, and the greatest of each row."""
     given = as_array(logits)
     if given.dtype.kind != "f":

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic
+from typing import Generic
 
 import numpy as np
 from numpy.typing import DTypeLike
-from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.nn.activation import Activation
 from wyrm.nn.attention import MultiHeadAttention
+from wyrm.nn.axes import B, Bs, Hidden, T, Width
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.layer import Layer, Pointwise
 from wyrm.nn.linear import Linear
 from wyrm.nn.module import Module
 from wyrm.nn.normalization import LayerNorm
-from wyrm.node.node import Node
-
-Width = TypeVar("Width", default=Any)
-Hidden = TypeVar("Hidden", default=Any)
-B = TypeVar("B", default=Any)
-T = TypeVar("T", default=Any)
-Bs = TypeVarTuple("Bs")
+from wyrm.node.node import Node, Tensor
+from wyrm.types.typing import BoolArray
 
 _WEIGHT = Normal(0.02)
 _GELU = Activation("gelu", approximate=True)
@@ -42,8 +37,8 @@ class FeedForward(Layer[Width, Width], Generic[Width, Hidden]):
 
     def __init__(
         self,
-        width: Width,
-        hidden: Hidden,
+        width: Width | int,
+        hidden: Hidden | int,
         *,
         activation: Pointwise = _GELU,
         bias: bool = True,
@@ -56,11 +51,15 @@ class FeedForward(Layer[Width, Width], Generic[Width, Hidden]):
         self.inner = Linear(width, hidden, bias=bias, initializer=initializer, dtype=dtype)
         self.outer = Linear(hidden, width, bias=bias, initializer=out, dtype=dtype)
 
-    def __call__(self, x: Node[Any, tuple[*Bs, Width]]) -> Node[Any, tuple[*Bs, Width]]:
+    def __call__(self, x: Tensor[*Bs, Width]) -> Tensor[*Bs, Width]:
         """`outer(activation(inner(x)))`, of the axes of `x`."""
         activation, inner = self.activation, self.inner
-        if isinstance(activation, Activation) and activation.method == "gelu" and type(inner) is Linear:
-            hidden: Node[Any, tuple[*Bs, Hidden]] = x.linear_gelu(inner.weight, inner.bias, **activation.options)
+        if (
+            isinstance(activation, Activation)
+            and activation.method == "gelu"
+            and type(inner).__call__ is Linear.__call__
+        ):
+            hidden: Tensor[*Bs, Hidden] = x.linear_gelu(inner.weight, inner.bias, **activation.options)
             return self.outer(hidden)
         return self.outer(activation(inner(x)))
 
@@ -76,8 +75,8 @@ class TransformerBlock(Module, Generic[Width, Hidden]):
 
     def __init__(
         self,
-        width: Width,
-        hidden: Hidden,
+        width: Width | int,
+        hidden: Hidden | int,
         heads: int,
         *,
         causal: bool = True,
@@ -102,8 +101,8 @@ class TransformerBlock(Module, Generic[Width, Hidden]):
         )
         self.dropout = Dropout(dropout, dropout_seed)
 
-    def __call__(self, x: Node[Any, tuple[B, T, Width]], mask: Any = None) -> Node[Any, tuple[B, T, Width]]:
+    def __call__(self, x: Tensor[B, T, Width], mask: Tensor[B, T, T] | BoolArray | None = None) -> Tensor[B, T, Width]:
         """The block's result, of the axes of `x`; for `mask` see `MultiHeadAttention`."""
-        attended: Any = self.attention(self.attention_norm(x), mask)
-        middle: Any = self.dropout.add(x, attended)
+        attended: Node = self.attention(self.attention_norm(x), mask)
+        middle: Node = self.dropout.add(x, attended)
         return self.dropout.add(middle, self.feed_forward(self.feed_forward_norm(middle)))

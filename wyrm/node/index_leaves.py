@@ -7,11 +7,11 @@ from typing import Any, TypedDict, overload
 from numpy.typing import NDArray
 from typing_extensions import Unpack
 
-from wyrm.node.base import _BASES, S, _set
-from wyrm.node.leaves import restore_leaf
+from wyrm.node.base import _BASES, _set
+from wyrm.node.leaves import S_co, restore_leaf
 from wyrm.node.node import IndexNode
 from wyrm.node.storage import Leaf, Storage, check_limits, check_shape, declared_dims, index_array, store
-from wyrm.types.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims, Sizes
+from wyrm.types.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims, Size, Sizes
 
 
 class IndexLeafOptions(TypedDict, total=False):
@@ -20,7 +20,7 @@ class IndexLeafOptions(TypedDict, total=False):
     name: str | None
 
 
-class _IndexLeaf(IndexNode[S], Leaf, abstract=True):
+class _IndexLeaf(IndexNode[S_co], Leaf, abstract=True):  # type: ignore[type-var]  # see `S_co`
     __slots__ = ()
 
     def __init__(self, array: NDArray[Any] | None, dims: Any, name: str | None) -> None:
@@ -35,7 +35,7 @@ class _IndexLeaf(IndexNode[S], Leaf, abstract=True):
         return restore_leaf, (type(self), self._storage.array, self.dims, self.name, self.dtype, self.location, None)
 
 
-class IndexInput(_IndexLeaf[S], abstract=True):
+class IndexInput(_IndexLeaf[S_co], abstract=True):
     """A leaf of integers: labels, rows of a table, tokens.
 
     An index beyond the table that it is used with is an `IndexOutOfRange` at `set`, before anything changes.
@@ -95,6 +95,13 @@ class IndexInput(_IndexLeaf[S], abstract=True):
         dims: NewDims = ...,
         **options: Unpack[IndexLeafOptions],
     ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexInput[Any],
+        value: Indices | None = None,
+        dims: tuple[Size, ...] = ...,
+        **options: Unpack[IndexLeafOptions],
+    ) -> None: ...
     def __init__(self, value: Any = None, dims: Any = None, *, name: str | None = None) -> None:
         super().__init__(None if value is None else index_array(value, name or "an index input"), dims, name)
 
@@ -106,7 +113,7 @@ class IndexInput(_IndexLeaf[S], abstract=True):
         store(self._storage, array)
 
 
-class IndexConstant(_IndexLeaf[S], abstract=True):
+class IndexConstant(_IndexLeaf[S_co], abstract=True):
     """Integers that never change; a list or array of integers used as an index becomes one."""
 
     __slots__ = ()
@@ -151,6 +158,10 @@ class IndexConstant(_IndexLeaf[S], abstract=True):
     @overload
     def __init__(
         self: IndexConstant[NewDims], value: Indices, dims: NewDims, **options: Unpack[IndexLeafOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexConstant[Any], value: Indices, dims: tuple[Size, ...], **options: Unpack[IndexLeafOptions]
     ) -> None: ...
     def __init__(self, value: Any, dims: Any = None, *, name: str | None = None) -> None:
         super().__init__(index_array(value, name or "an index"), dims, name)

@@ -6,11 +6,11 @@ from typing import Any, TypedDict, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from typing_extensions import Unpack
+from typing_extensions import TypeVar, Unpack
 
 from wyrm.errors import DTypeError
 from wyrm.node import methods
-from wyrm.node.base import _BASES, BaseNode, S, _set, _set_dims, _set_dtype, describe
+from wyrm.node.base import _BASES, BaseNode, _set, _set_dims, _set_dtype, describe
 from wyrm.node.node import Node
 from wyrm.node.source_location import SourceLocation, located_at, user_origin
 from wyrm.node.storage import (
@@ -28,7 +28,11 @@ from wyrm.node.storage import (
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dims
 from wyrm.types.rows import RowSparse
-from wyrm.types.typing import D1, D2, D3, D4, AxisOf, DType, FloatArray, NewDims, Number, Sizes, Values
+from wyrm.types.typing import D1, D2, D3, D4, AxisOf, DType, FloatArray, NewDims, Number, Size, Sizes, Values
+
+# Covariant, so that `[weight, bias]` is a list of parameters. The shape of a node in general is not: two operands of
+# different shapes have none in common.
+S_co = TypeVar("S_co", covariant=True, default=Any)
 
 
 class LeafOptions(TypedDict, total=False):
@@ -44,7 +48,7 @@ class InputOptions(LeafOptions, total=False):
     finite: bool
 
 
-class _FloatLeaf(Node[tuple[()], S], Leaf, abstract=True):
+class _FloatLeaf(Node[tuple[()], S_co], Leaf, abstract=True):  # type: ignore[type-var]  # see `S_co`
     __slots__ = ()
 
     def __init__(self, array: NDArray[Any] | None, dims: Any, name: str | None, dtype: DTypeLike) -> None:
@@ -83,7 +87,7 @@ class _FloatLeaf(Node[tuple[()], S], Leaf, abstract=True):
         )
 
 
-class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
+class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
     """A trainable leaf: its array is what an optimizer changes, `gradient` what `backward()` adds to.
 
     `value` is copied: Python numbers become float32, NumPy arrays keep float32 or float64. `dims` names the axes; a
@@ -98,7 +102,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
     __slots__ = ()
     is_parameter = True
 
-    def _own(self) -> Parameter[S]:
+    def _own(self) -> Parameter[S_co]:
         return self
 
     @overload
@@ -136,6 +140,10 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
     ) -> None: ...
     @overload
     def __init__(self: Parameter[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
+    @overload
+    def __init__(
+        self: Parameter[Any], value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]
+    ) -> None: ...
     def __init__(
         self, value: Any, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
@@ -163,6 +171,9 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
     @overload
     @classmethod
     def zeros(cls, shape: NewDims, **options: Unpack[LeafOptions]) -> Parameter[NewDims]: ...
+    @overload
+    @classmethod
+    def zeros(cls, shape: tuple[Size, ...], **options: Unpack[LeafOptions]) -> Parameter[Any]: ...
     @classmethod
     def zeros(cls, shape: Any, *, name: str | None = None, dtype: DTypeLike | None = None) -> Any:
         """A parameter of zeros.
@@ -220,7 +231,7 @@ def _goes_into(array: NDArray[Any], storage: Storage) -> bool:
     return storage.array is not None and storage.array.shape == array.shape
 
 
-class Input(_FloatLeaf[S], abstract=True):
+class Input(_FloatLeaf[S_co], abstract=True):
     """A leaf that data is bound to with `set`, or by a compiled program.
 
     Without `dims` and value it is a scalar. An axis `Batch()` without a size takes that of the data. Dtype float32
@@ -235,7 +246,7 @@ class Input(_FloatLeaf[S], abstract=True):
     __slots__ = ("_finite",)
     _finite: bool
 
-    def _own(self) -> Input[S]:
+    def _own(self) -> Input[S_co]:
         return self
 
     @overload
@@ -280,6 +291,10 @@ class Input(_FloatLeaf[S], abstract=True):
     def __init__(
         self: Input[NewDims], value: Values | None = None, dims: NewDims = ..., **options: Unpack[InputOptions]
     ) -> None: ...
+    @overload
+    def __init__(
+        self: Input[Any], value: Values | None = None, dims: tuple[Size, ...] = ..., **options: Unpack[InputOptions]
+    ) -> None: ...
     def __init__(
         self,
         value: Any = None,
@@ -316,7 +331,7 @@ def as_constant(value: Any, dtype: DTypeLike | None) -> Constant[Any]:
     return node
 
 
-class Constant(_FloatLeaf[S], abstract=True):
+class Constant(_FloatLeaf[S_co], abstract=True):
     """A leaf that never changes; a Python number or NumPy array used as an operand becomes one.
 
     >>> Constant(2.0).value.item()
@@ -325,7 +340,7 @@ class Constant(_FloatLeaf[S], abstract=True):
 
     __slots__ = ()
 
-    def _own(self) -> Constant[S]:
+    def _own(self) -> Constant[S_co]:
         return self
 
     @overload
@@ -363,6 +378,10 @@ class Constant(_FloatLeaf[S], abstract=True):
     ) -> None: ...
     @overload
     def __init__(self: Constant[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
+    @overload
+    def __init__(
+        self: Constant[Any], value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]
+    ) -> None: ...
     def __init__(
         self, value: Any, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:

@@ -28,6 +28,7 @@ from wyrm.ops.elementwise import S
 from wyrm.ops.philox import STEP, stream_or_next
 from wyrm.ops.scratch import scratch
 from wyrm.types.dims import Dims, axis_size, unify
+from wyrm.types.typing import A, BoolArray, D, K, M, N
 
 # How many queries of a head are worked on at a time: their scores stay in the cache.
 _QUERIES = 64
@@ -327,15 +328,15 @@ class _MaskLoops(_AttentionLoops):
 
 
 def attention(
-    packed: Any,
-    mask: Any = None,
+    packed: Node[Any, tuple[A, M, N, K, D]],
+    mask: Node[Any, tuple[A, M, M]] | BoolArray | None = None,
     *,
     causal: bool = False,
     alibi: bool = False,
     rate: float = 0.0,
     seed: int = 0,
     stream: int | None = None,
-) -> Attention[Any]:
+) -> Attention[tuple[A, M, K, D]]:
     """Attention of a sequence to itself, all heads at once; see `Attention` for the axes, the mask and the errors.
 
     >>> packed = wy.Constant(np.ones((1, 4, 3, 2, 5)))

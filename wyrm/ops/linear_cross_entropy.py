@@ -18,7 +18,7 @@ from wyrm.node.index_maps import IndexLiteral, IndexMap
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.leaves import Constant
 from wyrm.node.loop_form import LOOPS, LoopForm
-from wyrm.node.node import Node
+from wyrm.node.node import IndexNode, Node
 from wyrm.ops.composite_gradient import composite_vjp
 from wyrm.ops.elementwise import S, common_dtype
 from wyrm.ops.index import as_indices
@@ -30,6 +30,7 @@ from wyrm.ops.linear_cross_entropy_kernels import (
 from wyrm.ops.scratch import scratch
 from wyrm.ops.slicing import concatenate
 from wyrm.types.dims import Dims, Plus, axis_size, product, unify
+from wyrm.types.typing import Bs, IntegerArray, M, N
 
 # So many bytes of logits are there at once, but the logits of this many rows at least, for products of fewer are slow.
 _LOGITS_BYTES = 2**22
@@ -358,7 +359,12 @@ class _LabelTargetsLoops(LoopForm):
 
 
 def linear_cross_entropy(
-    x: Any, weight: Any, labels: Any, *, label_smoothing: float = 0.0, ignore_index: int | None = None
+    x: Node[Any, tuple[*Bs, N]],
+    weight: Node[Any, tuple[M, N]],
+    labels: IndexNode[tuple[*Bs]] | IntegerArray,
+    *,
+    label_smoothing: float = 0.0,
+    ignore_index: int | None = None,
 ) -> LinearCrossEntropy[tuple[()]]:
     """The mean cross-entropy of `x @ weight.T`, of any leading axes; see `LinearCrossEntropy`.
 
@@ -370,10 +376,11 @@ def linear_cross_entropy(
     """
     if not 0.0 <= label_smoothing < 1.0:
         raise ValueError(f"linear_cross_entropy: smoothing is at least 0 and below 1, not {label_smoothing}")
-    labels = as_indices(labels)
-    if len(x.dims) != 2:
-        rows = product(x.dims[:-1])
-        x, labels = x.reshape((rows, x.dims[-1])), labels.reshape((rows,))
+    rows: Node[Any, Any] = x
+    wanted: IndexNode[Any] = as_indices(labels)
+    if len(rows.dims) != 2:
+        count = product(rows.dims[:-1])
+        rows, wanted = rows.reshape((count, rows.dims[-1])), wanted.reshape((count,))
     return LinearCrossEntropy(
-        x, weight, labels, float(label_smoothing), NO_LABEL if ignore_index is None else int(ignore_index)
+        rows, weight, wanted, float(label_smoothing), NO_LABEL if ignore_index is None else int(ignore_index)
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
 
 
-def _gradients(who: str, parameters: Iterable[Parameter[Any]]) -> list[FloatArray]:
+def _gradients(who: str, parameters: Iterable[Parameter]) -> list[FloatArray]:
     """The numbers of all gradients, to be changed in place; a row that was named twice is summed first."""
     found = []
     for parameter in checked_parameters(who, parameters):
@@ -38,7 +37,7 @@ def _gradients(who: str, parameters: Iterable[Parameter[Any]]) -> list[FloatArra
     return found
 
 
-def clip_by_value(parameters: Iterable[Parameter[Any]], limit: float) -> None:
+def clip_by_value(parameters: Iterable[Parameter], limit: float) -> None:
     """Limit every element of the gradients to -limit..limit.
 
     Raises, before anything changes, `NotFinite` with the name of a parameter whose gradient holds a NaN or an infinity,
@@ -57,7 +56,7 @@ def clip_by_value(parameters: Iterable[Parameter[Any]], limit: float) -> None:
             np.clip(values, -limit, limit, out=values)
 
 
-def clip_by_global_norm(parameters: Iterable[Parameter[Any]], maximum_norm: float) -> float:
+def clip_by_global_norm(parameters: Iterable[Parameter], maximum_norm: float) -> float:
     """Scale all gradients down together so that their norm is at most `maximum_norm`; returns the norm before.
 
     The norm is that of all elements of all gradients (Pascanu et al., 2013), in float64.

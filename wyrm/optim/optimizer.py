@@ -23,7 +23,7 @@ from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
 
 LearningRate = float | Callable[[int], float]
-Value = Node[Any, Any]
+Value = Node
 Values = Mapping[str, Value]
 # The new parameter, and the new state by name.
 Update = tuple[Value, dict[str, Value]]
@@ -33,7 +33,7 @@ Update = tuple[Value, dict[str, Value]]
 _FLUSH_EVERY = 16
 
 
-def _filled(parameter: Parameter[Any], start: float) -> NDArray[Any]:
+def _filled(parameter: Parameter, start: float) -> np.ndarray:
     """State that begins with a number."""
     return aligned(parameter.shape, parameter.dtype, start)
 
@@ -80,10 +80,10 @@ class Optimizer:
         super().__init_subclass__(**keywords)
         cls._options = tuple(inspect.signature(cls.__init__).parameters)[2:]
 
-    def __init__(self, parameters: Iterable[Parameter[Any]], learning_rate: LearningRate) -> None:
+    def __init__(self, parameters: Iterable[Parameter], learning_rate: LearningRate) -> None:
         self.parameters = checked_parameters(type(self).__name__, parameters)
         self._position = {parameter: i for i, parameter in enumerate(self.parameters)}
-        self._rules: dict[np.dtype[Any], UpdateEvaluator] = {}
+        self._rules: dict[np.dtype, UpdateEvaluator] = {}
         self.learning_rate = learning_rate
         self.steps = 0
         self._counts = [0] * len(self.parameters)
@@ -125,7 +125,7 @@ class Optimizer:
     def learning_rate(self, rate: LearningRate) -> None:
         self._learning_rate = rate if callable(rate) else number("learning_rate", rate, 0.0)
 
-    def rule(self, dtype: np.dtype[Any]) -> UpdateEvaluator:
+    def rule(self, dtype: np.dtype) -> UpdateEvaluator:
         """The rule for parameters of one float type."""
         rule = self._rules.get(dtype)
         if rule is None:
@@ -176,9 +176,9 @@ class Optimizer:
     def _move(
         self,
         rule: UpdateEvaluator,
-        parameter: Parameter[Any],
+        parameter: Parameter,
         gradient: FloatArray | RowSparse,
-        state: Mapping[str, NDArray[Any]],
+        state: Mapping[str, np.ndarray],
         hyper: Mapping[str, float],
     ) -> None:
         array = bound_array(parameter)
@@ -194,9 +194,9 @@ class Optimizer:
     @staticmethod
     def _move_rows(
         rule: UpdateEvaluator,
-        array: NDArray[Any],
+        array: np.ndarray,
         gradient: RowSparse,
-        state: Mapping[str, NDArray[Any]],
+        state: Mapping[str, np.ndarray],
         hyper: Mapping[str, float],
     ) -> None:
         """The rule on the rows that the gradient names, gathered and written back; each is named once."""
@@ -212,7 +212,7 @@ class Optimizer:
 
     # --- for programs that run the rule themselves ----------------------------------------------------------------
 
-    def numbers(self, count: int, parameters: Sequence[Parameter[Any]] | None = None) -> dict[str, NDArray[np.float64]]:
+    def numbers(self, count: int, parameters: Sequence[Parameter] | None = None) -> dict[str, NDArray[np.float64]]:
         """The numbers of the rule for the next `count` steps of these parameters, by default of all; an array for each.
 
         There is one step or more, and a schedule is asked for no other.
@@ -239,17 +239,17 @@ class Optimizer:
             self.steps = steps
         return {name: np.array([numbers[name] for numbers in each]) for name in each[0]}
 
-    def state_of(self, parameter: Parameter[Any]) -> dict[str, NDArray[Any]]:
+    def state_of(self, parameter: Parameter) -> dict[str, np.ndarray]:
         """The arrays of a parameter's state by name, as they are: a program changes them in place."""
         return self._state[self._position[parameter]]
 
-    def advance(self, count: int, parameters: Sequence[Parameter[Any]] | None = None) -> None:
+    def advance(self, count: int, parameters: Sequence[Parameter] | None = None) -> None:
         """Count steps that a program has done, or below 0 undone, with these parameters, by default with all."""
         self.steps += count
         for position in self._positions(parameters):
             self._counts[position] += count
 
-    def _positions(self, parameters: Sequence[Parameter[Any]] | None) -> Sequence[int]:
+    def _positions(self, parameters: Sequence[Parameter] | None) -> Sequence[int]:
         """Where these parameters stand among those of the optimizer."""
         if parameters is None:
             return range(len(self.parameters))
@@ -286,12 +286,12 @@ class Optimizer:
 
     # --- saving ---------------------------------------------------------------------------------------------------
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Copies of the state, by `position.slot`, and the counts of steps."""
         arrays = {f"{i}.{slot}": a.copy() for i, state in enumerate(self._state) for slot, a in state.items()}
         return arrays | {"steps": np.asarray(self.steps), "counts": np.asarray(self._counts, np.int64)}
 
-    def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def load_state_dict(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over a saved state.
 
         `CheckpointError` lists what does not match, or cannot be gone on from: numbers that are not finite, negative
@@ -321,7 +321,7 @@ class Optimizer:
             self.steps = int(given["steps"])
             self._counts = [int(count) for count in given["counts"]]
 
-    def _impossible(self, name: str, values: NDArray[Any]) -> str | None:
+    def _impossible(self, name: str, values: np.ndarray) -> str | None:
         """Why no step can go on from a saved array."""
         if not np.isfinite(values).all():
             return "holds a NaN or an infinity"
@@ -330,14 +330,14 @@ class Optimizer:
         return None
 
 
-def checked_parameters(who: str, parameters: Iterable[Parameter[Any]]) -> list[Parameter[Any]]:
+def checked_parameters(who: str, parameters: Iterable[Parameter]) -> list[Parameter]:
     """The parameters as a list: at least one, each once, and nothing else."""
     if isinstance(parameters, BaseNode):
         raise TypeError(f"{who} takes a list of parameters, not one node: {describe(parameters)}")
     found = list(parameters)
     if not found:
         raise ValueError(f"{who} was given no parameters; pass loss.parameters()")
-    seen: set[Parameter[Any]] = set()
+    seen: set[Parameter] = set()
     for parameter in found:
         if not isinstance(parameter, Parameter):
             raise TypeError(f"{who} changes parameters, not {type(parameter).__name__}")

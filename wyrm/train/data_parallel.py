@@ -21,8 +21,8 @@ from wyrm.schedule.parts import Combination, combinations_of
 from wyrm.train.runner import NativeRunner
 from wyrm.types.rows import RowSparse
 
-Leaf = BaseNode[Any, Any]
-Gradient = NDArray[Any] | RowSparse
+Leaf = BaseNode
+Gradient = np.ndarray | RowSparse
 # Runs functions side by side, and returns when all are done.
 Together = Callable[[Sequence[Callable[[], None]]], None]
 
@@ -30,7 +30,7 @@ Together = Callable[[Sequence[Callable[[], None]]], None]
 class Stepper(Protocol):
     """An optimizer that moves its parameters by the gradients that they hold."""
 
-    parameters: list[Parameter[Any]]
+    parameters: list[Parameter]
 
     def step(self) -> None:
         """Move every parameter that has a gradient."""
@@ -39,7 +39,7 @@ class Stepper(Protocol):
 class DataParallelStep:
     """The gradients of a loss as a program of their own, run on parts of a batch and brought together in order."""
 
-    def __init__(self, loss: BaseNode[Any, Any], optimizer: Any) -> None:
+    def __init__(self, loss: BaseNode, optimizer: Any) -> None:
         self.optimizer: Stepper = optimizer
         self._loss = loss
         self._wholes: dict[frozenset[Leaf], Combination] = {}
@@ -49,7 +49,7 @@ class DataParallelStep:
         pairs = [node for touched in sparse.values() for pair in touched for node in pair]
         moving = updates_of([loss])
         self._buffers = list(moving)
-        self._moved: list[NDArray[Any]] = []
+        self._moved: list[np.ndarray] = []
         self.runner = NativeRunner(Graph([loss, *dense.values(), *moving.values(), *pairs], None), "auto")
 
     @property
@@ -73,7 +73,7 @@ class DataParallelStep:
     def gradients(
         self,
         bindings: Sequence[Binding],
-        columns: Mapping[Leaf, NDArray[Any]],
+        columns: Mapping[Leaf, np.ndarray],
         parts: Sequence[NDArray[np.int64]],
         step: int,
         together: Together,
@@ -106,7 +106,7 @@ class DataParallelStep:
     def step(
         self,
         bindings: Sequence[Binding],
-        columns: Mapping[Leaf, NDArray[Any]],
+        columns: Mapping[Leaf, np.ndarray],
         parts: Sequence[NDArray[np.int64]],
         step: int,
         together: Together,
@@ -131,7 +131,7 @@ class DataParallelStep:
         return loss
 
     def _brought_together(
-        self, outputs: Sequence[Sequence[NDArray[Any]]], shares: Sequence[float]
+        self, outputs: Sequence[Sequence[np.ndarray]], shares: Sequence[float]
     ) -> dict[Leaf, Gradient]:
         found: dict[Leaf, Gradient] = {}
         for position, parameter in enumerate(self._dense, 1):
@@ -155,10 +155,10 @@ def parts_of(rows: NDArray[np.int64], threads: int, whole: Combination) -> list[
     return [part for part in np.array_split(rows, count) if len(part)]
 
 
-def _weighted(outputs: Sequence[Sequence[NDArray[Any]]], position: int, shares: Sequence[float]) -> NDArray[Any]:
+def _weighted(outputs: Sequence[Sequence[np.ndarray]], position: int, shares: Sequence[float]) -> np.ndarray:
     """The sum of one output of all parts, each times its share."""
     dtype = outputs[0][position].dtype.type
-    total: NDArray[Any] = outputs[0][position] * dtype(shares[0])
+    total: np.ndarray = outputs[0][position] * dtype(shares[0])
     for share, arrays in zip(shares[1:], outputs[1:], strict=True):
         total += arrays[position] * dtype(share)
     return total

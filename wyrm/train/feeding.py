@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.node.base import BaseNode, describe, label
@@ -16,18 +14,18 @@ from wyrm.schedule.ranges import Limit
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dim, axis_size, open_axes, resolve_axis
 
-Leaf = BaseNode[Any, Any]
+Leaf = BaseNode
 
 
 class _Writable:
     """The memory of an array that may be read-only, for compiled code that only reads it."""
 
-    def __init__(self, array: NDArray[Any]) -> None:
+    def __init__(self, array: np.ndarray) -> None:
         self.owner = array
         self.__array_interface__ = array.__array_interface__ | {"data": (array.ctypes.data, False)}
 
 
-def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, NDArray[Any]]:
+def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, np.ndarray]:
     """What was given for the inputs, as arrays of their dtypes; those that hold data already may be left out."""
     if not isinstance(feed, Mapping):
         raise TypeError(f"a program takes a dict of input nodes and arrays, as in {{x: X}}, not {type(feed).__name__}")
@@ -46,7 +44,7 @@ def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, NDArray[Any
     return {leaf: _converted(leaf, feed[leaf]) for leaf in inputs if leaf in feed}
 
 
-def _converted(leaf: Leaf, value: object) -> NDArray[Any]:
+def _converted(leaf: Leaf, value: object) -> np.ndarray:
     array = as_array(value)
     if array.size == 0 and not isinstance(value, np.ndarray):
         array = array.astype(leaf.dtype)
@@ -58,7 +56,7 @@ def _converted(leaf: Leaf, value: object) -> NDArray[Any]:
         return np.ascontiguousarray(array, leaf.dtype).reshape(array.shape)
 
 
-def check_values(leaf: Leaf, array: NDArray[Any], row: str) -> None:
+def check_values(leaf: Leaf, array: np.ndarray, row: str) -> None:
     """`NotFinite`, naming the column and the row, for a value that the leaf does not take."""
     if leaf.dtype.kind == "f" and isinstance(leaf, Input) and leaf._finite and not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
@@ -68,7 +66,7 @@ def check_values(leaf: Leaf, array: NDArray[Any], row: str) -> None:
         )
 
 
-def check_ranges(limits: Sequence[Limit], given: Mapping[Leaf, NDArray[Any]], sizes: Mapping[type[Dim], int]) -> None:
+def check_ranges(limits: Sequence[Limit], given: Mapping[Leaf, np.ndarray], sizes: Mapping[type[Dim], int]) -> None:
     """`IndexOutOfRange`, naming the column and the row, for an integer that is out of range of what it chooses from.
 
     `sizes` are those that the data of a run gives axes; where one is not known, native code checks as it runs. Integers
@@ -94,9 +92,7 @@ def _position(where: tuple[int, ...]) -> str:
     return f"{where[0]:,}" + (f", position {where[1:]}" if len(where) > 1 else "")
 
 
-def columns(
-    feed: object, inputs: Sequence[Leaf], limits: Sequence[Limit]
-) -> tuple[dict[Leaf, NDArray[Any]], int, bool]:
+def columns(feed: object, inputs: Sequence[Leaf], limits: Sequence[Limit]) -> tuple[dict[Leaf, np.ndarray], int, bool]:
     """The columns of a data set, checked; how many rows they have; whether the inputs take one row at a time.
 
     A column has a leading axis of rows. An input either has the axis of the batch first, or none: then it takes a row.
@@ -129,7 +125,7 @@ def columns(
     return given, count, next(iter(singly.values()))
 
 
-def as_column(array: NDArray[Any]) -> NDArray[Any]:
+def as_column(array: np.ndarray) -> np.ndarray:
     """A column with rows and one more axis, in memory that compiled code takes for writable."""
     flat = array.reshape(len(array), array.size // max(1, len(array)))
     return flat if flat.flags.writeable else np.asarray(_Writable(flat))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from wyrm.node.loop_form import LOOPS
 from wyrm.node.storage import bound_array
 from wyrm.train.shuffle import by_block, compiled, fingerprint
 
-Leaf = BaseNode[Any, Any]
+Leaf = BaseNode
 # Blocks may differ this much from their mean before the threads would wait for each other too long.
 _MOST_UNEVEN = 1.4
 # Stripes of a table are made about as small as the cache of a core, blocks not so small that steps on them cost less
@@ -59,11 +58,11 @@ class Partitioner:
 
     def __init__(self) -> None:
         # What the last division was made for, that division, and the columns in its order.
-        self._known: tuple[tuple[int, ...], Partition, dict[Leaf, NDArray[Any]]] | None = None
+        self._known: tuple[tuple[int, ...], Partition, dict[Leaf, np.ndarray]] | None = None
 
     def divide(
-        self, rows: int, threads: int, given: Mapping[Leaf, NDArray[Any]], sums: Sequence[RowSums]
-    ) -> tuple[Partition, Mapping[Leaf, NDArray[Any]]]:
+        self, rows: int, threads: int, given: Mapping[Leaf, np.ndarray], sums: Sequence[RowSums]
+    ) -> tuple[Partition, Mapping[Leaf, np.ndarray]]:
         """Parts of the rows for each thread, and the columns that they are parts of.
 
         Where all columns decide which rows of tables are touched, they are put in the order of the parts, so that what
@@ -78,7 +77,7 @@ class Partitioner:
         if self._known is None or self._known[0] != now:
             tables = [bound_array(each.parameter) for each in sums]
             division = divide(rows, threads, keys, 2 * max(table.nbytes for table in tables))
-            columns: dict[Leaf, NDArray[Any]] = {}
+            columns: dict[Leaf, np.ndarray] = {}
             if alone and division.order is not None:
                 columns = {leaf: given[leaf][division.order] for leaf in leaves}
                 division = replace(division, order=None)
@@ -129,7 +128,7 @@ def _blocks(starts: NDArray[np.int64], stripes: int, threads: int, first: int, s
     ]
 
 
-def key_columns(sums: Sequence[RowSums], columns: Mapping[Leaf, NDArray[Any]]) -> list[Leaf] | None:
+def key_columns(sums: Sequence[RowSums], columns: Mapping[Leaf, np.ndarray]) -> list[Leaf] | None:
     """The one or two columns that decide which rows of the tables a step touches; None where that is not so simple.
 
     Beside them, random nodes may draw rows of the same tables.

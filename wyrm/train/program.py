@@ -6,28 +6,43 @@ import copy
 import os
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import ItemsView, Mapping, Sequence
+from typing import Any, Generic, Literal, Protocol, overload
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from wyrm.backends.numpy.reference import checked_weight
 from wyrm.compiler.pipeline import Graph
 from wyrm.compiler.updates import OptimizerInterface
 from wyrm.errors import CheckpointError, ShapeError
 from wyrm.node.base import BaseNode, describe, label
+from wyrm.node.node import IndexNode, Node, Tensor
 from wyrm.node.pickling import Records, copied, flatten_all, restore_all
 from wyrm.node.training_mode import modes_of, warn_of_training
 from wyrm.train.feeding import check_values, columns, given_inputs
 from wyrm.train.runner import NativeRunner, ProgramPlan
 from wyrm.train.training import Mode, Training
 from wyrm.types.options import whole
-from wyrm.types.typing import Indices, Values
+from wyrm.types.typing import FloatArray, IntegerArray
 
-Feed = Mapping[Any, "Values | Indices"]
+# What a program computes: an array for a node, a list of them for several.
+R = TypeVar("R", default=Any)
+Loop = Literal["auto", "compiled", "python"]
 
 
-class Program:
+class Feed(Protocol):
+    """Data by input, a dict: `{input: array}`."""
+
+    # Not `Mapping`, whose keys are of one type. A dict of floats and integers has values of no narrower type than this.
+    def items(self) -> ItemsView[BaseNode, object]: ...
+
+
+# A variable, so that what a dict holds is inferred from its entries alone.
+FeedT = TypeVar("FeedT", bound=Feed)
+
+
+class Program(Generic[R]):
     """Outputs, and with an optimizer the training of a loss, as native code; made by `wyrm.compile`.
 
     Calling it with `{input: array}` computes the outputs, and does one step where it trains. `epoch` goes through a
@@ -40,10 +55,10 @@ class Program:
 
     def __init__(
         self,
-        outputs: BaseNode[Any, Any] | Sequence[BaseNode[Any, Any]],
+        outputs: BaseNode | Sequence[BaseNode],
         optimizer: OptimizerInterface | None = None,
         *,
-        loop: Literal["auto", "compiled", "python"] = "auto",
+        loop: Loop = "auto",
     ) -> None:
         self._single = isinstance(outputs, BaseNode)
         if not isinstance(outputs, BaseNode | Sequence):
@@ -105,7 +120,7 @@ class Program:
             return self._runner.stages()
 
     @property
-    def inputs(self) -> tuple[BaseNode[Any, Any], ...]:
+    def inputs(self) -> tuple[BaseNode, ...]:
         """The inputs that data is given for, in the order of first use."""
         return tuple(self._graph.inputs)
 
@@ -119,7 +134,7 @@ class Program:
         plan = self._runner.plan()
         return plan._replace(peak_bytes=plan.peak_bytes + self._training.averaged_bytes)
 
-    def __call__(self, feed: Feed | None = None) -> Any:
+    def __call__(self, feed: FeedT | None = None) -> R:
         """The outputs for these inputs: one array for one output, else a list. With an optimizer, also one step.
 
         Raises `ShapeError`, `DTypeError` or `IndexOutOfRange` for data that does not fit, and `Diverged` for a loss
@@ -129,7 +144,7 @@ class Program:
         with self._lock:
             again = self._training.again(feed)
             if again is not None:
-                return again[0] if self._single else again
+                return self._answer(again)
             graph = self._graph
             given = given_inputs({} if feed is None else feed, graph.inputs)
             for leaf, array in given.items():
@@ -137,11 +152,16 @@ class Program:
                     raise ShapeError(f"{describe(leaf)} has {len(leaf.dims)} axes, the data has shape {array.shape}")
                 check_values(leaf, array, "row")
             values = self._training.once(given)
-        return values[0] if self._single else values
+        return self._answer(values)
+
+    def _answer(self, values: list[np.ndarray]) -> R:
+        answer: Any = values[0] if self._single else values
+        result: R = answer
+        return result
 
     def epoch(
         self,
-        columns_of: Feed,
+        columns_of: FeedT,
         *,
         batch_size: int = 1,
         shuffle: bool = False,
@@ -174,7 +194,7 @@ class Program:
                 progress=progress,
             )  # fmt: skip
 
-    def backward(self, columns_of: Feed, *, threads: int = 1, weight: float = 1.0, blas_threads: int = 1) -> float:
+    def backward(self, columns_of: FeedT, *, threads: int = 1, weight: float = 1.0, blas_threads: int = 1) -> float:
         """Add `weight` times the gradients of the loss of a batch to those of the parameters; returns the loss.
 
         What `loss.backward()` does, in native code, with the rows of the batch divided among `threads`; with the same
@@ -230,12 +250,12 @@ class Program:
 
     # --- copies ---------------------------------------------------------------------------------------------------
 
-    def __copy__(self) -> Program:
+    def __copy__(self) -> Program[R]:
         """A program on the same nodes, with the same optimizer, that counts its own steps from here."""
         with self._lock:
             return _made(self._graph.outputs, self._single, self._graph.optimizer, self._loop, self.state_dict())
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Program:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Program[R]:
         """A program with parameters, buffers and an optimizer of its own.
 
         The inputs are the same nodes, unless they are copied beside it, for it is called with them.
@@ -266,13 +286,13 @@ class Program:
 
 
 def _made(
-    outputs: Sequence[BaseNode[Any, Any]],
+    outputs: Sequence[BaseNode],
     single: bool,
     optimizer: Any,
-    loop: Literal["auto", "compiled", "python"],
+    loop: Loop,
     state: Mapping[str, int],
 ) -> Program:
-    program = Program(outputs[0] if single else outputs, optimizer, loop=loop)
+    program: Program = Program(outputs[0] if single else outputs, optimizer, loop=loop)
     program.load_state_dict(state)
     return program
 
@@ -294,12 +314,19 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+@overload
+def compile(outputs: Tensor[()], optimizer: OptimizerInterface, *, loop: Loop = "auto") -> Program[FloatArray]: ...
+@overload
+def compile(outputs: Node, optimizer: None = None, *, loop: Loop = "auto") -> Program[FloatArray]: ...
+@overload
+def compile(outputs: IndexNode, optimizer: None = None, *, loop: Loop = "auto") -> Program[IntegerArray]: ...
+@overload
+def compile(outputs: Sequence[Node], optimizer: None = None, *, loop: Loop = "auto") -> Program[list[FloatArray]]: ...
+@overload
 def compile(
-    outputs: BaseNode[Any, Any] | Sequence[BaseNode[Any, Any]],
-    optimizer: OptimizerInterface | None = None,
-    *,
-    loop: Literal["auto", "compiled", "python"] = "auto",
-) -> Program:
+    outputs: Sequence[Node | IndexNode], optimizer: None = None, *, loop: Loop = "auto"
+) -> Program[list[np.ndarray]]: ...
+def compile(outputs: Any, optimizer: OptimizerInterface | None = None, *, loop: Loop = "auto") -> Program:
     """Native code that computes `outputs`, or, with an optimizer, trains the one loss that `outputs` is.
 
     `loop` says whether the loop over the data is compiled with everything else, or is plain Python that calls compiled

@@ -29,14 +29,14 @@ from wyrm.node.storage import bound_array, check_shape, not_set, stored
 from wyrm.types.dims import axis_size
 
 Feed = Mapping[Any, Any]
-Leaf = BaseNode[Any, Any]
+Leaf = BaseNode
 # Of a program of more calls a step than this, BLAS may use all threads where the program uses one.
 LARGE = 120
 # Bindings for other sizes are kept too, for a last, smaller batch comes back every epoch.
 _KEPT_BINDINGS = 16
 
 
-_NO_COLUMNS: Mapping[Leaf, NDArray[Any]] = MappingProxyType({})
+_NO_COLUMNS: Mapping[Leaf, np.ndarray] = MappingProxyType({})
 # What each call of `run` has of its own: the first step and how many, the size of a batch, the number that random nodes
 # count from, the order of the rows, what it fills in, and the numbers of the optimizer, (steps, numbers).
 Own = tuple[int, int, int, int, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
@@ -129,7 +129,7 @@ class NativeRunner:
             self._entries[function] = CompiledFunction(function)
         return self._entries[function]
 
-    def call(self, binding: Binding, columns: Mapping[Leaf, NDArray[Any]], own: Own) -> int:
+    def call(self, binding: Binding, columns: Mapping[Leaf, np.ndarray], own: Own) -> int:
         """Do steps; how many were done before a loss was not finite.
 
         Where there is an optimizer, `totals` is given the sum of the losses and the number of steps that were done,
@@ -140,14 +140,14 @@ class NativeRunner:
             bound = self.prepare(binding, columns, own)
         return self._run(bound, binding, columns, own)
 
-    def again(self, binding: Binding, own: Own, changing: Sequence[NDArray[Any]]) -> int | None:
+    def again(self, binding: Binding, own: Own, changing: Sequence[np.ndarray]) -> int | None:
         """As `call`, with the columns in the order of the binding; None where something has to be compiled first."""
         bound: Any = binding.compiled
         if not (bound and self.compiled and bound.take(own, changing)):
             return None
         return self._run(bound, binding, _NO_COLUMNS, own)
 
-    def _run(self, bound: Any, binding: Binding, columns: Mapping[Leaf, NDArray[Any]], own: Own) -> int:
+    def _run(self, bound: Any, binding: Binding, columns: Mapping[Leaf, np.ndarray], own: Own) -> int:
         try:
             done: int = self.load()([*own, *self._values(binding, columns)]) if bound is None else bound()
         except IndexError as error:
@@ -161,14 +161,14 @@ class NativeRunner:
         return done
 
     @staticmethod
-    def _values(binding: Binding, columns: Mapping[Leaf, NDArray[Any]]) -> list[Any]:
+    def _values(binding: Binding, columns: Mapping[Leaf, np.ndarray]) -> list[Any]:
         """What `run` is called with after what each call has of its own."""
         values = list(binding.values)
         for leaf, position in binding.columns.items():
             values[position] = columns[leaf]
         return values
 
-    def prepare(self, binding: Binding, columns: Mapping[Leaf, NDArray[Any]], own: Own | None = None) -> Any:
+    def prepare(self, binding: Binding, columns: Mapping[Leaf, np.ndarray], own: Own | None = None) -> Any:
         """Compile what is called with these arrays, or load it; nothing runs yet, so that Ctrl-C may end it.
 
         Returns `run` with the arrays of the binding, where it is compiled; `own` is what a call has of its own.

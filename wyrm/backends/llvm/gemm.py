@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
+import numpy as np
 
 from wyrm.backends.llvm.blas import kernels
 from wyrm.kernels import calls
@@ -51,7 +52,7 @@ def _loops(function: Any) -> KernelFunction:
 
 
 @_loops
-def one_row(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, beta: int) -> None:
+def one_row(x: np.ndarray, y: np.ndarray, out: np.ndarray, i: int, columns: int, inner: int, beta: int) -> None:
     """`out[i] = beta * out[i] + x[i] @ y`, four rows of y at a time."""
     fours = inner - inner % 4
     for j in range(0, fours, 4):
@@ -67,7 +68,7 @@ def one_row(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, beta: in
 
 
 @_loops
-def two_rows(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, beta: int) -> None:
+def two_rows(x: np.ndarray, y: np.ndarray, out: np.ndarray, i: int, columns: int, inner: int, beta: int) -> None:
     """The same for rows i and i + 1 at once: what is read of y serves both."""
     fours = inner - inner % 4
     for j in range(0, fours, 4):
@@ -87,7 +88,7 @@ def two_rows(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, beta: i
 
 
 @_loops
-def by_two_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, beta: int) -> None:
+def by_two_rows(x: np.ndarray, y: np.ndarray, out: np.ndarray, rows: int, columns: int, inner: int, beta: int) -> None:
     """`out = beta * out + x @ y` where the rows of y are contiguous."""
     pairs = rows - rows % 2
     for i in range(0, pairs, 2):
@@ -98,7 +99,7 @@ def by_two_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, b
 
 @_loops
 def one_row_of_part(
-    x: Any, y: Any, out: Any, i: int, left: int, columns: int, first: int, length: int, beta: int
+    x: np.ndarray, y: np.ndarray, out: np.ndarray, i: int, left: int, columns: int, first: int, length: int, beta: int
 ) -> None:  # fmt: skip
     """`out[i] = beta * out + x[i] @ y` over parts of the inner axis and of the columns."""
     for offset in range(length):
@@ -110,7 +111,9 @@ def one_row_of_part(
 
 
 @_loops
-def four_rows(x: Any, y: Any, out: Any, i: int, vectors: int, first: int, length: int, beta: int) -> None:
+def four_rows(
+    x: np.ndarray, y: np.ndarray, out: np.ndarray, i: int, vectors: int, first: int, length: int, beta: int
+) -> None:
     """The same for four rows at once, whose 16 numbers of x AVX-512 has registers for beside those of y and `out`.
 
     For vectors of 16 columns: with a loop for what is left over, there would be too few registers.
@@ -135,7 +138,7 @@ def four_rows(x: Any, y: Any, out: Any, i: int, vectors: int, first: int, length
 
 
 @_loops
-def by_four_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, beta: int) -> None:
+def by_four_rows(x: np.ndarray, y: np.ndarray, out: np.ndarray, rows: int, columns: int, inner: int, beta: int) -> None:
     """`out = beta * out + x @ y` where rows of y are contiguous, for as many at once as stay in the cache of a core."""
     whole, wide, part = rows - rows % 4, columns - columns % 16, max(16, NEAR // columns // 4 * 4)
     for first in range(0, inner, part):
@@ -149,7 +152,9 @@ def by_four_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, 
 
 
 @_loops
-def dots(x: Any, y: Any, out: Any, rows: int, columns: int, first: int, length: int, beta: int) -> None:
+def dots(
+    x: np.ndarray, y: np.ndarray, out: np.ndarray, rows: int, columns: int, first: int, length: int, beta: int
+) -> None:
     """`out = beta * out + x @ y.T` over a part of the inner axis, four rows of y at a time."""
     zero = x.dtype.type(0)
     fours = columns - columns % 4
@@ -175,7 +180,7 @@ def dots(x: Any, y: Any, out: Any, rows: int, columns: int, first: int, length: 
 
 
 @_loops
-def by_four_dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, beta: int) -> None:
+def by_four_dots(x: np.ndarray, y: np.ndarray, out: np.ndarray, rows: int, columns: int, inner: int, beta: int) -> None:
     """`out = beta * out + x @ y.T` where the rows of x and y are contiguous, and may be long.
 
     A long sum of float32 numbers loses digits, a sum of sums hardly any.
@@ -186,7 +191,7 @@ def by_four_dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, 
 
 
 @_loops
-def anyhow(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, beta: int) -> None:
+def anyhow(x: np.ndarray, y: np.ndarray, out: np.ndarray, rows: int, columns: int, inner: int, beta: int) -> None:
     """`out = beta * out + x @ y` of arrays of any strides."""
     for i in range(rows):
         for k in range(columns):
@@ -203,24 +208,24 @@ CHECKED = DEBUG
 
 
 def gemm(
-    x_turned: bool, y_turned: bool, rows: int, columns: int, inner: int, x: Any, x_step: int, y: Any, y_step: int,
-    beta: int, out: Any, step: int,
+    x_turned: bool, y_turned: bool, rows: int, columns: int, inner: int, x: np.ndarray, x_step: int, y: np.ndarray,
+    y_step: int, beta: int, out: np.ndarray, step: int,
 ) -> None:  # fmt: skip
     """The BLAS of SciPy; of column-major matrices."""
     raise NotImplementedError("only compiled code calls BLAS")
 
 
-def seen_as(x: Any, shape: tuple[int, ...]) -> Any:
+def seen_as(x: np.ndarray, shape: tuple[int, ...]) -> Any:
     """The numbers of an array, from the first on, as an array of this shape."""
     raise NotImplementedError("only compiled code sees memory as it likes")
 
 
-def steps_of(x: Any) -> tuple[int, ...]:
+def steps_of(x: np.ndarray) -> tuple[int, ...]:
     """How many numbers lie between an element and the next one along each axis."""
     return tuple(stride // x.itemsize for stride in x.strides)
 
 
-def multiply(x: Any, y: Any, out: Any, beta: int) -> None:
+def multiply(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int) -> None:
     """`out = beta * out + x @ y`."""
     rows, columns, inner = out.shape[0], out.shape[1], x.shape[1]
     x_row, x_column = steps_of(x)

@@ -204,13 +204,13 @@ class Bound:
 _INTEGER = NumKind(INT64)
 
 
-def _is_like(array: NDArray[Any], other: NDArray[Any]) -> bool:
+def _is_like(array: np.ndarray, other: np.ndarray) -> bool:
     """Whether an array in row-major order is of the kind of another one."""
     same = array.dtype == other.dtype and array.ndim == other.ndim
     return same and array.flags.c_contiguous and other.flags.c_contiguous
 
 
-def _address(array: NDArray[Any]) -> int:
+def _address(array: np.ndarray) -> int:
     """Where an array in row-major order begins: what NumPy says takes four times as long."""
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(array.data))

@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.backends.numpy.calls import Call, Cell, CheckIndices, Evaluate, EvaluateInto, Owners
 from wyrm.backends.numpy.numpy_functions import Scratch, formula_steps, single_call
@@ -38,7 +37,7 @@ class _Traits(NamedTuple):
 _known_traits: dict[type[Any], _Traits] = {}
 
 
-def _traits(cls: type[BaseNode[Any, Any]]) -> _Traits:
+def _traits(cls: type[BaseNode]) -> _Traits:
     traits = _known_traits.get(cls)
     if traits is None:
         chooses = cls.index_operands is not BaseNode.index_operands
@@ -73,7 +72,7 @@ class EvaluationPlan:
     def __init__(self, schedule: Schedule) -> None:
         self.stages: list[_PlanStage] = []
         # What leaves hold that may change.
-        self.leaves: list[tuple[int, Storage, NDArray[Any]]] = []
+        self.leaves: list[tuple[int, Storage, np.ndarray]] = []
         # What `taken` was when nodes were last lent this plan's cells; `node.value` reads from it unless it has grown.
         self.turn = -1
         self._partners: list[weakref.ref[EvaluationPlan]] = []
@@ -137,7 +136,7 @@ class EvaluationPlan:
 
     # --- sharing --------------------------------------------------------------------------------------------------
 
-    def _adopt(self, node: BaseNode[Any, Any], shape: tuple[int, ...], view: NDArray[Any] | None = None) -> Cell | None:
+    def _adopt(self, node: BaseNode, shape: tuple[int, ...], view: np.ndarray | None = None) -> Cell | None:
         """The cell that another live plan has for this node, which from now on both mind the age of."""
         cell = cell_of(node)
         if cell is None or cell.value is None or tuple(cell.value.shape) != shape:
@@ -185,7 +184,7 @@ class EvaluationPlan:
                 EvaluationPlan.taken += 1
             self.turn = EvaluationPlan.taken
 
-    def stand_in(self, node: BaseNode[Any, Any], twin: BaseNode[Any, Any]) -> None:
+    def stand_in(self, node: BaseNode, twin: BaseNode) -> None:
         """Let `node.value` read what this plan has for `twin`."""
         cell = self.cells[self.schedule.position[twin]]
         held = cell_of(node)
@@ -197,7 +196,7 @@ class EvaluationPlan:
 
     # --- preparation ----------------------------------------------------------------------------------------------
 
-    def _prepare(self, node: BaseNode[Any, Any], i: int, shape: tuple[int, ...], operands: list[Cell]) -> Cell:
+    def _prepare(self, node: BaseNode, i: int, shape: tuple[int, ...], operands: list[Cell]) -> Cell:
         """The cell of a node, its array made here unless another plan has one, and the calls that compute it."""
         calls = self._calls
         if not node.takes_rows:
@@ -324,16 +323,16 @@ class EvaluationPlan:
             observer.time(node, seconds)
             observer.check(node, self.cells[i].value, [self.cells[p].value for p in self.schedule.places[i]])
 
-    def cell(self, node: BaseNode[Any, Any]) -> Cell:
+    def cell(self, node: BaseNode) -> Cell:
         """Where the value of a node of the schedule is."""
         return self.cells[self.schedule.position[node]]
 
-    def value(self, node: BaseNode[Any, Any]) -> Any:
+    def value(self, node: BaseNode) -> Any:
         """The value of a node of the schedule."""
         return self.cells[self.schedule.position[node]].value
 
 
-def _same_view(value: Any, view: NDArray[Any] | None) -> bool:
+def _same_view(value: Any, view: np.ndarray | None) -> bool:
     """Whether `value` is the same view as `view`; where that is None, whether it is no view at all."""
     if view is None:
         return getattr(value, "base", None) is None

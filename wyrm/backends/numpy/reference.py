@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm._collecting import uncollected
 from wyrm._interrupts import deferred
@@ -38,7 +37,7 @@ _KEPT_PLANS = 4
 class ReferenceRunner:
     """Runs some outputs, in stages, with a plan for each combination of data sizes."""
 
-    def __init__(self, outputs: Sequence[BaseNode[Any, Any]]) -> None:
+    def __init__(self, outputs: Sequence[BaseNode]) -> None:
         self._plans: dict[tuple[Any, ...], EvaluationPlan] = {}
         self._last: EvaluationPlan | None = None
         self._take(Schedule(outputs))
@@ -50,7 +49,7 @@ class ReferenceRunner:
             stored(leaf) for leaf in schedule.leaves if any(axis_size(axis) is None for axis in leaf.dims)
         ]
 
-    def add_stage(self, outputs: Sequence[BaseNode[Any, Any]]) -> None:
+    def add_stage(self, outputs: Sequence[BaseNode]) -> None:
         """Run these too, in a stage of their own; what is computed already is not computed again for them."""
         schedule = Schedule(outputs, after=self.schedule)
         with deferred:
@@ -83,10 +82,10 @@ class ReferenceRunner:
 class _Gradients(NamedTuple):
     """The second stage of a way that goes backward, and what becomes of its values."""
 
-    parameters: list[Parameter[Any]]
-    weight: Input[Any]
-    outputs: list[Node[Any, Any]]
-    updates: dict[Buffer[Any], BaseNode[Any, Any]]
+    parameters: list[Parameter]
+    weight: Input
+    outputs: list[Node]
+    updates: dict[Buffer, BaseNode]
 
 
 class _Known:
@@ -97,7 +96,7 @@ class _Known:
     def __init__(self, cell: Cell, plan: EvaluationPlan, latest: int) -> None:
         self.cell, self.plan, self.latest = cell, plan, latest
         # The value, where it is one number that was asked for again: an array over bytes, which nobody can change.
-        self.number: NDArray[Any] | None = None
+        self.number: np.ndarray | None = None
 
 
 class NodeRunner:
@@ -107,7 +106,7 @@ class NodeRunner:
     a graph holds is freed as soon as nobody uses it.
     """
 
-    def __init__(self, node: BaseNode[Any, Any]) -> None:
+    def __init__(self, node: BaseNode) -> None:
         self.twin = _twin(node)
         self.runner = ReferenceRunner([self.twin])
         self.modes = modes_of([node])
@@ -116,7 +115,7 @@ class NodeRunner:
         self._known: _Known | None = None
         self._plan(node)
 
-    def _plan(self, node: BaseNode[Any, Any]) -> EvaluationPlan:
+    def _plan(self, node: BaseNode) -> EvaluationPlan:
         """The plan for the data that is bound now, which goes on with what another one has computed of `node`.
 
         It is made where the schedule is, so that the collector goes through what is new once and not twice.
@@ -124,7 +123,7 @@ class NodeRunner:
         lend(self.twin, cell_of(node))
         return self.runner.plan()
 
-    def known(self) -> NDArray[Any] | None:
+    def known(self) -> np.ndarray | None:
         """The value, if it is known at a glance that running the node would change nothing."""
         known = self._known
         if (
@@ -141,7 +140,7 @@ class NodeRunner:
             known.number = np.ndarray((), value.dtype, value.tobytes())
         return known.number
 
-    def run(self, node: BaseNode[Any, Any], stage: int = 0) -> EvaluationPlan:
+    def run(self, node: BaseNode, stage: int = 0) -> EvaluationPlan:
         """Bring one stage up to date, for `node` to read from."""
         latest = CHANGES.latest  # before a leaf is looked at: one that changes meanwhile is looked at again
         plan = self._plan(node)
@@ -152,7 +151,7 @@ class NodeRunner:
             self._known = _Known(plan.cell(self.twin), plan, latest)
         return plan
 
-    def differentiate(self, loss: Node[Any, Any]) -> _Gradients:
+    def differentiate(self, loss: Node) -> _Gradients:
         """Have a stage that computes the gradients by all parameters; the loss is the node itself."""
         parameters = [leaf for leaf in self.runner.schedule.leaves if isinstance(leaf, Parameter)]
         if not parameters:
@@ -171,7 +170,7 @@ class NodeRunner:
         return self.gradients
 
 
-def _twin(node: BaseNode[Any, Any]) -> Any:
+def _twin(node: BaseNode) -> Any:
     """The same operation on the same parents."""
     if node.is_leaf:
         return node
@@ -179,14 +178,14 @@ def _twin(node: BaseNode[Any, Any]) -> Any:
         return type(node).rebuild(node.parents, node.attribute_values(), node.name)
 
 
-def _frozen(value: Any) -> NDArray[Any]:
+def _frozen(value: Any) -> np.ndarray:
     """A copy that cannot be mistaken for the place where values are changed."""
-    array: NDArray[Any] = value.dense() if isinstance(value, RowSparse) else value.copy("K")
+    array: np.ndarray = value.dense() if isinstance(value, RowSparse) else value.copy("K")
     array.setflags(False)  # type: ignore[call-arg]  # `write`, by its place in half of the time
     return array
 
 
-def value(node: BaseNode[Any, Any]) -> NDArray[Any]:
+def value(node: BaseNode) -> np.ndarray:
     """The value of a leaf, or what the last run cached."""
     if node.is_leaf:
         array = stored(node).array
@@ -199,7 +198,7 @@ def value(node: BaseNode[Any, Any]) -> NDArray[Any]:
     return _frozen(cell.value)
 
 
-def forward(node: BaseNode[Any, Any]) -> NDArray[Any]:
+def forward(node: BaseNode) -> np.ndarray:
     """Compute a node, only what changed since the last time."""
     way = way_of(node)
     if way is None:
@@ -217,7 +216,7 @@ def forward(node: BaseNode[Any, Any]) -> NDArray[Any]:
     return _frozen(way.run(node).value(way.twin))
 
 
-def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
+def backward(loss: Node, weight: float = 1.0) -> None:
     """Add `weight` times the gradient of a scalar to each parameter's gradient."""
     if len(loss.dims) != 0:
         raise ShapeError(
@@ -248,7 +247,7 @@ def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
             store(stored(buffer), array)
 
 
-def checked_weight(weight: float, dtype: np.dtype[Any]) -> Any:
+def checked_weight(weight: float, dtype: np.dtype) -> Any:
     """The weight of a gradient as a number of a dtype; `OptionError` where it is none that is finite."""
     found = number("weight", weight)
     if abs(found) > LARGEST[dtype]:
@@ -256,7 +255,7 @@ def checked_weight(weight: float, dtype: np.dtype[Any]) -> Any:
     return dtype.type(found)
 
 
-def accumulate(parameter: Parameter[Any], gradient: NDArray[Any] | RowSparse) -> None:
+def accumulate(parameter: Parameter, gradient: np.ndarray | RowSparse) -> None:
     """Add to a parameter's gradient; it stays row-sparse as long as all that is added is."""
     storage = stored(parameter)
     held = storage.gradient
@@ -276,7 +275,7 @@ def accumulate(parameter: Parameter[Any], gradient: NDArray[Any] | RowSparse) ->
         held += gradient
 
 
-def zero_gradient(node: Node[Any, Any]) -> None:
+def zero_gradient(node: Node) -> None:
     """Set the gradients of all parameters of a node to zero."""
     way = way_of(node)
     parameters = node.parameters() if way is None or way.gradients is None else way.gradients.parameters
@@ -284,7 +283,7 @@ def zero_gradient(node: Node[Any, Any]) -> None:
         parameter.clear_gradient()
 
 
-def run(nodes: Sequence[BaseNode[Any, Any]]) -> list[NDArray[Any]]:
+def run(nodes: Sequence[BaseNode]) -> list[np.ndarray]:
     """The values of several nodes, computed together: what they share is computed once.
 
     >>> x = wy.Constant(2.0)
