@@ -49,22 +49,28 @@ class OptimizerInterface(Protocol):
     @property
     def learning_rate(self) -> float:
         """The rate of the next step."""
+        ...
 
     @property
     def flushes(self) -> bool:
         """Whether denormal state becomes zero where the gradient is zero."""
+        ...
 
     def rule(self, dtype: np.dtype[Any]) -> Any:
         """The rule for parameters of one float type."""
+        ...
 
     def numbers(self, count: int, parameters: Any) -> dict[str, NDArray[np.float64]]:
         """The numbers of the rule for the next steps of these parameters, `count` of each."""
+        ...
 
     def state_of(self, parameter: Parameter[Any]) -> Mapping[str, NDArray[Any]]:
         """The arrays of a parameter's state."""
+        ...
 
     def advance(self, count: int, parameters: Any) -> None:
         """Count steps that have been done with these parameters; below 0, undone."""
+        ...
 
 
 def update(name: str, rule: UpdateRule, row_axes: int, flushes: bool, row_size: int | None) -> ArrayFunction:

@@ -48,7 +48,8 @@ class Function(Generic[P, R]):
         if not callable(function):
             raise TypeError(f"wyrm.function takes a function, not {function!r}")
         functools.update_wrapper(self, function)
-        self.function, self.engine = function, engine
+        self.function = function
+        self.engine: Engine = engine
         # Whether it takes derivatives, for which the parameters of a module are arguments of their own too.
         self._derives = derives
         self._calls: dict[Any, _Specialization] = {}
@@ -140,9 +141,7 @@ class Function(Generic[P, R]):
             parts = [flatten(args[position], f"argument {position}") for position in positions]
             wanted = [leaf for leaves, _ in parts for leaf in leaves]
             self._check_wanted(wanted)
-            value: Any = self.function(*args, **kwargs)
-            if not isinstance(value, BaseNode):
-                value = self._as_scalar(value, what)
+            value = self._node(self.function(*args, **kwargs), what)
             if value.dims != ():
                 raise ShapeError(
                     f"{what} of {name_of(self.function)} takes a result that is a scalar, not {describe(value)}: "
@@ -154,7 +153,10 @@ class Function(Generic[P, R]):
 
         return Function(derived, self.engine, derives=True)
 
-    def _as_scalar(self, value: Any, what: str) -> Any:
+    def _node(self, value: Any, what: str) -> Any:
+        """The result of the function as a node."""
+        if isinstance(value, BaseNode):
+            return value
         if isinstance(value, bool) or not isinstance(value, int | float | np.number):
             raise ShapeError(
                 f"{what} of {name_of(self.function)} takes a result that is one scalar, not {type(value).__name__}"
@@ -268,7 +270,8 @@ class _Specialization:
     """What runs a function for one kind of arguments."""
 
     def __init__(self, trace: Trace, kinds: Sequence[Kind], engine: Engine, plain: bool) -> None:
-        self.trace, self.engine = trace, engine
+        self.trace = trace
+        self.engine: Engine = engine
         # The shapes and dtypes where all arguments are arrays, as they are in the calls that have to be quick.
         self._arrays = kinds if plain else None
         self._dtypes = [dtype for _, dtype in kinds]

@@ -46,7 +46,7 @@ class PyTreeDef(NamedTuple):
     @property
     def has_module(self) -> bool:
         """Whether there is a module in it."""
-        stack = [self]
+        stack: list[PyTreeDef] = [self]
         while stack:
             part = stack.pop()
             if part.kind is not None and issubclass(part.kind, Module):

@@ -86,7 +86,7 @@ def _check_output(output: Node[Any, Any]) -> None:
         raise NotDifferentiable(f"{describe(output)} is {output.dtype}; only float32 and float64 have gradients")
 
 
-def _check_wrt(wrt: Iterable[Node[Any, Any]]) -> list[Node[Any, Any]]:
+def _check_wrt(wrt: Iterable[Any]) -> list[Node[Any, Any]]:
     try:
         nodes = list(wrt)
     except TypeError:

@@ -40,7 +40,7 @@ class ArrayRoutine(Routine):
         """The names of its parameters."""
         return list(self.code.parameters)
 
-    @property
+    @cached_property
     def growing(self) -> frozenset[str]:
         """Its variables that may exceed the integers: none."""
         return frozenset()

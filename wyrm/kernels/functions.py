@@ -52,17 +52,17 @@ class Routine:
         """The names of its parameters."""
         raise NotImplementedError
 
-    @property
+    @cached_property
     def locals(self) -> frozenset[str]:
         """The names of its variables."""
         raise NotImplementedError
 
-    @property
+    @cached_property
     def growing(self) -> frozenset[str]:
         """Its variables that may exceed the integers."""
         raise NotImplementedError
 
-    @property
+    @cached_property
     def identity(self) -> str:
         """What its compiled form depends on: its code, its constants, and those of all that it calls."""
         raise NotImplementedError

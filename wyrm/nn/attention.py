@@ -75,7 +75,8 @@ class MultiHeadAttention(Module, Generic[Width]):
         """
         if len(x.dims) != 3:
             raise ShapeError(f"MultiHeadAttention takes the axes (batch, time, width), not {x.dims}")
-        batch, time, _ = x.dims
+        axes: Any = x.dims
+        batch, time, _ = axes
         size = int(self.packed.weight.shape[0])
         packed: Any = self.packed(x)
         split = packed.reshape((batch, time, 3, self.heads, size // self.heads))

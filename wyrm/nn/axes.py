@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.types.dims import Axis, Dim
+from wyrm.types.dims import Axis, Dim, is_name
 
 
 def sized_axis(layer: str, role: str, axis: Any) -> Axis:
@@ -19,7 +19,7 @@ def sized_axis(layer: str, role: str, axis: Any) -> Axis:
                 f"needs one before that; give it a size, as in {name}(32)"
             )
         return axis
-    if isinstance(axis, type) and issubclass(axis, Dim):
+    if is_name(axis):
         raise DTypeError(
             f"{layer}: the {role} axis is the class {axis.__name__}; give an instance with a size, "
             f"as in {axis.__name__}(32)"

@@ -130,8 +130,9 @@ def _generated(
             if reader.length + len(unread) > model.config.context:
                 unread = tokens[-(model.config.context // 2 or 1) :]
                 reader.forget()
-            for token in unread:
-                logits = reader.read(np.array([token]))
+            for token in unread[:-1]:
+                reader.read(np.array([token]))
+            logits = reader.read(np.array(unread[-1:]))
             (chosen,) = choose(logits, random, temperature=temperature, top_k=top_k, top_p=top_p).tolist()
             tokens.append(chosen)
             unread = [chosen]

@@ -18,7 +18,7 @@ from wyrm.errors import ShapeError
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.initializers import Normal
-from wyrm.nn.module import FILES, Module
+from wyrm.nn.module import Module
 from wyrm.nn.normalization import LayerNorm
 from wyrm.nn.transformer import TransformerBlock
 from wyrm.node.leaves import Parameter
@@ -149,10 +149,13 @@ class GPT2(Module):
 
     def save_pretrained(self, directory: str | os.PathLike[str]) -> None:
         """Write `config.json` and `model.safetensors` as the Hugging Face library reads them."""
-        FILES["save_pretrained"](self, directory)
+        from wyrm.io.hugging_face import save_pretrained
+
+        save_pretrained(self, directory)
 
     @staticmethod
     def from_pretrained(directory: str | os.PathLike[str], *, dtype: DTypeLike = np.float32) -> GPT2:
         """The model in a folder of the Hugging Face library, or else a `CheckpointError`."""
-        model: GPT2 = FILES["from_pretrained"](directory, dtype=dtype)
-        return model
+        from wyrm.io.hugging_face import from_pretrained
+
+        return from_pretrained(directory, dtype=dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from wyrm.node.base import format_dims
@@ -12,9 +12,6 @@ from wyrm.node.leaves import Parameter
 
 # The attribute of a module whose parameters nodes stand for, as in a traced function: those nodes.
 STANDING = "_standing"
-
-# How modules are written to files and read, by the room that stands right of this one; wyrm._bind puts it here.
-FILES: dict[str, Callable[..., Any]] = {}
 
 
 def members(value: Any, path: str) -> Sequence[tuple[str, Any]]:
@@ -157,11 +154,15 @@ class Module:
 
     def save(self, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
         """Write parameters and buffers to a safetensors file, replacing one that is there in a single step."""
-        FILES["save"](self, path, metadata)
+        from wyrm.io.checkpoint import save
+
+        save(self, path, metadata)
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Set parameters and buffers from a file that `save` wrote: all, or on a `CheckpointError` none."""
-        FILES["load"](self, path)
+        from wyrm.io.checkpoint import load
+
+        load(self, path)
 
     def __repr__(self) -> str:
         """The modules, parameters and buffers as an outline; a module with a `__repr__` of its own is shown by that."""

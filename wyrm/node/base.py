@@ -57,7 +57,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
     formula: ClassVar[str | None] = None
     method: ClassVar[str | None] = None
     operator: ClassVar[str | None] = None
-    # How the type checker sees the method or operator, with {method} and {op} left open; see `wyrm.declare`.
+    # How the type checker sees the method, with {method} and {op} left open; see `wyrm.declare`.
     declaration: ClassVar[str] = ""
     # Whether the op's `evaluate` takes row-sparse operands as they are; others get them as dense arrays.
     takes_rows: ClassVar[bool] = False
@@ -310,7 +310,7 @@ _set_parents, _set_name, _set_origin, _set_dtype, _set_dims = (
 
 # The functions of NumPy that wyrm has as functions too.
 _FUNCTIONS = frozenset(["concatenate", "einsum", "stack", "where"])
-_BASES: set[type] = {BaseNode, Stateful, Generic, object}
+_BASES: set[Any] = {BaseNode, Stateful, Generic, object}
 REGISTRY: dict[str, type[BaseNode[Any, Any]]] = {}
 
 

@@ -24,7 +24,7 @@ from wyrm.ops.attention_kernels import (
 )
 from wyrm.ops.composite_gradient import composite_vjp
 from wyrm.ops.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask
-from wyrm.ops.elementwise import S
+from wyrm.ops.elementwise import Axes
 from wyrm.ops.philox import STEP, stream_or_next
 from wyrm.ops.scratch import scratch
 from wyrm.types.dims import Dims, axis_size, unify
@@ -35,7 +35,7 @@ _QUERIES = 64
 FAR = -1e30
 
 
-class _Attention(Node[Any, S], abstract=True):
+class _Attention(Node[Any, Axes], abstract=True):
     """What the ops of attention have in common; the parents are the packed operand, others, a mask, and the step."""
 
     __slots__ = ("alibi", "causal", "masked", "rate", "seed", "stream")
@@ -155,7 +155,7 @@ class _AttentionLoops(LoopForm):
         return mask, extra[0].reshape(-1) if extra else np.zeros(1, np.int64)
 
 
-class Attention(_Attention[S]):
+class Attention(_Attention[Axes]):
     """`softmax(queries @ keys.T / sqrt(features)) @ values` for each head, of the axes (batch, time, heads, features).
 
     `packed` has the axes (batch, time, 3, heads, features). `causal` lets a query attend to keys up to its own place; a
@@ -172,7 +172,7 @@ class Attention(_Attention[S]):
     def __init__(self, packed: Any, *extra: Any, **options: Any) -> None:
         self._construct((packed, *extra), **options)
 
-    def _own(self) -> Attention[S]:
+    def _own(self) -> Attention[Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -227,7 +227,7 @@ def _scale(features: Any, dtype: np.dtype[Any]) -> Any:
     return dtype.type(size**-0.5)
 
 
-class AttentionGradient(_Attention[S]):
+class AttentionGradient(_Attention[Axes]):
     """The gradient of an attention by its packed operand, from that by its result; of the axes of the operand."""
 
     __slots__ = ()
@@ -235,7 +235,7 @@ class AttentionGradient(_Attention[S]):
     def __init__(self, packed: Any, gradient: Any, *extra: Any, **options: Any) -> None:
         self._construct((packed, gradient, *extra), **options)
 
-    def _own(self) -> AttentionGradient[S]:
+    def _own(self) -> AttentionGradient[Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -281,7 +281,7 @@ class _GradientLoops(_AttentionLoops):
         return operands[0], operands[1], mask, step, out, *self.numbers(node, features, heads), *scratch
 
 
-class AttentionMask(_Attention[S]):
+class AttentionMask(_Attention[Axes]):
     """What an attention adds to its scores (`bias`) or multiplies its shares with (`factors`).
 
     Of the axes (batch, heads, queries, keys); a function of the sizes, the mask and the step alone.
@@ -293,7 +293,7 @@ class AttentionMask(_Attention[S]):
     def __init__(self, packed: Any, *extra: Any, part: Literal["bias", "factors"], **options: Any) -> None:
         self._construct((packed, *extra), part=part, **options)
 
-    def _own(self) -> AttentionMask[S]:
+    def _own(self) -> AttentionMask[Axes]:
         return self
 
     def shape_rule(self) -> Dims:

@@ -18,7 +18,7 @@ from wyrm.node.leaves import Constant
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import IndexNode
 from wyrm.node.storage import declared_dims, index_array
-from wyrm.ops.elementwise import S
+from wyrm.ops.elementwise import Axes
 from wyrm.ops.philox import STEP, WORD, philox, philox_block, random_bits, stream_or_next
 from wyrm.ops.scratch import scratch
 from wyrm.ops.sums import natural
@@ -158,7 +158,7 @@ def sampling_kernel(
         out[i] = row
 
 
-class RandomIndex(HasIndexOperands[Any, S], IndexNode[S]):
+class RandomIndex(HasIndexOperands[Any, Axes], IndexNode[Axes]):
     """Rows from 0 to `table_size - 1`, drawn anew in each step; integers have no gradient.
 
     The parents are the step; where rows have shares, what those add up to; and where rows are rejected, the offsets

@@ -13,7 +13,7 @@ from wyrm.node.base import ZERO, explain, format_dims, label
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import IndexNode, Node
-from wyrm.ops.elementwise import L, S, bind_class, method
+from wyrm.ops.elementwise import Axes, L, Left_co, bind_class, method
 from wyrm.ops.index import as_indices
 from wyrm.ops.sums import summed
 from wyrm.types.dims import Dims, axis_size, normalize_axis, unify
@@ -22,7 +22,7 @@ from wyrm.types.typing import S2, Bs, IntegerArray, N, Shaped
 Reduction = Literal["mean", "sum", "none"]
 
 
-class _Normalized(Node[tuple[L], S], abstract=True):
+class _Normalized(Node[tuple[Left_co], Axes], abstract=True):
     """An op that normalizes along one axis and keeps the shape."""
 
     __slots__ = ("axis",)
@@ -52,7 +52,7 @@ class _Normalized(Node[tuple[L], S], abstract=True):
         return x.dtype
 
 
-class Softmax(_Normalized[L, S]):
+class Softmax(_Normalized[Left_co, Axes]):
     """`exp(x) / sum(exp(x))` along `axis`, without overflow.
 
     >>> wy.Constant([1e4, 1e4]).softmax().forward().tolist()
@@ -62,7 +62,7 @@ class Softmax(_Normalized[L, S]):
     __slots__ = ()
     method = "softmax"
 
-    def _own(self) -> Softmax[Any, S]:
+    def _own(self) -> Softmax[Any, Axes]:
         return self
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
@@ -85,7 +85,7 @@ class _SoftmaxLoops(LoopForm):
         return powers / powers.sum(node.axis, keepdims=True)
 
 
-class LogSoftmax(_Normalized[L, S]):
+class LogSoftmax(_Normalized[Left_co, Axes]):
     """`x - logsumexp(x)` along `axis`, without overflow.
 
     >>> wy.Constant([0.0, 0.0]).log_softmax().forward().round(4).tolist()
@@ -95,7 +95,7 @@ class LogSoftmax(_Normalized[L, S]):
     __slots__ = ()
     method = "log_softmax"
 
-    def _own(self) -> LogSoftmax[Any, S]:
+    def _own(self) -> LogSoftmax[Any, Axes]:
         return self
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
@@ -117,7 +117,9 @@ class _LogSoftmaxLoops(LoopForm):
         return shifted - shifted.exp().sum(node.axis, keepdims=True).log()
 
 
-class CrossEntropy(HasIndexOperands[tuple[L, IndexNode[Any], Any], S], Node[tuple[L, IndexNode[Any], Any], S]):
+class CrossEntropy(
+    HasIndexOperands[tuple[Left_co, IndexNode[Any], Any], Axes], Node[tuple[Left_co, IndexNode[Any], Any], Axes]
+):
     """`-log softmax(logits)[label]` over the last axis.
 
     The third parent is the softmax of the logits, computed once for the loss, its gradient and `predictions()`.
@@ -133,7 +135,7 @@ class CrossEntropy(HasIndexOperands[tuple[L, IndexNode[Any], Any], S], Node[tupl
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.parents[0].dims[-1]),)
 
-    def _own(self) -> CrossEntropy[Any, S]:
+    def _own(self) -> CrossEntropy[Any, Axes]:
         return self
 
     def predictions(self: CrossEntropy[Node[Any, S2], Any]) -> Softmax[Any, S2]:
@@ -201,7 +203,7 @@ class _CrossEntropyLoops(LoopForm):
         return losses.mean() if node.reduction == "mean" else losses.sum()
 
 
-class CrossEntropyCount(Node[tuple[L], S]):
+class CrossEntropyCount(Node[tuple[Left_co], Axes]):
     """The number of labels, as a float scalar."""
 
     __slots__ = ("to",)
@@ -211,7 +213,7 @@ class CrossEntropyCount(Node[tuple[L], S]):
     def __init__(self, labels: Any, to: np.dtype[Any]) -> None:
         self._construct((labels,), to=to)
 
-    def _own(self) -> CrossEntropyCount[Any, S]:
+    def _own(self) -> CrossEntropyCount[Any, Axes]:
         return self
 
     def dtype_rule(self) -> np.dtype[Any]:
@@ -228,7 +230,9 @@ class CrossEntropyCount(Node[tuple[L], S]):
 
 
 class CrossEntropyGradient(
-    HasIndexOperands[tuple[L, IndexNode[Any], Any], S], Node[tuple[L, IndexNode[Any], Any], S], Generic[L, S]
+    HasIndexOperands[tuple[Left_co, IndexNode[Any], Any], Axes],
+    Node[tuple[Left_co, IndexNode[Any], Any], Axes],
+    Generic[Left_co, Axes],
 ):
     """`(probabilities - one_hot(labels)) * weight` row by row: the gradient of `CrossEntropy` by the logits."""
 
@@ -240,7 +244,7 @@ class CrossEntropyGradient(
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.parents[0].dims[-1]),)
 
-    def _own(self) -> CrossEntropyGradient[Any, S]:
+    def _own(self) -> CrossEntropyGradient[Any, Axes]:
         return self
 
     def dtype_rule(self) -> np.dtype[Any]:

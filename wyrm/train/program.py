@@ -61,7 +61,7 @@ class Program:
                 f"wyrm.compile takes an optimizer, as in wy.optim.SGD(loss.parameters(), learning_rate=0.1), "
                 f"not {optimizer!r}"
             )
-        self._loop = loop
+        self._loop: Literal["auto", "compiled", "python"] = loop
         # Programs that train do so in training, whatever else the modules have been asked for since.
         self._modes = modes_of(wanted) if optimizer is None else []
         self._graph = Graph(wanted, optimizer)

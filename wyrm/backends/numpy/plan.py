@@ -81,7 +81,7 @@ class EvaluationPlan:
         # Where row-sparse values are, and the dense forms of those that have one.
         self._sparse: set[int] = set()
         self._dense: dict[int, Cell] = {}
-        self._reference = weakref.ref(self)
+        self._reference: weakref.ref[EvaluationPlan] = weakref.ref(self)
         self._alone: Owners = (self._reference,)
         self._joint: dict[int, tuple[Owners, Owners]] = {}
         self.cells: list[Cell] = []
