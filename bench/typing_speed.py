@@ -15,7 +15,7 @@ import wyrm
 from bench.harness import Case, Measurement
 from tests.typing.generate import programs
 
-_GOALS = {"chain": "under 3 s", "residual": "under 6 s", "doublings": "under 2 s"}
+_GOALS = {"chain": "under 3 s", "residual": "under 5 s", "doublings": "under 2 s", "each other": "under 2 s"}
 
 
 def _checking(source: str) -> Callable[[], Measurement]:
@@ -36,7 +36,7 @@ def _checking(source: str) -> Callable[[], Measurement]:
             str(cache),
             str(path),
         ]
-        # Through MYPYPATH, with imports silent: mypy does not follow the import hooks of an editable install.
+        # Through MYPYPATH: wyrm may not be installed.
         environment = {**os.environ, "MYPYPATH": str(Path(wyrm.__file__).parents[1])}
         finished = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
         if finished.returncode != 0:

@@ -45,12 +45,45 @@ def _overload(method: ast.FunctionDef) -> tuple[ast.FunctionDef, ast.arg]:
 
 def _functions(name: str, declared: list[ast.FunctionDef]) -> Iterator[ast.FunctionDef]:
     """Yield the overloads of a function: the method's, then one for arrays and numbers, which become constants."""
-    for method in declared if len(declared) == 1 else declared[:-1]:
+    for method in declared:
         yield _overload(method)[0]
-    of_arrays, x = _overload(declared[-1])
+    of_arrays, x = _overload(max(declared, key=lambda method: len(_parameters(method))))
+    others = [parameter for parameter in _parameters(of_arrays) if parameter is not x]
+    for parameter in others:
+        parameter.annotation = _widest(declared, parameter.arg)
+    arguments = of_arrays.args
+    optional = {each.arg for each in others if any(_may_lack(method, each.arg) for method in declared)}
+    arguments.defaults = [
+        ast.Constant(...) for each in [*arguments.posonlyargs, *arguments.args] if each.arg in optional
+    ]
+    arguments.kw_defaults = [ast.Constant(...) if each.arg in optional else None for each in arguments.kwonlyargs]
     x.annotation = ast.parse("Number | Array", mode="eval").body
     of_arrays.returns = ast.parse(_OTHER_RESULTS.get(name, "_Node[Any, Any]"), mode="eval").body
     yield of_arrays
+
+
+def _parameters(function: ast.FunctionDef) -> list[ast.arg]:
+    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+
+
+def _widest(declared: list[ast.FunctionDef], name: str) -> ast.expr:
+    """Return the annotation of a parameter that the overloads share, literals apart; `Any` if they differ."""
+    texts = {
+        ast.unparse(each.annotation)
+        for method in declared
+        for each in _parameters(method)
+        if each.arg == name and each.annotation is not None
+    }
+    wide = {text for text in texts if text != "None" and not text.startswith("Literal[")}
+    return ast.parse(wide.pop() if len(wide) == 1 else "Any", mode="eval").body
+
+
+def _may_lack(function: ast.FunctionDef, name: str) -> bool:
+    """Return whether a call may leave out a parameter."""
+    positional, defaults = [*function.args.posonlyargs, *function.args.args], len(function.args.defaults)
+    required = [each.arg for each in positional[: len(positional) - defaults]]
+    keywords = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    return name not in [*required, *(each.arg for each, default in keywords if default is None)]
 
 
 def declarations() -> str:

@@ -1,39 +1,49 @@
-"""Checks the corpus of typed programs with `mypy --strict`: the right ones pass, the wrong ones are rejected.
+"""Checks the corpus of typed programs: type checkers accept the right ones and reject the wrong ones.
 
-`python -m tests.typing.check_corpus` prints what mypy caught, what it missed, and where it raised a false alarm;
-`--show` prints its messages too. A program is a section of a file in `programs/`, named by a line `#@ name`; it runs
-after `programs/preamble.py`. What is expected of a line stands at its end:
+The checkers are mypy, strict and not, and pyright. `python -m tests.typing.check_corpus` prints what each of them
+caught, what it missed, and where it raised a false alarm; `--show` prints their messages too, and the names of checkers
+leave out the others. A program is a section of a file in `programs/`, named by a line `#@ name`; it runs after
+`programs/preamble.py`. What is expected of a line stands at its end:
 
     x + y  # error: [operator] Unsupported operand types for +
     reveal_type(x + x)  # reveals: Add[Input[tuple[Batch, In]], Input[tuple[Batch, In]], tuple[Batch, In]]
+
+mypy has to say just this; of pyright an error on that line is expected, in its own words. A program that pyright cannot
+judge as expected says why in its first line, and is reported once pyright can:
+
+    #@ name  # pyright cannot: infer the axes of a list whose parts have different classes
 """
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
 import re
+import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).with_name("programs")
-# Generated modules and mypy's cache: only what changed is checked again.
+# Generated modules and mypy's caches: only what changed is checked again.
 WORK = ROOT / ".mypy_cache" / "typing_corpus"
-# What every program may use besides the names of the preamble, which a star import of strict mypy leaves out.
+# What every program may use besides the names of the preamble: a star import of strict mypy leaves it out, and pyright
+# does not know a module that is imported before one.
 HEADER = """\
 from __future__ import annotations
+from preamble import *
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Literal
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar, TypeVarTuple, reveal_type
 import wyrm as wy
-from preamble import *
 """
-_SECTION = re.compile(r"^#@ (\w+)$")
+_SECTION = re.compile(r"^#@ (\w+)(?:  # pyright cannot: (.+))?$")
 _EXPECTED = re.compile(r"# error: \[([\w-]+)\] (.+)$")
 _REVEALED = re.compile(r"# reveals: (.+)$")
 _MESSAGE = re.compile(r"^([\w.]+)\.py:(\d+): (error|note): (.*?)(?:  \[([\w-]+)\])?$")
@@ -41,13 +51,14 @@ _MODULE = re.compile(r"\b(?:[a-z_]\w*\.)+(?=\w)")
 
 
 class Program(NamedTuple):
-    """One section of a file: whether it is right, its source, and where that starts."""
+    """One section of a file: whether it is right, its source, where that starts, and what pyright cannot do in it."""
 
     right: bool
     file: str
     name: str
     line: int
     source: str
+    beyond_pyright: str | None
 
     @property
     def module(self) -> str:
@@ -59,7 +70,7 @@ class Program(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One line of mypy's output about a program; `line` counts in the program's source, from 1."""
+    """What a checker says about a line of a program, counted from 1 in the program's source."""
 
     line: int
     severity: str
@@ -75,7 +86,7 @@ def programs() -> list[Program]:
     found = []
     for kind in ("right", "wrong"):
         for path in sorted((PROGRAMS / kind).glob("*.py")):
-            name, start, lines = "", 0, list[str]()
+            name, start, limit, lines = "", 0, None, list[str]()
             for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), "#@ end"], 1):
                 section = _SECTION.match(line)
                 if section is None:
@@ -83,8 +94,8 @@ def programs() -> list[Program]:
                     continue
                 if name:
                     source = "\n".join(lines) + "\n"
-                    found.append(Program(kind == "right", f"{kind}/{path.name}", name, start, source))
-                name, start, lines = section[1], number, []
+                    found.append(Program(kind == "right", f"{kind}/{path.name}", name, start, source, limit))
+                name, start, limit, lines = section[1], number, section[2], []
     return found
 
 
@@ -95,15 +106,22 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def run_mypy(corpus: list[Program]) -> dict[str, list[Message]]:
-    """mypy's messages by module, all programs checked in one process."""
+def _sources(corpus: list[Program]) -> Path:
+    """The folder in which the programs are modules."""
     source = WORK / "source"
     _write(source / "preamble.py", (PROGRAMS / "preamble.py").read_text(encoding="utf-8"))
     for program in corpus:
         _write(source / f"{program.module}.py", HEADER + program.source)
+    return source
+
+
+def run_mypy(corpus: list[Program], strict: bool = True) -> dict[str, list[Message]]:
+    """mypy's messages by module, all programs checked in one process."""
+    source = _sources(corpus)
+    cache = WORK / ("cache" if strict else "cache_not_strict")
     finished = subprocess.run(
         [
-            *(sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", str(WORK / "cache")),
+            *(sys.executable, "-m", "mypy", "--config-file=", "--cache-dir", str(cache), *["--strict"] * strict),
             *("--no-error-summary", "--no-color-output", "--hide-error-context"),
             *("preamble.py", *(f"{program.module}.py" for program in corpus)),
         ],
@@ -125,22 +143,62 @@ def run_mypy(corpus: list[Program]) -> dict[str, list[Message]]:
     return messages
 
 
+def run_pyright(corpus: list[Program]) -> dict[str, list[Message]]:
+    """pyright's errors by module, all programs checked in one process."""
+    source = _sources(corpus)
+    modules = [f"{name}.py" for name in ("preamble", *(program.module for program in corpus))]
+    options = {"include": modules, "extraPaths": [str(ROOT)], "pythonVersion": "3.11", "typeCheckingMode": "basic"}
+    _write(source / "pyrightconfig.json", json.dumps(options))
+    finished = subprocess.run(
+        [sys.executable, "-m", "pyright", "--outputjson", "--project", str(source), "--pythonpath", sys.executable],
+        cwd=source,
+        capture_output=True,
+        text=True,
+        check=False,  # as mypy
+    )
+    if finished.returncode not in (0, 1):
+        raise RuntimeError(finished.stdout + finished.stderr)
+    messages: dict[str, list[Message]] = {program.module: [] for program in corpus}
+    offset = HEADER.count("\n")
+    for found in json.loads(finished.stdout)["generalDiagnostics"]:
+        module, line = Path(found["file"]).stem, found["range"]["start"]["line"] + 1 - offset
+        if module in messages and found["severity"] == "error":
+            messages[module].append(Message(line, "error", found["message"], found.get("rule")))
+    return messages
+
+
+# The checkers by name. pyright is an extra of the project's developers.
+CHECKERS: dict[str, Callable[[list[Program]], dict[str, list[Message]]]] = {
+    "mypy --strict": run_mypy,
+    "mypy": lambda corpus: run_mypy(corpus, strict=False),
+    "pyright": run_pyright,
+}
+HAS_PYRIGHT = importlib.util.find_spec("pyright") is not None
+
+
 def short(revealed: str) -> str:
     """A type as mypy reveals it, without the names of modules."""
     return _MODULE.sub("", revealed)
 
 
 class Report(NamedTuple):
-    """How mypy did: what it caught; and, each with the reason, what it missed and where it raised a false alarm."""
+    """How a checker did: what it caught; and, each with the reason, what it missed and where it raised a false alarm.
+
+    `lengths` are those of the messages about what was caught.
+    """
 
     caught: list[Program]
     missed: list[str]
     false_alarms: list[str]
+    lengths: list[int]
 
 
-def _judge(program: Program, messages: list[Message]) -> tuple[list[str], list[str]]:
-    """What mypy missed in a program, and where it raised a false alarm."""
-    missed, alarms = [], []
+def _judge(program: Program, messages: list[Message], exact: bool) -> tuple[list[str], list[str], list[int]]:
+    """What a checker missed in a program, where it raised a false alarm, and the lengths of its right messages.
+
+    An `exact` one says what is expected of mypy, word by word.
+    """
+    missed, alarms, lengths = list[str](), list[str](), list[int]()
     errors = [message for message in messages if message.severity == "error"]
     lines = program.source.splitlines()
     for number, line in enumerate(lines, 1):
@@ -148,10 +206,13 @@ def _judge(program: Program, messages: list[Message]) -> tuple[list[str], list[s
         expected = _EXPECTED.search(line)
         if expected is None:
             alarms += [f"{program}: {error}" for error in here]
-        elif not any(error.code == expected[1] and expected[2] in error.text for error in here):
-            missed.append(f"{program}: line {number}: {line.strip()}; mypy says {[str(error) for error in here]}")
+        else:
+            right = [e for e in here if not exact or (e.code == expected[1] and expected[2] in e.text)]
+            lengths += [len(error.text) for error in right]
+            if not right:
+                missed.append(f"{program}: line {number}: {line.strip()}; it says {[str(error) for error in here]}")
         revealed = _REVEALED.search(line)
-        if revealed is not None:
+        if exact and revealed is not None:
             texts = [m.text for m in messages if m.line == number and m.text.startswith("Revealed type is ")]
             found = [short(text.removeprefix('Revealed type is "').removesuffix('"')) for text in texts]
             if found != [revealed[1]]:
@@ -160,14 +221,19 @@ def _judge(program: Program, messages: list[Message]) -> tuple[list[str], list[s
         missed.append(f"{program}: expects no error, and stands among the wrong programs")
     if program.right and any(_EXPECTED.search(line) for line in lines):
         missed.append(f"{program}: expects an error, and stands among the right programs")
-    return missed, alarms
+    return missed, alarms, lengths
 
 
-def check(corpus: list[Program], messages: dict[str, list[Message]]) -> Report:
+def check(corpus: list[Program], checker: str, messages: dict[str, list[Message]]) -> Report:
     """The report on the whole corpus."""
-    report = Report([], [], [])
+    report = Report([], [], [], [])
     for program in corpus:
-        missed, alarms = _judge(program, messages[program.module])
+        missed, alarms, lengths = _judge(program, messages[program.module], checker != "pyright")
+        report.lengths.extend(lengths)
+        if checker == "pyright" and program.beyond_pyright is not None:
+            if missed or alarms:
+                continue
+            missed = [f"{program}: pyright judges it as expected, though it says that it cannot"]
         report.missed.extend(missed)
         report.false_alarms.extend(alarms)
         if not program.right and not missed:
@@ -182,21 +248,29 @@ def _lines(corpus: list[Program], messages: dict[str, list[Message]]) -> Iterato
 
 
 def main(arguments: list[str]) -> int:
-    """Print the report; 1 where something was missed or a false alarm raised."""
-    corpus = programs()
-    messages = run_mypy(corpus)
-    report = check(corpus, messages)
-    if "--show" in arguments:
-        print("\n".join(_lines(corpus, messages)))
-    for title, lines in (("missed", report.missed), ("false alarm", report.false_alarms)):
-        for line in lines:
-            print(f"{title}: {line}")
+    """Print the reports; 1 where something was missed or a false alarm raised."""
+    corpus, failed = programs(), False
     wrong = sum(not program.right for program in corpus)
-    print(
-        f"{len(corpus) - wrong} right programs, {len(report.false_alarms)} false alarms; "
-        f"{wrong} wrong programs, {len(report.caught)} caught, {len(report.missed)} missed"
-    )
-    return 1 if report.missed or report.false_alarms else 0
+    print(f"{len(corpus) - wrong} right programs, {wrong} wrong ones")
+    for checker in [name for name in arguments if name in CHECKERS] or CHECKERS:
+        if checker == "pyright" and not HAS_PYRIGHT:
+            print("pyright: not installed")
+            continue
+        messages = CHECKERS[checker](corpus)
+        report = check(corpus, checker, messages)
+        if "--show" in arguments:
+            print("\n".join(_lines(corpus, messages)))
+        for title, lines in (("missed", report.missed), ("false alarm", report.false_alarms)):
+            for line in lines:
+                print(f"{title}: {line}")
+        median = statistics.median(report.lengths or [0])
+        beyond = sum(program.beyond_pyright is not None for program in corpus) if checker == "pyright" else 0
+        print(
+            f"{checker}: {len(report.false_alarms)} false alarms, {len(report.caught)} caught, "
+            f"{len(report.missed)} missed, {beyond} beyond it; messages of {median:.0f} characters, the median"
+        )
+        failed |= bool(report.missed or report.false_alarms)
+    return int(failed)
 
 
 if __name__ == "__main__":

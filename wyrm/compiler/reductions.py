@@ -58,12 +58,15 @@ class NameScope(Protocol):
 
     def use(self, buffer: ArrayBuffer) -> str:
         """Return the name of an array."""
+        ...
 
     def size(self, axis: Axis) -> Expression:
         """Return the size of an axis."""
+        ...
 
     def temporary(self) -> str:
         """Return a new name."""
+        ...
 
 
 class ReductionWriter:
@@ -205,7 +208,7 @@ class ReductionWriter:
             Name(f"j{place}") if each is None else expression_of(each)
             for place, each in enumerate(accumulator.result_index)
         ]
-        body = statements(tuple(index))
+        body: list[arrays.Statement] = statements(tuple(index))
         for place, each in reversed(list(enumerate(accumulator.result_index))):
             if each is None:
                 body = [arrays.CountedLoop(f"j{place}", ArraySize(name, place), tuple(body))]

@@ -49,22 +49,28 @@ class OptimizerInterface(Protocol):
     @property
     def learning_rate(self) -> float:
         """The learning rate of the next step."""
+        ...
 
     @property
     def flushes(self) -> bool:
         """Whether denormal state becomes zero if the gradient is zero."""
+        ...
 
     def rule(self, dtype: np.dtype) -> Any:
         """Return the rule for parameters of one float type."""
+        ...
 
     def numbers(self, count: int, parameters: Any) -> dict[str, NDArray[np.float64]]:
         """Return the rule's numbers for the next `count` steps of these parameters."""
+        ...
 
     def state_of(self, parameter: Parameter) -> Mapping[str, np.ndarray]:
         """Return the arrays of a parameter's state."""
+        ...
 
     def advance(self, count: int, parameters: Any) -> None:
         """Count finished steps of these parameters; a negative `count` takes steps back."""
+        ...
 
 
 def update(name: str, rule: UpdateRule, row_axes: int, flushes: bool, row_size: int | None) -> ArrayFunction:

@@ -64,7 +64,7 @@ def load_text_dataset(
         return read_text(data)
     try:
         # Imported here, since the import takes seconds and only the hub needs it.
-        import datasets
+        import datasets  # pyright: ignore[reportMissingImports]  # an extra, which need not be installed
     except ImportError as error:
         raise DataError(
             f"loading {name!r} needs the package 'datasets', which cannot be imported ({error}). Install it with "

@@ -53,7 +53,8 @@ class Function(Generic[P, R]):
         if not callable(function):
             raise TypeError(f"wyrm.function takes a function, not {function!r}")
         functools.update_wrapper(self, function)
-        self.function, self.engine = function, engine
+        self.function = function
+        self.engine: Engine = engine
         # Whether this function takes derivatives: then a module's parameters are arguments of their own as well.
         self._derives = derives
         self._calls: dict[Any, _Specialization] = {}
@@ -161,9 +162,7 @@ class Function(Generic[P, R]):
             positions = positions_of(self.function, wrt, len(args))
             parts = [flatten(args[position], f"argument {position}") for position in positions]
             wanted = self._differentiable([leaf for leaves, _ in parts for leaf in leaves])
-            value: Any = self.function(*args, **kwargs)
-            if not isinstance(value, BaseNode):
-                value = self._as_scalar(value, what)
+            value = self._node(self.function(*args, **kwargs), what)
             if value.dims != ():
                 raise ShapeError(
                     f"{what} of {name_of(self.function)} needs a scalar result, not {describe(value)}: "
@@ -175,7 +174,10 @@ class Function(Generic[P, R]):
 
         return Function(derived, self.engine, derives=True)
 
-    def _as_scalar(self, value: object, what: str) -> Node:
+    def _node(self, value: object, what: str) -> Any:
+        """Return the result of the function as a node."""
+        if isinstance(value, BaseNode):
+            return value
         if isinstance(value, bool) or not isinstance(value, int | float | np.number):
             raise ShapeError(f"{what} of {name_of(self.function)} needs a scalar result, not {type(value).__name__}")
         return Constant(float(value))
@@ -291,7 +293,8 @@ class _Specialization:
     """A function specialized to one signature: the shapes and dtypes of its arguments and its static arguments."""
 
     def __init__(self, trace: Trace, kinds: Sequence[Kind], engine: Engine, plain: bool) -> None:
-        self.trace, self.engine = trace, engine
+        self.trace = trace
+        self.engine: Engine = engine
         # The signature if every argument is one array or number, so that `fits` can check it fast.
         self._arrays = kinds if plain else None
         self._dtypes = [dtype for _, dtype in kinds]

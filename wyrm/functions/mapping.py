@@ -171,7 +171,7 @@ def batched(outputs: Sequence[Any], rows: Mapping[BaseNode, BaseNode]) -> list[A
             continue
         if isinstance(node, Updating):
             raise ShapeError(f"{describe(node)} updates a buffer, and vmap has one buffer for many rows")
-        operands = [batches.get(parent, parent) for parent in node.parents]
+        operands = [batches[x] if x in batches else x for x in node.parents]  # noqa: SIM401  # pyright: `get` may be None
         mapped = [parent in batches for parent in node.parents]
         with located_at(node.origin):
             batch = node.batched(operands, mapped)

@@ -68,7 +68,7 @@ class PyTreeDef(NamedTuple):
     @property
     def has_module(self) -> bool:
         """Whether any part is a module."""
-        stack = [self]
+        stack: list[PyTreeDef] = [self]
         while stack:
             part = stack.pop()
             if part.kind is not None and issubclass(part.kind, Module):

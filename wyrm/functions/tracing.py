@@ -141,7 +141,7 @@ def kinds_of(leaves: Sequence[Leaf], names: Callable[[], Sequence[str]]) -> list
         elif leaf.dtype.kind in "iu":
             found.append((leaf.shape, np.dtype(np.int64)))
         elif leaf.dtype.kind == "b" or leaf.dtype in (np.float32, np.float64):
-            found.append((leaf.shape, leaf.dtype))
+            found.append((leaf.shape, np.dtype(leaf.dtype)))
         else:
             raise DTypeError(f"{names()[i]} has dtype {leaf.dtype}; arguments are float32, float64, integers or bool")
     return found

@@ -91,7 +91,7 @@ def _check_output(output: Node) -> None:
         raise NotDifferentiable(f"{describe(output)} is {output.dtype}; only float32 and float64 have gradients")
 
 
-def _check_wrt(wrt: Iterable[Node]) -> list[Node]:
+def _check_wrt(wrt: Iterable[Any]) -> list[Node]:
     try:
         nodes = list(wrt)
     except TypeError:

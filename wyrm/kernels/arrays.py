@@ -40,7 +40,7 @@ class ArrayRoutine(Routine):
         """The names of the parameters."""
         return list(self.code.parameters)
 
-    @property
+    @cached_property
     def growing(self) -> frozenset[str]:
         """The variables that may overflow an int64: none."""
         return frozenset()

@@ -52,17 +52,17 @@ class Routine:
         """The names of the parameters."""
         raise NotImplementedError
 
-    @property
+    @cached_property
     def locals(self) -> frozenset[str]:
         """The names of the local variables, parameters included."""
         raise NotImplementedError
 
-    @property
+    @cached_property
     def growing(self) -> frozenset[str]:
         """The variables that may overflow an int64 and become negative."""
         raise NotImplementedError
 
-    @property
+    @cached_property
     def identity(self) -> str:
         """A text that identifies the compiled code: it covers the function's code, constants, options and callees."""
         raise NotImplementedError

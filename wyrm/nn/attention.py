@@ -73,7 +73,8 @@ class MultiHeadAttention(Module, Generic[Width]):
         """
         if len(x.dims) != 3:
             raise ShapeError(f"MultiHeadAttention takes the axes (batch, time, embed_dim), not {x.dims}")
-        batch, time, _ = x.dims
+        axes: Any = x.dims
+        batch, time, _ = axes
         size = int(self.qkv.weight.shape[0])
         projected: Any = self.qkv(x)
         qkv = projected.reshape((batch, time, 3, self.num_heads, size // self.num_heads))

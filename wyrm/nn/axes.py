@@ -8,7 +8,7 @@ from typing import Any
 from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.types.dims import Axis, Dim
+from wyrm.types.dims import Axis, Dim, is_name
 
 # The axes of a layer, covariant, so that `[Linear(a, b), Linear(b, c)]` is a list of layers.
 In = TypeVar("In", bound=Dim, covariant=True, default=Any)
@@ -39,7 +39,7 @@ def sized_axis(layer: str, argument: str, axis: Any) -> Axis:
                 f"needs a size before that, as in {name}(32)"
             )
         return axis
-    if isinstance(axis, type) and issubclass(axis, Dim):
+    if is_name(axis):
         raise DTypeError(
             f"{layer}: {argument} is the class {axis.__name__}; give an instance with a size, as in {axis.__name__}(32)"
         )

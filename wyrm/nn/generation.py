@@ -137,8 +137,9 @@ def _generated(
             if decoder.length + len(pending) > model.config.n_positions:
                 pending = tokens[-(model.config.n_positions // 2 or 1) :]
                 decoder.reset()
-            for token in pending:
-                logits = decoder.step(np.array([token]))
+            for token in pending[:-1]:
+                decoder.step(np.array([token]))
+            logits = decoder.step(np.array(pending[-1:]))
             (sampled,) = sample_tokens(logits, rng, temperature=temperature, top_k=top_k, top_p=top_p).tolist()
             tokens.append(sampled)
             pending = [sampled]

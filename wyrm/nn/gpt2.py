@@ -18,7 +18,7 @@ from wyrm.errors import ShapeError
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.initializers import Normal
-from wyrm.nn.module import FILES, Module
+from wyrm.nn.module import Module
 from wyrm.nn.normalization import LayerNorm
 from wyrm.nn.transformer import TransformerBlock
 from wyrm.node.leaves import Parameter
@@ -174,7 +174,9 @@ class GPT2(Module):
 
         Raises `CheckpointError` for a file that cannot be written.
         """
-        FILES["save_pretrained"](self, directory)
+        from wyrm.io.hugging_face import save_pretrained
+
+        save_pretrained(self, directory)
 
     @staticmethod
     def from_pretrained(directory: str | os.PathLike[str], *, dtype: DTypeLike = np.float32) -> GPT2:
@@ -182,5 +184,6 @@ class GPT2(Module):
 
         Raises `CheckpointError` for a file that is missing, damaged or of another model.
         """
-        model: GPT2 = FILES["from_pretrained"](directory, dtype=dtype)
-        return model
+        from wyrm.io.hugging_face import from_pretrained
+
+        return from_pretrained(directory, dtype=dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,9 +16,6 @@ from wyrm.node.leaves import Parameter
 
 # The attribute of a module inside a traced function: the nodes that replace its parameters.
 STANDING = "_standing"
-
-# Functions that write and read modules; `wyrm._bind` registers those of `wyrm.io`, which this package cannot import.
-FILES: dict[str, Callable[..., Any]] = {}
 
 
 def members(value: object, path: str) -> Sequence[tuple[str, object]]:
@@ -176,15 +173,21 @@ class Module(Answering):
             CheckpointError: names are missing or unknown, shapes or dtypes differ, or a number is not finite. Nothing
                 is set then.
         """
-        FILES["load_state_dict"](self, state)
+        from wyrm.io.checkpoint import load_state_dict
+
+        load_state_dict(self, state)
 
     def save(self, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
         """Write parameters and buffers to a safetensors file, atomically; see `wyrm.io.save`."""
-        FILES["save"](self, path, metadata)
+        from wyrm.io.checkpoint import save
+
+        save(self, path, metadata)
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Set parameters and buffers from a file that `save` wrote: all, or none on a `CheckpointError`."""
-        FILES["load"](self, path)
+        from wyrm.io.checkpoint import load
+
+        load(self, path)
 
     def __repr__(self) -> str:
         """Return an outline of modules, parameters and buffers; a module with its own `__repr__` is shown by that."""

@@ -60,7 +60,8 @@ class EWMA(Module, Generic[Features]):
         while reach < steps:
             rows = concatenate([rows[:, :reach], rows[:, reach:] + weight * rows[:, :-reach]], axis=1)
             weight, reach = weight * weight, 2 * reach
-        result: Tensor[B, T, Features] = rows.reshape(x.dims)
+        dims: Any = x.dims
+        result: Tensor[B, T, Features] = rows.reshape(dims)
         return result
 
     def __repr__(self) -> str:

@@ -57,7 +57,7 @@ class LearnedPositionalEncoding(Module):
     def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
         """Return `x` plus the vectors of its positions, of the axes of `x`."""
         time = _time("LearnedPositionalEncoding", x, -2, self.num_positions)
-        vectors: Node = self.weight if time == self.num_positions else self.weight[:time]
+        vectors: Any = self.weight if time == self.num_positions else self.weight[:time]
         result: Tensor[*Axes] = x + vectors
         return result
 

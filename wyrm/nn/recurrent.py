@@ -67,7 +67,8 @@ class _LSTM(Module, Generic[In, Out]):
     def _states(self, projected: Node, state: LSTMState | None, reset: Node | None) -> Node:
         """Return the hidden and cell states of all steps, (batch, time, 2, hidden_size)."""
         if state is None:
-            zero = as_constant(0.0, projected.dtype).broadcast_to((projected.dims[0], self.recurrent_weight.dims[0]))
+            axes: Any = projected.dims[0], self.recurrent_weight.dims[0]
+            zero = as_constant(0.0, projected.dtype).broadcast_to(axes)
             state = LSTMState(zero, zero)
         hidden, cell = state
         resets = () if reset is None else (reset,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -71,6 +71,9 @@ class TransformerBlock(Module, Generic[Width, Hidden]):
     (3, 5, 8)
     """
 
+    attention_norm: LayerNorm[Any]
+    feed_forward_norm: LayerNorm[Any]
+
     def __init__(
         self,
         embed_dim: Width | int,
@@ -109,5 +112,5 @@ class TransformerBlock(Module, Generic[Width, Hidden]):
     def __call__(self, x: Tensor[B, T, Width], mask: Tensor[B, T, T] | BoolArray | None = None) -> Tensor[B, T, Width]:
         """Return the result of the block, of the axes of `x`; `mask` is that of `MultiHeadAttention`."""
         attended: Node = self.attention(self.attention_norm(x), mask)
-        middle: Node = self.dropout.add(x, attended)
+        middle: Tensor[B, T, Width] = self.dropout.add(x, attended)
         return self.dropout.add(middle, self.feed_forward(self.feed_forward_norm(middle)))

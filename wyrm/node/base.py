@@ -60,7 +60,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
     formula: ClassVar[str | None] = None
     method: ClassVar[str | None] = None
     operator: ClassVar[str | None] = None
-    # The declaration of the method or operator for type checkers, with fields {method} and {op}; see `wyrm.declare`.
+    # The declaration of the method for type checkers, with fields {method} and {op}; see `wyrm.declare`.
     declaration: ClassVar[str] = ""
     # Whether the op's `evaluate` accepts row-sparse operands; other ops get dense arrays.
     takes_rows: ClassVar[bool] = False
@@ -339,7 +339,7 @@ for _name in nodes.ANSWERS:
     setattr(BaseNode, _name, Foreign(_name))
 # The NumPy functions that wyrm has as functions too.
 _FUNCTIONS = frozenset(["concatenate", "einsum", "stack", "where"])
-_BASES: set[type] = {BaseNode, Stateful, Generic, object}
+_BASES: set[Any] = {BaseNode, Stateful, Generic, object}
 REGISTRY: dict[str, type[BaseNode]] = {}
 
 

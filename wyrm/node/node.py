@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from wyrm.node import methods, operators
 from wyrm.node.base import _BASES, BaseNode, P_co, S, describe
@@ -13,47 +14,59 @@ from wyrm.types.typing import Bs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from wyrm.backends.numpy.reference import Differentiated, Evaluated
     from wyrm.ops.elementwise import L
     from wyrm.ops.shape import Transpose
     from wyrm.ops.slicing import Slice
-    from wyrm.types.typing import A, AtLeast1D, AtLeast2D, FloatArray, IntegerArray, K, M, N, Scalar, Shaped
+    from wyrm.types.typing import A, AtLeast1D, AtLeast2D, FloatArray, IntegerArray, K, M, N, Shaped
+else:
+    from wyrm.types.typing import FloatArray, IntegerArray
 
-    class Reversed(Generic[S]):
-        """`node.T` for type checkers: a property with overloads, of a node of shape `S`."""
+    Value = TypeVar("Value")
 
-        @overload
-        def __get__(self: Reversed[AtLeast1D], node: Shaped[L, Any], owner: object) -> Transpose[L, Any]: ...
-        @overload
-        def __get__(self: Reversed[tuple[M, N]], node: Shaped[L, Any], owner: object) -> Transpose[L, tuple[N, M]]: ...
-        @overload
-        def __get__(
-            self: Reversed[tuple[A, M, N]], node: Shaped[L, Any], owner: object
-        ) -> Transpose[L, tuple[N, M, A]]: ...
-        @overload
-        def __get__(self: Reversed[tuple[N]], node: Shaped[L, Any], owner: object) -> Transpose[L, tuple[N]]: ...
-        @overload
-        def __get__(self: Reversed[tuple[()]], node: Shaped[L, Any], owner: object) -> Transpose[L, tuple[()]]: ...
-        @overload
-        def __get__(
-            self: Reversed[tuple[A, K, M, N, *Bs]], node: Shaped[L, Any], owner: object
-        ) -> Transpose[L, Any]: ...
-        def __get__(self, node: Any, owner: object) -> Any:
-            """The axes in reverse order."""
+    # `wyrm._bind` puts the methods in, for the room of the engine stands right of this one.
+    class Evaluated(Generic[Value]):
+        __slots__ = ()
 
-    class MatrixTransposed(Generic[S]):
-        """`node.mT` for type checkers."""
-
-        @overload
-        def __get__(self: MatrixTransposed[AtLeast2D], node: Shaped[L, Any], owner: object) -> Transpose[L, Any]: ...
-        @overload
-        def __get__(
-            self: MatrixTransposed[tuple[*Bs, M, N]], node: Shaped[L, Any], owner: object
-        ) -> Transpose[L, tuple[*Bs, N, M]]: ...
-        def __get__(self, node: Any, owner: object) -> Any:
-            """The last two axes exchanged."""
+    class Differentiated:
+        __slots__ = ()
 
 
-class Node(operators.Node, methods.Node, BaseNode[P_co, S], abstract=True):
+class Reversed(Generic[S]):
+    """`node.T`, a property with overloads, of a node of shape `S`: the axes in reverse order."""
+
+    @overload
+    def __get__(self: Reversed[AtLeast1D], node: Shaped[L, Any], owner: object) -> Transpose[L, Any]: ...
+    @overload
+    def __get__(self: Reversed[tuple[M, N]], node: Shaped[L, Any], owner: object) -> Transpose[L, tuple[N, M]]: ...
+    @overload
+    def __get__(
+        self: Reversed[tuple[A, M, N]], node: Shaped[L, Any], owner: object
+    ) -> Transpose[L, tuple[N, M, A]]: ...
+    @overload
+    def __get__(self: Reversed[tuple[N]], node: Shaped[L, Any], owner: object) -> Transpose[L, tuple[N]]: ...
+    @overload
+    def __get__(self: Reversed[tuple[()]], node: Shaped[L, Any], owner: object) -> Transpose[L, tuple[()]]: ...
+    @overload
+    def __get__(self: Reversed[tuple[A, K, M, N, *Bs]], node: Shaped[L, Any], owner: object) -> Transpose[L, Any]: ...
+    def __get__(self, node: Any, owner: object) -> Any:
+        return self if node is None else node.transpose()
+
+
+class MatrixTransposed(Generic[S]):
+    """`node.mT`, as `Reversed`: the last two axes exchanged."""
+
+    @overload
+    def __get__(self: MatrixTransposed[AtLeast2D], node: Shaped[L, Any], owner: object) -> Transpose[L, Any]: ...
+    @overload
+    def __get__(
+        self: MatrixTransposed[tuple[*Bs, M, N]], node: Shaped[L, Any], owner: object
+    ) -> Transpose[L, tuple[*Bs, N, M]]: ...
+    def __get__(self, node: Any, owner: object) -> Any:
+        return self if node is None else node.matrix_transpose()
+
+
+class Node(operators.Node, methods.Node, Evaluated[FloatArray], Differentiated, BaseNode[P_co, S], abstract=True):
     """A node of the graph: `Node[Parents, Shape]`. Building one checks shapes and dtypes and computes nothing.
 
     `Parents` is the tuple of the parents' classes, exact one generation deep; `Shape` the tuple of the axes. Operators
@@ -73,29 +86,12 @@ class Node(operators.Node, methods.Node, BaseNode[P_co, S], abstract=True):
         """Return this node; type checkers forget its parents and keep its shape."""
         return self
 
-    if TYPE_CHECKING:  # implemented in higher layers, which wyrm._bind binds
+    # The axes in reverse order.
+    T: Reversed[S] = Reversed()
+    # The last two axes exchanged.
+    mT: MatrixTransposed[S] = MatrixTransposed()
 
-        @property
-        def value(self) -> FloatArray:
-            """The value that the last `forward()` cached (read-only); `NotSet` if there is none."""
-
-        def forward(self) -> FloatArray:
-            """Compute the value, recomputing only what changed, and return it (read-only)."""
-
-        def backward(self: Scalar, weight: float = 1.0) -> None:
-            """Add `weight` times the gradient of this scalar to each parameter's `gradient`.
-
-            Runs `forward()` first if something changed. Raise `ShapeError` for a node that is not a scalar,
-            `ValueError` for a weight that is not finite.
-            """
-
-        def zero_gradient(self) -> None:
-            """Set the gradients of all parameters of this node to zero."""
-
-        # The axes in reverse order.
-        T: Reversed[S]
-        # The last two axes exchanged.
-        mT: MatrixTransposed[S]
+    if TYPE_CHECKING:
 
         @overload
         def __iter__(self: Shaped[L, AtLeast1D]) -> Iterator[Slice[L, Any]]: ...
@@ -130,7 +126,7 @@ class Node(operators.Node, methods.Node, BaseNode[P_co, S], abstract=True):
         return int(dims[0])
 
 
-class IndexNode(methods.IndexNode, BaseNode[Any, S], abstract=True):
+class IndexNode(methods.IndexNode, Evaluated[IntegerArray], BaseNode[Any, S], abstract=True):
     """Integers that index rows, labels or elements. Not a `Node`: no arithmetic and no gradient."""
 
     __slots__ = ()
@@ -139,15 +135,6 @@ class IndexNode(methods.IndexNode, BaseNode[Any, S], abstract=True):
 
     def dtype_rule(self) -> np.dtype:
         return np.dtype(np.int64)
-
-    if TYPE_CHECKING:
-
-        @property
-        def value(self) -> IntegerArray:
-            """The value that the last `forward()` cached (read-only); `NotSet` if there is none."""
-
-        def forward(self) -> IntegerArray:
-            """Compute the value, recomputing only what changed, and return it (read-only)."""
 
     def __bool__(self) -> bool:  # as for `Node`
         raise TypeError(
@@ -162,7 +149,7 @@ class IndexNode(methods.IndexNode, BaseNode[Any, S], abstract=True):
         return int(dims[0])
 
 
-_BASES.update((Node, IndexNode, operators.Node, methods.Node, methods.IndexNode))
+_BASES.update((Node, IndexNode, operators.Node, methods.Node, methods.IndexNode, Evaluated, Differentiated))
 
 # Tensor[Batch, Hidden], for signatures: the parents are erased, the shape is kept.
 Tensor = Node[Any, tuple[*Bs]]

@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, NotSet, ShapeError
 from wyrm.node.base import _BASES, BaseNode, describe
 from wyrm.types.arrays import as_array
-from wyrm.types.dims import Axis, Dim, Dims, axis_size
+from wyrm.types.dims import Axis, Dim, Dims, axis_size, is_name
 from wyrm.types.memory import aligned
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray, Size
@@ -102,7 +102,7 @@ def declared_dims(array: np.ndarray | None, dims: DeclaredDims, rebindable: bool
     """
     if dims is None:
         return () if array is None else array.shape
-    axes = (dims,) if isinstance(dims, int | Dim | type) else tuple(dims)
+    axes: tuple[Any, ...] = (dims,) if isinstance(dims, int | Dim | type) else tuple(dims)
     shape: tuple[int | None, ...] = (None,) * len(axes) if array is None else array.shape
     if len(axes) != len(shape):
         raise ShapeError(
@@ -110,7 +110,7 @@ def declared_dims(array: np.ndarray | None, dims: DeclaredDims, rebindable: bool
         )
     declared: list[Axis] = []
     for axis, size in zip(axes, shape, strict=True):
-        if isinstance(axis, type) and issubclass(axis, Dim):
+        if is_name(axis):
             declared.append(axis() if size is None else axis(size))
         elif isinstance(axis, Dim):
             sized = axis.size is not None or rebindable or axis.derived

@@ -8,18 +8,18 @@ from typing import Any, Literal, overload
 from wyrm.foreign_names import answering
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
-from wyrm.ops.elementwise import L, S, Unary, constant_like, method
+from wyrm.ops.elementwise import Axes, L, Left_co, S, Unary, constant_like, method
 from wyrm.types.typing import Shaped
 
 
-class Relu(Unary[L, S]):
+class Relu(Unary[Left_co, Axes]):
     """The larger of `x` and 0; its derivative at 0 is 0."""
 
     __slots__ = ()
     formula = "maximum(x, 0.0)"
     method = "relu"
 
-    def _own(self) -> Relu[Any, S]:
+    def _own(self) -> Relu[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -27,17 +27,17 @@ class Relu(Unary[L, S]):
         return (where(x > 0.0, gradient, constant_like(0.0, self)),)
 
 
-class LeakyRelu(Unary[L, S]):
+class LeakyRelu(Unary[Left_co, Axes]):
     """`x` where positive, else `negative_slope * x`."""
 
     __slots__ = ("negative_slope",)
     formula = "where(x > 0.0, x, negative_slope * x)"
     negative_slope: float
 
-    def __init__(self, x: Shaped[L, S], negative_slope: float = 0.01) -> None:
+    def __init__(self, x: Shaped[Left_co, Axes], negative_slope: float = 0.01) -> None:
         self._construct((x,), negative_slope=float(negative_slope))
 
-    def _own(self) -> LeakyRelu[Any, S]:
+    def _own(self) -> LeakyRelu[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -55,17 +55,17 @@ def leaky_relu(x: Shaped[L, S], negative_slope: float = 0.01) -> LeakyRelu[L, S]
     return LeakyRelu(x, negative_slope)
 
 
-class Elu(Unary[L, S]):
+class Elu(Unary[Left_co, Axes]):
     """`x` where positive, else `alpha * (e ** x - 1)` (Clevert et al., 2015)."""
 
     __slots__ = ("alpha",)
     formula = "where(x > 0.0, x, alpha * expm1(minimum(x, 0.0)))"
     alpha: float
 
-    def __init__(self, x: Shaped[L, S], alpha: float = 1.0) -> None:
+    def __init__(self, x: Shaped[Left_co, Axes], alpha: float = 1.0) -> None:
         self._construct((x,), alpha=float(alpha))
 
-    def _own(self) -> Elu[Any, S]:
+    def _own(self) -> Elu[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -83,14 +83,14 @@ def elu(x: Shaped[L, S], alpha: float = 1.0) -> Elu[L, S]:
     return Elu(x, alpha)
 
 
-class Silu(Unary[L, S]):
+class Silu(Unary[Left_co, Axes]):
     """`x * sigmoid(x)`, also known as swish."""
 
     __slots__ = ()
     formula = "x / (1.0 + exp(-x))"
     method = "silu"
 
-    def _own(self) -> Silu[Any, S]:
+    def _own(self) -> Silu[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -99,13 +99,13 @@ class Silu(Unary[L, S]):
         return (gradient * (gate * (1.0 + x * (1.0 - gate))),)
 
 
-class Gelu(Unary[L, S]):
+class Gelu(Unary[Left_co, Axes]):
     """`x` times the normal distribution function of `x` (Hendrycks and Gimpel, 2016)."""
 
     __slots__ = ()
     formula = "0.5 * x * (1.0 + erf(x * 0.7071067811865476))"
 
-    def _own(self) -> Gelu[Any, S]:
+    def _own(self) -> Gelu[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -115,13 +115,13 @@ class Gelu(Unary[L, S]):
         return (gradient * (distribution + x * density),)
 
 
-class GeluTanh(Unary[L, S]):
+class GeluTanh(Unary[Left_co, Axes]):
     """The approximation of `Gelu` by a hyperbolic tangent, as in GPT-2."""
 
     __slots__ = ()
     formula = "0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))"
 
-    def _own(self) -> GeluTanh[Any, S]:
+    def _own(self) -> GeluTanh[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:

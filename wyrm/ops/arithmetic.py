@@ -12,32 +12,32 @@ from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, BaseNode, Gradient
 from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
-from wyrm.ops.elementwise import Binary, L, R, S, Unary, constant_like, method
+from wyrm.ops.elementwise import Axes, Binary, L, Left_co, Right_co, S, Unary, constant_like, method
 from wyrm.types.typing import Shaped
 
 
-class Add(Binary[L, R, S]):
+class Add(Binary[Left_co, Right_co, Axes]):
     """`x + y`."""
 
     __slots__ = ()
     formula = "x + y"
     operator = "add"
 
-    def _own(self) -> Add[Any, Any, S]:
+    def _own(self) -> Add[Any, Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return gradient, gradient
 
 
-class Subtract(Binary[L, R, S]):
+class Subtract(Binary[Left_co, Right_co, Axes]):
     """`x - y`."""
 
     __slots__ = ()
     formula = "x - y"
     operator = "sub"
 
-    def _own(self) -> Subtract[Any, Any, S]:
+    def _own(self) -> Subtract[Any, Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -47,14 +47,14 @@ class Subtract(Binary[L, R, S]):
         return gradient, -gradient if wanted[1] else ZERO
 
 
-class Multiply(Binary[L, R, S]):
+class Multiply(Binary[Left_co, Right_co, Axes]):
     """`x * y`."""
 
     __slots__ = ()
     formula = "x * y"
     operator = "mul"
 
-    def _own(self) -> Multiply[Any, Any, S]:
+    def _own(self) -> Multiply[Any, Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -66,14 +66,14 @@ class Multiply(Binary[L, R, S]):
         return gradient * y if wanted[0] else ZERO, gradient * x if wanted[1] else ZERO
 
 
-class Divide(Binary[L, R, S]):
+class Divide(Binary[Left_co, Right_co, Axes]):
     """`x / y`."""
 
     __slots__ = ()
     formula = "x / y"
     operator = "truediv"
 
-    def _own(self) -> Divide[Any, Any, S]:
+    def _own(self) -> Divide[Any, Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -82,14 +82,14 @@ class Divide(Binary[L, R, S]):
         return share, -(share * self)
 
 
-class Power(Binary[L, R, S]):
+class Power(Binary[Left_co, Right_co, Axes]):
     """`x ** y`. By `x` the derivative at `y = 0` is 0; by `y` that at `x = 0` is 0 for `y >= 0`, else -inf."""
 
     __slots__ = ()
     formula = "x ** y"
     operator = "pow"
 
-    def _own(self) -> Power[Any, Any, S]:
+    def _own(self) -> Power[Any, Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -109,14 +109,14 @@ class Power(Binary[L, R, S]):
         return gradient * slope, by_exponent
 
 
-class Maximum(Binary[L, R, S]):
+class Maximum(Binary[Left_co, Right_co, Axes]):
     """The larger of two; equal operands share the gradient half and half."""
 
     __slots__ = ()
     formula = "maximum(x, y)"
     method = "maximum"
 
-    def _own(self) -> Maximum[Any, Any, S]:
+    def _own(self) -> Maximum[Any, Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -124,14 +124,14 @@ class Maximum(Binary[L, R, S]):
         return _chosen(gradient, x, y)
 
 
-class Minimum(Binary[L, R, S]):
+class Minimum(Binary[Left_co, Right_co, Axes]):
     """The smaller of two; equal operands share the gradient half and half."""
 
     __slots__ = ()
     formula = "minimum(x, y)"
     method = "minimum"
 
-    def _own(self) -> Minimum[Any, Any, S]:
+    def _own(self) -> Minimum[Any, Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -147,14 +147,14 @@ def _chosen(gradient: Node, larger: Node, smaller: Node) -> tuple[Node, Node]:
     return gradient * share, gradient * (1.0 - share)
 
 
-class Negative(Unary[L, S]):
+class Negative(Unary[Left_co, Axes]):
     """`-x`."""
 
     __slots__ = ()
     formula = "-x"
     method = "__neg__"
 
-    def _own(self) -> Negative[Any, S]:
+    def _own(self) -> Negative[Any, Axes]:
         return self
 
     @classmethod
@@ -165,14 +165,14 @@ class Negative(Unary[L, S]):
         return (-gradient,)
 
 
-class Absolute(Unary[L, S]):
+class Absolute(Unary[Left_co, Axes]):
     """`|x|`; its derivative at 0 is 0."""
 
     __slots__ = ()
     formula = "abs(x)"
     method = "abs"
 
-    def _own(self) -> Absolute[Any, S]:
+    def _own(self) -> Absolute[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -186,28 +186,28 @@ def absolute(x: Shaped[L, S]) -> Absolute[L, S]:
     return Absolute(x)
 
 
-class Sign(Unary[L, S]):
+class Sign(Unary[Left_co, Axes]):
     """-1, 0 or 1; flat wherever it is smooth."""
 
     __slots__ = ()
     formula = "sign(x)"
     method = "sign"
 
-    def _own(self) -> Sign[Any, S]:
+    def _own(self) -> Sign[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
 
 
-class Square(Unary[L, S]):
+class Square(Unary[Left_co, Axes]):
     """`x * x`."""
 
     __slots__ = ()
     formula = "x * x"
     method = "square"
 
-    def _own(self) -> Square[Any, S]:
+    def _own(self) -> Square[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -215,21 +215,21 @@ class Square(Unary[L, S]):
         return (gradient * (2.0 * x.erase()),)
 
 
-class Sqrt(Unary[L, S]):
+class Sqrt(Unary[Left_co, Axes]):
     """The square root; NaN for negative `x`."""
 
     __slots__ = ()
     formula = "sqrt(x)"
     method = "sqrt"
 
-    def _own(self) -> Sqrt[Any, S]:
+    def _own(self) -> Sqrt[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * 0.5 / self,)
 
 
-class Clip(Unary[L, S]):
+class Clip(Unary[Left_co, Axes]):
     """`x` limited to `low`..`high`; outside them the derivative is 0, at them 1."""
 
     __slots__ = ("high", "low")
@@ -237,10 +237,10 @@ class Clip(Unary[L, S]):
     low: float
     high: float
 
-    def __init__(self, x: Shaped[L, S], low: float, high: float) -> None:
+    def __init__(self, x: Shaped[Left_co, Axes], low: float, high: float) -> None:
         self._construct((x,), low=low, high=high)
 
-    def _own(self) -> Clip[Any, S]:
+    def _own(self) -> Clip[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:

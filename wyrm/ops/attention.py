@@ -24,7 +24,7 @@ from wyrm.ops.attention_kernels import (
 )
 from wyrm.ops.composite_gradient import composite_vjp
 from wyrm.ops.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask
-from wyrm.ops.elementwise import S
+from wyrm.ops.elementwise import Axes
 from wyrm.ops.philox import STEP, stream_or_next
 from wyrm.ops.scratch import scratch
 from wyrm.types.dims import Axis, Dims, axis_size, unify
@@ -46,7 +46,7 @@ class _Options(TypedDict):
     stream: int
 
 
-class _Attention(Node[tuple[Node, *tuple[Any, ...]], S], abstract=True):
+class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
     """What the ops of attention have in common; the parents are the packed operand, others, a mask, and the step."""
 
     __slots__ = ("alibi", "causal", "masked", "rate", "seed", "stream")
@@ -170,7 +170,7 @@ class _AttentionLoops(LoopForm):
         return mask, extra[0].reshape(-1) if extra else np.zeros(1, np.int64)
 
 
-class Attention(_Attention[S]):
+class Attention(_Attention[Axes]):
     """`softmax(queries @ keys.T / sqrt(features)) @ values` for each head, of the axes (batch, time, heads, features).
 
     `packed` has the axes (batch, time, 3, heads, features). `causal` lets a query attend to keys up to its own place; a
@@ -187,7 +187,7 @@ class Attention(_Attention[S]):
     def __init__(self, packed: Node, *extra: BaseNode, **options: Unpack[_Options]) -> None:
         self._construct((packed, *extra), **options)
 
-    def _own(self) -> Attention[S]:
+    def _own(self) -> Attention[Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -243,7 +243,7 @@ def _scale(features: Axis, dtype: np.dtype) -> np.floating:
     return scale
 
 
-class AttentionGradient(_Attention[S]):
+class AttentionGradient(_Attention[Axes]):
     """The gradient of an attention by its packed operand, from that by its result; of the axes of the operand."""
 
     __slots__ = ()
@@ -251,7 +251,7 @@ class AttentionGradient(_Attention[S]):
     def __init__(self, packed: Node, gradient: Node, *extra: BaseNode, **options: Unpack[_Options]) -> None:
         self._construct((packed, gradient, *extra), **options)
 
-    def _own(self) -> AttentionGradient[S]:
+    def _own(self) -> AttentionGradient[Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -299,7 +299,7 @@ class _GradientLoops(_AttentionLoops):
         return operands[0], operands[1], mask, step, out, *self.numbers(node, features, heads), *scratch
 
 
-class AttentionMask(_Attention[S]):
+class AttentionMask(_Attention[Axes]):
     """What an attention adds to its scores (`bias`) or multiplies its shares with (`factors`).
 
     Of the axes (batch, heads, queries, keys); a function of the sizes, the mask and the step alone.
@@ -313,7 +313,7 @@ class AttentionMask(_Attention[S]):
     ) -> None:
         self._construct((packed, *extra), part=part, **options)
 
-    def _own(self) -> AttentionMask[S]:
+    def _own(self) -> AttentionMask[Axes]:
         return self
 
     def shape_rule(self) -> Dims:

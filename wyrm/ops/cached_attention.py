@@ -14,7 +14,7 @@ from wyrm.ops.attention import FAR
 from wyrm.ops.attention_kernels import cached_attention_kernel
 from wyrm.ops.comparison import where
 from wyrm.ops.composite_gradient import composite_vjp
-from wyrm.ops.elementwise import S, common_dtype
+from wyrm.ops.elementwise import Axes, common_dtype
 from wyrm.ops.scratch import scratch
 from wyrm.ops.slicing import concatenate
 from wyrm.types.dims import Dims, axis_size, unify
@@ -22,7 +22,7 @@ from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array
 
 
-class CachedAttention(Node[tuple[Node, Node, Node], S]):
+class CachedAttention(Node[tuple[Node, Node, Node], Axes]):
     """Attention of one new place to those before it, whose keys and values a cache has, and to itself.
 
     `packed` has the axes (batch, 3, heads, features), `cache` (batch, 2, heads, features, places), keys and values, and
@@ -35,7 +35,7 @@ class CachedAttention(Node[tuple[Node, Node, Node], S]):
     def __init__(self, packed: Node, cache: Node, allowed: Node) -> None:
         self._construct((packed, cache, allowed))
 
-    def _own(self) -> CachedAttention[S]:
+    def _own(self) -> CachedAttention[Axes]:
         return self
 
     def dtype_rule(self) -> np.dtype:

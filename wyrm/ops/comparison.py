@@ -18,10 +18,13 @@ from wyrm.node.node import IndexNode, Node
 from wyrm.node.storage import FLOATS
 from wyrm.ops.elementwise import (
     COMPARISONS,
+    Axes,
     Binary,
     Elementwise,
     L,
+    Left_co,
     R,
+    Right_co,
     S,
     Unary,
     check_comparable,
@@ -35,10 +38,12 @@ from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import A, Array, BoolArray, Bs, M, N, Number, Shaped
 
 
-class Comparison(Binary[L, R, S], abstract=True):
+class Comparison(Binary[Left_co, Right_co, Axes], abstract=True):
     """A mask made of two operands, of float numbers or of integers; flat, so its gradient is a declared zero."""
 
     __slots__ = ()
+    # Python asks the right operand of `x < y` for `y > x`, which is another op, so that the left one has all forms.
+    operator_declaration = Binary.declaration
     # The operator on integers; as for `Binary`, of fewer shapes.
     index_declaration = """
 @overload
@@ -55,7 +60,6 @@ def {method}(self: IndexNode[tuple[*Bs, N]], other: IndexNode[tuple[N]] | IndexN
 def {method}(self: IndexNode[tuple[N]], other: IndexNode[tuple[*Bs, N]]) -> {op}[Any, Any, tuple[*Bs, N]]: ...
 @overload
 def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) -> {op}[Any, Any, tuple[*Bs, N]]: ...
-def {method}(self, other: Any) -> Any: ...
 """  # noqa: E501  # one declaration a line
 
     def __init_subclass__(cls, **keywords: bool) -> None:
@@ -103,51 +107,51 @@ class _Mask(BaseNode, abstract=True):
         return np.dtype(np.bool_)
 
 
-class Less(Comparison[L, R, S]):
+class Less(Comparison[Left_co, Right_co, Axes]):
     """`x < y`."""
 
     __slots__ = ()
     formula = "x < y"
     operator = "lt"
 
-    def _own(self) -> Less[Any, Any, S]:
+    def _own(self) -> Less[Any, Any, Axes]:
         return self
 
 
-class LessEqual(Comparison[L, R, S]):
+class LessEqual(Comparison[Left_co, Right_co, Axes]):
     """`x <= y`."""
 
     __slots__ = ()
     formula = "x <= y"
     operator = "le"
 
-    def _own(self) -> LessEqual[Any, Any, S]:
+    def _own(self) -> LessEqual[Any, Any, Axes]:
         return self
 
 
-class Greater(Comparison[L, R, S]):
+class Greater(Comparison[Left_co, Right_co, Axes]):
     """`x > y`."""
 
     __slots__ = ()
     formula = "x > y"
     operator = "gt"
 
-    def _own(self) -> Greater[Any, Any, S]:
+    def _own(self) -> Greater[Any, Any, Axes]:
         return self
 
 
-class GreaterEqual(Comparison[L, R, S]):
+class GreaterEqual(Comparison[Left_co, Right_co, Axes]):
     """`x >= y`."""
 
     __slots__ = ()
     formula = "x >= y"
     operator = "ge"
 
-    def _own(self) -> GreaterEqual[Any, Any, S]:
+    def _own(self) -> GreaterEqual[Any, Any, Axes]:
         return self
 
 
-class Equal(Comparison[L, R, S]):
+class Equal(Comparison[Left_co, Right_co, Axes]):
     """`x == y`."""
 
     __slots__ = ()
@@ -155,11 +159,11 @@ class Equal(Comparison[L, R, S]):
     operator = "eq"
     method = "equal"
 
-    def _own(self) -> Equal[Any, Any, S]:
+    def _own(self) -> Equal[Any, Any, Axes]:
         return self
 
 
-class NotEqual(Comparison[L, R, S]):
+class NotEqual(Comparison[Left_co, Right_co, Axes]):
     """`x != y`."""
 
     __slots__ = ()
@@ -167,40 +171,42 @@ class NotEqual(Comparison[L, R, S]):
     operator = "ne"
     method = "not_equal"
 
-    def _own(self) -> NotEqual[Any, Any, S]:
+    def _own(self) -> NotEqual[Any, Any, Axes]:
         return self
 
 
-class LogicalAnd(_Mask, Comparison[L, R, S]):
+class LogicalAnd(_Mask, Comparison[Left_co, Right_co, Axes]):
     """Both masks."""
 
     __slots__ = ()
+    operator_declaration = Binary.operator_declaration
     formula = "x & y"
     operator = "and"
 
-    def _own(self) -> LogicalAnd[Any, Any, S]:
+    def _own(self) -> LogicalAnd[Any, Any, Axes]:
         return self
 
 
-class LogicalOr(_Mask, Comparison[L, R, S]):
+class LogicalOr(_Mask, Comparison[Left_co, Right_co, Axes]):
     """Either mask."""
 
     __slots__ = ()
+    operator_declaration = Binary.operator_declaration
     formula = "x | y"
     operator = "or"
 
-    def _own(self) -> LogicalOr[Any, Any, S]:
+    def _own(self) -> LogicalOr[Any, Any, Axes]:
         return self
 
 
-class LogicalNot(_Mask, Unary[L, S]):
+class LogicalNot(_Mask, Unary[Left_co, Axes]):
     """The other elements."""
 
     __slots__ = ()
     formula = "~x"
     method = "__invert__"
 
-    def _own(self) -> LogicalNot[Any, S]:
+    def _own(self) -> LogicalNot[Any, Axes]:
         return self
 
     @classmethod
@@ -211,7 +217,7 @@ class LogicalNot(_Mask, Unary[L, S]):
         return (ZERO,)
 
 
-class Where(Elementwise[tuple[Any, L, R], S]):
+class Where(Elementwise[tuple[Any, Left_co, Right_co], Axes]):
     """`y` where the mask `x` is true, else `z`."""
 
     __slots__ = ()
@@ -220,7 +226,7 @@ class Where(Elementwise[tuple[Any, L, R], S]):
     def __init__(self, condition: BaseNode, x: Node, y: Node) -> None:
         self._construct((condition, x, y))
 
-    def _own(self) -> Where[Any, Any, S]:
+    def _own(self) -> Where[Any, Any, Axes]:
         return self
 
     def dtype_rule(self) -> np.dtype:
@@ -300,16 +306,16 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     return Where(mask, operand(x, beside), operand(y, beside))
 
 
-class Cast(Unary[L, S]):
+class Cast(Unary[Left_co, Axes]):
     """The same numbers in another float type; a mask becomes zeros and ones."""
 
     __slots__ = ("to",)
     to: np.dtype
 
-    def __init__(self, x: Shaped[L, S], to: DTypeLike) -> None:
+    def __init__(self, x: Shaped[Left_co, Axes], to: DTypeLike) -> None:
         self._construct((x,), to=np.dtype(to))
 
-    def _own(self) -> Cast[Any, S]:
+    def _own(self) -> Cast[Any, Axes]:
         return self
 
     def dtype_rule(self) -> np.dtype:
@@ -338,14 +344,14 @@ def astype(x: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
     return Cast(x, dtype)
 
 
-class StopGradient(Unary[L, S]):
+class StopGradient(Unary[Left_co, Axes]):
     """`x`, taken as a constant by every gradient."""
 
     __slots__ = ()
     is_view = True
     method = "stop_gradient"
 
-    def _own(self) -> StopGradient[Any, S]:
+    def _own(self) -> StopGradient[Any, Axes]:
         return self
 
     def dtype_rule(self) -> np.dtype:

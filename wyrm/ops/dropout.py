@@ -18,7 +18,7 @@ from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import Where
 from wyrm.ops.dropout_mask import check_rate, drop_threshold, is_kept
-from wyrm.ops.elementwise import L, R, S, common_dtype, constant_like, method, operand
+from wyrm.ops.elementwise import Axes, L, Left_co, R, Right_co, S, common_dtype, constant_like, method, operand
 from wyrm.ops.philox import STEP, WORD, philox_block, stream_or_next
 from wyrm.types.dims import Dims, unify
 from wyrm.types.namespace import ArrayNamespace
@@ -45,7 +45,7 @@ def random_key_kernel(step: IntegerArray, out: IntegerArray, seed: int, stream: 
     out[1] = second
 
 
-class RandomKey(Node[tuple[IndexNode], S]):
+class RandomKey(Node[tuple[IndexNode], Axes]):
     """Two 32-bit words for each (seed, step, stream), as unlike each other as random ones."""
 
     __slots__ = ("seed", "stream")
@@ -55,7 +55,7 @@ class RandomKey(Node[tuple[IndexNode], S]):
     def __init__(self, step: IndexNode, seed: int, stream: int) -> None:
         self._construct((step,), seed=seed, stream=stream)
 
-    def _own(self) -> RandomKey[S]:
+    def _own(self) -> RandomKey[Axes]:
         return self
 
     def dtype_rule(self) -> np.dtype:
@@ -82,7 +82,7 @@ class _RandomKeyLoops(LoopForm):
         return operands[0].reshape(-1), out, node.seed & WORD, node.stream & WORD
 
 
-class DropoutMask(Node[tuple[Node], S]):
+class DropoutMask(Node[tuple[Node], Axes]):
     """A mask of the axes `to` that is true where an element of a dropout at `rate` is kept, from a `RandomKey`."""
 
     __slots__ = ("rate", "to")
@@ -92,7 +92,7 @@ class DropoutMask(Node[tuple[Node], S]):
     def __init__(self, key: Node, rate: float, to: Dims) -> None:
         self._construct((key,), rate=rate, to=to)
 
-    def _own(self) -> DropoutMask[S]:
+    def _own(self) -> DropoutMask[Axes]:
         return self
 
     def dtype_rule(self) -> np.dtype:
@@ -119,7 +119,7 @@ class _DropoutMaskLoops(LoopForm):
         return (drop_threshold(node.rate, 2**32),)
 
 
-class _Dropout(Node[Any, S], abstract=True):
+class _Dropout(Node[Any, Axes], abstract=True):
     """What dropout has in common with or without a sum: the operand first among the parents, the step last."""
 
     __slots__ = ("rate", "seed", "stream")
@@ -145,19 +145,19 @@ class _Dropout(Node[Any, S], abstract=True):
         return xp.where(mask, x * x.dtype.type(1.0 / (1.0 - self.rate)), x.dtype.type(0.0))
 
 
-class Dropout(_Dropout[S], Generic[L, S]):
+class Dropout(_Dropout[Axes], Generic[Left_co, Axes]):
     """Elements set to zero with probability `rate`, the rest divided by `1 - rate`.
 
     Linear in its operand, and so its own transpose: the gradient draws the same mask again, nothing is stored.
     """
 
     __slots__ = ()
-    parents: tuple[L, IndexNode]
+    parents: tuple[Left_co, IndexNode]
 
-    def __init__(self, x: Shaped[L, S], rate: float, seed: int, stream: int) -> None:
+    def __init__(self, x: Shaped[Left_co, Axes], rate: float, seed: int, stream: int) -> None:
         self._construct((x, STEP), rate=float(rate), seed=seed, stream=stream)
 
-    def _own(self) -> Dropout[Any, S]:
+    def _own(self) -> Dropout[Any, Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -179,16 +179,16 @@ class _DropoutLoops(LoopForm):
         return Where(mask, x * (1.0 / (1.0 - node.rate)), constant_like(0.0, x))
 
 
-class AddDropout(_Dropout[S], Generic[L, R, S]):
+class AddDropout(_Dropout[Axes], Generic[Left_co, Right_co, Axes]):
     """`residual + dropout(x)` of two operands of the same axes, in one pass; the parents are `x` and the residual."""
 
     __slots__ = ()
-    parents: tuple[R, L, IndexNode]
+    parents: tuple[Right_co, Left_co, IndexNode]
 
     def __init__(self, x: Node, residual: Node, rate: float, seed: int, stream: int) -> None:
         self._construct((x, residual, STEP), rate=float(rate), seed=seed, stream=stream)
 
-    def _own(self) -> AddDropout[Any, Any, S]:
+    def _own(self) -> AddDropout[Any, Any, Axes]:
         return self
 
     def shape_rule(self) -> Dims:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Number
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -21,10 +21,17 @@ from wyrm.ops.formula import OPERANDS, Attribute, Operand, parse
 from wyrm.types.dims import Dims, broadcast
 from wyrm.types.typing import Shaped
 
-L = TypeVar("L", bound="Node", covariant=True, default=Any)
-R = TypeVar("R", bound="Node", covariant=True, default=Any)
-P_co = TypeVar("P_co", bound="tuple[BaseNode, ...]", covariant=True, default=Any)
-S = TypeVar("S", default=Any)
+# The classes of the operands and the axes of the result, as parameters of a class of ops. They have defaults, so that
+# `class Cube(Unary)` is an op of any operand; a function's own have none, for a default would stand in for a type that
+# cannot be found.
+Left_co = TypeVar("Left_co", bound="Node", covariant=True, default=Any)
+Right_co = TypeVar("Right_co", bound="Node", covariant=True, default=Any)
+Parents_co = TypeVar("Parents_co", bound="tuple[BaseNode, ...]", covariant=True, default=Any)
+Axes = TypeVar("Axes", default=Any)
+# The same as parameters of a function.
+L = TypeVar("L", bound="Node[Any, Any]")
+R = TypeVar("R", bound="Node[Any, Any]")
+S = TypeVar("S")
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -52,21 +59,18 @@ METHODS: dict[tuple[str, str], Callable[..., object]] = {}
 def bind_class(cls: Any) -> None:
     """Make `cls`, called with the node and the method's arguments, the method `cls.method` of every node."""
 
-    build: Callable[..., BaseNode]
-    if cls.__init__ is Unary.__init__:  # without arguments, which to pass on takes a sixth of building a node
+    def plain(self: Node) -> Any:
+        return cls(self)
 
-        def build(self: Node) -> Any:
-            return cls(self)
+    def with_arguments(self: Node, *arguments: Any, **keywords: Any) -> Any:
+        try:
+            return cls(self, *arguments, **keywords)
+        except TypeError as error:
+            explain_keywords(error, cls.method, keywords)
+            raise
 
-    else:
-
-        def build(self: Node, *arguments: Any, **keywords: Any) -> Any:
-            try:
-                return cls(self, *arguments, **keywords)
-            except TypeError as error:
-                explain_keywords(error, cls.method, keywords)
-                raise
-
+    # Arguments, where there are none to pass on, take a sixth of building a node.
+    build = plain if cls.__init__ is Unary.__init__ else with_arguments
     method(cls.method, op=cls)(build)
 
 
@@ -113,12 +117,12 @@ def operand(value: object, beside: BaseNode) -> Node:
     return node
 
 
-class Elementwise(Node[P_co, S], abstract=True):
+class Elementwise(Node[Parents_co, Axes], abstract=True):
     """An op whose every element depends on one element of each operand, by NumPy's broadcasting; see `formula`.
 
     A subclass gives the formula and `vjp`:
 
-    >>> class Cube(Unary[L, S]):
+    >>> class Cube(Unary):
     ...     formula = "x * x * x"
     ...     def vjp(self, gradient):
     ...         return (gradient * 3.0 * self.parents[0].square(),)
@@ -170,7 +174,7 @@ class Elementwise(Node[P_co, S], abstract=True):
         return dtype
 
 
-class Unary(Elementwise[tuple[L], S], abstract=True):
+class Unary(Elementwise[tuple[Left_co], Axes], abstract=True):
     """An elementwise op of one operand."""
 
     __slots__ = ()
@@ -182,7 +186,7 @@ class Unary(Elementwise[tuple[L], S], abstract=True):
         if cls.method is not None and "method" in cls.__dict__:
             bind_class(cls)
 
-    def __init__(self, x: Shaped[L, S], **attributes: Any) -> None:
+    def __init__(self, x: Shaped[Left_co, Axes], **attributes: Any) -> None:
         self._construct((x,), **attributes)
 
     def shape_rule(self) -> Dims:
@@ -191,42 +195,71 @@ class Unary(Elementwise[tuple[L], S], abstract=True):
         return dims
 
 
-class Binary(Elementwise[tuple[L, R], S], abstract=True):
+# The broadcasts that a type checker knows: the axes of the left operand, of the right one, and of the result.
+_BROADCASTS = (
+    ("S", "FittingShape", "Any"),
+    ("FittingShape", "S", "Any"),
+    ("S", "S | tuple[()]", "S"),
+    ("tuple[()]", "S", "S"),
+    ("tuple[*Bs, N]", "tuple[N] | tuple[*Bs, One]", "tuple[*Bs, N]"),
+    ("tuple[N]", "tuple[*Bs, N] | tuple[*Bs, One]", "tuple[*Bs, N]"),
+    ("tuple[*Bs, One]", "tuple[N] | tuple[*Bs, N]", "tuple[*Bs, N]"),
+    ("tuple[*Bs, M, N]", "tuple[M, N]", "tuple[*Bs, M, N]"),
+    ("tuple[M, N]", "tuple[*Bs, M, N]", "tuple[*Bs, M, N]"),
+    ("tuple[M, One]", "tuple[One, N]", "tuple[M, N]"),
+    ("tuple[One, N]", "tuple[M, One]", "tuple[M, N]"),
+    ("tuple[*Bs, N]", "tuple[One, N]", "tuple[*Bs, N]"),
+    ("tuple[One, N]", "tuple[*Bs, N]", "tuple[*Bs, N]"),
+    ("S", "tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", "Any"),
+    ("tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", "S", "Any"),
+)
+
+
+def _overloads(left: str, right: str) -> str:
+    """Overloads for the broadcasts, `left` and `right` being what the operands are called: `self` and `other`."""
+    found = []
+    for *operands, result in _BROADCASTS:
+        shaped = {
+            name: [f"Shaped[{variable}, {axes}]" for axes in each.split(" | ")]
+            for name, variable, each in zip((left, right), "LR", operands, strict=True)
+        }
+        for own in shaped["self"]:  # of a union for `self` mypy would infer nothing
+            parameters = f"self: {own}, other: {' | '.join(shaped['other'])}"
+            found.append(f"@overload\ndef {{method}}({parameters}) -> {{op}}[L, R, {result}]: ...")
+    return "\n".join(found)
+
+
+class Binary(Elementwise[tuple[Left_co, Right_co], Axes], abstract=True):
     """An elementwise op of two operands; `operator` names the special method that spells it.
 
-    The declaration has the broadcasts that are worth typing, from either side: an equal shape, a bias on the last axis,
-    a table on the last two, a last axis of size one, a scalar; and numbers and arrays. An axis of size one elsewhere
-    leaves the shape unknown, never wrong. mypy's time is linear in their number, hence the unions.
+    The declarations have the broadcasts that are worth typing, from either side: an equal shape, a bias on the last
+    axis, a table on the last two, an axis of size one at either end, the product of a column and a row, a scalar; and
+    numbers and arrays. Other axes of size one leave the shape unknown, never wrong.
+
+    Nested operators take mypy a time that is linear in their number, since no parameter of a left-hand operator has a
+    type variable of its own: mypy evaluates the right operand anew for each one that has. So a left-hand operator takes
+    a number, an array, and a node of the same type, for which mypy asks nobody else; the right-hand operator, whose
+    argument is the left operand and evaluated already, has the rest.
     """
 
     __slots__ = ()
     arity = 2
-    declaration = """
+    declaration = f"""
+@overload
+def {{method}}(self: Shaped[L, S], other: Number | Array) -> {{op}}[L, Constant[Any], S]: ...
+{_overloads("self", "other")}
+"""
+    operator_declaration = """
+@overload
+def {method}(self: Shaped[L, S], other: Shaped[L, S]) -> {op}[L, L, S]: ...
 @overload
 def {method}(self: Shaped[L, S], other: Number | Array) -> {op}[L, Constant[Any], S]: ...
+"""
+    reflected = f"""
 @overload
-def {method}(self: Shaped[L, S], other: Shaped[R, FittingShape]) -> {op}[L, R, Any]: ...
-@overload
-def {method}(self: Shaped[L, S], other: Shaped[R, S] | Shaped[R, tuple[()]]) -> {op}[L, R, S]: ...
-@overload
-def {method}(self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[N]] | Shaped[R, tuple[*Bs, One]]) -> {op}[L, R, tuple[*Bs, N]]: ...
-@overload
-def {method}(self: Shaped[L, tuple[*Bs, M, N]], other: Shaped[R, tuple[M, N]]) -> {op}[L, R, tuple[*Bs, M, N]]: ...
-@overload
-def {method}(self: Shaped[L, tuple[()]], other: Shaped[R, S]) -> {op}[L, R, S]: ...
-@overload
-def {method}(self: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> {op}[L, R, tuple[*Bs, N]]: ...
-@overload
-def {method}(self: Shaped[L, tuple[*Bs, One]], other: Shaped[R, tuple[*Bs, N]]) -> {op}[L, R, tuple[*Bs, N]]: ...
-@overload
-def {method}(self: Shaped[L, tuple[M, N]], other: Shaped[R, tuple[*Bs, M, N]]) -> {op}[L, R, tuple[*Bs, M, N]]: ...
-@overload
-def {method}(self: Shaped[L, S], other: Shaped[R, tuple[One, M, *Bs]] | Shaped[R, tuple[A, One, M, *Bs]]) -> {op}[L, R, Any]: ...
-@overload
-def {method}(self: Shaped[L, tuple[One, M, *Bs]] | Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]) -> {op}[L, R, Any]: ...
-def {method}(self, other: Any) -> Any: ...
-"""  # noqa: E501  # one declaration a line
-    reflected = "def {method}(self: Shaped[L, S], other: Number | Array) -> {op}[Constant[Any], L, S]: ..."
+def {{method}}(self: Shaped[R, S], other: Number | Array) -> {{op}}[Constant[Any], R, S]: ...
+{_overloads("other", "self")}
+"""
 
     def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
@@ -235,7 +268,15 @@ def {method}(self, other: Any) -> Any: ...
         if "method" in cls.__dict__ and cls.method is not None:
             method(cls.method, op=cls)(lambda self, other: cls(self, operand(other, self)))
 
-    def __init__(self, x: Node, y: Node, **attributes: Any) -> None:
+    @overload
+    def __init__(self, x: Shaped[Left_co, Axes], y: Shaped[Right_co, Axes]) -> None: ...
+    @overload
+    def __init__(self, x: Shaped[Left_co, Axes], y: Shaped[Right_co, tuple[()]]) -> None: ...
+    @overload
+    def __init__(self, x: Shaped[Left_co, tuple[()]], y: Shaped[Right_co, Axes]) -> None: ...
+    @overload
+    def __init__(self, x: Node[Any, Any], y: Node[Any, Any], **attributes: Any) -> None: ...  # other broadcasts
+    def __init__(self, x: Any, y: Any, **attributes: Any) -> None:
         self._construct((x, y), **attributes)
 
     def shape_rule(self) -> Dims:
@@ -251,7 +292,7 @@ def {method}(self, other: Any) -> Any: ...
 COMPARISONS = frozenset(["lt", "le", "gt", "ge", "eq", "ne"])
 
 
-def bind_operator(cls: type[Binary], name: str) -> None:
+def bind_operator(cls: type[Node], name: str) -> None:
     """Make `cls` the meaning of the operator `__name__` on nodes, with numbers and arrays on either side."""
 
     def left(self: Node, other: object) -> object:

@@ -6,45 +6,45 @@ import math
 from typing import Any
 
 from wyrm.node.node import Node
-from wyrm.ops.elementwise import Binary, L, R, S, Unary
+from wyrm.ops.elementwise import Axes, Binary, Left_co, Right_co, Unary
 
 
-class Exp(Unary[L, S]):
+class Exp(Unary[Left_co, Axes]):
     """`e ** x`."""
 
     __slots__ = ()
     formula = "exp(x)"
     method = "exp"
 
-    def _own(self) -> Exp[Any, S]:
+    def _own(self) -> Exp[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * self,)
 
 
-class Expm1(Unary[L, S]):
+class Expm1(Unary[Left_co, Axes]):
     """`e ** x - 1`, exact near 0."""
 
     __slots__ = ()
     formula = "expm1(x)"
     method = "expm1"
 
-    def _own(self) -> Expm1[Any, S]:
+    def _own(self) -> Expm1[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * (self.erase() + 1.0),)
 
 
-class Log(Unary[L, S]):
+class Log(Unary[Left_co, Axes]):
     """The natural logarithm; -inf at 0, NaN below."""
 
     __slots__ = ()
     formula = "log(x)"
     method = "log"
 
-    def _own(self) -> Log[Any, S]:
+    def _own(self) -> Log[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -52,26 +52,26 @@ class Log(Unary[L, S]):
         return (gradient / x,)
 
 
-class Exp2(Unary[L, S]):
+class Exp2(Unary[Left_co, Axes]):
     """`2 ** x`."""
 
     __slots__ = ()
     formula = "exp2(x)"
 
-    def _own(self) -> Exp2[Any, S]:
+    def _own(self) -> Exp2[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * (self.erase() * math.log(2.0)),)
 
 
-class Log2(Unary[L, S]):
+class Log2(Unary[Left_co, Axes]):
     """The logarithm to the base 2."""
 
     __slots__ = ()
     formula = "log2(x)"
 
-    def _own(self) -> Log2[Any, S]:
+    def _own(self) -> Log2[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -79,13 +79,13 @@ class Log2(Unary[L, S]):
         return (gradient / (x.erase() * math.log(2.0)),)
 
 
-class Log10(Unary[L, S]):
+class Log10(Unary[Left_co, Axes]):
     """The logarithm to the base 10."""
 
     __slots__ = ()
     formula = "log10(x)"
 
-    def _own(self) -> Log10[Any, S]:
+    def _own(self) -> Log10[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -93,13 +93,13 @@ class Log10(Unary[L, S]):
         return (gradient / (x.erase() * math.log(10.0)),)
 
 
-class LogAddExp(Binary[L, R, S]):
+class LogAddExp(Binary[Left_co, Right_co, Axes]):
     """`log(exp(x) + exp(y))`, without overflow."""
 
     __slots__ = ()
     formula = "where(x == y, x + 0.6931471805599453, maximum(x, y) + log1p(exp(-abs(x - y))))"
 
-    def _own(self) -> LogAddExp[Any, Any, S]:
+    def _own(self) -> LogAddExp[Any, Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -111,13 +111,13 @@ class LogAddExp(Binary[L, R, S]):
         return gradient * difference.sigmoid(), gradient * (-difference).sigmoid()
 
 
-class Sinh(Unary[L, S]):
+class Sinh(Unary[Left_co, Axes]):
     """The hyperbolic sine."""
 
     __slots__ = ()
     formula = "sinh(x)"
 
-    def _own(self) -> Sinh[Any, S]:
+    def _own(self) -> Sinh[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -125,13 +125,13 @@ class Sinh(Unary[L, S]):
         return (gradient * Cosh(x),)
 
 
-class Cosh(Unary[L, S]):
+class Cosh(Unary[Left_co, Axes]):
     """The hyperbolic cosine."""
 
     __slots__ = ()
     formula = "cosh(x)"
 
-    def _own(self) -> Cosh[Any, S]:
+    def _own(self) -> Cosh[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -139,7 +139,7 @@ class Cosh(Unary[L, S]):
         return (gradient * Sinh(x),)
 
 
-class LimitedLog(Unary[L, S]):
+class LimitedLog(Unary[Left_co, Axes]):
     """`log(x)` of a probability, but at least `low`; the derivative is `1 / x`, but at most 1e12, as in PyTorch."""
 
     __slots__ = ("low",)
@@ -149,21 +149,21 @@ class LimitedLog(Unary[L, S]):
     def __init__(self, x: Node, low: float = -100.0) -> None:
         self._construct((x,), low=low)
 
-    def _own(self) -> LimitedLog[Any, S]:
+    def _own(self) -> LimitedLog[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient / self.parents[0].erase().maximum(1e-12),)
 
 
-class Log1p(Unary[L, S]):
+class Log1p(Unary[Left_co, Axes]):
     """`log(1 + x)`, exact near 0."""
 
     __slots__ = ()
     formula = "log1p(x)"
     method = "log1p"
 
-    def _own(self) -> Log1p[Any, S]:
+    def _own(self) -> Log1p[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -171,14 +171,14 @@ class Log1p(Unary[L, S]):
         return (gradient / (x + 1.0),)
 
 
-class Sin(Unary[L, S]):
+class Sin(Unary[Left_co, Axes]):
     """The sine of `x` radians."""
 
     __slots__ = ()
     formula = "sin(x)"
     method = "sin"
 
-    def _own(self) -> Sin[Any, S]:
+    def _own(self) -> Sin[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -186,14 +186,14 @@ class Sin(Unary[L, S]):
         return (gradient * x.cos(),)
 
 
-class Cos(Unary[L, S]):
+class Cos(Unary[Left_co, Axes]):
     """The cosine of `x` radians."""
 
     __slots__ = ()
     formula = "cos(x)"
     method = "cos"
 
-    def _own(self) -> Cos[Any, S]:
+    def _own(self) -> Cos[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -201,28 +201,28 @@ class Cos(Unary[L, S]):
         return (-(gradient * x.sin()),)
 
 
-class Tanh(Unary[L, S]):
+class Tanh(Unary[Left_co, Axes]):
     """The hyperbolic tangent."""
 
     __slots__ = ()
     formula = "tanh(x)"
     method = "tanh"
 
-    def _own(self) -> Tanh[Any, S]:
+    def _own(self) -> Tanh[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * (1.0 - self.erase().square()),)
 
 
-class Sigmoid(Unary[L, S]):
+class Sigmoid(Unary[Left_co, Axes]):
     """`1 / (1 + e ** -x)`, finite everywhere."""
 
     __slots__ = ()
     formula = "where(x >= 0.0, 1.0, exp(-abs(x))) / (1.0 + exp(-abs(x)))"
     method = "sigmoid"
 
-    def _own(self) -> Sigmoid[Any, S]:
+    def _own(self) -> Sigmoid[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -230,14 +230,14 @@ class Sigmoid(Unary[L, S]):
         return (gradient * (y * (1.0 - y)),)
 
 
-class Softplus(Unary[L, S]):
+class Softplus(Unary[Left_co, Axes]):
     """`log(1 + e ** x)`, without overflow."""
 
     __slots__ = ()
     formula = "maximum(x, 0.0) + log1p(exp(-abs(x)))"
     method = "softplus"
 
-    def _own(self) -> Softplus[Any, S]:
+    def _own(self) -> Softplus[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -245,14 +245,14 @@ class Softplus(Unary[L, S]):
         return (gradient * x.sigmoid(),)
 
 
-class Erf(Unary[L, S]):
+class Erf(Unary[Left_co, Axes]):
     """The error function (Abramowitz and Stegun 7.1.1)."""
 
     __slots__ = ()
     formula = "erf(x)"
     method = "erf"
 
-    def _own(self) -> Erf[Any, S]:
+    def _own(self) -> Erf[Any, Axes]:
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:

@@ -21,7 +21,7 @@ from wyrm.ops.accumulation import unbroadcast
 from wyrm.ops.activation import Gelu, GeluTanh
 from wyrm.ops.batching import spread
 from wyrm.ops.composite_gradient import composite_vjp
-from wyrm.ops.elementwise import L, S, common_dtype, method, operand
+from wyrm.ops.elementwise import Axes, L, Left_co, common_dtype, method, operand
 from wyrm.ops.formula import array_function
 from wyrm.ops.index import Index, RowGradient, as_indices
 from wyrm.ops.product import MatMul
@@ -47,7 +47,7 @@ def _gelu(x: Node, approximate: bool) -> Gelu | GeluTanh:
     return GeluTanh(x) if approximate else Gelu(x)
 
 
-class _Linear(Node[tuple[Node, ...], S], abstract=True):
+class _Linear(Node[tuple[Node, ...], Axes], abstract=True):
     """What the two ops have in common: the operand, the weight and perhaps the bias are the first parents."""
 
     __slots__ = ("approximate", "biased")
@@ -89,7 +89,7 @@ class _Linear(Node[tuple[Node, ...], S], abstract=True):
         return product + bias[0] if bias else product
 
 
-class LinearGelu(_Linear[S], Generic[L, S]):
+class LinearGelu(_Linear[Axes], Generic[Left_co, Axes]):
     """`gelu(x @ weight + bias)`: a linear layer with its activation.
 
     `x` has any number of leading axes, `weight` the axes (inputs, outputs), `bias`, which may be left out, the axis
@@ -99,13 +99,13 @@ class LinearGelu(_Linear[S], Generic[L, S]):
     """
 
     __slots__ = ()
-    parents: tuple[L, Node, *tuple[Node, ...]]
+    parents: tuple[Left_co, Node, *tuple[Node, ...]]
 
     def __init__(self, x: Node, weight: Node, bias: Node | None = None, *, approximate: bool = False) -> None:
         parents = (x, weight) if bias is None else (x, weight, bias)
         self._construct(parents, approximate=approximate, biased=bias is not None)
 
-    def _own(self) -> LinearGelu[Any, S]:
+    def _own(self) -> LinearGelu[Any, Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -132,7 +132,7 @@ class _LinearGeluLoops(LoopForm):
         return _gelu(node._inner(), node.approximate)
 
 
-class LinearGeluGradient(_Linear[S]):
+class LinearGeluGradient(_Linear[Axes]):
     """The gradient of `LinearGelu` by what the activation is taken of, from the gradient by the result.
 
     The parents are those of `LinearGelu` and that gradient; the axes are the result's. The product is computed again
@@ -144,7 +144,7 @@ class LinearGeluGradient(_Linear[S]):
     def __init__(self, *parents: Node, approximate: bool, biased: bool) -> None:
         self._construct(parents, approximate=approximate, biased=biased)
 
-    def _own(self) -> LinearGeluGradient[S]:
+    def _own(self) -> LinearGeluGradient[Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -208,7 +208,11 @@ def linear_gelu(x: Any, weight: Any, bias: Any = None, approximate: bool = False
 # --- tokens with positions --------------------------------------------------------------------------------------------
 
 
-class Embed(HasIndexOperands[tuple[L, Node, IndexNode], S], Node[tuple[L, Node, IndexNode], S], Generic[L, S]):
+class Embed(
+    HasIndexOperands[tuple[Left_co, Node, IndexNode], Axes],
+    Node[tuple[Left_co, Node, IndexNode], Axes],
+    Generic[Left_co, Axes],
+):
     """`table[indices] + positions[:time]`: the vectors of tokens and of their places along the last axis, time.
 
     `table` has the axes (tokens, width), `positions` the axes (context, width) with a context of at least the time,
@@ -226,7 +230,7 @@ class Embed(HasIndexOperands[tuple[L, Node, IndexNode], S], Node[tuple[L, Node, 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(2, self.parents[0].dims[0]),)
 
-    def _own(self) -> Embed[Any, S]:
+    def _own(self) -> Embed[Any, Axes]:
         return self
 
     def dtype_rule(self) -> np.dtype:

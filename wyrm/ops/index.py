@@ -18,15 +18,15 @@ from wyrm.node.leaves import Parameter
 from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import spread
-from wyrm.ops.elementwise import L, R, S, common_dtype, method, operand
+from wyrm.ops.elementwise import Axes, L, Left_co, Right_co, S, common_dtype, method, operand
 from wyrm.types.dims import Dims, normalize_axis, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import AnyShape, Array, AtLeast1D, Bs, Indices, IntegerArray, K, M, N, Number, Shaped
 
-I = TypeVar(  # noqa: E741  # the indices' class, as L and R are the operands'
-    "I", bound="IndexNode", covariant=True, default=Any
-)
+# The class of the indices, as a parameter of a class of ops and of a function.
+Rows_co = TypeVar("Rows_co", bound="IndexNode", covariant=True, default=Any)
+I = TypeVar("I", bound="IndexNode")  # noqa: E741  # as L and R are the operands'
 
 
 def as_indices(indices: Any) -> IndexNode:
@@ -38,7 +38,7 @@ def as_indices(indices: Any) -> IndexNode:
     return IndexConstant(indices)
 
 
-class _Indexing(HasIndexOperands[tuple[L, I], S], Node[tuple[L, I], S], abstract=True):
+class _Indexing(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Left_co, Rows_co], Axes], abstract=True):
     """An op whose second parent holds integers that choose along an axis of the first."""
 
     __slots__ = ()
@@ -50,7 +50,7 @@ class _Indexing(HasIndexOperands[tuple[L, I], S], Node[tuple[L, I], S], abstract
         return common_dtype((x,))
 
 
-class Index(_Indexing[L, I, S]):
+class Index(_Indexing[Left_co, Rows_co, Axes]):
     """Rows of a table: the gradient holds only those rows."""
 
     __slots__ = ()
@@ -58,7 +58,7 @@ class Index(_Indexing[L, I, S]):
     def __init__(self, table: Node | Indexable, indices: IndexNode | Indices) -> None:
         self._construct((table, as_indices(indices)))
 
-    def _own(self) -> Index[Any, Any, S]:
+    def _own(self) -> Index[Any, Any, Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -163,7 +163,7 @@ def take(x: Any, indices: Any, axis: int = 0) -> Any:
     return result
 
 
-class RowGradient(HasIndexOperands[tuple[L, I], S], Node[tuple[L, I], S]):
+class RowGradient(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Left_co, Rows_co], Axes]):
     """The gradient of `Index` by its table: a row-sparse value, the transpose of choosing rows."""
 
     __slots__ = ("to",)
@@ -173,7 +173,7 @@ class RowGradient(HasIndexOperands[tuple[L, I], S], Node[tuple[L, I], S]):
     def __init__(self, gradient: Node, indices: IndexNode, to: Dims) -> None:
         self._construct((gradient, indices), to=to)
 
-    def _own(self) -> RowGradient[Any, Any, S]:
+    def _own(self) -> RowGradient[Any, Any, Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -205,7 +205,7 @@ class _RowGradientLoops(LoopForm):
         return ScatterTarget((IndexLoad(1, index[:rank]), *index[rank:]), adds=True) if parent == 0 else None
 
 
-class JoinRows(Node[tuple[L, R], S]):
+class JoinRows(Node[tuple[Left_co, Right_co], Axes]):
     """The sum of two row-sparse values."""
 
     __slots__ = ()
@@ -215,7 +215,7 @@ class JoinRows(Node[tuple[L, R], S]):
     def __init__(self, x: Node, y: Node) -> None:
         self._construct((x, y))
 
-    def _own(self) -> JoinRows[Any, Any, S]:
+    def _own(self) -> JoinRows[Any, Any, Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -269,7 +269,7 @@ def _columns(xp: ArrayNamespace, indices: IntegerArray, axis: int) -> tuple[Inte
     return tuple(grid)
 
 
-class TakeAlongAxis(_Indexing[L, I, S]):
+class TakeAlongAxis(_Indexing[Left_co, Rows_co, Axes]):
     """One element per index along `axis`, the other axes in step."""
 
     __slots__ = ("axis",)
@@ -278,7 +278,7 @@ class TakeAlongAxis(_Indexing[L, I, S]):
     def __init__(self, x: Node, indices: IndexNode | Indices, axis: int) -> None:
         self._construct((x, as_indices(indices)), axis=axis)
 
-    def _own(self) -> TakeAlongAxis[Any, Any, S]:
+    def _own(self) -> TakeAlongAxis[Any, Any, Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -314,7 +314,7 @@ class _TakeAlongAxisLoops(LoopForm):
         return (*index[: node.axis], IndexLoad(1, index), *index[node.axis + 1 :])
 
 
-class PlaceAlongAxis(HasIndexOperands[tuple[L, I], S], Node[tuple[L, I], S]):
+class PlaceAlongAxis(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Left_co, Rows_co], Axes]):
     """Zeros with the operand added where the indices name: the transpose of `TakeAlongAxis`."""
 
     __slots__ = ("axis", "to")
@@ -324,7 +324,7 @@ class PlaceAlongAxis(HasIndexOperands[tuple[L, I], S], Node[tuple[L, I], S]):
     def __init__(self, x: Node, indices: IndexNode, axis: int, to: Dims) -> None:
         self._construct((x, indices), axis=axis, to=to)
 
-    def _own(self) -> PlaceAlongAxis[Any, Any, S]:
+    def _own(self) -> PlaceAlongAxis[Any, Any, Axes]:
         return self
 
     def dtype_rule(self) -> np.dtype:
@@ -395,7 +395,9 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
     return TakeAlongAxis(x.ravel(), indices, 0) if axis is None else TakeAlongAxis(x, indices, axis)
 
 
-class ScatterAdd(HasIndexOperands[tuple[L, IndexNode, R], S], Node[tuple[L, IndexNode, R], S]):
+class ScatterAdd(
+    HasIndexOperands[tuple[Left_co, IndexNode, Right_co], Axes], Node[tuple[Left_co, IndexNode, Right_co], Axes]
+):
     """The first operand with rows added to it; a row named twice gets both."""
 
     __slots__ = ()
@@ -406,7 +408,7 @@ class ScatterAdd(HasIndexOperands[tuple[L, IndexNode, R], S], Node[tuple[L, Inde
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.parents[0].dims[0]),)
 
-    def _own(self) -> ScatterAdd[Any, Any, S]:
+    def _own(self) -> ScatterAdd[Any, Any, Axes]:
         return self
 
     def dtype_rule(self) -> np.dtype:

@@ -20,7 +20,7 @@ from wyrm.node.leaves import Constant
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.composite_gradient import composite_vjp
-from wyrm.ops.elementwise import S, common_dtype
+from wyrm.ops.elementwise import Axes, common_dtype
 from wyrm.ops.index import as_indices
 from wyrm.ops.linear_cross_entropy_kernels import (
     cross_entropy_kernel,
@@ -46,7 +46,7 @@ class _Options(TypedDict):
 
 
 class _LinearCrossEntropy(
-    HasIndexOperands[tuple[Node, Node, IndexNode], S], Node[tuple[Node, Node, IndexNode], S], abstract=True
+    HasIndexOperands[tuple[Node, Node, IndexNode], Axes], Node[tuple[Node, Node, IndexNode], Axes], abstract=True
 ):
     """What the fused ops have in common; the parents are x, (rows, width), the weight, (classes, width), and labels."""
 
@@ -122,7 +122,7 @@ class _LinearCrossEntropyLoops(LoopForm):
         return x, weight, labels, result, node.dtype.type(node.label_smoothing), node.ignore_index, logits
 
 
-class LinearCrossEntropy(_LinearCrossEntropy[S]):
+class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
     """The mean over rows of `-log softmax(x @ weight.T)[label]`, a scalar.
 
     `x` has the axes (rows, width), `weight` (classes, width), `labels` (rows,). With `label_smoothing` s the target is
@@ -142,7 +142,7 @@ class LinearCrossEntropy(_LinearCrossEntropy[S]):
     ) -> None:
         self._construct((x, weight, as_indices(labels)), label_smoothing=label_smoothing, ignore_index=ignore_index)
 
-    def _own(self) -> LinearCrossEntropy[S]:
+    def _own(self) -> LinearCrossEntropy[Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -177,7 +177,7 @@ class _LinearCrossEntropyForwardLoops(_LinearCrossEntropyLoops):
         )
 
 
-class LinearCrossEntropyResiduals(_LinearCrossEntropy[S]):
+class LinearCrossEntropyResiduals(_LinearCrossEntropy[Axes]):
     """A loss and its gradients in one array: that by the weight, a row that begins with the loss, that by x."""
 
     __slots__ = ()
@@ -192,7 +192,7 @@ class LinearCrossEntropyResiduals(_LinearCrossEntropy[S]):
     ) -> None:
         self._construct((x, weight, as_indices(labels)), label_smoothing=label_smoothing, ignore_index=ignore_index)
 
-    def _own(self) -> LinearCrossEntropyResiduals[S]:
+    def _own(self) -> LinearCrossEntropyResiduals[Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -222,7 +222,7 @@ class _LinearCrossEntropyResidualsLoops(_LinearCrossEntropyLoops):
     kernel = staticmethod(cross_entropy_residuals_kernel)
 
 
-class _OfResiduals(Node[tuple[Node, Node, Node], S], abstract=True):
+class _OfResiduals(Node[tuple[Node, Node, Node], Axes], abstract=True):
     """An op on one part of a tape: the operands are the tape or the part, then x and the weight."""
 
     __slots__ = ("part",)
@@ -255,13 +255,13 @@ class _OfResiduals(Node[tuple[Node, Node, Node], S], abstract=True):
             )
 
 
-class ResidualsPart(_OfResiduals[S]):
+class ResidualsPart(_OfResiduals[Axes]):
     """The loss, (1,), or a gradient that a tape has: a view of it."""
 
     __slots__ = ()
     is_view = True
 
-    def _own(self) -> ResidualsPart[S]:
+    def _own(self) -> ResidualsPart[Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -289,12 +289,12 @@ class _ResidualsPartLoops(LoopForm):
         return first + row, column
 
 
-class PlaceInResiduals(_OfResiduals[S]):
+class PlaceInResiduals(_OfResiduals[Axes]):
     """Zeros of the axes of a tape with one part of it filled in: the transpose of `ResidualsPart`."""
 
     __slots__ = ()
 
-    def _own(self) -> PlaceInResiduals[S]:
+    def _own(self) -> PlaceInResiduals[Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -331,7 +331,7 @@ class _PlaceInResidualsLoops(LoopForm):
         return part.reshape(-1, part.shape[-1]), out, node._first()
 
 
-class LabelTargets(HasIndexOperands[tuple[IndexNode, Node], S], Node[tuple[IndexNode, Node], S]):
+class LabelTargets(HasIndexOperands[tuple[IndexNode, Node], Axes], Node[tuple[IndexNode, Node], Axes]):
     """The share of each class that a label stands for, (rows, classes); zeros where it is ignored."""
 
     __slots__ = ("ignore_index", "label_smoothing")
@@ -344,7 +344,7 @@ class LabelTargets(HasIndexOperands[tuple[IndexNode, Node], S], Node[tuple[Index
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(0, self.parents[1].dims[0], self.ignore_index),)
 
-    def _own(self) -> LabelTargets[S]:
+    def _own(self) -> LabelTargets[Axes]:
         return self
 
     def dtype_rule(self) -> np.dtype:

@@ -21,7 +21,7 @@ from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.batching import spread
 from wyrm.ops.composite_gradient import composite_vjp
-from wyrm.ops.elementwise import L, S, common_dtype, method, operand
+from wyrm.ops.elementwise import Axes, L, Left_co, common_dtype, method, operand
 from wyrm.ops.normalization_kernels import (
     normalization_gradient_kernel,
     normalization_kernel,
@@ -102,7 +102,7 @@ def _weight_gradient(
 # --- the ops ----------------------------------------------------------------------------------------------------------
 
 
-class _Normalization(Node[tuple[Node, ...], S], abstract=True):
+class _Normalization(Node[tuple[Node, ...], Axes], abstract=True):
     """What the ops have in common: the operand first among the parents, and numbers of one float type."""
 
     __slots__ = ("epsilon",)
@@ -151,11 +151,11 @@ class _NormalizationLoops(LoopForm):
         return node.centred, node.dtype.type(node._checked(x).shape[-1]), node.dtype.type(node.epsilon)
 
 
-class _Forward(_Normalization[S], Generic[L, S], abstract=True):
+class _Forward(_Normalization[Axes], Generic[Left_co, Axes], abstract=True):
     """A normalization of the first parent with a weight and perhaps a bias."""
 
     __slots__ = ()
-    parents: tuple[L, Node, *tuple[Node, ...]]
+    parents: tuple[Left_co, Node, *tuple[Node, ...]]
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         x, weight, *bias = operands
@@ -187,7 +187,7 @@ class _ForwardLoops(_NormalizationLoops):
         return self.rows(x), weight, bias, self.rows(out), *self.numbers(node, x)
 
 
-class LayerNorm(_Forward[L, S]):
+class LayerNorm(_Forward[Left_co, Axes]):
     """`(x - mean) / sqrt(variance + epsilon) * weight + bias`, mean and variance being those of the last axis.
 
     `x` has any number of leading axes, whose sizes may come from the data; `weight` and `bias`, which may be left out,
@@ -209,11 +209,11 @@ class LayerNorm(_Forward[L, S]):
     def __init__(self, x: Node, weight: Node, bias: Node | None = None, epsilon: float = 1e-5) -> None:
         self._construct((x, weight) if bias is None else (x, weight, bias), epsilon=float(epsilon))
 
-    def _own(self) -> LayerNorm[Any, S]:
+    def _own(self) -> LayerNorm[Any, Axes]:
         return self
 
 
-class RMSNorm(_Forward[L, S]):
+class RMSNorm(_Forward[Left_co, Axes]):
     """`x / sqrt(mean(x ** 2) + epsilon) * weight`, the mean being that of the last axis.
 
     `x` has any number of leading axes, whose sizes may come from the data; `weight` has the last axis of `x`, and the
@@ -234,7 +234,7 @@ class RMSNorm(_Forward[L, S]):
     def __init__(self, x: Node, weight: Node, epsilon: float = 1e-5) -> None:
         self._construct((x, weight), epsilon=float(epsilon))
 
-    def _own(self) -> RMSNorm[Any, S]:
+    def _own(self) -> RMSNorm[Any, Axes]:
         return self
 
     @classmethod
@@ -242,7 +242,7 @@ class RMSNorm(_Forward[L, S]):
         return "rms_norm"
 
 
-class NormalizationGradient(_Normalization[S]):
+class NormalizationGradient(_Normalization[Axes]):
     """The gradient of a normalization by its operand, of the axes of that, from the gradient by the result.
 
     `centred` is true for layer norm and false for RMS norm.
@@ -254,7 +254,7 @@ class NormalizationGradient(_Normalization[S]):
     def __init__(self, x: Node, weight: Node, gradient: Node, *, centred: bool, epsilon: float) -> None:
         self._construct((x, weight, gradient), centred=centred, epsilon=epsilon)
 
-    def _own(self) -> NormalizationGradient[S]:
+    def _own(self) -> NormalizationGradient[Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -288,7 +288,7 @@ class _NormalizationGradientLoops(_NormalizationLoops):
         return self.rows(x), weight, self.rows(gradient), self.rows(out), *self.numbers(node, x)
 
 
-class NormalizationWeightGradient(_Normalization[S]):
+class NormalizationWeightGradient(_Normalization[Axes]):
     """The gradients of a normalization by its weight and its bias, of the axes (2, features), in one pass over rows.
 
     Those of a normalization without a bias (`biased` is false) have the axes (1, features). `centred` is true for
@@ -302,7 +302,7 @@ class NormalizationWeightGradient(_Normalization[S]):
     def __init__(self, x: Node, gradient: Node, *, centred: bool, biased: bool, epsilon: float) -> None:
         self._construct((x, gradient), biased=biased, centred=centred, epsilon=epsilon)
 
-    def _own(self) -> NormalizationWeightGradient[S]:
+    def _own(self) -> NormalizationWeightGradient[Axes]:
         return self
 
     def shape_rule(self) -> Dims:

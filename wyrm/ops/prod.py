@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from wyrm.node.loop_form import LOOPS, LoopForm, Reducer
 from wyrm.node.node import Node
 from wyrm.ops.batching import spread
-from wyrm.ops.elementwise import L, S
+from wyrm.ops.elementwise import Axes, Left_co
 from wyrm.ops.reduction import Reduction, ReductionLoops
 from wyrm.types.dims import Dims
 
 
-class Prod(Reduction[L, S]):
+class Prod(Reduction[Left_co, Axes]):
     """The product of the elements.
 
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).prod(axis=-1).forward().tolist()
@@ -28,7 +28,7 @@ class Prod(Reduction[L, S]):
     method = "prod"
     empty = 1.0
 
-    def _own(self) -> Prod[Any, S]:
+    def _own(self) -> Prod[Any, Axes]:
         return self
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
@@ -47,7 +47,7 @@ class Prod(Reduction[L, S]):
 LOOPS.register(Prod)(ReductionLoops(Reducer(1.0, "total * x")))
 
 
-class _AlongAxis(Node[tuple[Any, ...], S], abstract=True):
+class _AlongAxis(Node[tuple[Any, ...], Axes], abstract=True):
     """An op on operands of one shape, which is that of the result, row by row along `axis`."""
 
     __slots__ = ("axis",)
@@ -68,7 +68,7 @@ class _AlongAxis(Node[tuple[Any, ...], S], abstract=True):
         return self.rebuild(tuple(spread(operands, mapped)), {"axis": self.axis + 1})
 
 
-class ProductOfOthers(_AlongAxis[S]):
+class ProductOfOthers(_AlongAxis[Axes]):
     """For each element, the product of the others along `axis`: the derivative of the product by that element."""
 
     __slots__ = ()
@@ -76,7 +76,7 @@ class ProductOfOthers(_AlongAxis[S]):
     def __init__(self, x: Any, axis: int) -> None:
         self._construct((x,), axis=axis)
 
-    def _own(self) -> ProductOfOthers[S]:
+    def _own(self) -> ProductOfOthers[Axes]:
         return self
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
@@ -114,7 +114,7 @@ class _ProductOfOthersLoops(LoopForm):
         return operands[0].reshape(shape), out.reshape(shape)
 
 
-class ProductOfOthersAlong(_AlongAxis[S]):
+class ProductOfOthersAlong(_AlongAxis[Axes]):
     """The derivative of `ProductOfOthers` along directions, of any order: the parents are the point and those.
 
     For an element i and directions a, b, ... it is the sum over places j, k, ... that differ from i and each other of
@@ -127,7 +127,7 @@ class ProductOfOthersAlong(_AlongAxis[S]):
     def __init__(self, parents: tuple[Any, ...], axis: int) -> None:
         self._construct(parents, axis=axis)
 
-    def _own(self) -> ProductOfOthersAlong[S]:
+    def _own(self) -> ProductOfOthersAlong[Axes]:
         return self
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:

@@ -13,7 +13,18 @@ from wyrm.node.leaves import Constant
 from wyrm.node.loop_form import LOOPS, LoopForm, Reducer
 from wyrm.node.node import Node
 from wyrm.ops.batching import aligned, batch_axis
-from wyrm.ops.elementwise import L, R, S, as_operand, common_dtype, method, operand
+from wyrm.ops.elementwise import (
+    Axes,
+    L,
+    Left_co,
+    R,
+    Right_co,
+    S,
+    bind_operator,
+    common_dtype,
+    method,
+    operand,
+)
 from wyrm.ops.reduction import Sum
 from wyrm.ops.sums import summed
 from wyrm.types.dims import Axis, Dims, broadcast, product, unify
@@ -26,7 +37,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"  # without `str
 _CHAIN = 1024
 
 
-class _Product(Node[tuple[L, R], S], abstract=True):
+class _Product(Node[tuple[Left_co, Right_co], Axes], abstract=True):
     __slots__ = ()
 
     def dtype_rule(self) -> np.dtype:
@@ -47,16 +58,55 @@ def multiply_into(x: FloatArray, y: FloatArray, out: FloatArray, beta: float) ->
                 out[i, k] += weight * y[j, k]
 
 
-class MatMul(_Product[L, R, S]):
+class MatMul(_Product[Left_co, Right_co, Axes]):
     """`x @ y` for every pair of ranks from 1, leading axes broadcast."""
 
     __slots__ = ()
-    method = "matmul"
+    operator = "matmul"
+    # As for `Binary`: the left operand has the products with its own type, the right one all others.
+    operator_declaration = """
+@overload
+def {method}(self: Shaped[L, AtLeast1D], other: Shaped[L, Any]) -> {op}[L, L, Any]: ...
+@overload
+def {method}(self: Shaped[L, tuple[N]], other: Shaped[L, tuple[N]]) -> {op}[L, L, tuple[()]]: ...
+@overload
+def {method}(self: Shaped[L, tuple[*Bs, N, N]], other: Shaped[L, tuple[*Bs, N, N]]) -> {op}[L, L, tuple[*Bs, N, N]]: ...
+@overload
+def {method}(self: Shaped[L, tuple[*Bs, K]], other: Array) -> {op}[L, Constant[Any], Any]: ...
+@overload
+def {method}(self: Shaped[L, S], other: Shaped[L, FittingShape]) -> {op}[L, L, Any]: ...
+"""
+    reflected = """
+@overload
+def {method}(self: Shaped[R, S], other: Array) -> {op}[Constant[Any], R, Any]: ...
+@overload
+def {method}(self: Shaped[R, S], other: Shaped[L, AtLeast1D]) -> {op}[L, R, Any]: ...
+@overload
+def {method}(self: Shaped[R, FittingShape], other: Shaped[L, tuple[*Bs, K]]) -> {op}[L, R, Any]: ...
+@overload
+def {method}(self: Shaped[R, tuple[K, N]], other: Shaped[L, tuple[*Bs, K]]) -> {op}[L, R, tuple[*Bs, N]]: ...
+@overload
+def {method}(self: Shaped[R, tuple[K]], other: Shaped[L, tuple[*Bs, K]]) -> {op}[L, R, tuple[*Bs]]: ...
+@overload
+def {method}(self: Shaped[R, tuple[*Bs, K, N]], other: Shaped[L, tuple[*Bs, M, K]]) -> {op}[L, R, tuple[*Bs, M, N]]: ...
+@overload
+def {method}(self: Shaped[R, tuple[*Bs, K, N]], other: Shaped[L, tuple[K]]) -> {op}[L, R, tuple[*Bs, N]]: ...
+@overload
+def {method}(self: Shaped[R, tuple[*Bs, K, N]], other: Shaped[L, tuple[M, K]]) -> {op}[L, R, tuple[*Bs, M, N]]: ...
+@overload
+def {method}(self: Shaped[R, tuple[*Bs, K, N]], other: Shaped[L, tuple[A, *Bs, M, K]]) -> {op}[L, R, tuple[A, *Bs, M, N]]: ...
+@overload
+def {method}(self: Shaped[R, tuple[A, *Bs, K, N]], other: Shaped[L, tuple[*Bs, M, K]]) -> {op}[L, R, tuple[A, *Bs, M, N]]: ...
+"""  # noqa: E501  # one declaration a line
+
+    @classmethod
+    def op_name(cls) -> str:
+        return "matmul"
 
     def __init__(self, x: Node, y: Node) -> None:
         self._construct((x, y))
 
-    def _own(self) -> MatMul[Any, Any, S]:
+    def _own(self) -> MatMul[Any, Any, Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -112,50 +162,10 @@ def _which(dims: Dims) -> str:
     return "the only axis" if len(dims) == 1 else "the last axis but one"
 
 
-@overload
-def matmul(x: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> MatMul[L, R, Any]: ...
-@overload
-def matmul(x: Shaped[L, tuple[*Bs, K]], other: Shaped[R, FittingShape]) -> MatMul[L, R, Any]: ...
-@overload
-def matmul(  # type: ignore[overload-overlap]  # two matrices match several of these, all with the same result
-    x: Shaped[L, tuple[*Bs, K]], other: Shaped[R, tuple[K, N]]
-) -> MatMul[L, R, tuple[*Bs, N]]: ...
-@overload
-def matmul(x: Shaped[L, tuple[*Bs, K]], other: Shaped[R, tuple[K]]) -> MatMul[L, R, tuple[*Bs]]: ...
-@overload
-def matmul(x: Shaped[L, tuple[*Bs, M, K]], other: Shaped[R, tuple[*Bs, K, N]]) -> MatMul[L, R, tuple[*Bs, M, N]]: ...
-@overload
-def matmul(x: Shaped[L, tuple[K]], other: Shaped[R, tuple[*Bs, K, N]]) -> MatMul[L, R, tuple[*Bs, N]]: ...
-@overload
-def matmul(  # type: ignore[overload-overlap]  # as above
-    x: Shaped[L, tuple[M, K]], other: Shaped[R, tuple[*Bs, K, N]]
-) -> MatMul[L, R, tuple[*Bs, M, N]]: ...
-@overload
-def matmul(
-    x: Shaped[L, tuple[A, *Bs, M, K]], other: Shaped[R, tuple[*Bs, K, N]]
-) -> MatMul[L, R, tuple[A, *Bs, M, N]]: ...
-@overload
-def matmul(
-    x: Shaped[L, tuple[*Bs, M, K]], other: Shaped[R, tuple[A, *Bs, K, N]]
-) -> MatMul[L, R, tuple[A, *Bs, M, N]]: ...
-@overload
-def matmul(x: Shaped[L, tuple[*Bs, K]], other: Array) -> MatMul[L, Constant[Any], Any]: ...
-@method("__matmul__")
-def matmul(x: Any, other: Any) -> Any:
-    """The matrix product, for every pair of ranks from 1; leading axes broadcast as in NumPy."""
-    node = as_operand(other, x)
-    return NotImplemented if node is None else MatMul(x, node)
+bind_operator(MatMul, "matmul")
 
 
-@method("__rmatmul__")
-def reflected_matmul(x: Shaped[L, S], other: Array) -> MatMul[Constant[Any], L, Any]:
-    """The matrix product of an array and a node."""
-    beside: Any = x
-    node = as_operand(other, beside)
-    return NotImplemented if node is None else MatMul(node, beside)
-
-
-class VectorDot(_Product[L, R, S]):
+class VectorDot(_Product[Left_co, Right_co, Axes]):
     """The dot products of corresponding rows: `sum(x * y, axis=-1)`."""
 
     __slots__ = ()
@@ -163,7 +173,7 @@ class VectorDot(_Product[L, R, S]):
     def __init__(self, x: Node, y: Node) -> None:
         self._construct((x, y))
 
-    def _own(self) -> VectorDot[Any, Any, S]:
+    def _own(self) -> VectorDot[Any, Any, Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -220,7 +230,7 @@ def vector_dot(x: Any, other: Any) -> Any:
     return VectorDot(x, operand(other, x))
 
 
-class Einsum(_Product[L, R, S]):
+class Einsum(_Product[Left_co, Right_co, Axes]):
     """Einstein's sum over two operands: letters that the result lacks are summed over."""
 
     __slots__ = ("subscripts",)
@@ -229,7 +239,7 @@ class Einsum(_Product[L, R, S]):
     def __init__(self, x: Node, y: Node, subscripts: str) -> None:
         self._construct((x, y), subscripts=subscripts)
 
-    def _own(self) -> Einsum[Any, Any, S]:
+    def _own(self) -> Einsum[Any, Any, Axes]:
         return self
 
     def terms(self) -> tuple[str, str, str]:

@@ -20,7 +20,7 @@ from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
 from wyrm.ops.composite_gradient import composite_vjp
-from wyrm.ops.elementwise import S, common_dtype
+from wyrm.ops.elementwise import Axes, common_dtype
 from wyrm.ops.recurrent_kernels import backward_kernel, forward_kernel, states_kernel
 from wyrm.ops.scratch import scratch
 from wyrm.ops.slicing import stack
@@ -112,7 +112,7 @@ def _backward(of: _Functions[Value], steps: int, operands: Sequence[Any], axes: 
 # --- the ops ----------------------------------------------------------------------------------------------------------
 
 
-class _Recurrent(Node[tuple[Node, ...], S], abstract=True):
+class _Recurrent(Node[tuple[Node, ...], Axes], abstract=True):
     __slots__ = ()
 
     def dtype_rule(self) -> np.dtype:
@@ -124,7 +124,7 @@ def _mask_rows(resets: Sequence[Array]) -> Array:
     return resets[0] if resets else np.zeros((0, 0), np.bool_)
 
 
-class LSTMResiduals(_Recurrent[S]):
+class LSTMResiduals(_Recurrent[Axes]):
     """All that a long short-term memory computes, of the axes (batch, time, what is kept, hidden).
 
     Of each step the gates are kept, the squashed cell, the hidden state and the cell before the step (zeros where it
@@ -139,7 +139,7 @@ class LSTMResiduals(_Recurrent[S]):
     ) -> None:
         self._construct((projected, weights, hidden, cell, *resets), coupled=coupled)
 
-    def _own(self) -> LSTMResiduals[S]:
+    def _own(self) -> LSTMResiduals[Axes]:
         return self
 
     @property
@@ -218,7 +218,7 @@ def _open_time(node: _Recurrent, time: Axis) -> tuple[Gradient, ...]:
     return tuple(Undefined(reason) if parent.dtype.kind == "f" else ZERO for parent in node.parents)
 
 
-class LSTM(_Recurrent[S]):
+class LSTM(_Recurrent[Axes]):
     """The states of a long short-term memory, of the axes (batch, time, 2, hidden): hidden at 0, cell at 1.
 
     `projected`, of the axes (batch, time, gates * hidden), is what the inputs give to the gates, biases included;
@@ -249,7 +249,7 @@ class LSTM(_Recurrent[S]):
         residuals = LSTMResiduals(projected, weights, hidden, cell, *resets, coupled=coupled)
         self._construct((residuals, *residuals.parents))
 
-    def _own(self) -> LSTM[S]:
+    def _own(self) -> LSTM[Axes]:
         return self
 
     @classmethod
@@ -290,7 +290,7 @@ class _LSTMLoops(LoopForm):
         return operands[0], out
 
 
-class LSTMGradient(_Recurrent[S]):
+class LSTMGradient(_Recurrent[Axes]):
     """The gradients of an LSTM, of the axes (batch, time, gates + 1, hidden), from those by its states.
 
     They are by the sums that enter the gates, and, as the last entry, by the cell before the step.
@@ -301,7 +301,7 @@ class LSTMGradient(_Recurrent[S]):
     def __init__(self, residuals: Node, weights: Node, by_states: Node, *resets: Node) -> None:
         self._construct((residuals, weights, by_states, *resets))
 
-    def _own(self) -> LSTMGradient[S]:
+    def _own(self) -> LSTMGradient[Axes]:
         return self
 
     @classmethod

@@ -14,7 +14,7 @@ from wyrm.node.base import ZERO, Gradient, explain, label
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm, Reducer
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where
-from wyrm.ops.elementwise import L, S, bind_class, constant_like, method
+from wyrm.ops.elementwise import Axes, L, Left_co, S, bind_class, constant_like, method
 from wyrm.ops.keywords import check_keepdims, refuse_keywords
 from wyrm.ops.sums import summed
 from wyrm.types.dims import Axis, Dims, One, axis_size, normalize_axis
@@ -46,7 +46,7 @@ def _mean(xp: ArrayNamespace, x: Array, axis: tuple[int, ...], keepdims: bool) -
     return summed(xp, x, axis, keepdims) / x.dtype.type(count)
 
 
-class Reduction(Node[tuple[L], S], abstract=True):
+class Reduction(Node[tuple[Left_co], Axes], abstract=True):
     """An op that takes a number of elements to one. `axis` is kept as positions from 0 in ascending order."""
 
     declaration = """
@@ -143,14 +143,14 @@ class ReductionLoops(LoopForm):
         return node.axis
 
 
-class Count(Reduction[L, S]):
+class Count(Reduction[Left_co, Axes]):
     """The number of elements along `axis`, a scalar: it depends on the shape alone."""
 
     __slots__ = ()
     empty = 0.0
     shape_only = True
 
-    def _own(self) -> Count[Any, S]:
+    def _own(self) -> Count[Any, Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -167,7 +167,7 @@ class Count(Reduction[L, S]):
         return (ZERO,)
 
 
-class Sum(Reduction[L, S]):
+class Sum(Reduction[Left_co, Axes]):
     """The sum of the elements.
 
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).sum(axis=-1).forward().tolist()
@@ -178,7 +178,7 @@ class Sum(Reduction[L, S]):
     method = "sum"
     empty = 0.0
 
-    def _own(self) -> Sum[Any, S]:
+    def _own(self) -> Sum[Any, Axes]:
         return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
@@ -191,7 +191,7 @@ class Sum(Reduction[L, S]):
 LOOPS.register(Sum)(ReductionLoops(Reducer(0.0, "total + x")))
 
 
-class Mean(Reduction[L, S]):
+class Mean(Reduction[Left_co, Axes]):
     """The mean of the elements.
 
     >>> wy.Constant([1.0, 3.0]).mean().forward().item()
@@ -201,7 +201,7 @@ class Mean(Reduction[L, S]):
     __slots__ = ()
     method = "mean"
 
-    def _own(self) -> Mean[Any, S]:
+    def _own(self) -> Mean[Any, Axes]:
         return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
@@ -214,7 +214,7 @@ class Mean(Reduction[L, S]):
 LOOPS.register(Mean)(ReductionLoops(Reducer(0.0, "total + x", "total / count")))
 
 
-class _Extreme(Reduction[L, S], abstract=True):
+class _Extreme(Reduction[Left_co, Axes], abstract=True):
     __slots__ = ()
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -224,7 +224,7 @@ class _Extreme(Reduction[L, S], abstract=True):
         return (ties * self.spread(share),)
 
 
-class Max(_Extreme[L, S]):
+class Max(_Extreme[Left_co, Axes]):
     """The largest element; equal ones share the gradient.
 
     >>> wy.Constant([1.0, 3.0]).max().forward().item()
@@ -234,7 +234,7 @@ class Max(_Extreme[L, S]):
     __slots__ = ()
     method = "max"
 
-    def _own(self) -> Max[Any, S]:
+    def _own(self) -> Max[Any, Axes]:
         return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
@@ -244,7 +244,7 @@ class Max(_Extreme[L, S]):
 LOOPS.register(Max)(ReductionLoops(Reducer(-math.inf, "maximum(total, x)")))
 
 
-class Min(_Extreme[L, S]):
+class Min(_Extreme[Left_co, Axes]):
     """The smallest element; equal ones share the gradient.
 
     >>> wy.Constant([1.0, 3.0]).min().forward().item()
@@ -254,7 +254,7 @@ class Min(_Extreme[L, S]):
     __slots__ = ()
     method = "min"
 
-    def _own(self) -> Min[Any, S]:
+    def _own(self) -> Min[Any, Axes]:
         return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
@@ -264,7 +264,7 @@ class Min(_Extreme[L, S]):
 LOOPS.register(Min)(ReductionLoops(Reducer(math.inf, "minimum(total, x)")))
 
 
-class LogSumExp(Reduction[L, S]):
+class LogSumExp(Reduction[Left_co, Axes]):
     """`log(sum(exp(x)))`, without overflow.
 
     >>> wy.Constant([1e4, 1e4]).logsumexp().forward().item() > 1e4
@@ -274,7 +274,7 @@ class LogSumExp(Reduction[L, S]):
     __slots__ = ()
     method = "logsumexp"
 
-    def _own(self) -> LogSumExp[Any, S]:
+    def _own(self) -> LogSumExp[Any, Axes]:
         return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
@@ -306,7 +306,7 @@ class _LogSumExpLoops(LoopForm):
         return result if node.keepdims else result.reshape(node.dims)
 
 
-class Variance(Reduction[L, S]):
+class Variance(Reduction[Left_co, Axes]):
     """The mean squared distance from the mean, divided by `n - ddof`.
 
     >>> wy.Constant([1.0, 3.0]).var().forward().item()
@@ -323,7 +323,7 @@ class Variance(Reduction[L, S]):
     ) -> None:
         super().__init__(x, axis, keepdims, ddof=ddof, **attributes)
 
-    def _own(self) -> Variance[Any, S]:
+    def _own(self) -> Variance[Any, Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -366,7 +366,7 @@ class _VarianceLoops(LoopForm):
         return total / (node.count(total) - float(node.ddof))
 
 
-class Std(Variance[L, S]):
+class Std(Variance[Left_co, Axes]):
     """The standard deviation: the square root of the variance, whose gradient is not finite where all are equal.
 
     >>> wy.Constant([1.0, 3.0]).std().forward().item()
@@ -376,7 +376,7 @@ class Std(Variance[L, S]):
     __slots__ = ()
     method = "std"
 
-    def _own(self) -> Std[Any, S]:
+    def _own(self) -> Std[Any, Axes]:
         return self
 
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
@@ -393,7 +393,7 @@ class _StdLoops(LoopForm):
         return variance.sqrt()
 
 
-class ArgMax(IndexNode[S]):
+class ArgMax(IndexNode[Axes]):
     """The position of the largest element along one axis, the first of equal ones; integers have no gradient."""
 
     __slots__ = ("axis", "keepdims")

@@ -18,7 +18,7 @@ from wyrm.node.leaves import Constant
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.node.storage import declared_dims, index_array
-from wyrm.ops.elementwise import S
+from wyrm.ops.elementwise import Axes
 from wyrm.ops.philox import STEP, WORD, philox, philox_block, random_bits, stream_or_next
 from wyrm.ops.scratch import scratch
 from wyrm.ops.sums import natural
@@ -180,7 +180,7 @@ def sampling_kernel(
         out[i] = row
 
 
-class RandomIndex(HasIndexOperands[tuple[BaseNode, ...], S], IndexNode[S]):
+class RandomIndex(HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode[Axes]):
     """Rows from 0 to `table_size - 1`, drawn anew in each step; integers have no gradient.
 
     The parents are the step; where rows have shares, what those add up to; and where rows are rejected, the offsets

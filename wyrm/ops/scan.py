@@ -20,7 +20,7 @@ from wyrm.node.index_maps import IndexExpression, IndexLiteral, IndexMap, flat
 from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import Node
 from wyrm.ops.arithmetic import Add
-from wyrm.ops.elementwise import L, S
+from wyrm.ops.elementwise import Axes, Left_co
 from wyrm.ops.scan_gradient import reversed_loop
 from wyrm.ops.shape import Rearrangement
 from wyrm.ops.steps import Steps, size_of
@@ -29,7 +29,7 @@ from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array
 
 
-class Scan(Node[tuple[BaseNode, ...], S]):
+class Scan(Node[tuple[BaseNode, ...], Axes]):
     """A loop of `steps.length` steps, as a tape.
 
     The parents are the number of steps where it is limited, the carried values at the start, the sequences, whose first
@@ -44,7 +44,7 @@ class Scan(Node[tuple[BaseNode, ...], S]):
     def __init__(self, steps: Steps, *parents: BaseNode) -> None:
         self._construct(parents, steps=steps)
 
-    def _own(self) -> Scan[S]:
+    def _own(self) -> Scan[Axes]:
         return self
 
     def dtype_rule(self) -> np.dtype:
@@ -170,7 +170,7 @@ def _in_residuals(dims: Dims, index: IndexMap, start: int) -> IndexExpression:
     return IndexLiteral(start) + flat(index, list(map(operator.index, dims))) if dims else IndexLiteral(start)
 
 
-class ScanPart(Rearrangement[L, S]):
+class ScanPart(Rearrangement[Left_co, Axes]):
     """A part of a tape from `start` on, as an array of the axes `to`: a view."""
 
     __slots__ = ("start", "to")
@@ -180,7 +180,7 @@ class ScanPart(Rearrangement[L, S]):
     def __init__(self, residuals: Node, start: int, to: Dims) -> None:
         self._construct((residuals,), start=start, to=to)
 
-    def _own(self) -> ScanPart[Any, S]:
+    def _own(self) -> ScanPart[Any, Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -210,7 +210,7 @@ class _ScanPartLoops(LoopForm):
         return (_in_residuals(node.to, index, node.start),)
 
 
-class PlacePart(Node[tuple[L], S]):
+class PlacePart(Node[tuple[Left_co], Axes]):
     """A tape of `size` zeros with a part from `start` on filled in: the transpose of `ScanPart`."""
 
     __slots__ = ("residuals_size", "start")
@@ -220,7 +220,7 @@ class PlacePart(Node[tuple[L], S]):
     def __init__(self, part: Node, start: int, residuals_size: int) -> None:
         self._construct((part,), start=start, residuals_size=residuals_size)
 
-    def _own(self) -> PlacePart[Any, S]:
+    def _own(self) -> PlacePart[Any, Axes]:
         return self
 
     def dtype_rule(self) -> np.dtype:

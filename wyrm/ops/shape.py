@@ -17,14 +17,14 @@ from wyrm.node.leaves import as_constant
 from wyrm.node.loop_form import LOOPS, LoopForm, SameIndex
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import aligned
-from wyrm.ops.elementwise import L, S, method
+from wyrm.ops.elementwise import Axes, L, Left_co, S, method
 from wyrm.ops.reduction import AxisLike, all_axes
 from wyrm.types.dims import Axis, Dim, Dims, One, Times, axis_size, broadcast, normalize_axis, product
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import D1, D2, D3, D4, A, AnyShape, Array, AtLeast1D, AtLeast2D, Bs, K, M, N, Shaped, Size, Sizes
 
 
-class Rearrangement(Node[tuple[L], S], abstract=True):
+class Rearrangement(Node[tuple[Left_co], Axes], abstract=True):
     """An op whose elements are those of its operand."""
 
     __slots__ = ()
@@ -95,17 +95,17 @@ def _reshaped_index(dims: Dims, reshaped: Dims, index: IndexMap) -> IndexMap | N
     return tuple(IndexLiteral(0) if axis_size(axis) == 1 else next(entries)[1] for axis in dims)
 
 
-class Reshape(Rearrangement[L, S]):
+class Reshape(Rearrangement[Left_co, Axes]):
     """The same elements in row-major order under other axes."""
 
     __slots__ = ("to",)
     same_elements = True
     to: Dims
 
-    def __init__(self, x: Shaped[L, Any], to: Dims) -> None:
+    def __init__(self, x: Shaped[Left_co, Any], to: Dims) -> None:
         self._construct((x,), to=to)
 
-    def _own(self) -> Reshape[Any, S]:
+    def _own(self) -> Reshape[Any, Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -167,7 +167,7 @@ def reshape(x: Any, *shape: Any) -> Any:
     return Reshape(x, _target(shape))
 
 
-class IndexReshape(IndexNode[S]):
+class IndexReshape(IndexNode[Axes]):
     """Integers under other axes."""
 
     __slots__ = ("to",)
@@ -225,7 +225,7 @@ def index_reshape(x: Any, *shape: Any) -> Any:
     return IndexReshape(x, _target(shape))
 
 
-class Transpose(Rearrangement[L, S]):
+class Transpose(Rearrangement[Left_co, Axes]):
     """The axes in the order `axes`."""
 
     __slots__ = ("axes",)
@@ -234,7 +234,7 @@ class Transpose(Rearrangement[L, S]):
     def __init__(self, x: Node, axes: tuple[int, ...]) -> None:
         self._construct((x,), axes=axes)
 
-    def _own(self) -> Transpose[Any, S]:
+    def _own(self) -> Transpose[Any, Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -350,7 +350,7 @@ def aligned_index(dims: Dims, index: IndexMap) -> IndexMap:
     return tuple(IndexLiteral(0) if axis_size(axis) == 1 else entry for axis, entry in zip(dims, kept, strict=True))
 
 
-class BroadcastTo(Rearrangement[L, S]):
+class BroadcastTo(Rearrangement[Left_co, Axes]):
     """The operand repeated to the axes `to`, by NumPy's rule."""
 
     __slots__ = ("to",)
@@ -359,7 +359,7 @@ class BroadcastTo(Rearrangement[L, S]):
     def __init__(self, x: Node, to: Dims) -> None:
         self._construct((x,), to=to)
 
-    def _own(self) -> BroadcastTo[Any, S]:
+    def _own(self) -> BroadcastTo[Any, Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -416,7 +416,7 @@ def broadcast_to(x: Any, shape: Any) -> Any:
     return BroadcastTo(x, _target((shape,)))
 
 
-class WithSizes(Rearrangement[L, S]):
+class WithSizes(Rearrangement[Left_co, Axes]):
     """The operand, in a graph that has the `leaves` which bind its axes to the data of a run."""
 
     __slots__ = ()
@@ -424,7 +424,7 @@ class WithSizes(Rearrangement[L, S]):
     def __init__(self, x: Node, leaves: Iterable[BaseNode]) -> None:
         self._construct((x, *leaves))
 
-    def _own(self) -> WithSizes[Any, S]:
+    def _own(self) -> WithSizes[Any, Axes]:
         return self
 
     def shape_rule(self) -> Dims:

@@ -17,7 +17,7 @@ from wyrm.node.index_maps import AxisLength, IndexExpression, IndexLiteral, Inde
 from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import spread
-from wyrm.ops.elementwise import L, P_co, R, S, common_dtype, method, operand
+from wyrm.ops.elementwise import Axes, L, Left_co, Parents_co, R, S, common_dtype, method, operand
 from wyrm.ops.shape import Rearrangement
 from wyrm.types.dims import Axis, Dim, Dims, One, Plus, axis_size, normalize_axis, unify
 from wyrm.types.namespace import ArrayNamespace
@@ -129,7 +129,7 @@ def sliced_index(key: Key, dims: Dims, index: IndexMap) -> IndexMap:
     return tuple(result)
 
 
-class Slice(Rearrangement[L, S]):
+class Slice(Rearrangement[Left_co, Axes]):
     """A part of the operand by numbers and ranges."""
 
     __slots__ = ("key",)
@@ -138,7 +138,7 @@ class Slice(Rearrangement[L, S]):
     def __init__(self, x: Node, key: Key) -> None:
         self._construct((x,), key=key)
 
-    def _own(self) -> Slice[Any, S]:
+    def _own(self) -> Slice[Any, Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -158,7 +158,7 @@ class Slice(Rearrangement[L, S]):
         return (PlaceSlice(gradient, self.key, self.parents[0].dims),)
 
 
-class PlaceSlice(Rearrangement[L, S]):
+class PlaceSlice(Rearrangement[Left_co, Axes]):
     """Zeros with the operand in the place that `key` names: the transpose of `Slice`."""
 
     __slots__ = ("key", "to")
@@ -168,7 +168,7 @@ class PlaceSlice(Rearrangement[L, S]):
     def __init__(self, x: Node, key: Key, to: Dims) -> None:
         self._construct((x,), key=key, to=to)
 
-    def _own(self) -> PlaceSlice[Any, S]:
+    def _own(self) -> PlaceSlice[Any, Axes]:
         return self
 
     def shape_rule(self) -> Dims:
@@ -200,7 +200,7 @@ class _PlaceSliceLoops(LoopForm):
         return ScatterTarget(sliced_index(node.key, node.to, index))
 
 
-class IndexSlice(IndexNode[S]):
+class IndexSlice(IndexNode[Axes]):
     """A part of integers by numbers and ranges."""
 
     __slots__ = ("key",)
@@ -287,7 +287,7 @@ def index_getitem(x: Any, key: Any) -> Any:
     return IndexSlice(x, as_key(key, x))
 
 
-class Concatenate(Node[P_co, S]):
+class Concatenate(Node[Parents_co, Axes]):
     """The operands one after another along `axis`."""
 
     __slots__ = ("axis",)
@@ -296,7 +296,7 @@ class Concatenate(Node[P_co, S]):
     def __init__(self, parts: Sequence[Node], axis: int) -> None:
         self._construct(tuple(parts), axis=axis)
 
-    def _own(self) -> Concatenate[Any, S]:
+    def _own(self) -> Concatenate[Any, Axes]:
         return self
 
     def dtype_rule(self) -> np.dtype:
@@ -409,7 +409,7 @@ def concat(x: Any, other: Any) -> Any:
     return Concatenate((x, other), -1)
 
 
-class Stack(Node[P_co, S]):
+class Stack(Node[Parents_co, Axes]):
     """Operands of one shape along a new axis."""
 
     __slots__ = ("axis",)
@@ -418,7 +418,7 @@ class Stack(Node[P_co, S]):
     def __init__(self, parts: Sequence[Node], axis: int) -> None:
         self._construct(tuple(parts), axis=axis)
 
-    def _own(self) -> Stack[Any, S]:
+    def _own(self) -> Stack[Any, Axes]:
         return self
 
     def dtype_rule(self) -> np.dtype:

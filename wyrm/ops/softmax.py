@@ -13,7 +13,7 @@ from wyrm.node.base import ZERO, Gradient, explain, format_dims, label
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
-from wyrm.ops.elementwise import L, S, bind_class, method
+from wyrm.ops.elementwise import Axes, L, Left_co, bind_class, method
 from wyrm.ops.index import as_indices
 from wyrm.ops.sums import summed
 from wyrm.types.dims import Dims, axis_size, normalize_axis, unify
@@ -23,7 +23,7 @@ from wyrm.types.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, 
 Reduction = Literal["mean", "sum", "none"]
 
 
-class _Normalized(Node[tuple[L], S], abstract=True):
+class _Normalized(Node[tuple[Left_co], Axes], abstract=True):
     """An op that normalizes along one axis and keeps the shape."""
 
     __slots__ = ("axis",)
@@ -59,7 +59,7 @@ def {method}(self, axis: int = -1) -> Any: ...
         return x.dtype
 
 
-class Softmax(_Normalized[L, S]):
+class Softmax(_Normalized[Left_co, Axes]):
     """`exp(x) / sum(exp(x))` along `axis`, without overflow.
 
     >>> wy.Constant([1e4, 1e4]).softmax().forward().tolist()
@@ -69,7 +69,7 @@ class Softmax(_Normalized[L, S]):
     __slots__ = ()
     method = "softmax"
 
-    def _own(self) -> Softmax[Any, S]:
+    def _own(self) -> Softmax[Any, Axes]:
         return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
@@ -92,7 +92,7 @@ class _SoftmaxLoops(LoopForm):
         return powers / powers.sum(node.axis, keepdims=True)
 
 
-class LogSoftmax(_Normalized[L, S]):
+class LogSoftmax(_Normalized[Left_co, Axes]):
     """`x - logsumexp(x)` along `axis`, without overflow.
 
     >>> wy.Constant([0.0, 0.0]).log_softmax().forward().round(4).tolist()
@@ -102,7 +102,7 @@ class LogSoftmax(_Normalized[L, S]):
     __slots__ = ()
     method = "log_softmax"
 
-    def _own(self) -> LogSoftmax[Any, S]:
+    def _own(self) -> LogSoftmax[Any, Axes]:
         return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
@@ -124,7 +124,7 @@ class _LogSoftmaxLoops(LoopForm):
         return shifted - shifted.exp().sum(node.axis, keepdims=True).log()
 
 
-class CrossEntropy(HasIndexOperands[tuple[L, IndexNode, Any], S], Node[tuple[L, IndexNode, Any], S]):
+class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[tuple[Left_co, IndexNode, Any], Axes]):
     """`-log softmax(logits)[label]` over the last axis.
 
     The third parent is the softmax of the logits, computed once for the loss, its gradient and `predictions()`.
@@ -140,7 +140,7 @@ class CrossEntropy(HasIndexOperands[tuple[L, IndexNode, Any], S], Node[tuple[L, 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.parents[0].dims[-1]),)
 
-    def _own(self) -> CrossEntropy[Any, S]:
+    def _own(self) -> CrossEntropy[Any, Axes]:
         return self
 
     def predictions(self: CrossEntropy[Node[Any, S2], Any]) -> Softmax[Any, S2]:
@@ -208,7 +208,7 @@ class _CrossEntropyLoops(LoopForm):
         return losses.mean() if node.reduction == "mean" else losses.sum()
 
 
-class CrossEntropyCount(Node[tuple[L], S]):
+class CrossEntropyCount(Node[tuple[Left_co], Axes]):
     """The number of labels, as a float scalar."""
 
     __slots__ = ("to",)
@@ -218,7 +218,7 @@ class CrossEntropyCount(Node[tuple[L], S]):
     def __init__(self, labels: IndexNode, to: np.dtype) -> None:
         self._construct((labels,), to=to)
 
-    def _own(self) -> CrossEntropyCount[Any, S]:
+    def _own(self) -> CrossEntropyCount[Any, Axes]:
         return self
 
     def dtype_rule(self) -> np.dtype:
@@ -235,7 +235,9 @@ class CrossEntropyCount(Node[tuple[L], S]):
 
 
 class CrossEntropyGradient(
-    HasIndexOperands[tuple[L, IndexNode, Node], S], Node[tuple[L, IndexNode, Node], S], Generic[L, S]
+    HasIndexOperands[tuple[Left_co, IndexNode, Node], Axes],
+    Node[tuple[Left_co, IndexNode, Node], Axes],
+    Generic[Left_co, Axes],
 ):
     """`(probabilities - one_hot(labels)) * weight` row by row: the gradient of `CrossEntropy` by the logits."""
 
@@ -247,7 +249,7 @@ class CrossEntropyGradient(
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.parents[0].dims[-1]),)
 
-    def _own(self) -> CrossEntropyGradient[Any, S]:
+    def _own(self) -> CrossEntropyGradient[Any, Axes]:
         return self
 
     def dtype_rule(self) -> np.dtype:

@@ -79,7 +79,7 @@ class Program(Answering, Generic[R]):
                 f"wyrm.compile takes an optimizer, as in wy.optim.SGD(loss.parameters(), learning_rate=0.1), "
                 f"not {optimizer!r}"
             )
-        self._loop = loop
+        self._loop: Literal["auto", "compiled", "python"] = loop
         # A program with an optimizer is meant to be in training mode; only others warn of it.
         self._modes = modes_of(nodes) if optimizer is None else []
         self._graph = Graph(nodes, optimizer)

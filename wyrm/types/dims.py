@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, SupportsIndex, TypeGuard, overload
 
 from typing_extensions import TypeVar
 
@@ -181,6 +181,11 @@ def any_dim(size: SupportsIndex) -> Any:
     7
     """
     return operator.index(size)
+
+
+def is_name(axis: object) -> TypeGuard[type[Dim]]:
+    """Whether this is the class of an axis, which is its name and has no size."""
+    return isinstance(axis, type) and issubclass(axis, Dim)
 
 
 def axis_size(axis: Axis) -> int | None:

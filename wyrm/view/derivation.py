@@ -40,7 +40,7 @@ def to_derivation(output: Node[Any, Any]) -> str:
     differentiable = [node for node in shown if isinstance(node, Node) and node.dtype.kind == "f"]
     start: Any = Input(dims=output.dims, dtype=output.dtype, name="1.0")
     found = pull_back([output], [start], differentiable)
-    gradients = {node: g for node, g in zip(differentiable, found, strict=True) if g is not None}
+    gradients: dict[Any, Any] = {node: g for node, g in zip(differentiable, found, strict=True) if g is not None}
     whole = Schedule([output, *gradients.values()])
     same = whole.representative
     numbers = iter(range(1, len(shown) + 1))
@@ -56,7 +56,7 @@ def to_derivation(output: Node[Any, Any]) -> str:
             gradient = same[gradients[node]]
             texts[node] = names[gradient] if gradient in names else _written(gradient, names, same)
             names.setdefault(gradient, f"d{names[same[node]]}")
-    rows = [_TITLES]
+    rows: list[tuple[str, str, str]] = [_TITLES]
     width = max((len(_left(node, names, same)) for node in shown), default=0)
     for node in shown:
         left = f"{_left(node, names, same):<{width}}  {format_dims(node.dims)}"

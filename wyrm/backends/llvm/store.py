@@ -59,14 +59,15 @@ class CodeStore:
         """Return the content of an entry; None if it is missing, damaged or untrusted."""
         if not self._usable():
             return None
-        path = self.folder / name
+        path, written = self.folder / name, b""
         try:
             with os.fdopen(os.open(path, _READ), "rb") as file:
                 found = os.fstat(file.fileno())
                 reason = _owner_refused(found) or _mode_refused(found)
                 if reason is None and not stat.S_ISREG(found.st_mode):
                     reason = "it is not a regular file"
-                written = b"" if reason else file.read()
+                if reason is None:
+                    written = file.read()
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -79,7 +79,7 @@ class EvaluationPlan:
         # The positions of row-sparse values, and their dense copies where a node needs one.
         self._sparse: set[int] = set()
         self._dense: dict[int, Cell] = {}
-        self._reference = weakref.ref(self)
+        self._reference: weakref.ref[EvaluationPlan] = weakref.ref(self)
         self._alone: Owners = (self._reference,)
         self._joint: dict[int, tuple[Owners, Owners]] = {}
         self.cells: list[Cell] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import axis_size
 from wyrm.types.options import number
 from wyrm.types.rows import RowSparse
+from wyrm.types.typing import Scalar
+
+Value = TypeVar("Value")
 
 # The number of data sizes whose plans are cached: every epoch ends with a smaller batch.
 _PLAN_CACHE_SIZE = 4
@@ -124,7 +127,7 @@ class NodeRunner:
         lend(self.twin, cell_of(node))
         return self.runner.plan()
 
-    def known(self) -> np.ndarray | None:
+    def known(self) -> Any:
         """Return the value if no leaf at all has changed since the last run; None if the node must run."""
         known = self._known
         if (
@@ -182,76 +185,99 @@ def _twin(node: BaseNode) -> Any:
         return type(node).rebuild(node.parents, node.attribute_values(), node.name)
 
 
-def _frozen(value: Any) -> np.ndarray:
+def _frozen(value: Any) -> Any:
     """Return a read-only copy, so that writing to it by mistake raises."""
     array: np.ndarray = value.dense() if isinstance(value, RowSparse) else value.copy("K")
     array.setflags(False)  # type: ignore[call-arg]  # `write`, twice as fast positionally
     return array
 
 
-def value(node: BaseNode) -> np.ndarray:
-    """Return the value of a leaf, or the value of a node from its last run; raise `NotSet` if there is none."""
-    if node.is_leaf:
-        array = stored(node).array
-        if array is None:
-            raise not_set(node, "bind some with .set(value)")
-        return _frozen(array)
-    cell = cell_of(node)
-    if cell is None or cell.value is None:
-        raise NotSet(f"{describe(node)} has no value yet: call .forward() on it, or on a node that depends on it")
-    return _frozen(cell.value)
+class Evaluated(Generic[Value]):
+    """The value of a node; `wyrm._bind` attaches these methods to nodes."""
+
+    @property
+    def value(self: Any) -> Value:
+        """The value that the last `forward()` cached (read-only); `NotSet` if there is none."""
+        array: Any
+        if self.is_leaf:
+            array = stored(self).array
+            if array is None:
+                raise not_set(self, "bind some with .set(value)")
+        else:
+            cell = cell_of(self)
+            array = None if cell is None else cell.value
+            if array is None:
+                raise NotSet(
+                    f"{describe(self)} has no value yet: call .forward() on it, or on a node that depends on it"
+                )
+        value: Value = _frozen(array)
+        return value
+
+    def forward(self: Any) -> Value:
+        """Compute the value, recomputing only what changed, and return it (read-only)."""
+        value: Value
+        way = way_of(self)
+        if way is None:
+            if self.is_leaf:
+                value = self.value
+                return value
+            way = uncollected(NodeRunner, self)
+            keep_way(self, way)
+        else:
+            value = way.known()
+            if value is not None:
+                return value
+        warn_of_training(way.modes)
+        if way.runner.random:
+            way.step = advance_step()
+        value = _frozen(way.run(self).value(way.twin))
+        return value
 
 
-def forward(node: BaseNode) -> np.ndarray:
-    """Compute a node and return its value; recompute only what depends on changed leaves."""
-    way = way_of(node)
-    if way is None:
-        if node.is_leaf:
-            return value(node)
-        way = uncollected(NodeRunner, node)
-        keep_way(node, way)
-    else:
-        known = way.known()
-        if known is not None:
-            return known
-    warn_of_training(way.modes)
-    if way.runner.random:
-        way.step = advance_step()
-    return _frozen(way.run(node).value(way.twin))
+class Differentiated:
+    """The gradients of float nodes; `wyrm._bind` attaches these methods to them."""
 
+    def backward(self: Scalar, weight: float = 1.0) -> None:
+        """Add `weight` times the gradient of this scalar to each parameter's `gradient`.
 
-def backward(loss: Node, weight: float = 1.0) -> None:
-    """Add `weight` times the gradient of a scalar loss to the gradient of each parameter.
+        Runs `forward()` first if something changed. Raise `ShapeError` for a node that is not a scalar,
+        `ValueError` for a weight that is not finite.
+        """
+        loss: Any = self
+        if len(loss.dims) != 0:
+            raise ShapeError(
+                f"backward() takes a scalar, not {describe(loss)}: reduce it with .sum() or .mean() first, "
+                f"or weight its elements with wy.vjp(output, wrt, cotangent)"
+            )
+        if loss.dtype.kind != "f":
+            raise NotDifferentiable(f"{describe(loss)} is {loss.dtype}; only float32 and float64 have gradients")
+        given = checked_weight(weight, loss.dtype)
+        way = way_of(loss)
+        if way is None:
+            way = uncollected(NodeRunner, loss)
+            keep_way(loss, way)
+        held = way.gradients or uncollected(way.differentiate, loss)
+        if way.runner.random and (way.step is None or step_is_announced()):
+            way.step = advance_step()
+        if stored(held.weight).array != given:
+            held.weight.set(given)
+        # The masks of the last forward(), even if another graph has moved on to other steps since.
+        with nullcontext() if way.step is None else at_step(way.step):
+            way.run(loss, 0)
+            plan = way.run(loss, 1)
+        becoming = [np.array(plan.value(becomes)) for becomes in held.updates.values()]
+        with deferred:
+            for parameter, gradient in zip(held.parameters, held.outputs, strict=True):
+                accumulate(parameter, plan.value(gradient))
+            for buffer, array in zip(held.updates, becoming, strict=True):
+                store(stored(buffer), array)
 
-    Raise `ShapeError` unless the loss is a scalar, `NotDifferentiable` unless it is a float.
-    """
-    if len(loss.dims) != 0:
-        raise ShapeError(
-            f"backward() takes a scalar, not {describe(loss)}: reduce it with .sum() or .mean() first, "
-            f"or give a cotangent with wy.vjp(output, wrt, cotangent)"
-        )
-    if loss.dtype.kind != "f":
-        raise NotDifferentiable(f"{describe(loss)} is {loss.dtype}; only float32 and float64 have gradients")
-    given = checked_weight(weight, loss.dtype)
-    way = way_of(loss)
-    if way is None:
-        way = uncollected(NodeRunner, loss)
-        keep_way(loss, way)
-    held = way.gradients or uncollected(way.differentiate, loss)
-    if way.runner.random and (way.step is None or step_is_announced()):
-        way.step = advance_step()
-    if stored(held.weight).array != given:
-        held.weight.set(given)
-    # Use the dropout masks of the last forward(), even if other graphs have advanced the random step since.
-    with nullcontext() if way.step is None else at_step(way.step):
-        way.run(loss, 0)
-        plan = way.run(loss, 1)
-    becoming = [np.array(plan.value(becomes)) for becomes in held.updates.values()]
-    with deferred:
-        for parameter, gradient in zip(held.parameters, held.outputs, strict=True):
-            accumulate(parameter, plan.value(gradient))
-        for buffer, array in zip(held.updates, becoming, strict=True):
-            store(stored(buffer), array)
+    def zero_gradient(self: Any) -> None:
+        """Set the gradients of all parameters that this node depends on to zero."""
+        way = way_of(self)
+        parameters = self.parameters() if way is None or way.gradients is None else way.gradients.parameters
+        for parameter in parameters:
+            parameter.clear_gradient()
 
 
 def checked_weight(weight: float, dtype: np.dtype) -> Any:
@@ -280,14 +306,6 @@ def accumulate(parameter: Parameter, gradient: np.ndarray | RowSparse) -> None:
         storage.gradient = held.dense() + gradient
     else:
         held += gradient
-
-
-def zero_gradient(node: Node) -> None:
-    """Reset the gradients of all parameters that a node depends on."""
-    way = way_of(node)
-    parameters = node.parameters() if way is None or way.gradients is None else way.gradients.parameters
-    for parameter in parameters:
-        parameter.clear_gradient()
 
 
 def run(nodes: Sequence[BaseNode]) -> list[np.ndarray]:

@@ -12,14 +12,14 @@ def act(v: wy.Tensor[*Sh]) -> wy.Tensor[*Sh]:
 x + act(y)  # error: [operator] Unsupported operand types for + ("Input[tuple[Batch, In]]" and "Node[Any, tuple[Batch, Out]]")
 #@ wrong_result_of_a_function
 def f(x: wy.Tensor[Batch, In]) -> wy.Tensor[Batch, Hid]:
-    return x @ w  # error: [operator] Unsupported operand types for @ ("Node[Any, tuple[Batch, In]]" and "Parameter[tuple[In, Out]]")
+    return x @ w  # error: [return-value] Incompatible return value type (got "MatMul[Any, Parameter[tuple[In, Out]], tuple[Batch, Out]]", expected "Node[Any, tuple[Batch, Hid]]")
 #@ optional_not_checked
 def f(mask: wy.Tensor[Batch, In] | None) -> wy.Tensor[Batch, In]:
     return x * mask  # error: [operator] No overload variant of "__mul__" of "Node" matches argument type "None"
 #@ loop_that_changes_the_shape
 h: wy.Tensor[Batch, In] = x
 for weights in (w1, w1):
-    h = h @ weights  # error: [operator] Unsupported operand types for @ ("Node[Any, tuple[Batch, In]]" and "Parameter[tuple[In, Hid]]")
+    h = h @ weights  # error: [assignment] Incompatible types in assignment (expression has type "MatMul[Any, Parameter[tuple[In, Hid]], tuple[Batch, Hid]]", variable has type "Node[Any, tuple[Batch, In]]")
 #@ parents_out_of_range
 x.tanh().parents[1]  # error: [misc] Tuple index out of range
 #@ parents_of_a_leaf

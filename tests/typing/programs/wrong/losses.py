@@ -7,7 +7,7 @@ x.sum(axis=-1).backward()  # error: [misc] Invalid self argument "Sum[Input[tupl
 #@ backward_of_losses_for_each
 (x @ w).cross_entropy(labels, reduction="none").backward()  # error: [misc] Invalid self argument "CrossEntropy[MatMul[Any, Any, tuple[Batch, Out]], tuple[Batch]]" to attribute function "backward"
 #@ backward_by_a_string
-x.sum().backward("1")  # error: [arg-type] Argument 1 to "backward" of "Node" has incompatible type "str"
+x.sum().backward("1")  # error: [arg-type] Argument 1 to "backward" of "Differentiated" has incompatible type "str"
 #@ backward_of_an_input
 x.backward()  # error: [misc] Invalid self argument "Input[tuple[Batch, In]]" to attribute function "backward"
 #@ cross_entropy_of_floats
@@ -35,11 +35,11 @@ loss: wy.Tensor[()] = (x @ w).cross_entropy(labels, reduction="none")  # error: 
 loss = (x @ w - x).square().mean()  # error: [operator] Unsupported operand types for - ("MatMul[Input[tuple[Batch, In]], Parameter[tuple[In, Out]], tuple[Batch, Out]]" and "Input[tuple[Batch, In]]")
 #@ list_of_scalars_gets_a_matrix
 terms: list[wy.Tensor[()]] = []
-terms.append(x @ w)  # error: [arg-type] Argument 1 to "append" of "list" has incompatible type "MatMul[Input[tuple[Batch, In]], Any, tuple[Batch, Out]]"
+terms.append(x @ w)  # error: [arg-type] Argument 1 to "append" of "list" has incompatible type "MatMul[Any, Parameter[tuple[In, Out]], tuple[Batch, Out]]"
 #@ total_of_a_loop_gets_a_matrix
 total: wy.Tensor[()] = scale
 for node in [x, x2]:
-    total = total + node  # error: [operator] Unsupported operand types for + ("Node[Any, tuple[()]]" and "Input[tuple[Batch, In]]")
+    total = total + node  # error: [assignment] Incompatible types in assignment (expression has type "Add[Any, Input[tuple[Batch, In]], tuple[Batch, In]]", variable has type "Node[Any, tuple[()]]")
 #@ grad_by_a_number
 wy.grad(x.sum(), 3)  # error: [call-overload] No overload variant of "grad" matches argument types "Sum[Input[tuple[Batch, In]], tuple[()]]", "int"
 #@ optimizer_of_nodes
