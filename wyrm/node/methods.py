@@ -70,16 +70,16 @@ class Node:
     if TYPE_CHECKING:
 
         def relu(self: Shaped[L, S]) -> Relu[L, S]:
-            """The larger of `x` and 0; its derivative at 0 is 0."""
+            """Rectified linear unit, `max(x, 0)`; the derivative at 0 is 0."""
 
         def leaky_relu(self: Shaped[L, S], negative_slope: float = 0.01) -> LeakyRelu[L, S]:
-            """`x` where positive, else `negative_slope * x`."""
+            """Return `x` where positive, else `negative_slope * x` (leaky rectified linear unit)."""
 
         def elu(self: Shaped[L, S], alpha: float = 1.0) -> Elu[L, S]:
-            """`x` where positive, else `alpha * (e ** x - 1)`."""
+            """Return `x` where positive, else `alpha * (exp(x) - 1)` (exponential linear unit; Clevert et al., 2015)."""
 
         def silu(self: Shaped[L, S]) -> Silu[L, S]:
-            """`x * sigmoid(x)`, also known as swish."""
+            """Sigmoid linear unit, `x * sigmoid(x)`, also known as swish."""
 
         @overload
         def gelu(self: Shaped[L, S], approximate: Literal[False] = False) -> Gelu[L, S]: ...
@@ -88,7 +88,7 @@ class Node:
         def gelu(self: Shaped[L, S], approximate: Literal[True]) -> GeluTanh[L, S]: ...
 
         def gelu(self, approximate: bool = False) -> Any:
-            """`x` times the normal distribution function of `x`; `approximate=True` takes the tanh form of GPT-2."""
+            """Return `x` times the standard normal CDF of `x` (Gaussian error linear unit; Hendrycks and Gimpel, 2016)."""
 
         @overload
         def maximum(self: Shaped[L, S], other: Number | Array) -> Maximum[L, Constant[Any], S]: ...
@@ -136,7 +136,7 @@ class Node:
         ) -> Maximum[L, R, Any]: ...
 
         def maximum(self, other: Any) -> Any:
-            """The larger of two; equal operands share the gradient half and half."""
+            """Elementwise maximum of two operands, which broadcast; equal elements get half the gradient each."""
 
         @overload
         def minimum(self: Shaped[L, S], other: Number | Array) -> Minimum[L, Constant[Any], S]: ...
@@ -184,22 +184,22 @@ class Node:
         ) -> Minimum[L, R, Any]: ...
 
         def minimum(self, other: Any) -> Any:
-            """The smaller of two; equal operands share the gradient half and half."""
+            """Elementwise minimum of two operands, which broadcast; equal elements get half the gradient each."""
 
         def abs(self: Shaped[L, S]) -> Absolute[L, S]:
-            """`|x|`; its derivative at 0 is 0."""
+            """Elementwise absolute value `|x|`; the derivative at 0 is 0."""
 
         def sign(self: Shaped[L, S]) -> Sign[L, S]:
-            """-1, 0 or 1; flat wherever it is smooth."""
+            """Elementwise sign: -1, 0 or 1; the gradient is zero."""
 
         def square(self: Shaped[L, S]) -> Square[L, S]:
-            """`x * x`."""
+            """Elementwise square `x * x`."""
 
         def sqrt(self: Shaped[L, S]) -> Sqrt[L, S]:
-            """The square root; NaN for negative `x`."""
+            """Elementwise square root; NaN for negative `x`."""
 
         def clip(self: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]:
-            """`x` limited to `min`..`max`, either of which may be left out. `ValueError` where min > max."""
+            """Return `x` limited to `min`..`max`; None means no bound. The derivative is 1 within the bounds, at them too."""
 
         @overload
         def equal(self: Shaped[L, S], other: Number | Array) -> Equal[L, Constant[Any], S]: ...
@@ -245,7 +245,7 @@ class Node:
         ) -> Equal[L, R, Any]: ...
 
         def equal(self, other: Any) -> Any:
-            """`x == y`."""
+            """Elementwise `x == y`, as a mask."""
 
         @overload
         def not_equal(self: Shaped[L, S], other: Number | Array) -> NotEqual[L, Constant[Any], S]: ...
@@ -293,13 +293,13 @@ class Node:
         ) -> NotEqual[L, R, Any]: ...
 
         def not_equal(self, other: Any) -> Any:
-            """`x != y`."""
+            """Elementwise `x != y`, as a mask."""
 
         def astype(self: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
-            """The same numbers as float32 or float64; a mask becomes zeros and ones."""
+            """Return `x` converted to float32 or float64; a mask becomes zeros and ones. Raises `DTypeError` for other dtypes."""
 
         def stop_gradient(self: Shaped[L, S]) -> StopGradient[L, S]:
-            """`x`, taken as a constant by every gradient."""
+            """`x`, as a constant to differentiation: its gradient is zero."""
 
         def dropout(self: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
             """Elements set to zero with probability `rate` (0 <= rate < 1), the rest divided by `1 - rate`."""
@@ -310,34 +310,34 @@ class Node:
             """This node plus `addition.dropout(rate, seed, stream)`, as at the end of a residual block, in one pass."""
 
         def exp(self: Shaped[L, S]) -> Exp[L, S]:
-            """`e ** x`."""
+            """Elementwise exponential `exp(x)`."""
 
         def expm1(self: Shaped[L, S]) -> Expm1[L, S]:
-            """`e ** x - 1`, exact near 0."""
+            """Elementwise `exp(x) - 1`, accurate near 0."""
 
         def log(self: Shaped[L, S]) -> Log[L, S]:
-            """The natural logarithm; -inf at 0, NaN below."""
+            """Elementwise natural logarithm; -inf at 0, NaN for negative `x`."""
 
         def log1p(self: Shaped[L, S]) -> Log1p[L, S]:
-            """`log(1 + x)`, exact near 0."""
+            """Elementwise `log(1 + x)`, accurate near 0; -inf at -1, NaN below."""
 
         def sin(self: Shaped[L, S]) -> Sin[L, S]:
-            """The sine of `x` radians."""
+            """Elementwise sine of `x` in radians."""
 
         def cos(self: Shaped[L, S]) -> Cos[L, S]:
-            """The cosine of `x` radians."""
+            """Elementwise cosine of `x` in radians."""
 
         def tanh(self: Shaped[L, S]) -> Tanh[L, S]:
-            """The hyperbolic tangent."""
+            """Elementwise hyperbolic tangent."""
 
         def sigmoid(self: Shaped[L, S]) -> Sigmoid[L, S]:
-            """`1 / (1 + e ** -x)`, finite everywhere."""
+            """Elementwise logistic function `1 / (1 + exp(-x))`, without overflow."""
 
         def softplus(self: Shaped[L, S]) -> Softplus[L, S]:
-            """`log(1 + e ** x)`, without overflow."""
+            """Elementwise `log(1 + exp(x))`, without overflow."""
 
         def erf(self: Shaped[L, S]) -> Erf[L, S]:
-            """The error function (Abramowitz and Stegun 7.1.1)."""
+            """Elementwise error function (Abramowitz and Stegun 7.1.1)."""
 
         @overload
         def linear_gelu(
@@ -395,7 +395,7 @@ class Node:
         ) -> _Node[Any, Any]: ...
 
         def take(self, indices: Any, axis: int = 0) -> Any:
-            """The elements that `indices` choose along `axis`, the first one unless given. `IndexOutOfRange` where it ends."""
+            """Return the elements that `indices` select along `axis`, as `numpy.take(x, indices, axis)`."""
 
         @overload
         def take_along_axis(
@@ -423,12 +423,12 @@ class Node:
         ) -> TakeAlongAxis[L, _IndexNode[Any], Any]: ...
 
         def take_along_axis(self, indices: Any, axis: int | None = -1) -> Any:
-            """One element per index along `axis`, the other axes in step, as `numpy.take_along_axis`."""
+            """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`."""
 
         def scatter_add(
             self: Shaped[L, S], indices: _IndexNode[Any] | Indices, values: _Node[Any, Any] | Array
         ) -> ScatterAdd[L, _Node[Any, Any], S]:
-            """This node with `values[i]` added to row `indices[i]`; a row named twice gets both."""
+            """Return this node with `values[i]` added to row `indices[i]`; values for the same row add up."""
 
         @overload
         def layer_norm(
@@ -507,7 +507,7 @@ class Node:
         def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant[Any], Any]: ...
 
         def vector_dot(self, other: Any) -> Any:
-            """The dot products of corresponding rows: `sum(x * other, axis=-1)`."""
+            """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast."""
 
         @overload
         def sum(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Sum[L, tuple[()]]: ...
@@ -534,7 +534,7 @@ class Node:
         def sum(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Sum[L, Any]: ...
 
         def sum(self, axis: AxisLike = None, keepdims: bool = False) -> Any:
-            """The sum of the elements."""
+            """Sum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1."""
 
         @overload
         def mean(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Mean[L, tuple[()]]: ...
@@ -561,7 +561,7 @@ class Node:
         def mean(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Mean[L, Any]: ...
 
         def mean(self, axis: AxisLike = None, keepdims: bool = False) -> Any:
-            """The mean of the elements."""
+            """Arithmetic mean over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1."""
 
         @overload
         def max(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Max[L, tuple[()]]: ...
@@ -588,7 +588,7 @@ class Node:
         def max(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Max[L, Any]: ...
 
         def max(self, axis: AxisLike = None, keepdims: bool = False) -> Any:
-            """The largest element; equal ones share the gradient."""
+            """Maximum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1."""
 
         @overload
         def min(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Min[L, tuple[()]]: ...
@@ -615,7 +615,7 @@ class Node:
         def min(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Min[L, Any]: ...
 
         def min(self, axis: AxisLike = None, keepdims: bool = False) -> Any:
-            """The smallest element; equal ones share the gradient."""
+            """Minimum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1."""
 
         @overload
         def logsumexp(
@@ -648,7 +648,7 @@ class Node:
         ) -> LogSumExp[L, Any]: ...
 
         def logsumexp(self, axis: AxisLike = None, keepdims: bool = False) -> Any:
-            """`log(sum(exp(x)))`, without overflow."""
+            """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default."""
 
         @overload
         def var(
@@ -681,7 +681,7 @@ class Node:
         ) -> Variance[L, Any]: ...
 
         def var(self, axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Any:
-            """The mean squared distance from the mean, divided by `n - ddof`."""
+            """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`."""
 
         @overload
         def std(
@@ -714,7 +714,7 @@ class Node:
         ) -> Std[L, Any]: ...
 
         def std(self, axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Any:
-            """The standard deviation: the square root of the variance, whose gradient is not finite where all are equal."""
+            """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`."""
 
         @overload
         def argmax(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]: ...
@@ -739,7 +739,7 @@ class Node:
         def argmax(self: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode[Any]: ...
 
         def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
-            """The position of the largest element along `axis`, of all elements without one; the first of equal ones."""
+            """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None."""
 
         @overload
         def reshape(self: Shaped[L, S], shape: Sizes, /) -> Reshape[L, Any]: ...
@@ -788,7 +788,7 @@ class Node:
         ) -> Reshape[L, Any]: ...
 
         def reshape(self, *shape: Any) -> Any:
-            """The same elements under other axes; one of them may be -1. Named axes keep the type checker informed."""
+            """Return `x` with another shape and the same elements in row-major order; one axis may be -1, to be inferred."""
 
         @overload
         def transpose(self: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L, Any]: ...
@@ -818,7 +818,7 @@ class Node:
         def transpose(self: Shaped[L, S], *axes: int | Sequence[int]) -> Transpose[L, Any]: ...
 
         def transpose(self, *axes: Any) -> Any:
-            """The axes in another order, reversed where none is given."""
+            """Return `x` with its axes in the order `axes`, reversed by default. Raises `ShapeError` for no permutation."""
 
         @overload
         def swapaxes(self: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L, Any]: ...
@@ -847,7 +847,7 @@ class Node:
         def swapaxes(self: Shaped[L, tuple[M, *Bs]], axis1: int, axis2: int) -> Transpose[L, Any]: ...
 
         def swapaxes(self, axis1: int, axis2: int) -> Any:
-            """Two axes exchanged."""
+            """Return `x` with two axes swapped. Raises `ShapeError` for an axis that `x` lacks."""
 
         @overload
         def matrix_transpose(self: Shaped[L, AtLeast2D]) -> Transpose[L, Any]: ...
@@ -856,7 +856,7 @@ class Node:
         def matrix_transpose(self: Shaped[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]: ...
 
         def matrix_transpose(self) -> Any:
-            """The last two axes exchanged; `.mT` for short."""
+            """Return `x` with its last two axes swapped; `.mT` for short. Raises `ShapeError` for fewer than two axes."""
 
         @overload
         def broadcast_to(self: Shaped[L, S], shape: Sizes) -> BroadcastTo[L, Any]: ...
@@ -883,7 +883,7 @@ class Node:
         ) -> BroadcastTo[L, Any]: ...
 
         def broadcast_to(self, shape: Any) -> Any:
-            """The operand repeated to `shape`."""
+            """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raises `ShapeError` if the shapes do not match."""
 
         @overload
         def expand_dims(self: Shaped[L, AnyShape], axis: AxisLike) -> Reshape[L, Any]: ...
@@ -895,7 +895,7 @@ class Node:
         def expand_dims(self: Shaped[L, S], axis: AxisLike) -> Reshape[L, Any]: ...
 
         def expand_dims(self, axis: AxisLike) -> Any:
-            """Axes of size 1 put in, at these positions of the result."""
+            """Return `x` with axes of size 1 inserted, at the positions `axis` of the result."""
 
         @overload
         def squeeze(self: Shaped[L, AtLeast1D], axis: AxisLike = None) -> Reshape[L, Any]: ...
@@ -910,10 +910,10 @@ class Node:
         def squeeze(self: Shaped[L, S], axis: AxisLike = None) -> Reshape[L, Any]: ...
 
         def squeeze(self, axis: AxisLike = None) -> Any:
-            """Axes of size 1 taken out: all of them, or those named. `ShapeError` for one of another size."""
+            """Return `x` without its axes of size 1: all of them, or those in `axis`."""
 
         def ravel(self: Shaped[L, S]) -> Reshape[L, tuple[Any]]:
-            """All elements on one axis."""
+            """Return the elements of `x` in row-major order on one axis."""
 
         @overload
         def flatten(self: Shaped[L, S]) -> Reshape[L, tuple[Any]]: ...
@@ -922,7 +922,7 @@ class Node:
         def flatten(self: Shaped[L, S], start_axis: int) -> Reshape[L, Any]: ...
 
         def flatten(self, start_axis: int = 0) -> Any:
-            """All elements on one axis, or those from `start_axis` on, with the axes before it as they are."""
+            """Return `x` with the axes from `start_axis` on flattened into one, in row-major order; all of them by default."""
 
         @overload
         def concat(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R], Any]: ...
@@ -938,7 +938,7 @@ class Node:
         ) -> Concatenate[tuple[L, R], tuple[*Bs, Plus[M, N]]]: ...
 
         def concat(self, other: Any) -> Any:
-            """This node and another along the last axis, whose name becomes `Plus[M, N]`."""
+            """Return this node joined with another along the last axis, which becomes `Plus[M, N]`."""
 
         @overload
         def split(self: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L, Any]]: ...
@@ -957,7 +957,7 @@ class Node:
         def split(self: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L, Any]]: ...
 
         def split(self, sections: int | Sequence[int], axis: int = 0) -> Any:
-            """The node in equal `sections`, or cut at these positions, along `axis`; `ShapeError` where it does not divide."""
+            """Return the parts of `x` along `axis`: `sections` equal parts, or those between the positions `sections`."""
 
         def softmax(self: Shaped[L, S], axis: int = -1) -> Softmax[L, S]:
             """`exp(x) / sum(exp(x))` along `axis`, without overflow."""
@@ -1014,7 +1014,7 @@ class Parameter:
         def index(self: Shaped[L, tuple[N, *Bs]], indices: Indices) -> Index[L, _IndexNode[Any], Any]: ...
 
         def index(self, indices: Any) -> Any:
-            """The rows that `indices` choose; the gradient holds only those rows. `IndexOutOfRange` at `set`."""
+            """Return the rows `x[indices]`, of shape `indices.shape + x.shape[1:]`; the gradient holds only those rows."""
 
 
 class IndexNode:
@@ -1050,7 +1050,7 @@ class IndexNode:
         ) -> Less[Any, Any, tuple[*Bs, N]]: ...
 
         def __lt__(self, other: Any) -> Any:
-            """`x < y`."""
+            """Elementwise `x < y`, as a mask."""
 
         @overload
         def __le__(self: _IndexNode[S], other: Size | IntegerArray) -> LessEqual[Any, Any, S]: ...
@@ -1080,7 +1080,7 @@ class IndexNode:
         ) -> LessEqual[Any, Any, tuple[*Bs, N]]: ...
 
         def __le__(self, other: Any) -> Any:
-            """`x <= y`."""
+            """Elementwise `x <= y`, as a mask."""
 
         @overload
         def __gt__(self: _IndexNode[S], other: Size | IntegerArray) -> Greater[Any, Any, S]: ...
@@ -1110,7 +1110,7 @@ class IndexNode:
         ) -> Greater[Any, Any, tuple[*Bs, N]]: ...
 
         def __gt__(self, other: Any) -> Any:
-            """`x > y`."""
+            """Elementwise `x > y`, as a mask."""
 
         @overload
         def __ge__(self: _IndexNode[S], other: Size | IntegerArray) -> GreaterEqual[Any, Any, S]: ...
@@ -1140,7 +1140,7 @@ class IndexNode:
         ) -> GreaterEqual[Any, Any, tuple[*Bs, N]]: ...
 
         def __ge__(self, other: Any) -> Any:
-            """`x >= y`."""
+            """Elementwise `x >= y`, as a mask."""
 
         @overload
         def __eq__(self: _IndexNode[S], other: Size | IntegerArray) -> Equal[Any, Any, S]: ...
@@ -1168,7 +1168,7 @@ class IndexNode:
         ) -> Equal[Any, Any, tuple[*Bs, N]]: ...
 
         def __eq__(self, other: Any) -> Any:
-            """`x == y`."""
+            """Elementwise `x == y`, as a mask."""
 
         @overload
         def __ne__(self: _IndexNode[S], other: Size | IntegerArray) -> NotEqual[Any, Any, S]: ...
@@ -1198,7 +1198,7 @@ class IndexNode:
         ) -> NotEqual[Any, Any, tuple[*Bs, N]]: ...
 
         def __ne__(self, other: Any) -> Any:
-            """`x != y`."""
+            """Elementwise `x != y`, as a mask."""
 
         @overload
         def reshape(self: _IndexNode[Any], shape: Sizes, /) -> IndexReshape[Any]: ...
@@ -1229,7 +1229,7 @@ class IndexNode:
         ) -> IndexReshape[tuple[D1, D2, D3]]: ...
 
         def reshape(self, *shape: Any) -> Any:
-            """The same integers under other axes; one of them may be -1."""
+            """Return `x` with another shape and the same integers in row-major order; one axis may be -1, to be inferred."""
 
         @overload
         def __getitem__(self: _IndexNode[AtLeast1D], key: Key_) -> IndexSlice[Any]: ...
@@ -1247,4 +1247,4 @@ class IndexNode:
         def __getitem__(self: _IndexNode[Any], key: Key_) -> IndexSlice[Any]: ...
 
         def __getitem__(self, key: Any) -> Any:
-            """A part of the integers by numbers, ranges, `None` and `...`, as in NumPy."""
+            """Return the part of the integers that ints, slices, `None` and `...` select, as in NumPy."""
