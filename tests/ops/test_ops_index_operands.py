@@ -1,4 +1,4 @@
-"""Choosing by masks, drawing at random, and the loss that holds its own softmax."""
+"""`where`, dropout, and the cross-entropy whose softmax is a node of its own."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_predictions_are_part_of_the_loss_and_no_way_to_differentiate_it() -> No
         NotDifferentiable, match="no gradient with respect to softmax, which is computed from another operand"
     ):
         wy.grad(loss, loss.predictions())
-    # Other uses of the predictions are differentiated like those of any node.
+    # Other uses of the predictions have gradients, like any node.
     entropy = -(loss.predictions() * loss.predictions().log()).sum()
     assert wy.grad(entropy, loss.predictions()).forward().shape == (2, 3)
     assert wy.grad(loss + entropy, x).forward().any()

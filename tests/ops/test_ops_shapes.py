@@ -1,4 +1,4 @@
-"""Axes with names and without sizes, through the ops that rearrange, cut and join."""
+"""Named axes and axes without a size in ops that reshape, slice and join."""
 
 from __future__ import annotations
 
