@@ -484,7 +484,7 @@ class Node:
         def prod(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Prod[L, Any]: ...
 
         def prod(self, axis: AxisLike = None, keepdims: bool = False) -> Any:
-            """The product of the elements."""
+            """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1."""
 
         @overload
         def vector_dot(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R, Any]: ...
