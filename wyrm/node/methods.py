@@ -818,7 +818,7 @@ class Node:
         def transpose(self: Shaped[L, S], *axes: int | Sequence[int]) -> Transpose[L, Any]: ...
 
         def transpose(self, *axes: Any) -> Any:
-            """Return `x` with its axes in the order `axes`, reversed by default. Raises `ShapeError` for no permutation."""
+            """Return `x` with its axes in the order `axes`, reversed by default."""
 
         @overload
         def swapaxes(self: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L, Any]: ...

@@ -30,8 +30,8 @@ class Exp(Unary[L, S]):
 class Expm1(Unary[L, S]):
     """Elementwise `exp(x) - 1`, accurate near 0.
 
-    >>> wy.Constant([0.0, 1e-10]).expm1().forward().tolist() == np.float32([0.0, 1e-10]).tolist()
-    True
+    >>> wy.Constant([0.0, -np.inf]).expm1().forward().tolist()
+    [0.0, -1.0]
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""The product over axes, with a gradient that is exact for zero elements too."""
+"""The product over axes, with a gradient that is correct at zeros too."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wyrm.types.dims import Dims
 class Prod(Reduction[L, S]):
     """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
 
-    The gradient is exact for zero elements too. Raises `ShapeError` for an axis that the operand lacks.
+    The gradient is correct at zeros too. Raises `ShapeError` for an axis that the operand lacks.
 
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).prod(axis=-1).forward().tolist()
     [2.0, 12.0]

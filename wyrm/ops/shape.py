@@ -294,7 +294,9 @@ def transpose(
 def transpose(x: Shaped[L, S], *axes: int | Sequence[int]) -> Transpose[L, Any]: ...
 @method("transpose")
 def transpose(x: Any, *axes: Any) -> Any:
-    """Return `x` with its axes in the order `axes`, reversed by default. Raises `ShapeError` for no permutation.
+    """Return `x` with its axes in the order `axes`, reversed by default.
+
+    Raises `ShapeError` if `axes` does not name each axis once.
 
     >>> wy.Constant(np.zeros((2, 3, 4))).transpose(1, 0, 2).shape
     (3, 2, 4)
