@@ -179,4 +179,4 @@ def test_mistakes_are_told() -> None:
     with pytest.raises(ValueError, match="called with 2 arguments, so wrt=-3 is out of range"):
         wy.hessian(mine, -3)(X, Y)
     with pytest.raises(TypeError, match="derivatives are of a function"):
-        wy.vjp(3.0, X)
+        wy.vjp(3.0, X)  # type: ignore[call-overload]  # the mistake

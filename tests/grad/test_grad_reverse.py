@@ -323,3 +323,12 @@ def test_check_grads_finds_a_wrong_gradient_and_leaves_the_leaf_as_it_was() -> N
     assert x.value.tolist() == [1.0, 2.0]
     with pytest.raises(DTypeError, match=r"p .*gradients are checked in float64"):
         check_grads(wy.Parameter(1.0, name="p") * 2.0)
+
+
+def test_gradients_by_a_tuple_are_a_tuple() -> None:
+    x, y = wy.Parameter(2.0), wy.Parameter([1.0, 2.0])
+    loss = (x * y).sum()
+    found = wy.grad(loss, (x, y))
+    assert isinstance(found, tuple)
+    assert [gradient.shape for gradient in found] == [(), (2,)]
+    assert isinstance(wy.grad(loss, [x, y]), list)

@@ -150,7 +150,7 @@ def test_bad_input() -> None:
     with pytest.raises(ShapeError, match="cannot become an array of axes"):
         wy.updating(layer.weight, {layer.running_mean: layer.weight.sum()})
     with pytest.raises(DTypeError, match=r"no wy\.Buffer"):
-        wy.updating(layer.weight, {layer.bias: layer.weight})
+        wy.updating(layer.weight, {layer.bias: layer.weight})  # type: ignore[dict-item]  # the mistake
     twice = layer(wy.Constant(DATA, dtype=np.float32)) + layer(wy.Constant(-DATA, dtype=np.float32))
     with pytest.raises(ShapeError, match="two things in one step"):
         twice.sum().backward()

@@ -207,7 +207,7 @@ def test_an_output_axis_without_a_size_is_an_error() -> None:
 
 def test_a_class_as_axis_is_an_error() -> None:
     with pytest.raises(DTypeError, match=r"in_features is the class Features.*as in Features\(32\)"):
-        wy.nn.Linear(Features, HIDDEN)
+        wy.nn.Linear(Features, HIDDEN)  # type: ignore[call-overload]  # the mistake
 
 
 def test_a_negative_axis_is_an_error() -> None:
@@ -217,7 +217,7 @@ def test_a_negative_axis_is_an_error() -> None:
 
 def test_a_fraction_as_axis_is_an_error() -> None:
     with pytest.raises(DTypeError, match=r"in_features is a Dim or an integer, not 4\.5, a float"):
-        wy.nn.Linear(4.5, 3)
+        wy.nn.Linear(4.5, 3)  # type: ignore[call-overload]  # the mistake
 
 
 def test_a_truth_value_as_axis_is_an_error() -> None:

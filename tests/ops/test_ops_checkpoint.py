@@ -81,8 +81,8 @@ def test_gpt2_has_the_same_gradients_in_half_the_memory() -> None:
 def test_bad_input() -> None:
     x = wy.Parameter([1.0, 2.0])
     with pytest.raises(DTypeError, match="float nodes"):
-        wy.checkpoint(lambda x: x, 1.0)
+        wy.checkpoint(lambda x: x, 1.0)  # type: ignore[arg-type]  # the mistake
     with pytest.raises(DTypeError, match="returns one float node"):
-        wy.checkpoint(lambda x: [x], x)
+        wy.checkpoint(lambda x: [x], x)  # type: ignore[arg-type, return-value]  # the mistake
     with pytest.raises(ValueError, match="depends on none of the inputs"):
         wy.checkpoint(lambda x: wy.Constant(1.0) * 2.0, x)

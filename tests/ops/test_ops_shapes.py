@@ -298,3 +298,8 @@ def test_parts_of_parts_are_the_same_in_generated_loops(part: Any) -> None:
     x = wy.Parameter(array)
     gradient = wy.grad((part(x) * part(x)).sum(), x)
     np.testing.assert_array_equal(wy.compile(gradient)(), gradient.forward())
+
+
+def test_a_new_axis_by_none_is_the_one_of_expand_dims() -> None:
+    x = wy.Input(dims=(4, 7))
+    assert x[:, None].dims == x.expand_dims(1).dims == (4, wy.One(), 7)

@@ -110,9 +110,9 @@ def test_what_cannot_be_trained() -> None:
     with pytest.raises(UnusedParameter, match="none of the optimizer's parameters"):
         wy.compile(x.sum(), wy.optim.SGD([wy.Parameter(1.0, name="other")], 0.1))
     with pytest.raises(TypeError, match="takes a node or a list of nodes, not float"):
-        wy.compile(1.0)  # type: ignore[arg-type]  # a user may try this
+        wy.compile(1.0)  # type: ignore[call-overload]  # a user may try this
     with pytest.raises(TypeError, match="takes an optimizer, as in"):
-        wy.compile(x.sum(), wy.optim.SGD)  # type: ignore[arg-type]  # as above
+        wy.compile(x.sum(), wy.optim.SGD)  # type: ignore[call-overload]  # as above
     with pytest.raises(ShapeError, match="no optimizer"):
         wy.compile(x.sum()).epoch({})
 

@@ -19,8 +19,8 @@ def report() -> Report:
 
 def test_the_corpus_is_large_enough() -> None:
     right = sum(program.right for program in programs())
-    assert right >= 60
-    assert len(programs()) - right >= 60
+    assert right >= 150
+    assert len(programs()) - right >= 250
 
 
 def test_no_right_program_is_rejected_and_every_type_is_as_expected(report: Report) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import permutations
-from typing import Any
 
 from wyrm.compiler.loops import loop_index
 from wyrm.node.base import BaseNode
@@ -14,11 +13,11 @@ from wyrm.schedule.schedule import Schedule
 
 def sums_in_place(
     schedule: Schedule,
-) -> dict[BaseNode[Any, Any], tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]:
+) -> dict[BaseNode, tuple[BaseNode, BaseNode]]:
     """Return the sums to accumulate in place as {sum: (term, other)}: `term`'s kernel adds to the memory of `other`."""
     users = Counter(parent for node in schedule.nodes for parent in schedule.parents(node))
     users.update(schedule.outputs)
-    found: dict[BaseNode[Any, Any], tuple[BaseNode[Any, Any], BaseNode[Any, Any]]] = {}
+    found: dict[BaseNode, tuple[BaseNode, BaseNode]] = {}
     for node in schedule.nodes:
         if node.formula == "x + y" and len(node.parents) == 2:
             for term, other in permutations(schedule.parents(node), 2):
@@ -32,7 +31,7 @@ def sums_in_place(
     return found
 
 
-def _has_memory(node: BaseNode[Any, Any]) -> bool:
+def _has_memory(node: BaseNode) -> bool:
     """Return whether a node's array has memory of its own."""
     rule = LOOPS.of(node)
     view = node.is_view or (node.formula is None and rule.gather_index(node, loop_index(node.dims)) is not None)

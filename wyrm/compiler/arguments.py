@@ -24,7 +24,7 @@ from wyrm.ops.steps import Steps
 from wyrm.types.dims import Dim, resolve, resolve_axis
 from wyrm.types.memory import aligned
 
-_NOTHING: Mapping[BaseNode[Any, Any], NDArray[Any]] = MappingProxyType({})
+_NOTHING: Mapping[BaseNode, np.ndarray] = MappingProxyType({})
 
 
 class Binding:
@@ -38,20 +38,20 @@ class Binding:
         self,
         source: Source,
         sizes: dict[type[Dim], int],
-        fed: Mapping[BaseNode[Any, Any], tuple[int, ...]],
+        fed: Mapping[BaseNode, tuple[int, ...]],
         optimizer: OptimizerInterface | None,
-        given: Mapping[BaseNode[Any, Any], NDArray[Any]] = _NOTHING,
+        given: Mapping[BaseNode, np.ndarray] = _NOTHING,
     ) -> None:
         self.source, self.sizes, self.optimizer = source, sizes, optimizer
         self._fed, self._given = fed, given
-        self._arrays: dict[ArrayBuffer, NDArray[Any]] = {}
+        self._arrays: dict[ArrayBuffer, np.ndarray] = {}
         self._calls: dict[KernelCall, tuple[Any, ...]] = {}
         self.functions: dict[str, Callable[[], None]] = {}
         # Whether all functions called with these arrays are compiled; the bound `run`, if `run` is compiled too.
         self.compiled: Any = False
         self.own_bytes = 0
         self.buffers = self._place_buffers()
-        self.columns: dict[BaseNode[Any, Any], int] = {}
+        self.columns: dict[BaseNode, int] = {}
         # The table stripes that random index nodes draw from; each thread sets its own.
         self.stripes: list[tuple[KernelCall, NDArray[np.int64]]] = []
         values = []
@@ -103,7 +103,7 @@ class Binding:
         if argument.state is not None:
             parameter, state = argument.state
             assert self.optimizer is not None
-            array: NDArray[Any] = self.optimizer.state_of(parameter)[state]  # type: ignore[arg-type]  # a parameter
+            array: np.ndarray = self.optimizer.state_of(parameter)[state]  # type: ignore[arg-type]  # a parameter
         else:
             assert argument.buffer is not None
             array = self.array(argument.buffer)
@@ -114,13 +114,13 @@ class Binding:
 
     # --- arrays ---------------------------------------------------------------------------------------------------
 
-    def array(self, buffer: ArrayBuffer) -> NDArray[Any]:
+    def array(self, buffer: ArrayBuffer) -> np.ndarray:
         """Return the array of a buffer; the first use creates it."""
         if buffer not in self._arrays:
             self._arrays[buffer] = self._create(buffer)
         return self._arrays[buffer]
 
-    def _create(self, buffer: ArrayBuffer) -> NDArray[Any]:
+    def _create(self, buffer: ArrayBuffer) -> np.ndarray:
         shape = resolve(buffer.dims, self.sizes)
         if buffer.leaf is not None:
             if buffer.leaf is STEP:
@@ -134,7 +134,7 @@ class Binding:
         if buffer.base is not None:
             assert buffer.view is not None
             operand = self.array(buffer.base)
-            view: NDArray[Any] = buffer.view.evaluate(np, operand, *buffer.view.parents[1:], shape=shape)
+            view: np.ndarray = buffer.view.evaluate(np, operand, *buffer.view.parents[1:], shape=shape)
             if view.size and not np.may_share_memory(view, operand):
                 raise AssertionError(f"{buffer.name} is not a view of {buffer.base.name}")
             return view
@@ -143,7 +143,7 @@ class Binding:
                 return self._rows(rows, buffer, shape)
         raise AssertionError(f"{buffer.name} has no memory")
 
-    def _rows(self, rows: RowSums, buffer: ArrayBuffer, shape: tuple[int, ...]) -> NDArray[Any]:
+    def _rows(self, rows: RowSums, buffer: ArrayBuffer, shape: tuple[int, ...]) -> np.ndarray:
         """Allocate memory for the rows that a step can touch."""
         named = sum(int(np.prod(resolve(indices.dims, self.sizes))) for indices in rows.indices)
         most = min(named, resolve(rows.parameter.dims, self.sizes)[0])
@@ -157,7 +157,7 @@ class Binding:
         self.own_bytes += array.nbytes
         return array
 
-    def _fixed(self, node: BaseNode[Any, Any]) -> NDArray[Any]:
+    def _fixed(self, node: BaseNode) -> np.ndarray:
         """Return the value of a node that depends on sizes alone."""
         operands = [
             np.broadcast_to(np.zeros((), parent.dtype), resolve(parent.dims, self.sizes)) for parent in node.parents
@@ -188,14 +188,14 @@ class Binding:
         return self._calls[call][argument.position]
 
 
-def _arguments(call: KernelCall, operands: list[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+def _arguments(call: KernelCall, operands: list[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
     """Return the arguments of a call's function."""
     if isinstance(call.loop, ScanSource):
         return _loop_arguments(call.loop, operands, out)
     return LOOPS.of(call.node).kernel_arguments(call.node, operands, out)
 
 
-def _loop_arguments(source: ScanSource, operands: list[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+def _loop_arguments(source: ScanSource, operands: list[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
     """Return the arguments of a loop's function, from the operands and the packed residuals."""
     steps, inputs = source.steps, source.steps.body.inputs
     own = inputs[: steps.carried + steps.sequences]
@@ -208,11 +208,11 @@ def _loop_arguments(source: ScanSource, operands: list[NDArray[Any]], out: NDArr
     return (*outer, steps.length, *_parts(steps, out), *binding.values)
 
 
-def _rows(array: NDArray[Any]) -> NDArray[Any]:
+def _rows(array: np.ndarray) -> np.ndarray:
     return array.reshape(array.shape[0], int(np.prod(array.shape[1:])))
 
 
-def _parts(steps: Steps, residuals: NDArray[Any]) -> list[NDArray[Any]]:
+def _parts(steps: Steps, residuals: np.ndarray) -> list[np.ndarray]:
     """Split packed residuals into parts: flat, or two-dimensional with a row for each step."""
     found = []
     shapes = [tuple(int(axis) for axis in dims) for dims in steps.axes]
@@ -228,7 +228,7 @@ def _is_array(argument: Any) -> bool:
     return isinstance(argument, np.ndarray)
 
 
-def _memory(array: NDArray[Any]) -> NDArray[Any]:
+def _memory(array: np.ndarray) -> np.ndarray:
     """Return the array that owns the memory of a view."""
     while isinstance(array.base, np.ndarray):
         array = array.base
@@ -236,7 +236,7 @@ def _memory(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _evaluation(
-    node: BaseNode[Any, Any], operands: list[NDArray[Any]], out: NDArray[Any], sizes: Mapping[type[Dim], int]
+    node: BaseNode, operands: list[np.ndarray], out: np.ndarray, sizes: Mapping[type[Dim], int]
 ) -> Callable[[], None]:
     """Return a function that computes a node by its `evaluate`, without a kernel."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from wyrm.compiler.differentiate import Targets
 from wyrm.node.base import BaseNode
@@ -23,9 +22,9 @@ def decompose(targets: Targets) -> Targets:
     return replace(simpler.replaced(expand(simpler.nodes).__getitem__), original=targets.nodes)
 
 
-def expand(outputs: Sequence[BaseNode[Any, Any]]) -> dict[BaseNode[Any, Any], BaseNode[Any, Any]]:
+def expand(outputs: Sequence[BaseNode]) -> dict[BaseNode, BaseNode]:
     """Return the replacement of every node that the outputs depend on."""
-    replacements: dict[BaseNode[Any, Any], BaseNode[Any, Any]] = {}
+    replacements: dict[BaseNode, BaseNode] = {}
     order = topological_order(outputs)
     nodes, present = set(order), {_key(node) for node in order if not node.is_leaf}
     for node in order:
@@ -37,12 +36,12 @@ def expand(outputs: Sequence[BaseNode[Any, Any]]) -> dict[BaseNode[Any, Any], Ba
     return replacements
 
 
-def _key(node: BaseNode[Any, Any]) -> Hashable:
+def _key(node: BaseNode) -> Hashable:
     """Return a key that is equal for nodes that compute the same function of the same parents."""
     return type(node), tuple(map(id, node.parents)), repr(node.attribute_values()) if node.parents else id(node)
 
 
-def _expand(outputs: Sequence[BaseNode[Any, Any]], replacements: dict[BaseNode[Any, Any], BaseNode[Any, Any]]) -> None:
+def _expand(outputs: Sequence[BaseNode], replacements: dict[BaseNode, BaseNode]) -> None:
     for node in topological_order(outputs):
         if node in replacements:
             continue

@@ -31,7 +31,7 @@ def index_error(name: str, schedule: Schedule, binding: Binding, error: IndexErr
 def _wrong_index(schedule: Schedule, binding: Binding) -> str | None:
     """Describe the first invalid index of the step whose data is bound: node, value, position and the op using it."""
     buffers = binding.source.lowering.buffers
-    values: dict[BaseNode[Any, Any], Any] = {}
+    values: dict[BaseNode, Any] = {}
     try:
         with np.errstate(all="ignore"):
             for node in schedule.nodes:
@@ -46,8 +46,6 @@ def _wrong_index(schedule: Schedule, binding: Binding) -> str | None:
     return None
 
 
-def _parent_values(
-    schedule: Schedule, node: BaseNode[Any, Any], values: Mapping[BaseNode[Any, Any], Any]
-) -> dict[BaseNode[Any, Any], Any]:
+def _parent_values(schedule: Schedule, node: BaseNode, values: Mapping[BaseNode, Any]) -> dict[BaseNode, Any]:
     """Return the values of the node's parents."""
     return {parent: values[schedule.representative[parent]] for parent in node.parents}

@@ -16,7 +16,7 @@ from wyrm.node.node import Node
 from wyrm.ops.index import row_parts
 from wyrm.ops.updating import updates_of
 
-AnyNode = BaseNode[Any, Any]
+AnyNode = BaseNode
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Targets:
     optimizer: OptimizerInterface | None = None
     gradients: Mapping[AnyNode, AnyNode] = field(default_factory=dict)
     rows: Mapping[AnyNode, Sequence[tuple[AnyNode, AnyNode]]] = field(default_factory=dict)
-    buffer_updates: Mapping[Buffer[Any], AnyNode] = field(default_factory=dict)
+    buffer_updates: Mapping[Buffer, AnyNode] = field(default_factory=dict)
     original: Sequence[AnyNode] = ()
 
     @property

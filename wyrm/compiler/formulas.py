@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -20,26 +19,26 @@ from wyrm.ops.formula import EarlierCall as Earlier
 FAST = {"exp": kernel_of(float32_exp), "tanh": kernel_of(float32_tanh)}
 
 
-def scalar_type(dtype: np.dtype[Any]) -> ScalarType:
+def scalar_type(dtype: np.dtype) -> ScalarType:
     """Return the scalar type of a dtype."""
     found = scalar_of(dtype)
     assert found is not None, f"compiled code has no numbers of {dtype}"
     return found
 
 
-def number(value: float, dtype: np.dtype[Any]) -> Literal:
+def number(value: float, dtype: np.dtype) -> Literal:
     """Return a constant of a dtype."""
     return Literal(float(value), None if dtype == np.float64 else scalar_type(dtype))
 
 
-def float_type(node: BaseNode[Any, Any]) -> np.dtype[Any]:
+def float_type(node: BaseNode) -> np.dtype:
     """Return the float type that a node's formula computes in."""
     if node.dtype.kind == "f":
         return node.dtype
     return next((parent.dtype for parent in node.parents if parent.dtype.kind == "f"), np.dtype(np.float32))
 
 
-def calls_fast(node: BaseNode[Any, Any]) -> bool:
+def calls_fast(node: BaseNode) -> bool:
     """Return whether a node's formula calls a function that LLVM vectorizes loops with."""
     calls = parse(node.formula) if node.formula is not None and float_type(node) == np.float32 else ()
     return any(call.function in FAST for call in calls)
@@ -55,7 +54,7 @@ def formula_steps(
     formula: str,
     operands: Sequence[Expression],
     attribute: Callable[[str], Expression],
-    dtype: np.dtype[Any],
+    dtype: np.dtype,
     temporary: Callable[[], str],
     reordered: bool = False,
 ) -> tuple[list[Let], Expression]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from wyrm.compiler.deduplicate import Scheduled
 from wyrm.compiler.differentiate import Targets
@@ -21,8 +20,8 @@ def nodes(value: Targets | Scheduled) -> str:
     return text_of(topological_order(value.nodes), _parents)
 
 
-def _parents(node: BaseNode[Any, Any]) -> tuple[BaseNode[Any, Any], ...]:
-    parents: tuple[BaseNode[Any, Any], ...] = node.parents
+def _parents(node: BaseNode) -> tuple[BaseNode, ...]:
+    parents: tuple[BaseNode, ...] = node.parents
     return parents
 
 
@@ -47,7 +46,7 @@ def _lines(item: Item) -> Iterator[str]:
         yield f"{verb}{_named(item.node)}"
 
 
-def _named(node: BaseNode[Any, Any]) -> str:
+def _named(node: BaseNode) -> str:
     return f"{node.op_name()} {format_dims(node.dims)}  # {node.location} {node.location.source}".rstrip()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,11 +29,11 @@ class ArrayBuffer:
 
     name: str
     dims: Dims
-    dtype: np.dtype[Any]
-    leaf: BaseNode[Any, Any] | None = None
+    dtype: np.dtype
+    leaf: BaseNode | None = None
     base: ArrayBuffer | None = None
-    view: BaseNode[Any, Any] | None = None
-    fixed: BaseNode[Any, Any] | None = None
+    view: BaseNode | None = None
+    fixed: BaseNode | None = None
 
     @property
     def root(self) -> ArrayBuffer:
@@ -49,7 +49,7 @@ class Value:
     looped over, which leaves out axes of size 1.
     """
 
-    node: BaseNode[Any, Any]
+    node: BaseNode
     buffer: ArrayBuffer
     chain: list[Item]
     domain: tuple[int, ...]
@@ -61,7 +61,7 @@ class Value:
 class Generated:
     """A node whose elements are computed where they are read, from their flat index and the numbers in its parent."""
 
-    node: BaseNode[Any, Any]
+    node: BaseNode
     name: str
     operands: list[Reference]
 
@@ -75,7 +75,7 @@ class Reference:
 
     target: ArrayBuffer | Value | Generated
     index: IndexMap
-    casts: tuple[np.dtype[Any], ...] = ()
+    casts: tuple[np.dtype, ...] = ()
     # The value that the array views, which must be complete before the element is read.
     viewed: Value | None = None
 
@@ -108,7 +108,7 @@ class Item:
 class Statement(Item):
     """One element of a node: computed, accumulated in a total, stored at an index, or added to a row's sum."""
 
-    node: BaseNode[Any, Any] | None = None
+    node: BaseNode | None = None
     kind: str = "element"
     operands: list[Reference] = field(default_factory=list)
     value: Value | None = None
@@ -172,7 +172,7 @@ class Accumulator:
 class KernelCall(Item):
     """A node computed by its own kernel, or else by `evaluate`; with `adds` the kernel adds to what `out` holds."""
 
-    node: BaseNode[Any, Any] = None  # type: ignore[assignment]  # always passed; the base class has a default
+    node: BaseNode = None  # type: ignore[assignment]  # always passed; the base class has a default
     operands: list[ArrayBuffer] = field(default_factory=list)
     out: ArrayBuffer = None  # type: ignore[assignment]  # as above
     adds: bool = False
@@ -189,13 +189,13 @@ class RowSums:
     steps.
     """
 
-    parameter: BaseNode[Any, Any]
+    parameter: BaseNode
     positions: ArrayBuffer
     rows: ArrayBuffer
     count: ArrayBuffer
     sums: ArrayBuffer
     # The index nodes that select rows; their total size bounds the number of rows.
-    indices: list[BaseNode[Any, Any]]
+    indices: list[BaseNode]
 
 
 def loop_axes(dims: Dims) -> tuple[int, ...]:

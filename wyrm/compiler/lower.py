@@ -65,14 +65,14 @@ class Lowering:
         # These calls, and then the scalars, depend on leaves alone and come first.
         self.early: list[KernelCall] = []
         self.root.append(Straight())
-        self.values: dict[BaseNode[Any, Any], Value] = {}
-        self.buffers: dict[BaseNode[Any, Any], ArrayBuffer] = {}
+        self.values: dict[BaseNode, Value] = {}
+        self.buffers: dict[BaseNode, ArrayBuffer] = {}
         self.name = names or UniqueNames()
-        self._views: dict[BaseNode[Any, Any], ArrayBuffer] = {}
+        self._views: dict[BaseNode, ArrayBuffer] = {}
         # The touched rows, shared by all tables of one size that the same nodes index.
         self._touched: dict[tuple[Any, ...], tuple[ArrayBuffer, ArrayBuffer, ArrayBuffer]] = {}
-        self._copies: dict[BaseNode[Any, Any], Value] = {}
-        self._generated: dict[BaseNode[Any, Any], Generated] = {}
+        self._copies: dict[BaseNode, Value] = {}
+        self._generated: dict[BaseNode, Generated] = {}
         self._sums = sums_in_place(schedule)
         self._sum_of: dict[ArrayBuffer, Value] = {}
         self._late = {term for term, _ in self._sums.values()}
@@ -86,17 +86,17 @@ class Lowering:
 
     # --- names and arrays -----------------------------------------------------------------------------------------
 
-    def _new_buffer(self, node: BaseNode[Any, Any], **options: Any) -> ArrayBuffer:
+    def _new_buffer(self, node: BaseNode, **options: Any) -> ArrayBuffer:
         return ArrayBuffer(self.name(label(node)), node.dims, node.dtype, **options)
 
-    def leaf(self, node: BaseNode[Any, Any]) -> ArrayBuffer:
+    def leaf(self, node: BaseNode) -> ArrayBuffer:
         """Return the array of a leaf, or of a node that depends on sizes alone."""
         buffer = self.buffers.get(node)
         if buffer is None:
             buffer = self.buffers[node] = self._new_buffer(node, **{"leaf" if node.is_leaf else "fixed": node})
         return buffer
 
-    def array(self, node: BaseNode[Any, Any], views: bool = False) -> ArrayBuffer:
+    def array(self, node: BaseNode, views: bool = False) -> ArrayBuffer:
         """Return an array with a node's value, in row-major order unless `views` allows any strides."""
         if node.is_leaf or node.shape_only:
             return self.leaf(node)
@@ -113,12 +113,12 @@ class Lowering:
             return self._views[node]
         return self._copy(node)
 
-    def own_array(self, node: BaseNode[Any, Any]) -> ArrayBuffer:
+    def own_array(self, node: BaseNode) -> ArrayBuffer:
         """Return a computed array in row-major order that does not alias a leaf."""
         buffer = self.array(node)
         return buffer if buffer.root.leaf is None and buffer.root.fixed is None else self._copy(node)
 
-    def _copy(self, node: BaseNode[Any, Any]) -> ArrayBuffer:
+    def _copy(self, node: BaseNode) -> ArrayBuffer:
         if node not in self._copies:
             self._copies[node] = self._element(node, [self.read(node, loop_index(node.dims))], "copy")
         self._copies[node].stored = True
@@ -135,14 +135,14 @@ class Lowering:
                     return value
         return None
 
-    def _parent(self, node: BaseNode[Any, Any], position: int = 0) -> BaseNode[Any, Any]:
+    def _parent(self, node: BaseNode, position: int = 0) -> BaseNode:
         return self.schedule.representative[node.parents[position]]
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    def read(self, node: BaseNode[Any, Any], index: IndexMap) -> Reference:
+    def read(self, node: BaseNode, index: IndexMap) -> Reference:
         """Return a reference to a node's element, followed through views to where it is computed or stored."""
-        current, casts = index, list[np.dtype[Any]]()
+        current, casts = index, list[np.dtype]()
         while True:
             if node.is_leaf or node.shape_only:
                 return Reference(self.leaf(node), current, tuple(casts))
@@ -161,24 +161,24 @@ class Lowering:
                 casts.append(node.dtype)
             node = parent
 
-    def _generate(self, node: BaseNode[Any, Any]) -> Generated:
+    def _generate(self, node: BaseNode) -> Generated:
         if node not in self._generated:
             parent = self._parent(node)
             operands = [self.read(parent, (IndexLiteral(number),)) for number in range(parent.size)]
             self._generated[node] = Generated(node, self.name(label(node)), operands)
         return self._generated[node]
 
-    def _entries(self, node: BaseNode[Any, Any], entries: IndexMap, dims: Dims) -> IndexMap:
+    def _entries(self, node: BaseNode, entries: IndexMap, dims: Dims) -> IndexMap:
         """Return an index into axes `dims` in which reads replace the loads from parents."""
         return tuple(entry.replaced(partial(self._leaf, node, axis)) for entry, axis in zip(entries, dims, strict=True))
 
-    def _leaf(self, node: BaseNode[Any, Any], axis: Axis, leaf: IndexExpression) -> IndexExpression:
+    def _leaf(self, node: BaseNode, axis: Axis, leaf: IndexExpression) -> IndexExpression:
         if not isinstance(leaf, IndexLoad):
             return leaf
         indices = self._parent(node, leaf.parent)
         return self._integer(indices, self._entries(node, leaf.position, indices.dims), axis)
 
-    def _integer(self, indices: BaseNode[Any, Any], index: IndexMap, axis: Axis) -> IndexExpression:
+    def _integer(self, indices: BaseNode, index: IndexMap, axis: Axis) -> IndexExpression:
         """Return an integer that indexes an axis, with a check unless it is known to be in range."""
         reference = self.read(indices, index)
         if self.ranges.is_known(indices, axis):
@@ -272,7 +272,7 @@ class Lowering:
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
-    def _lower(self, node: BaseNode[Any, Any]) -> None:
+    def _lower(self, node: BaseNode) -> None:
         rule = LOOPS.of(node)
         if node.is_leaf or node.shape_only or rule.by_flat_index is not None or node in self._late:
             return
@@ -297,13 +297,13 @@ class Lowering:
         else:
             self._lower_call(node)
 
-    def _element(self, node: BaseNode[Any, Any], operands: list[Reference], kind: str = "element") -> Value:
+    def _element(self, node: BaseNode, operands: list[Reference], kind: str = "element") -> Value:
         value = Value(node, self._new_buffer(node), [], loop_axes(node.dims), register=True)
         statement = Statement(node=node, kind=kind, operands=operands, value=value)
         value.chain = [*self._insert(node.dims, statement), statement]
         return value
 
-    def _lower_reduction(self, node: BaseNode[Any, Any]) -> None:
+    def _lower_reduction(self, node: BaseNode) -> None:
         dims: Dims = node.parents[0].dims
         for parent in node.parents[1:]:
             dims = broadcast(dims, parent.dims)
@@ -333,7 +333,7 @@ class Lowering:
         value.chain = [*path[:first], loop]
         self.values[node] = value
 
-    def _lower_scatter(self, node: BaseNode[Any, Any]) -> None:
+    def _lower_scatter(self, node: BaseNode) -> None:
         value = Value(node, self._new_buffer(node), [], loop_axes(node.dims), register=False, stored=True)
         rule = LOOPS.of(node)
         fill: ArrayBuffer | None = value.buffer if rule.starts_from_zero else None
@@ -361,7 +361,7 @@ class Lowering:
         value.chain = [last]
         self.values[node] = value
 
-    def _lower_call(self, node: BaseNode[Any, Any]) -> None:
+    def _lower_call(self, node: BaseNode) -> None:
         call = KernelCall(node=node, operands=self._operands(node), out=self._new_buffer(node))
         if any(self.producer(buffer) is not None for buffer in call.operands):
             self.root.append(call)
@@ -369,20 +369,18 @@ class Lowering:
             self.early.append(call)
         self.values[node] = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
 
-    def _lower_sum(self, node: BaseNode[Any, Any], term: BaseNode[Any, Any], other: BaseNode[Any, Any]) -> None:
+    def _lower_sum(self, node: BaseNode, term: BaseNode, other: BaseNode) -> None:
         """Lower a sum of which the kernel of `term` adds to the memory of `other`."""
         call = KernelCall(node=term, operands=self._operands(term), out=self.array(other), adds=True)
         self.root.append(call)
         value = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
         self.values[node] = self._sum_of[call.out.root] = value
 
-    def _operands(self, node: BaseNode[Any, Any]) -> list[ArrayBuffer]:
+    def _operands(self, node: BaseNode) -> list[ArrayBuffer]:
         views = LOOPS.of(node).takes_views
         return [self.array(self.schedule.representative[parent], views=views) for parent in node.parents]
 
-    def _sum_rows(
-        self, parameter: BaseNode[Any, Any], pairs: Sequence[tuple[BaseNode[Any, Any], BaseNode[Any, Any]]]
-    ) -> RowSums:
+    def _sum_rows(self, parameter: BaseNode, pairs: Sequence[tuple[BaseNode, BaseNode]]) -> RowSums:
         name, integers = label(parameter), np.dtype(np.int64)
         named = (*(indices for _, indices in pairs), parameter.dims[0])
         if named not in self._touched:

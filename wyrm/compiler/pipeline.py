@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.compiler.decompose import decompose
 from wyrm.compiler.deduplicate import Scheduled, deduplicate
@@ -26,7 +25,7 @@ from wyrm.compiler.updates import OptimizerInterface
 from wyrm.node.base import BaseNode, label
 from wyrm.ops.philox import STEP
 
-Leaf = BaseNode[Any, Any]
+Leaf = BaseNode
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ STAGES = (
 class Graph:
     """A program after each stage, independent of sizes and data."""
 
-    def __init__(self, outputs: Sequence[BaseNode[Any, Any]], optimizer: OptimizerInterface | None) -> None:
+    def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
         self.outputs, self.optimizer = list(outputs), optimizer
         self._values: dict[str, Any] = {"graph": Targets(self.outputs, optimizer)}
         value: Any = self._values["graph"]
@@ -69,7 +68,7 @@ class Graph:
         self.source: Source = self._values["write"]
         self.inputs = self.source.inputs
         # Columns without rows, which leave the inputs as they are.
-        self.no_columns: dict[Leaf, NDArray[Any]] = {leaf: np.empty((0, 1), leaf.dtype) for leaf in self.inputs}
+        self.no_columns: dict[Leaf, np.ndarray] = {leaf: np.empty((0, 1), leaf.dtype) for leaf in self.inputs}
         self.draws = any(leaf is STEP for leaf in self.schedule.leaves)
         targets = scheduled.targets
         self.buffers = list(targets.buffer_updates)

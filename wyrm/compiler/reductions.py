@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -123,7 +123,7 @@ class ReductionWriter:
         ]
 
     @staticmethod
-    def _total_type(value: Value) -> np.dtype[Any]:
+    def _total_type(value: Value) -> np.dtype:
         return FLOAT64 if adds_up(_rule(value).step) else value.node.dtype
 
     # --- in a loop ----------------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class ReductionWriter:
         self,
         formula: str,
         operands: list[Expression],
-        dtype: np.dtype[Any],
+        dtype: np.dtype,
         total: Expression,
         count: Expression | None = None,
         reordered: bool = False,
@@ -249,7 +249,7 @@ class ReductionWriter:
         return self._each(accumulator, store_result)
 
 
-def _converted(value: Expression, dtype: np.dtype[Any]) -> Convert:
+def _converted(value: Expression, dtype: np.dtype) -> Convert:
     return Convert(value, scalar_type(dtype))
 
 

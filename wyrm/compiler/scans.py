@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from wyrm.compiler.decompose import expand
 from wyrm.compiler.differentiate import Targets
 from wyrm.compiler.loops import ArrayBuffer
@@ -51,7 +49,7 @@ def write(lowering: Lowering) -> Source:
 class ScanSource(Source):
     """The function of a loop inside a graph: it runs the body in each step, as a program does for each row of data."""
 
-    def __init__(self, node: BaseNode[Any, Any], names: UniqueNames, op_kernels: OpKernels, ranges: Ranges) -> None:
+    def __init__(self, node: BaseNode, names: UniqueNames, op_kernels: OpKernels, ranges: Ranges) -> None:
         steps = LOOPS.of(node).steps(node)
         assert steps is not None
         self.steps = steps

@@ -45,11 +45,11 @@ class FlatArgument:
     name: str
     buffer: ArrayBuffer | None
     axes: int
-    state: tuple[BaseNode[Any, Any], str] | None = None
-    column: BaseNode[Any, Any] | None = None
+    state: tuple[BaseNode, str] | None = None
+    column: BaseNode | None = None
     # A number of the optimizer's rule, and its dtype.
     number: str | None = None
-    dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float32))
+    dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float32))
 
 
 @dataclass(eq=False)
@@ -85,7 +85,7 @@ class Invocation:
 
 
 # Creates the functions of a loop inside the graph.
-LoopSource = Callable[[BaseNode[Any, Any], UniqueNames, OpKernels, Ranges], "Source"]
+LoopSource = Callable[[BaseNode, UniqueNames, OpKernels, Ranges], "Source"]
 
 
 class Source:
@@ -98,7 +98,7 @@ class Source:
     def __init__(
         self,
         lowering: Lowering,
-        inputs: Sequence[BaseNode[Any, Any]],
+        inputs: Sequence[BaseNode],
         op_kernels: OpKernels,
         loop_of: LoopSource,
     ) -> None:
@@ -181,7 +181,7 @@ class Source:
         arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
         self.invocations.append(Invocation(function, arguments, buffers, comment))
 
-    def _check(self, call: KernelCall, node: BaseNode[Any, Any], comment: str) -> None:
+    def _check(self, call: KernelCall, node: BaseNode, comment: str) -> None:
         """Check the indices of a kernel that are not known to be in range."""
         for choice in node.index_operands():
             indices = self.lowering.schedule.representative[node.parents[choice.operand]]
@@ -195,7 +195,7 @@ class Source:
                 arguments.append(NumberArgument(self.lowering.name(f"ignored_of_{buffer.name}"), choice.ignore_index))
             self.invocations.append(Invocation(function, arguments, {buffer}, f"the indices of {comment}"))
 
-    def _scan(self, call: KernelCall, node: BaseNode[Any, Any], buffers: set[ArrayBuffer], comment: str) -> bool:
+    def _scan(self, call: KernelCall, node: BaseNode, buffers: set[ArrayBuffer], comment: str) -> bool:
         """Call the function of a loop; return False if its body has an op without a native form."""
         source = self._loop_of(node, self.lowering.name, self.op_kernels, self.lowering.ranges)
         if source.evaluated:
@@ -211,7 +211,7 @@ class Source:
         using = (i for i, invocation in enumerate(self.invocations) if buffer.root in map(_root, invocation.buffers))
         return next(using, -1) + 1
 
-    def _update_early(self, optimizer: OptimizerInterface, dense: Mapping[BaseNode[Any, Any], ArrayBuffer]) -> None:
+    def _update_early(self, optimizer: OptimizerInterface, dense: Mapping[BaseNode, ArrayBuffer]) -> None:
         """Put each update after its gradient is computed and its parameter is read for the last time.
 
         This frees the gradient's memory for others, and finds the gradient still in the processor's cache.
@@ -260,7 +260,7 @@ class Source:
             arguments += [rows.rows, rows.count]
         return Invocation(self.updates[key], arguments, {gradient}, f"{buffer.name} {format_dims(parameter.dims)}")
 
-    def _move(self, buffer: BaseNode[Any, Any], becomes: ArrayBuffer) -> Invocation:
+    def _move(self, buffer: BaseNode, becomes: ArrayBuffer) -> Invocation:
         if "move" not in self.updates:
             i = Name("i")
             loop = arrays.CountedLoop(

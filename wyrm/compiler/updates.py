@@ -33,17 +33,17 @@ from wyrm.schedule.schedule import Schedule
 class UpdateRule(Protocol):
     """The graph of an update; `outputs` are the new parameter and the new state, computed from the inputs."""
 
-    parameter: Input[Any]
-    gradient: Input[Any]
-    state: dict[str, Input[Any]]
-    hyper: dict[str, Input[Any]]
-    outputs: list[Node[Any, Any]]
+    parameter: Input
+    gradient: Input
+    state: dict[str, Input]
+    hyper: dict[str, Input]
+    outputs: list[Node]
 
 
 class OptimizerInterface(Protocol):
     """The interface of an optimizer that a program needs."""
 
-    parameters: list[Parameter[Any]]
+    parameters: list[Parameter]
     steps: int
 
     @property
@@ -54,13 +54,13 @@ class OptimizerInterface(Protocol):
     def flushes(self) -> bool:
         """Whether denormal state becomes zero if the gradient is zero."""
 
-    def rule(self, dtype: np.dtype[Any]) -> Any:
+    def rule(self, dtype: np.dtype) -> Any:
         """Return the rule for parameters of one float type."""
 
     def numbers(self, count: int, parameters: Any) -> dict[str, NDArray[np.float64]]:
         """Return the rule's numbers for the next `count` steps of these parameters."""
 
-    def state_of(self, parameter: Parameter[Any]) -> Mapping[str, NDArray[Any]]:
+    def state_of(self, parameter: Parameter) -> Mapping[str, np.ndarray]:
         """Return the arrays of a parameter's state."""
 
     def advance(self, count: int, parameters: Any) -> None:
@@ -81,7 +81,7 @@ def update(name: str, rule: UpdateRule, row_axes: int, flushes: bool, row_size: 
     state, hyper, dtype = list(rule.state), list(rule.hyper), rule.parameter.dtype
     arguments = ["parameter", "gradient", *state, *hyper, *(["rows", "count"] if row_axes else [])]
     arrays = {rule.parameter: "parameter", rule.gradient: "gradient", **{rule.state[key]: key for key in state}}
-    values: dict[BaseNode[Any, Any], Expression] = {}
+    values: dict[BaseNode, Expression] = {}
     once: list[Statement] = []
     each: list[Statement] = []
     for key in hyper:
@@ -118,11 +118,11 @@ def update(name: str, rule: UpdateRule, row_axes: int, flushes: bool, row_size: 
     return ArrayFunction(name, tuple(arguments), (*once, _loop(each, row_axes, row_size)))
 
 
-def _attributes(node: BaseNode[Any, Any], dtype: np.dtype[Any]) -> Callable[[str], Expression]:
+def _attributes(node: BaseNode, dtype: np.dtype) -> Callable[[str], Expression]:
     return lambda name: number(getattr(node, name), dtype)
 
 
-def _flushing(dtype: np.dtype[Any]) -> tuple[Let, Name]:
+def _flushing(dtype: np.dtype) -> tuple[Let, Name]:
     """Return the limit below which state becomes zero: the smallest normal number if the gradient is zero, else < 0.
 
     A branch instead would make the loop of Adam a quarter slower.

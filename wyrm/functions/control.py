@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias, overload
 
 import numpy as np
+from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.function import over_nodes
-from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
+from wyrm.functions.pytree import Branch, PyTreeDef, Tree, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import enclosing_trace, name_of
 from wyrm.node.base import BaseNode, describe, format_dims
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
-from wyrm.node.node import Node
+from wyrm.node.node import Node, Tensor
 from wyrm.node.source_location import building
 from wyrm.ops.loop_body import LoopBody, closure_convert, placeholder_like
 from wyrm.ops.pass_through import alias
@@ -22,9 +23,21 @@ from wyrm.ops.scan import Scan
 from wyrm.ops.shape import zeros_like
 from wyrm.ops.steps import ENDLESS, Steps
 from wyrm.types.dims import Axis, axis_size
+from wyrm.types.typing import HasArray
+
+T = TypeVar("T")
+# The axes of what a loop carries or a branch takes, of a row, and of what comes of them.
+Carry = TypeVarTuple("Carry")
+Second = TypeVarTuple("Second")
+Row = TypeVarTuple("Row")
+Made = TypeVarTuple("Made")
+# What a loop carries, or a branch gives, where it is a container of nodes.
+C = TypeVar("C", bound="tuple[Any, ...] | list[Any] | dict[str, Any]")
+# A mask without axes, or what is known while the graph is built.
+Condition: TypeAlias = "Tensor[()] | bool | np.bool_"
 
 
-def dtype_of(leaves: Sequence[Any]) -> np.dtype[Any]:
+def dtype_of(leaves: Sequence[object]) -> np.dtype:
     """Return the float dtype of the nodes, else of the arrays, else float32."""
     for kind in (BaseNode, np.ndarray):
         for leaf in leaves:
@@ -33,7 +46,7 @@ def dtype_of(leaves: Sequence[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32)
 
 
-def as_nodes(leaves: Sequence[Any], dtype: np.dtype[Any]) -> list[Any]:
+def as_nodes(leaves: Sequence[object], dtype: np.dtype) -> list[Any]:
     """Return leaves as nodes: integer arrays become indices, masks stay masks, other numbers take the float dtype."""
     found: list[Any] = []
     for leaf in leaves:
@@ -48,7 +61,7 @@ def as_nodes(leaves: Sequence[Any], dtype: np.dtype[Any]) -> list[Any]:
     return found
 
 
-def _placeholders(nodes: Sequence[Any], structure: PyTreeDef, name: str, axes: int = 0) -> list[Any]:
+def _placeholders(nodes: Sequence[BaseNode], structure: PyTreeDef, name: str, axes: int = 0) -> list[Any]:
     """Return placeholders for the nodes, or for their rows, named by their paths."""
     return [
         placeholder_like(node, node.dims[axes:], where)
@@ -57,7 +70,7 @@ def _placeholders(nodes: Sequence[Any], structure: PyTreeDef, name: str, axes: i
 
 
 def _checked_carry(
-    value: Any, placeholders: Sequence[Any], structure: PyTreeDef, what: str, dtype: np.dtype[Any]
+    value: object, placeholders: Sequence[BaseNode], structure: PyTreeDef, what: str, dtype: np.dtype
 ) -> list[Any]:
     """Return the new carry as nodes like the old ones, or raise an error that says how they differ."""
     leaves, found = flatten(value, what)
@@ -77,7 +90,7 @@ def _checked_carry(
     return nodes
 
 
-def _carry(init: Any, beside: Sequence[Any], what: str) -> tuple[list[Any], PyTreeDef, np.dtype[Any]]:
+def _carry(init: object, beside: Sequence[object], what: str) -> tuple[list[Any], PyTreeDef, np.dtype]:
     """Return the initial carry as float nodes, its structure and its dtype."""
     leaves, structure = flatten(init, f"init of {what}")
     if not leaves:
@@ -94,8 +107,49 @@ def _carry(init: Any, beside: Sequence[Any], what: str) -> tuple[list[Any], PyTr
     return nodes, structure, nodes[0].dtype
 
 
+@overload
 def scan(
-    function: Callable[[Any, Any], Any], init: Any, xs: Any = None, length: int | None = None, *, reverse: bool = False
+    function: Callable[[Tensor[*Carry], Tensor[*Row]], tuple[Tensor[*Carry], None]],
+    init: Tensor[*Carry],
+    xs: Tensor[T, *Row],
+    length: int | None = None,
+    *,
+    reverse: bool = False,
+) -> tuple[Tensor[*Carry], None]: ...
+@overload
+def scan(
+    function: Callable[[Tensor[*Carry], Tensor[*Row]], tuple[Tensor[*Carry], Tensor[*Made]]],
+    init: Tensor[*Carry],
+    xs: Tensor[T, *Row],
+    length: int | None = None,
+    *,
+    reverse: bool = False,
+) -> tuple[Tensor[*Carry], Tensor[T, *Made]]: ...
+@overload
+def scan(
+    function: Callable[[Any, Any], tuple[Any, Any]],
+    init: Branch,
+    xs: Tree = None,
+    length: int | None = None,
+    *,
+    reverse: bool = False,
+) -> tuple[Any, Any]: ...
+@overload
+def scan(
+    function: Callable[[Tensor[*Carry], Any], tuple[Tensor[*Carry], Any]],
+    init: Tensor[*Carry],
+    xs: Branch = None,
+    length: int | None = None,
+    *,
+    reverse: bool = False,
+) -> tuple[Tensor[*Carry], Any]: ...
+def scan(
+    function: Callable[..., object],
+    init: object,
+    xs: object = None,
+    length: int | None = None,
+    *,
+    reverse: bool = False,
 ) -> tuple[Any, Any]:
     """Run `carry, y = function(carry, x)` for each row `x` of `xs`; return the last carry and all `y`, stacked.
 
@@ -117,9 +171,9 @@ def scan(
     """
     plain = over_nodes(function, "scan takes a function")
     what = f"scan of {name_of(plain)}"
-    rows, rows_structure = flatten(xs, f"xs of {what}")
-    carry, structure, dtype = _carry(init, rows, what)
-    rows = as_nodes(rows, dtype)
+    given, rows_structure = flatten(xs, f"xs of {what}")
+    carry, structure, dtype = _carry(init, given, what)
+    rows = as_nodes(given, dtype)
     time = _time(rows, length, what)
     placeholders, row_placeholders = (
         _placeholders(carry, structure, "carry"),
@@ -130,8 +184,8 @@ def scan(
     if not isinstance(result, tuple) or len(result) != 2:
         raise ShapeError(f"{what}: a step returns a pair (carry, y), where y may be None, not {result!r}")
     following = _checked_carry(result[0], placeholders, structure, what, dtype)
-    made, made_structure = flatten(result[1], f"the result of {what}")
-    made = as_nodes(made, dtype)
+    leaves, made_structure = flatten(result[1], f"the result of {what}")
+    made = as_nodes(leaves, dtype)
     outside, captured, outputs = closure_convert([*following, *made], [*placeholders, *row_placeholders], built=built)
     steps = Steps(
         LoopBody([*placeholders, *row_placeholders, *captured], outputs), time, len(carry), len(rows), reverse=reverse
@@ -141,7 +195,7 @@ def scan(
     return unflatten(structure, last), unflatten(made_structure, [loop.made(i) for i in range(len(made))])
 
 
-def _time(rows: Sequence[Any], length: int | None, what: str) -> Axis:
+def _time(rows: Sequence[BaseNode], length: int | None, what: str) -> Axis:
     for row in rows:
         if not row.dims:
             raise ShapeError(f"{what}: {describe(row)} is in xs and has no axis to scan over")
@@ -160,15 +214,39 @@ def _time(rows: Sequence[Any], length: int | None, what: str) -> Axis:
     return time
 
 
-def _condition(mask: Any, what: str) -> Any:
+def _condition(mask: object, what: str) -> Node:
     if not isinstance(mask, Node) or mask.dtype.kind != "b" or mask.dims != ():
         found = describe(mask) if isinstance(mask, BaseNode) else repr(mask)
         raise DTypeError(f"{what} needs a scalar mask as condition, such as x.sum() > 0.0, not {found}")
     return mask
 
 
+@overload
 def while_loop(
-    condition: Callable[[Any], Any], function: Callable[[Any], Any], init: Any, *, max_steps: int | None = None
+    condition: Callable[[Tensor[*Carry]], Tensor[()]],
+    function: Callable[[Tensor[*Carry]], Tensor[*Carry]],
+    init: Tensor[*Carry],
+    *,
+    max_steps: int | None = None,
+) -> Tensor[*Carry]: ...
+@overload
+def while_loop(
+    condition: Callable[[Any], Tensor[()]],
+    function: Callable[[Any], C],
+    init: C,
+    *,
+    max_steps: int | None = None,
+) -> C: ...
+@overload
+def while_loop(
+    condition: Callable[[Any], Any],
+    function: Callable[[Any], Any],
+    init: float | HasArray,
+    *,
+    max_steps: int | None = None,
+) -> Node: ...
+def while_loop(
+    condition: Callable[..., object], function: Callable[..., object], init: object, *, max_steps: int | None = None
 ) -> Any:
     """Repeat `carry = function(carry)` from `init` while `condition(carry)`, a scalar mask, is true; return the carry.
 
@@ -199,7 +277,55 @@ def while_loop(
     return unflatten(structure, [loop.last(i) for i in range(len(carry))])
 
 
-def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *operands: Any) -> Any:
+@overload
+def cond(
+    condition: Condition, true: Callable[[], Tensor[*Carry] | float], false: Callable[[], Tensor[*Carry] | float], /
+) -> Tensor[*Carry]: ...
+@overload
+def cond(
+    condition: Condition,
+    true: Callable[[Tensor[*Carry]], Tensor[*Second] | float],
+    false: Callable[[Tensor[*Carry]], Tensor[*Second] | float],
+    operand: Tensor[*Carry],
+    /,
+) -> Tensor[*Second]: ...
+@overload
+def cond(
+    condition: Condition,
+    true: Callable[[Tensor[*Carry], Tensor[*Second]], Tensor[*Made] | float],
+    false: Callable[[Tensor[*Carry], Tensor[*Second]], Tensor[*Made] | float],
+    first: Tensor[*Carry],
+    second: Tensor[*Second],
+    /,
+) -> Tensor[*Made]: ...
+@overload
+def cond(
+    condition: Condition,
+    true: Callable[[Tensor[*Carry]], C],
+    false: Callable[[Tensor[*Carry]], C],
+    operand: Tensor[*Carry],
+    /,
+) -> C: ...
+@overload
+def cond(condition: Condition, true: Callable[[], C], false: Callable[[], C], /) -> C: ...
+@overload
+def cond(
+    condition: Condition, true: Callable[..., object], false: Callable[..., object], first: Branch, /, *operands: Tree
+) -> Any: ...
+@overload
+def cond(
+    condition: Condition,
+    true: Callable[..., object],
+    false: Callable[..., object],
+    first: Node,
+    second: Tree,
+    third: Tree,
+    /,
+    *operands: Tree,
+) -> Any: ...
+@overload
+def cond(condition: Condition, true: Callable[[], HasArray], false: Callable[[], HasArray], /) -> Node: ...
+def cond(condition: object, true: Callable[..., Any], false: Callable[..., Any], *operands: object) -> Any:
     """Return `true(*operands)` if the condition, a scalar mask, is true, else `false(*operands)`.
 
     Only the chosen branch is computed, and the gradient goes through it. Both branches return float nodes of the same
@@ -218,7 +344,7 @@ def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *o
     if isinstance(condition, bool | np.bool_):
         return first(*operands) if condition else second(*operands)
     what = f"cond of {name_of(first)} and {name_of(second)}"
-    _condition(condition, what)
+    mask = _condition(condition, what)
     given, structure = flatten(operands, f"the operands of {what}")
     nodes = [alias(node) for node in as_nodes(given, dtype_of(given))]
     with building() as taken:
@@ -229,7 +355,7 @@ def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *o
     if not leaves:
         return value
     other_leaves = flatten(other, f"the result of {name_of(second)}")[0]
-    dtype = dtype_of([*leaves, *other_leaves, *given, *condition.parents])
+    dtype = dtype_of([*leaves, *other_leaves, *given, *mask.parents])
     results = as_nodes(leaves, dtype)
     for result in results:
         if result.dtype.kind != "f":
@@ -238,7 +364,7 @@ def cond(condition: Any, true: Callable[..., Any], false: Callable[..., Any], *o
             )
     others = _checked_carry(other, _placeholders(results, shape, f"the result of {name_of(first)}"), shape, what, dtype)
     carry = [zeros_like(x) for x in results]
-    chosen = condition.astype(dtype)
+    chosen = mask.astype(dtype)
     for limit, outputs, inner in ((chosen, results, taken), (1.0 - chosen, others, not_taken)):
         placeholders = _placeholders(carry, shape, "result")
         outside, captured, made = closure_convert(outputs, placeholders, inner, built=[*nodes, *inner])

@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import NotDifferentiable, ShapeError
 from wyrm.functions.function import Function
-from wyrm.functions.pytree import flatten, unflatten
+from wyrm.functions.pytree import PyTreeDef, flatten, unflatten
 from wyrm.functions.tracing import enclosing_trace, name_of
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import ZERO, BaseNode, describe
@@ -25,10 +25,12 @@ from wyrm.ops.shape import zeros_like
 
 P = ParamSpec("P")
 R = TypeVar("R")
+# What `forward` keeps for `backward`.
+Kept = TypeVar("Kept")
 
 
 # The functions whose `forward` is being traced.
-_running: ContextVar[frozenset[Any]] = ContextVar("_running", default=frozenset())
+_running: ContextVar[frozenset[object]] = ContextVar("_running", default=frozenset())
 
 
 class _CustomDerivative(Generic[P, R]):
@@ -47,7 +49,12 @@ class _CustomDerivative(Generic[P, R]):
         raise NotImplementedError
 
     def _wrapped(
-        self, value: Any, residuals: Sequence[Any], args: Any, built: Sequence[Any], rule: Callable[..., Any]
+        self,
+        value: object,
+        residuals: Sequence[object],
+        args: object,
+        built: Sequence[BaseNode],
+        rule: Callable[..., object],
     ) -> Any:
         """Return the result with each node wrapped in one whose gradient is `rule(residuals, args, cotangents)`.
 
@@ -59,7 +66,7 @@ class _CustomDerivative(Generic[P, R]):
         count = len(inputs)
 
         def of(position: int) -> GradientRule:
-            def derived(parents: Sequence[Any], gradient: Any) -> tuple[Any, ...]:
+            def derived(parents: Sequence[Node], gradient: Node) -> tuple[Any, ...]:
                 # Derivatives taken inside the rule see the residuals as constants, so arguments and residuals get
                 # aliases.
                 now, later = [alias(parent) for parent in parents[:count]], list(residuals)
@@ -75,8 +82,9 @@ class _CustomDerivative(Generic[P, R]):
 
             return GradientRule(name_of(self.function), derived)
 
-        operands = [*inputs, *(residuals[i] for i in residual_nodes)]
-        outside = _closed_over([node for node in outputs if isinstance(node, BaseNode)], inputs, built)
+        operands: list[Any] = [*inputs, *(residuals[i] for i in residual_nodes)]
+        nodes = [leaf for leaf in inputs if isinstance(leaf, BaseNode)]
+        outside = _closed_over([node for node in outputs if isinstance(node, BaseNode)], nodes, built)
         wrapped = [
             Custom(node, *operands, *outside, count=count, rule=of(position), outside=len(outside))
             if isinstance(node, BaseNode) and node.dtype.kind == "f" else node
@@ -84,7 +92,7 @@ class _CustomDerivative(Generic[P, R]):
         ]  # fmt: skip
         return unflatten(shape, wrapped)
 
-    def _checked(self, found: Any, inputs: Sequence[Any], structure: Any) -> tuple[Any, ...]:
+    def _checked(self, found: object, inputs: Sequence[Any], structure: PyTreeDef) -> tuple[Any, ...]:
         """Return the gradients that a rule returned, one per argument leaf; zero for leaves that are not float."""
         who = name_of(self.function)
         if not isinstance(found, tuple) or len(found) != len(structure.inside):
@@ -124,7 +132,7 @@ class CustomVjp(_CustomDerivative[P, R]):
     _forward: Callable[..., Any]
     _backward: Callable[..., Any]
 
-    def define(self, forward: Callable[P, tuple[R, Any]], backward: Callable[[Any, Any], tuple[Any, ...]]) -> None:
+    def define(self, forward: Callable[P, tuple[R, Kept]], backward: Callable[[Kept, R], tuple[Any, ...]]) -> None:
         """Define `forward(*args) -> (result, residuals)` and `backward(residuals, cotangent) -> gradients`."""
         self._forward, self._backward = forward, backward
 
@@ -144,7 +152,7 @@ class CustomVjp(_CustomDerivative[P, R]):
             _running.reset(token)
         leaves, structure = flatten(residuals, "the residuals")
 
-        def rule(later: Sequence[Any], now: Any, cotangent: Any) -> Any:
+        def rule(later: Sequence[object], now: object, cotangent: object) -> object:
             return self._backward(unflatten(structure, later), cotangent)
 
         result: R = self._wrapped(value, leaves, args, built, rule)
@@ -156,7 +164,7 @@ class CustomJvp(_CustomDerivative[P, R]):
 
     _rule: Callable[..., Any]
 
-    def define(self, rule: Callable[[Any, Any], tuple[R, Any]]) -> None:
+    def define(self, rule: Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[R, R]]) -> None:
         """Define `rule(args, tangents) -> (result, change)`, where `change` is linear in the tangents."""
         self._rule = rule
 
@@ -164,8 +172,9 @@ class CustomJvp(_CustomDerivative[P, R]):
         if not hasattr(self, "_rule"):
             raise NotDifferentiable(f"{name_of(self.function)} has no derivative yet: call its define(rule)")
 
-        def rule(later: Sequence[Any], now: Any, cotangent: Any) -> tuple[Any, ...]:
-            leaves, structure = flatten(now, "the arguments")
+        def rule(later: Sequence[object], now: object, cotangent: object) -> object:
+            given, structure = flatten(now, "the arguments")
+            leaves: list[Any] = list(given)
             # One per float argument, even if two arguments are the same node.
             along: list[Any] = [
                 Input(dims=leaf.dims, name="tangent", dtype=leaf.dtype) if leaf.dtype.kind == "f" else None
@@ -175,14 +184,15 @@ class CustomJvp(_CustomDerivative[P, R]):
             _, change = self._rule(tuple(unflatten(structure, leaves)), tuple(unflatten(structure, tangents)))
             changes, _ = flatten(change, "the change")
             weights, _ = flatten(cotangent, "the cotangent")
-            pairs = [(c, w) for c, w in zip(changes, weights, strict=True) if isinstance(c, Node)]
+            pairs: list[tuple[Node, Any]] = [
+                (c, w) for c, w in zip(changes, weights, strict=True) if isinstance(c, Node)
+            ]
             found = iter(pull_back([c for c, _ in pairs], [w for _, w in pairs], [t for t in along if t is not None]))
             flat = [
                 0.0 if tangent is None else zeros_like(leaf) if (gradient := next(found)) is None else gradient
                 for leaf, tangent in zip(leaves, along, strict=True)
             ]
-            gradients: tuple[Any, ...] = unflatten(structure, flat)
-            return gradients
+            return unflatten(structure, flat)
 
         with building() as built:
             value = self.function(*args, **kwargs)
@@ -190,7 +200,7 @@ class CustomJvp(_CustomDerivative[P, R]):
         return result
 
 
-def _closed_over(outputs: Sequence[Any], inputs: Sequence[Any], built: Sequence[Any]) -> list[Any]:
+def _closed_over(outputs: Sequence[BaseNode], inputs: Sequence[BaseNode], built: Sequence[BaseNode]) -> list[Any]:
     """Return the float nodes, other than `inputs`, that `outputs` use and the function has not built."""
     own = set(built)
     reached = topological_order(outputs, known=set(inputs))

@@ -7,19 +7,19 @@ import threading
 import warnings
 from collections.abc import Callable, Hashable, Sequence
 from itertools import islice
-from typing import Any, Generic, Literal, ParamSpec, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
-from typing_extensions import TypeVar
+from typing_extensions import ParamSpec, TypeVar
 
 from wyrm.backends.numpy.reference import ReferenceRunner
 from wyrm.errors import CompileError, DTypeError, NotDifferentiable, NotSet, ShapeError
-from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
+from wyrm.functions.pytree import ArrayTree, Leaf, PyTreeDef, Unknown, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import Kind, Trace, argument_names, as_nodes, kinds_of, name_of, number_dtype
 from wyrm.grad.reverse import grad as gradient_of
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, Parameter
+from wyrm.node.node import Node
 from wyrm.node.state import cell_of, lend
 from wyrm.node.storage import store, stored
 from wyrm.node.traversal import topological_order
@@ -27,9 +27,14 @@ from wyrm.ops.pass_through import alias
 from wyrm.ops.philox import advance_step
 from wyrm.types.exact import exact
 from wyrm.types.rows import RowSparse
+from wyrm.types.typing import FloatArray
 
-P = ParamSpec("P")
-R = TypeVar("R")
+if TYPE_CHECKING:
+    from wyrm.train.fixed_shape import FixedShapeProgram
+
+P = ParamSpec("P", default=...)
+R = TypeVar("R", default=Any)
+
 Engine = Literal["reference", "native", "auto"]
 Wrt = int | str | Sequence[int | str]
 # Most recently used traces that a function caches, and how many of those keep their arrays allocated.
@@ -56,22 +61,36 @@ class Function(Generic[P, R]):
         # Reentrant, since a function may call itself while it is traced.
         self._lock = threading.RLock()
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    @overload
+    def __call__(self: Function[P, Unknown], *args: P.args, **kwargs: P.kwargs) -> Any: ...
+    @overload
+    def __call__(self: Function[..., Unknown], first: ArrayTree, *more: ArrayTree, **static: Any) -> Any: ...
+    @overload
+    def __call__(self: Function[..., Node], first: ArrayTree, *more: ArrayTree, **static: Any) -> FloatArray: ...
+    @overload
+    def __call__(
+        self: Function[..., tuple[Node, Unknown]], first: ArrayTree, *more: ArrayTree, **static: Any
+    ) -> tuple[FloatArray, Any]: ...
+    @overload
+    def __call__(
+        self: Function[..., tuple[Node, Node]], first: ArrayTree, *more: ArrayTree, **static: Any
+    ) -> tuple[FloatArray, FloatArray]: ...
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result as arrays; called with nodes, return the nodes that compute it."""
         last = self._last
         if last is not None and not kwargs and last.fits(args):
             with self._lock:
-                again: R = last.answer(last.again(args))
-            return again
+                return last.answer(last.again(args))
         leaves, structure = self._leaves(args)
         if any(isinstance(leaf, BaseNode) for leaf in leaves):
             return self.function(*self._own(args), **kwargs)
         with self._lock:
             call = self._call(leaves, structure, kwargs)
-            result: R = call.trace.of(leaves) if call.trace.open else call.answer(call(leaves))
-        return result
+            return call.trace.of(leaves) if call.trace.open else call.answer(call(leaves))
 
-    def _own(self, args: Sequence[Any]) -> Any:
+    def _own(self, args: Sequence[object]) -> Any:
         """Return the arguments as fresh nodes that nothing else refers to.
 
         A derivative with respect to them then ignores every other path to the caller's nodes.
@@ -86,7 +105,7 @@ class Function(Generic[P, R]):
             ],
         )
 
-    def trace(self, *args: P.args, **kwargs: P.kwargs) -> Trace:
+    def trace(self, *args: object, **kwargs: object) -> Trace:
         """Return the graph of a call with these arguments: `inputs` and `outputs`, in the order of their leaves.
 
         Raises `TypeError` for an argument that is a node, and `ShapeError` if the function closes over an argument of
@@ -141,8 +160,7 @@ class Function(Generic[P, R]):
         def derived(*args: Any, **kwargs: Any) -> Any:
             positions = positions_of(self.function, wrt, len(args))
             parts = [flatten(args[position], f"argument {position}") for position in positions]
-            wanted = [leaf for leaves, _ in parts for leaf in leaves]
-            self._check_wanted(wanted)
+            wanted = self._differentiable([leaf for leaves, _ in parts for leaf in leaves])
             value: Any = self.function(*args, **kwargs)
             if not isinstance(value, BaseNode):
                 value = self._as_scalar(value, what)
@@ -157,25 +175,29 @@ class Function(Generic[P, R]):
 
         return Function(derived, self.engine, derives=True)
 
-    def _as_scalar(self, value: Any, what: str) -> Any:
+    def _as_scalar(self, value: object, what: str) -> Node:
         if isinstance(value, bool) or not isinstance(value, int | float | np.number):
             raise ShapeError(f"{what} of {name_of(self.function)} needs a scalar result, not {type(value).__name__}")
         return Constant(float(value))
 
-    def _check_wanted(self, wanted: Sequence[Any]) -> None:
-        for leaf in wanted:
+    def _differentiable(self, leaves: Sequence[Leaf]) -> list[Node]:
+        """The leaves as the float nodes that they are, or `NotDifferentiable`."""
+        found: list[Node] = []
+        for leaf in leaves:
             if not isinstance(leaf, BaseNode):
                 raise NotDifferentiable(f"{leaf!r} is static in this call, so it has no gradient")
-            if leaf.dtype.kind != "f":
+            if not isinstance(leaf, Node) or leaf.dtype.kind != "f":
                 raise NotDifferentiable(
                     f"{describe(leaf)} is an argument of {name_of(self.function)} with dtype {leaf.dtype}, which has "
                     f"no gradient; select float arguments with wrt="
                 )
+            found.append(leaf)
+        return found
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
-    def _leaves(self, args: Sequence[Any], parameters: bool = False) -> tuple[list[Any], PyTreeDef]:
-        leaves: list[Any] = []
+    def _leaves(self, args: Sequence[object], parameters: bool = False) -> tuple[list[Leaf], PyTreeDef]:
+        leaves: list[Leaf] = []
         parts: list[PyTreeDef] = []
         for i, argument in enumerate(args):
             found, structure = flatten(argument, f"argument {i} of {name_of(self.function)}", parameters)
@@ -183,7 +205,7 @@ class Function(Generic[P, R]):
             parts.append(structure)
         return leaves, PyTreeDef(tuple, (), tuple(parts))
 
-    def _call(self, leaves: Sequence[Any], structure: PyTreeDef, static: dict[str, Any]) -> _Specialization:
+    def _call(self, leaves: Sequence[Leaf], structure: PyTreeDef, static: dict[str, object]) -> _Specialization:
         kinds = tuple(kinds_of(leaves, lambda: self._names(structure)))
         key: Hashable = (
             structure,
@@ -236,7 +258,7 @@ class Function(Generic[P, R]):
         return f"<wyrm.function {name_of(self.function)}>"
 
 
-def positions_of(function: Callable[..., Any], wrt: Wrt, count: int) -> list[int]:
+def positions_of(function: Callable[..., object], wrt: Wrt, count: int) -> list[int]:
     """Return the positions of the arguments that `wrt` selects among `count`, or raise `ValueError`."""
     names = argument_names(function, count)
     found = []
@@ -252,7 +274,7 @@ def positions_of(function: Callable[..., Any], wrt: Wrt, count: int) -> list[int
     return found
 
 
-def over_nodes(function: Any, refusal: str) -> Callable[..., Any]:
+def over_nodes(function: object, refusal: str) -> Callable[..., Any]:
     """Return the underlying Python function of a `wyrm.function`, or `function` itself; `TypeError` if not callable."""
     plain = function.function if isinstance(function, Function) else function
     if not callable(plain):
@@ -260,7 +282,7 @@ def over_nodes(function: Any, refusal: str) -> Callable[..., Any]:
     return plain
 
 
-def evaluated(function: Callable[..., Any], like: Callable[..., Any]) -> Function[..., Any]:
+def evaluated(function: Callable[..., Any], like: Callable[..., object]) -> Function:
     """Return `function` as a `wyrm.function` on the engine of `like`."""
     return Function(function, like.engine if isinstance(like, Function) else "reference", derives=True)
 
@@ -278,7 +300,7 @@ class _Specialization:
         self._runner: ReferenceRunner | None = None
 
     @functools.cached_property
-    def native(self) -> Any:
+    def native(self) -> FixedShapeProgram:
         """The compiled program."""
         from wyrm.train.fixed_shape import FixedShapeProgram
 
@@ -298,12 +320,12 @@ class _Specialization:
         for storage in self._storages:
             storage.array = None
 
-    def fits(self, args: Sequence[Any]) -> bool:
+    def fits(self, args: Sequence[object]) -> bool:
         """Whether these arguments clearly have this signature; False where that takes more than a fast check."""
         kinds = self._arrays
         if kinds is None or len(args) != len(kinds):
             return False
-        numbers: list[np.dtype[Any]] = []
+        numbers: list[np.dtype] = []
         for position, (shape, dtype) in enumerate(kinds):
             argument = args[position]
             if type(argument) is np.ndarray:
@@ -318,30 +340,29 @@ class _Specialization:
         number = number_dtype(args)
         return all(dtype is number for dtype in numbers)
 
-    def answer(self, found: list[Any]) -> Any:
+    def answer(self, found: list[np.ndarray]) -> Any:
         """Return the result of the function, with these leaves."""
         structure = self.trace.structure
         return found[0] if structure.kind is None else unflatten(structure, found)
 
-    def __call__(self, leaves: Sequence[Any]) -> list[Any]:
+    def __call__(self, leaves: Sequence[Leaf]) -> list[np.ndarray]:
         if not self.trace.outputs:
             return []
         arrays = [np.asarray(leaf, dtype, order="C") for leaf, dtype in zip(leaves, self._dtypes, strict=True)]
         for position in self._integers:
-            self.trace.inputs[position].set(leaves[position])  # `set` checks the range, uint64 too
+            self.trace.inputs[position].set(np.asarray(leaves[position]))  # `set` checks the range, uint64 too
         if self.engine == "reference":
             return [array[()] if array.ndim == 0 else array for array in self._by_reference(arrays)]
         return self._natively(arrays)
 
-    def again(self, args: Sequence[Any]) -> list[Any]:
+    def again(self, args: Sequence[Any]) -> list[np.ndarray]:
         """Return the leaves of the result for arguments that fit, skipping the checks."""
         if self.engine != "native" or self._integers or not self.trace.outputs:
             return self(args)
         native = self.native
-        found: list[Any] = native(args, advance_step() if native.draws else 0)
-        return found
+        return native(args, advance_step() if native.draws else 0)
 
-    def _natively(self, arrays: Sequence[NDArray[Any]]) -> list[Any]:
+    def _natively(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         native = self.native
         if self.engine == "auto":
             try:
@@ -351,10 +372,9 @@ class _Specialization:
                 self.engine = "reference"
                 return self(arrays)
             self.engine = "native"
-        answer: list[Any] = native(arrays, advance_step() if native.draws else 0)
-        return answer
+        return native(arrays, advance_step() if native.draws else 0)
 
-    def _by_reference(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    def _by_reference(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         if self._runner is None:
             self._runner = ReferenceRunner(self.trace.outputs)
         for storage, array in zip(self._storages, arrays, strict=True):
@@ -404,7 +424,7 @@ def function(function: Any = None, /, *, engine: Engine = "reference") -> Any:
     return Function(function, engine)
 
 
-def show(function: Function[..., Any]) -> None:
+def show(function: Function) -> None:
     """Print the nodes of the function's last call beside the gradient of each.
 
     `dt` is the gradient of the result with respect to `t`; read the gradients from the last line to the first. Raises

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any, TypeAlias
 
@@ -15,7 +15,7 @@ from wyrm.functions.control import as_nodes, dtype_of
 from wyrm.functions.function import Function, evaluated, over_nodes
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import argument_names, enclosing_trace, name_of
-from wyrm.node.base import describe
+from wyrm.node.base import BaseNode, describe
 from wyrm.node.node import IndexNode
 from wyrm.node.source_location import located_at
 from wyrm.node.traversal import topological_order
@@ -30,7 +30,7 @@ Axes: TypeAlias = Any
 
 
 @answering
-def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Function[..., Any]:
+def vmap(function: Callable[..., object], in_axes: Axes = 0, out_axes: Axes = 0) -> Function:
     """Return a function that maps `function` over a batch axis: result i is `function` of row i of the arguments.
 
     `in_axes` gives the batch axis of each argument, None for an argument shared by all rows: one number for all
@@ -51,11 +51,11 @@ def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) ->
     plain = over_nodes(function, "vmap takes a function")
 
     @functools.wraps(plain)
-    def mapped(*args: Any, **static: Any) -> Any:
+    def mapped(*args: Any, **static: object) -> Any:
         what = f"vmap of {name_of(plain)}"
         names = argument_names(plain, len(args))
         along = _axes_of_arguments(in_axes, len(args), what)
-        rows: dict[Any, Any] = {}
+        rows: dict[BaseNode, BaseNode] = {}
         parts = [flatten(argument, f"{name} of {what}") for argument, name in zip(args, names, strict=True)]
         kind = dtype_of([leaf for leaves, _ in parts for leaf in leaves])
         given = []
@@ -121,7 +121,7 @@ def axes_of(axes: Axes, structure: PyTreeDef, what: str) -> list[int | None]:
     return [axis for part, inside in zip(parts, structure.inside, strict=True) for axis in axes_of(part, inside, what)]
 
 
-def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[Any, Any]) -> Any:
+def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[BaseNode, BaseNode]) -> Any:
     """Return a placeholder for one row of an argument; store the argument, batch axis first, in `rows`."""
     if not leaf.dims:
         raise ShapeError(f"{what}: {name} is {describe(leaf)} and has no axis to map over; set in_axes to None for it")
@@ -135,14 +135,14 @@ def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[Any, Any]) -> An
     return row
 
 
-def _check_moves(node: Any, what: str) -> None:
+def _check_moves(node: BaseNode, what: str) -> None:
     if isinstance(node, IndexNode):
         raise ShapeError(
             f"{what}: {describe(node)} holds integers and cannot be transposed: its batch axis must be axis 0"
         )
 
 
-def _varied(outputs: Sequence[Any], rows: dict[Any, Any]) -> set[Any]:
+def _varied(outputs: Sequence[BaseNode], rows: Mapping[BaseNode, BaseNode]) -> set[BaseNode]:
     """Return the nodes that differ between rows."""
     varied = set(rows)
     for node in topological_order(outputs):
@@ -162,9 +162,9 @@ def _moved(whole: Any, axis: int, what: str) -> Any:
     return whole.transpose(*order)
 
 
-def batched(outputs: Sequence[Any], rows: dict[Any, Any]) -> list[Any]:
+def batched(outputs: Sequence[Any], rows: Mapping[BaseNode, BaseNode]) -> list[Any]:
     """Return the outputs with a leading batch axis; `rows` maps each one-row placeholder to its batched node."""
-    batches: dict[Any, Any] = dict(rows)
+    batches: dict[BaseNode, BaseNode] = dict(rows)
     axis = next(iter(rows.values())).dims[0]
     for node in topological_order(outputs):
         if node in batches or batches.keys().isdisjoint(node.parents):
@@ -187,13 +187,13 @@ def batched(outputs: Sequence[Any], rows: dict[Any, Any]) -> list[Any]:
     return [batches[output] for output in outputs]
 
 
-def _one_by_one(node: Any, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+def _one_by_one(node: BaseNode, operands: Sequence[BaseNode], mapped: Sequence[bool]) -> Any:
     """Return a node that computes `node` for each row, in a loop inside the graph."""
     rows = [x for x, many in zip(operands, mapped, strict=True) if many]
     placeholders = [placeholder_like(x, x.dims[1:], x.name or x.op_name()) for x in rows]
     remaining = iter(placeholders)
     parents = tuple(next(remaining) if many else x for x, many in zip(operands, mapped, strict=True))
-    one = type(node).rebuild(parents, node.attribute_values(), node.name)
+    one: Any = type(node).rebuild(parents, node.attribute_values(), node.name)
     if one.dtype.kind not in "fb":
         raise DTypeError(f"{describe(node)} gives {one.dtype} and has no batched form")
     mask = one.dtype.kind == "b"

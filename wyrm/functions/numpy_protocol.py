@@ -21,7 +21,7 @@ from wyrm.ops.comparison import where
 from wyrm.ops.index import as_indices
 from wyrm.ops.keywords import refuse_keywords
 from wyrm.ops.product import LETTERS, einsum
-from wyrm.ops.reduction import all_axes
+from wyrm.ops.reduction import AxisLike, all_axes
 from wyrm.ops.slicing import concatenate, stack
 
 Operation = Callable[..., Any]
@@ -49,13 +49,13 @@ UFUNCS: dict[str, Operation] = {
 _UFUNC_DEFAULTS = {"out": None, "where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
 
 
-def _positive(x: Any) -> Any:
+def _positive(x: Node) -> Node:
     if x.dtype.kind != "f":
         raise DTypeError(f"positive: {describe(x)} is a mask, which has no sign")
     return x
 
 
-def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def _norm(x: Node, ord: object = None, axis: AxisLike = None, keepdims: bool = False) -> Node:
     given = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
     known = ord is None and (axis is None or len(given) in (1, 2))
     if not (known or (ord == 2 and len(given) == 1) or (ord == "fro" and len(given) == 2)):
@@ -66,7 +66,7 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
     return x.square().sum(axis=given, keepdims=keepdims).sqrt()
 
 
-def _dot(a: Any, b: Any) -> Any:
+def _dot(a: Node, b: Node) -> Node:
     if not a.dims or not b.dims:
         return a * b
     if a.ndim == 1 or b.ndim <= 2:
@@ -76,25 +76,27 @@ def _dot(a: Any, b: Any) -> Any:
     return einsum(terms, a, b)
 
 
-def _take(a: Any, indices: Any, axis: Any = None) -> Any:
+def _take(a: Node, indices: Any, axis: int | None = None) -> Node:
     return a.ravel().take(indices) if axis is None else a.take(indices, axis=axis)
 
 
-def _concatenate(arrays: Any, axis: Any = 0) -> Any:
+def _concatenate(arrays: Any, axis: int | None = 0) -> Node:
     if axis is None:
         return concatenate([part.ravel() for part in arrays])
     return concatenate(arrays, axis=axis)
 
 
-def _clip(a: Any, a_min: Any = None, a_max: Any = None, min: Any = None, max: Any = None) -> Any:
+def _clip(
+    a: Node, a_min: float | None = None, a_max: float | None = None, min: float | None = None, max: float | None = None
+) -> Node:
     return a.clip(a_min if min is None else min, a_max if max is None else max)
 
 
-def _size(a: Any, axis: Any = None) -> int:
+def _size(a: Node, axis: AxisLike = None) -> int:
     return math.prod(a.shape[i] for i in all_axes(axis, a.ndim))
 
 
-def _einsum(*operands: Any) -> Any:
+def _einsum(*operands: Any) -> Node:
     if len(operands) != 3 or not isinstance(operands[0], str):
         raise TypeError(
             f"numpy.einsum of nodes takes subscripts and two operands, as in np.einsum('ij,jk->ik', x, y), not "
@@ -103,7 +105,7 @@ def _einsum(*operands: Any) -> Any:
     return einsum(*operands)
 
 
-def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
+def _where(condition: Node, x: Any = None, y: Any = None) -> Node:
     if x is None or y is None:
         raise TypeError(
             "numpy.where of nodes takes (condition, x, y): the positions where a mask is true depend on the data"
@@ -112,7 +114,7 @@ def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 
 def _reduced(name: str) -> Operation:
-    def reduce(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    def reduce(a: Node, axis: AxisLike = None, keepdims: bool = False) -> Any:
         return getattr(a, name)(axis=axis, keepdims=keepdims)
 
     return reduce
@@ -158,7 +160,7 @@ _SIGNATURES: dict[Operation, Operation] = {
 }
 
 
-def ufunc(node: Any, function: Any, method: str, *operands: Any, **options: Any) -> Any:
+def ufunc(node: Node, function: Any, method: str, *operands: Any, **options: Any) -> Any:
     """Apply a ufunc to operands of which `node` is one; NumPy calls this."""
     name = function.__name__
     if method == "__call__" and not options and name in UFUNCS:
@@ -196,7 +198,7 @@ def ufunc(node: Any, function: Any, method: str, *operands: Any, **options: Any)
     return result
 
 
-def array_function(node: Any, function: Any, types: Any, arguments: Any, options: Mapping[str, Any]) -> Any:
+def array_function(node: Node, function: Any, types: Any, arguments: Any, options: Mapping[str, Any]) -> Any:
     """Apply any other NumPy function to arguments of which `node` is one; NumPy calls this."""
     name = function.__name__
     if function not in FUNCTIONS:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,29 @@ from wyrm.node.leaves import Constant, Parameter
 from wyrm.node.node import Node
 from wyrm.node.storage import bound_array
 from wyrm.types.arrays import check_unmasked
+from wyrm.types.typing import Nested, Values
 
+
+class Unknown:
+    """The result of a function whose type says nothing about it: only `Any` is compatible with this class."""
+
+
+class Record(Protocol):
+    """A dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+# Arrays and numbers, alone or in containers.
+ArrayTree: TypeAlias = (
+    "Values | Module | Record | Nested[ArrayTree] | Mapping[str, ArrayTree] | Mapping[int, ArrayTree] | None"
+)
+# The same with nodes among them; and what is no node itself.
+Tree: TypeAlias = "BaseNode | Branch"
+Branch: TypeAlias = "ArrayTree | Nested[Tree] | Mapping[str, Tree] | Mapping[int, Tree]"
+
+# What containers hold in the end.
+Leaf: TypeAlias = BaseNode | np.ndarray | np.generic | float
 _LEAVES = (BaseNode, np.ndarray, np.generic, bool, int, float)
 
 
@@ -63,18 +85,18 @@ class PyTreeDef(NamedTuple):
 LEAF = PyTreeDef(None)
 
 
-def flatten(value: Any, where: str, parameters: bool = False) -> tuple[list[Any], PyTreeDef]:
+def flatten(value: object, where: str, parameters: bool = False) -> tuple[list[Leaf], PyTreeDef]:
     """Return the leaves of a pytree, left to right, and its structure.
 
     Containers are tuples, named tuples, lists, dicts, dataclasses, modules, and None, which has no leaves. The leaves
     of a module are the arrays of its parameters, or with `parameters=True` the parameters. Raises `DTypeError` for any
     other value that is not an array, number or node; `where` names it in the message.
     """
-    leaves: list[Any] = []
+    leaves: list[Leaf] = []
     return leaves, _flatten(value, where, leaves, parameters)
 
 
-def _flatten(value: Any, where: str, leaves: list[Any], parameters: bool) -> PyTreeDef:
+def _flatten(value: object, where: str, leaves: list[Leaf], parameters: bool) -> PyTreeDef:
     if isinstance(value, _LEAVES):
         check_unmasked(value)
         leaves.append(value)
@@ -106,13 +128,13 @@ def _flatten(value: Any, where: str, leaves: list[Any], parameters: bool) -> PyT
     return PyTreeDef(type(value), names, parts)
 
 
-def unflatten(structure: PyTreeDef, leaves: Sequence[Any]) -> Any:
+def unflatten(structure: PyTreeDef, leaves: Sequence[object]) -> Any:
     """Return the pytree of this structure with these leaves."""
     rest = iter(leaves)
     return _unflatten(structure, lambda: next(rest))
 
 
-def _unflatten(structure: PyTreeDef, leaf: Callable[[], Any]) -> Any:
+def _unflatten(structure: PyTreeDef, leaf: Callable[[], object]) -> Any:
     kind = structure.kind
     if kind is None:
         return leaf()
@@ -124,17 +146,19 @@ def _unflatten(structure: PyTreeDef, leaf: Callable[[], Any]) -> Any:
     if issubclass(kind, dict):
         return kind(zip(structure.names, inside, strict=True))
     if issubclass(kind, Module):
-        return _with_leaves(structure.names[0], inside)
+        module = structure.names[0]
+        assert isinstance(module, Module)
+        return _with_leaves(module, inside)
     if structure.names:
         return kind(**dict(zip(map(str, structure.names), inside, strict=True)))
     return kind(*inside) if hasattr(kind, "_fields") else kind(inside)
 
 
-def _nodes_of(module: Module) -> list[tuple[str, Any]]:
+def _nodes_of(module: Module) -> list[tuple[str, Node]]:
     """Return the parameters of a module, or the nodes that replace them, each once, with their paths."""
-    found: dict[int, tuple[str, Any]] = {}
+    found: dict[int, tuple[str, Node]] = {}
     entered: set[int] = set()
-    stack: list[tuple[str, Any]] = [("", module)]
+    stack: list[tuple[str, object]] = [("", module)]
     while stack:
         path, value = stack.pop()
         if isinstance(value, Node) and not isinstance(value, Constant | Buffer):
@@ -147,12 +171,12 @@ def _nodes_of(module: Module) -> list[tuple[str, Any]]:
     return list(found.values())
 
 
-def _with_leaves(module: Any, leaves: Sequence[Any]) -> Any:
+def _with_leaves(module: Module, leaves: Sequence[Any]) -> Module:
     """Return a copy of a module with these leaves for its parameters; an array becomes a parameter.
 
     If the leaves are the nodes it has already, return the module itself.
     """
-    memo: dict[int, Any] = {id(buffer): buffer for _, buffer in module.named_buffers()}
+    memo: dict[int, object] = {id(buffer): buffer for _, buffer in module.named_buffers()}
     found = _nodes_of(module)
     if found and all(node is leaf for (_, node), leaf in zip(found, leaves, strict=True)):
         return module

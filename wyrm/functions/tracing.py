@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
+from wyrm.functions.pytree import Leaf, PyTreeDef, flatten, leaf_paths, unflatten
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.index_leaves import IndexConstant, IndexInput
 from wyrm.node.leaves import Constant, Input, as_constant
@@ -19,19 +19,18 @@ from wyrm.node.traversal import replaced, topological_order
 from wyrm.ops.index import Indexable
 from wyrm.ops.loop_body import IndexPlaceholder, Placeholder
 
-Leaf = BaseNode[Any, Any]
 # The signature of one argument leaf: its shape and dtype.
-Kind = tuple[tuple[int, ...], np.dtype[Any]]
+Kind = tuple[tuple[int, ...], np.dtype]
 _NUMBER = np.dtype(np.float32)
 
 
-class Argument(Indexable, Input[Any], abstract=True):
+class Argument(Indexable, Input, abstract=True):
     """A placeholder for an array argument of one trace."""
 
     __slots__ = ()
 
 
-class IndexArgument(IndexInput[Any], abstract=True):
+class IndexArgument(IndexInput, abstract=True):
     """A placeholder for an integer argument of one trace."""
 
     __slots__ = ()
@@ -40,10 +39,10 @@ class IndexArgument(IndexInput[Any], abstract=True):
 class _EnclosingTrace(NamedTuple):
     """A trace in progress: its placeholders, None if unknown (then any input may be one), and its float dtype."""
 
-    leaves: frozenset[Any] | None
-    number: np.dtype[Any] | None
+    leaves: frozenset[BaseNode] | None
+    number: np.dtype | None
 
-    def has(self, leaf: Leaf) -> bool:
+    def has(self, leaf: BaseNode) -> bool:
         return self.leaves is None or leaf in self.leaves
 
 
@@ -51,7 +50,7 @@ _enclosing: ContextVar[tuple[_EnclosingTrace, ...]] = ContextVar("_enclosing", d
 
 
 @contextmanager
-def enclosing_trace(leaves: Sequence[Leaf], alone: bool = True) -> Iterator[None]:
+def enclosing_trace(leaves: Sequence[BaseNode], alone: bool = True) -> Iterator[None]:
     """Mark these inputs as the placeholders of a trace in progress, which functions inside may close over.
 
     With `alone=False` other inputs may be placeholders of it as well.
@@ -64,7 +63,7 @@ def enclosing_trace(leaves: Sequence[Leaf], alone: bool = True) -> Iterator[None
         _enclosing.reset(token)
 
 
-def _enclosing_number() -> np.dtype[Any]:
+def _enclosing_number() -> np.dtype:
     """Return the float dtype for Python numbers: that of the innermost enclosing trace, else float32."""
     return next((around.number for around in reversed(_enclosing.get()) if around.number is not None), _NUMBER)
 
@@ -77,13 +76,13 @@ class Trace:
     """
 
     def __init__(
-        self, function: Callable[..., Any], structure: PyTreeDef, kinds: Sequence[Kind], static: Mapping[str, Any]
+        self, function: Callable[..., object], structure: PyTreeDef, kinds: Sequence[Kind], static: Mapping[str, object]
     ) -> None:
         name = name_of(function)
         named = [place for part, where in zip(structure.inside, argument_names(function, len(structure.inside)),
                                               strict=True) for place in leaf_paths(part, where)]  # fmt: skip
         self.name = name
-        self.inputs: list[Any] = [
+        self.inputs: list[Argument | IndexArgument] = [
             _argument(shape, dtype, where) for (shape, dtype), where in zip(kinds, named, strict=True)
         ]
         with enclosing_trace(self.inputs):
@@ -105,7 +104,7 @@ class Trace:
                     f"more. Pass it as an argument"
                 )
 
-    def of(self, leaves: Sequence[Any]) -> Any:
+    def of(self, leaves: Sequence[Leaf]) -> Any:
         """Return the result as nodes, with these numbers and arrays as constant arguments."""
         given = [_as_constant(leaf, own.dtype) for leaf, own in zip(leaves, self.inputs, strict=True)]
         return unflatten(self.structure, replaced(self.outputs, dict(zip(self.inputs, given, strict=True))))
@@ -117,22 +116,22 @@ class Trace:
         return [leaf.name or "" for leaf in self.inputs if leaf not in reached]
 
 
-def _argument(shape: Any, dtype: np.dtype[Any], name: str) -> Any:
+def _argument(shape: tuple[int, ...], dtype: np.dtype, name: str) -> Argument | IndexArgument:
     if dtype.kind in "iu":
-        return IndexArgument(dims=shape, name=name)
-    return Argument(dims=shape, name=name, dtype=dtype, finite=False)
+        return IndexArgument(dims=list(shape), name=name)
+    return Argument(dims=list(shape), name=name, dtype=dtype, finite=False)
 
 
-def number_dtype(leaves: Sequence[Any]) -> np.dtype[Any]:
+def number_dtype(leaves: Sequence[object]) -> np.dtype:
     """Return the float dtype that Python numbers among these leaves take."""
     for leaf in leaves:
         if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f":
-            found: np.dtype[Any] = leaf.dtype
+            found: np.dtype = leaf.dtype
             return found
     return _enclosing_number()
 
 
-def kinds_of(leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list[Kind]:
+def kinds_of(leaves: Sequence[Leaf], names: Callable[[], Sequence[str]]) -> list[Kind]:
     """Return shape and dtype of each argument leaf; Python numbers take the float dtype of the arrays beside them."""
     number = number_dtype(leaves)
     found: list[Kind] = []
@@ -148,7 +147,7 @@ def kinds_of(leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list[
     return found
 
 
-def as_nodes(leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list[Any]:
+def as_nodes(leaves: Sequence[Leaf], names: Callable[[], Sequence[str]]) -> list[BaseNode]:
     """Return argument leaves as nodes: numbers and float arrays take the float dtype of the nodes among them."""
     beside = next((leaf.dtype for leaf in leaves if isinstance(leaf, BaseNode) and leaf.dtype.kind == "f"), None)
     return [
@@ -157,16 +156,16 @@ def as_nodes(leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list[
     ]
 
 
-def _as_constant(leaf: Any, dtype: np.dtype[Any]) -> Any:
+def _as_constant(leaf: Any, dtype: np.dtype) -> IndexConstant | Constant:
     return IndexConstant(leaf) if dtype.kind == "i" else Constant(leaf, dtype=dtype)
 
 
-def name_of(function: Callable[..., Any]) -> str:
+def name_of(function: Callable[..., object]) -> str:
     """Return the function's name for messages."""
     return getattr(function, "__qualname__", None) or type(function).__name__
 
 
-def argument_names(function: Callable[..., Any], count: int) -> list[str]:
+def argument_names(function: Callable[..., object], count: int) -> list[str]:
     """Return the names of the first `count` positional arguments."""
     try:
         parameters = list(inspect.signature(function).parameters.values())

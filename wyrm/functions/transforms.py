@@ -4,35 +4,38 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
+from typing_extensions import TypeVarTuple
 
 from wyrm.errors import NotDifferentiable, ShapeError
 from wyrm.foreign_names import answering
 from wyrm.functions.function import Function, Wrt, evaluated, over_nodes, positions_of
 from wyrm.functions.mapping import batched
-from wyrm.functions.pytree import PyTreeDef, flatten, unflatten
+from wyrm.functions.pytree import Leaf, PyTreeDef, Tree, flatten, unflatten
 from wyrm.functions.tracing import name_of
 from wyrm.grad import reverse
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, as_constant
-from wyrm.node.node import Node
+from wyrm.node.node import Node, Tensor
 from wyrm.ops.loop_body import placeholder_like
 from wyrm.ops.shape import zeros_like
 
+Axes = TypeVarTuple("Axes")
 
-def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+
+def _plain(function: Callable[..., object]) -> Callable[..., Any]:
     """Return the underlying function over nodes."""
     return over_nodes(function, "derivatives are of a function")
 
 
-def _with_static(function: Callable[..., Any], static: dict[str, Any]) -> Callable[..., Any]:
+def _with_static(function: Callable[..., object], static: dict[str, object]) -> Callable[..., Any]:
     """Return the function with its static arguments bound, under the same name."""
     return functools.update_wrapper(functools.partial(function, **static), function) if static else function
 
 
-def _float_leaves(value: Any, what: str) -> tuple[list[Any], PyTreeDef]:
+def _float_leaves(value: object, what: str) -> tuple[list[Any], PyTreeDef]:
     leaves, structure = flatten(value, what)
     for leaf in leaves:
         if isinstance(leaf, BaseNode) and leaf.dtype.kind != "f":
@@ -40,20 +43,20 @@ def _float_leaves(value: Any, what: str) -> tuple[list[Any], PyTreeDef]:
     return leaves, structure
 
 
-def _matching(given: Any, structure: PyTreeDef, what: str) -> list[Any]:
+def _matching(given: object, structure: PyTreeDef, what: str) -> list[Leaf]:
     leaves, found = flatten(given, what)
     if found != structure:
         raise ShapeError(f"the {what} does not have the structure of the value it belongs to: {given!r}")
     return leaves
 
 
-def _as_nodes(leaves: Sequence[Any], beside: Sequence[Any]) -> list[Any]:
+def _as_nodes(leaves: Sequence[Leaf], beside: Sequence[object]) -> list[Any]:
     """Return the leaves as nodes; numbers take the float dtype of the nodes among the leaves, else of `beside`."""
     kind = next((leaf.dtype for leaf in (*leaves, *beside) if isinstance(leaf, BaseNode)), np.dtype(np.float32))
     return [leaf if isinstance(leaf, BaseNode) else as_constant(leaf, kind) for leaf in leaves]
 
 
-def _vjp(function: Callable[..., Any], args: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
+def _vjp(function: Callable[..., object], args: tuple[object, ...], cotangent: object) -> tuple[Any, ...]:
     """Return the gradients of `sum(function(*args) * cotangent)` with respect to all arguments."""
     wanted, structure = _float_leaves(args, f"the arguments of {name_of(function)}")
     outputs, shape = _float_leaves(function(*args), f"the result of {name_of(function)}")
@@ -62,11 +65,10 @@ def _vjp(function: Callable[..., Any], args: tuple[Any, ...], cotangent: Any) ->
     given = [reverse.weights_of(output, weight, "cotangent") for output, weight in zip(outputs, weights, strict=True)]
     found = reverse.pull_back(outputs, given, wanted)
     gradients = [zeros_like(leaf) if g is None else g for leaf, g in zip(wanted, found, strict=True)]
-    result: tuple[Any, ...] = unflatten(structure, gradients)
-    return result
+    return tuple(unflatten(structure, gradients))
 
 
-def _jvp(function: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+def _jvp(function: Callable[..., object], args: tuple[object, ...], tangents: tuple[object, ...]) -> tuple[object, Any]:
     """Return the result and its derivative along the tangents."""
     moved, structure = _float_leaves(args, f"the arguments of {name_of(function)}")
     directions = _matching(tuple(tangents), structure, "tangent")
@@ -78,6 +80,32 @@ def _jvp(function: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[An
     return value, unflatten(shape, changes)
 
 
+@overload
+def vjp(
+    function: Node, wrt: Tensor[*Axes], cotangent: reverse.Direction, /, *, allow_unused: bool = False
+) -> Tensor[*Axes]: ...
+@overload
+def vjp(  # type: ignore[overload-overlap]  # a tuple declared as a Sequence gives a tuple
+    function: Node,
+    wrt: tuple[Node, ...],
+    cotangent: reverse.Direction,
+    /,
+    *,
+    allow_unused: bool = False,
+) -> tuple[Node, ...]: ...
+@overload
+def vjp(
+    function: Node,
+    wrt: Sequence[Node],
+    cotangent: reverse.Direction,
+    /,
+    *,
+    allow_unused: bool = False,
+) -> list[Node]: ...
+@overload
+def vjp(
+    function: Callable[..., object], /, *args: Any, **static: Any
+) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]: ...
 def vjp(function: Any, *args: Any, **options: Any) -> Any:
     """Return the result of a function and its pullback, which maps a cotangent to gradients of the arguments.
 
@@ -98,13 +126,19 @@ def vjp(function: Any, *args: Any, **options: Any) -> Any:
     value = evaluated(plain, function)(*args, **options)
 
     @functools.wraps(plain)
-    def pulled(arguments: Any, cotangent: Any) -> Any:
+    def pulled(arguments: tuple[object, ...], cotangent: object) -> tuple[Any, ...]:
         return _vjp(_with_static(plain, options), arguments, cotangent)
 
     pull = evaluated(pulled, function)
     return value, lambda cotangent: pull(args, cotangent)
 
 
+@overload
+def jvp(function: Tensor[*Axes], args: Node, tangents: reverse.Direction) -> Tensor[*Axes]: ...
+@overload
+def jvp(function: Tensor[*Axes], args: Sequence[Node], tangents: Sequence[reverse.Direction]) -> Tensor[*Axes]: ...
+@overload
+def jvp(function: Callable[..., object], args: Sequence[Tree], tangents: Sequence[Tree]) -> tuple[Any, Any]: ...
 def jvp(function: Any, args: Any, tangents: Any) -> Any:
     """Return `(value, change)`: the result of a function and its derivative along the tangents.
 
@@ -125,7 +159,7 @@ def jvp(function: Any, args: Any, tangents: Any) -> Any:
     return pushed(tuple(args), tuple(tangents))
 
 
-def linearize(function: Callable[..., Any], *args: Any, **static: Any) -> tuple[Any, Callable[..., Any]]:
+def linearize(function: Callable[..., object], *args: Tree, **static: object) -> tuple[Any, Callable[..., Any]]:
     """Return the result of a function and its linear approximation there: a function from tangents to the change.
 
     >>> value, change = linearize(lambda x: x * x, np.array([1.0, 2.0]))
@@ -138,7 +172,7 @@ def linearize(function: Callable[..., Any], *args: Any, **static: Any) -> tuple[
     return value, lambda *tangents: pushed(args, tuple(tangents))
 
 
-def hvp(function: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
+def hvp(function: Callable[..., object], args: tuple[Tree, ...], tangents: tuple[Tree, ...]) -> Any:
     """Return the Hessian of a scalar function times a vector, without computing the Hessian.
 
     This is the derivative of the gradient along the tangents. `args`, `tangents` and the result have one structure.
@@ -148,7 +182,7 @@ def hvp(function: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[Any
     """
     plain = _plain(function)
 
-    def gradients(*arguments: Any) -> Any:
+    def gradients(*arguments: object) -> tuple[Any, ...]:
         return _vjp(plain, arguments, 1.0)
 
     pushed = evaluated(lambda arguments, along: _jvp(gradients, arguments, along)[1], function)
@@ -156,7 +190,7 @@ def hvp(function: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[Any
 
 
 @answering
-def jacobian(function: Callable[..., Any], wrt: Wrt = 0) -> Function[..., Any]:
+def jacobian(function: Callable[..., object], wrt: Wrt = 0) -> Function:
     """Return a function that computes the Jacobian, whose arrays have shape (*result shape, *argument shape).
 
     `wrt` is the position or name of an argument, or a tuple of those. The Jacobian has the structure of the result, and
@@ -171,13 +205,13 @@ def jacobian(function: Callable[..., Any], wrt: Wrt = 0) -> Function[..., Any]:
     plain = _plain(function)
 
     @functools.wraps(plain)
-    def jacobian_of(*args: Any, **static: Any) -> Any:
+    def jacobian_of(*args: object, **static: object) -> Any:
         chosen = [args[position] for position in positions_of(plain, wrt, len(args))]
         parts = [_float_leaves(argument, f"an argument of {name_of(plain)}") for argument in chosen]
         wanted = [leaf for leaves, _ in parts for leaf in leaves]
         outputs, shape = _float_leaves(plain(*args, **static), f"the result of {name_of(plain)}")
 
-        def by_all(output: Any) -> Any:
+        def by_all(output: Node) -> Any:
             rest = iter(_jacobians(output, wanted))
             found = tuple(unflatten(structure, [next(rest) for _ in leaves]) for leaves, structure in parts)
             return found[0] if isinstance(wrt, int | str) else found
@@ -187,7 +221,7 @@ def jacobian(function: Callable[..., Any], wrt: Wrt = 0) -> Function[..., Any]:
     return evaluated(jacobian_of, function)
 
 
-def _jacobians(output: Any, wanted: Sequence[Any]) -> list[Any]:
+def _jacobians(output: Node, wanted: Sequence[Node]) -> list[Node]:
     """Return the Jacobian of `output` with respect to each node, of shape (*output.shape, *node.shape)."""
     shapes = [(*output.shape, *x.shape) for x in wanted]
     if output.size > sum(x.size for x in wanted):
@@ -198,20 +232,20 @@ def _jacobians(output: Any, wanted: Sequence[Any]) -> list[Any]:
     return [g.reshape(shape) for g, shape in zip(batched(gradients, {given: _units(output)}), shapes, strict=True)]
 
 
-def _columns(output: Any, x: Any) -> Any:
+def _columns(output: Node, x: Node) -> Any:
     """Return the Jacobian by columns, of shape (*output.shape, x.size)."""
     given = placeholder_like(x, x.dims, "tangent")
     (columns,) = batched(reverse.push_forward([output], [x], [given]), {given: _units(x)})
     return columns.transpose(*range(1, columns.ndim), 0)
 
 
-def _units(node: Any) -> Any:
+def _units(node: Node) -> Constant:
     """Return all one-hot arrays of the node's shape, stacked along a new first axis."""
     return Constant(np.eye(node.size, dtype=node.dtype).reshape(node.size, *node.shape))
 
 
 @answering
-def hessian(function: Callable[..., Any], wrt: Wrt = 0) -> Function[..., Any]:
+def hessian(function: Callable[..., object], wrt: Wrt = 0) -> Function:
     """Return a function that computes the second derivatives of a scalar with respect to arguments; see `jacobian`.
 
     >>> hessian(lambda x: (x * x * x).sum())(np.array([1.0, 2.0])).tolist()

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, overload
+from typing import Any, TypeAlias, overload
 
-from typing_extensions import TypeVar
+from typing_extensions import TypeVarTuple
 
 from wyrm.errors import NotDifferentiable, ShapeError, UnusedParameter
 from wyrm.node.base import BaseNode, describe, format_dims
 from wyrm.node.leaves import Constant, as_constant
-from wyrm.node.node import Node
+from wyrm.node.node import Node, Tensor
 from wyrm.node.traversal import topological_order
 from wyrm.ops.accumulation import accumulated
 from wyrm.ops.shape import WithSizes, zeros_like
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dim, axis_size, open_axes
+from wyrm.types.typing import Values
 
-S = TypeVar("S")
+First = TypeVarTuple("First")
+Second = TypeVarTuple("Second")
+Third = TypeVarTuple("Third")
+# What a cotangent or a tangent may be: of the shape of what it belongs to.
+Direction: TypeAlias = "Node | Values"
 
 
 def pull_back(
-    outputs: Sequence[Node[Any, Any]],
-    cotangents: Sequence[Node[Any, Any]],
-    wrt: Sequence[Node[Any, Any]],
-    order: Sequence[BaseNode[Any, Any]] | None = None,
-) -> list[Node[Any, Any] | None]:
+    outputs: Sequence[Node],
+    cotangents: Sequence[Node],
+    wrt: Sequence[Node],
+    order: Sequence[BaseNode] | None = None,
+) -> list[Node | None]:
     """Return the gradient of `sum(outputs * cotangents)` with respect to each node; None if no output depends on it.
 
     `order` is the topological order of the outputs, if it is known.
@@ -37,7 +42,7 @@ def pull_back(
     return [results[node] if node in results else None if node in unreached else zeros_like(node) for node in wrt]
 
 
-def _bound(node: BaseNode[Any, Any]) -> list[type[Dim]]:
+def _bound(node: BaseNode) -> list[type[Dim]]:
     """Return the axes that get their size from a leaf's data; derived axes get theirs from other axes."""
     if not node.is_leaf:
         return []
@@ -45,23 +50,23 @@ def _bound(node: BaseNode[Any, Any]) -> list[type[Dim]]:
 
 
 def with_sizes(
-    gradients: Sequence[Node[Any, Any]],
-    outputs: Sequence[Node[Any, Any]],
-    order: Sequence[BaseNode[Any, Any]] | None = None,
-) -> list[Node[Any, Any]]:
+    gradients: Sequence[Node],
+    outputs: Sequence[Node],
+    order: Sequence[BaseNode] | None = None,
+) -> list[Node]:
     """Return the gradients as graphs that bind all their axes; `order` is the outputs' order, if it is known.
 
     The gradient of `x.sum()` repeats a number along the axes of `x` and does not use `x` otherwise. If the size of such
     an axis comes from data, the gradient gets the leaf that binds it as one more parent.
     """
-    binders: dict[type[Dim], BaseNode[Any, Any]] = {}
+    binders: dict[type[Dim], BaseNode] = {}
     for leaf in topological_order(outputs) if order is None else order:
         for name in _bound(leaf):
             binders.setdefault(name, leaf)
     if not binders:
         return list(gradients)
     flag = {name: 1 << i for i, name in enumerate(binders)}
-    missing: dict[BaseNode[Any, Any], tuple[int, int]] = {}  # axes used and axes bound below each node
+    missing: dict[BaseNode, tuple[int, int]] = {}  # axes used and axes bound below each node
     for node in topological_order(gradients):
         used = bound = 0
         for name in open_axes(node.dims):
@@ -79,14 +84,14 @@ def with_sizes(
     return result
 
 
-def _check_output(output: Node[Any, Any]) -> None:
+def _check_output(output: Node) -> None:
     if not isinstance(output, BaseNode):
         raise TypeError(f"a gradient is taken of a node, not of {type(output).__name__}")
     if output.dtype.kind != "f":
         raise NotDifferentiable(f"{describe(output)} is {output.dtype}; only float32 and float64 have gradients")
 
 
-def _check_wrt(wrt: Iterable[Node[Any, Any]]) -> list[Node[Any, Any]]:
+def _check_wrt(wrt: Iterable[Node]) -> list[Node]:
     try:
         nodes = list(wrt)
     except TypeError:
@@ -102,9 +107,7 @@ def _check_wrt(wrt: Iterable[Node[Any, Any]]) -> list[Node[Any, Any]]:
     return nodes
 
 
-def _gradients(
-    output: Node[Any, Any], cotangent: Node[Any, Any], wrt: Any, allow_unused: bool
-) -> Node[Any, Any] | list[Node[Any, Any]]:
+def _gradients(output: Node, cotangent: Node, wrt: Any, allow_unused: bool) -> Node | list[Node] | tuple[Node, ...]:
     single = isinstance(wrt, BaseNode)
     nodes = _check_wrt([wrt] if single else wrt)
     order = topological_order([output])
@@ -117,17 +120,31 @@ def _gradients(
         )
     result = [zeros_like(node) if g is None else g for node, g in zip(nodes, gradients, strict=True)]
     result = with_sizes(result, [output], order)
-    return result[0] if single else result
+    if single:
+        return result[0]
+    return tuple(result) if isinstance(wrt, tuple) else result
 
 
 @overload
-def grad(loss: Node[Any, Any], wrt: Node[Any, S], *, allow_unused: bool = False) -> Node[Any, S]: ...
+def grad(loss: Tensor[()], wrt: Tensor[*First], *, allow_unused: bool = False) -> Tensor[*First]: ...
 @overload
 def grad(
-    loss: Node[Any, Any], wrt: Sequence[Node[Any, Any]] | None = None, *, allow_unused: bool = False
-) -> list[Node[Any, Any]]: ...
-def grad(loss: Node[Any, Any], wrt: Any = None, *, allow_unused: bool = False) -> Any:
+    loss: Tensor[()], wrt: tuple[Tensor[*First], Tensor[*Second]], *, allow_unused: bool = False
+) -> tuple[Tensor[*First], Tensor[*Second]]: ...
+@overload
+def grad(
+    loss: Tensor[()], wrt: tuple[Tensor[*First], Tensor[*Second], Tensor[*Third]], *, allow_unused: bool = False
+) -> tuple[Tensor[*First], Tensor[*Second], Tensor[*Third]]: ...
+@overload
+def grad(  # type: ignore[overload-overlap]  # a tuple declared as a Sequence gives a tuple
+    loss: Tensor[()], wrt: tuple[Node, ...], *, allow_unused: bool = False
+) -> tuple[Node, ...]: ...
+@overload
+def grad(loss: Tensor[()], wrt: Sequence[Node] | None = None, *, allow_unused: bool = False) -> list[Node]: ...
+def grad(loss: Node, wrt: Any = None, *, allow_unused: bool = False) -> Any:
     """Return the gradient of a scalar with respect to one node or several (default: all parameters), in their shapes.
+
+    The result for a node is a node, for a tuple a tuple, for any other sequence a list.
 
     The result is a graph like any other: print it, compile it, differentiate it again. Only what `wrt` needs is in it.
 
@@ -149,7 +166,23 @@ def grad(loss: Node[Any, Any], wrt: Any = None, *, allow_unused: bool = False) -
     return _gradients(loss, as_constant(1.0, loss.dtype), loss.parameters() if wrt is None else wrt, allow_unused)
 
 
-def value_and_grad(loss: Node[Any, Any], wrt: Any = None, *, allow_unused: bool = False) -> tuple[Node[Any, Any], Any]:
+@overload
+def value_and_grad(
+    loss: Tensor[()], wrt: Tensor[*First], *, allow_unused: bool = False
+) -> tuple[Tensor[()], Tensor[*First]]: ...
+@overload
+def value_and_grad(
+    loss: Tensor[()], wrt: tuple[Tensor[*First], Tensor[*Second]], *, allow_unused: bool = False
+) -> tuple[Tensor[()], tuple[Tensor[*First], Tensor[*Second]]]: ...
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # a tuple declared as a Sequence gives a tuple
+    loss: Tensor[()], wrt: tuple[Node, ...], *, allow_unused: bool = False
+) -> tuple[Tensor[()], tuple[Node, ...]]: ...
+@overload
+def value_and_grad(
+    loss: Tensor[()], wrt: Sequence[Node] | None = None, *, allow_unused: bool = False
+) -> tuple[Tensor[()], list[Node]]: ...
+def value_and_grad(loss: Any, wrt: Any = None, *, allow_unused: bool = False) -> Any:
     """Return the loss and its gradient (see `grad`); run both together, so that they share common nodes.
 
     >>> x = wy.Parameter(3.0)
@@ -160,7 +193,7 @@ def value_and_grad(loss: Node[Any, Any], wrt: Any = None, *, allow_unused: bool 
     return loss, grad(loss, wrt, allow_unused=allow_unused)
 
 
-def weights_of(output: Node[Any, Any], given: Any, what: str) -> Node[Any, Any]:
+def weights_of(output: Node, given: Any, what: str) -> Node:
     if isinstance(given, Node):
         node = given
     else:
@@ -176,7 +209,15 @@ def weights_of(output: Node[Any, Any], given: Any, what: str) -> Node[Any, Any]:
     return node
 
 
-def vjp(output: Node[Any, Any], wrt: Any, cotangent: Any, *, allow_unused: bool = False) -> Any:
+@overload
+def vjp(output: Node, wrt: Tensor[*First], cotangent: Direction, *, allow_unused: bool = False) -> Tensor[*First]: ...
+@overload
+def vjp(  # type: ignore[overload-overlap]  # a tuple declared as a Sequence gives a tuple
+    output: Node, wrt: tuple[Node, ...], cotangent: Direction, *, allow_unused: bool = False
+) -> tuple[Node, ...]: ...
+@overload
+def vjp(output: Node, wrt: Sequence[Node], cotangent: Direction, *, allow_unused: bool = False) -> list[Node]: ...
+def vjp(output: Node, wrt: Any, cotangent: Any, *, allow_unused: bool = False) -> Any:
     """Return the vector-Jacobian product: the gradient of `sum(output * cotangent)` with respect to `wrt`.
 
     `cotangent` is a node, an array or a number, in the shape of `output`.
@@ -189,7 +230,11 @@ def vjp(output: Node[Any, Any], wrt: Any, cotangent: Any, *, allow_unused: bool 
     return _gradients(output, weights_of(output, cotangent, "cotangent"), wrt, allow_unused)
 
 
-def jvp(output: Node[Any, Any], wrt: Any, tangent: Any) -> Node[Any, Any]:
+@overload
+def jvp(output: Tensor[*First], wrt: Node, tangent: Direction) -> Tensor[*First]: ...
+@overload
+def jvp(output: Tensor[*First], wrt: Sequence[Node], tangent: Sequence[Direction]) -> Tensor[*First]: ...
+def jvp(output: Tensor[*First], wrt: Any, tangent: Any) -> Tensor[*First]:
     """Return the Jacobian-vector product: the derivative of `output` as the nodes of `wrt` move along `tangent`.
 
     A vector-Jacobian product is linear in its cotangent; its gradient with respect to the cotangent is this product.
@@ -213,9 +258,7 @@ def jvp(output: Node[Any, Any], wrt: Any, tangent: Any) -> Node[Any, Any]:
     return with_sizes(push_forward([output], nodes, directions), [output], order)[0]
 
 
-def push_forward(
-    outputs: Sequence[Node[Any, Any]], wrt: Sequence[Node[Any, Any]], directions: Sequence[Node[Any, Any]]
-) -> list[Node[Any, Any]]:
+def push_forward(outputs: Sequence[Node], wrt: Sequence[Node], directions: Sequence[Node]) -> list[Node]:
     """Return the derivatives of the outputs as the nodes of `wrt` move along the directions; see `jvp`."""
     # The products are linear in these, so their gradients do not depend on these values: zeros will do.
     cotangents = [zeros_like(x) for x in outputs]

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
-from typing_extensions import TypeVar
+from typing_extensions import TypeVarTuple
 
 from wyrm.foreign_names import answering
 from wyrm.losses.checks import check_range, check_reduction, reduced, same_axes
-from wyrm.node.node import Node
+from wyrm.node.node import Node, Tensor
 from wyrm.ops.comparison import where
 from wyrm.ops.exponential import LimitedLog
 from wyrm.ops.softmax import Reduction
 from wyrm.types.typing import Array
 
-S = TypeVar("S")
+Axes = TypeVarTuple("Axes")
 
 
 @overload
 def bce(
-    probability: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["mean", "sum"] = "mean"
-) -> Node[Any, tuple[()]]: ...
+    probability: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["mean", "sum"] = "mean"
+) -> Tensor[()]: ...
 @overload
-def bce(probability: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]) -> Node[Any, S]: ...
+def bce(probability: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["none"]) -> Tensor[*Axes]: ...
 @answering
-def bce(probability: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
+def bce(probability: Node, target: Node | Array, *, reduction: Reduction = "mean") -> Node:
     """Return the binary cross-entropy of probabilities, `-(t * log(p) + (1 - t) * log(1 - p))`.
 
     `probability` and `target`, a node or an array of the same shape, lie between 0 and 1; a mask counts as 0 and 1. As
@@ -44,7 +44,7 @@ def bce(probability: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
     check_reduction("bce", reduction)
     probability, target = same_axes("bce", "probabilities", probability=probability, target=target)
     inside = probability.clip(0.0, 1.0)
-    if_yes: Node[Any, Any] = -LimitedLog(inside)
+    if_yes: Node = -LimitedLog(inside)
     # log1p keeps the digits of a small probability; for a large one the subtraction is exact.
     if_no = -where(inside < 0.5, (-inside.minimum(0.5)).log1p(), LimitedLog(1.0 - inside))
     return reduced(target * if_yes + (1.0 - target) * if_no, reduction)
@@ -52,14 +52,14 @@ def bce(probability: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
 
 @overload
 def bce_with_logits(
-    logits: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["mean", "sum"] = "mean"
-) -> Node[Any, tuple[()]]: ...
+    logits: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["mean", "sum"] = "mean"
+) -> Tensor[()]: ...
 @overload
 def bce_with_logits(
-    logits: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]
-) -> Node[Any, S]: ...
+    logits: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["none"]
+) -> Tensor[*Axes]: ...
 @answering
-def bce_with_logits(logits: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
+def bce_with_logits(logits: Node, target: Node | Array, *, reduction: Reduction = "mean") -> Node:
     """Return the binary cross-entropy of `sigmoid(logits)`, `log(1 + e ** x) - t * x`, finite for all finite logits.
 
     `target`, a node or an array of the same shape, lies between 0 and 1; a mask counts as 0 and 1. Reductions and
@@ -75,26 +75,26 @@ def bce_with_logits(logits: Any, target: Any, *, reduction: Reduction = "mean") 
 
 @overload
 def focal(
-    logits: Node[Any, S],
-    target: Node[Any, S] | Array,
+    logits: Tensor[*Axes],
+    target: Tensor[*Axes] | Array,
     *,
     gamma: float = 2.0,
     alpha: float | None = 0.25,
     reduction: Literal["mean", "sum"] = "mean",
-) -> Node[Any, tuple[()]]: ...
+) -> Tensor[()]: ...
 @overload
 def focal(
-    logits: Node[Any, S],
-    target: Node[Any, S] | Array,
+    logits: Tensor[*Axes],
+    target: Tensor[*Axes] | Array,
     *,
     gamma: float = 2.0,
     alpha: float | None = 0.25,
     reduction: Literal["none"],
-) -> Node[Any, S]: ...
+) -> Tensor[*Axes]: ...
 @answering
 def focal(
-    logits: Any, target: Any, *, gamma: float = 2.0, alpha: float | None = 0.25, reduction: Reduction = "mean"
-) -> Any:
+    logits: Node, target: Node | Array, *, gamma: float = 2.0, alpha: float | None = 0.25, reduction: Reduction = "mean"
+) -> Node:
     """Return the binary focal loss, `-a * (1 - q) ** gamma * log(q)`, in which easy examples weigh less.
 
     `q` is the probability of the right answer: `sigmoid(logits)` for target 1, `1 - sigmoid(logits)` for target 0; for
@@ -121,12 +121,12 @@ def focal(
 
 @overload
 def hinge(
-    prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["mean", "sum"] = "mean"
-) -> Node[Any, tuple[()]]: ...
+    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["mean", "sum"] = "mean"
+) -> Tensor[()]: ...
 @overload
-def hinge(prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]) -> Node[Any, S]: ...
+def hinge(prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["none"]) -> Tensor[*Axes]: ...
 @answering
-def hinge(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
+def hinge(prediction: Node, target: Node | Array, *, reduction: Reduction = "mean") -> Node:
     """Return the hinge loss of a support vector machine, `max(0, 1 - target * prediction)`.
 
     `target`, a node or an array of the shape of the prediction, is -1 or 1. Cortes and Vapnik, "Support-vector
@@ -147,14 +147,14 @@ def hinge(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any
 
 @overload
 def squared_hinge(
-    prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["mean", "sum"] = "mean"
-) -> Node[Any, tuple[()]]: ...
+    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["mean", "sum"] = "mean"
+) -> Tensor[()]: ...
 @overload
 def squared_hinge(
-    prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]
-) -> Node[Any, S]: ...
+    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["none"]
+) -> Tensor[*Axes]: ...
 @answering
-def squared_hinge(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
+def squared_hinge(prediction: Node, target: Node | Array, *, reduction: Reduction = "mean") -> Node:
     """Return the square of the hinge loss, `max(0, 1 - target * prediction) ** 2`, which is differentiable everywhere.
 
     Shapes, reductions and errors are as in `hinge`.

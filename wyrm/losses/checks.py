@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from collections.abc import Mapping
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -16,11 +17,12 @@ from wyrm.ops.elementwise import as_operand
 from wyrm.ops.index import as_indices
 from wyrm.ops.softmax import Reduction
 from wyrm.types.dims import Dims, unify
+from wyrm.types.typing import Array, IntegerArray
 
 Values = Literal["any", "signs", "probabilities"]
 
 
-def as_node(loss: str, name: str, value: Any, beside: Node[Any, Any] | None = None) -> Node[Any, Any]:
+def as_node(loss: str, name: str, value: Node | IndexNode | Array, beside: Node | None = None) -> Node:
     """Return `value` as a float node; beside another node, an array or a mask takes the dtype of that node."""
     if isinstance(value, IndexNode):
         raise DTypeError(f"{loss}: {name} must be float, and {describe(value)} holds integer indices")
@@ -37,7 +39,7 @@ def as_node(loss: str, name: str, value: Any, beside: Node[Any, Any] | None = No
     return node
 
 
-def check_values(loss: str, name: str, given: Any, node: Node[Any, Any], values: Values) -> None:
+def check_values(loss: str, name: str, given: Node | Array, node: Node, values: Values) -> None:
     """Raise an error if a constant cannot have these values, or a mask is given for signs; inputs are not checked."""
     if values == "signs" and isinstance(given, Node | np.ndarray) and given.dtype.kind == "b":
         raise DTypeError(f"{loss}: {name} is -1 or 1, not a mask; pass wy.where(mask, 1.0, -1.0)")
@@ -50,9 +52,9 @@ def check_values(loss: str, name: str, given: Any, node: Node[Any, Any], values:
         raise ValueError(f"{loss}: {name} {meaning}, but holds {wrong[0]}")
 
 
-def same_axes(loss: str, values: Values = "any", **operands: Any) -> list[Any]:
+def same_axes(loss: str, values: Values = "any", **operands: Node | Array) -> list[Node]:
     """Return the operands as nodes of the same axes; the first is a node. Constant values of the last are checked."""
-    nodes: dict[str, Node[Any, Any]] = {}
+    nodes: dict[str, Node] = {}
     for name, value in operands.items():
         nodes[name] = as_node(loss, name, value, next(iter(nodes.values()), None))
     *others, last = nodes
@@ -63,7 +65,7 @@ def same_axes(loss: str, values: Values = "any", **operands: Any) -> list[Any]:
     return list(nodes.values())
 
 
-def check_axes(rule: str, node: BaseNode[Any, Any], wanted: Dims, operands: dict[str, Any]) -> None:
+def check_axes(rule: str, node: BaseNode, wanted: Dims, operands: Mapping[str, BaseNode]) -> None:
     """Raise `ShapeError`, with the rule and all operands, unless the node has the axes `wanted`."""
     dims: Dims = node.dims
     try:
@@ -79,7 +81,7 @@ def check_axes(rule: str, node: BaseNode[Any, Any], wanted: Dims, operands: dict
         raise ShapeError("\n".join([*lines, f"  at {location.filename}:{location.line}: {location.source}"])) from None
 
 
-def rows_of(loss: str, name: str, node: Any) -> Dims:
+def rows_of(loss: str, name: str, node: Node) -> Dims:
     """Return the leading axes of a node, all but the last, over which the loss is computed."""
     if not node.dims:
         raise ShapeError(f"{loss}: {name} needs at least one axis, and {describe(node)} is a scalar")
@@ -87,7 +89,7 @@ def rows_of(loss: str, name: str, node: Any) -> Dims:
     return rows
 
 
-def labels_of(loss: str, name: str, node: Any, labels: Any) -> IndexNode[Any]:
+def labels_of(loss: str, name: str, node: Node, labels: IndexNode | IntegerArray) -> IndexNode:
     """Return the labels as an index node with the leading axes of `node`."""
     rows = rows_of(loss, name, node)
     indices = as_indices(labels)
@@ -108,7 +110,7 @@ def check_range(loss: str, name: str, value: float, low: float, high: float) -> 
         raise ValueError(f"{loss}: {name} is between {low} and {high}, not {value}")
 
 
-def reduced(losses: Any, reduction: Reduction) -> Any:
+def reduced(losses: Node, reduction: Reduction) -> Node:
     """Return the losses, their mean or their sum."""
     if reduction == "none":
         return losses

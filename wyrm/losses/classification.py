@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 from typing_extensions import TypeVar, TypeVarTuple
@@ -21,7 +21,7 @@ from wyrm.losses.checks import (
 )
 from wyrm.node.base import describe
 from wyrm.node.leaves import Constant
-from wyrm.node.node import IndexNode, Node
+from wyrm.node.node import IndexNode, Node, Tensor
 from wyrm.ops.comparison import where
 from wyrm.ops.linear_cross_entropy import LabelTargets
 from wyrm.ops.softmax import Reduction
@@ -34,31 +34,31 @@ Bs = TypeVarTuple("Bs")
 
 @overload
 def cross_entropy(
-    logits: Node[Any, tuple[*Bs, N]],
+    logits: Tensor[*Bs, N],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     label_smoothing: float = 0.0,
     ignore_index: int | None = None,
     reduction: Literal["mean", "sum"] = "mean",
-) -> Node[Any, tuple[()]]: ...
+) -> Tensor[()]: ...
 @overload
 def cross_entropy(
-    logits: Node[Any, tuple[*Bs, N]],
+    logits: Tensor[*Bs, N],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     label_smoothing: float = 0.0,
     ignore_index: int | None = None,
     reduction: Literal["none"],
-) -> Node[Any, tuple[*Bs]]: ...
+) -> Tensor[*Bs]: ...
 @answering
 def cross_entropy(
-    logits: Any,
-    labels: Any,
+    logits: Node,
+    labels: IndexNode | IntegerArray,
     *,
     label_smoothing: float = 0.0,
     ignore_index: int | None = None,
     reduction: Reduction = "mean",
-) -> Any:
+) -> Node:
     """Return `-log softmax(logits)[label]` over the last axis, finite for all finite logits.
 
     `logits` have the axes (..., classes), `labels` the leading axes: an index node or an array of integers in
@@ -90,7 +90,9 @@ def cross_entropy(
     return (1.0 - label_smoothing) * exact + label_smoothing * even
 
 
-def _without_ignored(logits: Any, labels: Any, label_smoothing: float, ignore_index: int, reduction: Reduction) -> Any:
+def _without_ignored(
+    logits: Node, labels: IndexNode, label_smoothing: float, ignore_index: int, reduction: Reduction
+) -> Node:
     """Return the cross-entropy of the labels that are not `ignore_index`."""
     classes = axis_size(logits.dims[-1])
     if classes is None:
@@ -98,7 +100,7 @@ def _without_ignored(logits: Any, labels: Any, label_smoothing: float, ignore_in
     # `LabelTargets` takes the axis of classes and the dtype from a weight, and reads none of its elements.
     weight = Constant(np.zeros((classes, 0)), (logits.dims[-1], 0), dtype=logits.dtype)
     rows = labels.reshape((product(labels.dims),))
-    targets: Any = LabelTargets(rows, weight, label_smoothing, ignore_index).reshape(logits.dims)
+    targets: Node = LabelTargets(rows, weight, label_smoothing, ignore_index).reshape(logits.dims)
     # A class of target 0 counts nothing, even where its logit is minus infinity.
     losses = -where(targets > 0.0, targets * logits.log_softmax(), 0.0).sum(axis=-1)
     if reduction != "mean":
@@ -108,20 +110,20 @@ def _without_ignored(logits: Any, labels: Any, label_smoothing: float, ignore_in
 
 @overload
 def nll(
-    log_probability: Node[Any, tuple[*Bs, N]],
+    log_probability: Tensor[*Bs, N],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     reduction: Literal["mean", "sum"] = "mean",
-) -> Node[Any, tuple[()]]: ...
+) -> Tensor[()]: ...
 @overload
 def nll(
-    log_probability: Node[Any, tuple[*Bs, N]],
+    log_probability: Tensor[*Bs, N],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     reduction: Literal["none"],
-) -> Node[Any, tuple[*Bs]]: ...
+) -> Tensor[*Bs]: ...
 @answering
-def nll(log_probability: Any, labels: Any, *, reduction: Reduction = "mean") -> Any:
+def nll(log_probability: Node, labels: IndexNode | IntegerArray, *, reduction: Reduction = "mean") -> Node:
     """Return the negative log-likelihood, `-log_probability[label]` over the last axis.
 
     `log_probability` has shape (..., classes), as `log_softmax` returns it. Labels, reductions and errors are as in
@@ -139,22 +141,24 @@ def nll(log_probability: Any, labels: Any, *, reduction: Reduction = "mean") -> 
 
 @overload
 def kl_divergence(
-    log_prediction: Node[Any, tuple[*Bs, N]],
-    target: Node[Any, tuple[*Bs, N]] | Array,
+    log_prediction: Tensor[*Bs, N],
+    target: Tensor[*Bs, N] | Array,
     *,
     log_target: bool = False,
     reduction: Literal["mean", "sum"] = "mean",
-) -> Node[Any, tuple[()]]: ...
+) -> Tensor[()]: ...
 @overload
 def kl_divergence(
-    log_prediction: Node[Any, tuple[*Bs, N]],
-    target: Node[Any, tuple[*Bs, N]] | Array,
+    log_prediction: Tensor[*Bs, N],
+    target: Tensor[*Bs, N] | Array,
     *,
     log_target: bool = False,
     reduction: Literal["none"],
-) -> Node[Any, tuple[*Bs]]: ...
+) -> Tensor[*Bs]: ...
 @answering
-def kl_divergence(log_prediction: Any, target: Any, *, log_target: bool = False, reduction: Reduction = "mean") -> Any:
+def kl_divergence(
+    log_prediction: Node, target: Node | Array, *, log_target: bool = False, reduction: Reduction = "mean"
+) -> Node:
     """Return the Kullback-Leibler divergence, `sum(t * (log(t) - log_prediction))` over the last axis.
 
     Both operands have shape (..., outcomes), one distribution per row. `log_prediction` holds log-probabilities, as

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 from typing_extensions import TypeVar, TypeVarTuple
 
@@ -18,13 +18,13 @@ from wyrm.losses.checks import (
     rows_of,
     same_axes,
 )
-from wyrm.node.node import Node
+from wyrm.node.node import Node, Tensor
 from wyrm.ops.comparison import where
 from wyrm.ops.softmax import Reduction
 from wyrm.types.typing import Array
 
 N = TypeVar("N")
-S = TypeVar("S")
+Axes = TypeVarTuple("Axes")
 Bs = TypeVarTuple("Bs")
 
 # PyTorch's values. They keep the gradient of a norm finite at 0.
@@ -34,12 +34,12 @@ _COSINE_EPSILON = 1e-12
 
 @overload
 def bpr(
-    positive: Node[Any, S], negative: Node[Any, S], *, reduction: Literal["mean", "sum"] = "mean"
-) -> Node[Any, tuple[()]]: ...
+    positive: Tensor[*Axes], negative: Tensor[*Axes], *, reduction: Literal["mean", "sum"] = "mean"
+) -> Tensor[()]: ...
 @overload
-def bpr(positive: Node[Any, S], negative: Node[Any, S], *, reduction: Literal["none"]) -> Node[Any, S]: ...
+def bpr(positive: Tensor[*Axes], negative: Tensor[*Axes], *, reduction: Literal["none"]) -> Tensor[*Axes]: ...
 @answering
-def bpr(positive: Any, negative: Any, *, reduction: Reduction = "mean") -> Any:
+def bpr(positive: Node, negative: Node, *, reduction: Reduction = "mean") -> Node:
     """Return the Bayesian personalised ranking loss, `-log sigmoid(positive - negative)`, finite for finite scores.
 
     `positive` and `negative` are scores of chosen and of other items, of the same shape. Rendle et al., "BPR: Bayesian
@@ -60,24 +60,26 @@ def bpr(positive: Any, negative: Any, *, reduction: Reduction = "mean") -> Any:
 
 @overload
 def margin_ranking(
-    first: Node[Any, S],
-    second: Node[Any, S],
-    target: Node[Any, S] | Array,
+    first: Tensor[*Axes],
+    second: Tensor[*Axes],
+    target: Tensor[*Axes] | Array,
     *,
     margin: float = 0.0,
     reduction: Literal["mean", "sum"] = "mean",
-) -> Node[Any, tuple[()]]: ...
+) -> Tensor[()]: ...
 @overload
 def margin_ranking(
-    first: Node[Any, S],
-    second: Node[Any, S],
-    target: Node[Any, S] | Array,
+    first: Tensor[*Axes],
+    second: Tensor[*Axes],
+    target: Tensor[*Axes] | Array,
     *,
     margin: float = 0.0,
     reduction: Literal["none"],
-) -> Node[Any, S]: ...
+) -> Tensor[*Axes]: ...
 @answering
-def margin_ranking(first: Any, second: Any, target: Any, *, margin: float = 0.0, reduction: Reduction = "mean") -> Any:
+def margin_ranking(
+    first: Node, second: Node, target: Node | Array, *, margin: float = 0.0, reduction: Reduction = "mean"
+) -> Node:
     """Return the margin ranking loss, `max(0, margin - target * (first - second))`.
 
     `target`, a node or an array of the shape of the scores, is 1 where `first` should rank higher and -1 where `second`
@@ -94,24 +96,26 @@ def margin_ranking(first: Any, second: Any, target: Any, *, margin: float = 0.0,
 
 @overload
 def triplet(
-    anchor: Node[Any, tuple[*Bs, N]],
-    positive: Node[Any, tuple[*Bs, N]],
-    negative: Node[Any, tuple[*Bs, N]],
+    anchor: Tensor[*Bs, N],
+    positive: Tensor[*Bs, N],
+    negative: Tensor[*Bs, N],
     *,
     margin: float = 1.0,
     reduction: Literal["mean", "sum"] = "mean",
-) -> Node[Any, tuple[()]]: ...
+) -> Tensor[()]: ...
 @overload
 def triplet(
-    anchor: Node[Any, tuple[*Bs, N]],
-    positive: Node[Any, tuple[*Bs, N]],
-    negative: Node[Any, tuple[*Bs, N]],
+    anchor: Tensor[*Bs, N],
+    positive: Tensor[*Bs, N],
+    negative: Tensor[*Bs, N],
     *,
     margin: float = 1.0,
     reduction: Literal["none"],
-) -> Node[Any, tuple[*Bs]]: ...
+) -> Tensor[*Bs]: ...
 @answering
-def triplet(anchor: Any, positive: Any, negative: Any, *, margin: float = 1.0, reduction: Reduction = "mean") -> Any:
+def triplet(
+    anchor: Node, positive: Node, negative: Node, *, margin: float = 1.0, reduction: Reduction = "mean"
+) -> Node:
     """Return the triplet loss, `max(0, |anchor - positive| - |anchor - negative| + margin)`, of Euclidean distances.
 
     The operands have the same shape (..., features), the vectors along the last axis. `margin`, at least 0, is how much
@@ -134,26 +138,26 @@ def triplet(anchor: Any, positive: Any, negative: Any, *, margin: float = 1.0, r
 
 @overload
 def cosine_embedding(
-    first: Node[Any, tuple[*Bs, N]],
-    second: Node[Any, tuple[*Bs, N]],
-    target: Node[Any, tuple[*Bs]] | Array,
+    first: Tensor[*Bs, N],
+    second: Tensor[*Bs, N],
+    target: Tensor[*Bs] | Array,
     *,
     margin: float = 0.0,
     reduction: Literal["mean", "sum"] = "mean",
-) -> Node[Any, tuple[()]]: ...
+) -> Tensor[()]: ...
 @overload
 def cosine_embedding(
-    first: Node[Any, tuple[*Bs, N]],
-    second: Node[Any, tuple[*Bs, N]],
-    target: Node[Any, tuple[*Bs]] | Array,
+    first: Tensor[*Bs, N],
+    second: Tensor[*Bs, N],
+    target: Tensor[*Bs] | Array,
     *,
     margin: float = 0.0,
     reduction: Literal["none"],
-) -> Node[Any, tuple[*Bs]]: ...
+) -> Tensor[*Bs]: ...
 @answering
 def cosine_embedding(
-    first: Any, second: Any, target: Any, *, margin: float = 0.0, reduction: Reduction = "mean"
-) -> Any:
+    first: Node, second: Node, target: Node | Array, *, margin: float = 0.0, reduction: Reduction = "mean"
+) -> Node:
     """Return the cosine embedding loss: `1 - cos(first, second)` for target 1, `max(0, cos - margin)` for target -1.
 
     `first` and `second` have the same shape (..., features), the vectors along the last axis; `target`, a node or an

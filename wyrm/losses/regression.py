@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
-from typing_extensions import TypeVar
+from typing_extensions import TypeVarTuple
 
 from wyrm.foreign_names import answering
 from wyrm.losses.checks import check_reduction, reduced, same_axes
-from wyrm.node.node import Node
+from wyrm.node.node import Node, Tensor
 from wyrm.ops.softmax import Reduction
 from wyrm.types.typing import Array
 
-S = TypeVar("S")
+Axes = TypeVarTuple("Axes")
 
 
 @overload
 def mse(
-    prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["mean", "sum"] = "mean"
-) -> Node[Any, tuple[()]]: ...
+    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["mean", "sum"] = "mean"
+) -> Tensor[()]: ...
 @overload
-def mse(prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]) -> Node[Any, S]: ...
+def mse(prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["none"]) -> Tensor[*Axes]: ...
 @answering
-def mse(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
+def mse(prediction: Node, target: Node | Array, *, reduction: Reduction = "mean") -> Node:
     """Return the squared error, `(prediction - target) ** 2`.
 
     `prediction` and `target`, a node or an array, have the same shape. `reduction="mean"` returns the mean over all
@@ -43,12 +43,12 @@ def mse(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
 
 @overload
 def l1(
-    prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["mean", "sum"] = "mean"
-) -> Node[Any, tuple[()]]: ...
+    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["mean", "sum"] = "mean"
+) -> Tensor[()]: ...
 @overload
-def l1(prediction: Node[Any, S], target: Node[Any, S] | Array, *, reduction: Literal["none"]) -> Node[Any, S]: ...
+def l1(prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["none"]) -> Tensor[*Axes]: ...
 @answering
-def l1(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
+def l1(prediction: Node, target: Node | Array, *, reduction: Reduction = "mean") -> Node:
     """Return the absolute error, `|prediction - target|`, with gradient 0 at 0.
 
     Shapes, reductions and errors are as in `mse`.
@@ -63,18 +63,18 @@ def l1(prediction: Any, target: Any, *, reduction: Reduction = "mean") -> Any:
 
 @overload
 def huber(
-    prediction: Node[Any, S],
-    target: Node[Any, S] | Array,
+    prediction: Tensor[*Axes],
+    target: Tensor[*Axes] | Array,
     *,
     delta: float = 1.0,
     reduction: Literal["mean", "sum"] = "mean",
-) -> Node[Any, tuple[()]]: ...
+) -> Tensor[()]: ...
 @overload
 def huber(
-    prediction: Node[Any, S], target: Node[Any, S] | Array, *, delta: float = 1.0, reduction: Literal["none"]
-) -> Node[Any, S]: ...
+    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, delta: float = 1.0, reduction: Literal["none"]
+) -> Tensor[*Axes]: ...
 @answering
-def huber(prediction: Any, target: Any, *, delta: float = 1.0, reduction: Reduction = "mean") -> Any:
+def huber(prediction: Node, target: Node | Array, *, delta: float = 1.0, reduction: Reduction = "mean") -> Node:
     """Return the Huber loss: half the squared error up to `delta`, beyond it `delta * (|error| - delta / 2)`.
 
     Huber, "Robust estimation of a location parameter" (1964). `delta` is above 0. Shapes, reductions and other errors

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from typing_extensions import TypeVar
-
+from wyrm.nn.axes import Axes
 from wyrm.nn.layer import Pointwise
-from wyrm.node.node import Node
-
-S = TypeVar("S")
+from wyrm.node.node import Node, Tensor
 
 
 class Activation(Pointwise):
@@ -27,8 +24,8 @@ class Activation(Pointwise):
         self.method = method
         self.options = options
 
-    def __call__(self, x: Node[Any, S]) -> Node[Any, S]:
-        result: Node[Any, S] = getattr(x, self.method)(**self.options)
+    def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
+        result: Tensor[*Axes] = getattr(x, self.method)(**self.options)
         return result
 
     def __repr__(self) -> str:

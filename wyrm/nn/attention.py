@@ -6,22 +6,18 @@ from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import DTypeLike
-from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
-from wyrm.nn.axes import sized_axis
+from wyrm.nn.axes import B, T, Width, sized_axis
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.linear import Linear
 from wyrm.nn.module import Module
 from wyrm.nn.positional_encoding import rotary_embedding
-from wyrm.node.node import Node
+from wyrm.node.node import Node, Tensor
 from wyrm.node.training_mode import record_training_mode
 from wyrm.ops.attention import attention
-
-Width = TypeVar("Width", default=Any)
-B = TypeVar("B", default=Any)
-T = TypeVar("T", default=Any)
+from wyrm.types.typing import BoolArray
 
 _WEIGHT = Normal(0.02)
 
@@ -47,7 +43,7 @@ class MultiHeadAttention(Module, Generic[Width]):
 
     def __init__(
         self,
-        embed_dim: Width,
+        embed_dim: Width | int,
         num_heads: int,
         *,
         causal: bool = True,
@@ -69,7 +65,7 @@ class MultiHeadAttention(Module, Generic[Width]):
         self.qkv = Linear(embed_dim, 3 * size, bias=bias, initializer=initializer, dtype=dtype)
         self.out_proj = Linear(size, embed_dim, bias=bias, initializer=out, dtype=dtype)
 
-    def __call__(self, x: Node[Any, tuple[B, T, Width]], mask: Any = None) -> Node[Any, tuple[B, T, Width]]:
+    def __call__(self, x: Tensor[B, T, Width], mask: Tensor[B, T, T] | BoolArray | None = None) -> Tensor[B, T, Width]:
         """Return the attention of `x` to itself, of the same axes.
 
         `mask` has the axes (batch, queries, keys); it is true where a query may attend to a key. Raises `ShapeError`
@@ -87,5 +83,5 @@ class MultiHeadAttention(Module, Generic[Width]):
         heads = attention(qkv, mask, causal=self.causal, alibi=self.alibi, rate=rate, seed=self.dropout.seed)
         if rate > 0.0:
             record_training_mode(heads, self)
-        concatenated: Any = heads.reshape((batch, time, size))
+        concatenated: Node = heads.reshape((batch, time, size))
         return self.out_proj(concatenated)

@@ -5,8 +5,28 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from typing_extensions import TypeVar, TypeVarTuple
+
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.types.dims import Axis, Dim
+
+# The axes of a layer, covariant, so that `[Linear(a, b), Linear(b, c)]` is a list of layers.
+In = TypeVar("In", bound=Dim, covariant=True, default=Any)
+Out = TypeVar("Out", bound=Dim, covariant=True, default=Any)
+Features = TypeVar("Features", bound=Dim, covariant=True, default=Any)
+Width = TypeVar("Width", bound=Dim, covariant=True, default=Any)
+Hidden = TypeVar("Hidden", bound=Dim, covariant=True, default=Any)
+Rows = TypeVar("Rows", bound=Dim, covariant=True, default=Any)
+Columns = TypeVar("Columns", bound=Dim, covariant=True, default=Any)
+# The axes of the batch and of time.
+B = TypeVar("B", default=Any)
+T = TypeVar("T", default=Any)
+# Axes that are given with a name.
+M = TypeVar("M", bound=Dim)
+N = TypeVar("N", bound=Dim)
+# All axes, and those that lead the last.
+Axes = TypeVarTuple("Axes")
+Bs = TypeVarTuple("Bs")
 
 
 def sized_axis(layer: str, argument: str, axis: Any) -> Axis:

@@ -6,21 +6,18 @@ from typing import Any, Generic, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
-from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import ShapeError
-from wyrm.nn.axes import sized_axis
+from wyrm.nn.axes import Bs, Features, M, sized_axis
 from wyrm.nn.layer import Layer
 from wyrm.nn.normalization import checked_epsilon, shown_epsilon
 from wyrm.node.base import describe
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
-from wyrm.node.node import Node
+from wyrm.node.node import Node, Tensor
 from wyrm.node.training_mode import record_training_mode
 from wyrm.ops.updating import updating
-
-Features = TypeVar("Features", default=Any)
-Bs = TypeVarTuple("Bs")
+from wyrm.types.dims import Dim
 
 
 class BatchNorm(Layer[Features, Features], Generic[Features]):
@@ -50,7 +47,7 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
 
     @overload
     def __init__(
-        self: BatchNorm[Any],
+        self: BatchNorm,
         features: int,
         epsilon: float = 1e-5,
         momentum: float = 0.1,
@@ -59,10 +56,10 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
     ) -> None: ...
     @overload
     def __init__(
-        self, features: Features, epsilon: float = 1e-5, momentum: float = 0.1, *, dtype: DTypeLike = np.float32
+        self: BatchNorm[M], features: M, epsilon: float = 1e-5, momentum: float = 0.1, *, dtype: DTypeLike = np.float32
     ) -> None: ...
     def __init__(
-        self, features: Any, epsilon: float = 1e-5, momentum: float = 0.1, *, dtype: DTypeLike = np.float32
+        self, features: Dim | int, epsilon: float = 1e-5, momentum: float = 0.1, *, dtype: DTypeLike = np.float32
     ) -> None:
         axis: Any = sized_axis("BatchNorm", "features", features)
         self.epsilon = checked_epsilon("BatchNorm", epsilon)
@@ -74,17 +71,17 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
         self.running_mean = Buffer(np.zeros(int(axis)), (axis,), name="running_mean", dtype=dtype)
         self.running_var = Buffer(np.ones(int(axis)), (axis,), name="running_var", dtype=dtype)
 
-    def __call__(self, x: Node[Any, tuple[*Bs, Features]]) -> Node[Any, tuple[*Bs, Features]]:
+    def __call__(self, x: Tensor[*Bs, Features]) -> Tensor[*Bs, Features]:
         """Return `x` normalized, of the same axes.
 
         Raises `ShapeError` where `x` has fewer than two axes or its last is not `features`, `DTypeError` for another
         dtype.
         """
-        operand: Any = x
+        operand: Node = x
         if len(operand.dims) < 2:
             raise ShapeError(f"BatchNorm takes two axes or more, (..., features), not {describe(operand)}")
         if not self.training:
-            normalized: Node[Any, tuple[*Bs, Features]] = self._scaled(operand - self.running_mean, self.running_var)
+            normalized: Tensor[*Bs, Features] = self._scaled(operand - self.running_mean, self.running_var)
             return normalized
         axes = tuple(range(len(operand.dims) - 1))
         mean = operand.mean(axes)
@@ -92,7 +89,7 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
         variance = centred.square().mean(axes)
         unbiased = operand.var(axes, ddof=1)
         rate = self.momentum
-        result: Node[Any, tuple[*Bs, Features]] = updating(
+        result: Tensor[*Bs, Features] = updating(
             self._scaled(centred, variance),
             {
                 self.running_mean: (1.0 - rate) * self.running_mean + rate * mean.stop_gradient(),
@@ -101,7 +98,7 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
         )
         return record_training_mode(result, self)
 
-    def _scaled(self, centred: Any, variance: Any) -> Any:
+    def _scaled(self, centred: Node, variance: Node) -> Node:
         return centred * (self.weight / (variance + self.epsilon).sqrt()) + self.bias
 
     def __repr__(self) -> str:

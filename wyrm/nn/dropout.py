@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError
+from wyrm.nn.axes import Axes
 from wyrm.nn.layer import Pointwise
-from wyrm.node.node import Node
+from wyrm.node.node import Tensor
 from wyrm.node.training_mode import record_training_mode
-
-S = TypeVar("S")
 
 
 def _rate(rate: object) -> float:
@@ -50,17 +46,17 @@ class Dropout(Pointwise):
         self.rate = _rate(rate)
         self.seed = _seed(seed)
 
-    def __call__(self, x: Node[Any, S]) -> Node[Any, S]:
+    def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
         """Return `x` with dropout while `training`, else `x` itself."""
         if self.training and self.rate > 0.0:
             return record_training_mode(x.dropout(self.rate, self.seed), self)
         return x
 
-    def add(self, residual: Node[Any, S], x: Node[Any, S]) -> Node[Any, S]:
+    def add(self, residual: Tensor[*Axes], x: Tensor[*Axes]) -> Tensor[*Axes]:
         """Return `residual + dropout(x)` as one node; both have the same axes."""
         if self.training and self.rate > 0.0:
             return record_training_mode(residual.add_dropout(x, self.rate, self.seed), self)
-        total: Node[Any, S] = residual + x
+        total: Tensor[*Axes] = residual + x
         return total
 
     def __repr__(self) -> str:

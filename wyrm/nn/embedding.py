@@ -6,21 +6,14 @@ from typing import Any, Generic, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
-from typing_extensions import TypeVar, TypeVarTuple
 
-from wyrm.nn.axes import sized_axis
+from wyrm.nn.axes import Bs, Columns, M, N, Rows, sized_axis
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
 from wyrm.node.leaves import Parameter
-from wyrm.node.node import IndexNode, Node
-
-Rows = TypeVar("Rows", default=Any)
-Columns = TypeVar("Columns", default=Any)
-M = TypeVar("M")
-N = TypeVar("N")
-Bs = TypeVarTuple("Bs")
-
+from wyrm.node.node import IndexNode, Tensor
+from wyrm.types.dims import Dim
 
 _WEIGHT = Normal(0.1)
 
@@ -48,9 +41,7 @@ class Embedding(Module, Generic[Rows, Columns]):
     weight: Parameter[tuple[Rows, Columns]]
 
     @overload
-    def __init__(
-        self: Embedding[Any, Any], num_embeddings: int, embedding_dim: int, **options: Unpack[_Options]
-    ) -> None: ...
+    def __init__(self: Embedding, num_embeddings: int, embedding_dim: int, **options: Unpack[_Options]) -> None: ...
     @overload
     def __init__(
         self: Embedding[Any, N], num_embeddings: int, embedding_dim: N, **options: Unpack[_Options]
@@ -60,11 +51,11 @@ class Embedding(Module, Generic[Rows, Columns]):
         self: Embedding[M, Any], num_embeddings: M, embedding_dim: int, **options: Unpack[_Options]
     ) -> None: ...
     @overload
-    def __init__(self, num_embeddings: Rows, embedding_dim: Columns, **options: Unpack[_Options]) -> None: ...
+    def __init__(self: Embedding[M, N], num_embeddings: M, embedding_dim: N, **options: Unpack[_Options]) -> None: ...
     def __init__(
         self,
-        num_embeddings: Any,
-        embedding_dim: Any,
+        num_embeddings: Dim | int,
+        embedding_dim: Dim | int,
         *,
         initializer: Initializer = _WEIGHT,
         seed: int | None = None,
@@ -77,7 +68,7 @@ class Embedding(Module, Generic[Rows, Columns]):
         values = initializer((int(axes[0]), int(axes[1])), generator(seed), dtype)
         self.weight = Parameter(values, axes, name="weight", dtype=dtype)
 
-    def __call__(self, indices: IndexNode[tuple[*Bs]]) -> Node[Any, tuple[*Bs, Columns]]:
+    def __call__(self, indices: IndexNode[tuple[*Bs]]) -> Tensor[*Bs, Columns]:
         """Return the rows at `indices`: the axes of `indices`, then `embedding_dim`.
 
         Raises `DTypeError` for a float node; setting an index out of range raises `IndexOutOfRange`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -12,8 +11,10 @@ from numpy.typing import NDArray
 from wyrm.errors import IndexOutOfRange, ShapeError
 from wyrm.nn.gpt2 import GPT2
 from wyrm.nn.token_sampling import sample_tokens
+from wyrm.node.base import BaseNode
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input, Parameter
+from wyrm.node.node import Node
 from wyrm.node.storage import bound_array
 from wyrm.ops.cached_attention import CachedAttention
 from wyrm.ops.slicing import stack
@@ -41,32 +42,36 @@ class CachedDecoder:
         self._position = IndexInput(dims=(), name="position")
         self._length = Input(dims=(), name="length", dtype=np.float64)
         shape = (config.n_layer, batch_size, 2, config.n_head, features, config.n_positions)
-        self._cache: Any = Parameter(np.zeros(shape), name="cache", dtype=dtype)
-        allowed: Any = Constant(np.arange(config.n_positions, dtype=np.float64)) < self._length
-        x: Any = model.tokens(self._tokens) + model.positions(self._position)
+        self._cache: Parameter = Parameter(np.zeros(shape), name="cache", dtype=dtype)
+        allowed: Node = Constant(np.arange(config.n_positions, dtype=np.float64)) < self._length
+        x: Node = model.tokens(self._tokens) + model.positions(self._position)
         new_qkv = []
         for layer, block in enumerate(model.blocks):
             attention = block.attention
             qkv = attention.qkv(block.attention_norm(x)).reshape((batch_size, 3, config.n_head, features))
             new_qkv.append(qkv)
-            heads: Any = CachedAttention(qkv, self._cache[layer], allowed)
+            heads: Node = CachedAttention(qkv, self._cache[layer], allowed)
             x = x + attention.out_proj(heads.reshape((batch_size, config.n_embd)))
             x = x + block.feed_forward(block.feed_forward_norm(x))
-        logits: Any = model.norm(x) @ model.head_weight.matrix_transpose()
+        logits: Node = model.norm(x) @ model.head_weight.matrix_transpose()
         self._program = compile([logits, stack(new_qkv)])
         self._parameters = [id(parameter) for parameter in model.parameters()]
         self.length = 0
 
-    def step(self, tokens: NDArray[np.int64]) -> NDArray[Any]:
+    def step(self, tokens: NDArray[np.int64]) -> np.ndarray:
         """Return the logits after these tokens; raise `ShapeError` after `n_positions` steps."""
         if self.length == self.config.n_positions:
             raise ShapeError(f"the cache holds n_positions, {self.length} tokens; start a new sequence with .reset()")
         position = np.array(self.length)
-        feed: dict[Any, Any] = {self._tokens: tokens, self._position: position, self._length: float(self.length)}
+        feed: dict[BaseNode, object] = {
+            self._tokens: tokens,
+            self._position: position,
+            self._length: float(self.length),
+        }
         logits, new_qkv = self._program(feed)
         bound_array(self._cache)[..., self.length] = new_qkv[:, :, 1:]
         self.length += 1
-        result: NDArray[Any] = logits
+        result: np.ndarray = logits
         return result
 
     def uses_parameters_of(self, model: GPT2) -> bool:

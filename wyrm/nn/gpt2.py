@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
+from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
 from wyrm.nn.dropout import Dropout
@@ -21,10 +22,13 @@ from wyrm.nn.module import FILES, Module
 from wyrm.nn.normalization import LayerNorm
 from wyrm.nn.transformer import TransformerBlock
 from wyrm.node.leaves import Parameter
-from wyrm.node.node import IndexNode, Node
+from wyrm.node.node import IndexNode, Node, Tensor
 from wyrm.ops.checkpoint import checkpoint as recomputed
 from wyrm.ops.linear_cross_entropy import linear_cross_entropy
-from wyrm.types.dims import axis_size
+from wyrm.types.dims import Axis, Dims, axis_size
+
+B = TypeVar("B", bound=Axis)
+T = TypeVar("T", bound=Axis)
 
 
 @dataclass(frozen=True)
@@ -116,44 +120,47 @@ class GPT2(Module):
             for _ in range(config.n_layer)
         ]  # fmt: skip
         self.norm = LayerNorm(config.n_embd, config.layer_norm_epsilon, config.bias, dtype=dtype)
-        self.head: Parameter[Any] | None = None
+        self.head: Parameter | None = None
         if not config.tie_word_embeddings:
             self.head = Embedding(config.vocab_size, config.n_embd, initializer=weight, dtype=dtype).weight
 
     @property
-    def head_weight(self) -> Parameter[Any]:
+    def head_weight(self) -> Parameter:
         """The weight of the output layer, (vocab_size, n_embd)."""
         return self.tokens.weight if self.head is None else self.head
 
-    def __call__(self, tokens: IndexNode[Any]) -> Node[Any, Any]:
+    def __call__(self, tokens: IndexNode[tuple[B, T]]) -> Tensor[B, T, Any]:
         """Return the states, (batch, time, n_embd).
 
         Raises `ShapeError` unless the tokens have the axes (batch, time), or where time is above `n_positions`.
         """
-        if len(tokens.dims) != 2:
-            raise ShapeError(f"GPT2 takes tokens of the axes (batch, time), not {tokens.dims}")
-        time = axis_size(tokens.dims[1])
+        dims: Dims = tokens.dims
+        if len(dims) != 2:
+            raise ShapeError(f"GPT2 takes tokens of the axes (batch, time), not {dims}")
+        time = axis_size(dims[1])
         if time is None:
-            raise ShapeError(f"GPT2: the time axis, {tokens.dims[1]!r}, needs a size; give it one, as in Time(128)")
+            raise ShapeError(f"GPT2: the time axis, {dims[1]!r}, needs a size; give it one, as in Time(128)")
         if time > self.config.n_positions:
             raise ShapeError(f"GPT2: a sequence of {time} tokens is longer than n_positions, {self.config.n_positions}")
-        x: Any = self.dropout(self.tokens.weight.embed(tokens, self.positions.weight))
+        x: Node = self.dropout(self.tokens.weight.embed(tokens, self.positions.weight))
         for block in self.blocks:
             x = recomputed(block, x) if self.checkpoint and self.training else block(x)
-        return self.norm(x)
+        states: Tensor[B, T, Any] = self.norm(x)
+        return states
 
-    def logits(self, tokens: IndexNode[Any]) -> Node[Any, Any]:
+    def logits(self, tokens: IndexNode[tuple[B, T]]) -> Tensor[B, T, Any]:
         """Return the logits of the next token, (batch, time, vocab_size)."""
-        return self(tokens) @ self.head_weight.matrix_transpose()
+        logits: Tensor[B, T, Any] = self(tokens) @ self.head_weight.matrix_transpose()
+        return logits
 
     def loss(
         self,
-        tokens: IndexNode[Any],
-        targets: IndexNode[Any],
+        tokens: IndexNode[tuple[B, T]],
+        targets: IndexNode[tuple[B, T]],
         *,
         label_smoothing: float = 0.0,
         ignore_index: int | None = None,
-    ) -> Node[Any, tuple[()]]:
+    ) -> Tensor[()]:
         """Return the mean cross-entropy of `targets`, (batch, time): at each position, the token after it.
 
         Targets of `ignore_index` do not count; see `wyrm.linear_cross_entropy` for the options and the errors.

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 if TYPE_CHECKING:  # at run time, naming the generator would import numpy.random together with wyrm
     Seed: TypeAlias = int | np.random.Generator
@@ -29,7 +29,7 @@ class Initializer(Protocol):
     [[0.5, 0.5]]
     """
 
-    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = ..., /) -> NDArray[Any]: ...
+    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = ..., /) -> np.ndarray: ...
 
 
 # Numbers that one generator draws; larger arrays are drawn in parallel.
@@ -57,16 +57,16 @@ def _check(name: str, value: float, rule: str = "", holds: bool = True) -> None:
         raise ValueError(f"{name} is a finite number{rule}, not {value}")
 
 
-def _uniform(low: float, high: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> NDArray[Any]:
+def _uniform(low: float, high: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> np.ndarray:
     return np.asarray(np.random.default_rng(seed).uniform(low, high, shape), dtype)
 
 
-def _normal(mean: float, deviation: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> NDArray[Any]:
+def _normal(mean: float, deviation: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> np.ndarray:
     rng, drawn = np.random.default_rng(seed), np.empty(shape, dtype)
     flat = drawn.reshape(-1)
     chunks = [flat[start : start + _CHUNK] for start in range(0, flat.size, _CHUNK)]
 
-    def draw(rng: np.random.Generator, chunk: NDArray[Any]) -> None:
+    def draw(rng: np.random.Generator, chunk: np.ndarray) -> None:
         chunk[:] = rng.normal(mean, deviation, chunk.size)
 
     if len(chunks) <= 1:
@@ -93,7 +93,7 @@ class Constant:
     def __post_init__(self) -> None:
         _check("value", self.value)
 
-    def __call__(self, shape: tuple[int, ...], seed: Seed = 0, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    def __call__(self, shape: tuple[int, ...], seed: Seed = 0, dtype: DTypeLike = np.float32) -> np.ndarray:
         return np.full(shape, self.value, dtype)
 
 
@@ -105,7 +105,7 @@ class Zeros:
     [0.0, 0.0]
     """
 
-    def __call__(self, shape: tuple[int, ...], seed: Seed = 0, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    def __call__(self, shape: tuple[int, ...], seed: Seed = 0, dtype: DTypeLike = np.float32) -> np.ndarray:
         return np.zeros(shape, dtype)
 
 
@@ -124,7 +124,7 @@ class Uniform:
         _check("low", self.low)
         _check("high", self.high, f" of at least {self.low}", self.high >= self.low)
 
-    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> np.ndarray:
         return _uniform(self.low, self.high, shape, seed, dtype)
 
 
@@ -143,7 +143,7 @@ class Normal:
         _check("standard_deviation", self.standard_deviation, " of at least 0", self.standard_deviation >= 0.0)
         _check("mean", self.mean)
 
-    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> np.ndarray:
         return _normal(self.mean, self.standard_deviation, shape, seed, dtype)
 
 
@@ -188,7 +188,7 @@ class XavierUniform(_Xavier):
     True
     """
 
-    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> np.ndarray:
         bound = math.sqrt(3.0) * self.standard_deviation(shape)
         return _uniform(-bound, bound, shape, seed, dtype)
 
@@ -200,7 +200,7 @@ class XavierNormal(_Xavier):
     0.5
     """
 
-    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> np.ndarray:
         return _normal(0.0, self.standard_deviation(shape), shape, seed, dtype)
 
 
@@ -214,7 +214,7 @@ class KaimingUniform(_Kaiming):
     True
     """
 
-    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> np.ndarray:
         bound = math.sqrt(3.0) * self.standard_deviation(shape)
         return _uniform(-bound, bound, shape, seed, dtype)
 
@@ -226,7 +226,7 @@ class KaimingNormal(_Kaiming):
     0.5
     """
 
-    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> np.ndarray:
         return _normal(0.0, self.standard_deviation(shape), shape, seed, dtype)
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Generic, overload
 
-from typing_extensions import TypeVar, TypeVarTuple
+from typing_extensions import TypeVar
 
+from wyrm.nn.axes import Axes, Bs, In, Out
 from wyrm.nn.module import Module
-from wyrm.node.node import Node
+from wyrm.node.node import Node, Tensor
+from wyrm.types.dims import Dim
 
-In = TypeVar("In", default=Any)
-Out = TypeVar("Out", default=Any)
-Next = TypeVar("Next")
-S = TypeVar("S")
-Bs = TypeVarTuple("Bs")
+Next = TypeVar("Next", bound=Dim)
+First = TypeVar("First", bound=Dim)
+Last = TypeVar("Last", bound=Dim)
 
 
 class Layer(Module, Generic[In, Out]):
@@ -26,19 +26,19 @@ class Layer(Module, Generic[In, Out]):
     (5, 2)
     """
 
-    def __call__(self, x: Node[Any, tuple[*Bs, In]]) -> Node[Any, tuple[*Bs, Out]]:
+    def __call__(self, x: Tensor[*Bs, In]) -> Tensor[*Bs, Out]:
         """Return the graph of this layer for `x`."""
         raise NotImplementedError(f"{type(self).__name__} is a Layer and must define __call__(self, x)")
 
     @overload
     def __rshift__(self, other: Pointwise) -> Layer[In, Out]: ...
     @overload
-    def __rshift__(self, other: Layer[Out, Next]) -> Layer[In, Next]: ...
-    def __rshift__(self, other: Any) -> Any:
-        return Sequential(self, other) if isinstance(other, Layer | Pointwise) else NotImplemented
+    def __rshift__(self: Layer[First, Last], other: Layer[Last, Next]) -> Layer[First, Next]: ...
+    def __rshift__(self, other: object) -> Any:
+        return Sequential(self, other) if isinstance(other, Layer) else NotImplemented
 
 
-class Pointwise(Module):
+class Pointwise(Layer):
     """A module that preserves the shape, such as an activation or `Dropout`; subclasses define `__call__`.
 
     >>> network = wy.nn.tanh >> wy.nn.Dropout(0.5) >> wy.nn.Linear(4, 2)
@@ -46,22 +46,20 @@ class Pointwise(Module):
     (5, 2)
     """
 
-    def __call__(self, x: Node[Any, S]) -> Node[Any, S]:
+    def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
         """Return the graph of this module for `x`."""
         raise NotImplementedError(f"{type(self).__name__} is Pointwise and must define __call__(self, x)")
 
     @overload
     def __rshift__(self, other: Pointwise) -> Pointwise: ...
     @overload
-    def __rshift__(self, other: Layer[In, Out]) -> Layer[In, Out]: ...
+    def __rshift__(self, other: Layer[First, Last]) -> Layer[First, Last]: ...
     def __rshift__(self, other: Any) -> Any:
-        if isinstance(other, Layer):
-            return Sequential(self, other)
-        return PointwiseSequential(self, other) if isinstance(other, Pointwise) else NotImplemented
+        return PointwiseSequential(self, other) if isinstance(other, Pointwise) else super().__rshift__(other)
 
 
 def _flattened(modules: tuple[Module, ...]) -> tuple[Any, ...]:
-    """The modules, those of a sequence in its place, so that a long chain of `>>` is one list and not a deep nest."""
+    """Return the modules, with the members of a sequence in its place: a long chain of `>>` is one flat list."""
     layers: list[Any] = []
     for module in modules:
         if not (isinstance(module, Module) and callable(module)):
@@ -73,7 +71,7 @@ def _flattened(modules: tuple[Module, ...]) -> tuple[Any, ...]:
     return tuple(layers)
 
 
-def _applied(layers: tuple[Any, ...], x: Any) -> Any:
+def _applied(layers: tuple[Any, ...], x: Node) -> Node:
     for layer in layers:
         x = layer(x)
     return x
@@ -82,8 +80,8 @@ def _applied(layers: tuple[Any, ...], x: Any) -> Any:
 class Sequential(Layer[In, Out]):
     """Modules applied one after the other, which the attribute `layers` holds; `first >> second` makes one too.
 
-    Parameters are found as `layers.0.weight` and so on. mypy checks with `>>` that the axes between layers agree, and
-    here it does not. `TypeError` for what is no module that can be called.
+    Parameters have paths such as `layers.0.weight`. mypy checks the axes between layers for `>>`, not for this
+    constructor. Raises `TypeError` for an argument that is not a callable module.
 
     >>> model = wy.nn.Sequential(wy.nn.Linear(4, 8), wy.nn.relu, wy.nn.Linear(8, 2))
     >>> model(wy.Input(dims=(5, 4))).shape, model.layers[0].weight.shape
@@ -93,8 +91,8 @@ class Sequential(Layer[In, Out]):
     def __init__(self, *modules: Module) -> None:
         self.layers = _flattened(modules)
 
-    def __call__(self, x: Node[Any, tuple[*Bs, In]]) -> Node[Any, tuple[*Bs, Out]]:
-        result: Node[Any, tuple[*Bs, Out]] = _applied(self.layers, x)
+    def __call__(self, x: Tensor[*Bs, In]) -> Tensor[*Bs, Out]:
+        result: Tensor[*Bs, Out] = _applied(self.layers, x)
         return result
 
 
@@ -104,6 +102,6 @@ class PointwiseSequential(Pointwise):
     def __init__(self, *modules: Pointwise) -> None:
         self.layers = _flattened(modules)
 
-    def __call__(self, x: Node[Any, S]) -> Node[Any, S]:
-        result: Node[Any, S] = _applied(self.layers, x)
+    def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
+        result: Tensor[*Axes] = _applied(self.layers, x)
         return result

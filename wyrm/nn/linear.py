@@ -6,19 +6,14 @@ from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
-from typing_extensions import TypeVar, TypeVarTuple
 
-from wyrm.nn.axes import sized_axis
+from wyrm.nn.axes import Bs, In, M, N, Out, sized_axis
 from wyrm.nn.initializers import Initializer, XavierUniform, Zeros
-from wyrm.nn.layer import In, Layer, Out
+from wyrm.nn.layer import Layer
 from wyrm.nn.seeding import generator
 from wyrm.node.leaves import Parameter
-from wyrm.node.node import Node
-
-M = TypeVar("M")
-N = TypeVar("N")
-Bs = TypeVarTuple("Bs")
-
+from wyrm.node.node import Tensor
+from wyrm.types.dims import Dim
 
 _WEIGHT, _BIAS = XavierUniform(), Zeros()
 
@@ -50,17 +45,17 @@ class Linear(Layer[In, Out]):
     bias: Parameter[tuple[Out]] | None
 
     @overload
-    def __init__(self: Linear[Any, Any], in_features: int, out_features: int, **options: Unpack[_Options]) -> None: ...
+    def __init__(self: Linear, in_features: int, out_features: int, **options: Unpack[_Options]) -> None: ...
     @overload
     def __init__(self: Linear[Any, N], in_features: int, out_features: N, **options: Unpack[_Options]) -> None: ...
     @overload
     def __init__(self: Linear[M, Any], in_features: M, out_features: int, **options: Unpack[_Options]) -> None: ...
     @overload
-    def __init__(self, in_features: In, out_features: Out, **options: Unpack[_Options]) -> None: ...
+    def __init__(self: Linear[M, N], in_features: M, out_features: N, **options: Unpack[_Options]) -> None: ...
     def __init__(
         self,
-        in_features: Any,
-        out_features: Any,
+        in_features: Dim | int,
+        out_features: Dim | int,
         *,
         bias: bool = True,
         initializer: Initializer = _WEIGHT,
@@ -79,12 +74,12 @@ class Linear(Layer[In, Out]):
         if bias:
             self.bias = Parameter(bias_initializer(sizes[1:], random, dtype), axes[1:], name="bias", dtype=dtype)
 
-    def __call__(self, x: Node[Any, tuple[*Bs, In]]) -> Node[Any, tuple[*Bs, Out]]:
+    def __call__(self, x: Tensor[*Bs, In]) -> Tensor[*Bs, Out]:
         """Return `x @ weight + bias`: the leading axes of `x`, then `out_features`.
 
         Raises `ShapeError` where the last axis of `x` is not `in_features`, `DTypeError` for another dtype.
         """
-        product: Node[Any, tuple[*Bs, Out]] = x @ self.weight
+        product: Tensor[*Bs, Out] = x @ self.weight
         return product if self.bias is None else product + self.bias
 
     def __repr__(self) -> str:

@@ -21,7 +21,7 @@ STANDING = "_standing"
 FILES: dict[str, Callable[..., Any]] = {}
 
 
-def members(value: Any, path: str) -> Sequence[tuple[str, Any]]:
+def members(value: object, path: str) -> Sequence[tuple[str, object]]:
     """Return the direct members of a module or container, each with its path."""
     prefix = f"{path}." if path else ""
     if isinstance(value, Module):
@@ -35,7 +35,7 @@ def members(value: Any, path: str) -> Sequence[tuple[str, Any]]:
     return ()
 
 
-def _walk(root: Any) -> Iterator[tuple[str, Any, str]]:
+def _walk(root: object) -> Iterator[tuple[str, Any, str]]:
     """Yield (path, value, first path) of every module, parameter and buffer under `root`, in the order of definition.
 
     A shared value comes once for each path, and its members only under the first. The explicit stack allows any depth,
@@ -43,7 +43,7 @@ def _walk(root: Any) -> Iterator[tuple[str, Any, str]]:
     """
     first: dict[int, str] = {}
     standing = _standing(root)
-    stack: list[tuple[str, Any]] = [("", root)]
+    stack: list[tuple[str, object]] = [("", root)]
     while stack:
         path, value = stack.pop()
         counts = isinstance(value, Module | Parameter | Buffer) or id(value) in standing
@@ -55,24 +55,24 @@ def _walk(root: Any) -> Iterator[tuple[str, Any, str]]:
         stack.extend(reversed(inside))
 
 
-def _standing(root: Any) -> frozenset[int]:
+def _standing(root: object) -> frozenset[int]:
     """Return the identities of the nodes that replace parameters of a module."""
     return frozenset(map(id, getattr(root, STANDING, ())))
 
 
-def _each(root: Any) -> Iterator[tuple[str, Any]]:
+def _each(root: object) -> Iterator[tuple[str, Any]]:
     """Yield the modules, parameters and buffers under `root`, each once, with its first path."""
     return ((path, value) for path, value, first in _walk(root) if path == first)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """Return one line of the outline of a module: a value with its own `__repr__` is shown by that."""
     if isinstance(value, Parameter | Buffer):
         return f"{type(value).__name__.split('[')[0]} {format_dims(value.dims)} {value.dtype}"
     return repr(value) if _shows_itself(value) else type(value).__name__
 
 
-def _shows_itself(value: Any) -> bool:
+def _shows_itself(value: object) -> bool:
     return isinstance(value, Module) and type(value).__repr__ != Module.__repr__
 
 
@@ -101,7 +101,7 @@ class Module(Answering):
     training: bool = True
     _foreign = "MODULE"
 
-    def named_parameters(self) -> list[tuple[str, Parameter[Any]]]:
+    def named_parameters(self) -> list[tuple[str, Parameter]]:
         """Return pairs of path and parameter, such as `("blocks.0.hidden.weight", ...)`, in the order of definition.
 
         A shared parameter appears once, under its first path. In a traced function, nodes replace the parameters of
@@ -110,7 +110,7 @@ class Module(Answering):
         """
         return self._named(Parameter, "parameters")
 
-    def named_buffers(self) -> list[tuple[str, Buffer[Any]]]:
+    def named_buffers(self) -> list[tuple[str, Buffer]]:
         """Return pairs of path and buffer, in the order of definition.
 
         >>> [name for name, _ in wy.nn.BatchNorm(3).named_buffers()]
@@ -118,7 +118,7 @@ class Module(Answering):
         """
         return self._named(Buffer, "buffers")
 
-    def _named(self, kind: type[Any], what: str) -> list[tuple[str, Any]]:
+    def _named(self, kind: type, what: str) -> list[tuple[str, Any]]:
         found: dict[str, Any] = {}
         standing = _standing(self) if kind is Parameter else ()
         for path, value in _each(self):
@@ -131,7 +131,7 @@ class Module(Answering):
                 found[path] = value
         return list(found.items())
 
-    def parameters(self) -> list[Parameter[Any]]:
+    def parameters(self) -> list[Parameter]:
         """Return the parameters, each once, in the order of definition."""
         standing = _standing(self)
         return [value for _, value in _each(self) if isinstance(value, Parameter) or id(value) in standing]

@@ -6,20 +6,15 @@ from typing import Any, Generic, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
-from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
-from wyrm.nn.axes import sized_axis
+from wyrm.nn.axes import B, Features, M, T, sized_axis
 from wyrm.nn.module import Module
 from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter
-from wyrm.node.node import Node
+from wyrm.node.node import Node, Tensor
 from wyrm.ops.slicing import concatenate
-from wyrm.types.dims import axis_size
-
-Features = TypeVar("Features", default=Any)
-B = TypeVar("B", default=Any)
-T = TypeVar("T", default=Any)
+from wyrm.types.dims import Dim, axis_size
 
 
 class EWMA(Module, Generic[Features]):
@@ -39,14 +34,14 @@ class EWMA(Module, Generic[Features]):
     decay: Parameter[tuple[Features]]
 
     @overload
-    def __init__(self: EWMA[Any], features: int, *, dtype: DTypeLike = np.float32) -> None: ...
+    def __init__(self: EWMA, features: int, *, dtype: DTypeLike = np.float32) -> None: ...
     @overload
-    def __init__(self, features: Features, *, dtype: DTypeLike = np.float32) -> None: ...
-    def __init__(self, features: Any, *, dtype: DTypeLike = np.float32) -> None:
+    def __init__(self: EWMA[M], features: M, *, dtype: DTypeLike = np.float32) -> None: ...
+    def __init__(self, features: Dim | int, *, dtype: DTypeLike = np.float32) -> None:
         axis: Any = sized_axis("EWMA", "features", features)
         self.decay = Parameter(np.zeros(int(axis)), (axis,), name="decay", dtype=dtype)
 
-    def __call__(self, x: Node[Any, tuple[B, T, Features]]) -> Node[Any, tuple[B, T, Features]]:
+    def __call__(self, x: Tensor[B, T, Features]) -> Tensor[B, T, Features]:
         """Return the average after each step, of the axes of `x`.
 
         Raises `ShapeError` where axes do not match or time has no size, `DTypeError` for another dtype.
@@ -59,13 +54,13 @@ class EWMA(Module, Generic[Features]):
             raise ShapeError(f"EWMA needs a time axis with a size, as in Time(20), not {describe(x)}")
         # A row sums the last `reach` steps. Adding the decayed row `reach` steps earlier doubles the reach, so the
         # graph has O(log(time)) ops.
-        weight: Any = self.decay.sigmoid()
-        rows: Any = concatenate([x[:, :1], (1.0 - weight) * x[:, 1:]], axis=1)
+        weight: Node = self.decay.sigmoid()
+        rows: Node = concatenate([x[:, :1], (1.0 - weight) * x[:, 1:]], axis=1)
         reach = 1
         while reach < steps:
             rows = concatenate([rows[:, :reach], rows[:, reach:] + weight * rows[:, :-reach]], axis=1)
             weight, reach = weight * weight, 2 * reach
-        result: Node[Any, tuple[B, T, Features]] = rows.reshape(x.dims)
+        result: Tensor[B, T, Features] = rows.reshape(x.dims)
         return result
 
     def __repr__(self) -> str:

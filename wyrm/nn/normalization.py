@@ -6,16 +6,13 @@ from typing import Any, Generic, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
-from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError
-from wyrm.nn.axes import sized_axis
+from wyrm.nn.axes import Bs, Features, M, sized_axis
 from wyrm.nn.layer import Layer
 from wyrm.node.leaves import Parameter
-from wyrm.node.node import Node
-
-Features = TypeVar("Features", default=Any)
-Bs = TypeVarTuple("Bs")
+from wyrm.node.node import Tensor
+from wyrm.types.dims import Dim
 
 
 def checked_epsilon(layer: str, epsilon: object) -> float:
@@ -47,26 +44,26 @@ class LayerNorm(Layer[Features, Features], Generic[Features]):
 
     @overload
     def __init__(
-        self: LayerNorm[Any], features: int, epsilon: float = 1e-5, bias: bool = True, *, dtype: DTypeLike = np.float32
+        self: LayerNorm, features: int, epsilon: float = 1e-5, bias: bool = True, *, dtype: DTypeLike = np.float32
     ) -> None: ...
     @overload
     def __init__(
-        self, features: Features, epsilon: float = 1e-5, bias: bool = True, *, dtype: DTypeLike = np.float32
+        self: LayerNorm[M], features: M, epsilon: float = 1e-5, bias: bool = True, *, dtype: DTypeLike = np.float32
     ) -> None: ...
     def __init__(
-        self, features: Any, epsilon: float = 1e-5, bias: bool = True, *, dtype: DTypeLike = np.float32
+        self, features: Dim | int, epsilon: float = 1e-5, bias: bool = True, *, dtype: DTypeLike = np.float32
     ) -> None:
         axis: Any = sized_axis("LayerNorm", "features", features)
         self.epsilon = checked_epsilon("LayerNorm", epsilon)
         self.weight = Parameter(np.ones(int(axis)), (axis,), name="weight", dtype=dtype)
         self.bias = Parameter(np.zeros(int(axis)), (axis,), name="bias", dtype=dtype) if bias else None
 
-    def __call__(self, x: Node[Any, tuple[*Bs, Features]]) -> Node[Any, tuple[*Bs, Features]]:
+    def __call__(self, x: Tensor[*Bs, Features]) -> Tensor[*Bs, Features]:
         """Return `x` normalized, of the same axes.
 
         Raises `ShapeError` where the last axis of `x` is not `features` or has size 0, `DTypeError` for another dtype.
         """
-        result: Node[Any, tuple[*Bs, Features]] = x.layer_norm(self.weight, self.bias, self.epsilon)
+        result: Tensor[*Bs, Features] = x.layer_norm(self.weight, self.bias, self.epsilon)
         return result
 
     def __repr__(self) -> str:
@@ -91,22 +88,20 @@ class RMSNorm(Layer[Features, Features], Generic[Features]):
     weight: Parameter[tuple[Features]]
 
     @overload
-    def __init__(
-        self: RMSNorm[Any], features: int, epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32
-    ) -> None: ...
+    def __init__(self: RMSNorm, features: int, epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32) -> None: ...
     @overload
-    def __init__(self, features: Features, epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32) -> None: ...
-    def __init__(self, features: Any, epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32) -> None:
+    def __init__(self: RMSNorm[M], features: M, epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32) -> None: ...
+    def __init__(self, features: Dim | int, epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32) -> None:
         axis: Any = sized_axis("RMSNorm", "features", features)
         self.epsilon = checked_epsilon("RMSNorm", epsilon)
         self.weight = Parameter(np.ones(int(axis)), (axis,), name="weight", dtype=dtype)
 
-    def __call__(self, x: Node[Any, tuple[*Bs, Features]]) -> Node[Any, tuple[*Bs, Features]]:
+    def __call__(self, x: Tensor[*Bs, Features]) -> Tensor[*Bs, Features]:
         """Return `x` normalized, of the same axes.
 
         Raises `ShapeError` where the last axis of `x` is not `features` or has size 0, `DTypeError` for another dtype.
         """
-        result: Node[Any, tuple[*Bs, Features]] = x.rms_norm(self.weight, self.epsilon)
+        result: Tensor[*Bs, Features] = x.rms_norm(self.weight, self.epsilon)
         return result
 
     def __repr__(self) -> str:

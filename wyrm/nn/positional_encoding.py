@@ -8,22 +8,23 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from wyrm.errors import ShapeError
-from wyrm.nn.axes import sized_axis
+from wyrm.nn.axes import Axes, sized_axis
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.module import Module
 from wyrm.node.base import describe
 from wyrm.node.leaves import Constant
-from wyrm.node.node import Node
+from wyrm.node.node import Node, Tensor
 from wyrm.ops.slicing import concatenate
-from wyrm.types.dims import axis_size
+from wyrm.types.dims import Dim, axis_size
+from wyrm.types.typing import A, D, K, M, N
 
 # The longest wavelength, divided by 2 pi (Vaswani et al., 2017).
 _MAX_WAVELENGTH = 10_000.0
 _WEIGHT = Normal(0.02)
 
 
-def _time(caller: str, x: Node[Any, Any], axis: int, maximum: int | None = None) -> int:
+def _time(caller: str, x: Node, axis: int, maximum: int | None = None) -> int:
     """Return the size of the time axis of `x`."""
     size = axis_size(x.dims[axis])
     if size is None:
@@ -43,16 +44,21 @@ class LearnedPositionalEncoding(Module):
     """
 
     def __init__(
-        self, num_positions: int, embed_dim: Any, *, initializer: Initializer = _WEIGHT, dtype: DTypeLike = np.float32
+        self,
+        num_positions: int,
+        embed_dim: Dim | int,
+        *,
+        initializer: Initializer = _WEIGHT,
+        dtype: DTypeLike = np.float32,
     ) -> None:
         self.num_positions = int(sized_axis("LearnedPositionalEncoding", "num_positions", num_positions))
         self.weight = Embedding(self.num_positions, embed_dim, initializer=initializer, dtype=dtype).weight
 
-    def __call__(self, x: Node[Any, Any]) -> Node[Any, Any]:
+    def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
         """Return `x` plus the vectors of its positions, of the axes of `x`."""
         time = _time("LearnedPositionalEncoding", x, -2, self.num_positions)
-        vectors: Any = self.weight if time == self.num_positions else self.weight[:time]
-        result: Node[Any, Any] = x + vectors
+        vectors: Node = self.weight if time == self.num_positions else self.weight[:time]
+        result: Tensor[*Axes] = x + vectors
         return result
 
 
@@ -72,18 +78,19 @@ class SinusoidalPositionalEncoding(Module):
     [[[0.0, 0.0, 1.0, 1.0], [0.84, 0.01, 0.54, 1.0]]]
     """
 
-    def __call__(self, x: Node[Any, Any]) -> Node[Any, Any]:
+    def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
         """Return `x` plus its encoding; raise `ShapeError` for an axis without a size or an odd number of features."""
-        time, features = _time("SinusoidalPositionalEncoding", x, -2), axis_size(x.dims[-1])
+        dims: Any = x.dims
+        time, features = _time("SinusoidalPositionalEncoding", x, -2), axis_size(dims[-1])
         if features is None or features % 2:
             raise ShapeError(f"SinusoidalPositionalEncoding: the last axis of {describe(x)} needs an even size")
         angles = _angles(time, features // 2)
         encoding = np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(x.dtype)
-        result: Node[Any, Any] = x + Constant(encoding, dims=x.dims[-2:])
+        result: Tensor[*Axes] = x + Constant(encoding, dims=dims[-2:])
         return result
 
 
-def rotary_embedding(qkv: Node[Any, Any]) -> Node[Any, Any]:
+def rotary_embedding(qkv: Tensor[A, K, M, N, D]) -> Tensor[A, K, M, N, D]:
     """Return queries, keys and values, (batch, time, 3, heads, features), with queries and keys rotated.
 
     Features i and i + features / 2 form a plane, which turns by an angle proportional to the position, so that the dot
@@ -93,14 +100,15 @@ def rotary_embedding(qkv: Node[Any, Any]) -> Node[Any, Any]:
     >>> rotary_embedding(wy.Constant(np.ones((1, 2, 3, 1, 2)))).forward()[0, 1, 0, 0].round(2).tolist()
     [-0.3, 1.38]
     """
-    time, features = _time("rotary_embedding", qkv, 1), axis_size(qkv.dims[4])
+    dims: Any = qkv.dims
+    time, features = _time("rotary_embedding", qkv, 1), axis_size(dims[4])
     if features is None or features % 2:
         raise ShapeError(f"rotary_embedding: the last axis of {describe(qkv)} needs an even size")
     half = features // 2
     angles = np.zeros((time, 3, 1, half))
     angles[:, :2] = _angles(time, half)[:, None, None]
     cosine, sine = Constant(np.cos(angles), dtype=qkv.dtype), Constant(np.sin(angles), dtype=qkv.dtype)
-    first, second = qkv[..., :half], qkv[..., half:]
-    rotated: Any = concatenate([first * cosine - second * sine, first * sine + second * cosine], axis=-1)
-    result: Node[Any, Any] = rotated.reshape(qkv.dims)
+    first, second = qkv.erase()[..., :half], qkv.erase()[..., half:]
+    rotated: Node = concatenate([first * cosine - second * sine, first * sine + second * cosine], axis=-1)
+    result: Tensor[A, K, M, N, D] = rotated.reshape(dims)
     return result

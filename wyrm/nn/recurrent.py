@@ -7,26 +7,18 @@ from typing import Any, Generic, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
-from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
-from wyrm.nn.axes import sized_axis
+from wyrm.nn.axes import B, In, M, N, Out, T, sized_axis
 from wyrm.nn.initializers import Uniform
 from wyrm.nn.lstm_state import LSTMOutput, LSTMState
 from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
 from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter, as_constant
-from wyrm.node.node import Node
+from wyrm.node.node import Node, Tensor
 from wyrm.ops import recurrent
-from wyrm.types.dims import Times, product
-
-In = TypeVar("In", default=Any)
-Out = TypeVar("Out", default=Any)
-B = TypeVar("B", default=Any)
-T = TypeVar("T", default=Any)
-M = TypeVar("M")
-N = TypeVar("N")
+from wyrm.types.dims import Dim, Times, product
 
 
 class _Options(TypedDict, total=False):
@@ -45,8 +37,8 @@ class _LSTM(Module, Generic[In, Out]):
 
     def _draw(
         self,
-        input_size: Any,
-        hidden_size: Any,
+        input_size: Dim | int,
+        hidden_size: Dim | int,
         *,
         coupled: bool = False,
         forget_bias: float | None = None,
@@ -72,7 +64,7 @@ class _LSTM(Module, Generic[In, Out]):
         self.recurrent_weight = Parameter(of_hidden, axes[1], name="recurrent_weight", dtype=dtype)
         self.bias = Parameter(bias, axes[2], name="bias", dtype=dtype)
 
-    def _states(self, projected: Any, state: Any, reset: Any) -> Any:
+    def _states(self, projected: Node, state: LSTMState | None, reset: Node | None) -> Node:
         """Return the hidden and cell states of all steps, (batch, time, 2, hidden_size)."""
         if state is None:
             zero = as_constant(0.0, projected.dtype).broadcast_to((projected.dims[0], self.recurrent_weight.dims[0]))
@@ -81,7 +73,7 @@ class _LSTM(Module, Generic[In, Out]):
         resets = () if reset is None else (reset,)
         return recurrent.LSTM(projected, self.recurrent_weight, hidden, cell, *resets, coupled=self.coupled)
 
-    def _check(self, x: Any, axes: str, count: int) -> None:
+    def _check(self, x: Node, axes: str, count: int) -> None:
         if len(x.dims) != count:
             raise ShapeError(f"{type(self).__name__} takes the axes {axes}, not {describe(x)}")
 
@@ -115,21 +107,21 @@ class LSTM(_LSTM[In, Out]):
     """
 
     @overload
-    def __init__(self: LSTM[Any, Any], input_size: int, hidden_size: int, **options: Unpack[_Options]) -> None: ...
+    def __init__(self: LSTM, input_size: int, hidden_size: int, **options: Unpack[_Options]) -> None: ...
     @overload
     def __init__(self: LSTM[Any, N], input_size: int, hidden_size: N, **options: Unpack[_Options]) -> None: ...
     @overload
     def __init__(self: LSTM[M, Any], input_size: M, hidden_size: int, **options: Unpack[_Options]) -> None: ...
     @overload
-    def __init__(self, input_size: In, hidden_size: Out, **options: Unpack[_Options]) -> None: ...
-    def __init__(self, input_size: Any, hidden_size: Any, **options: Unpack[_Options]) -> None:
+    def __init__(self: LSTM[M, N], input_size: M, hidden_size: N, **options: Unpack[_Options]) -> None: ...
+    def __init__(self, input_size: Dim | int, hidden_size: Dim | int, **options: Unpack[_Options]) -> None:
         self._draw(input_size, hidden_size, **options)
 
     def __call__(
         self,
-        x: Node[Any, tuple[B, T, In]],
+        x: Tensor[B, T, In],
         state: LSTMState[B, Out] | None = None,
-        reset: Node[Any, tuple[B, T]] | None = None,
+        reset: Tensor[B, T] | None = None,
     ) -> LSTMOutput[B, T, Out]:
         """Return the hidden states of all steps and the last state, from the initial `state` or zeros.
 
@@ -154,19 +146,19 @@ class LSTMCell(_LSTM[In, Out]):
     """
 
     @overload
-    def __init__(self: LSTMCell[Any, Any], input_size: int, hidden_size: int, **options: Unpack[_Options]) -> None: ...
+    def __init__(self: LSTMCell, input_size: int, hidden_size: int, **options: Unpack[_Options]) -> None: ...
     @overload
     def __init__(self: LSTMCell[Any, N], input_size: int, hidden_size: N, **options: Unpack[_Options]) -> None: ...
     @overload
     def __init__(self: LSTMCell[M, Any], input_size: M, hidden_size: int, **options: Unpack[_Options]) -> None: ...
     @overload
-    def __init__(self, input_size: In, hidden_size: Out, **options: Unpack[_Options]) -> None: ...
-    def __init__(self, input_size: Any, hidden_size: Any, **options: Unpack[_Options]) -> None:
+    def __init__(self: LSTMCell[M, N], input_size: M, hidden_size: N, **options: Unpack[_Options]) -> None: ...
+    def __init__(self, input_size: Dim | int, hidden_size: Dim | int, **options: Unpack[_Options]) -> None:
         self._draw(input_size, hidden_size, **options)
 
-    def __call__(self, x: Node[Any, tuple[B, In]], state: LSTMState[B, Out] | None = None) -> LSTMState[B, Out]:
+    def __call__(self, x: Tensor[B, In], state: LSTMState[B, Out] | None = None) -> LSTMState[B, Out]:
         """Return the state after one step from `state` or zeros; raise `ShapeError` where axes do not match."""
         self._check(x, "(batch, input_size)", 2)
-        projected: Any = x @ self.input_weight + self.bias
+        projected: Node = x @ self.input_weight + self.bias
         states = self._states(projected.expand_dims(1), state, None)
         return LSTMState(states[:, 0, 0], states[:, 0, 1])

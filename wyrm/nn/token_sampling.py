@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ _LONG, _BLOCK = 2048, 128
 
 
 def sample_tokens(
-    logits: NDArray[Any],
+    logits: np.ndarray,
     rng: np.random.Generator,
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -111,7 +110,7 @@ def _sample_in_blocks(weights: NDArray[np.float64], starts: NDArray[np.intp], dr
     return first + int(in_block.searchsorted(min(rest, math.nextafter(in_block[-1], 0.0)), "right"))
 
 
-def _logits(logits: object) -> tuple[NDArray[Any], NDArray[Any]]:
+def _logits(logits: object) -> tuple[np.ndarray, np.ndarray]:
     """Return the logits as an array and the maximum of each row; raise where they cannot be sampled."""
     array = as_array(logits)
     if array.dtype.kind != "f":

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic
+from typing import Generic
 
 import numpy as np
 from numpy.typing import DTypeLike
-from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.nn.activation import Activation
 from wyrm.nn.attention import MultiHeadAttention
+from wyrm.nn.axes import B, Bs, Hidden, T, Width
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.layer import Layer, Pointwise
 from wyrm.nn.linear import Linear
 from wyrm.nn.module import Module
 from wyrm.nn.normalization import LayerNorm
-from wyrm.node.node import Node
-
-Width = TypeVar("Width", default=Any)
-Hidden = TypeVar("Hidden", default=Any)
-B = TypeVar("B", default=Any)
-T = TypeVar("T", default=Any)
-Bs = TypeVarTuple("Bs")
+from wyrm.node.node import Node, Tensor
+from wyrm.types.typing import BoolArray
 
 _WEIGHT = Normal(0.02)
 _GELU = Activation("gelu", approximate=True)
@@ -42,8 +37,8 @@ class FeedForward(Layer[Width, Width], Generic[Width, Hidden]):
 
     def __init__(
         self,
-        embed_dim: Width,
-        hidden_dim: Hidden,
+        embed_dim: Width | int,
+        hidden_dim: Hidden | int,
         *,
         activation: Pointwise = _GELU,
         bias: bool = True,
@@ -56,11 +51,11 @@ class FeedForward(Layer[Width, Width], Generic[Width, Hidden]):
         self.fc1 = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
         self.fc2 = Linear(hidden_dim, embed_dim, bias=bias, initializer=out, dtype=dtype)
 
-    def __call__(self, x: Node[Any, tuple[*Bs, Width]]) -> Node[Any, tuple[*Bs, Width]]:
+    def __call__(self, x: Tensor[*Bs, Width]) -> Tensor[*Bs, Width]:
         """Return `fc2(activation(fc1(x)))`, of the axes of `x`."""
         activation, fc1 = self.activation, self.fc1
-        if isinstance(activation, Activation) and activation.method == "gelu" and type(fc1) is Linear:
-            hidden: Node[Any, tuple[*Bs, Hidden]] = x.linear_gelu(fc1.weight, fc1.bias, **activation.options)
+        if isinstance(activation, Activation) and activation.method == "gelu" and type(fc1).__call__ is Linear.__call__:
+            hidden: Tensor[*Bs, Hidden] = x.linear_gelu(fc1.weight, fc1.bias, **activation.options)
             return self.fc2(hidden)
         return self.fc2(activation(fc1(x)))
 
@@ -78,8 +73,8 @@ class TransformerBlock(Module, Generic[Width, Hidden]):
 
     def __init__(
         self,
-        embed_dim: Width,
-        hidden_dim: Hidden,
+        embed_dim: Width | int,
+        hidden_dim: Hidden | int,
         num_heads: int,
         *,
         causal: bool = True,
@@ -111,8 +106,8 @@ class TransformerBlock(Module, Generic[Width, Hidden]):
         )
         self.dropout = Dropout(dropout, dropout_seed)
 
-    def __call__(self, x: Node[Any, tuple[B, T, Width]], mask: Any = None) -> Node[Any, tuple[B, T, Width]]:
+    def __call__(self, x: Tensor[B, T, Width], mask: Tensor[B, T, T] | BoolArray | None = None) -> Tensor[B, T, Width]:
         """Return the result of the block, of the axes of `x`; `mask` is that of `MultiHeadAttention`."""
-        attended: Any = self.attention(self.attention_norm(x), mask)
-        middle: Any = self.dropout.add(x, attended)
+        attended: Node = self.attention(self.attention_norm(x), mask)
+        middle: Node = self.dropout.add(x, attended)
         return self.dropout.add(middle, self.feed_forward(self.feed_forward_norm(middle)))

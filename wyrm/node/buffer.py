@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import Any, overload
 
 from numpy.typing import DTypeLike
-from typing_extensions import TypeVar, Unpack
+from typing_extensions import Unpack
 
 from wyrm.errors import DTypeError
 from wyrm.foreign_names import answering
 from wyrm.node.base import describe
-from wyrm.node.leaves import LeafOptions, _FloatLeaf, assign
+from wyrm.node.leaves import LeafOptions, S_co, _FloatLeaf, assign
 from wyrm.node.storage import DeclaredDims
 from wyrm.types.arrays import as_array
-from wyrm.types.typing import Values
-
-S = TypeVar("S", bound=tuple[Any, ...], default=Any)
+from wyrm.types.typing import D1, D2, D3, D4, AxisOf, NewDims, Number, Size, Sizes, Values
 
 
-class Buffer(_FloatLeaf[S], abstract=True):
+class Buffer(_FloatLeaf[S_co], abstract=True):
     """A leaf that a model keeps and saves but no optimizer changes: statistics, a count of steps, averaged weights.
 
     `wy.updating` says how it changes. `value` is copied: Python numbers become float32, NumPy arrays keep float32 or
@@ -31,13 +29,41 @@ class Buffer(_FloatLeaf[S], abstract=True):
 
     __slots__ = ()
 
-    def _own(self) -> Buffer[S]:
+    def _own(self) -> Buffer[S_co]:
         return self
 
     @overload
+    def __init__(self: Buffer[tuple[()]], value: Number, dims: None = None, **options: Unpack[LeafOptions]) -> None: ...
+    @overload
     def __init__(self: Buffer[Any], value: Values, dims: None = None, **options: Unpack[LeafOptions]) -> None: ...
     @overload
-    def __init__(self, value: Values, dims: S, **options: Unpack[LeafOptions]) -> None: ...
+    def __init__(self: Buffer[Any], value: Values, dims: Sizes, **options: Unpack[LeafOptions]) -> None: ...
+    @overload
+    def __init__(
+        self: Buffer[tuple[D1]], value: Values, dims: tuple[AxisOf[D1]], **options: Unpack[LeafOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Buffer[tuple[D1, D2]], value: Values, dims: tuple[AxisOf[D1], AxisOf[D2]], **options: Unpack[LeafOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Buffer[tuple[D1, D2, D3]],
+        value: Values,
+        dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3]],
+        **options: Unpack[LeafOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Buffer[tuple[D1, D2, D3, D4]],
+        value: Values,
+        dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3], AxisOf[D4]],
+        **options: Unpack[LeafOptions],
+    ) -> None: ...
+    @overload
+    def __init__(self: Buffer[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
+    @overload
+    def __init__(self: Buffer[Any], value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]) -> None: ...
     @answering
     def __init__(
         self, value: Any, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None

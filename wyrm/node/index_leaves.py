@@ -9,11 +9,11 @@ from numpy.typing import DTypeLike
 from typing_extensions import Unpack
 
 from wyrm.foreign_names import answering
-from wyrm.node.base import _BASES, S, _set
-from wyrm.node.leaves import restore_leaf
+from wyrm.node.base import _BASES, _set
+from wyrm.node.leaves import S_co, restore_leaf
 from wyrm.node.node import IndexNode
 from wyrm.node.storage import DeclaredDims, Leaf, Storage, check_limits, check_shape, declared_dims, index_array, store
-from wyrm.types.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims, Sizes
+from wyrm.types.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims, Size, Sizes
 
 
 class IndexLeafOptions(TypedDict, total=False):
@@ -22,7 +22,7 @@ class IndexLeafOptions(TypedDict, total=False):
     name: str | None
 
 
-class _IndexLeaf(IndexNode[S], Leaf, abstract=True):
+class _IndexLeaf(IndexNode[S_co], Leaf, abstract=True):  # type: ignore[type-var]  # see `S_co`
     __slots__ = ()
 
     def __init__(self, array: np.ndarray | None, dims: DeclaredDims, name: str | None) -> None:
@@ -37,7 +37,7 @@ class _IndexLeaf(IndexNode[S], Leaf, abstract=True):
         return restore_leaf, (type(self), self._storage.array, self.dims, self.name, self.dtype, self.location, None)
 
 
-class IndexInput(_IndexLeaf[S], abstract=True):
+class IndexInput(_IndexLeaf[S_co], abstract=True):
     """A leaf of integers: labels, rows of a table, tokens.
 
     `set` raises `IndexOutOfRange` for an index outside the table that it is used with, before anything changes.
@@ -97,6 +97,13 @@ class IndexInput(_IndexLeaf[S], abstract=True):
         dims: NewDims = ...,
         **options: Unpack[IndexLeafOptions],
     ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexInput[Any],
+        value: Indices | None = None,
+        dims: tuple[Size, ...] = ...,
+        **options: Unpack[IndexLeafOptions],
+    ) -> None: ...
     @answering
     def __init__(self, value: Any = None, dims: DeclaredDims = None, *, name: str | None = None) -> None:
         super().__init__(None if value is None else index_array(value, name or "an index input"), dims, name)
@@ -109,7 +116,7 @@ class IndexInput(_IndexLeaf[S], abstract=True):
         store(self._storage, array)
 
 
-class IndexConstant(_IndexLeaf[S], abstract=True):
+class IndexConstant(_IndexLeaf[S_co], abstract=True):
     """Integers that never change; a list or array of integers used as an index becomes one.
 
     >>> IndexConstant([0, 2]).value.tolist()
@@ -158,6 +165,10 @@ class IndexConstant(_IndexLeaf[S], abstract=True):
     @overload
     def __init__(
         self: IndexConstant[NewDims], value: Indices, dims: NewDims, **options: Unpack[IndexLeafOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexConstant[Any], value: Indices, dims: tuple[Size, ...], **options: Unpack[IndexLeafOptions]
     ) -> None: ...
     @answering
     def __init__(self, value: Any, dims: DeclaredDims = None, *, name: str | None = None) -> None:

@@ -6,12 +6,12 @@ from typing import Any, TypedDict, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
-from typing_extensions import Unpack
+from typing_extensions import TypeVar, Unpack
 
 from wyrm.errors import DTypeError
 from wyrm.foreign_names import answering
 from wyrm.node import methods
-from wyrm.node.base import _BASES, BaseNode, S, _set, _set_dims, _set_dtype, describe
+from wyrm.node.base import _BASES, BaseNode, _set, _set_dims, _set_dtype, describe
 from wyrm.node.node import Node
 from wyrm.node.source_location import SourceLocation, located_at, user_origin
 from wyrm.node.storage import (
@@ -30,7 +30,11 @@ from wyrm.node.storage import (
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dims
 from wyrm.types.rows import RowSparse
-from wyrm.types.typing import D1, D2, D3, D4, AxisOf, DType, FloatArray, NewDims, Number, Sizes, Values
+from wyrm.types.typing import D1, D2, D3, D4, AxisOf, DType, FloatArray, NewDims, Number, Size, Sizes, Values
+
+# Covariant, so that `[weight, bias]` is a list of parameters. The shape of a node in general is not: two operands of
+# different shapes have none in common.
+S_co = TypeVar("S_co", covariant=True, default=Any)
 
 
 class LeafOptions(TypedDict, total=False):
@@ -46,7 +50,7 @@ class InputOptions(LeafOptions, total=False):
     finite: bool
 
 
-class _FloatLeaf(Node[tuple[()], S], Leaf, abstract=True):
+class _FloatLeaf(Node[tuple[()], S_co], Leaf, abstract=True):  # type: ignore[type-var]  # see `S_co`
     __slots__ = ()
 
     def __init__(self, array: np.ndarray | None, dims: DeclaredDims, name: str | None, dtype: DTypeLike) -> None:
@@ -85,7 +89,7 @@ class _FloatLeaf(Node[tuple[()], S], Leaf, abstract=True):
         )
 
 
-class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
+class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
     """A trainable leaf: an optimizer changes its array, and `backward()` adds to its `gradient`.
 
     `value` is copied: Python numbers become float32, NumPy arrays keep float32 or float64. `dims` names the axes; a
@@ -100,7 +104,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
     __slots__ = ()
     is_parameter = True
 
-    def _own(self) -> Parameter[S]:
+    def _own(self) -> Parameter[S_co]:
         return self
 
     @overload
@@ -138,6 +142,10 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
     ) -> None: ...
     @overload
     def __init__(self: Parameter[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
+    @overload
+    def __init__(
+        self: Parameter[Any], value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]
+    ) -> None: ...
     @answering
     def __init__(
         self, value: Any, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
@@ -166,6 +174,9 @@ class Parameter(methods.Parameter, _FloatLeaf[S], abstract=True):
     @overload
     @classmethod
     def zeros(cls, shape: NewDims, **options: Unpack[LeafOptions]) -> Parameter[NewDims]: ...
+    @overload
+    @classmethod
+    def zeros(cls, shape: tuple[Size, ...], **options: Unpack[LeafOptions]) -> Parameter[Any]: ...
     @classmethod
     def zeros(cls, shape: Any, *, name: str | None = None, dtype: DTypeLike | None = None) -> Any:
         """Return a parameter of zeros.
@@ -224,7 +235,7 @@ def _goes_into(array: np.ndarray, storage: Storage) -> bool:
     return storage.array is not None and storage.array.shape == array.shape
 
 
-class Input(_FloatLeaf[S], abstract=True):
+class Input(_FloatLeaf[S_co], abstract=True):
     """A leaf for data, which `set` or a compiled program binds.
 
     Without `dims` and value it is a scalar. An axis without a size, as in `Batch()`, takes the size of the data. The
@@ -239,7 +250,7 @@ class Input(_FloatLeaf[S], abstract=True):
     __slots__ = ("_finite",)
     _finite: bool
 
-    def _own(self) -> Input[S]:
+    def _own(self) -> Input[S_co]:
         return self
 
     @overload
@@ -284,6 +295,10 @@ class Input(_FloatLeaf[S], abstract=True):
     def __init__(
         self: Input[NewDims], value: Values | None = None, dims: NewDims = ..., **options: Unpack[InputOptions]
     ) -> None: ...
+    @overload
+    def __init__(
+        self: Input[Any], value: Values | None = None, dims: tuple[Size, ...] = ..., **options: Unpack[InputOptions]
+    ) -> None: ...
     @answering
     def __init__(
         self,
@@ -321,7 +336,7 @@ def as_constant(value: Any, dtype: DTypeLike | None) -> Constant:
     return node
 
 
-class Constant(_FloatLeaf[S], abstract=True):
+class Constant(_FloatLeaf[S_co], abstract=True):
     """A leaf that never changes; a Python number or NumPy array used as an operand becomes one.
 
     >>> Constant(2.0).value.item()
@@ -330,7 +345,7 @@ class Constant(_FloatLeaf[S], abstract=True):
 
     __slots__ = ()
 
-    def _own(self) -> Constant[S]:
+    def _own(self) -> Constant[S_co]:
         return self
 
     @overload
@@ -368,6 +383,10 @@ class Constant(_FloatLeaf[S], abstract=True):
     ) -> None: ...
     @overload
     def __init__(self: Constant[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
+    @overload
+    def __init__(
+        self: Constant[Any], value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]
+    ) -> None: ...
     @answering
     def __init__(
         self, value: Any, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None

@@ -481,6 +481,36 @@ class Node:
         ) -> Prod[L, tuple[*Bs]]: ...
 
         @overload
+        def prod(
+            self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]
+        ) -> Prod[L, tuple[One, *Bs]]: ...
+
+        @overload
+        def prod(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+        ) -> Prod[L, tuple[M, *Bs]]: ...
+
+        @overload
+        def prod(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
+        ) -> Prod[L, tuple[M, One, *Bs]]: ...
+
+        @overload
+        def prod(
+            self: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+        ) -> Prod[L, tuple[*Bs, N]]: ...
+
+        @overload
+        def prod(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+        ) -> Prod[L, tuple[*Bs]]: ...
+
+        @overload
+        def prod(
+            self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
+        ) -> Prod[L, tuple[*Bs]]: ...
+
+        @overload
         def prod(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Prod[L, Any]: ...
 
         def prod(self, axis: AxisLike = None, keepdims: bool = False) -> Any:
@@ -531,6 +561,36 @@ class Node:
         ) -> Sum[L, tuple[*Bs]]: ...
 
         @overload
+        def sum(
+            self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]
+        ) -> Sum[L, tuple[One, *Bs]]: ...
+
+        @overload
+        def sum(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+        ) -> Sum[L, tuple[M, *Bs]]: ...
+
+        @overload
+        def sum(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
+        ) -> Sum[L, tuple[M, One, *Bs]]: ...
+
+        @overload
+        def sum(
+            self: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+        ) -> Sum[L, tuple[*Bs, N]]: ...
+
+        @overload
+        def sum(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+        ) -> Sum[L, tuple[*Bs]]: ...
+
+        @overload
+        def sum(
+            self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
+        ) -> Sum[L, tuple[*Bs]]: ...
+
+        @overload
         def sum(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Sum[L, Any]: ...
 
         def sum(self, axis: AxisLike = None, keepdims: bool = False) -> Any:
@@ -555,6 +615,36 @@ class Node:
         @overload
         def mean(
             self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+        ) -> Mean[L, tuple[*Bs]]: ...
+
+        @overload
+        def mean(
+            self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]
+        ) -> Mean[L, tuple[One, *Bs]]: ...
+
+        @overload
+        def mean(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+        ) -> Mean[L, tuple[M, *Bs]]: ...
+
+        @overload
+        def mean(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
+        ) -> Mean[L, tuple[M, One, *Bs]]: ...
+
+        @overload
+        def mean(
+            self: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+        ) -> Mean[L, tuple[*Bs, N]]: ...
+
+        @overload
+        def mean(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+        ) -> Mean[L, tuple[*Bs]]: ...
+
+        @overload
+        def mean(
+            self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
         ) -> Mean[L, tuple[*Bs]]: ...
 
         @overload
@@ -585,6 +675,36 @@ class Node:
         ) -> Max[L, tuple[*Bs]]: ...
 
         @overload
+        def max(
+            self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]
+        ) -> Max[L, tuple[One, *Bs]]: ...
+
+        @overload
+        def max(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+        ) -> Max[L, tuple[M, *Bs]]: ...
+
+        @overload
+        def max(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
+        ) -> Max[L, tuple[M, One, *Bs]]: ...
+
+        @overload
+        def max(
+            self: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+        ) -> Max[L, tuple[*Bs, N]]: ...
+
+        @overload
+        def max(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+        ) -> Max[L, tuple[*Bs]]: ...
+
+        @overload
+        def max(
+            self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
+        ) -> Max[L, tuple[*Bs]]: ...
+
+        @overload
         def max(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Max[L, Any]: ...
 
         def max(self, axis: AxisLike = None, keepdims: bool = False) -> Any:
@@ -609,6 +729,36 @@ class Node:
         @overload
         def min(
             self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+        ) -> Min[L, tuple[*Bs]]: ...
+
+        @overload
+        def min(
+            self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]
+        ) -> Min[L, tuple[One, *Bs]]: ...
+
+        @overload
+        def min(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+        ) -> Min[L, tuple[M, *Bs]]: ...
+
+        @overload
+        def min(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
+        ) -> Min[L, tuple[M, One, *Bs]]: ...
+
+        @overload
+        def min(
+            self: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+        ) -> Min[L, tuple[*Bs, N]]: ...
+
+        @overload
+        def min(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+        ) -> Min[L, tuple[*Bs]]: ...
+
+        @overload
+        def min(
+            self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
         ) -> Min[L, tuple[*Bs]]: ...
 
         @overload
@@ -640,6 +790,36 @@ class Node:
         @overload
         def logsumexp(
             self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+        ) -> LogSumExp[L, tuple[*Bs]]: ...
+
+        @overload
+        def logsumexp(
+            self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]
+        ) -> LogSumExp[L, tuple[One, *Bs]]: ...
+
+        @overload
+        def logsumexp(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+        ) -> LogSumExp[L, tuple[M, *Bs]]: ...
+
+        @overload
+        def logsumexp(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
+        ) -> LogSumExp[L, tuple[M, One, *Bs]]: ...
+
+        @overload
+        def logsumexp(
+            self: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+        ) -> LogSumExp[L, tuple[*Bs, N]]: ...
+
+        @overload
+        def logsumexp(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+        ) -> LogSumExp[L, tuple[*Bs]]: ...
+
+        @overload
+        def logsumexp(
+            self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
         ) -> LogSumExp[L, tuple[*Bs]]: ...
 
         @overload
@@ -677,6 +857,42 @@ class Node:
 
         @overload
         def var(
+            self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True], ddof: int = 0
+        ) -> Variance[L, tuple[One, *Bs]]: ...
+
+        @overload
+        def var(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False, ddof: int = 0
+        ) -> Variance[L, tuple[M, *Bs]]: ...
+
+        @overload
+        def var(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True], ddof: int = 0
+        ) -> Variance[L, tuple[M, One, *Bs]]: ...
+
+        @overload
+        def var(
+            self: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False, ddof: int = 0
+        ) -> Variance[L, tuple[*Bs, N]]: ...
+
+        @overload
+        def var(
+            self: Shaped[L, tuple[M, N, *Bs]],
+            axis: tuple[Literal[0], Literal[1]],
+            keepdims: Literal[False] = False,
+            ddof: int = 0,
+        ) -> Variance[L, tuple[*Bs]]: ...
+
+        @overload
+        def var(
+            self: Shaped[L, tuple[*Bs, M, N]],
+            axis: tuple[Literal[-2], Literal[-1]],
+            keepdims: Literal[False] = False,
+            ddof: int = 0,
+        ) -> Variance[L, tuple[*Bs]]: ...
+
+        @overload
+        def var(
             self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
         ) -> Variance[L, Any]: ...
 
@@ -710,6 +926,42 @@ class Node:
 
         @overload
         def std(
+            self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True], ddof: int = 0
+        ) -> Std[L, tuple[One, *Bs]]: ...
+
+        @overload
+        def std(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False, ddof: int = 0
+        ) -> Std[L, tuple[M, *Bs]]: ...
+
+        @overload
+        def std(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True], ddof: int = 0
+        ) -> Std[L, tuple[M, One, *Bs]]: ...
+
+        @overload
+        def std(
+            self: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False, ddof: int = 0
+        ) -> Std[L, tuple[*Bs, N]]: ...
+
+        @overload
+        def std(
+            self: Shaped[L, tuple[M, N, *Bs]],
+            axis: tuple[Literal[0], Literal[1]],
+            keepdims: Literal[False] = False,
+            ddof: int = 0,
+        ) -> Std[L, tuple[*Bs]]: ...
+
+        @overload
+        def std(
+            self: Shaped[L, tuple[*Bs, M, N]],
+            axis: tuple[Literal[-2], Literal[-1]],
+            keepdims: Literal[False] = False,
+            ddof: int = 0,
+        ) -> Std[L, tuple[*Bs]]: ...
+
+        @overload
+        def std(
             self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
         ) -> Std[L, Any]: ...
 
@@ -731,6 +983,16 @@ class Node:
         def argmax(
             self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
         ) -> ArgMax[tuple[*Bs]]: ...
+
+        @overload
+        def argmax(
+            self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+        ) -> ArgMax[tuple[M, *Bs]]: ...
+
+        @overload
+        def argmax(
+            self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
+        ) -> ArgMax[tuple[*Bs, One]]: ...
 
         @overload
         def argmax(self: Shaped[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax[Any]: ...
@@ -844,7 +1106,7 @@ class Node:
         ) -> Transpose[L, tuple[A, N, M, *Bs]]: ...
 
         @overload
-        def swapaxes(self: Shaped[L, tuple[M, *Bs]], axis1: int, axis2: int) -> Transpose[L, Any]: ...
+        def swapaxes(self: Shaped[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L, Any]: ...
 
         def swapaxes(self, axis1: int, axis2: int) -> Any:
             """Return `x` with two axes swapped. Raises `ShapeError` for an axis that `x` lacks."""
@@ -892,6 +1154,15 @@ class Node:
         def expand_dims(self: Shaped[L, tuple[*Bs]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs, One]]: ...
 
         @overload
+        def expand_dims(self: Shaped[L, tuple[*Bs]], axis: Literal[0]) -> Reshape[L, tuple[One, *Bs]]: ...
+
+        @overload
+        def expand_dims(self: Shaped[L, tuple[M, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, One, *Bs]]: ...
+
+        @overload
+        def expand_dims(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-2]) -> Reshape[L, tuple[*Bs, One, N]]: ...
+
+        @overload
         def expand_dims(self: Shaped[L, S], axis: AxisLike) -> Reshape[L, Any]: ...
 
         def expand_dims(self, axis: AxisLike) -> Any:
@@ -905,6 +1176,9 @@ class Node:
 
         @overload
         def squeeze(self: Shaped[L, tuple[N, *Bs]], axis: Literal[0]) -> Reshape[L, tuple[*Bs]]: ...
+
+        @overload
+        def squeeze(self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, *Bs]]: ...
 
         @overload
         def squeeze(self: Shaped[L, S], axis: AxisLike = None) -> Reshape[L, Any]: ...
@@ -959,10 +1233,22 @@ class Node:
         def split(self, sections: int | Sequence[int], axis: int = 0) -> Any:
             """Return the parts of `x` along `axis`: `sections` equal parts, or those between the positions `sections`."""
 
-        def softmax(self: Shaped[L, S], axis: int = -1) -> Softmax[L, S]:
+        @overload
+        def softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> Softmax[L, Any]: ...
+
+        @overload
+        def softmax(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> Softmax[L, tuple[N, *Bs]]: ...
+
+        def softmax(self, axis: int = -1) -> Any:
             """`exp(x) / sum(exp(x))` along `axis`, without overflow."""
 
-        def log_softmax(self: Shaped[L, S], axis: int = -1) -> LogSoftmax[L, S]:
+        @overload
+        def log_softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> LogSoftmax[L, Any]: ...
+
+        @overload
+        def log_softmax(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> LogSoftmax[L, tuple[N, *Bs]]: ...
+
+        def log_softmax(self, axis: int = -1) -> Any:
             """`x - logsumexp(x)` along `axis`, without overflow."""
 
         @overload

@@ -750,6 +750,29 @@ class Node:
         def __getitem__(self: Shaped[L, tuple[N, *Bs]], key: slice) -> Slice[L, tuple[Any, *Bs]]: ...
 
         @overload
+        def __getitem__(self: Shaped[L, tuple[*Bs]], key: None) -> Slice[L, tuple[One, *Bs]]: ...
+
+        @overload
+        def __getitem__(self: Shaped[L, tuple[M, *Bs]], key: tuple[All, None]) -> Slice[L, tuple[M, One, *Bs]]: ...
+
+        @overload
+        def __getitem__(self: Shaped[L, tuple[M, *Bs]], key: tuple[None, All]) -> Slice[L, tuple[One, M, *Bs]]: ...
+
+        @overload
+        def __getitem__(self: Shaped[L, tuple[*Bs]], key: tuple[EllipsisType, None]) -> Slice[L, tuple[*Bs, One]]: ...
+
+        @overload
+        def __getitem__(self: Shaped[L, tuple[M, N, *Bs]], key: tuple[int, All]) -> Slice[L, tuple[N, *Bs]]: ...
+
+        @overload
+        def __getitem__(self: Shaped[L, tuple[M, N, *Bs]], key: tuple[All, slice]) -> Slice[L, tuple[M, Any, *Bs]]: ...
+
+        @overload
+        def __getitem__(
+            self: Shaped[L, tuple[M, N, K, *Bs]], key: tuple[All, All, int]
+        ) -> Slice[L, tuple[M, N, *Bs]]: ...
+
+        @overload
         def __getitem__(self: Shaped[L, tuple[M, N, *Bs]], key: tuple[int, int]) -> Slice[L, tuple[*Bs]]: ...
 
         @overload
@@ -759,10 +782,15 @@ class Node:
         def __getitem__(self: Shaped[L, tuple[*Bs, N]], key: tuple[EllipsisType, int]) -> Slice[L, tuple[*Bs]]: ...
 
         @overload
+        def __getitem__(
+            self: Shaped[L, tuple[*Bs, N]], key: tuple[EllipsisType, slice]
+        ) -> Slice[L, tuple[*Bs, Any]]: ...
+
+        @overload
         def __getitem__(self: Shaped[L, tuple[N, *Bs]], key: Key_) -> Slice[L, Any]: ...
 
         @overload
-        def __getitem__(self: Shaped[L, tuple[()]], key: EllipsisType | None) -> Slice[L, Any]: ...
+        def __getitem__(self: Shaped[L, tuple[()]], key: EllipsisType) -> Slice[L, Any]: ...
 
         def __getitem__(self, key: Any) -> Any:
             """Return the part of `x` that ints, slices, `None` and `...` select, as in NumPy; for rows by indices use `take`."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, BaseNode, Gradient, format_dims, label
+from wyrm.node.leaves import as_constant
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.attention_kernels import (
@@ -28,7 +29,7 @@ from wyrm.ops.philox import STEP, stream_or_next
 from wyrm.ops.scratch import scratch
 from wyrm.types.dims import Axis, Dims, axis_size, unify
 from wyrm.types.namespace import ArrayNamespace
-from wyrm.types.typing import Array, BoolArray, FloatArray
+from wyrm.types.typing import A, Array, BoolArray, D, FloatArray, K, M, N
 
 # How many queries of a head are worked on at a time: their scores stay in the cache.
 _QUERIES = 64
@@ -348,15 +349,15 @@ class _MaskLoops(_AttentionLoops):
 
 
 def attention(
-    packed: Any,
-    mask: Any = None,
+    packed: Node[Any, tuple[A, M, N, K, D]],
+    mask: Node[Any, tuple[A, M, M]] | BoolArray | None = None,
     *,
     causal: bool = False,
     alibi: bool = False,
     rate: float = 0.0,
     seed: int = 0,
     stream: int | None = None,
-) -> Attention:
+) -> Attention[tuple[A, M, K, D]]:
     """Attention of a sequence to itself, all heads at once; see `Attention` for the axes, the mask and the errors.
 
     >>> packed = wy.Constant(np.ones((1, 4, 3, 2, 5)))
@@ -364,7 +365,8 @@ def attention(
     (1, 4, 2, 5)
     """
     check_rate("attention", packed, rate)
-    extra = (() if mask is None else (mask,)) + ((STEP,) if rate > 0.0 else ())
+    masks = () if mask is None else (mask if isinstance(mask, Node) else as_constant(mask, np.asarray(mask).dtype),)
+    extra: tuple[BaseNode, ...] = masks + ((STEP,) if rate > 0.0 else ())
     return Attention(
         packed, *extra, alibi=alibi, causal=causal, masked=mask is not None, rate=float(rate), seed=seed,
         stream=stream_or_next(stream) if rate > 0.0 else 0,

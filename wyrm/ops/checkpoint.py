@@ -89,7 +89,7 @@ def _between(result: BaseNode, inputs: Sequence[BaseNode]) -> list[BaseNode]:
     return between
 
 
-def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
+def checkpoint(function: Callable[..., Node[Any, S]], *inputs: Node[Any, Any]) -> Node[Any, S]:
     """`function(*inputs)`, the nodes of which are computed again for the gradient, instead of being kept until then.
 
     It takes the memory of one part at a time instead of that of all, and the time of the forward pass once more. The

@@ -31,7 +31,7 @@ from wyrm.ops.scratch import scratch
 from wyrm.ops.slicing import concatenate
 from wyrm.types.dims import Axis, Dims, Plus, axis_size, product, unify
 from wyrm.types.namespace import ArrayNamespace
-from wyrm.types.typing import Array, FloatArray, Indices
+from wyrm.types.typing import Array, Bs, FloatArray, Indices, IntegerArray, M, N
 
 # So many bytes of logits are there at once, but the logits of this many rows at least, for products of fewer are slow.
 _LOGITS_BYTES = 2**22
@@ -377,7 +377,12 @@ class _LabelTargetsLoops(LoopForm):
 
 
 def linear_cross_entropy(
-    x: Any, weight: Any, labels: Any, *, label_smoothing: float = 0.0, ignore_index: int | None = None
+    x: Node[Any, tuple[*Bs, N]],
+    weight: Node[Any, tuple[M, N]],
+    labels: IndexNode[tuple[*Bs]] | IntegerArray,
+    *,
+    label_smoothing: float = 0.0,
+    ignore_index: int | None = None,
 ) -> LinearCrossEntropy[tuple[()]]:
     """Return the mean cross-entropy of the logits `x @ weight.T`, a scalar, without materializing all logits.
 
@@ -394,10 +399,11 @@ def linear_cross_entropy(
     """
     if not 0.0 <= label_smoothing < 1.0:
         raise ValueError(f"linear_cross_entropy: label_smoothing is at least 0 and below 1, not {label_smoothing}")
-    labels = as_indices(labels)
-    if len(x.dims) != 2:
-        rows = product(x.dims[:-1])
-        x, labels = x.reshape((rows, x.dims[-1])), labels.reshape((rows,))
+    rows: Node[Any, Any] = x
+    wanted: IndexNode[Any] = as_indices(labels)
+    if len(rows.dims) != 2:
+        count = product(rows.dims[:-1])
+        rows, wanted = rows.reshape((count, rows.dims[-1])), wanted.reshape((count,))
     return LinearCrossEntropy(
-        x, weight, labels, float(label_smoothing), NO_LABEL if ignore_index is None else int(ignore_index)
+        rows, weight, wanted, float(label_smoothing), NO_LABEL if ignore_index is None else int(ignore_index)
     )

@@ -18,7 +18,7 @@ from wyrm.ops.reduction import Sum
 from wyrm.ops.sums import summed
 from wyrm.types.dims import Axis, Dims, broadcast, product, unify
 from wyrm.types.namespace import ArrayNamespace
-from wyrm.types.typing import A, Array, AtLeast1D, Bs, FittingShape, FloatArray, K, M, N, Shaped
+from wyrm.types.typing import S2, A, Array, AtLeast1D, Bs, D, FittingShape, FloatArray, K, M, N, Shaped
 
 # The letters allowed in subscripts.
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"  # not from `string`, which takes 2 ms to import
@@ -336,7 +336,57 @@ def _einsum_vjp(gradient: Node, result: str, other: Node, other_term: str, wante
     return partial.erase().expand_dims(missing).broadcast_to(wanted.dims)
 
 
-def einsum(subscripts: str, x: Node, y: Node) -> Einsum[Any, Any, Any]:
+@overload
+def einsum(
+    subscripts: Literal["ij,jk->ik", "ik,kj->ij", "mk,kn->mn", "bi,io->bo", "bi,ij->bj"],
+    x: Shaped[L, tuple[M, K]],
+    y: Shaped[R, tuple[K, N]],
+) -> Einsum[L, R, tuple[M, N]]: ...
+@overload
+def einsum(
+    subscripts: Literal["ij,kj->ik", "ik,jk->ij", "bi,oi->bo"], x: Shaped[L, tuple[M, K]], y: Shaped[R, tuple[N, K]]
+) -> Einsum[L, R, tuple[M, N]]: ...
+@overload
+def einsum(
+    subscripts: Literal["bij,bjk->bik", "bmk,bkn->bmn"], x: Shaped[L, tuple[A, M, K]], y: Shaped[R, tuple[A, K, N]]
+) -> Einsum[L, R, tuple[A, M, N]]: ...
+@overload
+def einsum(
+    subscripts: Literal["bij,bkj->bik", "bqd,bkd->bqk"], x: Shaped[L, tuple[A, M, K]], y: Shaped[R, tuple[A, N, K]]
+) -> Einsum[L, R, tuple[A, M, N]]: ...
+@overload
+def einsum(
+    subscripts: Literal["bti,io->bto", "bij,jk->bik"], x: Shaped[L, tuple[A, M, K]], y: Shaped[R, tuple[K, N]]
+) -> Einsum[L, R, tuple[A, M, N]]: ...
+@overload
+def einsum(
+    subscripts: Literal["bhqd,bhkd->bhqk", "bhid,bhjd->bhij"],
+    x: Shaped[L, tuple[A, D, M, K]],
+    y: Shaped[R, tuple[A, D, N, K]],
+) -> Einsum[L, R, tuple[A, D, M, N]]: ...
+@overload
+def einsum(
+    subscripts: Literal["bhqk,bhkd->bhqd", "bhij,bhjd->bhid"],
+    x: Shaped[L, tuple[A, D, M, K]],
+    y: Shaped[R, tuple[A, D, K, N]],
+) -> Einsum[L, R, tuple[A, D, M, N]]: ...
+@overload
+def einsum(
+    subscripts: Literal["i,j->ij"], x: Shaped[L, tuple[M]], y: Shaped[R, tuple[N]]
+) -> Einsum[L, R, tuple[M, N]]: ...
+@overload
+def einsum(subscripts: Literal["i,i->"], x: Shaped[L, tuple[N]], y: Shaped[R, tuple[N]]) -> Einsum[L, R, tuple[()]]: ...
+@overload
+def einsum(
+    subscripts: Literal["ij,ij->i", "bd,bd->b"], x: Shaped[L, tuple[M, N]], y: Shaped[R, tuple[M, N]]
+) -> Einsum[L, R, tuple[M]]: ...
+@overload
+def einsum(subscripts: str, x: Shaped[L, S], y: Shaped[R, S2]) -> Einsum[L, R, Any]: ...
+@overload
+def einsum(subscripts: str, x: Array, y: Shaped[R, S2]) -> Einsum[Constant[Any], R, Any]: ...
+@overload
+def einsum(subscripts: str, x: Shaped[L, S], y: Array) -> Einsum[L, Constant[Any], Any]: ...
+def einsum(subscripts: str, x: Any, y: Any) -> Einsum[Any, Any, Any]:
     """Return the Einstein summation of two operands, as `numpy.einsum`. One operand may be an array.
 
     Raises `ShapeError` if the subscripts are invalid, name a diagonal such as `ii`, or do not match the operands' axes.

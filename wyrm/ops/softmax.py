@@ -27,7 +27,13 @@ class _Normalized(Node[tuple[L], S], abstract=True):
     """An op that normalizes along one axis and keeps the shape."""
 
     __slots__ = ("axis",)
-    declaration = "def {method}(self: Shaped[L, S], axis: int = -1) -> {op}[L, S]: ..."
+    declaration = """
+@overload
+def {method}(self: Shaped[L, AtLeast1D], axis: int = -1) -> {op}[L, Any]: ...
+@overload
+def {method}(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> {op}[L, tuple[N, *Bs]]: ...
+def {method}(self, axis: int = -1) -> Any: ...
+"""
     axis: int
 
     def __init_subclass__(cls, **keywords: bool) -> None:

@@ -53,7 +53,7 @@ class Updating(Transparent[S]):
         return gradient, *[ZERO] * (len(self.parents) - 1)
 
 
-def updating(x: Node[Any, S], updates: Mapping[Any, Node]) -> Updating[S]:
+def updating(x: Node[Any, S], updates: Mapping[Buffer[Any], Node]) -> Updating[S]:
     """`x`, and what buffers become whenever a model trains on it: `{buffer: node}` of the same axes and dtype.
 
     They move after each `backward()` of a loss that depends on it, and after each step of a compiled program that

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from wyrm.node.leaves import Parameter
 from wyrm.optim.optimizer import LearningRate, Optimizer, Update, Value, Values
@@ -31,7 +30,7 @@ class Adagrad(Optimizer):
 
     def __init__(
         self,
-        parameters: Iterable[Parameter[Any]],
+        parameters: Iterable[Parameter],
         learning_rate: LearningRate = 0.01,
         initial_accumulator: float = 0.0,
         epsilon: float = 1e-10,
@@ -76,7 +75,7 @@ class RMSprop(Optimizer):
 
     def __init__(
         self,
-        parameters: Iterable[Parameter[Any]],
+        parameters: Iterable[Parameter],
         learning_rate: LearningRate = 0.01,
         decay: float = 0.99,
         epsilon: float = 1e-8,
@@ -133,7 +132,7 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        parameters: Iterable[Parameter[Any]],
+        parameters: Iterable[Parameter],
         learning_rate: LearningRate = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         epsilon: float = 1e-8,
@@ -192,7 +191,7 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        parameters: Iterable[Parameter[Any]],
+        parameters: Iterable[Parameter],
         learning_rate: LearningRate = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         epsilon: float = 1e-8,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
 
 
-def _gradients(who: str, parameters: Iterable[Parameter[Any]]) -> list[FloatArray]:
+def _gradients(who: str, parameters: Iterable[Parameter]) -> list[FloatArray]:
     """Return the values of all gradients, to be changed in place; repeated rows of a row-sparse gradient are summed."""
     found = []
     for parameter in checked_parameters(who, parameters):
@@ -40,7 +39,7 @@ def _gradients(who: str, parameters: Iterable[Parameter[Any]]) -> list[FloatArra
 
 
 @answering
-def clip_by_value(parameters: Iterable[Parameter[Any]], clip_value: float) -> None:
+def clip_by_value(parameters: Iterable[Parameter], clip_value: float) -> None:
     """Clip every element of the gradients to [-clip_value, clip_value].
 
     Raises `NotFinite` if a gradient holds a NaN or an infinity, with the name of its parameter, and `ValueError` for a
@@ -60,7 +59,7 @@ def clip_by_value(parameters: Iterable[Parameter[Any]], clip_value: float) -> No
 
 
 @answering
-def clip_by_global_norm(parameters: Iterable[Parameter[Any]], max_norm: float) -> float:
+def clip_by_global_norm(parameters: Iterable[Parameter], max_norm: float) -> float:
     """Scale all gradients by one factor so that their global norm is at most `max_norm`; return the norm before.
 
     The global norm is the Euclidean norm of all elements of all gradients (Pascanu et al., 2013), in float64.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from wyrm.errors import OptionError
 from wyrm.node.leaves import Parameter
@@ -29,7 +28,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        parameters: Iterable[Parameter[Any]],
+        parameters: Iterable[Parameter],
         learning_rate: LearningRate,
         momentum: float = 0.0,
         nesterov: bool = False,

@@ -24,7 +24,7 @@ from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
 
 LearningRate = float | Callable[[int], float]
-Value = Node[Any, Any]
+Value = Node
 Values = Mapping[str, Value]
 # The new parameter, and the new state by name, as nodes.
 Update = tuple[Value, dict[str, Value]]
@@ -34,7 +34,7 @@ Update = tuple[Value, dict[str, Value]]
 _FLUSH_EVERY = 16
 
 
-def _filled(parameter: Parameter[Any], start: float) -> NDArray[Any]:
+def _filled(parameter: Parameter, start: float) -> np.ndarray:
     """Return a state array for the parameter, filled with `start`."""
     return aligned(parameter.shape, parameter.dtype, start)
 
@@ -82,10 +82,10 @@ class Optimizer(Answering):
         super().__init_subclass__(**keywords)
         cls._options = tuple(inspect.signature(cls.__init__).parameters)[2:]
 
-    def __init__(self, parameters: Iterable[Parameter[Any]], learning_rate: LearningRate) -> None:
+    def __init__(self, parameters: Iterable[Parameter], learning_rate: LearningRate) -> None:
         self.parameters = checked_parameters(type(self).__name__, parameters)
         self._position = {parameter: i for i, parameter in enumerate(self.parameters)}
-        self._rules: dict[np.dtype[Any], UpdateEvaluator] = {}
+        self._rules: dict[np.dtype, UpdateEvaluator] = {}
         self.learning_rate = learning_rate
         self.steps = 0
         self._counts = [0] * len(self.parameters)
@@ -127,7 +127,7 @@ class Optimizer(Answering):
     def learning_rate(self, rate: LearningRate) -> None:
         self._learning_rate = rate if callable(rate) else number("learning_rate", rate, 0.0)
 
-    def rule(self, dtype: np.dtype[Any]) -> UpdateEvaluator:
+    def rule(self, dtype: np.dtype) -> UpdateEvaluator:
         """Return the rule for parameters of this dtype, built on first use."""
         rule = self._rules.get(dtype)
         if rule is None:
@@ -177,9 +177,9 @@ class Optimizer(Answering):
     def _move(
         self,
         rule: UpdateEvaluator,
-        parameter: Parameter[Any],
+        parameter: Parameter,
         gradient: FloatArray | RowSparse,
-        state: Mapping[str, NDArray[Any]],
+        state: Mapping[str, np.ndarray],
         hyper: Mapping[str, float],
     ) -> None:
         array = bound_array(parameter)
@@ -195,9 +195,9 @@ class Optimizer(Answering):
     @staticmethod
     def _move_rows(
         rule: UpdateEvaluator,
-        array: NDArray[Any],
+        array: np.ndarray,
         gradient: RowSparse,
-        state: Mapping[str, NDArray[Any]],
+        state: Mapping[str, np.ndarray],
         hyper: Mapping[str, float],
     ) -> None:
         """Apply the rule to the rows of the gradient, each of which occurs once: gather, update, scatter."""
@@ -213,7 +213,7 @@ class Optimizer(Answering):
 
     # --- for programs that run the rule themselves ----------------------------------------------------------------
 
-    def numbers(self, count: int, parameters: Sequence[Parameter[Any]] | None = None) -> dict[str, NDArray[np.float64]]:
+    def numbers(self, count: int, parameters: Sequence[Parameter] | None = None) -> dict[str, NDArray[np.float64]]:
         """Return the rule's scalars for the next `count` steps of these parameters, by default all, as arrays.
 
         `count` is at least 1; a schedule is evaluated for these steps only.
@@ -240,17 +240,17 @@ class Optimizer(Answering):
             self.steps = steps
         return {name: np.array([numbers[name] for numbers in each]) for name in each[0]}
 
-    def state_of(self, parameter: Parameter[Any]) -> dict[str, NDArray[Any]]:
+    def state_of(self, parameter: Parameter) -> dict[str, np.ndarray]:
         """Return the state arrays of a parameter, by name; a program updates them in place."""
         return self._state[self._position[parameter]]
 
-    def advance(self, count: int, parameters: Sequence[Parameter[Any]] | None = None) -> None:
+    def advance(self, count: int, parameters: Sequence[Parameter] | None = None) -> None:
         """Add `count` to the step counts of these parameters, by default all; a negative `count` undoes steps."""
         self.steps += count
         for position in self._positions(parameters):
             self._counts[position] += count
 
-    def _positions(self, parameters: Sequence[Parameter[Any]] | None) -> Sequence[int]:
+    def _positions(self, parameters: Sequence[Parameter] | None) -> Sequence[int]:
         """Return the indices of these parameters in `self.parameters`."""
         if parameters is None:
             return range(len(self.parameters))
@@ -287,12 +287,12 @@ class Optimizer(Answering):
 
     # --- saving ---------------------------------------------------------------------------------------------------
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Return copies of the state arrays, as `position.name`, and the step counts."""
         arrays = {f"{i}.{slot}": a.copy() for i, state in enumerate(self._state) for slot, a in state.items()}
         return arrays | {"steps": np.asarray(self.steps), "counts": np.asarray(self._counts, np.int64)}
 
-    def load_state_dict(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def load_state_dict(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Load a saved state.
 
         Raises `CheckpointError` for missing, extra or mismatched arrays, and for state that no step can continue from:
@@ -322,7 +322,7 @@ class Optimizer(Answering):
             self.steps = int(given["steps"])
             self._counts = [int(count) for count in given["counts"]]
 
-    def _impossible(self, name: str, values: NDArray[Any]) -> str | None:
+    def _impossible(self, name: str, values: np.ndarray) -> str | None:
         """Return why training cannot continue from a saved array, or None."""
         if not np.isfinite(values).all():
             return "holds a NaN or an infinity"
@@ -331,14 +331,14 @@ class Optimizer(Answering):
         return None
 
 
-def checked_parameters(who: str, parameters: Iterable[Parameter[Any]]) -> list[Parameter[Any]]:
+def checked_parameters(who: str, parameters: Iterable[Parameter]) -> list[Parameter]:
     """Return the parameters as a list; raise unless there is at least one, each occurs once, and all are parameters."""
     if isinstance(parameters, BaseNode):
         raise TypeError(f"{who} takes a list of parameters, not one node: {describe(parameters)}")
     found = list(parameters)
     if not found:
         raise ValueError(f"{who} was given no parameters; pass loss.parameters()")
-    seen: set[Parameter[Any]] = set()
+    seen: set[Parameter] = set()
     for parameter in found:
         if not isinstance(parameter, Parameter):
             raise TypeError(f"{who} takes parameters, not {type(parameter).__name__}")

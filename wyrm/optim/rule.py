@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.errors import RegistrationError
 from wyrm.node.base import BaseNode, describe
@@ -42,11 +41,11 @@ class UpdateEvaluator:
 
     def __init__(
         self,
-        parameter: Input[Any],
-        gradient: Input[Any],
-        state: Mapping[str, Input[Any]],
-        hyper: Mapping[str, Input[Any]],
-        update: tuple[Node[Any, Any], Mapping[str, Node[Any, Any]]],
+        parameter: Input,
+        gradient: Input,
+        state: Mapping[str, Input],
+        hyper: Mapping[str, Input],
+        update: tuple[Node, Mapping[str, Node]],
     ) -> None:
         self.parameter, self.gradient, self.state, self.hyper = parameter, gradient, dict(state), dict(hyper)
         value, changed = update
@@ -56,7 +55,7 @@ class UpdateEvaluator:
                 f"{', '.join(state) or 'none'}; "
                 f"it returned {', '.join(changed) or 'none'}"
             )
-        self.outputs: list[Node[Any, Any]] = [value, *(changed[name] for name in state)]
+        self.outputs: list[Node] = [value, *(changed[name] for name in state)]
         for output in self.outputs:
             if output.dtype != parameter.dtype:
                 raise RegistrationError(
@@ -72,7 +71,7 @@ class UpdateEvaluator:
         # The content of each slot; None for arrays that a call passes and for intermediate blocks.
         self._values: list[Any] = [None] * (2 + len(self.state))
         self._values += [np.zeros((), self.parameter.dtype) for _ in self.hyper]
-        slot: dict[BaseNode[Any, Any], int] = {leaf: i for i, leaf in enumerate(leaves)}
+        slot: dict[BaseNode, int] = {leaf: i for i, leaf in enumerate(leaves)}
         self._scalar_calls: list[_Call] = []
         self._calls: list[_Call] = []
         self._masks: set[int] = set()
@@ -90,11 +89,11 @@ class UpdateEvaluator:
                 slot[node] = self._formula(node, [slot[parent] for parent in schedule.parents(node)])
         self._assign([slot[output] for output in schedule.outputs])
 
-    def _constant(self, array: NDArray[Any]) -> int:
+    def _constant(self, array: np.ndarray) -> int:
         self._values.append(array)
         return len(self._values) - 1
 
-    def _formula(self, node: BaseNode[Any, Any], operands: list[int]) -> int:
+    def _formula(self, node: BaseNode, operands: list[int]) -> int:
         """Append the calls of a node's formula; return the slot of the result."""
         assert node.formula is not None
         number = self.parameter.dtype
@@ -133,7 +132,7 @@ class UpdateEvaluator:
         kept = {output for output in outputs if output not in home}
         last_read |= dict.fromkeys(kept, end)
         free: dict[bool, list[int]] = {True: [], False: []}
-        self._blocks: list[tuple[int, np.dtype[Any]]] = []
+        self._blocks: list[tuple[int, np.dtype]] = []
         calls = []
         for i, (function, arguments, result) in enumerate(self._calls):
             slots = tuple(home.get(argument, argument) for argument in arguments)
@@ -160,9 +159,9 @@ class UpdateEvaluator:
 
     def __call__(
         self,
-        parameter: NDArray[Any],
-        gradient: NDArray[Any],
-        state: Mapping[str, NDArray[Any]],
+        parameter: np.ndarray,
+        gradient: np.ndarray,
+        state: Mapping[str, np.ndarray],
         hyper: Mapping[str, float],
         flush: bool = False,
     ) -> None:
@@ -186,7 +185,7 @@ class UpdateEvaluator:
                     block = array[start:stop]
                     np.copyto(block, 0.0, where=no_gradient & (np.abs(block) < limit))
 
-    def _run(self, arrays: list[NDArray[Any]]) -> None:
+    def _run(self, arrays: list[np.ndarray]) -> None:
         """Apply the rule to one block."""
         values, size = self._values, len(arrays[0])
         values[: len(arrays)] = arrays
@@ -209,6 +208,6 @@ class UpdateEvaluator:
         values[: len(arrays)] = [None] * len(arrays)  # keep no reference to the caller's arrays
 
 
-def _where(condition: Any, chosen: Any, other: Any, out: NDArray[Any]) -> None:
+def _where(condition: Any, chosen: Any, other: Any, out: np.ndarray) -> None:
     # np.where allocates a result, since `out` may alias an operand.
     np.copyto(out, np.where(condition, chosen, other))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from enum import Enum
-from typing import Any
 
 from wyrm.node.base import BaseNode
 from wyrm.node.index_maps import IndexLoad, IndexMap, LoopIndex
@@ -16,7 +15,7 @@ from wyrm.node.loop_form import LOOPS
 from wyrm.node.traversal import topological_order
 from wyrm.types.dims import Dim, Dims, axis_size, open_axes
 
-Node = BaseNode[Any, Any]
+Node = BaseNode
 
 
 class Combination(Enum):

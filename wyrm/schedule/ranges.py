@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from wyrm.node.base import BaseNode
 from wyrm.node.index_operands import holds_data, is_within, source_of
@@ -16,7 +16,7 @@ from wyrm.node.loop_form import LOOPS
 from wyrm.node.traversal import topological_order
 from wyrm.types.dims import Axis, axis_size
 
-Node = BaseNode[Any, Any]
+Node = BaseNode
 _NONE: Mapping[Node, Node] = MappingProxyType({})
 
 

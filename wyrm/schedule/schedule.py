@@ -15,7 +15,7 @@ from wyrm.node.traversal import topological_order
 from wyrm.types.dims import Dim, One, axis_size, open_axes, resolve
 from wyrm.types.exact import exact
 
-_NO_SHAPES: Mapping[BaseNode[Any, Any], tuple[int, ...]] = MappingProxyType({})
+_NO_SHAPES: Mapping[BaseNode, tuple[int, ...]] = MappingProxyType({})
 
 
 class Schedule:
@@ -33,27 +33,27 @@ class Schedule:
 
     def __init__(
         self,
-        outputs: Sequence[BaseNode[Any, Any]],
-        written: Sequence[BaseNode[Any, Any]] | None = None,
+        outputs: Sequence[BaseNode],
+        written: Sequence[BaseNode] | None = None,
         after: Schedule | None = None,
     ) -> None:
-        self.position: dict[BaseNode[Any, Any], int] = {} if after is None else dict(after.position)
-        self.nodes: list[BaseNode[Any, Any]] = [] if after is None else list(after.nodes)
+        self.position: dict[BaseNode, int] = {} if after is None else dict(after.position)
+        self.nodes: list[BaseNode] = [] if after is None else list(after.nodes)
         self.places: list[tuple[int, ...]] = [] if after is None else list(after.places)
         order = topological_order(outputs, self.position)
         self.sizes, self._source = _one_size_per_name(order, after)
-        self._representative: dict[BaseNode[Any, Any], BaseNode[Any, Any]] | None = None
+        self._representative: dict[BaseNode, BaseNode] | None = None
         done = len(self.nodes)
         self._add(order)
-        self.leaves: list[BaseNode[Any, Any]] = [] if after is None else list(after.leaves)
+        self.leaves: list[BaseNode] = [] if after is None else list(after.leaves)
         self.leaves += [node for node in self.nodes[done:] if node.is_leaf]
         self.outputs = [self.nodes[self.position[output]] for output in outputs]
         nodes = self.nodes[done:] if written is None else topological_order(written)
-        self._checking: list[BaseNode[Any, Any]] = [] if after is None else list(after._checking)
+        self._checking: list[BaseNode] = [] if after is None else list(after._checking)
         self._checking += [node for node in nodes if type(node).check_sizes is not BaseNode.check_sizes]
         self.stops: tuple[int, ...] = (*(() if after is None else after.stops), len(self.nodes))
 
-    def _add(self, order: Iterable[BaseNode[Any, Any]]) -> None:
+    def _add(self, order: Iterable[BaseNode]) -> None:
         """Append the nodes that are new, and merge equal operations."""
         position, nodes, places = self.position, self.nodes, self.places
         known: dict[Any, int] = {}
@@ -83,13 +83,13 @@ class Schedule:
         return list(pairwise((0, *self.stops)))
 
     @property
-    def representative(self) -> dict[BaseNode[Any, Any], BaseNode[Any, Any]]:
+    def representative(self) -> dict[BaseNode, BaseNode]:
         """Every node of the graph, with the one of `nodes` that computes it."""
         if self._representative is None:
             self._representative = {node: self.nodes[place] for node, place in self.position.items()}
         return self._representative
 
-    def parents(self, node: BaseNode[Any, Any]) -> list[BaseNode[Any, Any]]:
+    def parents(self, node: BaseNode) -> list[BaseNode]:
         """Return the nodes that compute the parents of `node`."""
         return [self.nodes[self.position[parent]] for parent in node.parents]
 
@@ -104,7 +104,7 @@ class Schedule:
             last[self.position[output]] = len(self.nodes)
         return last
 
-    def bind(self, shapes: Mapping[BaseNode[Any, Any], tuple[int, ...]] = _NO_SHAPES) -> dict[type[Dim], int]:
+    def bind(self, shapes: Mapping[BaseNode, tuple[int, ...]] = _NO_SHAPES) -> dict[type[Dim], int]:
         """Return the size of every named axis; data gives open ones theirs, `ShapeError` names two that disagree.
 
         `shapes` has the shapes of data that leaves get instead of the data that they hold.
@@ -136,14 +136,12 @@ class Schedule:
                 node.check_sizes([resolve(parent.dims, sizes) for parent in node.parents], resolve(node.dims, sizes))
         return sizes
 
-    def shape(self, node: BaseNode[Any, Any], sizes: dict[type[Dim], int]) -> tuple[int, ...]:
+    def shape(self, node: BaseNode, sizes: dict[type[Dim], int]) -> tuple[int, ...]:
         """Return the shape of a node's value for these sizes."""
         return resolve(node.dims, sizes)
 
 
-def _data_shape(
-    leaf: BaseNode[Any, Any], shapes: Mapping[BaseNode[Any, Any], tuple[int, ...]]
-) -> tuple[int, ...] | None:
+def _data_shape(leaf: BaseNode, shapes: Mapping[BaseNode, tuple[int, ...]]) -> tuple[int, ...] | None:
     """Return the shape of a leaf's data, or None if it has none yet."""
     if leaf in shapes:
         return shapes[leaf]
@@ -151,7 +149,7 @@ def _data_shape(
     return None if array is None else array.shape
 
 
-def _key(node: BaseNode[Any, Any], parents: tuple[int, ...]) -> Any:
+def _key(node: BaseNode, parents: tuple[int, ...]) -> Any:
     """Return a key that is equal for nodes that compute the same; `parents` are the positions of their parents."""
     if not parents:
         if isinstance(node, Constant):
@@ -164,11 +162,11 @@ def _key(node: BaseNode[Any, Any], parents: tuple[int, ...]) -> Any:
 
 
 def _one_size_per_name(
-    nodes: Iterable[BaseNode[Any, Any]], after: Schedule | None
-) -> tuple[dict[type[Dim], int], dict[type[Dim], BaseNode[Any, Any]]]:
+    nodes: Iterable[BaseNode], after: Schedule | None
+) -> tuple[dict[type[Dim], int], dict[type[Dim], BaseNode]]:
     """Return the sizes of the named axes and a node for each; raise `ShapeError` if an axis has two sizes."""
     sizes: dict[type[Dim], int] = {} if after is None else dict(after.sizes)
-    source: dict[type[Dim], BaseNode[Any, Any]] = {} if after is None else dict(after._source)
+    source: dict[type[Dim], BaseNode] = {} if after is None else dict(after._source)
     seen: set[int] = set()
     for node in nodes:
         dims = node.dims

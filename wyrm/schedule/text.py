@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,9 +14,9 @@ from wyrm.node.storage import stored
 _SHOWN_ELEMENTS = 4
 
 
-def names_of(nodes: Sequence[BaseNode[Any, Any]]) -> dict[BaseNode[Any, Any], str]:
+def names_of(nodes: Sequence[BaseNode]) -> dict[BaseNode, str]:
     """Return a name for every node: its own if that is free, else a number; small constants are named by value."""
-    names: dict[BaseNode[Any, Any], str] = {}
+    names: dict[BaseNode, str] = {}
     taken: set[str] = set()
     for number, node in enumerate(nodes):
         array = stored(node).array if isinstance(node, Constant) else None
@@ -30,7 +29,7 @@ def names_of(nodes: Sequence[BaseNode[Any, Any]]) -> dict[BaseNode[Any, Any], st
     return names
 
 
-def _attributes(node: BaseNode[Any, Any]) -> str:
+def _attributes(node: BaseNode) -> str:
     return "".join(f", {name}={_shown(value)}" for name, value in node.attribute_values().items())
 
 
@@ -38,9 +37,7 @@ def _shown(value: object) -> str:
     return str(value) if isinstance(value, np.dtype) else repr(value)
 
 
-def text_of(
-    nodes: Sequence[BaseNode[Any, Any]], parents: Callable[[BaseNode[Any, Any]], Sequence[BaseNode[Any, Any]]]
-) -> str:
+def text_of(nodes: Sequence[BaseNode], parents: Callable[[BaseNode], Sequence[BaseNode]]) -> str:
     """Return a line for each node except constants: op and operands, axes, dtype, and the user's line of code."""
     names = names_of(nodes)
     rows = []

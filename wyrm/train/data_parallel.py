@@ -21,8 +21,8 @@ from wyrm.schedule.parts import Combination, combinations_of
 from wyrm.train.runner import NativeRunner
 from wyrm.types.rows import RowSparse
 
-Leaf = BaseNode[Any, Any]
-Gradient = NDArray[Any] | RowSparse
+Leaf = BaseNode
+Gradient = np.ndarray | RowSparse
 # Runs functions in parallel and returns when all have finished.
 RunParallel = Callable[[Sequence[Callable[[], None]]], None]
 
@@ -30,7 +30,7 @@ RunParallel = Callable[[Sequence[Callable[[], None]]], None]
 class Stepper(Protocol):
     """An optimizer whose `step` applies the gradients that its parameters hold."""
 
-    parameters: list[Parameter[Any]]
+    parameters: list[Parameter]
 
     def step(self) -> None:
         """Update every parameter that has a gradient."""
@@ -39,7 +39,7 @@ class Stepper(Protocol):
 class DataParallelStep:
     """The compiled gradients of a loss, run on parts of a batch and combined in a fixed order."""
 
-    def __init__(self, loss: BaseNode[Any, Any], optimizer: Any) -> None:
+    def __init__(self, loss: BaseNode, optimizer: Any) -> None:
         self.optimizer: Stepper = optimizer
         self._loss = loss
         self._combinations: dict[frozenset[Leaf], Combination] = {}
@@ -49,7 +49,7 @@ class DataParallelStep:
         pairs = [node for touched in sparse.values() for pair in touched for node in pair]
         updates = updates_of([loss])
         self._buffers = list(updates)
-        self._buffer_values: list[NDArray[Any]] = []
+        self._buffer_values: list[np.ndarray] = []
         self.runner = NativeRunner(
             Graph([loss, *dense.values(), *updates.values(), *pairs], None), "auto", training=True
         )
@@ -75,7 +75,7 @@ class DataParallelStep:
     def gradients(
         self,
         bindings: Sequence[Binding],
-        columns: Mapping[Leaf, NDArray[Any]],
+        columns: Mapping[Leaf, np.ndarray],
         parts: Sequence[NDArray[np.int64]],
         step: int,
         run_parallel: RunParallel,
@@ -108,7 +108,7 @@ class DataParallelStep:
     def step(
         self,
         bindings: Sequence[Binding],
-        columns: Mapping[Leaf, NDArray[Any]],
+        columns: Mapping[Leaf, np.ndarray],
         parts: Sequence[NDArray[np.int64]],
         step: int,
         run_parallel: RunParallel,
@@ -132,7 +132,7 @@ class DataParallelStep:
                 storage.gradient = before
         return loss
 
-    def _combined(self, outputs: Sequence[Sequence[NDArray[Any]]], weights: Sequence[float]) -> dict[Leaf, Gradient]:
+    def _combined(self, outputs: Sequence[Sequence[np.ndarray]], weights: Sequence[float]) -> dict[Leaf, Gradient]:
         gradients: dict[Leaf, Gradient] = {}
         for position, parameter in enumerate(self._dense, 1):
             gradients[parameter] = _weighted(outputs, position, weights)
@@ -155,10 +155,10 @@ def parts_of(rows: NDArray[np.int64], threads: int, combination: Combination) ->
     return [part for part in np.array_split(rows, count) if len(part)]
 
 
-def _weighted(outputs: Sequence[Sequence[NDArray[Any]]], position: int, weights: Sequence[float]) -> NDArray[Any]:
+def _weighted(outputs: Sequence[Sequence[np.ndarray]], position: int, weights: Sequence[float]) -> np.ndarray:
     """Return the weighted sum of one output over all parts."""
     dtype = outputs[0][position].dtype.type
-    total: NDArray[Any] = outputs[0][position] * dtype(weights[0])
+    total: np.ndarray = outputs[0][position] * dtype(weights[0])
     for part_weight, arrays in zip(weights[1:], outputs[1:], strict=True):
         total += arrays[position] * dtype(part_weight)
     return total

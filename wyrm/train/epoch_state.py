@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from wyrm.train.progress import Bar, NoBar
 from wyrm.types.dims import axis_size
 from wyrm.types.options import whole
 
-Leaf = BaseNode[Any, Any]
+Leaf = BaseNode
 
 
 def check_options(batch_size: int, threads: int, mode: str, seed: int = 0) -> None:
@@ -55,8 +54,8 @@ def turns(counts: Sequence[int], thread: int) -> NDArray[np.int64]:
 class EpochState:
     """The data and the progress of one epoch."""
 
-    given: dict[Leaf, NDArray[Any]]
-    columns: dict[Leaf, NDArray[Any]]
+    given: dict[Leaf, np.ndarray]
+    columns: dict[Leaf, np.ndarray]
     rows: int
     batch: int
     singly: bool
@@ -72,7 +71,7 @@ class EpochState:
     rest: dict[Part, NDArray[np.int64]] = field(default_factory=dict)
 
 
-def check_batches(given: Mapping[Leaf, NDArray[Any]], rows: int, singly: bool, batch: int) -> None:
+def check_batches(given: Mapping[Leaf, np.ndarray], rows: int, singly: bool, batch: int) -> None:
     """Raise `ShapeError` if a batch of this size does not fit the inputs."""
     if singly and batch != 1:
         raise ShapeError(

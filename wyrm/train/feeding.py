@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.node.base import BaseNode, describe, label
@@ -16,18 +14,18 @@ from wyrm.schedule.ranges import Limit
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dim, axis_size, open_axes, resolve_axis
 
-Leaf = BaseNode[Any, Any]
+Leaf = BaseNode
 
 
 class _Writable:
     """A writable view of an array that may be read-only, for compiled code that only reads it."""
 
-    def __init__(self, array: NDArray[Any]) -> None:
+    def __init__(self, array: np.ndarray) -> None:
         self.owner = array
         self.__array_interface__ = array.__array_interface__ | {"data": (array.ctypes.data, False)}
 
 
-def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, NDArray[Any]]:
+def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, np.ndarray]:
     """Return the arrays given for the inputs, in the inputs' dtypes; inputs that hold data may be left out."""
     if not isinstance(feed, Mapping):
         raise TypeError(f"a program takes a dict of input nodes and arrays, as in {{x: X}}, not {type(feed).__name__}")
@@ -46,7 +44,7 @@ def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, NDArray[Any
     return {leaf: _converted(leaf, feed[leaf]) for leaf in inputs if leaf in feed}
 
 
-def _converted(leaf: Leaf, value: object) -> NDArray[Any]:
+def _converted(leaf: Leaf, value: object) -> np.ndarray:
     array = as_array(value)
     if array.size == 0 and not isinstance(value, np.ndarray):
         array = array.astype(leaf.dtype)
@@ -60,7 +58,7 @@ def _converted(leaf: Leaf, value: object) -> NDArray[Any]:
         return np.ascontiguousarray(array, leaf.dtype).reshape(array.shape)
 
 
-def check_values(leaf: Leaf, array: NDArray[Any], row: str) -> None:
+def check_values(leaf: Leaf, array: np.ndarray, row: str) -> None:
     """Raise `NotFinite`, naming the column and the row, for a NaN or infinity in an input declared finite."""
     if leaf.dtype.kind == "f" and isinstance(leaf, Input) and leaf._finite and not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
@@ -70,7 +68,7 @@ def check_values(leaf: Leaf, array: NDArray[Any], row: str) -> None:
         )
 
 
-def check_ranges(limits: Sequence[Limit], given: Mapping[Leaf, NDArray[Any]], sizes: Mapping[type[Dim], int]) -> None:
+def check_ranges(limits: Sequence[Limit], given: Mapping[Leaf, np.ndarray], sizes: Mapping[type[Dim], int]) -> None:
     """Raise `IndexOutOfRange`, naming the column and the row, for an index that is out of range.
 
     `sizes` holds the axis sizes known from the data of a run; native code checks limits of unknown size as it runs.
@@ -96,9 +94,7 @@ def _position(where: tuple[int, ...]) -> str:
     return f"{where[0]:,}" + (f", position {where[1:]}" if len(where) > 1 else "")
 
 
-def columns(
-    feed: object, inputs: Sequence[Leaf], limits: Sequence[Limit]
-) -> tuple[dict[Leaf, NDArray[Any]], int, bool]:
+def columns(feed: object, inputs: Sequence[Leaf], limits: Sequence[Limit]) -> tuple[dict[Leaf, np.ndarray], int, bool]:
     """Return the checked columns of a data set, their number of rows, and whether the inputs take one row at a time.
 
     The first axis of a column is its rows. An input has the batch axis first, or takes a single row.
@@ -131,7 +127,7 @@ def columns(
     return given, count, next(iter(singly.values()))
 
 
-def as_column(array: NDArray[Any]) -> NDArray[Any]:
+def as_column(array: np.ndarray) -> np.ndarray:
     """Return the column as a (rows, elements) array that compiled code accepts as writable."""
     flat = array.reshape(len(array), array.size // max(1, len(array)))
     return flat if flat.flags.writeable else np.asarray(_Writable(flat))

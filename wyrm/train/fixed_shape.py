@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.compiler.arguments import Binding
 from wyrm.compiler.pipeline import Graph
@@ -22,8 +21,8 @@ class FixedShapeProgram:
 
     def __init__(
         self,
-        outputs: Sequence[BaseNode[Any, Any]],
-        inputs: Sequence[BaseNode[Any, Any]],
+        outputs: Sequence[BaseNode],
+        inputs: Sequence[BaseNode],
     ) -> None:
         self.runner = NativeRunner(Graph(outputs, None), "auto")
         read = set(self.runner.graph.inputs)
@@ -33,9 +32,9 @@ class FixedShapeProgram:
         self._own: Own = (0, 1, 0, 0, np.zeros(1, np.int64), np.zeros(1), _NOTHING)
         self._binding: Binding | None = None
         # The binding's arrays that arguments are copied to, its outputs, and its columns, which have no rows.
-        self._targets: list[tuple[int, NDArray[Any]]] = []
-        self._outputs: list[NDArray[Any]] = []
-        self._columns: list[NDArray[Any]] = []
+        self._targets: list[tuple[int, np.ndarray]] = []
+        self._outputs: list[np.ndarray] = []
+        self._columns: list[np.ndarray] = []
         self._limits = self.runner.graph.ranges.limits
         # Whether there are random nodes, which need a step number.
         self.draws = self.runner.graph.draws
@@ -54,7 +53,7 @@ class FixedShapeProgram:
         self._binding, self._targets, self._outputs = None, [], []
         self.runner._bindings.clear()
 
-    def __call__(self, arrays: Sequence[NDArray[Any] | float], step: int = 0) -> list[Any]:
+    def __call__(self, arrays: Sequence[np.ndarray | float], step: int = 0) -> list[Any]:
         """Return the outputs, scalars as numbers; `arrays` must have the shapes and dtypes of the inputs."""
         binding = self._bound()
         if self._limits:

@@ -6,10 +6,11 @@ import copy
 import os
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import ItemsView, Mapping, Sequence
+from typing import Any, Generic, Literal, Protocol, overload
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from wyrm.backends.numpy.reference import checked_weight
 from wyrm.compiler.pipeline import Graph
@@ -17,18 +18,32 @@ from wyrm.compiler.updates import OptimizerInterface
 from wyrm.errors import CheckpointError, ShapeError
 from wyrm.foreign_names import Answering
 from wyrm.node.base import BaseNode, describe, label
+from wyrm.node.node import IndexNode, Node, Tensor
 from wyrm.node.pickling import Records, copied, flatten_all, restore_all
 from wyrm.node.training_mode import modes_of, warn_of_training
 from wyrm.train.feeding import check_values, columns, given_inputs
 from wyrm.train.runner import NativeRunner, ProgramPlan
 from wyrm.train.training import Mode, Training
 from wyrm.types.options import whole
-from wyrm.types.typing import Indices, Values
+from wyrm.types.typing import FloatArray, IntegerArray
 
-Feed = Mapping[Any, "Values | Indices"]
+# What a program computes: an array for a node, a list of them for several.
+R = TypeVar("R", default=Any)
+Loop = Literal["auto", "compiled", "python"]
 
 
-class Program(Answering):
+class Feed(Protocol):
+    """Data by input, a dict: `{input: array}`."""
+
+    # Not `Mapping`, whose keys are of one type. A dict of floats and integers has values of no narrower type than this.
+    def items(self) -> ItemsView[BaseNode, object]: ...
+
+
+# A variable, so that what a dict holds is inferred from its entries alone.
+FeedT = TypeVar("FeedT", bound=Feed)
+
+
+class Program(Answering, Generic[R]):
     """Native code that computes outputs or, with an optimizer, trains a loss; `wyrm.compile` creates it.
 
     A call with `{input: array}` computes the outputs, and does one step if the program has an optimizer. `epoch`
@@ -43,10 +58,10 @@ class Program(Answering):
 
     def __init__(
         self,
-        outputs: BaseNode[Any, Any] | Sequence[BaseNode[Any, Any]],
+        outputs: BaseNode | Sequence[BaseNode],
         optimizer: OptimizerInterface | None = None,
         *,
-        loop: Literal["auto", "compiled", "python"] = "auto",
+        loop: Loop = "auto",
     ) -> None:
         self._single = isinstance(outputs, BaseNode)
         if not isinstance(outputs, BaseNode | Sequence):
@@ -108,7 +123,7 @@ class Program(Answering):
             return self._runner.stages()
 
     @property
-    def inputs(self) -> tuple[BaseNode[Any, Any], ...]:
+    def inputs(self) -> tuple[BaseNode, ...]:
         """The inputs that take data, in order of first use."""
         return tuple(self._graph.inputs)
 
@@ -122,7 +137,7 @@ class Program(Answering):
         plan = self._runner.plan()
         return plan._replace(peak_bytes=plan.peak_bytes + self._training.data_parallel_bytes)
 
-    def __call__(self, feed: Feed | None = None) -> Any:
+    def __call__(self, feed: FeedT | None = None) -> R:
         """Compute the outputs: one array for one output, else a list. With an optimizer, also do one step.
 
         Raise `ShapeError`, `DTypeError`, `NotFinite` or `IndexOutOfRange` for invalid data, and `Diverged` for a loss
@@ -132,7 +147,7 @@ class Program(Answering):
         with self._lock:
             repeated = self._training.repeat(feed)
             if repeated is not None:
-                return repeated[0] if self._single else repeated
+                return self._answer(repeated)
             graph = self._graph
             given = given_inputs({} if feed is None else feed, graph.inputs)
             for leaf, array in given.items():
@@ -140,11 +155,16 @@ class Program(Answering):
                     raise ShapeError(f"{describe(leaf)} has {len(leaf.dims)} axes, the data has shape {array.shape}")
                 check_values(leaf, array, "row")
             values = self._training.once(given)
-        return values[0] if self._single else values
+        return self._answer(values)
+
+    def _answer(self, values: list[np.ndarray]) -> R:
+        answer: Any = values[0] if self._single else values
+        result: R = answer
+        return result
 
     def epoch(
         self,
-        columns_of: Feed,
+        columns_of: FeedT,
         *,
         batch_size: int = 1,
         shuffle: bool = False,
@@ -177,7 +197,7 @@ class Program(Answering):
                 progress=progress,
             )  # fmt: skip
 
-    def backward(self, columns_of: Feed, *, threads: int = 1, weight: float = 1.0, blas_threads: int = 1) -> float:
+    def backward(self, columns_of: FeedT, *, threads: int = 1, weight: float = 1.0, blas_threads: int = 1) -> float:
         """Add `weight` times the gradients of a batch's loss to the parameters' gradients; return the loss.
 
         This is `loss.backward()` in native code, with the rows of the batch divided among `threads`; the same number
@@ -231,12 +251,12 @@ class Program(Answering):
 
     # --- copies ---------------------------------------------------------------------------------------------------
 
-    def __copy__(self) -> Program:
+    def __copy__(self) -> Program[R]:
         """Return a program with the same nodes and optimizer that counts its own steps from here on."""
         with self._lock:
             return _build(self._graph.outputs, self._single, self._graph.optimizer, self._loop, self.state_dict())
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Program:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Program[R]:
         """Return a program with its own parameters, buffers and optimizer.
 
         The inputs stay the same nodes, because calls refer to them, unless `memo` already has copies of them.
@@ -267,13 +287,13 @@ class Program(Answering):
 
 
 def _build(
-    outputs: Sequence[BaseNode[Any, Any]],
+    outputs: Sequence[BaseNode],
     single: bool,
     optimizer: Any,
-    loop: Literal["auto", "compiled", "python"],
+    loop: Loop,
     state: Mapping[str, int],
 ) -> Program:
-    program = Program(outputs[0] if single else outputs, optimizer, loop=loop)
+    program: Program = Program(outputs[0] if single else outputs, optimizer, loop=loop)
     program.load_state_dict(state)
     return program
 
@@ -295,12 +315,19 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+@overload
+def compile(outputs: Tensor[()], optimizer: OptimizerInterface, *, loop: Loop = "auto") -> Program[FloatArray]: ...
+@overload
+def compile(outputs: Node, optimizer: None = None, *, loop: Loop = "auto") -> Program[FloatArray]: ...
+@overload
+def compile(outputs: IndexNode, optimizer: None = None, *, loop: Loop = "auto") -> Program[IntegerArray]: ...
+@overload
+def compile(outputs: Sequence[Node], optimizer: None = None, *, loop: Loop = "auto") -> Program[list[FloatArray]]: ...
+@overload
 def compile(
-    outputs: BaseNode[Any, Any] | Sequence[BaseNode[Any, Any]],
-    optimizer: OptimizerInterface | None = None,
-    *,
-    loop: Literal["auto", "compiled", "python"] = "auto",
-) -> Program:
+    outputs: Sequence[Node | IndexNode], optimizer: None = None, *, loop: Loop = "auto"
+) -> Program[list[np.ndarray]]: ...
+def compile(outputs: Any, optimizer: OptimizerInterface | None = None, *, loop: Loop = "auto") -> Program:
     """Return native code that computes `outputs` or, with an optimizer, trains the single loss `outputs`.
 
     `loop` decides whether the loop over the data is compiled ("compiled") or is Python that calls compiled kernels

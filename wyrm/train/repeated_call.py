@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.compiler.arguments import Binding
 from wyrm.compiler.pipeline import Graph
@@ -15,7 +14,7 @@ from wyrm.node.leaves import Input
 from wyrm.node.storage import Storage, first_beyond, fits_in, is_finite, stored
 from wyrm.types.dims import open_axes, resolve_axis
 
-Leaf = BaseNode[Any, Any]
+Leaf = BaseNode
 
 
 class _InputTarget(NamedTuple):
@@ -23,14 +22,14 @@ class _InputTarget(NamedTuple):
 
     leaf: Leaf
     storage: Storage
-    target: NDArray[Any]
-    dtype: np.dtype[Any]
+    target: np.ndarray
+    dtype: np.dtype
     shape: tuple[int, ...]
     finite: bool
     # For integers: the size of each axis that they index, and the index to ignore.
     limits: tuple[tuple[int, int | None], ...]
 
-    def is_within(self, array: NDArray[Any]) -> bool:
+    def is_within(self, array: np.ndarray) -> bool:
         """Return whether all indices are in range."""
         # Mostly there are no limits; a generator alone would take longer than everything else here.
         return not self.limits or all(
@@ -58,7 +57,7 @@ class RepeatedCall:
         ]  # fmt: skip
         # `take` counts the keys that it knows, so every input needs a target.
         self._usable = {each.leaf for each in self._targets} == set(graph.inputs)
-        self.columns: Sequence[NDArray[Any]] = [graph.no_columns[leaf] for leaf in binding.columns]
+        self.columns: Sequence[np.ndarray] = [graph.no_columns[leaf] for leaf in binding.columns]
         self._outputs = [binding.array(buffer) for buffer in graph.lowering.outputs]
 
     def take(self, feed: object) -> bool:
@@ -92,6 +91,6 @@ class RepeatedCall:
                 return False
         return given == len(feed)
 
-    def answer(self) -> list[NDArray[Any]]:
+    def answer(self) -> list[np.ndarray]:
         """Return copies of the outputs."""
         return [array.copy("K") for array in self._outputs]

@@ -29,14 +29,14 @@ from wyrm.node.storage import bound_array, check_shape, not_set, stored
 from wyrm.types.dims import axis_size
 
 Feed = Mapping[Any, Any]
-Leaf = BaseNode[Any, Any]
+Leaf = BaseNode
 # In a program with more calls per step than this, BLAS may use all threads while the program itself uses one.
 LARGE = 120
 # Bindings of other sizes are cached too, because a smaller last batch comes back every epoch.
 _KEPT_BINDINGS = 16
 
 
-_NO_COLUMNS: Mapping[Leaf, NDArray[Any]] = MappingProxyType({})
+_NO_COLUMNS: Mapping[Leaf, np.ndarray] = MappingProxyType({})
 # The arguments of one call of `run`: the first step, the number of steps, the batch size, the step number of random
 # nodes, the order of the rows, the totals that `run` fills in, and the optimizer's numbers of shape (steps, numbers).
 Own = tuple[int, int, int, int, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
@@ -131,7 +131,7 @@ class NativeRunner:
             self._entries[function] = CompiledFunction(function)
         return self._entries[function]
 
-    def call(self, binding: Binding, columns: Mapping[Leaf, NDArray[Any]], own: Own) -> int:
+    def call(self, binding: Binding, columns: Mapping[Leaf, np.ndarray], own: Own) -> int:
         """Do steps; return how many were done before a loss was not finite.
 
         With an optimizer, `totals` receives the sum of the losses and the number of steps done, even if a step raises.
@@ -141,14 +141,14 @@ class NativeRunner:
             bound = self.prepare(binding, columns, own)
         return self._run(bound, binding, columns, own)
 
-    def repeat(self, binding: Binding, own: Own, changing: Sequence[NDArray[Any]]) -> int | None:
+    def repeat(self, binding: Binding, own: Own, changing: Sequence[np.ndarray]) -> int | None:
         """Do what `call` does, with the columns in the binding's order; None if something must be compiled first."""
         bound: Any = binding.compiled
         if not (bound and self.compiled and bound.take(own, changing)):
             return None
         return self._run(bound, binding, _NO_COLUMNS, own)
 
-    def _run(self, bound: Any, binding: Binding, columns: Mapping[Leaf, NDArray[Any]], own: Own) -> int:
+    def _run(self, bound: Any, binding: Binding, columns: Mapping[Leaf, np.ndarray], own: Own) -> int:
         try:
             done: int = self.load()([*own, *self._values(binding, columns)]) if bound is None else bound()
         except IndexError as error:
@@ -162,14 +162,14 @@ class NativeRunner:
         return done
 
     @staticmethod
-    def _values(binding: Binding, columns: Mapping[Leaf, NDArray[Any]]) -> list[Any]:
+    def _values(binding: Binding, columns: Mapping[Leaf, np.ndarray]) -> list[Any]:
         """Return the arguments of `run` that follow those of the call."""
         values = list(binding.values)
         for leaf, position in binding.columns.items():
             values[position] = columns[leaf]
         return values
 
-    def prepare(self, binding: Binding, columns: Mapping[Leaf, NDArray[Any]], own: Own | None = None) -> Any:
+    def prepare(self, binding: Binding, columns: Mapping[Leaf, np.ndarray], own: Own | None = None) -> Any:
         """Compile or load the functions for these arrays; nothing runs yet, so Ctrl-C may interrupt it.
 
         Return `run` bound to the arrays if it is compiled, else None; `own` holds the arguments of a call.

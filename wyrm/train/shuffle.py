@@ -12,7 +12,7 @@ from wyrm.kernels.functions import KernelFunction
 from wyrm.ops.sums import natural
 
 
-def shuffle(order: Any, seed: int, places: Any) -> None:
+def shuffle(order: np.ndarray, seed: int, places: np.ndarray) -> None:
     """Shuffle `order` in place: Fisher-Yates with SplitMix64 (Steele et al., 2014); `places` is scratch.
 
     The random positions for one fill of `places` are computed at once, in vectors.
@@ -30,7 +30,9 @@ def shuffle(order: Any, seed: int, places: Any) -> None:
             order[last], order[chosen] = order[chosen], order[last]
 
 
-def by_block(first: Any, second: Any, count: int, blocks: Any, starts: Any, order: Any) -> None:
+def by_block(
+    first: np.ndarray, second: np.ndarray, count: int, blocks: np.ndarray, starts: np.ndarray, order: np.ndarray
+) -> None:
     """Sort the rows by block into `order`, and write where each block starts into `starts`; `blocks` is scratch.
 
     The block of a row is (stripe of `first`, stripe of `second`). A stripe is every count-th group of 16 numbers, so
@@ -51,7 +53,7 @@ def by_block(first: Any, second: Any, count: int, blocks: Any, starts: Any, orde
     starts[0] = 0
 
 
-def fingerprint(column: Any) -> int:
+def fingerprint(column: np.ndarray) -> int:
     """Return a 64-bit hash of the integers and their order."""
     total = np.uint64(0)
     for i in range(column.shape[0]):

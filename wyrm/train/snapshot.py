@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.compiler.pipeline import Graph
 from wyrm.node.storage import bound_array
@@ -19,7 +17,7 @@ class Snapshot:
     def __init__(self, graph: Graph) -> None:
         optimizer = graph.optimizer
         assert optimizer is not None
-        self.arrays: list[NDArray[Any]] = []
+        self.arrays: list[np.ndarray] = []
         for parameter in graph.parameters:
             self.arrays += [bound_array(parameter), *optimizer.state_of(parameter).values()]
         self.arrays += map(bound_array, graph.buffers)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from wyrm.train.snapshot import Snapshot
 from wyrm.types.dims import axis_size
 from wyrm.types.memory import aligned
 
-Leaf = BaseNode[Any, Any]
+Leaf = BaseNode
 Mode = Literal["hogwild", "synchronized"]
 # Seconds that a chunk of steps should take; Ctrl-C, the progress bar and the snapshot come between chunks.
 _CHUNK = 0.05
@@ -68,7 +68,7 @@ class Training:
 
     def epoch(
         self,
-        given: dict[Leaf, NDArray[Any]],
+        given: dict[Leaf, np.ndarray],
         rows: int,
         singly: bool,
         *,
@@ -280,7 +280,7 @@ class Training:
         """Do one step on the remaining rows, fewer than a batch."""
         self._chunk(work, self._binding(work, len(order), 0), 1, len(order), self.steps, order, hyper)
 
-    def _batch_shapes(self, given: dict[Leaf, NDArray[Any]], batch: int, singly: bool) -> dict[Leaf, tuple[int, ...]]:
+    def _batch_shapes(self, given: dict[Leaf, np.ndarray], batch: int, singly: bool) -> dict[Leaf, tuple[int, ...]]:
         """Return the input shapes for batches of this size, from the columns or from the data that inputs hold."""
         shapes: dict[Leaf, tuple[int, ...]] = {}
         for leaf in self.graph.inputs:
@@ -291,7 +291,7 @@ class Training:
                 shapes[leaf] = column.shape[1:] if singly else (batch, *column.shape[1:])
         return shapes
 
-    def _check_open_ranges(self, given: dict[Leaf, NDArray[Any]], batch: int, singly: bool) -> None:
+    def _check_open_ranges(self, given: dict[Leaf, np.ndarray], batch: int, singly: bool) -> None:
         """Raise `IndexOutOfRange` for an index beyond an axis whose size comes from the data."""
         limits = [limit for limit in self.graph.ranges.limits if axis_size(limit.axis) is None]
         if limits:
@@ -312,7 +312,7 @@ class Training:
     # --- synchronized steps over parts of each batch --------------------------------------------------------------
 
     def backward(
-        self, given: dict[Leaf, NDArray[Any]], rows: int, singly: bool, threads: int, weight: float, blas_threads: int
+        self, given: dict[Leaf, np.ndarray], rows: int, singly: bool, threads: int, weight: float, blas_threads: int
     ) -> float:
         """Add `weight` times the gradients of the loss over all rows to the parameters' gradients; return the loss."""
         check_options(rows, threads, "synchronized")
@@ -385,7 +385,7 @@ class Training:
 
     # --- one step -------------------------------------------------------------------------------------------------
 
-    def once(self, given: dict[Leaf, NDArray[Any]]) -> list[NDArray[Any]]:
+    def once(self, given: dict[Leaf, np.ndarray]) -> list[np.ndarray]:
         """Return the outputs for these inputs; with an optimizer, also do one step."""
         graph, optimizer = self.graph, self.graph.optimizer
         shapes = self._shapes(given)
@@ -408,7 +408,7 @@ class Training:
             self._repeated_call = RepeatedCall(graph, binding)
         return self._repeated_call.answer()
 
-    def repeat(self, feed: object) -> list[NDArray[Any]] | None:
+    def repeat(self, feed: object) -> list[np.ndarray] | None:
         """Do what `once` does if nothing is trained and the data has the last call's shapes and dtypes; else None."""
         last = self._repeated_call
         if last is None or self.graph.optimizer is not None or not last.take(feed):
@@ -426,11 +426,11 @@ class Training:
         if self.graph.draws:
             self._own = (*self._own[:3], self.steps, *self._own[4:])
 
-    def _complete(self, given: dict[Leaf, NDArray[Any]]) -> dict[Leaf, NDArray[Any]]:
+    def _complete(self, given: dict[Leaf, np.ndarray]) -> dict[Leaf, np.ndarray]:
         """Return the data of all inputs: the given arrays, else those that the inputs hold."""
         return {leaf: given.get(leaf, stored(leaf).array) for leaf in self.graph.inputs}  # type: ignore[misc]  # checked before
 
-    def _shapes(self, given: dict[Leaf, NDArray[Any]]) -> dict[Leaf, tuple[int, ...]]:
+    def _shapes(self, given: dict[Leaf, np.ndarray]) -> dict[Leaf, tuple[int, ...]]:
         return {leaf: array.shape for leaf, array in self._complete(given).items()}
 
     def _hyper(self, count: int) -> NDArray[np.float64]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Generic, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, SupportsIndex, overload
 
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
 
-A = TypeVar("A")
-B = TypeVar("B")
+A = TypeVar("A", default=Any)
+B = TypeVar("B", default=Any)
+First = TypeVar("First", bound="Dim")
+Second = TypeVar("Second", bound="Dim")
 
 
 class Dim:
@@ -136,6 +138,14 @@ class Plus(_Derived, Generic[A, B]):
     """
 
     __slots__ = ()
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(self: Plus[First, Second], parts: tuple[First, Second]) -> None: ...
+        @overload
+        def __init__(self: Plus[Any, Any], parts: Iterable[Axis]) -> None: ...
+        def __init__(self, parts: Any) -> None: ...
+
     _combine = staticmethod(sum)  # type: ignore[assignment]  # sum is overloaded; on list[int] it gives int
 
 
@@ -149,6 +159,14 @@ class Times(_Derived, Generic[A, B]):
     """
 
     __slots__ = ()
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(self: Times[First, Second], parts: tuple[First, Second]) -> None: ...
+        @overload
+        def __init__(self: Times[Any, Any], parts: Iterable[Axis]) -> None: ...
+        def __init__(self, parts: Any) -> None: ...
+
     _combine = staticmethod(math.prod)  # type: ignore[assignment]  # math.prod is overloaded; on list[int] it gives int
 
 

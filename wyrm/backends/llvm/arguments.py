@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.ir.types import BOOL, FLOAT64, INT64, scalar_of
 from wyrm.kernels.errors import NotCompiled
@@ -79,6 +78,6 @@ def results_of(words: Sequence[int], kinds: Sequence[NumKind]) -> list[Any]:
             found.append(bool(packed[0]))
         else:
             size = kind.type.itemsize
-            number: NDArray[Any] = np.frombuffer(packed[:size], kind.type.dtype)
+            number: np.ndarray = np.frombuffer(packed[:size], kind.type.dtype)
             found.append(number[0].item())
     return found

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
+import numpy as np
 
 from wyrm.backends.llvm.blas import kernels
 from wyrm.kernels import calls
@@ -51,7 +52,7 @@ def _loops(function: Any) -> KernelFunction:
 
 
 @_loops
-def one_row(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, beta: int) -> None:
+def one_row(x: np.ndarray, y: np.ndarray, out: np.ndarray, i: int, columns: int, inner: int, beta: int) -> None:
     """Compute `out[i] = beta * out[i] + x[i] @ y`, four rows of y at a time."""
     fours = inner - inner % 4
     for j in range(0, fours, 4):
@@ -67,7 +68,7 @@ def one_row(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, beta: in
 
 
 @_loops
-def two_rows(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, beta: int) -> None:
+def two_rows(x: np.ndarray, y: np.ndarray, out: np.ndarray, i: int, columns: int, inner: int, beta: int) -> None:
     """Compute rows i and i + 1 of `out = beta * out + x @ y` together: each element of y is loaded once for both."""
     fours = inner - inner % 4
     for j in range(0, fours, 4):
@@ -87,7 +88,7 @@ def two_rows(x: Any, y: Any, out: Any, i: int, columns: int, inner: int, beta: i
 
 
 @_loops
-def by_two_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, beta: int) -> None:
+def by_two_rows(x: np.ndarray, y: np.ndarray, out: np.ndarray, rows: int, columns: int, inner: int, beta: int) -> None:
     """Compute `out = beta * out + x @ y` for y with contiguous rows."""
     pairs = rows - rows % 2
     for i in range(0, pairs, 2):
@@ -98,7 +99,8 @@ def by_two_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, b
 
 @_loops
 def one_row_of_part(
-    x: Any, y: Any, out: Any, i: int, first_column: int, columns: int, first: int, length: int, beta: int
+    x: np.ndarray, y: np.ndarray, out: np.ndarray, i: int, first_column: int, columns: int, first: int, length: int,
+    beta: int,
 ) -> None:  # fmt: skip
     """Compute `out[i] = beta * out[i] + x[i] @ y` for a range of the inner axis and a range of columns."""
     for offset in range(length):
@@ -110,7 +112,9 @@ def one_row_of_part(
 
 
 @_loops
-def four_rows(x: Any, y: Any, out: Any, i: int, vectors: int, first: int, length: int, beta: int) -> None:
+def four_rows(
+    x: np.ndarray, y: np.ndarray, out: np.ndarray, i: int, vectors: int, first: int, length: int, beta: int
+) -> None:
     """Compute rows i to i + 3 of `out = beta * out + x @ y` together, for a range of the inner axis.
 
     The 16 elements of x fit the AVX-512 registers together with those of y and `out`. It covers 16 columns per vector
@@ -136,7 +140,7 @@ def four_rows(x: Any, y: Any, out: Any, i: int, vectors: int, first: int, length
 
 
 @_loops
-def by_four_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, beta: int) -> None:
+def by_four_rows(x: np.ndarray, y: np.ndarray, out: np.ndarray, rows: int, columns: int, inner: int, beta: int) -> None:
     """Compute `out = beta * out + x @ y` for y with contiguous rows, in blocks of y that fit a core's cache."""
     whole, wide, part = rows - rows % 4, columns - columns % 16, max(16, NEAR // columns // 4 * 4)
     for first in range(0, inner, part):
@@ -150,7 +154,9 @@ def by_four_rows(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, 
 
 
 @_loops
-def dots(x: Any, y: Any, out: Any, rows: int, columns: int, first: int, length: int, beta: int) -> None:
+def dots(
+    x: np.ndarray, y: np.ndarray, out: np.ndarray, rows: int, columns: int, first: int, length: int, beta: int
+) -> None:
     """Compute `out = beta * out + x @ y.T` for a range of the inner axis, four rows of y at a time."""
     zero = x.dtype.type(0)
     fours = columns - columns % 4
@@ -176,7 +182,7 @@ def dots(x: Any, y: Any, out: Any, rows: int, columns: int, first: int, length: 
 
 
 @_loops
-def by_four_dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, beta: int) -> None:
+def by_four_dots(x: np.ndarray, y: np.ndarray, out: np.ndarray, rows: int, columns: int, inner: int, beta: int) -> None:
     """Compute `out = beta * out + x @ y.T` for x and y with contiguous rows of any length.
 
     A long float32 sum loses precision; a sum of partial sums loses little.
@@ -187,7 +193,9 @@ def by_four_dots(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, 
 
 
 @_loops
-def with_any_strides(x: Any, y: Any, out: Any, rows: int, columns: int, inner: int, beta: int) -> None:
+def with_any_strides(
+    x: np.ndarray, y: np.ndarray, out: np.ndarray, rows: int, columns: int, inner: int, beta: int
+) -> None:
     """Compute `out = beta * out + x @ y` for arrays with any strides."""
     for i in range(rows):
         for k in range(columns):
@@ -204,24 +212,24 @@ CHECKED = DEBUG
 
 
 def gemm(
-    x_transposed: bool, y_transposed: bool, rows: int, columns: int, inner: int, x: Any, x_step: int, y: Any,
-    y_step: int, beta: int, out: Any, step: int,
+    x_transposed: bool, y_transposed: bool, rows: int, columns: int, inner: int, x: np.ndarray, x_step: int,
+    y: np.ndarray, y_step: int, beta: int, out: np.ndarray, step: int,
 ) -> None:  # fmt: skip
     """Call BLAS gemm for column-major matrices; see `wyrm.ir.program.Gemm`."""
     raise NotImplementedError("only compiled code calls BLAS")
 
 
-def as_shape(x: Any, shape: tuple[int, ...]) -> Any:
+def as_shape(x: np.ndarray, shape: tuple[int, ...]) -> Any:
     """Return a row-major view of this shape over the memory that starts at the array's first element."""
     raise NotImplementedError("only compiled code reinterprets memory")
 
 
-def element_strides(x: Any) -> tuple[int, ...]:
+def element_strides(x: np.ndarray) -> tuple[int, ...]:
     """Return the strides of an array in elements."""
     return tuple(stride // x.itemsize for stride in x.strides)
 
 
-def multiply(x: Any, y: Any, out: Any, beta: int) -> None:
+def multiply(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int) -> None:
     """Compute `out = beta * out + x @ y` with the fastest implementation for the shapes and strides."""
     rows, columns, inner = out.shape[0], out.shape[1], x.shape[1]
     x_row, x_column = element_strides(x)

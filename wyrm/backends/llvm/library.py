@@ -217,13 +217,13 @@ class Bound:
 _INTEGER = NumKind(INT64)
 
 
-def _is_like(array: NDArray[Any], other: NDArray[Any]) -> bool:
+def _is_like(array: np.ndarray, other: np.ndarray) -> bool:
     """Return whether two row-major arrays are of the same kind."""
     same = array.dtype == other.dtype and array.ndim == other.ndim
     return same and array.flags.c_contiguous and other.flags.c_contiguous
 
 
-def _address(array: NDArray[Any]) -> int:
+def _address(array: np.ndarray) -> int:
     """Return the address of a row-major array, four times faster than `__array_interface__`."""
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(array.data))

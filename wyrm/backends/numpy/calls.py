@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.errors import ShapeError, WyrmError
 from wyrm.node.base import BaseNode, explain
@@ -42,7 +41,7 @@ class CheckIndices:
 
     __slots__ = ("node", "operands", "sizes")
 
-    def __init__(self, node: BaseNode[Any, Any], operands: list[Cell], sizes: dict[type[Dim], int]) -> None:
+    def __init__(self, node: BaseNode, operands: list[Cell], sizes: dict[type[Dim], int]) -> None:
         self.node, self.operands, self.sizes = node, operands, sizes
 
     def __call__(self) -> None:
@@ -54,7 +53,7 @@ class Evaluate:
 
     __slots__ = ("cell", "node", "operands", "shape")
 
-    def __init__(self, node: BaseNode[Any, Any], operands: list[Cell], shape: tuple[int, ...], cell: Cell) -> None:
+    def __init__(self, node: BaseNode, operands: list[Cell], shape: tuple[int, ...], cell: Cell) -> None:
         self.node, self.operands, self.shape, self.cell = node, operands, shape, cell
 
     def __call__(self) -> None:
@@ -66,9 +65,7 @@ class EvaluateInto:
 
     __slots__ = ("evaluate", "node", "out")
 
-    def __init__(
-        self, node: BaseNode[Any, Any], operands: list[Cell], shape: tuple[int, ...], out: NDArray[Any]
-    ) -> None:
+    def __init__(self, node: BaseNode, operands: list[Cell], shape: tuple[int, ...], out: np.ndarray) -> None:
         self.node, self.out = node, out
         self.evaluate: Call
         if node.takes_rows:  # each run replaces row-sparse values, while arrays stay the same objects
@@ -97,7 +94,7 @@ class EvaluateInto:
             np.copyto(out, result)
 
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+def _read_only(array: np.ndarray) -> np.ndarray:
     view = array.view()
     view.flags.writeable = False
     return view

@@ -7,7 +7,6 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.node.base import BaseNode
 from wyrm.ops.formula import MASKS, FormulaCall, Operand, array_function, interpret, parse
@@ -20,9 +19,9 @@ class Scratch:
     """Intermediate arrays, one per shape, dtype and position in a formula, which all nodes of a plan share."""
 
     def __init__(self) -> None:
-        self._arrays: dict[tuple[Any, ...], NDArray[Any]] = {}
+        self._arrays: dict[tuple[Any, ...], np.ndarray] = {}
 
-    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any], place: int) -> NDArray[Any]:
+    def array(self, shape: tuple[int, ...], dtype: np.dtype, place: int) -> np.ndarray:
         key = (shape, dtype, place)
         if key not in self._arrays:
             self._arrays[key] = np.empty(shape, dtype)
@@ -40,7 +39,7 @@ def single_call(formula: str) -> tuple[Callable[..., Any], tuple[int, ...]] | No
 
 
 def formula_steps(
-    node: BaseNode[Any, Any], operands: list[NDArray[Any]], out: NDArray[Any], scratch: Scratch
+    node: BaseNode, operands: list[np.ndarray], out: np.ndarray, scratch: Scratch
 ) -> list[Callable[[], Any]]:
     """Return calls without arguments that evaluate the node's formula on `operands` and write the result to `out`."""
     assert node.formula is not None
@@ -49,10 +48,10 @@ def formula_steps(
     last = len(parse(node.formula)) - 1
     steps: list[Callable[[], Any]] = []
 
-    def constant(value: float) -> NDArray[Any]:
+    def constant(value: float) -> np.ndarray:
         return np.asarray(value, number)
 
-    def apply(place: int, call: FormulaCall, arguments: list[NDArray[Any]]) -> NDArray[Any]:
+    def apply(place: int, call: FormulaCall, arguments: list[np.ndarray]) -> np.ndarray:
         result = out
         if place < last:
             shape = np.broadcast_shapes(*(argument.shape for argument in arguments))

@@ -22,7 +22,7 @@ class Timing:
         self.seconds: dict[str, float] = defaultdict(float)
         self.calls: dict[str, int] = defaultdict(int)
 
-    def add(self, node: BaseNode[Any, Any], seconds: float) -> None:
+    def add(self, node: BaseNode, seconds: float) -> None:
         """Record one evaluation of a node."""
         self.seconds[node.op_name()] += seconds
         self.calls[node.op_name()] += 1
@@ -52,12 +52,12 @@ class Observer:
         self.check_nan: bool = check_nan or (within is not None and within.check_nan)
         self.check_infinity: bool = check_infinity or (within is not None and within.check_infinity)
 
-    def time(self, node: BaseNode[Any, Any], seconds: float) -> None:
+    def time(self, node: BaseNode, seconds: float) -> None:
         """Record one evaluation of a node."""
         for timing in self.timings:
             timing.add(node, seconds)
 
-    def check(self, node: BaseNode[Any, Any], value: Any, operands: list[Any]) -> None:
+    def check(self, node: BaseNode, value: Any, operands: list[Any]) -> None:
         """Raise `NotFinite` if the value of `node` has a NaN, or with `check_infinity` an infinity."""
         array = value.values if isinstance(value, RowSparse) else value
         if array.dtype.kind != "f" or not self.check_nan:
@@ -73,7 +73,7 @@ class Observer:
         )
 
 
-def _range(parent: BaseNode[Any, Any], operand: Any) -> str:
+def _range(parent: BaseNode, operand: Any) -> str:
     array = operand.values if isinstance(operand, RowSparse) else operand
     if not array.size:
         return f"{describe(parent)} is empty"

@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.backends.numpy.calls import Call, Cell, CheckIndices, Evaluate, EvaluateInto, Owners
 from wyrm.backends.numpy.numpy_functions import Scratch, formula_steps, single_call
@@ -38,7 +37,7 @@ class _Traits(NamedTuple):
 _known_traits: dict[type[Any], _Traits] = {}
 
 
-def _traits(cls: type[BaseNode[Any, Any]]) -> _Traits:
+def _traits(cls: type[BaseNode]) -> _Traits:
     traits = _known_traits.get(cls)
     if traits is None:
         chooses = cls.index_operands is not BaseNode.index_operands
@@ -72,7 +71,7 @@ class EvaluationPlan:
     def __init__(self, schedule: Schedule) -> None:
         self.stages: list[_PlanStage] = []
         # The leaves whose data may change: position, storage, and the array that the plan reads.
-        self.leaves: list[tuple[int, Storage, NDArray[Any]]] = []
+        self.leaves: list[tuple[int, Storage, np.ndarray]] = []
         # The value of `taken` when `node.value` was last directed to this plan; outdated if `taken` is larger now.
         self.turn = -1
         self._partners: list[weakref.ref[EvaluationPlan]] = []
@@ -136,7 +135,7 @@ class EvaluationPlan:
 
     # --- sharing --------------------------------------------------------------------------------------------------
 
-    def _adopt(self, node: BaseNode[Any, Any], shape: tuple[int, ...], view: NDArray[Any] | None = None) -> Cell | None:
+    def _adopt(self, node: BaseNode, shape: tuple[int, ...], view: np.ndarray | None = None) -> Cell | None:
         """Return the cell that another live plan has for the node and share it; None if it cannot be shared."""
         cell = cell_of(node)
         if cell is None or cell.value is None or tuple(cell.value.shape) != shape:
@@ -184,7 +183,7 @@ class EvaluationPlan:
                 EvaluationPlan.taken += 1
             self.turn = EvaluationPlan.taken
 
-    def stand_in(self, node: BaseNode[Any, Any], twin: BaseNode[Any, Any]) -> None:
+    def stand_in(self, node: BaseNode, twin: BaseNode) -> None:
         """Direct `node.value` to this plan's cell of `twin`."""
         cell = self.cells[self.schedule.position[twin]]
         held = cell_of(node)
@@ -196,7 +195,7 @@ class EvaluationPlan:
 
     # --- preparation ----------------------------------------------------------------------------------------------
 
-    def _prepare(self, node: BaseNode[Any, Any], i: int, shape: tuple[int, ...], operands: list[Cell]) -> Cell:
+    def _prepare(self, node: BaseNode, i: int, shape: tuple[int, ...], operands: list[Cell]) -> Cell:
         """Return the cell of a node, shared with another plan or new, and append the calls that compute it."""
         calls = self._calls
         if not node.takes_rows:
@@ -323,16 +322,16 @@ class EvaluationPlan:
             observer.time(node, seconds)
             observer.check(node, self.cells[i].value, [self.cells[p].value for p in self.schedule.places[i]])
 
-    def cell(self, node: BaseNode[Any, Any]) -> Cell:
+    def cell(self, node: BaseNode) -> Cell:
         """Return the cell of a node."""
         return self.cells[self.schedule.position[node]]
 
-    def value(self, node: BaseNode[Any, Any]) -> Any:
+    def value(self, node: BaseNode) -> Any:
         """Return the value of a node."""
         return self.cells[self.schedule.position[node]].value
 
 
-def _same_view(value: Any, view: NDArray[Any] | None) -> bool:
+def _same_view(value: Any, view: np.ndarray | None) -> bool:
     """Return whether `value` is the same view as `view`; with `view=None`, whether it owns its memory."""
     if view is None:
         return getattr(value, "base", None) is None

@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm._collecting import uncollected
 from wyrm._interrupts import deferred
@@ -38,7 +37,7 @@ _PLAN_CACHE_SIZE = 4
 class ReferenceRunner:
     """Runs outputs in stages, with one plan per combination of data sizes."""
 
-    def __init__(self, outputs: Sequence[BaseNode[Any, Any]]) -> None:
+    def __init__(self, outputs: Sequence[BaseNode]) -> None:
         self._plans: dict[tuple[Any, ...], EvaluationPlan] = {}
         self._last: EvaluationPlan | None = None
         self._take(Schedule(outputs))
@@ -50,7 +49,7 @@ class ReferenceRunner:
             stored(leaf) for leaf in schedule.leaves if any(axis_size(axis) is None for axis in leaf.dims)
         ]
 
-    def add_stage(self, outputs: Sequence[BaseNode[Any, Any]]) -> None:
+    def add_stage(self, outputs: Sequence[BaseNode]) -> None:
         """Add a stage with more outputs, which reuses the values of the earlier stages."""
         schedule = Schedule(outputs, after=self.schedule)
         with deferred:
@@ -83,10 +82,10 @@ class ReferenceRunner:
 class _Gradients(NamedTuple):
     """The backward stage of a `NodeRunner`: its outputs, and the parameters and buffers that they update."""
 
-    parameters: list[Parameter[Any]]
-    weight: Input[Any]
-    outputs: list[Node[Any, Any]]
-    updates: dict[Buffer[Any], BaseNode[Any, Any]]
+    parameters: list[Parameter]
+    weight: Input
+    outputs: list[Node]
+    updates: dict[Buffer, BaseNode]
 
 
 class _Known:
@@ -97,7 +96,7 @@ class _Known:
     def __init__(self, cell: Cell, plan: EvaluationPlan, latest: int) -> None:
         self.cell, self.plan, self.latest = cell, plan, latest
         # A scalar value that was requested again: an array over immutable bytes, so it can be returned repeatedly.
-        self.number: NDArray[Any] | None = None
+        self.number: np.ndarray | None = None
 
 
 class NodeRunner:
@@ -107,7 +106,7 @@ class NodeRunner:
     the graph until the garbage collector runs.
     """
 
-    def __init__(self, node: BaseNode[Any, Any]) -> None:
+    def __init__(self, node: BaseNode) -> None:
         self.twin = _twin(node)
         self.runner = ReferenceRunner([self.twin])
         self.modes = modes_of([node])
@@ -116,7 +115,7 @@ class NodeRunner:
         self._known: _Known | None = None
         self._plan(node)
 
-    def _plan(self, node: BaseNode[Any, Any]) -> EvaluationPlan:
+    def _plan(self, node: BaseNode) -> EvaluationPlan:
         """Return the plan for the current data, which shares the values that another plan has computed for `node`.
 
         `__init__` and `differentiate` call it right after building a schedule, so that the garbage collector scans the
@@ -125,7 +124,7 @@ class NodeRunner:
         lend(self.twin, cell_of(node))
         return self.runner.plan()
 
-    def known(self) -> NDArray[Any] | None:
+    def known(self) -> np.ndarray | None:
         """Return the value if no leaf at all has changed since the last run; None if the node must run."""
         known = self._known
         if (
@@ -142,7 +141,7 @@ class NodeRunner:
             known.number = np.ndarray((), value.dtype, value.tobytes())
         return known.number
 
-    def run(self, node: BaseNode[Any, Any], stage: int = 0) -> EvaluationPlan:
+    def run(self, node: BaseNode, stage: int = 0) -> EvaluationPlan:
         """Update one stage, and direct `node.value` to it."""
         latest = CHANGES.latest  # read before the leaves are checked, so that a change during the run is not missed
         plan = self._plan(node)
@@ -153,7 +152,7 @@ class NodeRunner:
             self._known = _Known(plan.cell(self.twin), plan, latest)
         return plan
 
-    def differentiate(self, loss: Node[Any, Any]) -> _Gradients:
+    def differentiate(self, loss: Node) -> _Gradients:
         """Add the backward stage: the gradients of the loss, the node itself, with respect to all its parameters.
 
         Raise `UnusedParameter` if the loss depends on no parameter.
@@ -175,7 +174,7 @@ class NodeRunner:
         return self.gradients
 
 
-def _twin(node: BaseNode[Any, Any]) -> Any:
+def _twin(node: BaseNode) -> Any:
     """Return a copy of a node with the same parents; a leaf itself."""
     if node.is_leaf:
         return node
@@ -183,14 +182,14 @@ def _twin(node: BaseNode[Any, Any]) -> Any:
         return type(node).rebuild(node.parents, node.attribute_values(), node.name)
 
 
-def _frozen(value: Any) -> NDArray[Any]:
+def _frozen(value: Any) -> np.ndarray:
     """Return a read-only copy, so that writing to it by mistake raises."""
-    array: NDArray[Any] = value.dense() if isinstance(value, RowSparse) else value.copy("K")
+    array: np.ndarray = value.dense() if isinstance(value, RowSparse) else value.copy("K")
     array.setflags(False)  # type: ignore[call-arg]  # `write`, twice as fast positionally
     return array
 
 
-def value(node: BaseNode[Any, Any]) -> NDArray[Any]:
+def value(node: BaseNode) -> np.ndarray:
     """Return the value of a leaf, or the value of a node from its last run; raise `NotSet` if there is none."""
     if node.is_leaf:
         array = stored(node).array
@@ -203,7 +202,7 @@ def value(node: BaseNode[Any, Any]) -> NDArray[Any]:
     return _frozen(cell.value)
 
 
-def forward(node: BaseNode[Any, Any]) -> NDArray[Any]:
+def forward(node: BaseNode) -> np.ndarray:
     """Compute a node and return its value; recompute only what depends on changed leaves."""
     way = way_of(node)
     if way is None:
@@ -221,7 +220,7 @@ def forward(node: BaseNode[Any, Any]) -> NDArray[Any]:
     return _frozen(way.run(node).value(way.twin))
 
 
-def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
+def backward(loss: Node, weight: float = 1.0) -> None:
     """Add `weight` times the gradient of a scalar loss to the gradient of each parameter.
 
     Raise `ShapeError` unless the loss is a scalar, `NotDifferentiable` unless it is a float.
@@ -255,7 +254,7 @@ def backward(loss: Node[Any, Any], weight: float = 1.0) -> None:
             store(stored(buffer), array)
 
 
-def checked_weight(weight: float, dtype: np.dtype[Any]) -> Any:
+def checked_weight(weight: float, dtype: np.dtype) -> Any:
     """Return the weight of a gradient as a scalar of a dtype; raise `OptionError` unless it is finite there."""
     found = number("weight", weight)
     if abs(found) > LARGEST[dtype]:
@@ -263,7 +262,7 @@ def checked_weight(weight: float, dtype: np.dtype[Any]) -> Any:
     return dtype.type(found)
 
 
-def accumulate(parameter: Parameter[Any], gradient: NDArray[Any] | RowSparse) -> None:
+def accumulate(parameter: Parameter, gradient: np.ndarray | RowSparse) -> None:
     """Add to a parameter's gradient; it stays row-sparse as long as all summands are row-sparse."""
     storage = stored(parameter)
     held = storage.gradient
@@ -283,7 +282,7 @@ def accumulate(parameter: Parameter[Any], gradient: NDArray[Any] | RowSparse) ->
         held += gradient
 
 
-def zero_gradient(node: Node[Any, Any]) -> None:
+def zero_gradient(node: Node) -> None:
     """Reset the gradients of all parameters that a node depends on."""
     way = way_of(node)
     parameters = node.parameters() if way is None or way.gradients is None else way.gradients.parameters
@@ -291,7 +290,7 @@ def zero_gradient(node: Node[Any, Any]) -> None:
         parameter.clear_gradient()
 
 
-def run(nodes: Sequence[BaseNode[Any, Any]]) -> list[NDArray[Any]]:
+def run(nodes: Sequence[BaseNode]) -> list[np.ndarray]:
     """Return the values of several nodes, computed together: shared subgraphs run once.
 
     >>> x = wy.Constant(2.0)

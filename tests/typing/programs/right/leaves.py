@@ -74,3 +74,8 @@ reveal_type(mixed)  # reveals: Input[tuple[Batch, Any]]
 r1: wy.Tensor[Batch, In] = mixed
 r2: wy.Tensor[Batch, Out] = mixed @ w
 r3: wy.Tensor[Batch, In] = x + mixed
+#@ shapes_of_unknown_length
+def made(shape: tuple[int, ...]) -> wy.Parameter:
+    return wy.Parameter.zeros(shape)
+size = made((7, 3)).shape
+copied = wy.Input(array, dims=x.shape)

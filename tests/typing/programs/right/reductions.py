@@ -28,17 +28,17 @@ r: wy.Tensor[Batch, In] = x - x.mean(axis=0)
 #@ other_axes_are_unknown
 which: int = 0
 r1: wy.Tensor[In] = x.sum(axis=which)
-r2: wy.Tensor[Batch, In] = sequence.max(axis=1)
+r2: wy.Tensor[Batch, Time] = sequence.max(axis=2)
 r3: wy.Tensor[()] = x.sum(axis=(0, 1))
 keep = True
 r4: wy.Tensor[Batch, wy.One] = x.sum(axis=-1, keepdims=keep)
-reveal_type(sequence.sum(axis=1))  # reveals: Sum[Input[tuple[Batch, Time, In]], Any]
+reveal_type(sequence.sum(axis=2))  # reveals: Sum[Input[tuple[Batch, Time, In]], Any]
 #@ argmax
 reveal_type(x.argmax())  # reveals: ArgMax[tuple[()]]
 reveal_type(x.argmax(-1))  # reveals: ArgMax[tuple[Batch]]
 reveal_type(sequence.argmax(axis=-1))  # reveals: ArgMax[tuple[Batch, Time]]
 reveal_type(x.argmax(axis=0))  # reveals: ArgMax[tuple[In]]
-reveal_type(x.argmax(-1, keepdims=True))  # reveals: ArgMax[Any]
+reveal_type(x.argmax(-1, keepdims=True))  # reveals: ArgMax[tuple[Batch, One]]
 kept: wy.IndexNode = x.argmax(keepdims=True)
 r0: wy.IndexTensor[()] = scale.argmax()
 r: wy.IndexTensor[Batch] = (x @ w).argmax(axis=-1)

@@ -26,7 +26,7 @@ classes = wy.IndexInput(dims=(time,))
 #@ predictions_result
 r: wy.Tensor[Batch, In] = (x @ w).cross_entropy(labels).predictions()  # error: [assignment] Incompatible types in assignment (expression has type "Softmax[Any, tuple[Batch, Out]]", variable has type "Node[Any, tuple[Batch, In]]")
 #@ mse_of_other_shape
-wy.losses.mse(x @ w, x)  # error: [misc] Cannot infer value of type parameter "S" of "mse"
+wy.losses.mse(x @ w, x)  # error: [misc] Cannot infer value of type parameter "Axes" of "mse"
 #@ mse_of_indices
 wy.losses.mse(x @ w, labels)  # error: [call-overload] No overload variant of "mse" matches argument types "MatMul[Input[tuple[Batch, In]], Parameter[tuple[In, Out]], tuple[Batch, Out]]", "IndexInput[tuple[Batch]]"
 #@ scalar_of_a_loss_for_each

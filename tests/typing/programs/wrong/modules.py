@@ -37,7 +37,7 @@ cell((h0, h0), h0)  # error: [arg-type] Argument 2 to "__call__" of "LSTMCell" h
 cell = LSTMCell(in_, hid)
 cell((x, x), x)  # error: [arg-type] Argument 1 to "__call__" of "LSTMCell" has incompatible type "tuple[Input[tuple[Batch, In]], Input[tuple[Batch, In]]]"
 #@ wrong_sequence_of_a_recurrent_layer
-LSTM(in_, hid)([x, h0])  # error: [arg-type] Argument 1 to "__call__" of "LSTM" has incompatible type "list[object]"
+LSTM(in_, hid)([x, h0])  # error: [list-item] List item 1 has incompatible type "Input[tuple[Batch, Hid]]"; expected "Node[Any, tuple[Batch, In]]"
 #@ wrong_width_of_attention
 attention = Attention(hid)
 q = table.index(tokens)

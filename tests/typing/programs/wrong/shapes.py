@@ -11,7 +11,7 @@ r: wy.Tensor[Batch, Time, Key] = x.reshape((batch, -1))  # error: [assignment] I
 #@ row_result
 r: wy.Tensor[Batch] = x[0]  # error: [assignment] Incompatible types in assignment (expression has type "Slice[Input[tuple[Batch, In]], tuple[In]]", variable has type "Node[Any, tuple[Batch]]")
 #@ row_of_a_scalar
-scale[0]  # error: [index] Invalid index type "int" for "Parameter[tuple[()]]"; expected type "EllipsisType | None"
+scale[0]  # error: [call-overload] No overload variant of "__getitem__" of "Node" matches argument type "int"
 #@ index_by_a_string
 x["batch"]  # error: [call-overload] No overload variant of "__getitem__" of "Node" matches argument type "str"
 #@ index_by_a_node
