@@ -11,7 +11,7 @@ from wyrm.ops.prod import Prod, ProductOfOthers, ProductOfOthersAlong
 
 
 def _with_zeros() -> Any:
-    """Rows with no zero, one, two, and nothing else."""
+    """Return rows with no zero, one zero, two zeros, and zeros only."""
     x = normal(4, 3)
     x[1, 1] = x[2, 0] = x[2, 2] = 0.0
     x[3] = 0.0
@@ -24,7 +24,7 @@ def _others(x: Any, axis: int) -> Any:
 
 
 def _others_along(x: Any, along: Any) -> Any:
-    """Along the last axis."""
+    """Reference for `ProductOfOthersAlong`, along the last axis."""
     result = np.zeros_like(x)
     for i, j in np.ndindex(x.shape[-1], x.shape[-1]):
         if i != j:
@@ -33,7 +33,7 @@ def _others_along(x: Any, along: Any) -> Any:
 
 
 def prod_samples() -> list[Sample]:
-    """Of the three ops."""
+    """Samples of the three ops."""
     zeros = _with_zeros()
     return [
         *reducing(Prod, np.prod, empty=True),

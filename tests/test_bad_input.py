@@ -46,7 +46,7 @@ MISFITS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: images() + wy.Parameter(np.ones(3, np.float32), dims=(Width,), name="weights"),
         "different names",
     ),
-    "matmul": (lambda: images() @ weights(4, 5), "the last axis of the left meets the last axis but one of the right"),
+    "matmul": (lambda: images() @ weights(4, 5), "last axis of left and second-to-last axis of right do not match"),
     "vector_dot": (lambda: images().vector_dot(weights(2, 4)), "Hidden(3) against 4"),
     "concatenate": (lambda: wy.concatenate([images(), weights(3, 3)], axis=1), "Batch(2) against 3"),
     "stack": (lambda: wy.stack([images(), weights(2, 4)]), "Hidden(3) against 4"),
@@ -77,7 +77,7 @@ def test_shapes_that_do_not_fit_name_both_operands_their_shapes_and_the_line(nam
 UNARY_MISFITS: dict[str, tuple[Callable[[], Any], str]] = {
     "reshape": (lambda: images().reshape(4, 2), "6 elements against 8"),
     "broadcast_to": (lambda: images().broadcast_to((2, 4)), "Hidden(3) against 4"),
-    "transpose": (lambda: images().transpose(0, 0), "do not name each of the 2 axes once"),
+    "transpose": (lambda: images().transpose(0, 0), "must name each of the 2 axes once"),
     "sum": (lambda: images().sum(axis=2), "axis 2 is out of range for 2 axes"),
     "softmax": (lambda: images().softmax(axis=-3), "axis -3 is out of range for 2 axes"),
     "mean": (lambda: images().mean(axis=(0, 0)), "names an axis twice"),

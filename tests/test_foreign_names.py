@@ -163,12 +163,12 @@ def test_there_are_enough() -> None:
 
 
 def brought(place: str) -> pytest.MarkDecorator:
-    """Run a test for every name of a place."""
+    """Run a test for every foreign name of an object."""
     return pytest.mark.parametrize("name", NAMES[place].split())
 
 
 def answers(owner: Any, name: str, error: pytest.ExceptionInfo[AttributeError]) -> bool:
-    """Whether an error says what to use, or that there is nothing."""
+    """Return whether an error names a replacement, or says that there is none."""
     text = str(error.value)
     return not hasattr(owner, name) and re.search(rf"has no attribute '{name}': \w.{{4,}}", text) is not None
 
@@ -212,7 +212,7 @@ def test_functions_of_numpy(name: str) -> None:
     function: Any = np
     for part in name.split("."):
         function = getattr(function, part)
-    # One node, two, a list of them, a node and an axis, a node and its axes, and a mask with two.
+    # One node, two nodes, a list of nodes, a node and an axis, a node and its axes, a mask and two nodes.
     for arguments in ((X,), (X, X), ([X, X],), (X, 0), (X, 0, 1), (X > 0.0, X, X), (X, (2, 2)), (X, LABELS)):
         try:
             function(*arguments)
@@ -222,7 +222,7 @@ def test_functions_of_numpy(name: str) -> None:
                     r"^numpy\.([\w.]+\.)?\w+ takes no nodes: (use|wyrm|compare|multiply|nodes) ", str(error)
                 )
                 return
-        except ValueError:  # of arguments that are those of another function
+        except ValueError:  # the arguments fit another function
             continue
         else:
             return
@@ -290,7 +290,7 @@ def test_masks_that_differ_are_exclusive_or() -> None:
 
 
 def parameters() -> set[str]:
-    """The names of the parameters of all that is public."""
+    """Return the names of the parameters of everything public."""
     owners = [wy, wy.nn, wy.optim, wy.losses, wy.data, wy.Node, wy.Program]
     found = {value for owner in owners for name in dir(owner) if callable(value := getattr(owner, name, None))}
     return {name for value in found if value not in (type,) for name in signature(value)}

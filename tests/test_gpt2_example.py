@@ -1,4 +1,4 @@
-"""The example of GPT-2 on TinyStories: train, resume bit for bit, generate, and what it says to bad input."""
+"""The GPT-2 example on TinyStories: train, resume bit for bit, generate, and its errors for bad input."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_run_learns_resumes_bit_for_bit_and_tells(story: Path, tmp_path: Path)
     assert call(*tell)[1] == text != call(*tell, "--seed", 1)[1]
     status, text = call("train", "--data", story, "--run", run, *TINY)
     assert status == 1 and "holds a run already: go on with resume" in text
-    # A run that was ended before its first checkpoint starts from the beginning.
+    # A run that ended before its first checkpoint starts from the beginning.
     shutil.rmtree(run / "checkpoints")
     status, text = call("generate", "--run", run)
     assert status == 1 and "there is no checkpoint in" in text

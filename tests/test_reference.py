@@ -18,7 +18,7 @@ README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
 def public_modules() -> list[ModuleType]:
-    """`wyrm`, and the modules that it makes public, with those that these make public."""
+    """Return `wyrm` and the modules that it exports, recursively."""
     modules = [wy]
     for module in modules:
         members = [getattr(module, name) for name in module.__all__]

@@ -123,7 +123,7 @@ def test_operands_that_are_computed_have_the_same_names_in_messages(place: str) 
         with pytest.raises(NotDifferentiable) as caught:
             wy.grad(build(lambda x: HalfRough(1.0 * x, x), doubled).sum(), x)
         errors.append(str(caught.value))
-    assert errors[1] == errors[0] and "no gradient by multiply: it is rough" in errors[0]
+    assert errors[1] == errors[0] and "no gradient with respect to multiply: it is rough" in errors[0]
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -131,7 +131,7 @@ def test_what_is_not_asked_for_may_have_no_gradient(place: str) -> None:
     x, y = (wy.Parameter(RANDOM.standard_normal(2), name=name) for name in "xy")
     rough, smooth = (PLACES[place](step, x).sum() for step in (lambda x: HalfRough(x, y), lambda x: Multiply(x, y)))
     assert wy.grad(rough, x).forward().tobytes() == wy.grad(smooth, x).forward().tobytes()
-    with pytest.raises(NotDifferentiable, match="no gradient by y: it is rough") as caught:
+    with pytest.raises(NotDifferentiable, match="no gradient with respect to y: it is rough") as caught:
         wy.grad(rough, [x, y])
     assert describe(y) in str(caught.value)
 
@@ -140,7 +140,7 @@ def test_an_input_that_is_not_asked_for_may_have_no_gradient() -> None:
     x, y = (wy.Parameter(RANDOM.standard_normal(2), name=name) for name in "xy")
     part = wy.checkpoint(lambda x, y: HalfRough(x, y), x, y).sum()
     assert wy.grad(part, x).forward().tolist() == y.value.tolist()
-    with pytest.raises(NotDifferentiable, match="no gradient by y: it is rough"):
+    with pytest.raises(NotDifferentiable, match="no gradient with respect to y: it is rough"):
         wy.grad(part, [x, y])
 
 

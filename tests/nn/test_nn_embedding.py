@@ -98,7 +98,7 @@ def test_an_index_beyond_the_table_is_an_error_when_it_is_set() -> None:
 
 
 def test_floats_as_indices_are_an_error() -> None:
-    with pytest.raises(DTypeError, match="rows are chosen by integers"):
+    with pytest.raises(DTypeError, match="indices must be integers"):
         wy.nn.Embedding(7, 3)(wy.Input(dims=(5,)))  # type: ignore[arg-type]  # the mistake that mypy finds
 
 

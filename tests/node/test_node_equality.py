@@ -100,17 +100,17 @@ def test_numpys_comparisons_take_index_nodes(ufunc: Any) -> None:
 @pytest.mark.parametrize(
     ("compare", "message"),
     [
-        (lambda x, i: x == [1.0, 2.0], r"x \(2,\) float32 .*not with a list: make it one with np\.array"),
-        (lambda x, i: x != (1.0, 2.0), "not with a tuple: make it one"),
+        (lambda x, i: x == [1.0, 2.0], r"x \(2,\) float32 .*not with a list: convert it with np\.array"),
+        (lambda x, i: x != (1.0, 2.0), "not with a tuple: convert it"),
         (lambda x, i: x == 1j, "not with a complex"),
         (lambda x, i: x == Decimal(1), "not with a Decimal"),
         (lambda x, i: x == jnp.zeros(2), "not with a ArrayImpl"),
         (lambda x, i: x == np.array(["a", "b"]), "not with an array of <U1"),
-        (lambda x, i: i == [1, 2], "not with a list: make it one"),
+        (lambda x, i: i == [1, 2], "not with a list: convert it with"),
         (lambda x, i: x == i, r"i \(2,\) int64 .* holds integers"),
-        (lambda x, i: i == x, r"i \(2,\) int64 .* holds integers and is compared with integers, not with x"),
-        (lambda x, i: i < 1.5, "is compared with integers, not with 1.5"),
-        (lambda x, i: i == True, "is compared with integers, not with True"),  # noqa: E712  # a user may type this
+        (lambda x, i: i == x, r"i \(2,\) int64 .* holds integers; compare it with integers, not with x"),
+        (lambda x, i: i < 1.5, "compare it with integers, not with 1.5"),
+        (lambda x, i: i == True, "compare it with integers, not with True"),  # noqa: E712  # a user may type this
         (lambda x, i: i == np.array([0.5, 1.0]), "takes integers, the data is float64"),
         (lambda x, i: i == 2**63, "takes integers"),
     ],

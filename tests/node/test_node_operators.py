@@ -69,7 +69,7 @@ def test_masks_go_with_masks_on_both_sides(op: Callable[[Any, Any], Any], other:
 
 def test_a_mask_of_a_list_or_a_number_is_refused() -> None:
     mask: Any = wy.Parameter(VALUES) > 2.0
-    with pytest.raises(DTypeError, match="takes masks"):
+    with pytest.raises(DTypeError, match="operands must be masks"):
         mask & 1.0
     with pytest.raises(DTypeError, match="a mask has no arithmetic"):
         mask + True

@@ -242,7 +242,7 @@ def test_too_few_operands_for_a_formula() -> None:
         def vjp(self, gradient: Any) -> tuple[Any, ...]:
             return (gradient,)
 
-    with pytest.raises(ShapeError, match=r"the formula 'x \* y' has 2 operands, 1 are given"):
+    with pytest.raises(ShapeError, match=r"the formula 'x \* y' takes 2 operands, not 1"):
         Lonely(parameter(1.0))
 
 
@@ -257,7 +257,7 @@ def test_too_few_operands_for_a_formula() -> None:
         (lambda g: g, NotDifferentiable, "return a tuple, one for each parent"),
         (lambda g: (None,), NotDifferentiable, "returned None for p"),
         (lambda g: (2.0,), NotDifferentiable, "returned 2.0 for p"),
-        (lambda g: (wy.Undefined("it jumps"),), NotDifferentiable, "no gradient by p: it jumps"),
+        (lambda g: (wy.Undefined("it jumps"),), NotDifferentiable, "no gradient with respect to p: it jumps"),
     ],
 )
 def test_a_wrong_answer_of_vjp_names_the_op_and_the_line(answer: Any, error: type[Exception], reason: str) -> None:

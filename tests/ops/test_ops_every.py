@@ -1,4 +1,4 @@
-"""Every registered op, on its samples: meaning, dtypes, layouts, edges, gradients to second order, errors."""
+"""Every registered op on its samples: values, dtypes, layouts, empty operands, gradients to second order, errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(sample: Sample, operands: Any, dtype: Any = None) -> Any:
 
 
 def every(keep: Callable[[Sample], bool] = lambda sample: True) -> pytest.MarkDecorator:
-    """Run a test on every sample for which it has a meaning."""
+    """Run a test on every sample for which `keep` is true."""
     return pytest.mark.parametrize("sample", [sample for sample in SAMPLES if keep(sample)], ids=str)
 
 
@@ -137,7 +137,7 @@ def test_shape_error_names_the_users_line(sample: Sample) -> None:
 
 @every(lambda sample: sample.op.evaluate is not wy.Node.evaluate and not sample.op.takes_rows and not sample.tags)
 def test_numpy_operands_in_other_engines(sample: Sample) -> None:
-    """The array-API meaning of an op is the same to JAX, wherever it has one besides a formula."""
+    """`evaluate`, where an op defines it, computes the same with JAX arrays."""
     node = run(sample, sample.operands)
     with jax.enable_x64(True):
         operands = [jax.numpy.asarray(parent.forward()) for parent in node.parents]

@@ -1,4 +1,4 @@
-"""Choosing by masks, drawing at random, and the loss that holds its own softmax."""
+"""`where`, dropout, and the cross-entropy whose softmax is a node of its own."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_where_refuses_what_is_no_mask_and_no_number() -> None:
     x: Any = wy.Parameter([1.0, 2.0], name="x")
     rows: Any = np.array([0, 1])
     word: Any = "word"
-    with pytest.raises(DTypeError, match="the condition is a mask, such as x > 0; x is float32"):
+    with pytest.raises(DTypeError, match="the condition must be a mask, such as x > 0; x is float32"):
         wy.where(x, 1.0, 2.0)
-    with pytest.raises(DTypeError, match="the condition is a mask, such as x > 0; an array of int64 is given"):
+    with pytest.raises(DTypeError, match="the condition must be a mask, such as x > 0, not an array of int64"):
         wy.where(rows, 1.0, 2.0)
     rows = wy.IndexInput([0, 1], name="rows")
     with pytest.raises(DTypeError, match=r"rows .*holds integers"):
         wy.where(x > 1.0, rows, 2.0)
-    with pytest.raises(TypeError, match="an operand is a node, a number or a NumPy array"):
+    with pytest.raises(TypeError, match="an operand must be a node, a number or a NumPy array"):
         wy.where(x > 1.0, word, 2.0)
 
 
@@ -179,9 +179,11 @@ def test_predictions_are_part_of_the_loss_and_no_way_to_differentiate_it() -> No
     loss = x.cross_entropy(np.array([0, 1]))
     loss.forward()
     np.testing.assert_allclose(loss.predictions().value.sum(axis=-1), 1.0)
-    with pytest.raises(NotDifferentiable, match="no gradient by softmax, which is computed from another operand"):
+    with pytest.raises(
+        NotDifferentiable, match="no gradient with respect to softmax, which is computed from another operand"
+    ):
         wy.grad(loss, loss.predictions())
-    # Other uses of the predictions are differentiated like those of any node.
+    # Other uses of the predictions have gradients, like any node.
     entropy = -(loss.predictions() * loss.predictions().log()).sum()
     assert wy.grad(entropy, loss.predictions()).forward().shape == (2, 3)
     assert wy.grad(loss + entropy, x).forward().any()

@@ -253,7 +253,7 @@ def test_reductions_over_nothing_are_refused_before_anything_moves() -> None:
         x.set(nothing[x])
         with pytest.raises(ShapeError, match=r"no value over an axis of size 0, which the data of this run has"):
             node.forward()
-    with pytest.raises(ShapeError, match=r"divides by n - ddof, which is 1 - 1"):
+    with pytest.raises(ShapeError, match=r"divides by n - ddof, which must be above 0 but is 1 - 1"):
         wy.compile(x.var(0, ddof=1))({x: np.ones((1, 3), np.float32)})
     with pytest.raises(ShapeError, match="no mean over an axis of size 0"):
         wy.compile((x * slope).cross_entropy(labels))({**nothing, labels: np.zeros(0, np.int64)})

@@ -1,4 +1,4 @@
-"""A repeated call of a program is fast, and computes what a new program computes."""
+"""A repeated call of a program or kernel is fast, and computes what a new one computes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.native import compiled
 from wyrm.node.storage import stored
 
 FLOAT = np.float32
@@ -198,3 +199,47 @@ def test_indices_into_what_the_data_gives_a_size_are_checked_in_every_call() -> 
                 program(short)
             with pytest.raises(wy.errors.IndexOutOfRange):
                 program({logits: data, labels: chosen + 1})
+
+
+class Columns(wy.Dim): ...
+
+
+CHANGES: dict[str, Any] = {"shape": (1, 9), "strides": (8, 24), "dtype": np.dtype(np.int64)}
+changes = pytest.mark.parametrize("attribute", CHANGES)
+strides_are_assigned = pytest.mark.filterwarnings("ignore:Setting the strides:DeprecationWarning")
+
+
+@strides_are_assigned
+@changes
+@pytest.mark.parametrize("loop", ["compiled", "python"])
+def test_an_array_is_changed_in_place_between_calls_of_a_program(attribute: str, loop: Any) -> None:
+    x: Any = wy.Input(dims=(Rows(), Columns()), name="x", dtype=np.float64)
+    scale = wy.Parameter(np.float64(1.0), name="scale")
+    program = wy.compile(x.T * 2.0, loop=loop)
+    train = wy.compile((x[0] * scale).sum(), wy.optim.SGD([scale], 0.0), loop=loop)
+    function: Any = wy.function(lambda x: x.T * 2.0, engine="native")
+    data = np.arange(9.0).reshape(3, 3)
+    for change in (False, True):
+        if change:
+            setattr(data, attribute, CHANGES[attribute])
+        for _ in range(2):
+            np.testing.assert_array_equal(program({x: data}), data.T * 2.0)
+            assert train.epoch({x: data}, batch_size=len(data)) == data[0].astype(np.float64).sum()
+            if data.dtype == np.float64:  # integers are indices to a function
+                np.testing.assert_array_equal(function(data), data.T * 2.0)
+
+
+def last_row(x: Any) -> Any:
+    total = 0.0
+    for j in range(x.shape[1]):
+        total += x[-1, j]
+    return total
+
+
+@strides_are_assigned
+@changes
+def test_an_array_is_changed_in_place_between_calls_of_a_kernel(attribute: str) -> None:
+    kernel, data = compiled(last_row), np.arange(9.0).reshape(3, 3)
+    assert kernel(data) == last_row(data)
+    setattr(data, attribute, CHANGES[attribute])
+    assert kernel(data) == last_row(data)

@@ -60,22 +60,22 @@ class Node:
     """The methods that ops add to `Node`, which is `x` in these descriptions."""
 
     def relu(self: Shaped[L, S]) -> Relu[L, S]:
-        """The larger of `x` and 0; its derivative at 0 is 0."""
+        """Rectified linear unit, `max(x, 0)`; the derivative at 0 is 0."""
 
     def leaky_relu(self: Shaped[L, S], negative_slope: float = 0.01) -> LeakyRelu[L, S]:
-        """`x` where positive, else `negative_slope * x`."""
+        """Return `x` where positive, else `negative_slope * x` (leaky rectified linear unit)."""
 
     def elu(self: Shaped[L, S], alpha: float = 1.0) -> Elu[L, S]:
-        """`x` where positive, else `alpha * (e ** x - 1)`."""
+        """Return `x` where positive, else `alpha * (exp(x) - 1)` (exponential linear unit; Clevert et al., 2015)."""
 
     def silu(self: Shaped[L, S]) -> Silu[L, S]:
-        """`x * sigmoid(x)`, also known as swish."""
+        """Sigmoid linear unit, `x * sigmoid(x)`, also known as swish."""
 
     @overload
     def gelu(self: Shaped[L, S], approximate: Literal[False] = False) -> Gelu[L, S]: ...
     @overload
     def gelu(self: Shaped[L, S], approximate: Literal[True]) -> GeluTanh[L, S]:
-        """`x` times the normal distribution function of `x`; `approximate=True` takes the tanh form of GPT-2."""
+        """Return `x` times the standard normal CDF of `x` (Gaussian error linear unit; Hendrycks and Gimpel, 2016)."""
 
     @overload
     def maximum(self: Shaped[L, S], other: Number | Array) -> Maximum[L, Constant[Any], S]: ...
@@ -123,7 +123,7 @@ class Node:
     def maximum(self: Shaped[L, tuple[One, M, N, *Bs]], other: Shaped[R, S]) -> Maximum[L, R, Any]: ...
     @overload
     def maximum(self: Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]) -> Maximum[L, R, Any]:
-        """The larger of two; equal operands share the gradient half and half."""
+        """Elementwise maximum of two operands, which broadcast; equal elements get half the gradient each."""
 
     @overload
     def minimum(self: Shaped[L, S], other: Number | Array) -> Minimum[L, Constant[Any], S]: ...
@@ -171,22 +171,22 @@ class Node:
     def minimum(self: Shaped[L, tuple[One, M, N, *Bs]], other: Shaped[R, S]) -> Minimum[L, R, Any]: ...
     @overload
     def minimum(self: Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]) -> Minimum[L, R, Any]:
-        """The smaller of two; equal operands share the gradient half and half."""
+        """Elementwise minimum of two operands, which broadcast; equal elements get half the gradient each."""
 
     def abs(self: Shaped[L, S]) -> Absolute[L, S]:
-        """`|x|`; its derivative at 0 is 0."""
+        """Elementwise absolute value `|x|`; the derivative at 0 is 0."""
 
     def sign(self: Shaped[L, S]) -> Sign[L, S]:
-        """-1, 0 or 1; flat wherever it is smooth."""
+        """Elementwise sign: -1, 0 or 1; the gradient is zero."""
 
     def square(self: Shaped[L, S]) -> Square[L, S]:
-        """`x * x`."""
+        """Elementwise square `x * x`."""
 
     def sqrt(self: Shaped[L, S]) -> Sqrt[L, S]:
-        """The square root; NaN for negative `x`."""
+        """Elementwise square root; NaN for negative `x`."""
 
     def clip(self: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]:
-        """`x` limited to `min`..`max`, either of which may be left out. `ValueError` where min > max."""
+        """Return `x` limited to `min`..`max`; None means no bound. The derivative is 1 within the bounds, at them too."""
 
     @overload
     def equal(self: Shaped[L, S], other: Number | Array) -> Equal[L, Constant[Any], S]: ...
@@ -230,7 +230,7 @@ class Node:
     def equal(self: Shaped[L, tuple[One, M, N, *Bs]], other: Shaped[R, S]) -> Equal[L, R, Any]: ...
     @overload
     def equal(self: Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]) -> Equal[L, R, Any]:
-        """`x == y`."""
+        """Elementwise `x == y`, as a mask."""
 
     @overload
     def not_equal(self: Shaped[L, S], other: Number | Array) -> NotEqual[L, Constant[Any], S]: ...
@@ -278,13 +278,13 @@ class Node:
     def not_equal(self: Shaped[L, tuple[One, M, N, *Bs]], other: Shaped[R, S]) -> NotEqual[L, R, Any]: ...
     @overload
     def not_equal(self: Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]) -> NotEqual[L, R, Any]:
-        """`x != y`."""
+        """Elementwise `x != y`, as a mask."""
 
     def astype(self: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
-        """The same numbers as float32 or float64; a mask becomes zeros and ones."""
+        """Return `x` converted to float32 or float64; a mask becomes zeros and ones. Raises `DTypeError` for other dtypes."""
 
     def stop_gradient(self: Shaped[L, S]) -> StopGradient[L, S]:
-        """`x`, taken as a constant by every gradient."""
+        """`x`, as a constant to differentiation: its gradient is zero."""
 
     def dropout(self: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
         """Elements set to zero with probability `rate` (0 <= rate < 1), the rest divided by `1 - rate`."""
@@ -295,34 +295,34 @@ class Node:
         """This node plus `addition.dropout(rate, seed, stream)`, as at the end of a residual block, in one pass."""
 
     def exp(self: Shaped[L, S]) -> Exp[L, S]:
-        """`e ** x`."""
+        """Elementwise exponential `exp(x)`."""
 
     def expm1(self: Shaped[L, S]) -> Expm1[L, S]:
-        """`e ** x - 1`, exact near 0."""
+        """Elementwise `exp(x) - 1`, accurate near 0."""
 
     def log(self: Shaped[L, S]) -> Log[L, S]:
-        """The natural logarithm; -inf at 0, NaN below."""
+        """Elementwise natural logarithm; -inf at 0, NaN for negative `x`."""
 
     def log1p(self: Shaped[L, S]) -> Log1p[L, S]:
-        """`log(1 + x)`, exact near 0."""
+        """Elementwise `log(1 + x)`, accurate near 0; -inf at -1, NaN below."""
 
     def sin(self: Shaped[L, S]) -> Sin[L, S]:
-        """The sine of `x` radians."""
+        """Elementwise sine of `x` in radians."""
 
     def cos(self: Shaped[L, S]) -> Cos[L, S]:
-        """The cosine of `x` radians."""
+        """Elementwise cosine of `x` in radians."""
 
     def tanh(self: Shaped[L, S]) -> Tanh[L, S]:
-        """The hyperbolic tangent."""
+        """Elementwise hyperbolic tangent."""
 
     def sigmoid(self: Shaped[L, S]) -> Sigmoid[L, S]:
-        """`1 / (1 + e ** -x)`, finite everywhere."""
+        """Elementwise logistic function `1 / (1 + exp(-x))`, without overflow."""
 
     def softplus(self: Shaped[L, S]) -> Softplus[L, S]:
-        """`log(1 + e ** x)`, without overflow."""
+        """Elementwise `log(1 + exp(x))`, without overflow."""
 
     def erf(self: Shaped[L, S]) -> Erf[L, S]:
-        """The error function (Abramowitz and Stegun 7.1.1)."""
+        """Elementwise error function (Abramowitz and Stegun 7.1.1)."""
 
     @overload
     def linear_gelu(
@@ -365,7 +365,7 @@ class Node:
     ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
     @overload
     def take(self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode[Any] | Indices, axis: int = 0) -> _Node[Any, Any]:
-        """The elements that `indices` choose along `axis`, the first one unless given. `IndexOutOfRange` where it ends."""
+        """Return the elements that `indices` select along `axis`, as `numpy.take(x, indices, axis)`."""
 
     @overload
     def take_along_axis(
@@ -387,12 +387,12 @@ class Node:
     def take_along_axis(
         self: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
     ) -> TakeAlongAxis[L, _IndexNode[Any], Any]:
-        """One element per index along `axis`, the other axes in step, as `numpy.take_along_axis`."""
+        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`."""
 
     def scatter_add(
         self: Shaped[L, S], indices: _IndexNode[Any] | Indices, values: _Node[Any, Any] | Array
     ) -> ScatterAdd[L, _Node[Any, Any], S]:
-        """This node with `values[i]` added to row `indices[i]`; a row named twice gets both."""
+        """Return this node with `values[i]` added to row `indices[i]`; values for the same row add up."""
 
     @overload
     def layer_norm(
@@ -457,7 +457,7 @@ class Node:
     ) -> Prod[L, tuple[*Bs]]: ...
     @overload
     def prod(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Prod[L, Any]:
-        """The product of the elements."""
+        """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1."""
 
     @overload
     def vector_dot(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R, Any]: ...
@@ -471,7 +471,7 @@ class Node:
     def vector_dot(self: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
     @overload
     def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant[Any], Any]:
-        """The dot products of corresponding rows: `sum(x * other, axis=-1)`."""
+        """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast."""
 
     @overload
     def sum(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Sum[L, tuple[()]]: ...
@@ -511,7 +511,7 @@ class Node:
     ) -> Sum[L, tuple[*Bs]]: ...
     @overload
     def sum(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Sum[L, Any]:
-        """The sum of the elements."""
+        """Sum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1."""
 
     @overload
     def mean(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Mean[L, tuple[()]]: ...
@@ -553,7 +553,7 @@ class Node:
     ) -> Mean[L, tuple[*Bs]]: ...
     @overload
     def mean(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Mean[L, Any]:
-        """The mean of the elements."""
+        """Arithmetic mean over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1."""
 
     @overload
     def max(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Max[L, tuple[()]]: ...
@@ -593,7 +593,7 @@ class Node:
     ) -> Max[L, tuple[*Bs]]: ...
     @overload
     def max(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Max[L, Any]:
-        """The largest element; equal ones share the gradient."""
+        """Maximum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1."""
 
     @overload
     def min(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Min[L, tuple[()]]: ...
@@ -633,7 +633,7 @@ class Node:
     ) -> Min[L, tuple[*Bs]]: ...
     @overload
     def min(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Min[L, Any]:
-        """The smallest element; equal ones share the gradient."""
+        """Minimum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1."""
 
     @overload
     def logsumexp(
@@ -679,7 +679,7 @@ class Node:
     ) -> LogSumExp[L, tuple[*Bs]]: ...
     @overload
     def logsumexp(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L, Any]:
-        """`log(sum(exp(x)))`, without overflow."""
+        """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default."""
 
     @overload
     def var(
@@ -735,7 +735,7 @@ class Node:
     def var(
         self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
     ) -> Variance[L, Any]:
-        """The mean squared distance from the mean, divided by `n - ddof`."""
+        """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`."""
 
     @overload
     def std(
@@ -791,7 +791,7 @@ class Node:
     def std(
         self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
     ) -> Std[L, Any]:
-        """The standard deviation: the square root of the variance, whose gradient is not finite where all are equal."""
+        """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`."""
 
     @overload
     def argmax(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]: ...
@@ -817,7 +817,7 @@ class Node:
     def argmax(self: Shaped[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax[Any]: ...
     @overload
     def argmax(self: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode[Any]:
-        """The position of the largest element along `axis`, of all elements without one; the first of equal ones."""
+        """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None."""
 
     @overload
     def reshape(self: Shaped[L, S], shape: Sizes, /) -> Reshape[L, Any]: ...
@@ -849,7 +849,7 @@ class Node:
     ) -> Reshape[L, tuple[D1, D2, D3, D4]]: ...
     @overload
     def reshape(self: Shaped[L, S], a: Axis, b: Axis, c: Axis, d: Axis, e: Axis, /, *more: Axis) -> Reshape[L, Any]:
-        """The same elements under other axes; one of them may be -1. Named axes keep the type checker informed."""
+        """Return `x` with another shape and the same elements in row-major order; one axis may be -1, to be inferred."""
 
     @overload
     def transpose(self: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L, Any]: ...
@@ -871,7 +871,7 @@ class Node:
     ) -> Transpose[L, tuple[A, N, M, K]]: ...
     @overload
     def transpose(self: Shaped[L, S], *axes: int | Sequence[int]) -> Transpose[L, Any]:
-        """The axes in another order, reversed where none is given."""
+        """Return `x` with its axes in the order `axes`, reversed by default."""
 
     @overload
     def swapaxes(self: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L, Any]: ...
@@ -893,13 +893,13 @@ class Node:
     ) -> Transpose[L, tuple[A, N, M, *Bs]]: ...
     @overload
     def swapaxes(self: Shaped[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L, Any]:
-        """Two axes exchanged."""
+        """Return `x` with two axes swapped. Raises `ShapeError` for an axis that `x` lacks."""
 
     @overload
     def matrix_transpose(self: Shaped[L, AtLeast2D]) -> Transpose[L, Any]: ...
     @overload
     def matrix_transpose(self: Shaped[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]:
-        """The last two axes exchanged; `.mT` for short."""
+        """Return `x` with its last two axes swapped; `.mT` for short. Raises `ShapeError` for fewer than two axes."""
 
     @overload
     def broadcast_to(self: Shaped[L, S], shape: Sizes) -> BroadcastTo[L, Any]: ...
@@ -919,7 +919,7 @@ class Node:
     def broadcast_to(
         self: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]]
     ) -> BroadcastTo[L, Any]:
-        """The operand repeated to `shape`."""
+        """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raises `ShapeError` if the shapes do not match."""
 
     @overload
     def expand_dims(self: Shaped[L, AnyShape], axis: AxisLike) -> Reshape[L, Any]: ...
@@ -933,7 +933,7 @@ class Node:
     def expand_dims(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-2]) -> Reshape[L, tuple[*Bs, One, N]]: ...
     @overload
     def expand_dims(self: Shaped[L, S], axis: AxisLike) -> Reshape[L, Any]:
-        """Axes of size 1 put in, at these positions of the result."""
+        """Return `x` with axes of size 1 inserted, at the positions `axis` of the result."""
 
     @overload
     def squeeze(self: Shaped[L, AtLeast1D], axis: AxisLike = None) -> Reshape[L, Any]: ...
@@ -945,16 +945,16 @@ class Node:
     def squeeze(self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, *Bs]]: ...
     @overload
     def squeeze(self: Shaped[L, S], axis: AxisLike = None) -> Reshape[L, Any]:
-        """Axes of size 1 taken out: all of them, or those named. `ShapeError` for one of another size."""
+        """Return `x` without its axes of size 1: all of them, or those in `axis`."""
 
     def ravel(self: Shaped[L, S]) -> Reshape[L, tuple[Any]]:
-        """All elements on one axis."""
+        """Return the elements of `x` in row-major order on one axis."""
 
     @overload
     def flatten(self: Shaped[L, S]) -> Reshape[L, tuple[Any]]: ...
     @overload
     def flatten(self: Shaped[L, S], start_axis: int) -> Reshape[L, Any]:
-        """All elements on one axis, or those from `start_axis` on, with the axes before it as they are."""
+        """Return `x` with the axes from `start_axis` on flattened into one, in row-major order; all of them by default."""
 
     @overload
     def concat(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R], Any]: ...
@@ -966,7 +966,7 @@ class Node:
     def concat(
         self: Shaped[L, tuple[*Bs, M]], other: Shaped[R, tuple[*Bs, N]]
     ) -> Concatenate[tuple[L, R], tuple[*Bs, Plus[M, N]]]:
-        """This node and another along the last axis, whose name becomes `Plus[M, N]`."""
+        """Return this node joined with another along the last axis, which becomes `Plus[M, N]`."""
 
     @overload
     def split(self: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L, Any]]: ...
@@ -980,7 +980,7 @@ class Node:
     ) -> list[Slice[L, tuple[*Bs, Any]]]: ...
     @overload
     def split(self: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L, Any]]:
-        """The node in equal `sections`, or cut at these positions, along `axis`; `ShapeError` where it does not divide."""
+        """Return the parts of `x` along `axis`: `sections` equal parts, or those between the positions `sections`."""
 
     @overload
     def softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> Softmax[L, Any]: ...
@@ -1028,7 +1028,7 @@ class Parameter:
     ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
     @overload
     def index(self: Shaped[L, tuple[N, *Bs]], indices: Indices) -> Index[L, _IndexNode[Any], Any]:
-        """The rows that `indices` choose; the gradient holds only those rows. `IndexOutOfRange` at `set`."""
+        """Return the rows `x[indices]`, of shape `indices.shape + x.shape[1:]`; the gradient holds only those rows."""
 
 class IndexNode:
     """The methods that ops add to `IndexNode`, which is `x` in these descriptions."""
@@ -1049,7 +1049,7 @@ class IndexNode:
     def __lt__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> Less[Any, Any, tuple[*Bs, N]]: ...
     @overload
     def __lt__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> Less[Any, Any, tuple[*Bs, N]]:
-        """`x < y`."""
+        """Elementwise `x < y`, as a mask."""
 
     @overload
     def __le__(self: _IndexNode[S], other: Size | IntegerArray) -> LessEqual[Any, Any, S]: ...
@@ -1069,7 +1069,7 @@ class IndexNode:
     def __le__(
         self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
     ) -> LessEqual[Any, Any, tuple[*Bs, N]]:
-        """`x <= y`."""
+        """Elementwise `x <= y`, as a mask."""
 
     @overload
     def __gt__(self: _IndexNode[S], other: Size | IntegerArray) -> Greater[Any, Any, S]: ...
@@ -1087,7 +1087,7 @@ class IndexNode:
     def __gt__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> Greater[Any, Any, tuple[*Bs, N]]: ...
     @overload
     def __gt__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> Greater[Any, Any, tuple[*Bs, N]]:
-        """`x > y`."""
+        """Elementwise `x > y`, as a mask."""
 
     @overload
     def __ge__(self: _IndexNode[S], other: Size | IntegerArray) -> GreaterEqual[Any, Any, S]: ...
@@ -1109,7 +1109,7 @@ class IndexNode:
     def __ge__(
         self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
     ) -> GreaterEqual[Any, Any, tuple[*Bs, N]]:
-        """`x >= y`."""
+        """Elementwise `x >= y`, as a mask."""
 
     @overload
     def __eq__(self: _IndexNode[S], other: Size | IntegerArray) -> Equal[Any, Any, S]: ...
@@ -1127,7 +1127,7 @@ class IndexNode:
     def __eq__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> Equal[Any, Any, tuple[*Bs, N]]: ...
     @overload
     def __eq__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> Equal[Any, Any, tuple[*Bs, N]]:
-        """`x == y`."""
+        """Elementwise `x == y`, as a mask."""
 
     @overload
     def __ne__(self: _IndexNode[S], other: Size | IntegerArray) -> NotEqual[Any, Any, S]: ...
@@ -1147,7 +1147,7 @@ class IndexNode:
     def __ne__(
         self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
     ) -> NotEqual[Any, Any, tuple[*Bs, N]]:
-        """`x != y`."""
+        """Elementwise `x != y`, as a mask."""
 
     @overload
     def reshape(self: _IndexNode[Any], shape: Sizes, /) -> IndexReshape[Any]: ...
@@ -1167,7 +1167,7 @@ class IndexNode:
     def reshape(self: _IndexNode[Any], a: D1 | int, b: D2 | int, /) -> IndexReshape[tuple[D1, D2]]: ...
     @overload
     def reshape(self: _IndexNode[Any], a: D1 | int, b: D2 | int, c: D3 | int, /) -> IndexReshape[tuple[D1, D2, D3]]:
-        """The same integers under other axes; one of them may be -1."""
+        """Return `x` with another shape and the same integers in row-major order; one axis may be -1, to be inferred."""
 
     @overload
     def __getitem__(self: _IndexNode[AtLeast1D], key: Key_) -> IndexSlice[Any]: ...
@@ -1179,5 +1179,5 @@ class IndexNode:
     def __getitem__(self: _IndexNode[tuple[M, N, *Bs]], key: tuple[All, int]) -> IndexSlice[tuple[M, *Bs]]: ...
     @overload
     def __getitem__(self: _IndexNode[Any], key: Key_) -> IndexSlice[Any]:
-        """A part of the integers by numbers, ranges, `None` and `...`, as in NumPy."""
+        """Return the part of the integers that ints, slices, `None` and `...` select, as in NumPy."""
     def __hash__(self) -> int: ...

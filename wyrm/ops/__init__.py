@@ -1,6 +1,6 @@
-"""The operations, one class each, one family per file.
+"""Operations on nodes: one class per op, one module per family of ops.
 
-Those that are methods of nodes are there as soon as `wyrm` is; others when their module is imported.
+`import wyrm` imports the ops that are methods of nodes; the other modules are imported on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ from wyrm.ops import (
 if TYPE_CHECKING:
     from wyrm.ops import attention, cached_attention, checkpoint, custom, linear_cross_entropy, recurrent, scan
 
-if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
+if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every attribute
     _LATER = (
         "attention",
         "cached_attention",

@@ -1,4 +1,4 @@
-"""Reverse accumulation: one walk in reverse topological order, contributions summed, every edge un-broadcast."""
+"""Reverse-mode accumulation: one walk in reverse topological order that sums the contributions to each gradient."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wyrm.types.dims import Dims, axis_size, unify
 
 
 def unbroadcast(gradient: Node, dims: Dims) -> Node:
-    """The gradient summed over the axes along which an operand of axes `dims` was repeated."""
+    """Return `gradient` summed over the axes along which broadcasting repeated an operand with axes `dims`."""
     have: Dims = gradient.dims
     if have == dims:
         return gradient
@@ -24,13 +24,13 @@ def unbroadcast(gradient: Node, dims: Dims) -> Node:
     if extra < 0:
         raise ShapeError(f"{format_dims(have)} has fewer axes than {format_dims(dims)}")
     repeated = []
-    for i, (axis, found) in enumerate(zip(dims, have[extra:], strict=True), extra):
-        size, size_found = axis_size(axis), axis_size(found)
+    for i, (axis, broadcast_axis) in enumerate(zip(dims, have[extra:], strict=True), extra):
+        size, broadcast_size = axis_size(axis), axis_size(broadcast_axis)
         if size == 1:
-            if size_found != 1:
+            if broadcast_size != 1:
                 repeated.append(i)
-        elif size != size_found or size is None:
-            unify(axis, found)
+        elif size != broadcast_size or size is None:
+            unify(axis, broadcast_axis)
     axes = (*range(extra), *repeated)
     if not axes:
         return gradient
@@ -39,7 +39,7 @@ def unbroadcast(gradient: Node, dims: Dims) -> Node:
 
 
 def _add(contributions: list[Node]) -> Node:
-    """The sum of what the uses of one node contribute; row-sparse ones stay so among themselves."""
+    """Return the sum of the contributions to the gradient of one node; a sum of row-sparse ones is row-sparse."""
     total = contributions[0]
     if len(contributions) == 1:
         return total
@@ -55,12 +55,12 @@ def _add(contributions: list[Node]) -> Node:
 
 
 def _contribution(node: BaseNode, position: int, gradient: Gradient) -> Node | None:
-    """What a node contributes to the gradient by one of its parents: what its `vjp` gave for that, checked."""
+    """Return what `node` contributes to its parent's gradient, from the checked result of `vjp`; None for `ZERO`."""
     parent = node.parents[position]
     if gradient is ZERO:
         return None
     if isinstance(gradient, Undefined):
-        raise NotDifferentiable(explain(node, f"no gradient by {label(parent)}: {gradient.reason}"))
+        raise NotDifferentiable(explain(node, f"no gradient with respect to {label(parent)}: {gradient.reason}"))
     if not isinstance(gradient, Node):
         raise NotDifferentiable(
             explain(node, f"vjp returned {gradient!r} for {label(parent)}; return a node, wyrm.ZERO or wyrm.Undefined")
@@ -82,7 +82,7 @@ def _contribution(node: BaseNode, position: int, gradient: Gradient) -> Node | N
 
 
 def _parts(node: BaseNode, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
-    """What the `vjp` of a node gives, one for each parent."""
+    """Return what the node's `vjp` returns, after checking that it has one entry per parent."""
     parts = node.vjp_by(gradient, wanted)
     if not isinstance(parts, tuple):
         raise NotDifferentiable(explain(node, f"vjp returned {parts!r}; return a tuple, one for each parent"))
@@ -99,51 +99,54 @@ def accumulated(
     leaves: bool,
     order: Sequence[BaseNode] | None = None,
 ) -> dict[BaseNode, Node]:
-    """The gradients of the outputs, weighted by the cotangents, by those nodes of `wrt` that get any.
+    """Return the gradient of the outputs, weighted by the cotangents, for each node of `wrt` that receives one.
 
-    With `leaves` each node of `wrt` is a leaf to the outputs: nothing below it is looked at, and a gradient that is
-    accounted for by another operand is not missed. Without, a node of `wrt` may be below another one, and a gradient by
-    a node that is computed from another operand is an error; `order` is then the topological order, where it is known.
+    With `leaves`, each node of `wrt` counts as a leaf: the walk stops there, and a residual parent (one computed from
+    another operand) gets no gradient through the op. Without, a node of `wrt` may be an ancestor of another one, and a
+    residual parent in `wrt` is an error; `order` is then the topological order of the outputs, if the caller has it.
 
-    The nodes that the walk makes carry the line of the node that they differentiate. Raises `NotDifferentiable`,
-    `DTypeError` and `ShapeError` for what a `vjp` gives and should not.
+    New nodes get the source location of the node that they differentiate. Raises `NotDifferentiable`, `DTypeError` or
+    `ShapeError` if a `vjp` returns an invalid result.
     """
-    wanted = set(wrt)
+    targets = set(wrt)
     if leaves:
-        order = [*dict.fromkeys(wrt), *topological_order(outputs, wanted)]
+        order = [*dict.fromkeys(wrt), *topological_order(outputs, targets)]
     elif order is None:
         order = topological_order(outputs)
-    leading = set(wanted)  # the nodes that depend on one of wrt
+    dependent = set(targets)  # the nodes that depend on a node of wrt
     for node in order:
-        if not leading.isdisjoint(node.parents):
-            leading.add(node)
+        if not dependent.isdisjoint(node.parents):
+            dependent.add(node)
     contributions: dict[BaseNode, list[Node]] = {}
     for output, cotangent in zip(outputs, cotangents, strict=True):
         contributions.setdefault(output, []).append(cotangent)
-    found: dict[BaseNode, Node] = {}
+    gradients: dict[BaseNode, Node] = {}
     with located_at(None) as location:
         for node in reversed(order):
-            given = contributions.pop(node, None) if node in leading else None
-            if given is None:
+            terms = contributions.pop(node, None) if node in dependent else None
+            if terms is None:
                 continue
             location.move(node.origin)
-            gradient = _add(given)
-            if node in wanted:
-                found[node] = gradient
+            gradient = _add(terms)
+            if node in targets:
+                gradients[node] = gradient
                 if leaves:
                     continue
             parents = node.parents
-            by = [parent in leading for parent in parents]
-            if True not in by:
+            needed = [parent in dependent for parent in parents]
+            if True not in needed:
                 continue
             residual_parents = node.residual_parents
-            for position, part in enumerate(_parts(node, gradient, by)):
+            for position, part in enumerate(_parts(node, gradient, needed)):
                 parent = parents[position]
                 if residual_parents and position in residual_parents:
-                    if parent in wanted and not leaves:
+                    if parent in targets and not leaves:
                         raise NotDifferentiable(
-                            explain(node, f"no gradient by {label(parent)}, which is computed from another operand")
+                            explain(
+                                node,
+                                f"no gradient with respect to {label(parent)}, which is computed from another operand",
+                            )
                         )
-                elif by[position] and (whole := _contribution(node, position, part)) is not None:
-                    contributions.setdefault(parent, []).append(whole)
-    return found
+                elif needed[position] and (term := _contribution(node, position, part)) is not None:
+                    contributions.setdefault(parent, []).append(term)
+    return gradients

@@ -1,4 +1,4 @@
-"""Activations of neural networks."""
+"""Activation functions of neural networks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from wyrm.types.typing import Shaped
 
 
 class Relu(Unary[Left_co, Axes]):
-    """The larger of `x` and 0; its derivative at 0 is 0."""
+    """Rectified linear unit, `max(x, 0)`; the derivative at 0 is 0.
+
+    >>> wy.Constant([-1.0, 2.0]).relu().forward().tolist()
+    [0.0, 2.0]
+    """
 
     __slots__ = ()
     formula = "maximum(x, 0.0)"
@@ -28,7 +32,7 @@ class Relu(Unary[Left_co, Axes]):
 
 
 class LeakyRelu(Unary[Left_co, Axes]):
-    """`x` where positive, else `negative_slope * x`."""
+    """Leaky rectified linear unit: `x` where positive, else `negative_slope * x`."""
 
     __slots__ = ("negative_slope",)
     formula = "where(x > 0.0, x, negative_slope * x)"
@@ -47,7 +51,7 @@ class LeakyRelu(Unary[Left_co, Axes]):
 
 @method("leaky_relu")
 def leaky_relu(x: Shaped[L, S], negative_slope: float = 0.01) -> LeakyRelu[L, S]:
-    """`x` where positive, else `negative_slope * x`.
+    """Return `x` where positive, else `negative_slope * x` (leaky rectified linear unit).
 
     >>> wy.Constant([-1.0, 1.0]).leaky_relu(0.5).forward().tolist()
     [-0.5, 1.0]
@@ -56,7 +60,7 @@ def leaky_relu(x: Shaped[L, S], negative_slope: float = 0.01) -> LeakyRelu[L, S]
 
 
 class Elu(Unary[Left_co, Axes]):
-    """`x` where positive, else `alpha * (e ** x - 1)` (Clevert et al., 2015)."""
+    """Exponential linear unit: `x` where positive, else `alpha * (exp(x) - 1)` (Clevert et al., 2015)."""
 
     __slots__ = ("alpha",)
     formula = "where(x > 0.0, x, alpha * expm1(minimum(x, 0.0)))"
@@ -75,7 +79,7 @@ class Elu(Unary[Left_co, Axes]):
 
 @method("elu")
 def elu(x: Shaped[L, S], alpha: float = 1.0) -> Elu[L, S]:
-    """`x` where positive, else `alpha * (e ** x - 1)`.
+    """Return `x` where positive, else `alpha * (exp(x) - 1)` (exponential linear unit; Clevert et al., 2015).
 
     >>> wy.Constant([0.0, 1.0]).elu().forward().tolist()
     [0.0, 1.0]
@@ -84,7 +88,11 @@ def elu(x: Shaped[L, S], alpha: float = 1.0) -> Elu[L, S]:
 
 
 class Silu(Unary[Left_co, Axes]):
-    """`x * sigmoid(x)`, also known as swish."""
+    """Sigmoid linear unit, `x * sigmoid(x)`, also known as swish.
+
+    >>> wy.Constant([0.0, 40.0]).silu().forward().tolist()
+    [0.0, 40.0]
+    """
 
     __slots__ = ()
     formula = "x / (1.0 + exp(-x))"
@@ -100,7 +108,7 @@ class Silu(Unary[Left_co, Axes]):
 
 
 class Gelu(Unary[Left_co, Axes]):
-    """`x` times the normal distribution function of `x` (Hendrycks and Gimpel, 2016)."""
+    """Gaussian error linear unit: `x` times the standard normal CDF of `x` (Hendrycks and Gimpel, 2016)."""
 
     __slots__ = ()
     formula = "0.5 * x * (1.0 + erf(x * 0.7071067811865476))"
@@ -116,7 +124,7 @@ class Gelu(Unary[Left_co, Axes]):
 
 
 class GeluTanh(Unary[Left_co, Axes]):
-    """The approximation of `Gelu` by a hyperbolic tangent, as in GPT-2."""
+    """The tanh approximation of `Gelu`, as in GPT-2 (Hendrycks and Gimpel, 2016)."""
 
     __slots__ = ()
     formula = "0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))"
@@ -140,7 +148,9 @@ def gelu(x: Shaped[L, S], approximate: Literal[True]) -> GeluTanh[L, S]: ...
 @method("gelu")
 @answering
 def gelu(x: Any, approximate: bool = False) -> Any:
-    """`x` times the normal distribution function of `x`; `approximate=True` takes the tanh form of GPT-2.
+    """Return `x` times the standard normal CDF of `x` (Gaussian error linear unit; Hendrycks and Gimpel, 2016).
+
+    With `approximate=True`, use the tanh approximation, as in GPT-2.
 
     >>> wy.Constant([0.0]).gelu().forward().tolist()
     [0.0]

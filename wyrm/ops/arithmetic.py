@@ -1,4 +1,4 @@
-"""Arithmetic: the operators and the elementwise functions nearest to them."""
+"""Elementwise arithmetic: the operators `+ - * / **`, maximum and minimum, sign, square root, clipping."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wyrm.types.typing import Shaped
 
 
 class Add(Binary[Left_co, Right_co, Axes]):
-    """`x + y`."""
+    """Elementwise sum `x + y`; the operands broadcast."""
 
     __slots__ = ()
     formula = "x + y"
@@ -31,7 +31,7 @@ class Add(Binary[Left_co, Right_co, Axes]):
 
 
 class Subtract(Binary[Left_co, Right_co, Axes]):
-    """`x - y`."""
+    """Elementwise difference `x - y`; the operands broadcast."""
 
     __slots__ = ()
     formula = "x - y"
@@ -48,7 +48,7 @@ class Subtract(Binary[Left_co, Right_co, Axes]):
 
 
 class Multiply(Binary[Left_co, Right_co, Axes]):
-    """`x * y`."""
+    """Elementwise product `x * y`; the operands broadcast."""
 
     __slots__ = ()
     formula = "x * y"
@@ -67,7 +67,7 @@ class Multiply(Binary[Left_co, Right_co, Axes]):
 
 
 class Divide(Binary[Left_co, Right_co, Axes]):
-    """`x / y`."""
+    """Elementwise quotient `x / y`; the operands broadcast."""
 
     __slots__ = ()
     formula = "x / y"
@@ -83,7 +83,11 @@ class Divide(Binary[Left_co, Right_co, Axes]):
 
 
 class Power(Binary[Left_co, Right_co, Axes]):
-    """`x ** y`. By `x` the derivative at `y = 0` is 0; by `y` that at `x = 0` is 0 for `y >= 0`, else -inf."""
+    """Elementwise power `x ** y`; the operands broadcast.
+
+    The derivative with respect to `x` at `y = 0` is 0. The derivative with respect to `y` at `x = 0` is 0 for `y >= 0`,
+    else -inf.
+    """
 
     __slots__ = ()
     formula = "x ** y"
@@ -102,15 +106,19 @@ class Power(Binary[Left_co, Right_co, Axes]):
         if isinstance(exponent, Constant) and not exponent.dims and float(exponent.value) != 0.0:
             power = float(exponent.value)
             return gradient * (power * base ** (power - 1.0)), by_exponent
-        # x ** 0 is 1 for every x, so its derivative is 0, even where 1 / x is infinite and 0 * 1 / x is NaN. Elsewhere
-        # the product gives that 0, and its derivative by the exponent is 1 / x.
+        # The derivative of x ** 0 is 0, but where 1 / x is infinite the product 0 * (1 / x) is NaN: mask it there.
+        # Where 1 / x is finite, keep the product, whose derivative with respect to the exponent is 1 / x.
         infinite = (exponent == 0.0) & ~(abs(1.0 / base) < math.inf)
         slope = where(infinite, 0.0, exponent * where(infinite, 1.0, base) ** (exponent - 1.0))
         return gradient * slope, by_exponent
 
 
 class Maximum(Binary[Left_co, Right_co, Axes]):
-    """The larger of two; equal operands share the gradient half and half."""
+    """Elementwise maximum of two operands, which broadcast; equal elements get half the gradient each.
+
+    >>> wy.Constant([1.0, 4.0]).maximum(3.0).forward().tolist()
+    [3.0, 4.0]
+    """
 
     __slots__ = ()
     formula = "maximum(x, y)"
@@ -125,7 +133,11 @@ class Maximum(Binary[Left_co, Right_co, Axes]):
 
 
 class Minimum(Binary[Left_co, Right_co, Axes]):
-    """The smaller of two; equal operands share the gradient half and half."""
+    """Elementwise minimum of two operands, which broadcast; equal elements get half the gradient each.
+
+    >>> wy.Constant([1.0, 4.0]).minimum(3.0).forward().tolist()
+    [1.0, 3.0]
+    """
 
     __slots__ = ()
     formula = "minimum(x, y)"
@@ -140,7 +152,7 @@ class Minimum(Binary[Left_co, Right_co, Axes]):
 
 
 def _chosen(gradient: Node, larger: Node, smaller: Node) -> tuple[Node, Node]:
-    """The gradient where `larger` is the larger one, half of it at ties; and the rest of it."""
+    """Return the gradients with respect to `larger` and `smaller`; at ties each is half of `gradient`."""
     from wyrm.ops.comparison import where
 
     share = where(larger > smaller, 1.0, where(larger.equal(smaller), 0.5, constant_like(0.0, larger)))
@@ -148,7 +160,7 @@ def _chosen(gradient: Node, larger: Node, smaller: Node) -> tuple[Node, Node]:
 
 
 class Negative(Unary[Left_co, Axes]):
-    """`-x`."""
+    """Elementwise negation `-x`."""
 
     __slots__ = ()
     formula = "-x"
@@ -166,7 +178,11 @@ class Negative(Unary[Left_co, Axes]):
 
 
 class Absolute(Unary[Left_co, Axes]):
-    """`|x|`; its derivative at 0 is 0."""
+    """Elementwise absolute value `|x|`; the derivative at 0 is 0.
+
+    >>> wy.Constant([-1.0, 2.0]).abs().forward().tolist()
+    [1.0, 2.0]
+    """
 
     __slots__ = ()
     formula = "abs(x)"
@@ -182,12 +198,16 @@ class Absolute(Unary[Left_co, Axes]):
 
 @method("__abs__")
 def absolute(x: Shaped[L, S]) -> Absolute[L, S]:
-    """`|x|`; its derivative at 0 is 0."""
+    """Return the elementwise absolute value `|x|`; the derivative at 0 is 0."""
     return Absolute(x)
 
 
 class Sign(Unary[Left_co, Axes]):
-    """-1, 0 or 1; flat wherever it is smooth."""
+    """Elementwise sign: -1, 0 or 1; the gradient is zero.
+
+    >>> wy.Constant([-3.0, 0.0, 2.0]).sign().forward().tolist()
+    [-1.0, 0.0, 1.0]
+    """
 
     __slots__ = ()
     formula = "sign(x)"
@@ -201,7 +221,11 @@ class Sign(Unary[Left_co, Axes]):
 
 
 class Square(Unary[Left_co, Axes]):
-    """`x * x`."""
+    """Elementwise square `x * x`.
+
+    >>> wy.Constant([-3.0, 2.0]).square().forward().tolist()
+    [9.0, 4.0]
+    """
 
     __slots__ = ()
     formula = "x * x"
@@ -216,7 +240,11 @@ class Square(Unary[Left_co, Axes]):
 
 
 class Sqrt(Unary[Left_co, Axes]):
-    """The square root; NaN for negative `x`."""
+    """Elementwise square root; NaN for negative `x`.
+
+    >>> wy.Constant([4.0, 9.0]).sqrt().forward().tolist()
+    [2.0, 3.0]
+    """
 
     __slots__ = ()
     formula = "sqrt(x)"
@@ -230,7 +258,7 @@ class Sqrt(Unary[Left_co, Axes]):
 
 
 class Clip(Unary[Left_co, Axes]):
-    """`x` limited to `low`..`high`; outside them the derivative is 0, at them 1."""
+    """`x` limited to `low`..`high`; the derivative is 1 from `low` to `high` inclusive, and 0 outside."""
 
     __slots__ = ("high", "low")
     formula = "where(x < low, low, where(x > high, high, x))"
@@ -253,7 +281,9 @@ class Clip(Unary[Left_co, Axes]):
 @method("clip")
 @answering
 def clip(x: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]:
-    """`x` limited to `min`..`max`, either of which may be left out. `ValueError` where min > max.
+    """Return `x` limited to `min`..`max`; None means no bound. The derivative is 1 within the bounds, at them too.
+
+    Raises `ValueError` if `min` is above `max`, and `TypeError` if a bound is not a single number.
 
     >>> wy.Constant([-2.0, 0.5, 2.0]).clip(-1.0, 1.0).forward().tolist()
     [-1.0, 0.5, 1.0]
@@ -262,11 +292,11 @@ def clip(x: Shaped[L, S], min: float | None = None, max: float | None = None) ->
     for name, bound in bounds:
         if bound is not None and (isinstance(bound, BaseNode) or np.ndim(bound)):
             raise TypeError(
-                f"clip: {name} is a number or None; bounds of more elements, or nodes, are "
+                f"clip: {name} must be a number or None; for bounds that are arrays or nodes, use "
                 f"node.maximum(low).minimum(high)"
             )
     low = float("-inf") if min is None else float(min)
     high = float("inf") if max is None else float(max)
     if not low <= high:
-        raise ValueError(f"clip: min {low} is not at most max {high}")
+        raise ValueError(f"clip: min must be at most max, but min is {low} and max is {high}")
     return Clip(x, low, high)

@@ -1,4 +1,4 @@
-"""Comparisons, which make masks; masks, which choose; and conversion between types."""
+"""Comparisons, logical ops on masks, `where`, dtype conversion and `stop_gradient`."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from wyrm.types.typing import A, Array, BoolArray, Bs, M, N, Number, Shaped
 
 
 class Comparison(Binary[Left_co, Right_co, Axes], abstract=True):
-    """A mask made of two operands, of float numbers or of integers; flat, so its gradient is a declared zero."""
+    """An elementwise comparison; the result is a bool mask, and the gradient is `ZERO`."""
 
     __slots__ = ()
     # Python asks the right operand of `x < y` for `y > x`, which is another op, so that the left one has all forms.
     operator_declaration = Binary.declaration
-    # The operator on integers; as for `Binary`, of fewer shapes.
+    # The declaration of the operator on index nodes: like that of `Binary`, with fewer shapes.
     index_declaration = """
 @overload
 def {method}(self: IndexNode[S], other: Size | IntegerArray) -> {op}[Any, Any, S]: ...
@@ -60,7 +60,7 @@ def {method}(self: IndexNode[tuple[*Bs, N]], other: IndexNode[tuple[N]] | IndexN
 def {method}(self: IndexNode[tuple[N]], other: IndexNode[tuple[*Bs, N]]) -> {op}[Any, Any, tuple[*Bs, N]]: ...
 @overload
 def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) -> {op}[Any, Any, tuple[*Bs, N]]: ...
-"""  # noqa: E501  # one declaration a line
+"""  # noqa: E501  # one declaration per line
 
     def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
@@ -77,7 +77,7 @@ def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) 
 
 
 def _compared(cls: Any) -> Callable[[IndexNode, Any], Any]:
-    """The operator that `cls` is, of an index node on the left."""
+    """Return the method by which an index node implements the operator of `cls`."""
 
     def compare(self: IndexNode, other: Any) -> Any:
         if isinstance(other, IndexNode):
@@ -87,7 +87,7 @@ def _compared(cls: Any) -> Callable[[IndexNode, Any], Any]:
             return cls(self, IndexConstant(integers))
         if isinstance(other, Node | bool | np.bool_ | float | np.floating):
             what = describe(other) if isinstance(other, Node) else repr(other)
-            raise DTypeError(f"{describe(self)} holds integers and is compared with integers, not with {what}")
+            raise DTypeError(f"{describe(self)} holds integers; compare it with integers, not with {what}")
         if cls.operator in ("eq", "ne"):
             check_comparable(self, other)
         return NotImplemented
@@ -96,19 +96,19 @@ def _compared(cls: Any) -> Callable[[IndexNode, Any], Any]:
 
 
 class _Mask(BaseNode, abstract=True):
-    """An op on masks."""
+    """An op whose operands are bool masks."""
 
     __slots__ = ()
 
     def dtype_rule(self) -> np.dtype:
         for parent in self.parents:
             if parent.dtype.kind != "b":
-                raise DTypeError(f"takes masks, such as x > 0; {label(parent)} is {parent.dtype}")
+                raise DTypeError(f"operands must be masks, such as x > 0; {label(parent)} is {parent.dtype}")
         return np.dtype(np.bool_)
 
 
 class Less(Comparison[Left_co, Right_co, Axes]):
-    """`x < y`."""
+    """Elementwise `x < y`, as a mask."""
 
     __slots__ = ()
     formula = "x < y"
@@ -119,7 +119,7 @@ class Less(Comparison[Left_co, Right_co, Axes]):
 
 
 class LessEqual(Comparison[Left_co, Right_co, Axes]):
-    """`x <= y`."""
+    """Elementwise `x <= y`, as a mask."""
 
     __slots__ = ()
     formula = "x <= y"
@@ -130,7 +130,7 @@ class LessEqual(Comparison[Left_co, Right_co, Axes]):
 
 
 class Greater(Comparison[Left_co, Right_co, Axes]):
-    """`x > y`."""
+    """Elementwise `x > y`, as a mask."""
 
     __slots__ = ()
     formula = "x > y"
@@ -141,7 +141,7 @@ class Greater(Comparison[Left_co, Right_co, Axes]):
 
 
 class GreaterEqual(Comparison[Left_co, Right_co, Axes]):
-    """`x >= y`."""
+    """Elementwise `x >= y`, as a mask."""
 
     __slots__ = ()
     formula = "x >= y"
@@ -152,7 +152,11 @@ class GreaterEqual(Comparison[Left_co, Right_co, Axes]):
 
 
 class Equal(Comparison[Left_co, Right_co, Axes]):
-    """`x == y`."""
+    """Elementwise `x == y`, as a mask.
+
+    >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
+    [False, True]
+    """
 
     __slots__ = ()
     formula = "x == y"
@@ -164,7 +168,11 @@ class Equal(Comparison[Left_co, Right_co, Axes]):
 
 
 class NotEqual(Comparison[Left_co, Right_co, Axes]):
-    """`x != y`."""
+    """Elementwise `x != y`, as a mask.
+
+    >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
+    [True, False]
+    """
 
     __slots__ = ()
     formula = "x != y"
@@ -176,7 +184,7 @@ class NotEqual(Comparison[Left_co, Right_co, Axes]):
 
 
 class LogicalAnd(_Mask, Comparison[Left_co, Right_co, Axes]):
-    """Both masks."""
+    """Elementwise logical and of two masks, `x & y`."""
 
     __slots__ = ()
     operator_declaration = Binary.operator_declaration
@@ -188,7 +196,7 @@ class LogicalAnd(_Mask, Comparison[Left_co, Right_co, Axes]):
 
 
 class LogicalOr(_Mask, Comparison[Left_co, Right_co, Axes]):
-    """Either mask."""
+    """Elementwise logical or of two masks, `x | y`."""
 
     __slots__ = ()
     operator_declaration = Binary.operator_declaration
@@ -200,7 +208,7 @@ class LogicalOr(_Mask, Comparison[Left_co, Right_co, Axes]):
 
 
 class LogicalNot(_Mask, Unary[Left_co, Axes]):
-    """The other elements."""
+    """Elementwise logical not of a mask, `~x`."""
 
     __slots__ = ()
     formula = "~x"
@@ -218,7 +226,7 @@ class LogicalNot(_Mask, Unary[Left_co, Axes]):
 
 
 class Where(Elementwise[tuple[Any, Left_co, Right_co], Axes]):
-    """`y` where the mask `x` is true, else `z`."""
+    """Elementwise selection: `y` where the mask `x` is true, else `z`; the operands broadcast."""
 
     __slots__ = ()
     formula = "where(x, y, z)"
@@ -232,7 +240,7 @@ class Where(Elementwise[tuple[Any, Left_co, Right_co], Axes]):
     def dtype_rule(self) -> np.dtype:
         condition, x, y = self.parents
         if condition.dtype.kind != "b":
-            raise DTypeError(f"the condition is a mask, such as x > 0; {label(condition)} is {condition.dtype}")
+            raise DTypeError(f"the condition must be a mask, such as x > 0; {label(condition)} is {condition.dtype}")
         return common_dtype((x, y))
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
@@ -243,7 +251,7 @@ class Where(Elementwise[tuple[Any, Left_co, Right_co], Axes]):
 
 Mask = BoolArray | bool
 OneNumber = Number | Array | Shaped[Any, tuple[()]]
-Shape = TypeVar("Shape")  # mypy's messages call it by its name
+Shape = TypeVar("Shape")  # mypy's messages show this name
 
 
 @overload
@@ -285,7 +293,9 @@ def where(
     condition: Shaped[Any, tuple[M, N]], x: Shaped[L, tuple[A, *Bs, M, N]], y: Number | Array
 ) -> Where[L, Constant[Any], tuple[A, *Bs, M, N]]: ...
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """`x` where the mask is true, else `y`, element by element. `DTypeError` where `condition` is no mask.
+    """Return `x` where the mask `condition` is true, else `y`, elementwise; the operands broadcast.
+
+    Raises `DTypeError` if `condition` is not a bool mask, and `TypeError` if `x` or `y` does not hold numbers.
 
     >>> x = wy.Constant([-1.0, 2.0])
     >>> wy.where(x > 0, x, 0.0).forward().tolist()
@@ -294,20 +304,20 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     nodes = [v for v in (x, y) if isinstance(v, Node)]
     if nodes:
         beside: Node = next((node for node in nodes if node.dtype.kind == "f"), nodes[0])
-    else:  # arrays keep their float type, as in a leaf
+    else:  # arrays keep their float dtype, as in a leaf
         floats = [v.dtype for v in (x, y) if isinstance(v, np.ndarray | np.generic) and v.dtype in FLOATS]
         beside = as_constant(0.0, max(floats, default=FLOATS[0]))
     mask: BaseNode = condition
     if not isinstance(condition, BaseNode):
-        given = as_array(condition)
-        if given.dtype.kind != "b":
-            raise DTypeError(f"where: the condition is a mask, such as x > 0; an array of {given.dtype} is given")
-        mask = as_constant(given, np.bool_)
+        array = as_array(condition)
+        if array.dtype.kind != "b":
+            raise DTypeError(f"where: the condition must be a mask, such as x > 0, not an array of {array.dtype}")
+        mask = as_constant(array, np.bool_)
     return Where(mask, operand(x, beside), operand(y, beside))
 
 
 class Cast(Unary[Left_co, Axes]):
-    """The same numbers in another float type; a mask becomes zeros and ones."""
+    """The operand converted to another float dtype; a mask becomes zeros and ones."""
 
     __slots__ = ("to",)
     to: np.dtype
@@ -320,7 +330,7 @@ class Cast(Unary[Left_co, Axes]):
 
     def dtype_rule(self) -> np.dtype:
         if self.to not in FLOATS:
-            raise DTypeError(f"converts to float32 or float64, not {self.to}; for a mask compare, as in x > 0")
+            raise DTypeError(f"the dtype must be float32 or float64, not {self.to}; for a mask, compare, as in x > 0")
         return self.to
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
@@ -336,7 +346,7 @@ LOOPS.register(Cast)(SameIndex())
 
 @method("astype")
 def astype(x: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
-    """The same numbers as float32 or float64; a mask becomes zeros and ones.
+    """Return `x` converted to float32 or float64; a mask becomes zeros and ones. Raises `DTypeError` for other dtypes.
 
     >>> (wy.Constant([-1.0, 2.0]) > 0).astype("float32").forward().tolist()
     [0.0, 1.0]
@@ -345,7 +355,12 @@ def astype(x: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
 
 
 class StopGradient(Unary[Left_co, Axes]):
-    """`x`, taken as a constant by every gradient."""
+    """`x`, as a constant to differentiation: its gradient is zero.
+
+    >>> x = wy.Parameter(3.0)
+    >>> wy.grad(x * x.stop_gradient(), x).forward().item()
+    3.0
+    """
 
     __slots__ = ()
     is_view = True

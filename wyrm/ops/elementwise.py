@@ -1,4 +1,4 @@
-"""What elementwise ops share: broadcasting, the common float type, and operands that are numbers or arrays."""
+"""Base classes of elementwise ops: broadcasting, the common dtype, and numbers and arrays as operands."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def method(name: str, on: type[BaseNode] = Node, op: type[BaseNode] | None = None) -> Callable[[F], F]:
-    """Make a function a method of every node; its typed declaration is generated from the function's own.
+    """Return a decorator that binds a function as the method `name` of the nodes of class `on`.
 
-    For a function that only constructs `op`, from the template that the op's family has; see `wyrm.declare`.
+    `wyrm.declare` generates the method's declaration from the function's signature or, for a function that only
+    constructs `op`, from the template of the op's family.
     """
 
     def bind(function: F) -> F:
@@ -52,12 +53,12 @@ def method(name: str, on: type[BaseNode] = Node, op: type[BaseNode] | None = Non
     return bind
 
 
-# The functions that became methods, or the ops that they construct, by class and name; for `wyrm.declare`.
+# The functions bound as methods, or the ops that they construct, by class and method name; `wyrm.declare` reads it.
 METHODS: dict[tuple[str, str], Callable[..., object]] = {}
 
 
 def bind_class(cls: Any) -> None:
-    """Make `cls`, called with the node and the method's arguments, the method `cls.method` of every node."""
+    """Bind `cls` as the method `cls.method` of every node: `node.method(...)` constructs `cls(node, ...)`."""
 
     def plain(self: Node) -> Any:
         return cls(self)
@@ -75,20 +76,23 @@ def bind_class(cls: Any) -> None:
 
 
 def common_dtype(parents: Iterable[BaseNode]) -> np.dtype:
-    """The one float type of the operands, masks going with any; bool where all are masks."""
-    found: BaseNode | None = None
+    """Return the float dtype of the operands, where masks match any; bool if all are masks.
+
+    Raises `DTypeError` for operands of different float dtypes and for integers.
+    """
+    first: BaseNode | None = None
     for parent in parents:
         if parent.dtype.kind != "f":
             if isinstance(parent, IndexNode):
-                raise DTypeError(f"{label(parent)} holds integers, which choose elements and have no arithmetic")
+                raise DTypeError(f"{label(parent)} holds integers, which select elements and have no arithmetic")
             continue
-        if found is None:
-            found = parent
-        elif parent.dtype is not found.dtype and parent.dtype != found.dtype:
+        if first is None:
+            first = parent
+        elif parent.dtype is not first.dtype and parent.dtype != first.dtype:
             raise DTypeError(
-                f"{found.dtype} and {parent.dtype} do not mix; convert one, as in {label(parent)}.astype({found.dtype})"
+                f"{first.dtype} and {parent.dtype} do not mix; convert one, as in {label(parent)}.astype({first.dtype})"
             )
-    return np.dtype(np.bool_) if found is None else found.dtype
+    return np.dtype(np.bool_) if first is None else first.dtype
 
 
 _FLOAT32, _FLOAT64 = FLOATS
@@ -96,11 +100,11 @@ _NUMBERS = (float, int, bool, np.number, np.bool_)
 
 
 def as_operand(value: object, beside: BaseNode) -> Node | None:
-    """`value` as a node of the dtype of the one `beside` it, or None for what is no number."""
+    """Return `value` as a node with the dtype of the other operand `beside`; None if it does not hold numbers."""
     if isinstance(value, Node):
         return value
     if isinstance(value, IndexNode):
-        raise DTypeError(f"{describe(value)} holds integers, which choose elements and have no arithmetic")
+        raise DTypeError(f"{describe(value)} holds integers, which select elements and have no arithmetic")
     if isinstance(value, _NUMBERS) or (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"):
         if beside.dtype.kind == "f":
             return as_constant(value, beside.dtype)
@@ -110,17 +114,17 @@ def as_operand(value: object, beside: BaseNode) -> Node | None:
 
 
 def operand(value: object, beside: BaseNode) -> Node:
-    """As `as_operand`, with a `TypeError` for what is no number."""
+    """Return `as_operand(value, beside)`; raise `TypeError` if `value` does not hold numbers."""
     node = as_operand(value, beside)
     if node is None:
-        raise TypeError(f"an operand is a node, a number or a NumPy array of numbers, not {type(value).__name__}")
+        raise TypeError(f"an operand must be a node, a number or a NumPy array of numbers, not {type(value).__name__}")
     return node
 
 
 class Elementwise(Node[Parents_co, Axes], abstract=True):
-    """An op whose every element depends on one element of each operand, by NumPy's broadcasting; see `formula`.
+    """An op whose operands broadcast as in NumPy and whose `formula` computes each element of the result.
 
-    A subclass gives the formula and `vjp`:
+    A subclass defines the formula and `vjp`:
 
     >>> class Cube(Unary):
     ...     formula = "x * x * x"
@@ -129,13 +133,13 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
     """
 
     __slots__ = ()
-    # The number of operands, where the class fixes it, and the number that the formula names.
+    # The number of operands, if the class fixes it, and the number that the formula uses.
     arity: ClassVar[int | None] = None
     needs: ClassVar[int] = 0
 
     @classmethod
     def check_registration(cls) -> None:
-        """A formula names the op's operands and attributes, nothing else."""
+        """Raise `RegistrationError` if the formula uses a name that is neither an operand nor an attribute."""
         known = OPERANDS if cls.arity is None else OPERANDS[: cls.arity]
         calls = () if cls.formula is None else parse(cls.formula)
         for argument in itertools.chain.from_iterable(call.arguments for call in calls):
@@ -152,7 +156,7 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
     def shape_rule(self) -> Dims:
         parents: tuple[BaseNode, ...] = self.parents
         if len(parents) < self.needs:
-            raise ShapeError(f"the formula {self.formula!r} has {self.needs} operands, {len(parents)} are given")
+            raise ShapeError(f"the formula {self.formula!r} takes {self.needs} operands, not {len(parents)}")
         dims: Dims = parents[0].dims
         for parent in parents[1:]:
             dims = broadcast(dims, parent.dims)
@@ -164,7 +168,7 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
 
     def dtype_rule(self) -> np.dtype:
         parents: tuple[BaseNode, ...] = self.parents
-        if 0 < len(parents) < 3:  # what most are, quickly
+        if 0 < len(parents) < 3:  # fast path for most nodes
             first: np.dtype = parents[0].dtype
             if (first is _FLOAT32 or first is _FLOAT64) and parents[-1].dtype is first:
                 return first
@@ -230,16 +234,16 @@ def _overloads(left: str, right: str) -> str:
 
 
 class Binary(Elementwise[tuple[Left_co, Right_co], Axes], abstract=True):
-    """An elementwise op of two operands; `operator` names the special method that spells it.
+    """An elementwise op of two operands; `operator` is the Python operator that constructs it, such as `add`.
 
-    The declarations have the broadcasts that are worth typing, from either side: an equal shape, a bias on the last
-    axis, a table on the last two, an axis of size one at either end, the product of a column and a row, a scalar; and
-    numbers and arrays. Other axes of size one leave the shape unknown, never wrong.
+    The declarations type the common broadcasts, from either side: equal shapes, a bias on the last axis, a table on the
+    last two, an axis of size 1 at either end, the product of a column and a row, a scalar; and numbers and arrays.
+    Other axes of size 1 leave the shape unknown, never wrong.
 
-    Nested operators take mypy a time that is linear in their number, since no parameter of a left-hand operator has a
-    type variable of its own: mypy evaluates the right operand anew for each one that has. So a left-hand operator takes
-    a number, an array, and a node of the same type, for which mypy asks nobody else; the right-hand operator, whose
-    argument is the left operand and evaluated already, has the rest.
+    mypy checks nested operators in linear time: no parameter of a left-hand operator has its own type variable, for
+    each of which mypy would check the right operand again. A left-hand operator therefore takes a number, an array, or
+    a node of the same type, the case in which mypy does not try the right-hand operator. The right-hand operator, whose
+    argument is the left operand and checked already, has the other overloads.
     """
 
     __slots__ = ()
@@ -288,12 +292,12 @@ def {{method}}(self: Shaped[R, S], other: Number | Array) -> {{op}}[Constant[Any
         return left if left is right else broadcast(left, right)
 
 
-# Operators whose right-hand form is another of them: `0 < x` is `x > 0`.
+# Operators that have no reflected method: Python evaluates `0 < x` as `x > 0`.
 COMPARISONS = frozenset(["lt", "le", "gt", "ge", "eq", "ne"])
 
 
 def bind_operator(cls: type[Node], name: str) -> None:
-    """Make `cls` the meaning of the operator `__name__` on nodes, with numbers and arrays on either side."""
+    """Bind `cls` as the operator `__name__` of nodes; the other operand may be a number or an array, on either side."""
 
     def left(self: Node, other: object) -> object:
         node = as_operand(other, self)
@@ -311,17 +315,17 @@ def bind_operator(cls: type[Node], name: str) -> None:
 
 
 def check_comparable(node: BaseNode, other: object) -> None:
-    """`TypeError` for what holds numbers and is no operand: Python would take it for unequal without a word."""
+    """Raise `TypeError` if `other` holds numbers but is no operand: Python would silently call it unequal."""
     if isinstance(other, list | tuple | Number) or hasattr(other, "__array__"):
         kind = f"an array of {other.dtype}" if isinstance(other, np.ndarray) else f"a {type(other).__name__}"
-        remedy = ": make it one with np.array(...)" if isinstance(other, list | tuple) else ""
+        remedy = ": convert it with np.array(...)" if isinstance(other, list | tuple) else ""
         raise TypeError(
-            f"{describe(node)} is compared with nodes, numbers and NumPy arrays of numbers, not with {kind}{remedy}"
+            f"{describe(node)}: compare it with a node, a number or a NumPy array of numbers, not with {kind}{remedy}"
         )
 
 
 def constant_like(value: float, node: BaseNode) -> Constant:
-    """A scalar constant of the node's dtype."""
+    """Return a scalar constant with the dtype of `node`."""
     return as_constant(value, node.dtype)
 
 

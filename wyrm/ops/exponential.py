@@ -1,4 +1,4 @@
-"""Exponentials, logarithms, and the functions made of them."""
+"""Exponentials, logarithms, trigonometric and hyperbolic functions, sigmoid, softplus and erf, all elementwise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from wyrm.ops.elementwise import Axes, Binary, Left_co, Right_co, Unary
 
 
 class Exp(Unary[Left_co, Axes]):
-    """`e ** x`."""
+    """Elementwise exponential `exp(x)`.
+
+    >>> wy.Constant([0.0, -np.inf]).exp().forward().tolist()
+    [1.0, 0.0]
+    """
 
     __slots__ = ()
     formula = "exp(x)"
@@ -24,7 +28,11 @@ class Exp(Unary[Left_co, Axes]):
 
 
 class Expm1(Unary[Left_co, Axes]):
-    """`e ** x - 1`, exact near 0."""
+    """Elementwise `exp(x) - 1`, accurate near 0.
+
+    >>> wy.Constant([0.0, -np.inf]).expm1().forward().tolist()
+    [0.0, -1.0]
+    """
 
     __slots__ = ()
     formula = "expm1(x)"
@@ -38,7 +46,11 @@ class Expm1(Unary[Left_co, Axes]):
 
 
 class Log(Unary[Left_co, Axes]):
-    """The natural logarithm; -inf at 0, NaN below."""
+    """Elementwise natural logarithm; -inf at 0, NaN for negative `x`.
+
+    >>> wy.Constant([1.0, 0.0]).log().forward().tolist()
+    [0.0, -inf]
+    """
 
     __slots__ = ()
     formula = "log(x)"
@@ -53,7 +65,7 @@ class Log(Unary[Left_co, Axes]):
 
 
 class Exp2(Unary[Left_co, Axes]):
-    """`2 ** x`."""
+    """Elementwise `2 ** x`."""
 
     __slots__ = ()
     formula = "exp2(x)"
@@ -66,7 +78,7 @@ class Exp2(Unary[Left_co, Axes]):
 
 
 class Log2(Unary[Left_co, Axes]):
-    """The logarithm to the base 2."""
+    """Elementwise base-2 logarithm; -inf at 0, NaN for negative `x`."""
 
     __slots__ = ()
     formula = "log2(x)"
@@ -80,7 +92,7 @@ class Log2(Unary[Left_co, Axes]):
 
 
 class Log10(Unary[Left_co, Axes]):
-    """The logarithm to the base 10."""
+    """Elementwise base-10 logarithm; -inf at 0, NaN for negative `x`."""
 
     __slots__ = ()
     formula = "log10(x)"
@@ -94,7 +106,7 @@ class Log10(Unary[Left_co, Axes]):
 
 
 class LogAddExp(Binary[Left_co, Right_co, Axes]):
-    """`log(exp(x) + exp(y))`, without overflow."""
+    """Elementwise `log(exp(x) + exp(y))` without overflow; the operands broadcast."""
 
     __slots__ = ()
     formula = "where(x == y, x + 0.6931471805599453, maximum(x, y) + log1p(exp(-abs(x - y))))"
@@ -106,13 +118,13 @@ class LogAddExp(Binary[Left_co, Right_co, Axes]):
         from wyrm.ops.comparison import where
 
         x, y = (parent.erase() for parent in self.parents)
-        # Two equal infinities share the gradient as other equal operands do; their difference is NaN.
+        # Equal infinities get half the gradient each, as other equal operands do; but their difference is NaN.
         difference = where((x == y) & (abs(x) == math.inf), 0.0, x - y)
         return gradient * difference.sigmoid(), gradient * (-difference).sigmoid()
 
 
 class Sinh(Unary[Left_co, Axes]):
-    """The hyperbolic sine."""
+    """Elementwise hyperbolic sine."""
 
     __slots__ = ()
     formula = "sinh(x)"
@@ -126,7 +138,7 @@ class Sinh(Unary[Left_co, Axes]):
 
 
 class Cosh(Unary[Left_co, Axes]):
-    """The hyperbolic cosine."""
+    """Elementwise hyperbolic cosine."""
 
     __slots__ = ()
     formula = "cosh(x)"
@@ -140,7 +152,7 @@ class Cosh(Unary[Left_co, Axes]):
 
 
 class LimitedLog(Unary[Left_co, Axes]):
-    """`log(x)` of a probability, but at least `low`; the derivative is `1 / x`, but at most 1e12, as in PyTorch."""
+    """Elementwise `max(log(x), low)` of a probability; the derivative is `min(1 / x, 1e12)`, as in PyTorch."""
 
     __slots__ = ("low",)
     formula = "maximum(log(x), low)"
@@ -157,7 +169,11 @@ class LimitedLog(Unary[Left_co, Axes]):
 
 
 class Log1p(Unary[Left_co, Axes]):
-    """`log(1 + x)`, exact near 0."""
+    """Elementwise `log(1 + x)`, accurate near 0; -inf at -1, NaN below.
+
+    >>> wy.Constant([0.0, -1.0]).log1p().forward().tolist()
+    [0.0, -inf]
+    """
 
     __slots__ = ()
     formula = "log1p(x)"
@@ -172,7 +188,11 @@ class Log1p(Unary[Left_co, Axes]):
 
 
 class Sin(Unary[Left_co, Axes]):
-    """The sine of `x` radians."""
+    """Elementwise sine of `x` in radians.
+
+    >>> wy.Constant(0.0).sin().forward().item()
+    0.0
+    """
 
     __slots__ = ()
     formula = "sin(x)"
@@ -187,7 +207,11 @@ class Sin(Unary[Left_co, Axes]):
 
 
 class Cos(Unary[Left_co, Axes]):
-    """The cosine of `x` radians."""
+    """Elementwise cosine of `x` in radians.
+
+    >>> wy.Constant(0.0).cos().forward().item()
+    1.0
+    """
 
     __slots__ = ()
     formula = "cos(x)"
@@ -202,7 +226,11 @@ class Cos(Unary[Left_co, Axes]):
 
 
 class Tanh(Unary[Left_co, Axes]):
-    """The hyperbolic tangent."""
+    """Elementwise hyperbolic tangent.
+
+    >>> wy.Constant([0.0, 100.0]).tanh().forward().tolist()
+    [0.0, 1.0]
+    """
 
     __slots__ = ()
     formula = "tanh(x)"
@@ -216,7 +244,11 @@ class Tanh(Unary[Left_co, Axes]):
 
 
 class Sigmoid(Unary[Left_co, Axes]):
-    """`1 / (1 + e ** -x)`, finite everywhere."""
+    """Elementwise logistic function `1 / (1 + exp(-x))`, without overflow.
+
+    >>> wy.Constant([0.0, 1e4]).sigmoid().forward().tolist()
+    [0.5, 1.0]
+    """
 
     __slots__ = ()
     formula = "where(x >= 0.0, 1.0, exp(-abs(x))) / (1.0 + exp(-abs(x)))"
@@ -231,7 +263,11 @@ class Sigmoid(Unary[Left_co, Axes]):
 
 
 class Softplus(Unary[Left_co, Axes]):
-    """`log(1 + e ** x)`, without overflow."""
+    """Elementwise `log(1 + exp(x))`, without overflow.
+
+    >>> wy.Constant([-1e4, 1e4]).softplus().forward().tolist()
+    [0.0, 10000.0]
+    """
 
     __slots__ = ()
     formula = "maximum(x, 0.0) + log1p(exp(-abs(x)))"
@@ -246,7 +282,11 @@ class Softplus(Unary[Left_co, Axes]):
 
 
 class Erf(Unary[Left_co, Axes]):
-    """The error function (Abramowitz and Stegun 7.1.1)."""
+    """Elementwise error function (Abramowitz and Stegun 7.1.1).
+
+    >>> wy.Constant([0.0, 10.0]).erf().forward().tolist()
+    [0.0, 1.0]
+    """
 
     __slots__ = ()
     formula = "erf(x)"

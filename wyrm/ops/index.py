@@ -1,4 +1,4 @@
-"""Rows and elements chosen by integers, with row-sparse gradients."""
+"""Gather and scatter by integer indices, with row-sparse gradients."""
 
 from __future__ import annotations
 
@@ -30,28 +30,30 @@ I = TypeVar("I", bound="IndexNode")  # noqa: E741  # as L and R are the operands
 
 
 def as_indices(indices: Any) -> IndexNode:
-    """An index node as it is, integers as a constant; `DTypeError` for a float node."""
+    """Return an index node unchanged and integers as a constant; raise `DTypeError` for a float node."""
     if isinstance(indices, IndexNode):
         return indices
     if isinstance(indices, Node):
-        raise DTypeError(f"{label(indices)} holds {indices.dtype}; rows are chosen by integers: wy.IndexInput(...)")
+        raise DTypeError(f"{label(indices)} holds {indices.dtype}; indices must be integers, as in wy.IndexInput(...)")
     return IndexConstant(indices)
 
 
 class _Indexing(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Left_co, Rows_co], Axes], abstract=True):
-    """An op whose second parent holds integers that choose along an axis of the first."""
+    """An op whose second parent holds integer indices along an axis of the first."""
 
     __slots__ = ()
 
     def dtype_rule(self) -> np.dtype:
         x, indices = self.parents
         if indices.dtype.kind != "i":
-            raise DTypeError(f"{label(indices)} holds {indices.dtype}; integers choose rows: wy.IndexInput(...)")
+            raise DTypeError(
+                f"{label(indices)} holds {indices.dtype}; indices must be integers, as in wy.IndexInput(...)"
+            )
         return common_dtype((x,))
 
 
 class Index(_Indexing[Left_co, Rows_co, Axes]):
-    """Rows of a table: the gradient holds only those rows."""
+    """Rows of a table gathered by indices; the gradient is row-sparse."""
 
     __slots__ = ()
 
@@ -108,17 +110,23 @@ def index(
 def index(x: Shaped[L, tuple[N, *Bs]], indices: Indices) -> Index[L, IndexNode[Any], Any]: ...
 @method("index", Parameter)
 def index(x: Any, indices: Any) -> Any:
-    """The rows that `indices` choose; the gradient holds only those rows. `IndexOutOfRange` at `set`."""
+    """Return the rows `x[indices]`, of shape `indices.shape + x.shape[1:]`; the gradient holds only those rows.
+
+    Raises `IndexOutOfRange` for an index below 0 or beyond the last row; for an index input, when its data is set.
+
+    >>> wy.Parameter([[1.0, 2.0], [3.0, 4.0]]).index([1, 1]).forward().tolist()
+    [[3.0, 4.0], [3.0, 4.0]]
+    """
     return Index(x, indices)
 
 
 class Indexable:
-    """What stands for a parameter in a function has its method too."""
+    """Gives `Parameter.index` to the placeholders that stand for parameters in a function."""
 
     __slots__ = ()
 
     def index(self, indices: Any) -> Any:
-        """As `Parameter.index`."""
+        """Return the rows `self[indices]`; see `Parameter.index`."""
         return Index(self, indices)
 
 
@@ -143,9 +151,10 @@ def take(x: Shaped[L, tuple[N, *Bs]], indices: IndexNode[Any] | Indices, axis: i
 @method("take")
 @answering
 def take(x: Any, indices: Any, axis: int = 0) -> Any:
-    """The elements that `indices` choose along `axis`, the first one unless given. `IndexOutOfRange` where it ends.
+    """Return the elements that `indices` select along `axis`, as `numpy.take(x, indices, axis)`.
 
-    NumPy's `take` without an axis counts through all elements: that is `node.ravel().take(indices)`.
+    The axes of `indices` replace `axis` in the result. For NumPy's default, which counts through all elements, use
+    `node.ravel().take(indices)`. Raises `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
 
     >>> wy.Constant([10.0, 20.0, 30.0]).take([2, 0]).forward().tolist()
     [30.0, 10.0]
@@ -157,14 +166,14 @@ def take(x: Any, indices: Any, axis: int = 0) -> Any:
         return Index(x, chosen)
     rest = [i for i in range(node.ndim) if i != position]
     rows: Node = Index(node.transpose(position, *rest), chosen)
-    moved = list(range(chosen.ndim, chosen.ndim + position))
-    order = [*moved, *range(chosen.ndim), *range(chosen.ndim + position, rows.ndim)]
+    before = range(chosen.ndim, chosen.ndim + position)
+    order = [*before, *range(chosen.ndim), *range(chosen.ndim + position, rows.ndim)]
     result: Node = rows.transpose(*order)
     return result
 
 
 class RowGradient(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Left_co, Rows_co], Axes]):
-    """The gradient of `Index` by its table: a row-sparse value, the transpose of choosing rows."""
+    """The gradient of `Index` with respect to its table, row-sparse: the transpose of gathering rows."""
 
     __slots__ = ("to",)
     gives_rows = True
@@ -206,7 +215,7 @@ class _RowGradientLoops(LoopForm):
 
 
 class JoinRows(Node[tuple[Left_co, Right_co], Axes]):
-    """The sum of two row-sparse values."""
+    """The sum of two row-sparse values, row-sparse itself."""
 
     __slots__ = ()
     takes_rows = True
@@ -241,7 +250,7 @@ class _JoinRowsLoops(LoopForm):
 
 
 def row_parts(gradient: BaseNode) -> list[tuple[BaseNode, BaseNode]] | None:
-    """The pairs of gradient and indices that a row-sparse gradient is the sum of; None for a dense one."""
+    """Return the pairs (gradient, indices) that a row-sparse gradient sums; None for a dense gradient."""
     parts: list[tuple[BaseNode, BaseNode]] = []
     stack = [gradient]
     while stack:
@@ -256,12 +265,12 @@ def row_parts(gradient: BaseNode) -> list[tuple[BaseNode, BaseNode]] | None:
 
 
 def row_gradient(gradient: Any, indices: Any, to: Dims) -> RowGradient:
-    """One such pair as a row-sparse gradient of the axes `to`."""
+    """Return one such pair as a row-sparse gradient with axes `to`."""
     return RowGradient(gradient, indices, to)
 
 
 def _columns(xp: ArrayNamespace, indices: IntegerArray, axis: int) -> tuple[IntegerArray, ...]:
-    """The full index that `take_along_axis` stands for."""
+    """Return the advanced index that equals `take_along_axis` with `indices`."""
     grid = [
         xp.arange(n).reshape([-1 if i == j else 1 for j in range(indices.ndim)]) for i, n in enumerate(indices.shape)
     ]
@@ -270,7 +279,7 @@ def _columns(xp: ArrayNamespace, indices: IntegerArray, axis: int) -> tuple[Inte
 
 
 class TakeAlongAxis(_Indexing[Left_co, Rows_co, Axes]):
-    """One element per index along `axis`, the other axes in step."""
+    """The elements that `indices` select along `axis`, as `numpy.take_along_axis`."""
 
     __slots__ = ("axis",)
     axis: int
@@ -286,7 +295,7 @@ class TakeAlongAxis(_Indexing[Left_co, Rows_co, Axes]):
         axis = normalize_axis(self.axis, len(x.dims))
         object.__setattr__(self, "axis", axis)
         if len(indices.dims) != len(x.dims):
-            raise ShapeError(f"the indices have {len(indices.dims)} axes, the operand {len(x.dims)}")
+            raise ShapeError(f"the operand has {len(x.dims)} axes, but the indices have {len(indices.dims)}")
         return tuple(
             i if position == axis else unify(a, i)
             for position, (a, i) in enumerate(zip(x.dims, indices.dims, strict=True))
@@ -315,7 +324,7 @@ class _TakeAlongAxisLoops(LoopForm):
 
 
 class PlaceAlongAxis(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Left_co, Rows_co], Axes]):
-    """Zeros with the operand added where the indices name: the transpose of `TakeAlongAxis`."""
+    """Zeros with the operand added at the indices along `axis`: the transpose of `TakeAlongAxis`."""
 
     __slots__ = ("axis", "to")
     axis: int
@@ -336,10 +345,10 @@ class PlaceAlongAxis(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple
     def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
         x, indices = operands
         result: Any = xp.zeros(shape, self.dtype)
-        where = _columns(xp, indices, self.axis)
+        positions = _columns(xp, indices, self.axis)
         if hasattr(result, "at"):
-            return result.at[where].add(x)
-        np.add.at(result, where, x)
+            return result.at[positions].add(x)
+        np.add.at(result, positions, x)
         return result
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
@@ -358,8 +367,8 @@ class PlaceAlongAxis(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple
 @LOOPS.register(PlaceAlongAxis)
 class _PlaceAlongAxisLoops(LoopForm):
     def scatter_index(self, node: PlaceAlongAxis, parent: int, index: IndexMap) -> ScatterTarget | None:
-        place = (*index[: node.axis], IndexLoad(1, index), *index[node.axis + 1 :])
-        return ScatterTarget(place, adds=True) if parent == 0 else None
+        target = (*index[: node.axis], IndexLoad(1, index), *index[node.axis + 1 :])
+        return ScatterTarget(target, adds=True) if parent == 0 else None
 
 
 @overload
@@ -385,9 +394,10 @@ def take_along_axis(
 @method("take_along_axis")
 @answering
 def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
-    """One element per index along `axis`, the other axes in step, as `numpy.take_along_axis`.
+    """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
 
-    With `axis=None` the elements are those of all axes, on one.
+    `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
+    Raises `ShapeError` if the axes differ, and `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
 
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
     [[2.0], [3.0]]
@@ -398,7 +408,7 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
 class ScatterAdd(
     HasIndexOperands[tuple[Left_co, IndexNode, Right_co], Axes], Node[tuple[Left_co, IndexNode, Right_co], Axes]
 ):
-    """The first operand with rows added to it; a row named twice gets both."""
+    """The first operand with `values[i]` added to row `indices[i]`; values for the same row add up."""
 
     __slots__ = ()
 
@@ -419,10 +429,10 @@ class ScatterAdd(
         x, indices, values = self.parents
         if not x.dims:
             raise ShapeError("a scalar has no rows")
-        wanted: Dims = indices.dims + x.dims[1:]
-        if len(values.dims) != len(wanted):
-            raise ShapeError(f"the values have {len(values.dims)} axes, indices and rows ask for {len(wanted)}")
-        for a, b in zip(values.dims, wanted, strict=True):
+        required: Dims = indices.dims + x.dims[1:]
+        if len(values.dims) != len(required):
+            raise ShapeError(f"the values have {len(values.dims)} axes; they need {len(required)}, those of x[indices]")
+        for a, b in zip(values.dims, required, strict=True):
             unify(a, b)
         return tuple(x.dims)
 
@@ -453,7 +463,10 @@ class _ScatterAddLoops(LoopForm):
 def scatter_add(
     x: Shaped[L, S], indices: IndexNode[Any] | Indices, values: Node[Any, Any] | Array
 ) -> ScatterAdd[L, Node[Any, Any], S]:
-    """This node with `values[i]` added to row `indices[i]`; a row named twice gets both.
+    """Return this node with `values[i]` added to row `indices[i]`; values for the same row add up.
+
+    `values` has the shape `indices.shape + x.shape[1:]`. Raises `ShapeError` for another shape, and `IndexOutOfRange`
+    for an index below 0 or beyond the last row.
 
     >>> wy.Constant([0.0, 0.0]).scatter_add([1, 1], wy.Constant([2.0, 3.0])).forward().tolist()
     [0.0, 5.0]

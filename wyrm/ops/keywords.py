@@ -1,4 +1,4 @@
-"""Keywords that NumPy's functions take and nodes do not: refused by name, with what to do instead."""
+"""Errors for keywords that NumPy's functions take and nodes do not, with what to use instead."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 
 
 def check_keepdims(name: str, keepdims: object) -> bool:
-    """`keepdims` as a bool; `TypeError` for another thing, such as the dtype that NumPy has in its place."""
+    """Return `keepdims` as a bool; raise `TypeError` for other values, such as NumPy's `dtype` at the same position."""
     if not isinstance(keepdims, bool | np.bool_ | int | np.integer):
         raise TypeError(
-            f"{name}: keepdims is True or False, not {keepdims!r}; give keywords by name, and convert with .astype"
+            f"{name}: keepdims must be True or False, not {keepdims!r}; pass keywords by name, convert with .astype"
         )
     return bool(keepdims)
 
 
 def refuse_keywords(name: str, given: Iterable[str], taken: Iterable[str]) -> NoReturn:
-    """`TypeError` for keywords that NumPy takes and nodes do not, with those that they take."""
+    """Raise `TypeError` for the keywords `given`; the message lists those that are `taken` and what to use instead."""
     from wyrm.foreign_names.calls import ANSWERS
 
     names = sorted(given)

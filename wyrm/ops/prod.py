@@ -1,4 +1,4 @@
-"""The product along axes, and its gradient, which is right where elements are zero too."""
+"""The product over axes, with a gradient that is correct at zeros too."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from wyrm.types.dims import Dims
 
 
 class Prod(Reduction[Left_co, Axes]):
-    """The product of the elements.
+    """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    The gradient is correct at zeros too. Raises `ShapeError` for an axis that the operand lacks.
 
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).prod(axis=-1).forward().tolist()
     [2.0, 12.0]
@@ -35,7 +37,7 @@ class Prod(Reduction[Left_co, Axes]):
         return xp.prod(operands[0], axis=self.axis, keepdims=self.keepdims)
 
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
-        # Along one axis after the other: the others in the same row, times the products of the other rows.
+        # One axis after another: the product of the other elements along it, times the products of the other rows.
         x: Any = self.parents[0]
         result: Any = self.spread(gradient)
         for axis in reversed(self.axis):
@@ -48,7 +50,7 @@ LOOPS.register(Prod)(ReductionLoops(Reducer(1.0, "total * x")))
 
 
 class _AlongAxis(Node[tuple[Any, ...], Axes], abstract=True):
-    """An op on operands of one shape, which is that of the result, row by row along `axis`."""
+    """An op along `axis` whose operands and result have one shape."""
 
     __slots__ = ("axis",)
     axis: int
@@ -69,7 +71,7 @@ class _AlongAxis(Node[tuple[Any, ...], Axes], abstract=True):
 
 
 class ProductOfOthers(_AlongAxis[Axes]):
-    """For each element, the product of the others along `axis`: the derivative of the product by that element."""
+    """For each element, the product of the others along `axis`: the derivative of the product with respect to it."""
 
     __slots__ = ()
 
@@ -115,10 +117,10 @@ class _ProductOfOthersLoops(LoopForm):
 
 
 class ProductOfOthersAlong(_AlongAxis[Axes]):
-    """The derivative of `ProductOfOthers` along directions, of any order: the parents are the point and those.
+    """The directional derivative of `ProductOfOthers`, of any order; the parents are the point and the directions.
 
-    For an element i and directions a, b, ... it is the sum over places j, k, ... that differ from i and each other of
-    a[j] * b[k] * ... times the product of all elements elsewhere. It is symmetric in i, j, k, ..., so its gradients are
+    For element i and directions a, b, ..., it is the sum over positions j, k, ..., distinct from each other and from i,
+    of a[j] * b[k] * ... times the product of all other elements. It is symmetric in i, j, k, ..., so its gradients are
     the same op with other directions.
     """
 
@@ -135,11 +137,12 @@ class ProductOfOthersAlong(_AlongAxis[Axes]):
         count = len(x)
         if not count:
             return operands[0]
-        # Numbers with an infinitesimal for each direction; a set of directions, as bits, has the coefficient of these.
+        # Multiply dual numbers with one infinitesimal per direction; product[s] is the coefficient of the directions
+        # whose bits are set in s.
         sets = range(2 ** len(directions))
 
         def products(places: Sequence[int]) -> list[list[Any]]:
-            """The product of what comes before each of the places, in their order."""
+            """Return, for each of the places in their order, the product of the elements at the places before it."""
             product = [xp.ones_like(x[0]), *(xp.zeros_like(x[0]) for _ in sets[1:])]
             found = []
             for place in places:

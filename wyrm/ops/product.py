@@ -1,4 +1,4 @@
-"""Products that sum over an axis: matmul for every pair of ranks, row-wise dot, and einsum of two operands."""
+"""Products that sum over an axis: matmul for operands of any rank, row-wise dot, and einsum of two operands."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from wyrm.types.dims import Axis, Dims, broadcast, product, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import S2, A, Array, AtLeast1D, Bs, D, FittingShape, FloatArray, K, M, N, Shaped
 
-# The letters that a subscript may be.
-LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"  # without `string`, which takes 2 ms to import
-# More products than this are not summed in float32 by a function that adds one to another.
+# The letters allowed in subscripts.
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"  # not from `string`, which takes 2 ms to import
+# The most products that may be summed one after another in float32.
 _CHAIN = 1024
 
 
@@ -48,7 +48,7 @@ class _Product(Node[tuple[Left_co, Right_co], Axes], abstract=True):
 
 
 def multiply_into(x: FloatArray, y: FloatArray, out: FloatArray, beta: float) -> None:
-    """`out = beta * out + x @ y` of matrices, with `beta` 0 or 1: what the product means; an engine may call BLAS."""
+    """Write `beta * out + x @ y` into `out`, for matrices and `beta` 0 or 1. The reference: an engine may call BLAS."""
     for i in range(out.shape[0]):
         for k in range(out.shape[1]):
             out[i, k] = out[i, k] if beta else 0.0
@@ -59,7 +59,7 @@ def multiply_into(x: FloatArray, y: FloatArray, out: FloatArray, beta: float) ->
 
 
 class MatMul(_Product[Left_co, Right_co, Axes]):
-    """`x @ y` for every pair of ranks from 1, leading axes broadcast."""
+    """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast."""
 
     __slots__ = ()
     operator = "matmul"
@@ -112,11 +112,11 @@ def {method}(self: Shaped[R, tuple[A, *Bs, K, N]], other: Shaped[L, tuple[*Bs, M
     def shape_rule(self) -> Dims:
         x, y = (parent.dims for parent in self.parents)
         if not x or not y:
-            raise ShapeError("takes operands with an axis or more; multiply a scalar with *")
+            raise ShapeError("operands must have at least one axis; multiply by a scalar with *")
         try:
             unify(x[-1], y[-2] if len(y) > 1 else y[-1])
         except ShapeError as error:
-            raise ShapeError(f"the last axis of the left meets {_which(y)} of the right: {error}") from None
+            raise ShapeError(f"last axis of left and {_which(y)} axis of right do not match: {error}") from None
         rows, columns = x[-2:-1], y[-1:] if len(y) > 1 else ()
         dims: Dims = broadcast(x[:-2], y[:-2]) + rows + columns
         return dims
@@ -151,7 +151,7 @@ def {method}(self: Shaped[R, tuple[A, *Bs, K, N]], other: Shaped[L, tuple[*Bs, M
             left, right = MatMul(x, y.expand_dims(1)).vjp(gradient.expand_dims(-1))
             return left, Sum(right, (*range(right.ndim - 2), right.ndim - 1))
         if y.ndim == 2 and x.ndim > 2:
-            # One product over all leading axes, instead of one each and a sum.
+            # One product over all leading axes, not a product for each and a sum.
             rows = product(x.dims[:-1])
             flat, flat_gradient = x.reshape((rows, x.dims[-1])), gradient.reshape((rows, gradient.dims[-1]))
             return gradient @ y.matrix_transpose(), flat.matrix_transpose() @ flat_gradient
@@ -159,14 +159,14 @@ def {method}(self: Shaped[R, tuple[A, *Bs, K, N]], other: Shaped[L, tuple[*Bs, M
 
 
 def _which(dims: Dims) -> str:
-    return "the only axis" if len(dims) == 1 else "the last axis but one"
+    return "only" if len(dims) == 1 else "second-to-last"
 
 
 bind_operator(MatMul, "matmul")
 
 
 class VectorDot(_Product[Left_co, Right_co, Axes]):
-    """The dot products of corresponding rows: `sum(x * y, axis=-1)`."""
+    """Dot products of corresponding rows, `sum(x * y, axis=-1)`; leading axes broadcast."""
 
     __slots__ = ()
 
@@ -179,7 +179,7 @@ class VectorDot(_Product[Left_co, Right_co, Axes]):
     def shape_rule(self) -> Dims:
         x, y = (parent.dims for parent in self.parents)
         if not x or not y:
-            raise ShapeError("takes operands with an axis or more")
+            raise ShapeError("operands must have at least one axis")
         unify(x[-1], y[-1])
         return broadcast(x, y)[:-1]
 
@@ -222,7 +222,9 @@ def vector_dot(x: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> Vecto
 def vector_dot(x: Shaped[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant[Any], Any]: ...
 @method("vector_dot")
 def vector_dot(x: Any, other: Any) -> Any:
-    """The dot products of corresponding rows: `sum(x * other, axis=-1)`.
+    """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast.
+
+    Raises `ShapeError` if the last axes differ.
 
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).vector_dot(wy.Constant([[1.0, 1.0], [1.0, 1.0]])).forward().tolist()
     [3.0, 7.0]
@@ -231,7 +233,7 @@ def vector_dot(x: Any, other: Any) -> Any:
 
 
 class Einsum(_Product[Left_co, Right_co, Axes]):
-    """Einstein's sum over two operands: letters that the result lacks are summed over."""
+    """Einstein summation of two operands: the sum of products over the letters that the result lacks."""
 
     __slots__ = ("subscripts",)
     subscripts: str
@@ -243,7 +245,7 @@ class Einsum(_Product[Left_co, Right_co, Axes]):
         return self
 
     def terms(self) -> tuple[str, str, str]:
-        """The letters of the two operands and of the result."""
+        """Return the letters of the two operands and of the result."""
         operands, _, result = self.subscripts.partition("->")
         x, _, y = operands.partition(",")
         return x, y, result
@@ -260,16 +262,16 @@ class Einsum(_Product[Left_co, Right_co, Axes]):
         axes: dict[str, Axis] = {}
         for term, parent in zip((x, y), self.parents, strict=True):
             if len(term) != len(parent.dims):
-                raise ShapeError(f"{term!r} names {len(term)} axes, the operand has {len(parent.dims)}")
+                raise ShapeError(f"{term!r} names {len(term)} axes, but the operand has {len(parent.dims)}")
             if len(set(term)) != len(term):
-                raise ShapeError(f"{term!r} names an axis twice, which takes a diagonal; that is not supported")
+                raise ShapeError(f"{term!r} names an axis twice; diagonals are not supported")
             for letter, axis in zip(term, parent.dims, strict=True):
                 try:
                     axes[letter] = unify(axes[letter], axis) if letter in axes else axis
                 except ShapeError as error:
                     raise ShapeError(f"axis {letter!r}: {error}") from None
         if len(set(result)) != len(result) or not set(result) <= set(axes):
-            raise ShapeError(f"the result {result!r} names each of the operands' letters at most once")
+            raise ShapeError(f"the result {result!r} must use letters of the operands, each at most once")
         return tuple(axes[letter] for letter in result)
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
@@ -318,18 +320,18 @@ class _EinsumLoops(LoopForm):
 
 
 def _summed(x: Any, term: str, others: str) -> tuple[Any, str]:
-    """The operand summed over the letters that nothing else has."""
+    """Return the operand summed over its letters that are not in `others`, and its remaining letters."""
     alone = tuple(i for i, letter in enumerate(term) if letter not in others)
     return (x.sum(alone), "".join(letter for letter in term if letter in others)) if alone else (x, term)
 
 
 def _joined(axes: dict[str, Axis], letters: Sequence[str]) -> Axis:
-    """One axis for those of several letters."""
+    """Return the axes of several letters flattened into one axis."""
     return product(tuple(axes[letter] for letter in letters)) if letters else 1
 
 
 def _einsum_vjp(gradient: Node, result: str, other: Node, other_term: str, wanted: Node, term: str) -> Node:
-    """The gradient of an einsum by `wanted`: an einsum again, repeated over the letters that `wanted` had alone."""
+    """Return the gradient of an einsum with respect to `wanted`: an einsum, repeated along the letters only it has."""
     present = "".join(letter for letter in term if letter in result or letter in other_term)
     partial = Einsum(gradient, other, f"{result},{other_term}->{present}")
     if present == term:
@@ -389,7 +391,9 @@ def einsum(subscripts: str, x: Array, y: Shaped[R, S2]) -> Einsum[Constant[Any],
 @overload
 def einsum(subscripts: str, x: Shaped[L, S], y: Array) -> Einsum[L, Constant[Any], Any]: ...
 def einsum(subscripts: str, x: Any, y: Any) -> Einsum[Any, Any, Any]:
-    """Einstein's sum over two operands, as `numpy.einsum`; `ShapeError` where a letter's sizes differ.
+    """Return the Einstein summation of two operands, as `numpy.einsum`. One operand may be an array.
+
+    Raises `ShapeError` if the subscripts are invalid, name a diagonal such as `ii`, or do not match the operands' axes.
 
     >>> x, y = wy.Constant(np.ones((2, 3))), wy.Constant(np.ones((3, 4)))
     >>> wy.einsum("ij,jk->ik", x, y).shape
@@ -397,5 +401,5 @@ def einsum(subscripts: str, x: Any, y: Any) -> Einsum[Any, Any, Any]:
     """
     beside = x if isinstance(x, Node) else y
     if not isinstance(beside, Node):
-        raise TypeError("einsum: takes at least one node; two arrays are for numpy.einsum")
+        raise TypeError("einsum: takes at least one node; for two arrays use numpy.einsum")
     return Einsum(operand(x, beside), operand(y, beside), subscripts)

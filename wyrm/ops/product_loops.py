@@ -1,7 +1,7 @@
-"""The native form of products of matrices.
+"""Matrix products in native code.
 
-Products of rows that are chosen from a table with fewer, such as the vectors of characters, are products of the table:
-`table[i] @ w` is `(table @ w)[i]`, and both gradients are products of the sums of what belongs to each row.
+If more rows are gathered than their table has, such as embeddings of characters, the product is computed on the table:
+`table[i] @ w` becomes `(table @ w)[i]`. Both gradients become products of sums over the uses of each row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wyrm.types.typing import Array, FloatArray
 
 
 def multiplied(x: FloatArray, y: FloatArray, out: FloatArray, beta: int) -> None:
-    """`out = beta * out + x @ y` for matrices, or for stacks of them with the same leading axes."""
+    """Write `beta * out + x @ y` into `out`, for matrices or for stacks of matrices with equal leading axes."""
     if out.ndim == 2:
         multiply_into(x, y, out, beta)
     else:
@@ -31,12 +31,12 @@ def multiplied(x: FloatArray, y: FloatArray, out: FloatArray, beta: int) -> None
 
 
 def products(x: FloatArray, y: FloatArray, out: FloatArray) -> None:
-    """`out = x @ y`."""
+    """Write `x @ y` into `out`."""
     multiplied(x, y, out, 0)
 
 
 def added_products(x: FloatArray, y: FloatArray, out: FloatArray) -> None:
-    """`out += x @ y`."""
+    """Add `x @ y` to `out`."""
     multiplied(x, y, out, 1)
 
 
@@ -63,55 +63,55 @@ class _MatMulLoops(LoopForm):
         return _gradient_of_rows(node, indices, table)
 
 
-# So many elements an axis is taken to have whose size is not known while compiling: a batch has a few.
-_OPEN = 2
+# The assumed size of an axis whose size is unknown at compile time: a low guess for a batch.
+_UNKNOWN_SIZE = 2
 
 
 def _of_table(node: MatMul) -> Node | None:
-    """What stands for a product of such rows, or for the gradient `rows.T @ y` by what they are multiplied with."""
+    """Return the replacement for a product of such rows, or for `rows.T @ y`, the other operand's gradient."""
     x, y = node.parents
     if y.ndim != 2:
         return None
-    if isinstance(x, Index) and _is_often(*x.parents):
+    if isinstance(x, Index) and _repeats_rows(*x.parents):
         table, indices = x.parents
         return Index(MatMul(table, y), indices)
     if isinstance(x, Transpose) and x.axes == (1, 0):
         (rows,) = x.parents
-        chosen = rows.parents[0] if isinstance(rows, Reshape) else rows
+        gathered = rows.parents[0] if isinstance(rows, Reshape) else rows
         if (
-            isinstance(chosen, Index)
-            and _is_often(*chosen.parents)
-            and axis_size(chosen.dims[-1]) == axis_size(rows.dims[-1])
+            isinstance(gathered, Index)
+            and _repeats_rows(*gathered.parents)
+            and axis_size(gathered.dims[-1]) == axis_size(rows.dims[-1])
         ):
-            table, indices = chosen.parents
-            return MatMul(table.matrix_transpose(), _by_rows(y, indices, table))
+            table, indices = gathered.parents
+            return MatMul(table.matrix_transpose(), _sum_by_row(y, indices, table))
     return None
 
 
 def _gradient_of_rows(gradient: MatMul, indices: IndexNode, table: Node) -> Node:
-    """What stands for a product that is the gradient by such rows.
+    """Return the replacement for `gradient`, a product that is the gradient with respect to such rows.
 
-    Each time that a row was chosen adds to its gradient, so each has an equal share of it.
+    The uses of a row add up in the table's gradient, so each use gets an equal share of the row's sum.
     """
     x, matrix = gradient.parents
-    if matrix.ndim != 2 or not _is_often(table, indices):
+    if matrix.ndim != 2 or not _repeats_rows(table, indices):
         return gradient
     times = RowGradient(as_constant(1.0, table.dtype).broadcast_to(indices.dims), indices, table.dims[:1])
-    shares: Node = MatMul(_by_rows(x, indices, table), matrix) / times.maximum(1.0).expand_dims(1)
+    shares: Node = MatMul(_sum_by_row(x, indices, table), matrix) / times.maximum(1.0).expand_dims(1)
     return Index(shares, indices)
 
 
-def _by_rows(x: Node, indices: IndexNode, table: Node) -> Node:
-    """For each row of the table, the sum of what belongs to it of `x`: of the axes (rows, columns)."""
+def _sum_by_row(x: Node, indices: IndexNode, table: Node) -> Node:
+    """Return, for each row of the table, the sum of the rows of `x` at its uses: axes (table rows, columns of `x`)."""
     columns = x.dims[-1]
-    wanted = (*indices.dims, columns)
+    dims = (*indices.dims, columns)
     (inner,) = x.parents if isinstance(x, Reshape) else (x,)
-    return RowGradient(inner if inner.dims == wanted else x.reshape(wanted), indices, (table.dims[0], columns))
+    return RowGradient(inner if inner.dims == dims else x.reshape(dims), indices, (table.dims[0], columns))
 
 
-def _is_often(table: Node, indices: IndexNode) -> bool:
-    """Whether more rows are chosen than there are, of a parameter: its numbers are finite, so 0 times them is 0."""
+def _repeats_rows(table: Node, indices: IndexNode) -> bool:
+    """Return whether more rows are gathered than a parameter has. Parameters are finite, so 0 times a row is 0."""
     if not isinstance(table, Parameter) or table.ndim != 2:
         return False
     rows, sizes = axis_size(table.dims[0]), [size for size in map(axis_size, indices.dims) if size is not None]
-    return rows is not None and rows < math.prod(sizes) * _OPEN ** (indices.ndim - len(sizes))
+    return rows is not None and rows < math.prod(sizes) * _UNKNOWN_SIZE ** (indices.ndim - len(sizes))

@@ -1,4 +1,4 @@
-"""Reductions over one axis, several, or all."""
+"""Reductions over one, several or all axes."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ AxisLike = int | Sequence[int] | None
 
 
 def reduced_dims(dims: Dims, axis: tuple[int, ...], keepdims: bool) -> Dims:
-    """The axes that a reduction over `axis` leaves."""
+    """Return the axes that remain after a reduction over `axis`."""
     if not keepdims:
         return tuple(d for i, d in enumerate(dims) if i not in axis)
     return tuple((1 if isinstance(d, int) else One()) if i in axis else d for i, d in enumerate(dims))
 
 
 def all_axes(axis: AxisLike, ndim: int) -> tuple[int, ...]:
-    """`axis` as positions from 0 in ascending order; None means all. `ShapeError` for a missing or doubled axis."""
+    """Return `axis` as sorted positions from 0; None means all. Raise `ShapeError` for a missing or repeated axis."""
     if axis is None:
         return tuple(range(ndim))
-    given = [normalize_axis(a, ndim) for a in ([axis] if isinstance(axis, int | np.integer) else axis)]
-    if len(set(given)) != len(given):
+    positions = [normalize_axis(a, ndim) for a in ([axis] if isinstance(axis, int | np.integer) else axis)]
+    if len(set(positions)) != len(positions):
         raise ShapeError(f"axis {axis} names an axis twice")
-    return tuple(sorted(given))
+    return tuple(sorted(positions))
 
 
 def _mean(xp: ArrayNamespace, x: Array, axis: tuple[int, ...], keepdims: bool) -> FloatArray:
@@ -47,7 +47,7 @@ def _mean(xp: ArrayNamespace, x: Array, axis: tuple[int, ...], keepdims: bool) -
 
 
 class Reduction(Node[tuple[Left_co], Axes], abstract=True):
-    """An op that takes a number of elements to one. `axis` is kept as positions from 0 in ascending order."""
+    """An op that reduces the axes `axis`, stored as sorted positions from 0."""
 
     declaration = """
 @overload
@@ -81,7 +81,7 @@ def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: 
     __slots__ = ("axis", "keepdims")
     axis: tuple[int, ...]
     keepdims: bool
-    # What an empty reduction gives; None where it has no meaning.
+    # The result of reducing no elements; None if that is undefined.
     empty: float | None = None
 
     def __init_subclass__(cls, **keywords: bool) -> None:
@@ -116,16 +116,16 @@ def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: 
             raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
 
     def expand(self, reduced: Node) -> Node:
-        """A node of this op's shape, with the reduced axes back at size 1."""
+        """Return a node of this op's shape with the reduced axes restored at size 1."""
         return reduced if self.keepdims else reduced.expand_dims(self.axis)
 
     def spread(self, reduced: Node) -> Node:
-        """A node of this op's shape, repeated over the reduced axes."""
+        """Return a node of this op's shape broadcast to the operand's axes."""
         (x,) = self.parents
         return self.expand(reduced).broadcast_to(x.dims)
 
     def count(self, reduced: Node) -> Node:
-        """The number of elements that make one, as a scalar of the dtype of `reduced`."""
+        """Return the number of elements reduced to one, as a scalar with the dtype of `reduced`."""
         (x,) = self.parents
         sizes = [axis_size(x.dims[a]) for a in self.axis]
         if None in sizes:
@@ -134,7 +134,7 @@ def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: 
 
 
 class ReductionLoops(LoopForm):
-    """A fold over the axes of the reduction."""
+    """A loop that reduces the axes of a `Reduction`."""
 
     def __init__(self, reducer: Reducer) -> None:
         self.reducer = reducer
@@ -144,7 +144,7 @@ class ReductionLoops(LoopForm):
 
 
 class Count(Reduction[Left_co, Axes]):
-    """The number of elements along `axis`, a scalar: it depends on the shape alone."""
+    """The number of elements along `axis`, as a scalar that depends only on the operand's shape."""
 
     __slots__ = ()
     empty = 0.0
@@ -168,7 +168,9 @@ class Count(Reduction[Left_co, Axes]):
 
 
 class Sum(Reduction[Left_co, Axes]):
-    """The sum of the elements.
+    """Sum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    Raises `ShapeError` for an axis that the operand lacks.
 
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).sum(axis=-1).forward().tolist()
     [3.0, 7.0]
@@ -192,7 +194,9 @@ LOOPS.register(Sum)(ReductionLoops(Reducer(0.0, "total + x")))
 
 
 class Mean(Reduction[Left_co, Axes]):
-    """The mean of the elements.
+    """Arithmetic mean over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    Raises `ShapeError` over an axis of size 0 or one that the operand lacks.
 
     >>> wy.Constant([1.0, 3.0]).mean().forward().item()
     2.0
@@ -225,7 +229,9 @@ class _Extreme(Reduction[Left_co, Axes], abstract=True):
 
 
 class Max(_Extreme[Left_co, Axes]):
-    """The largest element; equal ones share the gradient.
+    """Maximum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    Equal largest elements share the gradient equally. Raises `ShapeError` over an axis of size 0.
 
     >>> wy.Constant([1.0, 3.0]).max().forward().item()
     3.0
@@ -245,7 +251,9 @@ LOOPS.register(Max)(ReductionLoops(Reducer(-math.inf, "maximum(total, x)")))
 
 
 class Min(_Extreme[Left_co, Axes]):
-    """The smallest element; equal ones share the gradient.
+    """Minimum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    Equal smallest elements share the gradient equally. Raises `ShapeError` over an axis of size 0.
 
     >>> wy.Constant([1.0, 3.0]).min().forward().item()
     1.0
@@ -265,7 +273,9 @@ LOOPS.register(Min)(ReductionLoops(Reducer(math.inf, "minimum(total, x)")))
 
 
 class LogSumExp(Reduction[Left_co, Axes]):
-    """`log(sum(exp(x)))`, without overflow.
+    """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default.
+
+    `keepdims=True` keeps them at size 1. Raises `ShapeError` over an axis of size 0.
 
     >>> wy.Constant([1e4, 1e4]).logsumexp().forward().item() > 1e4
     True
@@ -285,7 +295,7 @@ class LogSumExp(Reduction[Left_co, Axes]):
         return total.reshape(shape)
 
     def _powers(self) -> tuple[Node, Node, Node]:
-        """The largest number, which is a constant to the gradient, and `exp(x - largest)` with its sum, as nodes."""
+        """Return the maximum, a constant to differentiation, then `exp(x - maximum)` and its sum, as nodes."""
         (x,) = self.parents
         largest: Node = Max(x, self.axis, keepdims=True)
         top = where(abs(largest) < math.inf, largest, 0.0).stop_gradient()
@@ -293,7 +303,7 @@ class LogSumExp(Reduction[Left_co, Axes]):
         return top, powers, powers.sum(self.axis, keepdims=True)
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        # Not exp(x - self): beside a large number the sum has lost what tells it from the largest.
+        # Not exp(x - self): where the maximum is large, `self = log(total) + top` has rounded log(total) away.
         _, powers, total = self._powers()
         return (powers / total * self.spread(gradient),)
 
@@ -307,7 +317,10 @@ class _LogSumExpLoops(LoopForm):
 
 
 class Variance(Reduction[Left_co, Axes]):
-    """The mean squared distance from the mean, divided by `n - ddof`.
+    """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`.
+
+    `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1. Raises `ShapeError` unless
+    `n > ddof`.
 
     >>> wy.Constant([1.0, 3.0]).var().forward().item()
     1.0
@@ -342,7 +355,7 @@ class Variance(Reduction[Left_co, Axes]):
 
     def _check_freedom(self, count: int) -> None:
         if count - self.ddof <= 0:
-            raise ShapeError(f"divides by n - ddof, which is {count} - {self.ddof}")
+            raise ShapeError(f"divides by n - ddof, which must be above 0 but is {count} - {self.ddof}")
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         (x,) = operands
@@ -367,7 +380,9 @@ class _VarianceLoops(LoopForm):
 
 
 class Std(Variance[Left_co, Axes]):
-    """The standard deviation: the square root of the variance, whose gradient is not finite where all are equal.
+    """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`.
+
+    The gradient is not finite where all elements are equal.
 
     >>> wy.Constant([1.0, 3.0]).std().forward().item()
     1.0
@@ -394,7 +409,7 @@ class _StdLoops(LoopForm):
 
 
 class ArgMax(IndexNode[Axes]):
-    """The position of the largest element along one axis, the first of equal ones; integers have no gradient."""
+    """The index of the maximum along one axis, the first of equal ones; the result holds integers, without gradient."""
 
     __slots__ = ("axis", "keepdims")
     method = "argmax"
@@ -406,7 +421,7 @@ class ArgMax(IndexNode[Axes]):
 
     @property
     def within(self) -> Axis:
-        """The axis that all values are positions along."""
+        """The axis that the values index."""
         axis: Axis = self.parents[0].dims[self.axis]
         return axis
 
@@ -473,7 +488,9 @@ def argmax(x: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) ->
 @method("argmax")
 @answering
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
-    """The position of the largest element along `axis`, of all elements without one; the first of equal ones.
+    """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None.
+
+    Equal elements give the first index; NaN counts as the largest. Raises `ShapeError` over an axis of size 0.
 
     >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax().forward().item()
     1

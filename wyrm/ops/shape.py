@@ -1,4 +1,4 @@
-"""Ops that only rearrange or repeat: in the reference engine they are views where NumPy can make one."""
+"""Ops that rearrange or repeat elements; the reference engine returns views where NumPy can."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from wyrm.types.typing import D1, D2, D3, D4, A, AnyShape, Array, AtLeast1D, AtL
 
 
 class Rearrangement(Node[tuple[Left_co], Axes], abstract=True):
-    """An op whose elements are those of its operand."""
+    """An op whose result holds elements of its operand, unchanged."""
 
     __slots__ = ()
     is_view = True
@@ -40,46 +40,46 @@ def _known(dims: Dims) -> int | None:
 
 
 def _reshaped(dims: Dims, target: Dims) -> Dims:
-    """The axes that `target` describes, its -1 filled in; sizes left for the data must cancel out."""
+    """Return `target` with -1 replaced; axes without a size must cancel out between `dims` and `target`."""
     if sum(type(axis) is int and axis == -1 for axis in target) > 1:
-        raise ShapeError(f"the shape {target} leaves more than one axis open")
+        raise ShapeError(f"the shape {target} has -1 for more than one axis")
     for axis in target:
         if not isinstance(axis, Dim) and operator.index(axis) < -1:
             raise ShapeError(f"the shape {target} has a negative axis; one axis may be -1")
-    opened = [i for i, axis in enumerate(target) if type(axis) is int and axis == -1]
-    given = tuple(axis for axis in target if not (type(axis) is int and axis == -1))
-    mine, theirs = _factors(dims), _factors(given)
-    for axis in list(theirs):
-        # An axis that the data gives a size is the same as another of its name; what is left has to be known.
-        for other in mine if isinstance(axis, Dim) else ():
+    inferred = [i for i, axis in enumerate(target) if type(axis) is int and axis == -1]
+    explicit = tuple(axis for axis in target if not (type(axis) is int and axis == -1))
+    old, new = _factors(dims), _factors(explicit)
+    for axis in list(new):
+        # Cancel axes of the same name if one has no size yet: the data gives both the same. The rest must have sizes.
+        for other in old if isinstance(axis, Dim) else ():
             if type(other) is type(axis) and None in (axis_size(axis), axis_size(other)):
-                mine.remove(other)
-                theirs.remove(axis)
+                old.remove(other)
+                new.remove(axis)
                 break
-    have, want = _known(tuple(mine)), _known(tuple(theirs))
-    reason = f"cannot make {format_dims(target)} of {format_dims(dims)}"
-    if not opened:
+    have, want = _known(tuple(old)), _known(tuple(new))
+    reason = f"cannot reshape {format_dims(dims)} to {format_dims(target)}"
+    if not inferred:
         if have is None or want is None or have != want:
             raise ShapeError(f"{reason}: {have} elements against {want}" if None not in (have, want) else reason)
         return target
     if want is None:
-        raise ShapeError(f"{reason}: it has an axis without a size that the operand does not have")
+        raise ShapeError(f"{reason}: the new shape has an axis without a size that the operand does not have")
     filled: Axis
     if have is not None:
         if want == 0 or have % want:
-            raise ShapeError(f"{reason}: {have} elements do not divide by {want}")
+            raise ShapeError(f"{reason}: {have} elements are not divisible by {want}")
         filled = have // want
     else:
-        open_axes = [axis for axis in mine if axis_size(axis) is None]
-        rest = math.prod(size for axis in mine if (size := axis_size(axis)) is not None)
+        unsized = [axis for axis in old if axis_size(axis) is None]
+        rest = math.prod(size for axis in old if (size := axis_size(axis)) is not None)
         if want == 0 or rest % want:
-            raise ShapeError(f"{reason}: {rest} elements do not divide by {want}")
-        filled = product((*open_axes, rest // want) if rest != want else tuple(open_axes))
-    return target[: opened[0]] + (filled,) + target[opened[0] + 1 :]
+            raise ShapeError(f"{reason}: {rest} elements are not divisible by {want}")
+        filled = product((*unsized, rest // want) if rest != want else tuple(unsized))
+    return target[: inferred[0]] + (filled,) + target[inferred[0] + 1 :]
 
 
 def _factors(dims: Dims) -> list[Axis]:
-    """The axes with products of axes taken apart."""
+    """Return the axes with each `Times` replaced by its factors."""
     factors: list[Axis] = []
     for axis in dims:
         factors += _factors(axis.parts) if isinstance(axis, Times) else [axis]
@@ -87,7 +87,7 @@ def _factors(dims: Dims) -> list[Axis]:
 
 
 def _reshaped_index(dims: Dims, reshaped: Dims, index: IndexMap) -> IndexMap | None:
-    """The operand's index where only axes of size 1 come or go."""
+    """Return the operand's index if reshaping only adds or removes axes of size 1, else None."""
     wide = [(axis, entry) for axis, entry in zip(reshaped, index, strict=True) if axis_size(axis) != 1]
     if [axis for axis, _ in wide] != [axis for axis in dims if axis_size(axis) != 1]:
         return None
@@ -96,7 +96,7 @@ def _reshaped_index(dims: Dims, reshaped: Dims, index: IndexMap) -> IndexMap | N
 
 
 class Reshape(Rearrangement[Left_co, Axes]):
-    """The same elements in row-major order under other axes."""
+    """The operand's elements, in row-major order, with the axes `to`."""
 
     __slots__ = ("to",)
     same_elements = True
@@ -159,7 +159,10 @@ def reshape(
 def reshape(x: Shaped[L, S], a: Axis, b: Axis, c: Axis, d: Axis, e: Axis, /, *more: Axis) -> Reshape[L, Any]: ...
 @method("reshape")
 def reshape(x: Any, *shape: Any) -> Any:
-    """The same elements under other axes; one of them may be -1. Named axes keep the type checker informed.
+    """Return `x` with another shape and the same elements in row-major order; one axis may be -1, to be inferred.
+
+    An axis may be an instance of a `Dim` subclass, which the type checker then knows. Raises `ShapeError` if the
+    numbers of elements differ.
 
     >>> wy.Constant([1.0, 2.0, 3.0, 4.0]).reshape(2, -1).shape
     (2, 2)
@@ -168,7 +171,7 @@ def reshape(x: Any, *shape: Any) -> Any:
 
 
 class IndexReshape(IndexNode[Axes]):
-    """Integers under other axes."""
+    """The operand's integers, in row-major order, with the axes `to`."""
 
     __slots__ = ("to",)
     is_view = True
@@ -221,12 +224,18 @@ def index_reshape(x: IndexNode[Any], a: D1 | int, b: D2 | int, /) -> IndexReshap
 def index_reshape(x: IndexNode[Any], a: D1 | int, b: D2 | int, c: D3 | int, /) -> IndexReshape[tuple[D1, D2, D3]]: ...
 @method("reshape", IndexNode)
 def index_reshape(x: Any, *shape: Any) -> Any:
-    """The same integers under other axes; one of them may be -1."""
+    """Return `x` with another shape and the same integers in row-major order; one axis may be -1, to be inferred.
+
+    Raises `ShapeError` if the numbers of elements differ.
+
+    >>> wy.IndexConstant([0, 1, 2, 3]).reshape(2, -1).shape
+    (2, 2)
+    """
     return IndexReshape(x, _target(shape))
 
 
 class Transpose(Rearrangement[Left_co, Axes]):
-    """The axes in the order `axes`."""
+    """The operand with its axes in the order `axes`."""
 
     __slots__ = ("axes",)
     axes: tuple[int, ...]
@@ -241,8 +250,8 @@ class Transpose(Rearrangement[Left_co, Axes]):
         dims = self.parents[0].dims
         axes = tuple(normalize_axis(axis, len(dims)) for axis in self.axes)
         if sorted(axes) != list(range(len(dims))):
-            hint = "; x.swapaxes(axis1, axis2) exchanges two" if len(axes) == 2 else ""
-            raise ShapeError(f"axes {self.axes} do not name each of the {len(dims)} axes once{hint}")
+            hint = "; x.swapaxes(axis1, axis2) swaps two" if len(axes) == 2 else ""
+            raise ShapeError(f"axes {self.axes} must name each of the {len(dims)} axes once{hint}")
         object.__setattr__(self, "axes", axes)
         return tuple(dims[axis] for axis in axes)
 
@@ -285,7 +294,9 @@ def transpose(
 def transpose(x: Shaped[L, S], *axes: int | Sequence[int]) -> Transpose[L, Any]: ...
 @method("transpose")
 def transpose(x: Any, *axes: Any) -> Any:
-    """The axes in another order, reversed where none is given.
+    """Return `x` with its axes in the order `axes`, reversed by default.
+
+    Raises `ShapeError` if `axes` does not name each axis once.
 
     >>> wy.Constant(np.zeros((2, 3, 4))).transpose(1, 0, 2).shape
     (3, 2, 4)
@@ -316,7 +327,7 @@ def swapaxes(
 def swapaxes(x: Shaped[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L, Any]: ...
 @method("swapaxes")
 def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
-    """Two axes exchanged.
+    """Return `x` with two axes swapped. Raises `ShapeError` for an axis that `x` lacks.
 
     >>> wy.Constant(np.zeros((2, 3, 4))).swapaxes(0, -1).shape
     (4, 3, 2)
@@ -334,24 +345,24 @@ def matrix_transpose(x: Shaped[L, AtLeast2D]) -> Transpose[L, Any]: ...
 def matrix_transpose(x: Shaped[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]: ...
 @method("matrix_transpose")
 def matrix_transpose(x: Any) -> Any:
-    """The last two axes exchanged; `.mT` for short.
+    """Return `x` with its last two axes swapped; `.mT` for short. Raises `ShapeError` for fewer than two axes.
 
     >>> wy.Constant(np.zeros((2, 3, 4))).matrix_transpose().shape
     (2, 4, 3)
     """
     if x.ndim < 2:
-        raise ShapeError(f"matrix_transpose: needs two axes or more, not {format_dims(x.dims)}")
+        raise ShapeError(f"matrix_transpose: the operand must have two axes or more, not {format_dims(x.dims)}")
     return swapaxes(x, -1, -2)
 
 
 def aligned_index(dims: Dims, index: IndexMap) -> IndexMap:
-    """The index of an operand of axes `dims` that is broadcast to the axes of `index`."""
+    """Return the index into an operand with axes `dims` that broadcasts to the axes of `index`."""
     kept = index[len(index) - len(dims) :]
     return tuple(IndexLiteral(0) if axis_size(axis) == 1 else entry for axis, entry in zip(dims, kept, strict=True))
 
 
 class BroadcastTo(Rearrangement[Left_co, Axes]):
-    """The operand repeated to the axes `to`, by NumPy's rule."""
+    """The operand broadcast to the axes `to`."""
 
     __slots__ = ("to",)
     to: Dims
@@ -370,7 +381,7 @@ class BroadcastTo(Rearrangement[Left_co, Axes]):
         if len(result) != len(self.to) or any(
             axis_size(b) not in (None, axis_size(a)) for a, b in zip(result, self.to, strict=True)
         ):
-            raise ShapeError(f"{format_dims(dims)} does not stretch to {format_dims(self.to)}")
+            raise ShapeError(f"{format_dims(dims)} does not broadcast to {format_dims(self.to)}")
         return self.to
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
@@ -408,7 +419,7 @@ def broadcast_to(
 ) -> BroadcastTo[L, Any]: ...
 @method("broadcast_to")
 def broadcast_to(x: Any, shape: Any) -> Any:
-    """The operand repeated to `shape`.
+    """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raises `ShapeError` if the shapes do not match.
 
     >>> wy.Constant([1.0, 2.0]).broadcast_to((3, 2)).shape
     (3, 2)
@@ -417,7 +428,7 @@ def broadcast_to(x: Any, shape: Any) -> Any:
 
 
 class WithSizes(Rearrangement[Left_co, Axes]):
-    """The operand, in a graph that has the `leaves` which bind its axes to the data of a run."""
+    """The operand, with `leaves` as further parents whose data gives its axes their sizes."""
 
     __slots__ = ()
 
@@ -456,14 +467,16 @@ def expand_dims(x: Shaped[L, S], axis: AxisLike) -> Reshape[L, Any]: ...
 @method("expand_dims")
 @answering
 def expand_dims(x: Any, axis: AxisLike) -> Any:
-    """Axes of size 1 put in, at these positions of the result.
+    """Return `x` with axes of size 1 inserted, at the positions `axis` of the result.
+
+    Raises `ShapeError` for a position beyond the result's axes or a repeated one.
 
     >>> wy.Constant([1.0, 2.0]).expand_dims(0).shape
     (1, 2)
     """
     node: Node = x
     if axis is None:
-        raise TypeError("expand_dims: axis is a position or a tuple of them, not None")
+        raise TypeError("expand_dims: axis must be an int or a tuple of ints, not None")
     count = 1 if isinstance(axis, int | np.integer) else len(axis)
     positions = all_axes(axis, node.ndim + count)
     rest = iter(node.dims)
@@ -483,7 +496,9 @@ def squeeze(x: Shaped[L, S], axis: AxisLike = None) -> Reshape[L, Any]: ...
 @method("squeeze")
 @answering
 def squeeze(x: Any, axis: AxisLike = None) -> Any:
-    """Axes of size 1 taken out: all of them, or those named. `ShapeError` for one of another size.
+    """Return `x` without its axes of size 1: all of them, or those in `axis`.
+
+    Raises `ShapeError` if an axis in `axis` has another size.
 
     >>> wy.Constant([[1.0], [2.0]]).squeeze(-1).shape
     (2,)
@@ -495,13 +510,13 @@ def squeeze(x: Any, axis: AxisLike = None) -> Any:
         positions = all_axes(axis, node.ndim)
         for i in positions:
             if axis_size(node.dims[i]) != 1:
-                raise ShapeError(f"squeeze: axis {i} is {node.dims[i]!r}, only an axis of size 1 can go")
+                raise ShapeError(f"squeeze: axis {i} is {node.dims[i]!r}; only an axis of size 1 can be removed")
     return Reshape(x, tuple(a for i, a in enumerate(node.dims) if i not in positions))
 
 
 @method("ravel")
 def ravel(x: Shaped[L, S]) -> Reshape[L, tuple[Any]]:
-    """All elements on one axis.
+    """Return the elements of `x` in row-major order on one axis.
 
     >>> wy.Constant([[1.0], [2.0]]).ravel().shape
     (2,)
@@ -516,7 +531,7 @@ def flatten(x: Shaped[L, S], start_axis: int) -> Reshape[L, Any]: ...
 @method("flatten")
 @answering
 def flatten(x: Any, start_axis: int = 0) -> Any:
-    """All elements on one axis, or those from `start_axis` on, with the axes before it as they are.
+    """Return `x` with the axes from `start_axis` on flattened into one, in row-major order; all of them by default.
 
     >>> wy.Constant(np.zeros((2, 3, 4))).flatten(1).shape
     (2, 12)
@@ -525,5 +540,5 @@ def flatten(x: Any, start_axis: int = 0) -> Any:
 
 
 def zeros_like(node: BaseNode) -> Node:
-    """Zeros of the axes and the dtype of a node."""
+    """Return zeros with the axes and the dtype of `node`."""
     return BroadcastTo(as_constant(0.0, node.dtype), node.dims)

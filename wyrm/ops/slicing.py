@@ -1,4 +1,4 @@
-"""Parts of arrays and wholes made of parts: slices, concatenation, stacking, splitting."""
+"""Slicing, concatenating, stacking and splitting."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wyrm.types.dims import Axis, Dim, Dims, One, Plus, axis_size, normalize_axi
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import S2, Array, AtLeast1D, Bs, FittingShape, K, M, N, Shaped
 
-# One entry per axis of the operand (a number takes one element, a (start, stop, step) a range), None for a new axis.
+# One entry per axis of the operand: an int takes one element, (start, stop, step) a range. None adds an axis.
 Range = tuple[int | None, int | None, int | None]
 Key = tuple[int | Range | None, ...]
 Index_ = SupportsIndex | slice | EllipsisType | None
@@ -33,13 +33,13 @@ ALL: Range = (None, None, None)
 
 
 def as_key(key: Any, node: Node | IndexNode) -> Key:
-    """The key in full, one entry per axis; errors say what to use for the keys that are no numbers or ranges."""
+    """Return the key with one entry per axis. Raise `TypeError` for masks, arrays and lists, with the op to use."""
     entries = list(key) if isinstance(key, tuple) else [key]
     if sum(entry is Ellipsis for entry in entries) > 1:
         raise ShapeError(f"{describe(node)} is indexed with more than one '...'")
     taken = sum(entry is not None and entry is not Ellipsis for entry in entries)
     if taken > node.ndim:
-        raise ShapeError(f"{describe(node)} has {node.ndim} axes and is indexed with {taken}")
+        raise ShapeError(f"{describe(node)} has {node.ndim} axes, but the key indexes {taken}")
     gap = next((i for i, entry in enumerate(entries) if entry is Ellipsis), None)
     fill = [slice(None)] * (node.ndim - taken)
     entries = entries + fill if gap is None else entries[:gap] + fill + entries[gap + 1 :]
@@ -48,27 +48,25 @@ def as_key(key: Any, node: Node | IndexNode) -> Key:
         if entry is None:
             result.append(None)
         elif isinstance(entry, bool | np.bool_):
-            raise TypeError(f"{describe(node)} is indexed by {entry}, which NumPy takes for a mask, not for a number")
+            raise TypeError(f"{describe(node)} is indexed by {entry}, which NumPy treats as a mask, not as a number")
         elif isinstance(entry, slice):
             bounds = (entry.start, entry.stop, entry.step)
             result.append(tuple(None if b is None else operator.index(b) for b in bounds))  # type: ignore[arg-type]  # three of them
         elif isinstance(entry, Node) or (isinstance(entry, np.ndarray) and entry.dtype.kind == "b"):
             key_name = label(entry) if isinstance(entry, Node) else "a mask"
             raise TypeError(
-                f"{describe(node)} cannot be indexed by {key_name}: the shape would depend on the data; choose with "
-                f"wy.where(mask, node, 0.0), or rows with node.take(indices)"
+                f"{describe(node)} cannot be indexed by {key_name}: the shape would depend on the data; use "
+                f"wy.where(mask, node, 0.0), or select rows with node.take(indices)"
             )
         elif isinstance(entry, IndexNode | np.ndarray | list):
-            raise TypeError(
-                f"{describe(node)}: rows are chosen with node.take(indices, axis=0), not with node[indices]"
-            )
+            raise TypeError(f"{describe(node)}: select rows with node.take(indices, axis=0), not with node[indices]")
         else:
             result.append(operator.index(entry))
     return tuple(result)
 
 
 def sliced_dims(dims: Dims, key: Key) -> Dims:
-    """The axes that indexing leaves: a whole range keeps the axis and its name, a part of it has only a size."""
+    """Return the axes after indexing: a full range keeps the axis and its name, a part of it keeps only a size."""
     result: list[Axis] = []
     position = 0
     for entry in key:
@@ -79,15 +77,15 @@ def sliced_dims(dims: Dims, key: Key) -> Dims:
         size = axis_size(axis)
         if isinstance(entry, int):
             if size is not None and not -size <= entry < size:
-                raise IndexOutOfRange(f"index {entry} on axis {position}, which is {axis!r}")
+                raise IndexOutOfRange(f"index {entry} is out of range on axis {position}, which has {size} elements")
         elif entry == ALL:
             result.append(axis)
         elif size is None:
             raise ShapeError(
-                f"a part of axis {axis!r} has no known size; give the axis one, or take all of it with ':'"
+                f"a part of axis {axis!r} has no known size; declare the axis with a size, or take all of it with ':'"
             )
         elif entry[2] == 0:
-            raise ShapeError("the step of a slice is not 0")
+            raise ShapeError("the step of a slice must not be 0")
         else:
             kept = len(range(*slice(*entry).indices(size)))
             result.append(axis if kept == size else kept)
@@ -96,20 +94,22 @@ def sliced_dims(dims: Dims, key: Key) -> Dims:
 
 
 def check_key(node: BaseNode, shape: tuple[int, ...]) -> None:
-    """`IndexOutOfRange` for a number beyond an axis whose size only the data gave."""
+    """Raise `IndexOutOfRange` for an int in the key beyond an axis whose size only the data gives."""
     key: Key = node.key  # type: ignore[attr-defined]  # a node with a key
     for entry, size in zip((entry for entry in key if entry is not None), shape, strict=True):
         if isinstance(entry, int) and not -size <= entry < size:
-            raise IndexOutOfRange(explain(node, f"index {entry} on an axis that has {size} elements in this run"))
+            raise IndexOutOfRange(
+                explain(node, f"index {entry} is out of range on an axis that has {size} elements in this run")
+            )
 
 
 def numpy_key(key: Key) -> tuple[int | slice | EllipsisType | None, ...]:
-    """The key as NumPy takes it; with '...' even a single element is an array, and a view."""
+    """Return the key as NumPy takes it; the final '...' makes even a single element an array, and a view."""
     return (*(slice(*entry) if isinstance(entry, tuple) else entry for entry in key), ...)
 
 
 def sliced_index(key: Key, dims: Dims, index: IndexMap) -> IndexMap:
-    """Where an operand of axes `dims` has what slicing it by `key` has at `index`."""
+    """Return the index into an operand with axes `dims` of the element that `operand[key]` has at `index`."""
     entries, axes = iter(index), iter(dims)
     result: list[IndexExpression] = []
     for entry in key:
@@ -118,7 +118,7 @@ def sliced_index(key: Key, dims: Dims, index: IndexMap) -> IndexMap:
             continue
         axis = next(axes)
         if isinstance(entry, int):
-            size = axis_size(axis)  # what is read may itself be a part, beyond which a negative number would reach
+            size = axis_size(axis)  # count from the start: the operand may be a slice of a larger array
             from_end = size is None and entry < 0
             result.append(AxisLength(axis) - -entry if from_end else IndexLiteral(entry % size if size else entry))
         elif entry == ALL:
@@ -130,7 +130,7 @@ def sliced_index(key: Key, dims: Dims, index: IndexMap) -> IndexMap:
 
 
 class Slice(Rearrangement[Left_co, Axes]):
-    """A part of the operand by numbers and ranges."""
+    """A part of the operand selected by ints and ranges."""
 
     __slots__ = ("key",)
     key: Key
@@ -159,7 +159,7 @@ class Slice(Rearrangement[Left_co, Axes]):
 
 
 class PlaceSlice(Rearrangement[Left_co, Axes]):
-    """Zeros with the operand in the place that `key` names: the transpose of `Slice`."""
+    """Zeros with the axes `to` and the operand at `key`: the transpose of `Slice`."""
 
     __slots__ = ("key", "to")
     key: Key
@@ -201,7 +201,7 @@ class _PlaceSliceLoops(LoopForm):
 
 
 class IndexSlice(IndexNode[Axes]):
-    """A part of integers by numbers and ranges."""
+    """A part of an index node selected by ints and ranges."""
 
     __slots__ = ("key",)
     is_view = True
@@ -267,7 +267,14 @@ def getitem(x: Shaped[L, tuple[N, *Bs]], key: Key_) -> Slice[L, Any]: ...
 def getitem(x: Shaped[L, tuple[()]], key: EllipsisType) -> Slice[L, Any]: ...
 @method("__getitem__")
 def getitem(x: Any, key: Any) -> Any:
-    """A part of the node by numbers, ranges, `None` and `...`, as in NumPy; rows by indices are `take`."""
+    """Return the part of `x` that ints, slices, `None` and `...` select, as in NumPy; for rows by indices use `take`.
+
+    Raises `IndexOutOfRange` for an int beyond its axis, `ShapeError` for too many entries or for a part of an axis
+    without a size, and `TypeError` for masks, arrays and lists.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]])[:, 0].forward().tolist()
+    [1.0, 3.0]
+    """
     return Slice(x, as_key(key, x))
 
 
@@ -283,12 +290,18 @@ def index_getitem(x: IndexNode[tuple[M, N, *Bs]], key: tuple[All, int]) -> Index
 def index_getitem(x: IndexNode[Any], key: Key_) -> IndexSlice[Any]: ...
 @method("__getitem__", IndexNode)
 def index_getitem(x: Any, key: Any) -> Any:
-    """A part of the integers by numbers, ranges, `None` and `...`, as in NumPy."""
+    """Return the part of the integers that ints, slices, `None` and `...` select, as in NumPy.
+
+    Raises the errors of `Node.__getitem__`.
+
+    >>> wy.IndexConstant([4, 5, 6])[1:].forward().tolist()
+    [5, 6]
+    """
     return IndexSlice(x, as_key(key, x))
 
 
 class Concatenate(Node[Parents_co, Axes]):
-    """The operands one after another along `axis`."""
+    """The operands joined along `axis`."""
 
     __slots__ = ("axis",)
     axis: int
@@ -346,9 +359,9 @@ class _ConcatenateLoops(LoopForm):
 
 
 def _parts(what: str, given: Any) -> list[Node]:
-    """The parts as nodes, arrays among them with the float type of the first node."""
+    """Return the parts as nodes; arrays get the dtype of the first node."""
     if isinstance(given, BaseNode):
-        raise TypeError(f"{what}: takes a list of nodes, not one: {describe(given)}")
+        raise TypeError(f"{what}: takes a list of nodes, not one node: {describe(given)}")
     parts = list(given)
     beside = next((part for part in parts if isinstance(part, Node)), None)
     if beside is None:
@@ -381,7 +394,9 @@ def concatenate(
 def concatenate(nodes: Sequence[Part], axis: int = 0) -> Concatenate[Any, Any]: ...
 @answering
 def concatenate(nodes: Any, axis: int = 0) -> Any:
-    """The nodes one after another along `axis`; the other axes are the same. `ShapeError` where they are not.
+    """Return the nodes joined along `axis`, as `numpy.concatenate`.
+
+    Raises `ShapeError` unless all other axes are equal.
 
     >>> wy.concatenate([wy.Constant([1.0]), wy.Constant([2.0, 3.0])]).forward().tolist()
     [1.0, 2.0, 3.0]
@@ -401,7 +416,9 @@ def concat(
 ) -> Concatenate[tuple[L, R], tuple[*Bs, Plus[M, N]]]: ...
 @method("concat")
 def concat(x: Any, other: Any) -> Any:
-    """This node and another along the last axis, whose name becomes `Plus[M, N]`.
+    """Return this node joined with another along the last axis, which becomes `Plus[M, N]`.
+
+    Raises `ShapeError` unless all other axes are equal.
 
     >>> wy.Constant([1.0]).concat(wy.Constant([2.0])).forward().tolist()
     [1.0, 2.0]
@@ -410,7 +427,7 @@ def concat(x: Any, other: Any) -> Any:
 
 
 class Stack(Node[Parents_co, Axes]):
-    """Operands of one shape along a new axis."""
+    """Operands of equal shapes stacked along a new axis."""
 
     __slots__ = ("axis",)
     axis: int
@@ -466,7 +483,9 @@ def stack(nodes: Sequence[Node[Any, tuple[M, *Bs]]], axis: Literal[1]) -> Stack[
 def stack(nodes: Sequence[Node[Any, S2]], axis: int) -> Stack[Any, Any]: ...
 @answering
 def stack(nodes: Any, axis: int = 0) -> Any:
-    """Nodes of one shape along a new axis.
+    """Return nodes of equal shapes stacked along a new axis, as `numpy.stack`.
+
+    Raises `ShapeError` if the shapes differ.
 
     >>> wy.stack([wy.Constant([1.0]), wy.Constant([2.0])]).shape
     (2, 1)
@@ -489,7 +508,9 @@ def split(x: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list
 @method("split")
 @answering
 def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> Any:
-    """The node in equal `sections`, or cut at these positions, along `axis`; `ShapeError` where it does not divide.
+    """Return the parts of `x` along `axis`: `sections` equal parts, or those between the positions `sections`.
+
+    Raises `ShapeError` if the axis does not divide into equal parts.
 
     >>> [part.shape for part in wy.Constant(np.zeros((2, 6))).split(3, axis=1)]
     [(2, 2), (2, 2), (2, 2)]
@@ -499,7 +520,7 @@ def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> Any:
     size = operator.index(node.dims[axis])
     if isinstance(sections, int | np.integer):
         if sections < 1 or size % sections:
-            raise ShapeError(f"split: {describe(node)}: axis {axis} does not divide into {sections} equal parts")
+            raise ShapeError(f"split: {describe(node)}: axis {axis} is not divisible into {sections} equal parts")
         cuts = list(range(0, size + 1, size // sections)) if size else [0] * (int(sections) + 1)
     else:
         cuts = [0, *sections, size]

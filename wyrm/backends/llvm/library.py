@@ -126,14 +126,23 @@ class _CachedTable:
 
     def __init__(self, machine: Machine, table: NDArray[np.int64], arguments: Sequence[Any]) -> None:
         self.machine, self.table = machine, table
-        self._arrays = [(i, weakref.ref(each)) for i, each in enumerate(arguments) if isinstance(each, np.ndarray)]
+        self._arrays = [
+            (i, weakref.ref(each), each.shape, each.strides, each.dtype)
+            for i, each in enumerate(arguments)
+            if isinstance(each, np.ndarray)
+        ]
         self._others = [(i, each) for i, each in enumerate(arguments) if not isinstance(each, np.ndarray)]
 
     def is_of(self, arguments: Sequence[Any]) -> bool:
-        """Return whether these are the same argument objects."""
-        return all(reference() is arguments[i] for i, reference in self._arrays) and all(
-            each is arguments[i] for i, each in self._others
-        )
+        """Return whether these are the same argument objects, with arrays of the same shape, strides and dtype."""
+        for i, reference, shape, strides, dtype in self._arrays:
+            array = reference()
+            # The memory is the same: NumPy does not resize an array that has a weak reference.
+            if array is None or array is not arguments[i] or array.dtype is not dtype:
+                return False
+            if array.shape != shape or array.strides != strides:
+                return False
+        return all(each is arguments[i] for i, each in self._others)
 
 
 def table_of(machine: Machine, arguments: Sequence[Any], kinds: Sequence[Kind]) -> NDArray[np.int64]:
@@ -143,7 +152,11 @@ def table_of(machine: Machine, arguments: Sequence[Any], kinds: Sequence[Kind]) 
 
 
 class Bound:
-    """A function bound to arguments. `take` replaces the first ones (`own`) and those at `changing` before a call."""
+    """A function bound to arguments. `take` replaces the first ones (`own`) and those at `changing` before a call.
+
+    Unlike for `CompiledFunction`, shape, strides and dtype of an array must not be assigned in place between calls:
+    programs copy what they are called with, and an epoch makes new views of its columns.
+    """
 
     def __init__(
         self, function: CompiledFunction, own: Sequence[Any], others: Sequence[Any], changing: Sequence[int]
