@@ -1,7 +1,6 @@
-"""The loops of attention, for an engine that compiles: one head of one sequence after another, a few queries at a time.
+"""Attention kernels: one head of one sequence at a time, in tiles of queries.
 
-Scores have the axes (keys, queries): the loops run along the queries, which are as many for every key, and nothing is
-summed along a loop.
+Scores have the shape (keys, queries). Loops run along the queries, so that they vectorize without a reduction.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from wyrm.ops.fast_math import LOG2_E, exp, exp2_negative, largest
 from wyrm.ops.product import multiply_into
 from wyrm.ops.sums import accumulated
 
-# So many queries side by side see a key or do not: the registers of a processor hold no more.
-TOGETHER = 16
+# Queries that a causal mask treats alike: one vector register of float32 numbers.
+VECTOR = 16
 
 
 def transpose_into(x: Any, factor: Any, out: Any) -> None:
@@ -27,18 +26,18 @@ def transpose_into(x: Any, factor: Any, out: Any) -> None:
 
 
 def begin(key: int, first: int, causal: bool) -> int:
-    """Where the queries begin that may see a key, in a tile that begins with query `first`; some before it may not."""
-    return max(0, key - first) // TOGETHER * TOGETHER if causal else 0
+    """Return the first query of a tile from which on a key may be visible, rounded down to a vector."""
+    return max(0, key - first) // VECTOR * VECTOR if causal else 0
 
 
 def lower_scores(scores: Any, slope: Any, key: int, first: int) -> None:
-    """Lower the scores of a key by the slope times its distance from each query."""
+    """Subtract ALiBi's bias from the scores of a key: the slope times its distance from each query."""
     for i in range(scores.size):
         scores[i] -= slope * scores.dtype.type(abs(first + i - key))
 
 
 def hide(scores: Any, allowed: Any, key: int, first: int, causal: bool) -> None:
-    """Have no query see a key that it may not see; `allowed`, (queries, keys), is empty where it may see all."""
+    """Set masked scores of a key to -inf; `allowed`, of shape (queries, keys), is empty where there is no mask."""
     if causal:
         for i in range(scores.size):
             scores[i] = scores[i] if first + i >= key else -np.inf
@@ -47,21 +46,21 @@ def hide(scores: Any, allowed: Any, key: int, first: int, causal: bool) -> None:
             scores[i] = scores[i] if allowed[first + i if allowed.shape[0] > 1 else 0, key] else -np.inf
 
 
-def raise_tops(scores: Any, tops: Any) -> None:
-    """The larger ones, in `tops`; a NaN comes to light where its weight is computed."""
+def update_maxima(scores: Any, maxima: Any) -> None:
+    """`maxima = maximum(maxima, scores)`; a NaN is not propagated here but by `exponentiate`."""
     for i in range(scores.size):
-        tops[i] = scores[i] if scores[i] > tops[i] else tops[i]
+        maxima[i] = scores[i] if scores[i] > maxima[i] else maxima[i]
 
 
-def weigh(scores: Any, tops: Any, totals: Any) -> None:
-    """Scores to weights, in place; adds those to `totals`."""
+def exponentiate(scores: Any, maxima: Any, totals: Any) -> None:
+    """`scores = 2 ** (scores - maxima)` in place; adds the results to `totals`."""
     for i in range(scores.size):
-        scores[i] = exp2_negative(scores[i] - tops[i])
+        scores[i] = exp2_negative(scores[i] - maxima[i])
         totals[i] += scores[i]
 
 
 def fill(x: Any, value: Any) -> None:
-    """The same number everywhere."""
+    """`x[:] = value`."""
     for i in range(x.size):
         x[i] = value
 
@@ -73,21 +72,22 @@ def multiply_row(x: Any, factors: Any) -> None:
 
 
 def invert(totals: Any) -> None:
-    """`1 / totals` in place, and zero for queries that see no key."""
+    """`1 / totals` in place, and 0 for queries that see no key."""
     for i in range(totals.size):
         totals[i] = 1 / totals[i] if totals[i] != 0 else 0
 
 
-def weights(
-    queries: Any, keys: Any, allowed: Any, first: int, causal: bool, slope: Any, tops: Any, totals: Any, out: Any,
+def exponentials(
+    queries: Any, keys: Any, allowed: Any, first: int, causal: bool, slope: Any, maxima: Any, totals: Any, out: Any,
 ) -> None:  # fmt: skip
-    """The weights that queries, (features, queries), give to keys, (keys, features), into `out`, (keys, queries).
+    """Write the unnormalized attention weights into `out`, of shape (keys, queries).
 
-    Divided by their sums, whose inverses are `totals`, they are the shares. `first` is the number of the first query.
-    Queries are scaled, and times `LOG2_E`: weights are powers of 2.
+    `queries` has the shape (features, queries), `keys` (keys, features). `totals` gets the inverses of the sums over
+    keys: their products with `out` are the attention weights. `first` is the position of the first query. Queries are
+    multiplied by the scale and by `LOG2_E`, so that the exponentials are powers of 2.
     """
     multiply_into(keys, queries, out, 0)
-    fill(tops, -np.inf)
+    fill(maxima, -np.inf)
     fill(totals, 0)
     for key in range(out.shape[0]):
         low = begin(key, first, causal)
@@ -95,18 +95,18 @@ def weights(
         if slope != 0:
             lower_scores(row, slope * row.dtype.type(LOG2_E), key, first + low)
         hide(row, allowed, key, first + low, causal and key > first)
-        raise_tops(row, tops[low:])
-    for i in range(tops.size):
-        tops[i] = tops[i] if tops[i] > -np.inf else 0  # such a query sees nothing
+        update_maxima(row, maxima[low:])
+    for i in range(maxima.size):
+        maxima[i] = maxima[i] if maxima[i] > -np.inf else 0  # the query sees no key
     for key in range(out.shape[0]):
         low = begin(key, first, causal)
         fill(out[key][:low], 0)
-        weigh(out[key][low:], tops[low:], totals[low:])
+        exponentiate(out[key][low:], maxima[low:], totals[low:])
     invert(totals)
 
 
 def drop_pair(lower: Any, upper: Any, key: int, row_words: Any, threshold: int, scale: Any) -> None:
-    """Dropout of what queries have for a key, by the lower halves of words, and for its partner, by the upper ones."""
+    """Apply dropout to the rows of two keys: lower halves of the words decide over one, upper halves over the other."""
     for i in range(lower.size):
         word = hashed_word(np.uint32(key), row_words[0, i], row_words[1, i])
         lower[i] *= scale if (word & np.uint32(0xFFFF)) >= np.uint32(threshold) else scale * 0
@@ -114,7 +114,7 @@ def drop_pair(lower: Any, upper: Any, key: int, row_words: Any, threshold: int, 
 
 
 def drop(x: Any, seen: int, row_words: Any, threshold: int, scale: Any) -> None:
-    """Dropout of what there is for the first `seen` keys, and perhaps others, of (keys, queries), an even number."""
+    """Apply dropout to the first `seen` keys or more of `x`, of shape (keys, queries); the number of keys is even."""
     half = x.shape[0] // 2
     for key in range(min(half, seen)):
         drop_pair(x[key], x[key + half], key, row_words, threshold, scale)
@@ -122,12 +122,12 @@ def drop(x: Any, seen: int, row_words: Any, threshold: int, scale: Any) -> None:
 
 def attention_kernel(
     packed: Any, allowed: Any, step: Any, out: Any, causal: bool, scale: Any, slopes: Any, threshold: int,
-    keep_scale: Any, seed: int, stream: int, turned: Any, scores: Any, sums: Any, row_words: Any,
+    keep_scale: Any, seed: int, stream: int, transposed: Any, scores: Any, sums: Any, row_words: Any,
 ) -> None:  # fmt: skip
-    """Fill `out`, of the axes (batch, time, heads, features); `allowed` is empty where every key is.
+    """Fill `out`, of shape (batch, time, heads, features); `allowed` is empty where there is no mask.
 
-    Scratch: `turned` (2, features, queries at a time), `scores` (1, time, an even number, queries), `sums`
-    (2, queries), and for dropout `row_words` (2, queries).
+    Scratch memory, for a tile of queries: `transposed` (2, features, tile), `scores` (1, time rounded up to an even
+    number, tile), `sums` (2, tile), and for dropout `row_words` (2, tile).
     """
     batches, time, heads = packed.shape[0], packed.shape[1], packed.shape[3]
     tile, one = scores.shape[2], scale.dtype.type(1)
@@ -136,10 +136,10 @@ def attention_kernel(
             for first in range(0, time, tile):
                 last = min(first + tile, time)
                 seen, count = last if causal else time, last - first
-                queries, found = turned[0][:, :count], turned[1][:, :count]
+                queries, result = transposed[0][:, :count], transposed[1][:, :count]
                 part, totals = scores[0][:seen, :count], sums[1][:count]
                 transpose_into(packed[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
-                weights(
+                exponentials(
                     queries, packed[b, :seen, 1, h], allowed[b if allowed.shape[0] > 1 else 0], first, causal,
                     slopes[h], sums[0][:count], totals, part,
                 )  # fmt: skip
@@ -147,54 +147,58 @@ def attention_kernel(
                     keys_of_rows = row_words[:, :count]
                     row_keys((b * heads + h) * time + first, step[0], seed, stream, keys_of_rows)
                     drop(scores[0][:, :count], seen, keys_of_rows, threshold, keep_scale)
-                multiply_into(packed[b, :seen, 2, h].T, part, found, 0)
-                for f in range(found.shape[0]):
-                    multiply_row(found[f], totals)
-                transpose_into(found, one, out[b, first:last, h])
+                multiply_into(packed[b, :seen, 2, h].T, part, result, 0)
+                for f in range(result.shape[0]):
+                    multiply_row(result[f], totals)
+                transpose_into(result, one, out[b, first:last, h])
 
 
-def share(parts: Any, by_parts: Any, totals: Any, means: Any) -> None:
-    """Weights to shares, in place; adds their products with the gradients by them to `means`."""
-    for i in range(parts.size):
-        parts[i] *= totals[i]
-        means[i] += parts[i] * by_parts[i]
+def normalize(weights: Any, weight_gradients: Any, totals: Any, means: Any) -> None:
+    """`weights *= totals` in place; adds the products of the weights with their gradients to `means`."""
+    for i in range(weights.size):
+        weights[i] *= totals[i]
+        means[i] += weights[i] * weight_gradients[i]
 
 
-def slope_row(parts: Any, by_parts: Any, means: Any, scale: Any) -> None:
-    """From the gradient by the shares to that by the scores, in `by_parts`."""
-    for i in range(parts.size):
-        by_parts[i] = (by_parts[i] - means[i]) * parts[i] * scale
+def softmax_gradient(weights: Any, gradients: Any, means: Any, scale: Any) -> None:
+    """Turn gradients with respect to the weights into gradients with respect to the scores, in place."""
+    for i in range(weights.size):
+        gradients[i] = (gradients[i] - means[i]) * weights[i] * scale
 
 
 def attention_gradient_kernel(
     packed: Any, gradient: Any, allowed: Any, step: Any, out: Any, causal: bool, scale: Any, slopes: Any,
-    threshold: int, keep_scale: Any, seed: int, stream: int, turned: Any, scores: Any, sums: Any, row_words: Any,
+    threshold: int, keep_scale: Any, seed: int, stream: int, transposed: Any, scores: Any, sums: Any, row_words: Any,
 ) -> None:  # fmt: skip
-    """Fill `out`, of the axes of `packed`, from the gradient by the result; the shares are computed again.
+    """Fill `out`, of the shape of `packed`, from the cotangent `gradient`; the attention weights are recomputed.
 
-    Scratch as before, but 3 in `turned`, 2 in `scores`, for gradients too, and 3 in `sums`.
+    Scratch memory as in `attention_kernel`, with first axes of 3 for `transposed`, 2 for `scores` and 3 for `sums`.
     """
     batches, time, heads = packed.shape[0], packed.shape[1], packed.shape[3]
     tile, one = scores.shape[2], scale.dtype.type(1)
     tiles = (time + tile - 1) // tile
     for b in range(batches):
         for h in range(heads):
-            # The last tile first, for its queries see every key: what others add to the keys is there then.
+            # The last tile comes first: its queries see every key, so it initializes the gradients of all keys.
             for turn in range(tiles):
                 first = (tiles - 1 - turn) * tile
                 last = min(first + tile, time)
                 seen, count = last if causal else time, last - first
-                queries, given, by_queries = turned[0][:, :count], turned[1][:, :count], turned[2][:, :count]
-                part, by_part = scores[0][:seen, :count], scores[1][:seen, :count]
+                queries, cotangents, query_gradients = (
+                    transposed[0][:, :count],
+                    transposed[1][:, :count],
+                    transposed[2][:, :count],
+                )
+                part, part_gradients = scores[0][:seen, :count], scores[1][:seen, :count]
                 totals, means = sums[1][:count], sums[2][:count]
                 keys, values = packed[b, :seen, 1, h], packed[b, :seen, 2, h]
                 transpose_into(packed[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
-                transpose_into(gradient[b, first:last, h], one, given)
-                weights(
+                transpose_into(gradient[b, first:last, h], one, cotangents)
+                exponentials(
                     queries, keys, allowed[b if allowed.shape[0] > 1 else 0], first, causal, slopes[h],
                     sums[0][:count], totals, part,
                 )  # fmt: skip
-                multiply_into(values, given, by_part, 0)
+                multiply_into(values, cotangents, part_gradients, 0)
                 if threshold > 0:
                     keys_of_rows = row_words[:, :count]
                     row_keys((b * heads + h) * time + first, step[0], seed, stream, keys_of_rows)
@@ -202,26 +206,26 @@ def attention_gradient_kernel(
                 fill(means, 0)
                 for key in range(seen):
                     low = begin(key, first, causal)
-                    share(part[key][low:], by_part[key][low:], totals[low:], means[low:])
+                    normalize(part[key][low:], part_gradients[key][low:], totals[low:], means[low:])
                 for key in range(seen):
                     low = begin(key, first, causal)
-                    fill(by_part[key][:low], 0)
-                    slope_row(part[key][low:], by_part[key][low:], means[low:], scale)
+                    fill(part_gradients[key][:low], 0)
+                    softmax_gradient(part[key][low:], part_gradients[key][low:], means[low:], scale)
                 adds = 1 if turn > 0 else 0
-                multiply_into(keys.T, by_part, by_queries, 0)
-                transpose_into(by_queries, one, out[b, first:last, 0, h])
+                multiply_into(keys.T, part_gradients, query_gradients, 0)
+                transpose_into(query_gradients, one, out[b, first:last, 0, h])
                 transpose_into(packed[b, first:last, 0, h], one, queries)
-                multiply_into(by_part, queries.T, out[b, :seen, 1, h], adds)
+                multiply_into(part_gradients, queries.T, out[b, :seen, 1, h], adds)
                 if threshold > 0:
                     drop(scores[0][:, :count], seen, row_words[:, :count], threshold, keep_scale)
-                multiply_into(part, given.T, out[b, :seen, 2, h], adds)
+                multiply_into(part, cotangents.T, out[b, :seen, 2, h], adds)
 
 
 def attention_mask_kernel(
     allowed: Any, step: Any, out: Any, causal: bool, scale: Any, slopes: Any, threshold: int, keep_scale: Any,
     seed: int, stream: int, is_bias: bool, far: float, row_words: Any, words: Any, factors: Any,
 ) -> None:  # fmt: skip
-    """Fill `out`, of the axes (batch, heads, queries, keys): what is added to scores, or multiplied with shares."""
+    """Fill `out`, of shape (batch, heads, queries, keys), with the bias of the scores or the factors of the weights."""
     batches, heads, time = out.shape[0], out.shape[1], out.shape[2]
     for b in range(batches):
         in_batch = b if allowed.shape[0] > 1 else 0
@@ -245,7 +249,7 @@ def add_scaled(x: Any, factor: Any, out: Any) -> None:
 
 
 def dot(x: Any, y: Any) -> Any:
-    """The sum of products."""
+    """Return the dot product."""
     total = x.dtype.type(0)
     for j in range(x.size):
         total = accumulated(total, x[j] * y[j])
@@ -253,11 +257,11 @@ def dot(x: Any, y: Any) -> Any:
 
 
 def softmax_row(scores: Any, scale: Any) -> None:
-    """Scores of the keys to shares, in place, after they are scaled."""
-    top = largest(scores)
+    """`scores = softmax(scale * scores)` in place."""
+    maximum = largest(scores)
     total = scores.dtype.type(0)
     for j in range(scores.size):
-        scores[j] = exp((scores[j] - top) * scale)
+        scores[j] = exp((scores[j] - maximum) * scale)
         total = accumulated(total, scores[j])
     inverse = 1 / total
     for j in range(scores.size):
@@ -265,9 +269,9 @@ def softmax_row(scores: Any, scale: Any) -> None:
 
 
 def cached_attention_kernel(packed: Any, cache: Any, allowed: Any, out: Any, scale: Any, scores: Any) -> None:
-    """Fill `out`, (batch, heads, features).
+    """Fill `out`, of shape (batch, heads, features), for one new position.
 
-    Scratch: `scores`, one more than there are places in the cache.
+    `scores` is scratch memory for one more position than the cache holds.
     """
     batches, heads, features = cache.shape[0], cache.shape[2], cache.shape[3]
     seen = 0
