@@ -130,7 +130,7 @@ def drop(x: FloatArray, seen: int, row_words: IntegerArray, threshold: int, scal
 
 
 def attention_kernel(
-    packed: FloatArray,
+    qkv: FloatArray,
     allowed: BoolArray,
     step: IntegerArray,
     out: FloatArray,
@@ -151,7 +151,7 @@ def attention_kernel(
     Scratch memory, for a tile of queries: `transposed` (2, features, tile), `scores` (1, time rounded up to an even
     number, tile), `sums` (2, tile), and for dropout `row_words` (2, tile).
     """
-    batches, time, heads = packed.shape[0], packed.shape[1], packed.shape[3]
+    batches, time, heads = qkv.shape[0], qkv.shape[1], qkv.shape[3]
     tile, one = scores.shape[2], scale.dtype.type(1)
     for b in range(batches):
         for h in range(heads):
@@ -160,16 +160,16 @@ def attention_kernel(
                 seen, count = last if causal else time, last - first
                 queries, result = transposed[0][:, :count], transposed[1][:, :count]
                 part, totals = scores[0][:seen, :count], sums[1][:count]
-                transpose_into(packed[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
+                transpose_into(qkv[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
                 exponentials(
-                    queries, packed[b, :seen, 1, h], allowed[b if allowed.shape[0] > 1 else 0], first, causal,
+                    queries, qkv[b, :seen, 1, h], allowed[b if allowed.shape[0] > 1 else 0], first, causal,
                     slopes[h], sums[0][:count], totals, part,
                 )  # fmt: skip
                 if threshold > 0:
                     keys_of_rows = row_words[:, :count]
                     row_keys((b * heads + h) * time + first, step[0], seed, stream, keys_of_rows)
                     drop(scores[0][:, :count], seen, keys_of_rows, threshold, keep_scale)
-                multiply_into(packed[b, :seen, 2, h].T, part, result, 0)
+                multiply_into(qkv[b, :seen, 2, h].T, part, result, 0)
                 for f in range(result.shape[0]):
                     multiply_row(result[f], totals)
                 transpose_into(result, one, out[b, first:last, h])
@@ -189,7 +189,7 @@ def softmax_gradient(weights: FloatArray, gradients: FloatArray, means: FloatArr
 
 
 def attention_gradient_kernel(
-    packed: FloatArray,
+    qkv: FloatArray,
     gradient: FloatArray,
     allowed: BoolArray,
     step: IntegerArray,
@@ -206,11 +206,11 @@ def attention_gradient_kernel(
     sums: FloatArray,
     row_words: IntegerArray,
 ) -> None:
-    """Fill `out`, of the shape of `packed`, from the cotangent `gradient`; the attention weights are recomputed.
+    """Fill `out`, of the shape of `qkv`, from the cotangent `gradient`; the attention weights are recomputed.
 
     Scratch memory as in `attention_kernel`, with first axes of 3 for `transposed`, 2 for `scores` and 3 for `sums`.
     """
-    batches, time, heads = packed.shape[0], packed.shape[1], packed.shape[3]
+    batches, time, heads = qkv.shape[0], qkv.shape[1], qkv.shape[3]
     tile, one = scores.shape[2], scale.dtype.type(1)
     tiles = (time + tile - 1) // tile
     for b in range(batches):
@@ -227,8 +227,8 @@ def attention_gradient_kernel(
                 )
                 part, part_gradients = scores[0][:seen, :count], scores[1][:seen, :count]
                 totals, means = sums[1][:count], sums[2][:count]
-                keys, values = packed[b, :seen, 1, h], packed[b, :seen, 2, h]
-                transpose_into(packed[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
+                keys, values = qkv[b, :seen, 1, h], qkv[b, :seen, 2, h]
+                transpose_into(qkv[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
                 transpose_into(gradient[b, first:last, h], one, cotangents)
                 exponentials(
                     queries, keys, allowed[b if allowed.shape[0] > 1 else 0], first, causal, slopes[h],
@@ -250,7 +250,7 @@ def attention_gradient_kernel(
                 adds = 1 if turn > 0 else 0
                 multiply_into(keys.T, part_gradients, query_gradients, 0)
                 transpose_into(query_gradients, one, out[b, first:last, 0, h])
-                transpose_into(packed[b, first:last, 0, h], one, queries)
+                transpose_into(qkv[b, first:last, 0, h], one, queries)
                 multiply_into(part_gradients, queries.T, out[b, :seen, 1, h], adds)
                 if threshold > 0:
                     drop(scores[0][:, :count], seen, row_words[:, :count], threshold, keep_scale)
@@ -318,7 +318,7 @@ def softmax_row(scores: FloatArray, scale: np.floating) -> None:
 
 
 def cached_attention_kernel(
-    packed: FloatArray, cache: FloatArray, allowed: BoolArray, out: FloatArray, scale: np.floating, scores: FloatArray
+    qkv: FloatArray, cache: FloatArray, allowed: BoolArray, out: FloatArray, scale: np.floating, scores: FloatArray
 ) -> None:
     """Fill `out`, of shape (batch, heads, features), for one new position.
 
@@ -330,15 +330,15 @@ def cached_attention_kernel(
         seen = j + 1 if allowed[j] else seen
     for b in range(batches):
         for h in range(heads):
-            query = packed[b, 0, h]
+            query = qkv[b, 0, h]
             row = scores[: seen + 1]
             for j in range(seen + 1):
                 row[j] = 0
             for f in range(features):
                 add_scaled(cache[b, 0, h, f][:seen], query[f], row[:seen])
-            row[seen] = dot(query, packed[b, 1, h])
+            row[seen] = dot(query, qkv[b, 1, h])
             for j in range(seen):
                 row[j] = row[j] if allowed[j] else -np.inf
             softmax_row(row, scale)
             for f in range(features):
-                out[b, h, f] = dot(row[:seen], cache[b, 1, h, f][:seen]) + row[seen] * packed[b, 2, h, f]
+                out[b, h, f] = dot(row[:seen], cache[b, 1, h, f][:seen]) + row[seen] * qkv[b, 2, h, f]
