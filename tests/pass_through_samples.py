@@ -1,4 +1,4 @@
-"""Samples of the ops whose value is that of an operand, and which differ in what happens around them."""
+"""Samples of the ops whose value is their first operand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wyrm.ops.updating import Updating
 
 
 def passing_samples() -> list[Sample]:
-    """One of each."""
+    """Return a sample of each op."""
     return [
         Sample(
             Updating,

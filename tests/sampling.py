@@ -1,4 +1,4 @@
-"""What samples of ops are made of: values that keep away from kinks and ties, and the samples of whole families."""
+"""Samples of ops: random values away from kinks and ties, and samples of whole families of ops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def positive(*shape: int) -> NDArray[np.float64]:
 
 
 def distinct(*shape: int) -> NDArray[np.float64]:
-    """No two elements are near each other, none near 0."""
+    """Return elements that are not close to each other or to 0."""
     count = int(np.prod(shape))
     values = (np.arange(count) - count / 2 + 0.25) * 0.3
     return _random.permutation(values).reshape(shape)
@@ -46,9 +46,9 @@ class Sample:
     expected: Callable[..., Any]
     name: str = ""
     differentiable: bool = True
-    # What a shape error needs: operands that do not fit, None where every shape does.
+    # Operands whose shapes are an error; None where every shape is valid.
     misfit: tuple[NDArray[Any], ...] | None = None
-    # Whether the op takes operands with an axis of size 0 (the first axis is cut), and 0-d operands.
+    # Whether the op takes operands whose first axis has size 0, and 0-d operands.
     empty: bool = True
     scalar: bool = False
     tags: frozenset[str] = field(default_factory=frozenset)

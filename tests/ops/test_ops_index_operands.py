@@ -168,7 +168,7 @@ def test_labels_have_the_axes_of_the_logits_but_the_last() -> None:
         logits().cross_entropy(np.array([[0], [1]]))
     with pytest.raises(ShapeError, match="2 against 3"):
         logits().cross_entropy(np.array([0, 1, 2]))
-    with pytest.raises(ShapeError, match="is a scalar; logits have an axis of classes"):
+    with pytest.raises(ShapeError, match="is a scalar; logits must have an axis of classes"):
         logits().sum().cross_entropy(np.array(0))
     with pytest.raises(ShapeError, match="reduction must be 'mean', 'sum' or 'none', not 'max'"):
         logits().cross_entropy(np.array([0, 1]), reduction="max")

@@ -1,4 +1,4 @@
-"""What random nodes are drawn with, and those that there are: pure functions of (seed, step, stream, position)."""
+"""Random nodes, all pure functions of (seed, step, stream, position), and the step that they draw for."""
 
 from __future__ import annotations
 
