@@ -417,23 +417,23 @@ def index(
     seed: int = 0,
     stream: int | None = None,
 ) -> Any:
-    """Rows drawn at random from a table of `table_size` rows, of axes `dims`; as negative samples are.
+    """Return random row numbers of a table of `table_size` rows, with the axes `dims`, as for negative samples.
 
-    Each `forward()` draws anew, the same rows for the same `seed`, step (see `wy.random.set_step`) and `stream`; every
-    node has a stream of its own unless one is given. An axis of `dims` without a size takes that of the data that
-    other leaves of the graph are given.
+    Each `forward()` draws anew. The draws are a function of `seed`, `stream` and the step (see `wy.random.set_step`);
+    the default is a stream that no other node has. An axis of `dims` without a size gets its size from the data.
 
-    `weights`, of shape (table_size,), makes a row as likely as its share of their sum; without it all are alike.
-    `known` names rows that are not rows for each of some users: a SciPy matrix in the form `csr`, of shape (users,
-    table_size), whose stored entries count whatever they hold, or a pair of integer arrays (offsets, columns), of
-    shapes (users + 1,) and (entries,), where the known rows of user u are `columns[offsets[u]:offsets[u + 1]]`.
-    `rows`, an index node of axes `dims`, tells which user each draw is for. A known row is drawn again, up to 8 draws
-    in all, of which the last is taken as it is: who knows half of the table gets a known row once in 256 times.
+    `weights`, of shape (table_size,), makes the probability of a row proportional to its weight; the default is
+    uniform. `known` holds the rows to reject for each user: a SciPy matrix in CSR format, of shape (users, table_size),
+    whose stored entries count whatever their values, or a pair of integer arrays (offsets, columns), of shapes
+    (users + 1,) and (entries,), where user u knows the rows `columns[offsets[u]:offsets[u + 1]]`. `rows`, an index node
+    of the axes `dims`, holds the user of each draw. A known row is drawn again; the 8th draw is accepted even if it is
+    known, so a user who knows half of the table gets a known row with a probability of 1/256.
 
-    Raises `ShapeError` for a `table_size` below 1 or without a size, weights of another shape or `rows` of other axes;
-    `ValueError` for a weight that is negative or not finite, weights that are all 0, offsets that do not ascend from 0
-    to the number of columns, or one of `known` and `rows` without the other; `IndexOutOfRange` for a column beyond the
-    table, a user beyond `known`, or a node that chooses from a table of fewer rows; `DTypeError` for other types.
+    Raises `ShapeError` for a `table_size` outside [1, 2**32] or without a size, and for `weights` or `rows` of
+    another shape; `ValueError` for a negative or non-finite weight, weights that are all 0, offsets that do not ascend
+    from 0 to the number of columns, and one of `known` and `rows` without the other; `IndexOutOfRange` for a column
+    beyond the table, a user beyond `known`, and a use of the result as index into fewer rows; `DTypeError` for other
+    types.
 
     >>> class Batch(wy.Dim): ...
     >>> users = wy.IndexInput([0, 1, 1], dims=(Batch(),))
