@@ -269,7 +269,7 @@ def attention_mask_kernel(
     seed: int,
     stream: int,
     is_bias: bool,
-    far: float,
+    masked_score: float,
     row_words: IntegerArray,
     words: IntegerArray,
     factors: FloatArray,
@@ -286,7 +286,7 @@ def attention_mask_kernel(
                 for j in range(time):
                     sees = (j <= i or not causal) and (allowed.size == 0 or allowed[in_batch, in_row, j])
                     if is_bias:
-                        out[b, h, i, j] = -slopes[h] * abs(i - j) if sees else far
+                        out[b, h, i, j] = -slopes[h] * abs(i - j) if sees else masked_score
                     else:
                         out[b, h, i, j] = factors[j] if sees else 0
 

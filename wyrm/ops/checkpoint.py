@@ -114,7 +114,7 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
         raise DTypeError(f"checkpoint: the function must return one float node, not {result!r}")
     between = _between(result, inputs)
     if not between:
-        raise ValueError(f"checkpoint: {describe(result)} depends on none of the inputs, so there is nothing to recompute")
+        raise ValueError(f"checkpoint: {describe(result)} depends on none of the inputs, so it recomputes nothing")
     inside = {*between, *inputs}
     outside = dict.fromkeys(parent for node in between for parent in node.parents if parent not in inside)
     used = [node for node in outside if node.dtype.kind == "f" and not isinstance(node, Constant)]

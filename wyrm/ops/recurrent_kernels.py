@@ -15,7 +15,7 @@ def step_forward(
     forget_gates: FloatArray,
     candidates: FloatArray,
     output_gates: FloatArray,
-    tanh_cell: FloatArray,
+    tanh_cells: FloatArray,
     previous_cell: FloatArray,
     hidden: FloatArray,
     cells: FloatArray,
@@ -33,9 +33,9 @@ def step_forward(
             forget_gate = sigmoid(forget_gates[k])
             forget_gates[k] = forget_gate
         cell = forget_gate * previous_cell[k] + input_gate * candidate
-        squashed_cell = tanh(cell)
+        tanh_cell = tanh(cell)
         input_gates[k], candidates[k], output_gates[k] = input_gate, candidate, output_gate
-        tanh_cell[k], cells[k], hidden[k] = squashed_cell, cell, output_gate * squashed_cell
+        tanh_cells[k], cells[k], hidden[k] = tanh_cell, cell, output_gate * tanh_cell
 
 
 def start_step(row: FloatArray, hidden: FloatArray, cell: FloatArray, projected: FloatArray, reset: bool) -> None:
@@ -88,7 +88,7 @@ def step_backward(
     forget_gates: FloatArray,
     candidates: FloatArray,
     output_gates: FloatArray,
-    tanh_cell: FloatArray,
+    tanh_cells: FloatArray,
     previous_cell: FloatArray,
     hidden_gradient: FloatArray,
     input_gates_gradient: FloatArray,
@@ -103,10 +103,10 @@ def step_backward(
     """
     coupled = forget_gates.size == 0
     for k in range(input_gates.size):
-        input_gate, candidate, output_gate, squashed_cell = input_gates[k], candidates[k], output_gates[k], tanh_cell[k]
+        input_gate, candidate, output_gate, tanh_cell = input_gates[k], candidates[k], output_gates[k], tanh_cells[k]
         flow = hidden_gradient[k] * output_gate
-        total = cell_gradient[k] + flow - flow * squashed_cell * squashed_cell
-        output_gates_gradient[k] = hidden_gradient[k] * squashed_cell * (output_gate - output_gate * output_gate)
+        total = cell_gradient[k] + flow - flow * tanh_cell * tanh_cell
+        output_gates_gradient[k] = hidden_gradient[k] * tanh_cell * (output_gate - output_gate * output_gate)
         inward = total * input_gate
         candidates_gradient[k] = inward - inward * candidate * candidate
         if coupled:
