@@ -121,7 +121,7 @@ class _Attention(Node[tuple[Node, *tuple[Any, ...]], S], abstract=True):
         """Return which keys each query may attend to; it broadcasts to (batch, heads, queries, keys)."""
         positions = xp.arange(time)
         allowed = (positions[:, None] >= positions) if self.causal else xp.ones((time, time), dtype=bool)
-        return (allowed if mask is None else allowed & mask[:, None])[..., :, :]
+        return allowed if mask is None else allowed & mask[:, None]
 
     def _factors(self, xp: ArrayNamespace, mask: BoolArray | None, step: int, axes: tuple[int, int, int]) -> FloatArray:
         """Return the factors of the attention weights: 0 where a key is masked or dropped; the shape is as above."""
