@@ -115,7 +115,7 @@ class Scan(Node[tuple[BaseNode, ...], S]):
             count = min(count, int(limit))
         carried: list[Array] = [xp.asarray(x) for x in operands[: steps.carried]]
         sequences = operands[steps.carried : steps.carried + steps.sequences]
-        same = operands[steps.carried + steps.sequences :]
+        invariants = operands[steps.carried + steps.sequences :]
         stacked = len(steps.outputs) - steps.summed  # the carries and the stacked outputs
         histories: list[dict[int, Array]] = [{} for _ in range(stacked)]
         sums: list[Array] = [xp.zeros(x.shape, dtype=self.dtype) for x in steps.outputs[stacked:]]
@@ -125,7 +125,7 @@ class Scan(Node[tuple[BaseNode, ...], S]):
             if steps.keeps:
                 for history, value in zip(histories, carried, strict=False):
                     history[t] = value
-            outputs = steps.body(xp, *carried, *(x[t] for x in sequences), *same)
+            outputs = steps.body(xp, *carried, *(x[t] for x in sequences), *invariants)
             goes_on = not steps.stops or bool(outputs.pop())
             carried = outputs[: steps.carried]
             for history, value in zip(histories[steps.carried :], outputs[steps.carried :], strict=False):

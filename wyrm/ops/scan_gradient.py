@@ -28,10 +28,11 @@ def reversed_loop(scan: Scan, cotangents: Sequence[Any], wanted: Sequence[BaseNo
     """
     steps, inputs, count = scan.steps, scan.steps.body.inputs, scan.steps.carried
     carried, rest = inputs[:count], inputs[count:]
-    sequences, same = rest[: steps.sequences], rest[steps.sequences :]
+    sequences, invariant_inputs = rest[: steps.sequences], rest[steps.sequences :]
     stacked_outputs = steps.outputs[count : len(steps.outputs) - steps.summed]
     parent = dict(zip(inputs, scan.parents[steps.limited :], strict=True))
     carry_gradients = [placeholder_like(x, x.dims, f"gradient of {x.name}") for x in carried]
+    # The placeholders of one row each, with the stacked nodes.
     rows: dict[BaseNode, BaseNode] = {x: scan.before(i) for i, x in enumerate(carried)} | {
         x: parent[x] for x in sequences
     }
@@ -63,17 +64,17 @@ def reversed_loop(scan: Scan, cotangents: Sequence[Any], wanted: Sequence[BaseNo
     sequence_gradients = {x: step_gradients[x] for x in sequences if step_gradients.get(x, ZERO) is not ZERO}
     known = {x: row_of(whole, x, "result") for x, whole in _results(scan, numbers).items()}
     # Gradients with respect to loop invariants are sums over steps; sums of matrix products become one product outside.
-    totals = {x: step_gradients[x] for x in same if step_gradients.get(x, ZERO) is not ZERO}
+    totals = {x: step_gradients[x] for x in invariant_inputs if step_gradients.get(x, ZERO) is not ZERO}
     products = {x: terms for x, total in totals.items() if (terms := _products(total))}
     sums = {x: total for x, total in totals.items() if x not in products}
     needed = [factor for terms in products.values() for pair in terms for factor in pair]
     factors = list(dict.fromkeys(factor for factor in needed if _row(factor, rows) is None))
     body_outputs = [*next_carries, *sequence_gradients.values(), *factors, *sums.values()]
-    own = [*carry_gradients, *rows, *same]
+    own = [*carry_gradients, *rows, *invariant_inputs]
     outside, placeholders, computed = closure_convert(body_outputs, own, known=known)
     used = set(topological_order(computed))
     back_sequences = {x: whole for x, whole in rows.items() if x in used}
-    invariants = {x: parent[x] for x in same if x in used} | {
+    invariants = {x: parent[x] for x in invariant_inputs if x in used} | {
         x: y for x, y in zip(placeholders, outside, strict=True) if x in used
     }
     back = Steps(
