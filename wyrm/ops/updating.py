@@ -30,17 +30,15 @@ class Updating(Transparent[S]):
     def dtype_rule(self) -> np.dtype:
         for buffer, update in self.pairs:
             if not isinstance(buffer, Buffer):
-                raise DTypeError(explain(self, f"only a wy.Buffer can be updated, not {describe(buffer)}"))
+                raise DTypeError(f"only a wy.Buffer can be updated, not {describe(buffer)}")
             if update.dtype != buffer.dtype:
-                raise DTypeError(explain(self, f"{describe(buffer)} cannot be updated with dtype {update.dtype}"))
+                raise DTypeError(f"{describe(buffer)} cannot be updated with dtype {update.dtype}")
         return super().dtype_rule()
 
     def shape_rule(self) -> Dims:
         for buffer, update in self.pairs:
             if update.dims != buffer.dims:
-                raise ShapeError(
-                    explain(self, f"{describe(buffer)} cannot be updated with the axes {format_dims(update.dims)}")
-                )
+                raise ShapeError(f"{describe(buffer)} cannot be updated with the axes {format_dims(update.dims)}")
         return super().shape_rule()
 
     @property
