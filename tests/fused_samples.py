@@ -1,4 +1,4 @@
-"""Samples of the fused ops, with PyTorch as reference."""
+"""Samples of the fused ops and of dropout; the expected values are PyTorch's."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ SHAPES: list[tuple[int, ...]] = [(3,), (4, 3), (2, 4, 3)]
 
 
 def linear_gelu(x: Any, weight: Any, *bias: Any, approximate: bool) -> NDArray[Any]:
-    """Reference for `LinearGelu`."""
+    """Return the value of `LinearGelu`."""
     import torch
 
     product = torch.tensor(x) @ torch.tensor(weight)
-    inner = product + torch.tensor(bias[0]) if bias else product
+    preactivation = product + torch.tensor(bias[0]) if bias else product
     kind = "tanh" if approximate else "none"
-    result: NDArray[Any] = torch.nn.functional.gelu(inner, approximate=kind).numpy()
+    result: NDArray[Any] = torch.nn.functional.gelu(preactivation, approximate=kind).numpy()
     return result
 
 
-def linear_gelu_gradient(x: Any, weight: Any, *others: Any, approximate: bool) -> NDArray[Any]:
-    """Reference for `LinearGeluGradient`; the last operand is the gradient with respect to the result."""
+def linear_gelu_gradient(x: Any, weight: Any, *rest: Any, approximate: bool) -> NDArray[Any]:
+    """Return the value of `LinearGeluGradient`; the last operand is the cotangent."""
     import torch
 
-    *bias, by_result = others
-    inner = torch.tensor(x @ weight + bias[0] if bias else x @ weight, requires_grad=True)
-    result = torch.nn.functional.gelu(inner, approximate="tanh" if approximate else "none")
-    (found,) = torch.autograd.grad(result, inner, torch.tensor(by_result))
-    by_inner: NDArray[Any] = found.numpy()
-    return by_inner
+    *bias, cotangent = rest
+    preactivation = torch.tensor(x @ weight + bias[0] if bias else x @ weight, requires_grad=True)
+    result = torch.nn.functional.gelu(preactivation, approximate="tanh" if approximate else "none")
+    (gradient,) = torch.autograd.grad(result, preactivation, torch.tensor(cotangent))
+    expected: NDArray[Any] = gradient.numpy()
+    return expected
 
 
 def _linear_samples() -> list[Sample]:
@@ -60,13 +60,13 @@ def _linear_samples() -> list[Sample]:
                 def expected_gradient(*arrays: Any, approximate: bool = approximate) -> NDArray[Any]:
                     return linear_gelu_gradient(*arrays, approximate=approximate)
 
-                by_result = normal(*shape[:-1], 5)
+                cotangent = normal(*shape[:-1], 5)
                 samples += [
                     Sample(LinearGelu, build, operands, expected, name=f"LinearGelu-{kind}", empty=False, misfit=wrong),
                     Sample(
                         LinearGeluGradient,
                         gradient,
-                        (*operands, by_result),
+                        (*operands, cotangent),
                         expected_gradient,
                         name=f"LinearGeluGradient-{kind}",
                         empty=False,
@@ -137,5 +137,5 @@ def _dropout_samples() -> list[Sample]:
 
 
 def fused_samples() -> list[Sample]:
-    """Samples of every op in `wyrm.ops.fused`, and of the ops of dropout."""
+    """Return samples of every op in `wyrm.ops.fused` and of the ops of dropout."""
     return [*_linear_samples(), *_embed_samples(), *_dropout_samples()]

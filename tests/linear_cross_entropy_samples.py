@@ -1,4 +1,4 @@
-"""Samples of the fused linear layer and cross-entropy, with PyTorch as reference."""
+"""Samples of the fused linear layer with cross-entropy; the expected values are PyTorch's."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ def _run(
     import torch
 
     leaves = torch.tensor(x).requires_grad_(), torch.tensor(weight).requires_grad_()
-    wanted = torch.tensor(np.where(labels == ignore_index, -100, labels))
+    torch_labels = torch.tensor(np.where(labels == ignore_index, -100, labels))
     loss = torch.nn.functional.cross_entropy(
-        leaves[0] @ leaves[1].T, wanted, label_smoothing=label_smoothing, ignore_index=-100
+        leaves[0] @ leaves[1].T, torch_labels, label_smoothing=label_smoothing, ignore_index=-100
     )
     loss.backward()
     return loss.detach().numpy(), leaves[0].grad.numpy(), leaves[1].grad.numpy()
 
 
 def loss(*operands: Any, **options: Any) -> NDArray[Any]:
-    """Reference for `LinearCrossEntropy`."""
+    """Return the value of `LinearCrossEntropy`."""
     result: NDArray[Any] = _run(*operands, **options)[0]
     return result
 
 
 def residuals(*operands: Any, **options: Any) -> NDArray[Any]:
-    """Reference for `LinearCrossEntropyResiduals`."""
-    found, by_x, by_weight = _run(*operands, **options)
-    row = np.zeros((1, by_x.shape[1]), by_x.dtype)
-    row[0, 0] = found
-    return np.concatenate([by_weight, row, by_x])
+    """Return the value of `LinearCrossEntropyResiduals`."""
+    loss_value, x_gradient, weight_gradient = _run(*operands, **options)
+    row = np.zeros((1, x_gradient.shape[1]), x_gradient.dtype)
+    row[0, 0] = loss_value
+    return np.concatenate([weight_gradient, row, x_gradient])
 
 
 def targets(labels: Any, weight: Any, label_smoothing: float, ignore_index: int) -> NDArray[Any]:
-    """Reference for `LabelTargets`."""
-    spread = np.full((len(labels), len(weight)), label_smoothing / len(weight))
+    """Return the value of `LabelTargets`."""
+    probabilities = np.full((len(labels), len(weight)), label_smoothing / len(weight))
     for row, label in enumerate(labels):
         if label == ignore_index:
-            spread[row] = 0.0
+            probabilities[row] = 0.0
         else:
-            spread[row, label] += 1.0 - label_smoothing
-    return spread
+            probabilities[row, label] += 1.0 - label_smoothing
+    return probabilities
 
 
 def linear_cross_entropy_samples() -> list[Sample]:
-    """Samples of the five ops: plain, with label smoothing, with an ignored label."""
+    """Return samples of the five ops: plain, smoothed, with ignored labels."""
     x, weight, labels = normal(ROWS, WIDTH), normal(CLASSES, WIDTH), integers(CLASSES, ROWS)
     labels[1] = 2
     samples = []
@@ -81,8 +81,8 @@ def linear_cross_entropy_samples() -> list[Sample]:
             lambda i, w: targets(i, w, 0.2, 2), differentiable=False, empty=False,
         )
     )  # fmt: skip
-    places = {"weight": slice(0, CLASSES), "loss": CLASSES, "x": slice(CLASSES + 1, None)}
-    for part, rows in places.items():
+    part_rows = {"weight": slice(0, CLASSES), "loss": CLASSES, "x": slice(CLASSES + 1, None)}
+    for part, rows in part_rows.items():
 
         def computed(x: Any, weight: Any, labels: Any) -> Any:
             return LinearCrossEntropyResiduals(x, weight, labels)

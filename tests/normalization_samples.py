@@ -1,4 +1,4 @@
-"""Samples of the normalizations, with PyTorch's functions and gradients as reference."""
+"""Samples of the normalizations; the expected values and gradients are PyTorch's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _torch(x: Any, weight: Any, *bias: Any, centred: bool, epsilon: float) -> An
 
 
 def normalized(*operands: Any, centred: bool = True, epsilon: float = EPSILON) -> NDArray[Any]:
-    """Reference for `LayerNorm`, or with `centred=False` for `RMSNorm`."""
+    """Return the value of `LayerNorm`, or unless `centred`, of `RMSNorm`."""
     import torch
 
     tensors = map(torch.tensor, operands)
@@ -31,14 +31,14 @@ def normalized(*operands: Any, centred: bool = True, epsilon: float = EPSILON) -
 
 
 def gradients(
-    x: Any, weight: Any, *bias: Any, by_result: Any, centred: bool = True, epsilon: float = EPSILON
+    x: Any, weight: Any, *bias: Any, cotangent: Any, centred: bool = True, epsilon: float = EPSILON
 ) -> list[NDArray[Any]]:
-    """Return the gradients with respect to operand, weight and, if given, bias."""
+    """Return the gradients with respect to all operands."""
     import torch
 
     tensors = [torch.tensor(array, requires_grad=True) for array in (x, weight, *bias)]
     result = _torch(*tensors, centred=centred, epsilon=epsilon)
-    return [by.numpy() for by in torch.autograd.grad(result, tensors, torch.tensor(by_result))]
+    return [gradient.numpy() for gradient in torch.autograd.grad(result, tensors, torch.tensor(cotangent))]
 
 
 def _forward_samples() -> list[Sample]:
@@ -46,7 +46,7 @@ def _forward_samples() -> list[Sample]:
     samples = []
     for kind, shape in [*shapes, ("-one-feature", (3, 1))]:
         vectors = normal(shape[-1]), normal(shape[-1])
-        for op, count, also in ((LayerNorm, 2, ""), (LayerNorm, 1, "-without-bias"), (RMSNorm, 1, "")):
+        for op, count, variant in ((LayerNorm, 2, ""), (LayerNorm, 1, "-without-bias"), (RMSNorm, 1, "")):
 
             def build(*nodes: Any, op: Any = op) -> Any:
                 return op(*nodes, epsilon=EPSILON)
@@ -60,7 +60,7 @@ def _forward_samples() -> list[Sample]:
                     build,
                     (distinct(*shape), *vectors[:count]),
                     expected,
-                    name=f"{op.__name__}{also}{kind}",
+                    name=f"{op.__name__}{variant}{kind}",
                     empty=False,
                     misfit=(distinct(*shape), *vectors[: count - 1], normal(shape[-1] + 1)),
                 )
@@ -73,21 +73,21 @@ def _gradient_samples() -> list[Sample]:
     for shape in ((3, 4), (4,), (2, 3, 4)):
         for centred in (True, False):
             kind = f"{'layer' if centred else 'rms'}-{len(shape)}d"
-            x, weight, by_result = distinct(*shape), normal(4), normal(*shape)
+            x, weight, cotangent = distinct(*shape), normal(4), normal(*shape)
 
-            def by_x(*nodes: Any, centred: bool = centred) -> Any:
+            def x_gradient(*nodes: Any, centred: bool = centred) -> Any:
                 return NormalizationGradient(*nodes, centred=centred, epsilon=EPSILON)
 
-            def expected_by_x(x: Any, weight: Any, by_result: Any, centred: bool = centred) -> NDArray[Any]:
-                return gradients(x, weight, by_result=by_result, centred=centred)[0]
+            def expected_x_gradient(x: Any, weight: Any, cotangent: Any, centred: bool = centred) -> NDArray[Any]:
+                return gradients(x, weight, cotangent=cotangent, centred=centred)[0]
 
             wrong = x, weight, normal(*shape[:-1], 5)
             samples.append(
                 Sample(
                     NormalizationGradient,
-                    by_x,
-                    (x, weight, by_result),
-                    expected_by_x,
+                    x_gradient,
+                    (x, weight, cotangent),
+                    expected_x_gradient,
                     name=f"NormalizationGradient-{kind}",
                     empty=False,
                     misfit=wrong,
@@ -95,21 +95,21 @@ def _gradient_samples() -> list[Sample]:
             )
             for biased in (True, False)[not centred :]:
 
-                def by_vectors(*nodes: Any, centred: bool = centred, biased: bool = biased) -> Any:
+                def vector_gradients(*nodes: Any, centred: bool = centred, biased: bool = biased) -> Any:
                     return NormalizationWeightGradient(*nodes, centred=centred, biased=biased, epsilon=EPSILON)
 
-                def expected_by_vectors(
-                    x: Any, by_result: Any, centred: bool = centred, biased: bool = biased
+                def expected_vector_gradients(
+                    x: Any, cotangent: Any, centred: bool = centred, biased: bool = biased
                 ) -> NDArray[Any]:
                     vectors = [np.ones(x.shape[-1], x.dtype)] * (1 + biased)
-                    return np.stack(gradients(x, *vectors, by_result=by_result, centred=centred)[1:])
+                    return np.stack(gradients(x, *vectors, cotangent=cotangent, centred=centred)[1:])
 
                 samples.append(
                     Sample(
                         NormalizationWeightGradient,
-                        by_vectors,
-                        (x, by_result),
-                        expected_by_vectors,
+                        vector_gradients,
+                        (x, cotangent),
+                        expected_vector_gradients,
                         name=f"NormalizationWeightGradient-{kind}{'-biased' if biased else ''}",
                         empty=False,
                         misfit=(x, wrong[-1]),
@@ -119,5 +119,5 @@ def _gradient_samples() -> list[Sample]:
 
 
 def normalization_samples() -> list[Sample]:
-    """Samples of each op on 1-d, 2-d and 3-d operands; layer norm with and without bias."""
+    """Return samples of each op for operands of 1, 2 and 3 axes; layer norm with and without a bias."""
     return _forward_samples() + _gradient_samples()

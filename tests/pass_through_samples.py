@@ -1,4 +1,4 @@
-"""Samples of the ops that return the value of an operand and differ in their effects."""
+"""Samples of the ops whose value is their first operand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wyrm.ops.updating import Updating
 
 
 def passing_samples() -> list[Sample]:
-    """Return one sample of each op."""
+    """Return a sample of each op."""
     return [
         Sample(
             Updating,

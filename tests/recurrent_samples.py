@@ -1,4 +1,4 @@
-"""Samples of the recurrent ops, with PyTorch's functions and gradients as reference."""
+"""Samples of the recurrent ops; the expected values and gradients are PyTorch's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BATCH, TIME, HIDDEN = 2, 3, 2
 def _run(
     projected: Any, weights: Any, hidden: Any, cell: Any, *resets: Any, coupled: bool = False
 ) -> tuple[Any, list[Any]]:
-    """Return the residuals as a tensor, and the cell state before each step as tensors that keep their gradients."""
+    """Return the residuals, and the cells before each step as tensors that retain their gradients."""
     import torch
 
     residuals, before = [], []
@@ -27,18 +27,22 @@ def _run(
         for reset in resets:
             keep = 1.0 - reset[:, t, None].to(cell.dtype)
             hidden, cell = hidden * keep, cell * keep
-        sums = (projected[:, t] + hidden @ weights).chunk(3 if coupled else 4, dim=-1)
-        gates = [*map(torch.sigmoid, sums[:-2]), torch.tanh(sums[-2]), torch.sigmoid(sums[-1])]
+        preactivations = (projected[:, t] + hidden @ weights).chunk(3 if coupled else 4, dim=-1)
+        gates = [
+            *map(torch.sigmoid, preactivations[:-2]),
+            torch.tanh(preactivations[-2]),
+            torch.sigmoid(preactivations[-1]),
+        ]
         forget = 1.0 - gates[0] if coupled else gates[1]
         new_cell = forget * cell + gates[0] * gates[-2]
-        squashed = torch.tanh(new_cell)
-        residuals.append(torch.stack([*gates, squashed, hidden, cell, gates[-1] * squashed, new_cell], 1))
-        hidden, cell = gates[-1] * squashed, new_cell
+        tanh_cell = torch.tanh(new_cell)
+        residuals.append(torch.stack([*gates, tanh_cell, hidden, cell, gates[-1] * tanh_cell, new_cell], 1))
+        hidden, cell = gates[-1] * tanh_cell, new_cell
     return torch.stack(residuals, 1), before
 
 
 def lstm_residuals(*operands: Any, coupled: bool = False) -> NDArray[Any]:
-    """Reference for `LSTMResiduals`."""
+    """Return the value of `LSTMResiduals`."""
     import torch
 
     result: NDArray[Any] = _run(*map(torch.tensor, operands), coupled=coupled)[0].detach().numpy()
@@ -46,22 +50,22 @@ def lstm_residuals(*operands: Any, coupled: bool = False) -> NDArray[Any]:
 
 
 def lstm_states(*operands: Any, coupled: bool = False) -> NDArray[Any]:
-    """Reference for `LSTM`."""
+    """Return the value of `LSTM`."""
     return lstm_residuals(*operands, coupled=coupled)[:, :, -2:]
 
 
 def lstm_gradient(*operands: Any, coupled: bool = False) -> NDArray[Any]:
-    """Reference for `LSTMGradient`; the gradient with respect to the states is the last operand before the resets."""
+    """Return the value of `LSTMGradient`; the operands are those of `LSTM`, with the cotangent before the mask."""
     import torch
 
-    projected, weights, hidden, cell, by_states, *resets = map(torch.tensor, operands)
+    projected, weights, hidden, cell, states_gradient, *resets = map(torch.tensor, operands)
     projected.requires_grad_()
     residuals, before = _run(projected, weights, hidden, cell, *resets, coupled=coupled)
-    (residuals[:, :, -2:] * by_states).sum().backward()
+    (residuals[:, :, -2:] * states_gradient).sum().backward()
     batch, time, _ = projected.shape
-    by_sums = projected.grad.reshape(batch, time, 3 if coupled else 4, -1)
-    by_cells = torch.stack([step.grad for step in before], 1)
-    result: NDArray[Any] = torch.cat([by_sums, by_cells[:, :, None]], 2).numpy()
+    preactivations_gradient = projected.grad.reshape(batch, time, 3 if coupled else 4, -1)
+    cells_gradient = torch.stack([step.grad for step in before], 1)
+    result: NDArray[Any] = torch.cat([preactivations_gradient, cells_gradient[:, :, None]], 2).numpy()
     return result
 
 
@@ -71,13 +75,13 @@ def _operands(gates: int) -> tuple[NDArray[Any], ...]:
 
 
 def _gradient(*operands: Any, coupled: bool = False) -> LSTMGradient:
-    projected, weights, hidden, cell, by_states, *resets = operands
+    projected, weights, hidden, cell, states_gradient, *resets = operands
     residuals = LSTMResiduals(projected, weights, hidden, cell, *resets, coupled=coupled)
-    return LSTMGradient(residuals, weights, by_states, *resets)
+    return LSTMGradient(residuals, weights, states_gradient, *resets)
 
 
 def recurrent_samples() -> list[Sample]:
-    """Samples of each op, with and without coupled gates, with and without resets."""
+    """Return samples of each op with and without a coupled forget gate and resets."""
     samples = []
     for gates, coupled, with_resets, kind in (
         (4, False, False, ""),
@@ -88,7 +92,7 @@ def recurrent_samples() -> list[Sample]:
         operands = _operands(gates)
         resets = (mask(BATCH, TIME),) if with_resets else ()
         wrong = (operands[0], normal(HIDDEN + 1, gates * HIDDEN), *operands[2:], *resets)
-        by_states = normal(BATCH, TIME, 2, HIDDEN)
+        states_gradient = normal(BATCH, TIME, 2, HIDDEN)
 
         def residuals(*nodes: Any, coupled: bool = coupled) -> LSTMResiduals:
             return LSTMResiduals(*nodes, coupled=coupled)
@@ -118,11 +122,11 @@ def recurrent_samples() -> list[Sample]:
             Sample(
                 LSTMGradient,
                 gradient,
-                (*operands, by_states, *resets),
+                (*operands, states_gradient, *resets),
                 with_gates(lstm_gradient),
                 name=f"LSTMGradient{kind}",
                 empty=False,
-                misfit=(*operands, np.concatenate([by_states] * 2, axis=-1), *resets),
+                misfit=(*operands, np.concatenate([states_gradient] * 2, axis=-1), *resets),
             )
         )
     return samples

@@ -1,7 +1,7 @@
-"""Sample operands for every registered op, on which the every-op tests run.
+"""Samples of every registered op, for the tests that run over all ops.
 
-A sample names the op, how to build it from leaves, the operands as float64, bool or integer arrays, and its reference
-in NumPy. Values stay away from kinks and ties, where finite differences are wrong.
+A sample has the op, a function that builds it from leaves, the operands as float64, bool or integer arrays, and a NumPy
+function of the expected value. Values stay away from kinks and ties, where finite differences are wrong.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Building blocks of samples: values away from kinks and ties, and samples for families of ops."""
+"""Samples of ops: random values away from kinks and ties, and samples of whole families of ops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def positive(*shape: int) -> NDArray[np.float64]:
 
 
 def distinct(*shape: int) -> NDArray[np.float64]:
-    """Return values that are well separated from each other and from 0."""
+    """Return elements that are not close to each other or to 0."""
     count = int(np.prod(shape))
     values = (np.arange(count) - count / 2 + 0.25) * 0.3
     return _random.permutation(values).reshape(shape)
@@ -46,9 +46,9 @@ class Sample:
     expected: Callable[..., Any]
     name: str = ""
     differentiable: bool = True
-    # Operands that raise a shape error, None if the op accepts any shapes.
+    # Operands whose shapes are an error; None where every shape is valid.
     misfit: tuple[NDArray[Any], ...] | None = None
-    # Whether the op accepts operands with a first axis of size 0, and 0-d operands.
+    # Whether the op takes operands whose first axis has size 0, and 0-d operands.
     empty: bool = True
     scalar: bool = False
     tags: frozenset[str] = field(default_factory=frozenset)

@@ -1,4 +1,4 @@
-"""Samples of loops inside the graph, with NumPy loops as reference."""
+"""Samples of loops inside the graph; the expected values come from Python loops over NumPy arrays."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def _recurrent(where: str, **options: Any) -> Callable[..., Any]:
             h = (h @ weight + x).tanh()
             return h, h * x
 
-        last, made = wy.scan(step, start, xs, **options)
-        return last if where == "last" else made
+        last, stacked = wy.scan(step, start, xs, **options)
+        return last if where == "last" else stacked
 
     return build
 
 
-def _in_numpy(where: str, reverse: bool = False) -> Callable[..., Any]:
+def _expected(where: str, reverse: bool = False) -> Callable[..., Any]:
     def expected(start: Any, xs: Any, weight: Any) -> NDArray[Any]:
-        h, made = start, np.zeros_like(xs)
+        h, stacked = start, np.zeros_like(xs)
         for t in range(len(xs))[:: -1 if reverse else 1]:
             h = np.tanh(h @ weight + xs[t])
-            made[t] = h * xs[t]
-        result: NDArray[Any] = h if where == "last" else made
+            stacked[t] = h * xs[t]
+        result: NDArray[Any] = h if where == "last" else stacked
         return result
 
     return expected
@@ -44,19 +44,19 @@ def _doubled(x: Any) -> Any:
 
 
 def scan_samples() -> list[Sample]:
-    """Samples of loops with fixed and with variable numbers of steps, and of the parts of their residuals."""
+    """Return samples of loops with a fixed number of steps, of loops that stop, and of parts of residuals."""
     operands = (normal(3), normal(5, 3), 0.5 * normal(3, 3))
     loops = [
         Sample(
             Scan,
             _recurrent(where, reverse=reverse),
             operands,
-            _in_numpy(where, reverse),
+            _expected(where, reverse),
             name=f"Scan-{where}{'-reverse' if reverse else ''}",
             empty=False,
             misfit=(normal(4), *operands[1:]),
         )
-        for where in ("last", "made")
+        for where in ("last", "stacked")
         for reverse in (False, True)
     ]
     return [

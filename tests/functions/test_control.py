@@ -374,7 +374,7 @@ def test_a_node_that_is_kept_from_a_step_says_what_it_is() -> None:
 
     wy.scan(step, wy.Constant(0.0), np.arange(3.0, dtype=np.float32))
     for use in (kept[0].forward, wy.compile(kept[0])):
-        with pytest.raises(NotSet, match=r"carry .* stands for what a step of a loop"):
+        with pytest.raises(NotSet, match=r"carry .* an argument of a loop step"):
             use()
 
 
@@ -412,7 +412,7 @@ def _in_other_axes(c: Any, x: Any) -> Any:
             DTypeError,
             "which is float; cast",
         ),
-        (lambda: wy.scan(lambda c, x: (c, c > 0.0), 0.0, np.zeros(3)), DTypeError, "what a step makes is float"),
+        (lambda: wy.scan(lambda c, x: (c, c > 0.0), 0.0, np.zeros(3)), DTypeError, "a step must return float arrays"),
         (lambda: wy.scan(lambda c, x: (c, x), 0.0, wy.Input(dims=(Time(),))), ShapeError, "needs a size"),
         (lambda: wy.scan(1.0, 0.0, length=3), TypeError, "scan takes a function"),  # type: ignore[call-overload]  # the mistake
         (lambda: wy.while_loop(lambda c: c, lambda c: c, 0.0), DTypeError, "a scalar mask as condition"),

@@ -425,5 +425,5 @@ def test_mistakes_are_told() -> None:
         return carry, None
 
     wy.scan(step, wy.Constant(0.0), length=2)
-    with pytest.raises(NotSet, match="what a step of a loop"):
+    with pytest.raises(NotSet, match="an argument of a loop step"):
         wy.function(lambda y: kept[-1] * y)(2.0)

@@ -147,12 +147,13 @@ def test_bad_input() -> None:
         layer(wy.Constant(np.zeros((1, 5), np.float32)))
     with pytest.raises(ValueError, match="momentum"):
         wy.nn.BatchNorm(5, momentum=1.5)
-    with pytest.raises(ShapeError, match="cannot become an array of axes"):
+    with pytest.raises(ShapeError, match="cannot be updated with the axes"):
         wy.updating(layer.weight, {layer.running_mean: layer.weight.sum()})
-    with pytest.raises(DTypeError, match=r"no wy\.Buffer"):
+    with pytest.raises(DTypeError, match=r"^updating: only a wy\.Buffer can be updated, not bias") as error:
         wy.updating(layer.weight, {layer.bias: layer.weight})  # type: ignore[dict-item]  # the mistake
+    assert str(error.value).count("operand 0") == 1
     twice = layer(wy.Constant(DATA, dtype=np.float32)) + layer(wy.Constant(-DATA, dtype=np.float32))
-    with pytest.raises(ShapeError, match="two things in one step"):
+    with pytest.raises(ShapeError, match="has two updates in one step"):
         twice.sum().backward()
     with pytest.raises(DTypeError, match="float32 or float64"):
         wy.Buffer(np.zeros(2, bool))

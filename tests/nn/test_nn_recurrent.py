@@ -217,7 +217,7 @@ def test_a_state_of_another_batch_is_an_error() -> None:
 
 
 def test_numbers_as_reset_are_an_error() -> None:
-    with pytest.raises(DTypeError, match="the resets are a mask"):
+    with pytest.raises(DTypeError, match="resets must have dtype bool"):
         wy.nn.LSTM(3, 4)(wy.Input(dims=(2, 5, 3)), reset=wy.Input(dims=(2, 5)))
 
 

@@ -73,7 +73,7 @@ def test_a_mask_of_a_list_or_a_number_is_refused() -> None:
         mask & 1.0
     with pytest.raises(DTypeError, match="a mask has no arithmetic"):
         mask + True
-    with pytest.raises(DTypeError, match="a mask is not scaled"):
+    with pytest.raises(DTypeError, match="dropout scales numbers, not masks"):
         mask.dropout(0.5)
 
 

@@ -1,4 +1,4 @@
-"""Recomputation: the same gradients with less memory."""
+"""Checkpointing: the same gradients with less memory."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def deep(x: Any, weight: Any, checkpoint: bool) -> Any:
 
 
 @pytest.mark.parametrize("loop", ["reference", "compiled", "python"])
-def test_the_gradients_are_those_without(loop: Any) -> None:
+def test_the_gradients_equal_those_without_checkpoints(loop: Any) -> None:
     x, weight = (wy.Parameter(RANDOM.standard_normal(shape)) for shape in ((3, 4), (4, 4)))
-    found = []
+    results = []
     for checkpoint in (False, True):
         loss = deep(x, weight, checkpoint)
-        by_operands = wy.grad(loss, [x, weight])
+        gradients = wy.grad(loss, [x, weight])
         with wy.random.at_step(5):
-            found.append(wy.run([loss, *by_operands]))
+            results.append(wy.run([loss, *gradients]))
         if loop != "reference":
-            program = wy.compile([loss, *by_operands], loop=loop)
+            program = wy.compile([loss, *gradients], loop=loop)
             program.load_state_dict({"steps": 5, "epochs": 0})
-            found[-1] = program({})
-    for first, second in zip(*found, strict=True):
+            results[-1] = program({})
+    for first, second in zip(*results, strict=True):
         np.testing.assert_allclose(second, first, rtol=1e-12)
 
 
@@ -49,7 +49,7 @@ def test_second_order() -> None:
     check_grads(wy.checkpoint(lambda x: (x @ weight).tanh() * x, x).square().sum(), order=2)
 
 
-def test_a_part_with_nodes_of_outside_and_two_inputs() -> None:
+def test_a_part_with_two_inputs_and_nodes_from_outside() -> None:
     x, y, scale = (wy.Parameter(RANDOM.standard_normal(4)) for _ in range(3))
     double = 2.0 * scale
     loss = wy.checkpoint(lambda x, y: (x * y * double).tanh() + y, x, y).sum()
@@ -66,14 +66,14 @@ def test_gpt2_has_the_same_gradients_in_half_the_memory() -> None:
     text = RANDOM.integers(0, 50, (16, 33))
     feed = {tokens: text[:, :-1], targets: text[:, 1:]}
     model = wy.nn.GPT2(config, seed=3)
-    found, peaks = [], []
+    results, peaks = [], []
     for checkpoint in (False, True):
         model.checkpoint = checkpoint
         loss = model.loss(tokens, targets)
         program = wy.compile([loss, *wy.grad(loss, model.parameters())], loop="python")
-        found.append(program(feed))
+        results.append(program(feed))
         peaks.append(program.plan.peak_bytes)
-    for first, second in zip(*found, strict=True):
+    for first, second in zip(*results, strict=True):
         np.testing.assert_allclose(second, first, rtol=1e-4, atol=1e-7)
     assert peaks[1] < peaks[0] / 2
 
@@ -82,7 +82,7 @@ def test_bad_input() -> None:
     x = wy.Parameter([1.0, 2.0])
     with pytest.raises(DTypeError, match="float nodes"):
         wy.checkpoint(lambda x: x, 1.0)  # type: ignore[arg-type]  # the mistake
-    with pytest.raises(DTypeError, match="returns one float node"):
+    with pytest.raises(DTypeError, match="must return one float node"):
         wy.checkpoint(lambda x: [x], x)  # type: ignore[arg-type, return-value]  # the mistake
     with pytest.raises(ValueError, match="depends on none of the inputs"):
         wy.checkpoint(lambda x: wy.Constant(1.0) * 2.0, x)

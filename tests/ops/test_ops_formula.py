@@ -1,4 +1,4 @@
-"""Formulas mean what the same expression means to Python and NumPy."""
+"""Formulas have the values of the same expressions in Python and NumPy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ expressions = st.recursive(st.sampled_from(["x", "y", "factor", "2.0", "0.5"]), 
 
 
 @given(expressions)
-def test_any_formula_is_what_python_makes_of_it(expression: str) -> None:
+def test_any_formula_equals_its_evaluation_by_python(expression: str) -> None:
     formula = f"({expression}) + x * y * x"
     x, y = np.array([0.3, -1.2, 0.5]), np.array([[0.7], [-0.4]])
     op: Any = type(
@@ -44,18 +44,18 @@ def test_any_formula_is_what_python_makes_of_it(expression: str) -> None:
     np.testing.assert_allclose(node.forward(), np.broadcast_to(expected, (2, 3)), rtol=1e-12)
 
 
-def test_equal_parts_are_computed_once_and_different_ones_apart() -> None:
+def test_equal_subexpressions_share_a_call() -> None:
     assert [call.function for call in parse("exp(x) / (1.0 + exp(x))")] == ["exp", "add", "divide"]
     assert [call.function for call in parse("x * x * x")] == ["multiply", "multiply"]
     assert [call.function for call in parse("(x + x) * (y + y)")] == ["add", "add", "multiply"]
 
 
 @pytest.mark.parametrize("formula", ["", "x", "2.0", "x y", "x.y * 2", "lambda: x", "exp(x=x)", "x[0] * 2", "f(x)"])
-def test_what_is_no_formula_is_refused(formula: str) -> None:
+def test_invalid_formulas_are_errors(formula: str) -> None:
     with pytest.raises(RegistrationError, match="formula"):
         parse(formula)
 
 
-def test_a_formula_keeps_zeros_of_both_signs_apart() -> None:
+def test_zeros_of_both_signs_are_distinct_constants() -> None:
     assert [call.arguments[1] for call in parse("maximum(x * 0.0, x * -0.0)")][:2] == [0.0, -0.0]
     assert [call.function for call in parse("maximum(x * 0.0, x * -0.0)")] == ["multiply", "multiply", "maximum"]

@@ -1,4 +1,4 @@
-"""Ops that stand for a few in a row: PyTorch and JAX as oracles, in every engine, with mistakes."""
+"""Fused ops and dropout against PyTorch and JAX, in every engine; errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def arrays(*shapes: tuple[int, ...], dtype: Any = np.float64) -> list[Any]:
 
 
 def both_engines(loss: Any, leaves: list[Any]) -> list[tuple[Any, list[Any]]]:
-    """The value and the gradients by `leaves`, of the reference and of the native engine."""
+    """Return the value and the gradients with respect to `leaves`, of the reference and of the native engine."""
     for leaf in leaves:
         leaf.clear_gradient()
     wy.random.set_step(0)
@@ -51,29 +51,29 @@ def both_engines(loss: Any, leaves: list[Any]) -> list[tuple[Any, list[Any]]]:
 @pytest.mark.parametrize("approximate", [True, False])
 @pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize("shape", [(3,), (7, 3), (2, 5, 3), (0, 3)])
-def test_linear_gelu_is_that_of_pytorch_and_jax(
+def test_linear_gelu_equals_pytorch_and_jax(
     shape: tuple[int, ...], biased: bool, approximate: bool, dtype: Any
 ) -> None:
     operands = arrays(shape, (3, 6), (6,), dtype=dtype)[: 2 + biased]
-    (by_result,) = arrays((*shape[:-1], 6), dtype=dtype)
+    (cotangent,) = arrays((*shape[:-1], 6), dtype=dtype)
     leaves = [wy.Parameter(array) for array in operands]
-    loss = (LinearGelu(*leaves, approximate=approximate) * by_result).sum()
+    loss = (LinearGelu(*leaves, approximate=approximate) * cotangent).sum()
     wide = [array.astype(np.float64) for array in operands]
 
-    def in_jax(x: Any, weight: Any, bias: Any = 0.0) -> Any:
-        return (jax.nn.gelu(x @ weight + bias, approximate=approximate) * by_result.astype(np.float64)).sum()
+    def jax_loss(x: Any, weight: Any, bias: Any = 0.0) -> Any:
+        return (jax.nn.gelu(x @ weight + bias, approximate=approximate) * cotangent.astype(np.float64)).sum()
 
     with jax.enable_x64(True):
-        expected, gradients = jax.value_and_grad(in_jax, argnums=tuple(range(len(wide))))(*map(jnp.asarray, wide))
-    by_inner = linear_gelu_gradient(*wide, by_result.astype(np.float64), approximate=approximate)
-    by_weight = wide[0].reshape(-1, 3).T @ by_inner.reshape(-1, 6)
-    torch_value = (linear_gelu(*wide, approximate=approximate) * by_result).sum()
+        expected, gradients = jax.value_and_grad(jax_loss, argnums=tuple(range(len(wide))))(*map(jnp.asarray, wide))
+    preactivation_gradient = linear_gelu_gradient(*wide, cotangent.astype(np.float64), approximate=approximate)
+    weight_gradient = wide[0].reshape(-1, 3).T @ preactivation_gradient.reshape(-1, 6)
+    torch_value = (linear_gelu(*wide, approximate=approximate) * cotangent).sum()
     tolerance = TOLERANCE[dtype]
-    for value, found in both_engines(loss, leaves):
+    for value, engine_gradients in both_engines(loss, leaves):
         np.testing.assert_allclose(value, expected, rtol=tolerance, atol=tolerance)
         np.testing.assert_allclose(value, torch_value, rtol=tolerance, atol=tolerance)
-        np.testing.assert_allclose(found[1], by_weight, rtol=tolerance, atol=tolerance)
-        for ours, theirs in zip(found, gradients, strict=True):
+        np.testing.assert_allclose(engine_gradients[1], weight_gradient, rtol=tolerance, atol=tolerance)
+        for ours, theirs in zip(engine_gradients, gradients, strict=True):
             assert ours.dtype == dtype
             np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
 
@@ -86,26 +86,26 @@ def test_linear_gelu_to_third_order(approximate: bool) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("context", [4, 6])
-def test_embedding_with_positions_is_that_of_pytorch(context: int, dtype: Any) -> None:
+def test_embedding_with_positions_equals_pytorch(context: int, dtype: Any) -> None:
     import torch
 
     table, positions = arrays((7, 3), (context, 3), dtype=dtype)
     tokens = np.array([[0, 3, 3, 6], [3, 1, 0, 0]])
-    (by_result,) = arrays((2, 4, 3), dtype=dtype)
+    (cotangent,) = arrays((2, 4, 3), dtype=dtype)
     leaves = [wy.Parameter(table), wy.Parameter(positions)]
-    loss = (leaves[0].embed(tokens, leaves[1]) * by_result).sum()
+    loss = (leaves[0].embed(tokens, leaves[1]) * cotangent).sum()
     tensors = [torch.tensor(array, requires_grad=True) for array in (table, positions)]
     embedded = torch.nn.functional.embedding(torch.tensor(tokens), tensors[0]) + tensors[1][:4]
-    expected = (embedded * torch.tensor(by_result)).sum()
+    expected = (embedded * torch.tensor(cotangent)).sum()
     gradients = torch.autograd.grad(expected, tensors)
     tolerance = TOLERANCE[dtype]
-    for value, found in both_engines(loss, leaves):
+    for value, engine_gradients in both_engines(loss, leaves):
         np.testing.assert_allclose(value, expected.item(), rtol=tolerance)
-        for ours, theirs in zip(found, gradients, strict=True):
+        for ours, theirs in zip(engine_gradients, gradients, strict=True):
             np.testing.assert_allclose(ours, theirs.numpy(), rtol=tolerance, atol=tolerance)
 
 
-def test_the_gradient_of_a_table_with_positions_holds_the_rows_used() -> None:
+def test_the_gradient_of_a_table_with_positions_is_row_sparse() -> None:
     table, positions = (wy.Parameter(array) for array in arrays((100, 3), (4, 3)))
     Embed(table, positions, np.array([[2, 5, 2, 2]])).sum().backward()
     assert np.flatnonzero(table.gradient.any(axis=1)).tolist() == [2, 5]
@@ -128,8 +128,8 @@ def test_a_residual_with_dropout_is_the_sum_of_both(rate: float, dtype: Any) -> 
     assert abs(kept - (1.0 - rate)) < 0.05
 
 
-def test_what_is_dropped_is_drawn_evenly_in_every_place_and_step() -> None:
-    """Means over steps and over places are as far from the rate as chance has them, and neighbours are independent."""
+def test_dropout_masks_are_uniform_and_independent_over_positions_and_steps() -> None:
+    """Means over steps and positions deviate from the rate as chance predicts; neighbours are uncorrelated."""
     node = wy.Constant(np.ones((64, 64))).dropout(0.3, seed=1, stream=2)
     kept = []
     for step in range(400):
@@ -168,14 +168,16 @@ def test_sizes_may_come_from_the_data() -> None:
     batch, time = Batch(), Time()
     tokens = wy.IndexInput(dims=(batch, time))
     positions = wy.Input(dims=(time, Width(3)), dtype=np.float64)
-    table, places = arrays((9, 3), (2, 3))
+    table, position_values = arrays((9, 3), (2, 3))
     node = wy.Constant(table).embed(tokens, positions)
     rows = np.array([[1, 8]])
-    np.testing.assert_array_equal(wy.compile(node)({tokens: rows, positions: places}), table[rows] + places)
+    np.testing.assert_array_equal(
+        wy.compile(node)({tokens: rows, positions: position_values}), table[rows] + position_values
+    )
 
 
 def two_tables(positions: tuple[int, int], indices: Any) -> Any:
-    """Indices into 4 tokens of width 2, with positions of these axes."""
+    """Return an `Embed` with 4 tokens of width 2 and position embeddings of the given shape."""
     return Embed(wy.Constant(np.ones((4, 2))), wy.Constant(np.ones(positions)), indices)
 
 
@@ -187,14 +189,14 @@ X, Y = wy.Input(dims=(2, 3), name="x", dtype=np.float64), wy.Input(dims=(2, 3), 
     [
         (lambda: LinearGelu(X, wy.Constant(np.ones((4, 5)))), ShapeError, "last axis of x"),
         (lambda: LinearGelu(X, wy.Constant(np.ones(3))), ShapeError, r"\(inputs, outputs\)"),
-        (lambda: LinearGelu(X, wy.Constant(np.ones((3, 2))), X), ShapeError, "one axis here, the outputs"),
+        (lambda: LinearGelu(X, wy.Constant(np.ones((3, 2))), X), ShapeError, "must have one axis, the outputs"),
         (lambda: LinearGelu(X > 0.0, wy.Constant(np.ones((3, 5)) > 0.0)), DTypeError, "mask"),
-        (lambda: AddDropout(X, wy.Constant(np.ones(3)), 0.5, 0, 0), ShapeError, "neither is repeated"),
+        (lambda: AddDropout(X, wy.Constant(np.ones(3)), 0.5, 0, 0), ShapeError, "does not broadcast"),
         (lambda: X.add_dropout(Y, 1.0), ValueError, "add_dropout of x"),
         (lambda: two_tables((3, 2), [[0] * 5]), ShapeError, "longer than"),
         (lambda: two_tables((3, 3), [[0] * 3]), ShapeError, "2.*3"),
         (lambda: two_tables((3, 2), [[4]]), IndexOutOfRange, "4"),
-        (lambda: two_tables((3, 2), wy.IndexInput(dims=(Batch(), Time()))), ShapeError, "needs a size"),
+        (lambda: two_tables((3, 2), wy.IndexInput(dims=(Batch(), Time()))), ShapeError, "need sizes"),
     ],
 )  # fmt: skip
 def test_mistakes(build: Any, error: type[Exception], text: str) -> None:
@@ -202,7 +204,7 @@ def test_mistakes(build: Any, error: type[Exception], text: str) -> None:
         build()
 
 
-def test_residuals_of_other_sizes_by_the_data_are_an_error() -> None:
+def test_residuals_of_other_sizes_in_the_data_are_an_error() -> None:
     x, residual = wy.Input(dims=(Batch(), 3), name="x"), wy.Input(dims=(Batch(), 3), name="residual")
     node = residual.add_dropout(x, 0.5)
     x.set(np.ones((2, 3)))

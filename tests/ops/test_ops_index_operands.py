@@ -134,8 +134,8 @@ def test_the_share_that_is_dropped_and_the_mean_that_is_kept() -> None:
 
 
 @pytest.mark.parametrize("rate", [1.0, -0.1, 2.0, float("nan")])
-def test_a_rate_that_is_no_share(rate: float) -> None:
-    with pytest.raises(ValueError, match="rate is at least 0 and below 1"):
+def test_a_dropout_rate_out_of_range_is_an_error(rate: float) -> None:
+    with pytest.raises(ValueError, match=r"rate must lie in \[0, 1\), not"):
         ones().dropout(rate)
 
 
@@ -164,13 +164,13 @@ def test_labels_are_integers(bad: Any) -> None:
 
 
 def test_labels_have_the_axes_of_the_logits_but_the_last() -> None:
-    with pytest.raises(ShapeError, match=r"the labels take the axes of the logits but the last: \(2,\), not \(2, 1\)"):
+    with pytest.raises(ShapeError, match=r"labels must have all axes of the logits but the last: \(2,\), not \(2, 1\)"):
         logits().cross_entropy(np.array([[0], [1]]))
     with pytest.raises(ShapeError, match="2 against 3"):
         logits().cross_entropy(np.array([0, 1, 2]))
-    with pytest.raises(ShapeError, match="is a scalar; logits have an axis of classes"):
+    with pytest.raises(ShapeError, match="is a scalar; logits must have an axis of classes"):
         logits().sum().cross_entropy(np.array(0))
-    with pytest.raises(ShapeError, match="reduction is 'mean', 'sum' or 'none', not 'max'"):
+    with pytest.raises(ShapeError, match="reduction must be 'mean', 'sum' or 'none', not 'max'"):
         logits().cross_entropy(np.array([0, 1]), reduction="max")
 
 

@@ -1,4 +1,4 @@
-"""The fused linear layer and cross-entropy: as the composition of both, in chunks, with labels that do not count."""
+"""The fused linear layer with cross-entropy against its composition: blocks of rows, ignored labels, errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def operands(rows: int, classes: int, width: int, dtype: Any = np.float64) -> tu
 
 
 def trained(loss: Any, parameters: list[Any], loop: Any) -> list[Any]:
-    """The loss and the parameters after a native step of descent."""
+    """Return the loss and the parameters after one step of gradient descent in native code."""
     program = wy.compile(loss, wy.optim.SGD(parameters, 0.5), loop=loop)
     value = program({})
     return [value, *(parameter.value for parameter in parameters)]
@@ -28,7 +28,7 @@ def trained(loss: Any, parameters: list[Any], loop: Any) -> list[Any]:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("loop", ["compiled", "python"])
 def test_a_step_equals_that_of_the_composition(loop: Any, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear_cross_entropy, "_FEWEST_ROWS", 4)  # several chunks
+    monkeypatch.setattr(linear_cross_entropy, "_FEWEST_ROWS", 4)  # several blocks
     monkeypatch.setattr(linear_cross_entropy, "_LOGITS_BYTES", 0)
     results = []
     for fused in (True, False):
@@ -39,8 +39,8 @@ def test_a_step_equals_that_of_the_composition(loop: Any, dtype: Any, monkeypatc
         )
         results.append(trained(loss, [x, weight], loop))
     tolerance = 1e-5 if dtype is np.float32 else 1e-12
-    for have, want in zip(*results, strict=True):
-        np.testing.assert_allclose(have, want, rtol=tolerance, atol=tolerance)
+    for actual, desired in zip(*results, strict=True):
+        np.testing.assert_allclose(actual, desired, rtol=tolerance, atol=tolerance)
 
 
 def test_the_logits_are_computed_once_where_gradients_are_wanted() -> None:
@@ -59,34 +59,34 @@ def test_a_tied_table_has_both_gradients() -> None:
     fused = wy.linear_cross_entropy(table.index(tokens), table, following)
     composed: Any = table.index(tokens) @ table.mT
     plain = composed.cross_entropy(following)
-    (have,), (want,) = wy.grad(fused, [table]), wy.grad(plain, [table])
-    np.testing.assert_allclose(have.forward(), want.forward(), rtol=1e-10, atol=1e-14)
+    (actual,), (desired,) = wy.grad(fused, [table]), wy.grad(plain, [table])
+    np.testing.assert_allclose(actual.forward(), desired.forward(), rtol=1e-10, atol=1e-14)
     assert float(fused.forward()) == pytest.approx(float(plain.forward()), rel=1e-12)
 
 
-def test_large_logits_are_finite_and_nothing_to_count_is_zero() -> None:
+def test_large_logits_have_a_finite_loss_and_ignored_labels_alone_a_loss_of_zero() -> None:
     x, weight, labels = operands(3, 4, 2, np.float32)
     x.set(x.value * 1e4)
     loss = wy.linear_cross_entropy(x, weight, labels)
     assert np.isfinite(loss.forward()) and np.isfinite(wy.compile(loss)({}))
     x, weight, _ = operands(3, 4, 2)
-    ignore_index = wy.linear_cross_entropy(x, weight, np.full(3, -100), ignore_index=-100)
-    assert float(ignore_index.forward()) == 0.0
-    assert trained(ignore_index, [x, weight], "python")[0] == 0.0
+    ignored = wy.linear_cross_entropy(x, weight, np.full(3, -100), ignore_index=-100)
+    assert float(ignored.forward()) == 0.0
+    assert trained(ignored, [x, weight], "python")[0] == 0.0
     np.testing.assert_array_equal(x.value, operands(3, 4, 2)[0].value)
 
 
-def test_what_does_not_fit_is_told() -> None:
+def test_labels_out_of_range_and_wrong_operands_are_errors() -> None:
     x, weight, labels = operands(3, 4, 2)
     with pytest.raises(IndexOutOfRange, match="4"):
         wy.linear_cross_entropy(x, weight, np.array([0, 1, 4]))
     with pytest.raises(IndexOutOfRange, match=r"holds 9 at position \(1,\), but linear_cross_entropy .* takes 0 to 3"):
         wy.linear_cross_entropy(x, weight, np.array([0, 9, -100]), ignore_index=-100)
-    given = wy.IndexInput(dims=(3,), name="given")
-    loss = wy.linear_cross_entropy(x, weight, given, ignore_index=-100)
-    with pytest.raises(IndexOutOfRange, match=r"given holds 9 in row 1, but linear_cross_entropy .* takes 0 to 3"):
-        wy.compile(loss)({given: [0, 9, -100]})
-    with pytest.raises(ValueError, match="label_smoothing is at least 0 and below 1"):
+    targets = wy.IndexInput(dims=(3,), name="targets")
+    loss = wy.linear_cross_entropy(x, weight, targets, ignore_index=-100)
+    with pytest.raises(IndexOutOfRange, match=r"targets holds 9 in row 1, but linear_cross_entropy .* takes 0 to 3"):
+        wy.compile(loss)({targets: [0, 9, -100]})
+    with pytest.raises(ValueError, match=r"label_smoothing must lie in \[0, 1\)"):
         wy.linear_cross_entropy(x, weight, labels, label_smoothing=1.0)
     with pytest.raises(ShapeError, match="2 against 3"):
         wy.linear_cross_entropy(x, wy.Parameter(np.zeros((4, 3))), labels)

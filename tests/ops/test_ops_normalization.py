@@ -1,4 +1,4 @@
-"""Normalizations: PyTorch and JAX as oracles, kernels, numbers at the edges, axes from the data, and mistakes."""
+"""Normalizations against PyTorch and JAX: kernels, extreme numbers, axes with sizes from the data, errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TOLERANCE = {np.float32: 1e-5, np.float64: 1e-9}
 
 
 def arrays(kind: str, *shape: int, dtype: Any = np.float64) -> tuple[Any, ...]:
-    """An operand, its weight and perhaps its bias."""
+    """Return an operand, its weight and, for `kind == "layer"`, its bias."""
     random = np.random.default_rng(1)
     vectors = 2 if kind == "layer" else 1
     x = random.normal(2.0, 3.0, size=shape)
@@ -46,20 +46,20 @@ def build(kind: str, x: Any, weight: Any, *bias: Any, epsilon: float = 1e-5) -> 
     return LayerNorm(x, weight, bias[0] if bias else None, epsilon)
 
 
-def in_jax(kind: str, x: Any, weight: Any, bias: Any = 0.0) -> Any:
+def jax_norm(kind: str, x: Any, weight: Any, bias: Any = 0.0) -> Any:
     if kind == "rms":
         return x * jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + 1e-5) * weight
     return jax.nn.standardize(x, axis=-1, epsilon=1e-5, algorithm="stable") * weight + bias
 
 
-def gradient_nodes(node: Any, by_result: Any) -> tuple[Any, Any]:
-    """The two gradient nodes of a normalization."""
-    by_x, by_weight = node.vjp(by_result)[:2]
-    return by_x, by_weight.parents[0]
+def gradient_nodes(node: Any, cotangent: Any) -> tuple[Any, Any]:
+    """Return the two gradient nodes of a normalization."""
+    x_gradient, weight_gradient = node.vjp(cotangent)[:2]
+    return x_gradient, weight_gradient.parents[0]
 
 
 def run_kernel(node: Any) -> Any:
-    """What the kernel of a node computes as plain Python, where nothing was before."""
+    """Return what the kernel of a node, run as plain Python, writes into a buffer of NaN."""
     operands = [np.ascontiguousarray(parent.forward()) for parent in node.parents]
     out = np.full(node.shape, np.nan, node.dtype)
     rule: Any = wy.LOOPS.of(node)
@@ -72,22 +72,22 @@ def run_kernel(node: Any) -> Any:
 @pytest.mark.parametrize("shape", [(6,), (5, 6), (2, 3, 6), (2, 1, 3, 6), (4, 1), (0, 6), (3, 0, 6), (7, 768)])
 def test_values_and_gradients_are_those_of_pytorch_and_jax(kind: str, shape: tuple[int, ...], dtype: Any) -> None:
     operands = arrays(kind, *shape, dtype=dtype)
-    by_result = np.random.default_rng(2).normal(size=shape).astype(dtype)
+    cotangent = np.random.default_rng(2).normal(size=shape).astype(dtype)
     leaves = [wy.Parameter(array) for array in operands]
     node = build(kind, *leaves)
-    (node * by_result).sum().backward()
-    value, found = node.forward(), [leaf.gradient for leaf in leaves]
+    (node * cotangent).sum().backward()
+    value, gradient_values = node.forward(), [leaf.gradient for leaf in leaves]
     tolerance = TOLERANCE[dtype]
-    wide, wide_by_result = [array.astype(np.float64) for array in operands], by_result.astype(np.float64)
+    wide, wide_cotangent = [array.astype(np.float64) for array in operands], cotangent.astype(np.float64)
     options: dict[str, Any] = {"centred": kind != "rms", "epsilon": 1e-5}
     with jax.enable_x64(True):
-        theirs, pull_back = jax.vjp(lambda *nodes: in_jax(kind, *nodes), *map(jnp.asarray, wide))
-        by_jax = pull_back(jnp.asarray(wide_by_result))
-    by_torch = gradients(*wide, by_result=wide_by_result, **options)
+        theirs, jax_vjp = jax.vjp(lambda *nodes: jax_norm(kind, *nodes), *map(jnp.asarray, wide))
+        jax_gradients = jax_vjp(jnp.asarray(wide_cotangent))
+    torch_gradients = gradients(*wide, cotangent=wide_cotangent, **options)
     for expected in (normalized(*wide, **options), theirs):
         np.testing.assert_allclose(value, expected, rtol=tolerance, atol=tolerance)
-    for oracle in (by_torch, by_jax):
-        for ours, expected in zip(found, oracle, strict=True):
+    for oracle in (torch_gradients, jax_gradients):
+        for ours, expected in zip(gradient_values, oracle, strict=True):
             assert ours.dtype == dtype
             np.testing.assert_allclose(ours, expected, rtol=tolerance, atol=tolerance)
 
@@ -95,12 +95,12 @@ def test_values_and_gradients_are_those_of_pytorch_and_jax(kind: str, shape: tup
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(6,), (5, 6), (2, 3, 17), (4, 1), (0, 6)])
-def test_kernels_equal_what_the_ops_mean(kind: str, shape: tuple[int, ...], dtype: Any) -> None:
+def test_kernels_equal_evaluate(kind: str, shape: tuple[int, ...], dtype: Any) -> None:
     node = build(kind, *(wy.Parameter(array) for array in arrays(kind, *shape, dtype=dtype)))
-    by_result = wy.Constant(np.random.default_rng(2).normal(size=shape).astype(dtype))
+    cotangent = wy.Constant(np.random.default_rng(2).normal(size=shape).astype(dtype))
     tolerance = 2e-6 if dtype == np.float32 else 1e-14
-    for each in (node, *gradient_nodes(node, by_result)):
-        np.testing.assert_allclose(run_kernel(each), each.forward(), rtol=tolerance * 10, atol=tolerance * 10)
+    for op in (node, *gradient_nodes(node, cotangent)):
+        np.testing.assert_allclose(run_kernel(op), op.forward(), rtol=tolerance * 10, atol=tolerance * 10)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -156,9 +156,9 @@ def test_huge_numbers_are_normalized_like_others(kind: str, dtype: Any, size: fl
     tolerance = TOLERANCE[dtype]
     for value in (ours.forward(), run_kernel(ours)):
         np.testing.assert_allclose(value, expected.forward(), rtol=tolerance, atol=tolerance)
-    by_result = np.random.default_rng(2).normal(size=(3, 8)).astype(dtype)
+    cotangent = np.random.default_rng(2).normal(size=(3, 8)).astype(dtype)
     for node in (ours, expected):
-        (node * by_result).sum().backward()
+        (node * cotangent).sum().backward()
     np.testing.assert_allclose(huge.gradient * dtype(size), plain.gradient, rtol=tolerance * 10, atol=tolerance)
 
 
@@ -174,7 +174,7 @@ def test_tiny_numbers_are_divided_by_the_root_of_epsilon(kind: str, dtype: Any, 
         np.testing.assert_allclose(value, distance * weight / np.sqrt(1e-5), rtol=1e-4, atol=0.0)
 
 
-def test_rows_far_from_zero_keep_the_digits_that_they_have() -> None:
+def test_rows_far_from_zero_lose_no_digits() -> None:
     x = 1e4 + np.random.default_rng(3).normal(size=(4, 512))
     narrow = x.astype(np.float32)
     node = LayerNorm(wy.Constant(narrow), wy.Constant(np.ones(512, np.float32)))
@@ -199,20 +199,20 @@ def test_leading_axes_may_get_their_sizes_from_the_data(kind: str) -> None:
     parameters = [wy.Parameter(vector, (Features,)) for vector in vectors]
     node = build(kind, x, *parameters)
     assert node.dims == (Batch(), Time(), Features(6))
-    found = wy.grad(node.square().sum(), [x, *parameters])
-    second = wy.grad(found[0].square().sum(), [x, *parameters])
-    program = wy.compile([node, *found, *second])
+    gradient_values = wy.grad(node.square().sum(), [x, *parameters])
+    second = wy.grad(gradient_values[0].square().sum(), [x, *parameters])
+    program = wy.compile([node, *gradient_values, *second])
     options: dict[str, Any] = {"centred": kind != "rms", "epsilon": 1e-5}
     for batch, time in ((4, 5), (2, 3), (0, 5), (2, 0)):
         data = full[:batch, :time]
         x.set(data)
         value = normalized(data, *vectors, **options)
-        expected = gradients(data, *vectors, by_result=2.0 * value, **options)
+        expected = gradients(data, *vectors, cotangent=2.0 * value, **options)
         np.testing.assert_allclose(node.forward(), value, rtol=1e-9, atol=1e-12)
-        for ours, theirs in zip(found, expected, strict=True):
+        for ours, theirs in zip(gradient_values, expected, strict=True):
             np.testing.assert_allclose(ours.forward(), theirs, rtol=1e-9, atol=1e-9)
         native = program({x: data})
-        for ours, theirs in zip(native, (node, *found, *second), strict=True):
+        for ours, theirs in zip(native, (node, *gradient_values, *second), strict=True):
             np.testing.assert_allclose(ours, theirs.forward(), rtol=1e-9, atol=1e-9)
 
 
@@ -265,8 +265,8 @@ def test_types_are_exact() -> None:
     assert_type(row.layer_norm(weight).erase(), wy.Tensor[Features])
     assert_type(x.rms_norm(np.ones(4)).erase(), wy.Tensor[Batch, Time, Features])
     unknown = wy.Input(dims=(2, 3, 4))
-    wanted: wy.Tensor[Batch, Time, Features] = unknown.layer_norm(weight, bias)
-    assert wanted.shape == (2, 3, 4) and wanted.dims[2] is features
+    declared: wy.Tensor[Batch, Time, Features] = unknown.layer_norm(weight, bias)
+    assert declared.shape == (2, 3, 4) and declared.dims[2] is features
     assert x.layer_norm(weight, bias).dims == (batch, time, features)
 
 
@@ -288,14 +288,14 @@ def test_an_axis_of_another_name_is_an_error() -> None:
         ((2, 4), [(5,)], r"4 against 5"),
         ((2, 4), [(4,), (5,)], r"4 against 5"),
         ((2, 4), [(1,)], r"4 against 1"),
-        ((2, 4), [(2, 4)], r"weight has one axis here, the last of x, 4, not \(2, 4\)"),
-        ((2, 4), [()], r"weight has one axis here, the last of x, 4, not \(\)"),
-        ((2, 4), [(4,), (2, 4)], r"bias has one axis here"),
-        ((), [(4,)], r"normalizes over the last axis, and x is a scalar"),
-        ((2, 0), [(0,)], r"there is nothing to normalize over: the last axis has size 0"),
+        ((2, 4), [(2, 4)], r"weight must have one axis, the last of x, 4, not \(2, 4\)"),
+        ((2, 4), [()], r"weight must have one axis, the last of x, 4, not \(\)"),
+        ((2, 4), [(4,), (2, 4)], r"bias must have one axis"),
+        ((), [(4,)], r"normalizes over the last axis, but x is a scalar"),
+        ((2, 0), [(0,)], r"the last axis has size 0, so there is nothing to normalize"),
     ],
 )
-def test_what_does_not_fit_is_an_error_with_the_users_line(x: Any, vectors: Any, reason: str) -> None:
+def test_operands_of_wrong_axes_are_an_error_with_the_users_line(x: Any, vectors: Any, reason: str) -> None:
     names = "x", "weight", "bias"
     nodes: list[Any] = [wy.Input(dims=dims, name=name) for name, dims in zip(names, (x, *vectors), strict=False)]
     with pytest.raises(ShapeError, match=reason) as error:
@@ -308,24 +308,24 @@ def test_what_does_not_fit_is_an_error_with_the_users_line(x: Any, vectors: Any,
 
 
 @pytest.mark.parametrize("epsilon", [-1e-5, np.nan, np.inf])
-def test_an_epsilon_that_is_none_is_an_error(epsilon: float) -> None:
+def test_an_epsilon_out_of_range_is_an_error(epsilon: float) -> None:
     x = wy.Input(dims=(2, 4))
-    with pytest.raises(ShapeError, match="epsilon is a number of at least 0, not"):
+    with pytest.raises(ShapeError, match="epsilon must be finite and at least 0, not"):
         x.layer_norm(np.ones(4), epsilon=epsilon)
-    with pytest.raises(ShapeError, match="epsilon is a number of at least 0, not"):
+    with pytest.raises(ShapeError, match="epsilon must be finite and at least 0, not"):
         x.rms_norm(np.ones(4), epsilon=epsilon)
 
 
-def test_a_last_axis_of_size_0_by_the_data_is_an_error() -> None:
+def test_a_last_axis_of_size_0_in_the_data_is_an_error() -> None:
     features = Features()
     x, weight = wy.Input(dims=(2, features)), wy.Input(dims=(features,))
     node = LayerNorm(x, weight)
     x.set(np.zeros((2, 0)))
     weight.set(np.zeros(0))
     for run in (node.forward, node.vjp(x)[0].forward, node.vjp(x)[1].parents[0].forward):
-        with pytest.raises(ShapeError, match="the last axis has size 0, by the data of this run"):
+        with pytest.raises(ShapeError, match="the last axis has size 0 in the data of this run"):
             run()
-    with pytest.raises(ShapeError, match="the last axis has size 0, by the data of this run"):
+    with pytest.raises(ShapeError, match="the last axis has size 0 in the data of this run"):
         wy.compile(node)({x: np.zeros((2, 0)), weight: np.zeros(0)})
     weight.set(np.ones(3))
     x.set(np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
@@ -369,7 +369,7 @@ def test_numbers_whose_squares_overflow_are_the_same_in_every_engine(kind: str) 
     ones = np.ones(3, np.float32)
     node: Any = x.layer_norm(ones) if kind == "layer" else x.rms_norm(ones)
     gradient = wy.grad((node * np.arange(3.0)).sum(), x)
-    native, slope = wy.compile([node, gradient])()
+    native, native_gradient = wy.compile([node, gradient])()
     np.testing.assert_allclose(node.forward(), native, rtol=1e-6)
-    np.testing.assert_allclose(gradient.forward(), slope, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(gradient.forward(), native_gradient, rtol=1e-4, atol=1e-7)
     assert (native[0] == 0.0).all()  # as in JAX

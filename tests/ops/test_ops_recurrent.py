@@ -1,4 +1,4 @@
-"""The recurrent ops: kernels, axes with sizes from the data, higher orders, and mistakes."""
+"""The recurrent ops: kernels, axes with sizes from the data, higher-order gradients, and errors."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def run_kernel(node: Any) -> Any:
 @pytest.mark.parametrize("coupled", [False, True])
 @pytest.mark.parametrize("resets", [False, True])
 @pytest.mark.parametrize("hidden", [6, 16, 1])
-def test_kernels_equal_what_the_ops_mean(dtype: Any, coupled: bool, resets: bool, hidden: int) -> None:
+def test_kernels_equal_evaluate(dtype: Any, coupled: bool, resets: bool, hidden: int) -> None:
     residuals = LSTMResiduals(*leaves(operands(dtype, coupled, resets, hidden=hidden)), coupled=coupled)
     states = LSTM(*residuals.parents, coupled=coupled)
-    by_states = wy.Parameter(np.random.default_rng(2).normal(size=states.shape).astype(dtype))
-    gradient = LSTMGradient(residuals, residuals.parents[1], by_states, *residuals.parents[4:])
+    states_gradient = wy.Parameter(np.random.default_rng(2).normal(size=states.shape).astype(dtype))
+    gradient = LSTMGradient(residuals, residuals.parents[1], states_gradient, *residuals.parents[4:])
     tolerance = 2e-6 if dtype == np.float32 else 1e-14
     for node in (residuals, states, gradient):
         np.testing.assert_allclose(run_kernel(node), node.forward(), rtol=tolerance * 10, atol=tolerance)
@@ -63,13 +63,13 @@ def test_kernels_equal_what_the_ops_mean(dtype: Any, coupled: bool, resets: bool
 
 @pytest.mark.parametrize("coupled", [False, True])
 def test_native_gradients_of_many_rows_equal_those_of_the_ops(coupled: bool) -> None:
-    *given, resets = operands(np.float64, coupled, resets=True, batch=32, time=9)
-    parameters = leaves(tuple(given))
+    *arrays, resets = operands(np.float64, coupled, resets=True, batch=32, time=9)
+    parameters = leaves(tuple(arrays))
     states: Any = LSTM(*parameters, wy.Input(resets), coupled=coupled)
     weights = wy.Constant(np.random.default_rng(3).normal(size=states.shape))
     gradients = wy.vjp(states, parameters, weights)
-    for have, gradient in zip(wy.compile(list(gradients))(), gradients, strict=True):
-        np.testing.assert_allclose(have, gradient.forward(), rtol=1e-10, atol=1e-12)
+    for actual, gradient in zip(wy.compile(list(gradients))(), gradients, strict=True):
+        np.testing.assert_allclose(actual, gradient.forward(), rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -121,13 +121,13 @@ def test_axes_may_get_their_sizes_from_the_data() -> None:
         assert [g.forward().shape for g in gradients] == [leaf.value.shape for leaf in inputs[:4]]
 
 
-def test_the_second_order_needs_a_size_of_the_time_axis_and_says_so() -> None:
+def test_a_second_order_gradient_needs_the_size_of_the_time_axis() -> None:
     arrays = operands(np.float64, False, False)
     states = LSTM(wy.Input(dims=(3, Time(), 24), dtype=np.float64), *leaves(arrays[1:]))
     weights = states.parents[2]
-    (slope,) = wy.grad(states.sum(), [weights])
+    (gradient,) = wy.grad(states.sum(), [weights])
     with pytest.raises(NotDifferentiable, match=r"needs a time axis with a size.*as in Time\(20\)"):
-        wy.grad(slope.square().sum(), weights)
+        wy.grad(gradient.square().sum(), weights)
 
 
 def test_one_node_as_hidden_and_cell_state_gets_the_gradients_of_both() -> None:
@@ -160,23 +160,23 @@ def test_large_sums_stay_finite() -> None:
     projected, weights, hidden, cell = operands(np.float32, False, False)
     residuals = LSTMResiduals(*leaves((projected * 1e4, weights, hidden, cell)))
     assert np.isfinite(residuals.forward()).all()
-    with np.errstate(over="ignore"):  # of a branch that is not taken
+    with np.errstate(over="ignore"):  # NumPy evaluates both branches of the sigmoid
         assert np.isfinite(run_kernel(residuals)).all()
 
 
 @pytest.mark.parametrize(
     ("position", "shape", "reason"),
     [
-        (0, (3, 5, 23), r"the last axis of the projected input is 4 times 6, not 23"),
-        (1, (6, 18), r"the last axis of the recurrent weights is 4 times 6, not 18"),
+        (0, (3, 5, 23), r"the last axis of the projected input must be 4 \* 6, not 23"),
+        (1, (6, 18), r"the last axis of the recurrent weights must be 4 \* 6, not 18"),
         (2, (2, 6), r"3 against 2"),
         (3, (3, 7), r"6 against 7"),
-        (3, (3, 5, 6), r"has 2 axes here, not \(3, 5, 6\)"),
+        (3, (3, 5, 6), r"must have 2 axes, not \(3, 5, 6\)"),
         (4, (3, 4), r"5 against 4"),
-        (0, (3, 0, 24), r"there is no step to run"),
+        (0, (3, 0, 24), r"the time axis has size 0"),
     ],
 )
-def test_what_does_not_fit_is_an_error_with_the_users_line(position: int, shape: Any, reason: str) -> None:
+def test_operands_of_wrong_axes_are_an_error_with_the_users_line(position: int, shape: Any, reason: str) -> None:
     arrays = list(operands(np.float32, False, shape != (3, 0, 24)))
     arrays[position] = np.zeros(shape, arrays[position].dtype)
     nodes = leaves(tuple(arrays))
@@ -185,9 +185,9 @@ def test_what_does_not_fit_is_an_error_with_the_users_line(position: int, shape:
     assert "LSTM(*nodes)" in str(error.value)
 
 
-def test_masks_and_numbers_are_not_taken_for_each_other() -> None:
+def test_masks_in_place_of_floats_and_floats_in_place_of_masks_are_errors() -> None:
     projected, weights, hidden, cell = leaves(operands(np.float32, False, False))
-    with pytest.raises(DTypeError, match=r"the resets are a mask, such as x > 0; times is float32"):
+    with pytest.raises(DTypeError, match=r"resets must have dtype bool, like x > 0; times is float32"):
         LSTM(projected, weights, hidden, cell, wy.Input(dims=(3, 5), name="times"))
     with pytest.raises(DTypeError, match=r"is a mask; convert it"):
         LSTM(projected, weights, hidden, hidden > 0.0)

@@ -1,4 +1,4 @@
-"""Rows drawn at random: how they are spread, what they keep away from, and the same from the loop for an engine."""
+"""Random row numbers: their distribution, rejection of known rows, and equality of kernel and reference."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Items(wy.Dim): ...
 SAMPLE = compiled(sampling.sampling_kernel)
 
 
-def looped(kernel: Any, node: Any, stripes: tuple[int, int] | None = None) -> NDArray[Any]:
-    """What the loop makes of the values of the parents, whatever was in the result before."""
+def run_kernel(kernel: Any, node: Any, stripes: tuple[int, int] | None = None) -> NDArray[Any]:
+    """Return what the kernel computes from the values of the parents."""
     out = np.full(node.shape, -1, node.dtype)
     operands = [np.asarray(parent.value) for parent in node.parents]
     arguments = wy.LOOPS.of(node).kernel_arguments(node, operands, out)
@@ -40,12 +40,12 @@ def looped(kernel: Any, node: Any, stripes: tuple[int, int] | None = None) -> ND
     return out
 
 
-def spread(rows: NDArray[Any], shares: NDArray[Any]) -> float:
-    """The probability of counts as far from the shares as those of `rows`."""
-    counts = np.bincount(rows.ravel(), minlength=len(shares))
-    assert counts[shares == 0.0].sum() == 0
-    wanted = rows.size * shares / shares.sum()
-    return float(stats.chisquare(counts[shares > 0.0], wanted[shares > 0.0]).pvalue)
+def chi_square_p_value(rows: NDArray[Any], weights: NDArray[Any]) -> float:
+    """Return the p-value of a chi-square test that `rows` follow the weights."""
+    counts = np.bincount(rows.ravel(), minlength=len(weights))
+    assert counts[weights == 0.0].sum() == 0
+    expected = rows.size * weights / weights.sum()
+    return float(stats.chisquare(counts[weights > 0.0], expected[weights > 0.0]).pvalue)
 
 
 # User u knows all items but u, u + 1, ..., u + 5.
@@ -82,8 +82,8 @@ def test_draws_are_rows_of_the_table(size: int) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"weights": WEIGHTS}, {"reject": True}])
-def test_words_of_several_steps_are_those_of_each(options: Any) -> None:
-    """The kernel draws words for steps that are still to come; it may be asked for any other."""
+def test_words_generated_ahead_are_right_in_any_order_of_steps(options: Any) -> None:
+    """The kernel generates the words of later steps ahead; a call for any other step must still be right."""
     node = drawn((10,), **options)
     operands, out = [np.asarray(parent.value) for parent in node.parents], np.empty(10, np.int64)
     operands[0] = np.zeros((), np.int64)
@@ -94,13 +94,13 @@ def test_words_of_several_steps_are_those_of_each(options: Any) -> None:
         np.testing.assert_array_equal(out, node.evaluate(np, *operands, shape=(10,)), f"step {step}")
 
 
-def test_all_rows_are_alike() -> None:
-    assert spread(drawn((200_000,), 37).forward(), np.ones(37)) > 0.01
+def test_rows_are_uniform() -> None:
+    assert chi_square_p_value(drawn((200_000,), 37).forward(), np.ones(37)) > 0.01
 
 
-def test_rows_are_as_likely_as_their_weights() -> None:
-    assert spread(drawn((200_000,), weights=WEIGHTS).forward(), WEIGHTS) > 0.01
-    assert spread(drawn((200_000,), weights=(WEIGHTS * 1e307).tolist()).forward(), WEIGHTS) > 0.01
+def test_probabilities_are_proportional_to_weights() -> None:
+    assert chi_square_p_value(drawn((200_000,), weights=WEIGHTS).forward(), WEIGHTS) > 0.01
+    assert chi_square_p_value(drawn((200_000,), weights=(WEIGHTS * 1e307).tolist()).forward(), WEIGHTS) > 0.01
 
 
 def test_one_row_with_all_the_weight_is_always_drawn() -> None:
@@ -109,18 +109,18 @@ def test_one_row_with_all_the_weight_is_always_drawn() -> None:
     assert set(drawn(size=9, weights=weights).forward().ravel().tolist()) == {4}
 
 
-def test_known_rows_are_not_drawn_and_the_rest_are_alike() -> None:
+def test_known_rows_are_not_drawn_and_the_rest_are_uniform() -> None:
     users = np.zeros(100_000, np.int64)
     few = np.zeros((1, ITEMS), np.int64)
     few[0, [2, 7]] = 1
     rows = wy.random.index(ITEMS, (100_000,), known=sparse.csr_matrix(few), rows=wy.IndexInput(users), stream=1)
-    assert spread(rows.forward(), 1.0 - few[0]) > 0.01
+    assert chi_square_p_value(rows.forward(), 1.0 - few[0]) > 0.01
 
 
-def test_a_known_row_is_taken_after_eight_draws() -> None:
+def test_the_eighth_draw_is_accepted_even_if_known() -> None:
     node = drawn((20_000,), reject=True)
-    found = MATRIX.toarray()[node.parents[-1].value, node.forward()]
-    assert 0.25 < found.mean() * 2.0**8 < 4.0
+    is_known = MATRIX.toarray()[node.parents[-1].value, node.forward()]
+    assert 0.25 < is_known.mean() * 2.0**8 < 4.0
     everything = np.array([0, 3]), np.array([0, 1, 2])
     rows = wy.random.index(3, (50,), known=everything, rows=wy.IndexInput(np.zeros(50, np.int64)), stream=1)
     assert set(rows.forward().tolist()) == {0, 1, 2}
@@ -162,19 +162,19 @@ def test_a_position_draws_the_same_whatever_the_others_are(options: dict[str, An
 
 @pytest.mark.parametrize("shape", [(101, 7), (1,), (), (0, 3)])
 @pytest.mark.parametrize("options", OPTIONS)
-def test_the_loop_draws_the_same(options: dict[str, Any], shape: tuple[int, ...]) -> None:
+def test_the_kernel_draws_the_same(options: dict[str, Any], shape: tuple[int, ...]) -> None:
     node = drawn(shape, **options)
     for step in (0, 2**31, 2**33 + 1):
         wy.random.set_step(step)
         expected = node.forward()
-        np.testing.assert_array_equal(looped(SAMPLE, node), expected)
-        np.testing.assert_array_equal(looped(wy.LOOPS.of_op(RandomIndex).kernel, node), expected)
+        np.testing.assert_array_equal(run_kernel(SAMPLE, node), expected)
+        np.testing.assert_array_equal(run_kernel(wy.LOOPS.of_op(RandomIndex).kernel, node), expected)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(33, 7), (2,), (), (0, 3)])
 @pytest.mark.parametrize("rate", [0.0, 0.3, 0.999])
-def test_generated_loops_drop_the_same(dtype: Any, shape: tuple[int, ...], rate: float) -> None:
+def test_generated_loops_draw_the_same_dropout_mask(dtype: Any, shape: tuple[int, ...], rate: float) -> None:
     values = np.random.default_rng(0).normal(size=shape).astype(dtype)
     node = Dropout(wy.Constant(values), rate, -3, 5)
     program = wy.compile(node)
@@ -187,7 +187,7 @@ def test_generated_loops_drop_the_same(dtype: Any, shape: tuple[int, ...], rate:
 @pytest.mark.parametrize("size", [7, 16, 37, 64, 100, 1000])
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_stripe_draws_its_own_rows_alone(size: int, count: int, weighted: bool) -> None:
+def test_a_stripe_draws_only_its_own_rows(size: int, count: int, weighted: bool) -> None:
     weights = np.random.default_rng(1).uniform(0.1, 3.0, size)
     node = drawn((50_000,), size, weights=weights if weighted else None)
     node.forward()
@@ -195,9 +195,9 @@ def test_a_stripe_draws_its_own_rows_alone(size: int, count: int, weighted: bool
     for which in range(count):
         inside = rows // 16 % count == which
         if not inside.any():
-            inside[:] = True  # a stripe without rows draws from all
-        shares = np.where(inside, weights if weighted else 1.0, 0.0)
-        assert spread(looped(SAMPLE, node, (which, count)), shares) > 1e-3
+            inside[:] = True  # an empty stripe draws from the whole table
+        probabilities = np.where(inside, weights if weighted else 1.0, 0.0)
+        assert chi_square_p_value(run_kernel(SAMPLE, node, (which, count)), probabilities) > 1e-3
 
 
 def test_a_stripe_without_weight_draws_rows_near_the_drawn_ones() -> None:
@@ -205,16 +205,16 @@ def test_a_stripe_without_weight_draws_rows_near_the_drawn_ones() -> None:
     weights[[3, 40]] = 1.0
     node = drawn((1000,), 60, weights=weights)
     node.forward()
-    assert set(looped(SAMPLE, node, (1, 2)).tolist()) == {16 + 3, 48 + 8}
+    assert set(run_kernel(SAMPLE, node, (1, 2)).tolist()) == {16 + 3, 48 + 8}
 
 
-def test_a_stripe_keeps_away_from_known_rows() -> None:
+def test_a_stripe_rejects_known_rows() -> None:
     known = sparse.csr_array(np.tile(np.arange(64) % 4 == 0, (USERS, 1)).astype(np.int64))
     users = wy.IndexInput(np.arange(5000) % USERS)
     for weights in (None, np.ones(64)):
         node = wy.random.index(64, (5000,), known=known, rows=users, weights=weights, stream=1)
         node.forward()
-        rows = looped(SAMPLE, node, (1, 2))
+        rows = run_kernel(SAMPLE, node, (1, 2))
         assert (rows // 16 % 2 == 1).all()
         assert (rows % 4 == 0).mean() < 0.01
 
@@ -247,7 +247,7 @@ def test_axes_are_typed() -> None:
     assert wy.random.index(Items(10), (Batch,)).dims == (Batch(),)
 
 
-def test_what_is_drawn_twice_is_computed_once() -> None:
+def test_equal_draws_are_computed_once() -> None:
     one, other = (drawn(weights=WEIGHTS) for _ in range(2))
     schedule = Schedule([one, other])
     assert schedule.representative[one] is schedule.representative[other]
@@ -272,20 +272,30 @@ PAIR = np.array([0, 1, 2]), np.array([0, 4])
 @pytest.mark.parametrize(
     ("error", "message", "arguments", "options"),
     [
-        (ShapeError, r"table_size goes from 1 to 2\*\*32, and is not 0", (0, (3,)), {}),
-        (ShapeError, r"table_size goes from 1 to 2\*\*32", (2**32 + 1, (3,)), {}),
+        (ShapeError, r"table_size must lie in \[1, 2\*\*32\], not 0", (0, (3,)), {}),
+        (ShapeError, r"table_size must lie in", (2**32 + 1, (3,)), {}),
         (ShapeError, r"an axis with a size, not Items\(\)", (Items(), (3,)), {}),
         (ShapeError, "an axis has at least 0 elements, not -3", (5, (-3,)), {}),
         (ValueError, r"weights\[1\] is -1", (2, (3,)), {"weights": [1, -1]}),
         (ValueError, r"weights\[0\] is nan", (2, (3,)), {"weights": [np.nan, 1.0]}),
         (ValueError, "all weights are 0", (2, (3,)), {"weights": [0.0, 0.0]}),
-        (ShapeError, r"weights has shape \(3,\); .*\(2,\)", (2, (3,)), {"weights": np.ones(3)}),
-        (DTypeError, "weights holds numbers", (2, (3,)), {"weights": ["a", "b"]}),
-        (ValueError, "known is given without rows", (5, (2,)), {"known": PAIR}),
-        (ValueError, "rows is given without known", (5, (2,)), {"rows": users(0, 1)}),
-        (DTypeError, "rows is an index node, as wy.IndexInput, not list", (5, (2,)), {"known": PAIR, "rows": [0, 1]}),
+        (ShapeError, r"weights has the shape \(3,\), .*\(2,\)", (2, (3,)), {"weights": np.ones(3)}),
+        (DTypeError, "weights must be numbers", (2, (3,)), {"weights": ["a", "b"]}),
+        (ValueError, "known needs rows", (5, (2,)), {"known": PAIR}),
+        (ValueError, "rows needs known", (5, (2,)), {"rows": users(0, 1)}),
+        (
+            DTypeError,
+            "rows must be an index node, like wy.IndexInput, not list",
+            (5, (2,)),
+            {"known": PAIR, "rows": [0, 1]},
+        ),
         (DTypeError, r"known\.tocsr\(\).*not coo_array", (12, (2,)), {"known": MATRIX.tocoo(), "rows": users(0, 1)}),
-        (ShapeError, "known has 12 columns, and the table 5 rows", (5, (2,)), {"known": MATRIX, "rows": users(0, 1)}),
+        (
+            ShapeError,
+            "known has 12 columns, but the table has 5 rows",
+            (5, (2,)),
+            {"known": MATRIX, "rows": users(0, 1)},
+        ),
         (ShapeError, r"a pair \(offsets, columns\), not 3", (5, (2,)), {"known": (1, 2, 3), "rows": users(0, 1)}),
         (ShapeError, r"offsets of shape \(\)", (5, (2,)), {"known": (0, [1]), "rows": users(0, 1)}),
         (ValueError, r"offsets\[2\] is 1 after 2", (5, (2,)), {"known": ([0, 2, 1], [1]), "rows": users(0, 1)}),
@@ -298,7 +308,7 @@ PAIR = np.array([0, 1, 2]), np.array([0, 4])
             {"known": PAIR, "rows": users(0, 2)},
         ),
         (ShapeError, "random_index.*: 3 against 2", (5, (3,)), {"known": PAIR, "rows": users(0, 1)}),
-        (ShapeError, "rows has 1 axes, dims 2", (5, (2, 1)), {"known": PAIR, "rows": users(0, 1)}),
+        (ShapeError, "rows has 1 axes, but dims has 2", (5, (2, 1)), {"known": PAIR, "rows": users(0, 1)}),
     ],
 )
 def test_mistakes(error: Any, message: str, arguments: Any, options: dict[str, Any]) -> None:
@@ -306,18 +316,18 @@ def test_mistakes(error: Any, message: str, arguments: Any, options: dict[str, A
         wy.random.index(*arguments, **options)
 
 
-def test_a_user_beyond_what_is_known_is_refused_where_users_are_set_and_where_they_are_computed() -> None:
-    given = users(0, 1)
-    node = wy.random.index(5, (2,), known=PAIR, rows=given)
+def test_a_user_beyond_known_is_an_error_in_leaves_and_in_computed_nodes() -> None:
+    leaf = users(0, 1)
+    node = wy.random.index(5, (2,), known=PAIR, rows=leaf)
     with pytest.raises(IndexOutOfRange):
-        given.set([0, 2])
+        leaf.set([0, 2])
     assert node.forward().shape == (2,)
     computed = wy.Constant([[0.0, 0.0, 1.0]] * 2).argmax(axis=-1)
     with pytest.raises(IndexOutOfRange, match=r"argmax.* holds 2"):
         wy.random.index(5, (2,), known=PAIR, rows=computed).forward()
 
 
-def test_a_table_of_fewer_rows_is_refused_where_the_graph_is_built() -> None:
+def test_a_table_of_fewer_rows_is_an_error_when_the_graph_is_built() -> None:
     rows = wy.random.index(10, (4,))
     table = wy.Parameter(np.ones((9, 2)), name="table")
     for use in (

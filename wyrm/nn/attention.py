@@ -81,7 +81,7 @@ class MultiHeadAttention(Module, Generic[Width]):
         if self.rotary:
             qkv = rotary_embedding(qkv)
         rate = self.dropout.rate if self.training else 0.0
-        heads = attention(qkv, mask, causal=self.causal, alibi=self.alibi, rate=rate, seed=self.dropout.seed)
+        heads = attention(qkv, mask, causal=self.causal, alibi=self.alibi, dropout_rate=rate, seed=self.dropout.seed)
         if rate > 0.0:
             record_training_mode(heads, self)
         concatenated: Node = heads.reshape((batch, time, size))

@@ -287,12 +287,12 @@ class Node:
         """`x`, as a constant to differentiation: its gradient is zero."""
 
     def dropout(self: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
-        """Elements set to zero with probability `rate` (0 <= rate < 1), the rest divided by `1 - rate`."""
+        """Return `x` with elements set to zero with probability `rate` and the rest divided by `1 - rate`."""
 
     def add_dropout(
         self: Shaped[L, S], addition: Shaped[R, S] | Array, rate: float, seed: int = 0, stream: int | None = None
     ) -> AddDropout[L, R, S]:
-        """This node plus `addition.dropout(rate, seed, stream)`, as at the end of a residual block, in one pass."""
+        """Return `x + addition.dropout(rate, seed, stream)`, as at the end of a residual block, in one pass."""
 
     def exp(self: Shaped[L, S]) -> Exp[L, S]:
         """Elementwise exponential `exp(x)`."""
@@ -335,7 +335,7 @@ class Node:
         bias: Shaped[Any, tuple[N]] | Array | None = None,
         approximate: bool = False,
     ) -> LinearGelu[L, tuple[*Bs, N]]:
-        """`(x @ weight + bias).gelu(approximate)` as one node; see `LinearGelu` for the axes and the errors."""
+        """Return `(x @ weight + bias).gelu(approximate)` as one node."""
 
     @overload
     def embed(
@@ -345,7 +345,7 @@ class Node:
     def embed(
         self: Shaped[L, tuple[M, N]], indices: _IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
     ) -> Embed[L, tuple[*Bs, N]]:
-        """The rows that `indices`, (..., time), name, plus the first rows of `positions`, (context, width); see `Embed`."""
+        """Return `table[indices] + positions[:time]`, of the axes (..., time, width)."""
 
     @overload
     def take(self: Shaped[L, AtLeast1D], indices: _IndexNode[Any] | Indices, axis: int = 0) -> _Node[Any, Any]: ...
@@ -405,7 +405,7 @@ class Node:
         bias: Shaped[Any, tuple[N]] | Array | None = None,
         epsilon: float = 1e-05,
     ) -> LayerNorm[L, tuple[*Bs, N]]:
-        """`(x - mean) / sqrt(variance + epsilon) * weight + bias` over the last axis, which `weight` and `bias` have."""
+        """Return `(x - mean) / sqrt(variance + epsilon) * weight + bias` over the last axis."""
 
     @overload
     def rms_norm(
@@ -415,7 +415,7 @@ class Node:
     def rms_norm(
         self: Shaped[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-05
     ) -> RMSNorm[L, tuple[*Bs, N]]:
-        """`x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis, which `weight` has."""
+        """Return `x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis."""
 
     @overload
     def prod(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Prod[L, tuple[()]]: ...
@@ -986,13 +986,13 @@ class Node:
     def softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> Softmax[L, Any]: ...
     @overload
     def softmax(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> Softmax[L, tuple[N, *Bs]]:
-        """`exp(x) / sum(exp(x))` along `axis`, without overflow."""
+        """`exp(x) / sum(exp(x))` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype."""
 
     @overload
     def log_softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> LogSoftmax[L, Any]: ...
     @overload
     def log_softmax(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> LogSoftmax[L, tuple[N, *Bs]]:
-        """`x - logsumexp(x)` along `axis`, without overflow."""
+        """`x - logsumexp(x)` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype."""
 
     @overload
     def cross_entropy(
@@ -1005,7 +1005,7 @@ class Node:
     def cross_entropy(
         self: Shaped[L, tuple[*Bs, N]], labels: _IndexNode[tuple[*Bs]] | IntegerArray, *, reduction: Literal["none"]
     ) -> CrossEntropy[L, tuple[*Bs]]:
-        """`-log softmax(logits)[label]` over the last axis, `labels` of the other axes; its `predictions()` are free."""
+        """Return `-log softmax(logits)[label]` over the last axis, reduced to its mean or sum, or for each label."""
 
 class Parameter:
     """The methods that ops add to `Parameter`, which is `x` in these descriptions."""

@@ -1,7 +1,6 @@
-"""The loops of attention, for an engine that compiles: one head of one sequence after another, a few queries at a time.
+"""Attention kernels: one head of one sequence at a time, in tiles of queries.
 
-Scores have the axes (keys, queries): the loops run along the queries, which are as many for every key, and nothing is
-summed along a loop.
+Scores have the shape (keys, queries). Loops run along the queries, so that they vectorize without a reduction.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from wyrm.ops.product import multiply_into
 from wyrm.ops.sums import accumulated
 from wyrm.types.typing import BoolArray, FloatArray, IntegerArray
 
-# So many queries side by side see a key or do not: the registers of a processor hold no more.
-TOGETHER = 16
+# Queries that a causal mask treats alike: one vector register of float32 numbers.
+VECTOR = 16
 
 
 def transpose_into(x: FloatArray, factor: np.floating, out: FloatArray) -> None:
@@ -26,18 +25,18 @@ def transpose_into(x: FloatArray, factor: np.floating, out: FloatArray) -> None:
 
 
 def begin(key: int, first: int, causal: bool) -> int:
-    """Where the queries begin that may see a key, in a tile that begins with query `first`; some before it may not."""
-    return max(0, key - first) // TOGETHER * TOGETHER if causal else 0
+    """Return the first query of a tile from which on a key may be visible, rounded down to a vector."""
+    return max(0, key - first) // VECTOR * VECTOR if causal else 0
 
 
 def lower_scores(scores: FloatArray, slope: np.floating, key: int, first: int) -> None:
-    """Lower the scores of a key by the slope times its distance from each query."""
+    """Subtract ALiBi's bias from the scores of a key: the slope times its distance from each query."""
     for i in range(scores.size):
         scores[i] -= slope * scores.dtype.type(abs(first + i - key))
 
 
 def hide(scores: FloatArray, allowed: BoolArray, key: int, first: int, causal: bool) -> None:
-    """Have no query see a key that it may not see; `allowed`, (queries, keys), is empty where it may see all."""
+    """Set masked scores of a key to -inf; `allowed`, of shape (queries, keys), is empty where there is no mask."""
     if causal:
         for i in range(scores.size):
             scores[i] = scores[i] if first + i >= key else -np.inf
@@ -46,21 +45,21 @@ def hide(scores: FloatArray, allowed: BoolArray, key: int, first: int, causal: b
             scores[i] = scores[i] if allowed[first + i if allowed.shape[0] > 1 else 0, key] else -np.inf
 
 
-def raise_tops(scores: FloatArray, tops: FloatArray) -> None:
-    """The larger ones, in `tops`; a NaN comes to light where its weight is computed."""
+def update_maxima(scores: FloatArray, maxima: FloatArray) -> None:
+    """`maxima = maximum(maxima, scores)`; a NaN is not propagated here but by `exponentiate`."""
     for i in range(scores.size):
-        tops[i] = scores[i] if scores[i] > tops[i] else tops[i]
+        maxima[i] = scores[i] if scores[i] > maxima[i] else maxima[i]
 
 
-def weigh(scores: FloatArray, tops: FloatArray, totals: FloatArray) -> None:
-    """Scores to weights, in place; adds those to `totals`."""
+def exponentiate(scores: FloatArray, maxima: FloatArray, totals: FloatArray) -> None:
+    """`scores = 2 ** (scores - maxima)` in place; adds the results to `totals`."""
     for i in range(scores.size):
-        scores[i] = exp2_negative(scores[i] - tops[i])
+        scores[i] = exp2_negative(scores[i] - maxima[i])
         totals[i] += scores[i]
 
 
 def fill(x: FloatArray, value: float) -> None:
-    """The same number everywhere."""
+    """`x[:] = value`."""
     for i in range(x.size):
         x[i] = value
 
@@ -72,29 +71,30 @@ def multiply_row(x: FloatArray, factors: FloatArray) -> None:
 
 
 def invert(totals: FloatArray) -> None:
-    """`1 / totals` in place, and zero for queries that see no key."""
+    """`1 / totals` in place, and 0 for queries that see no key."""
     for i in range(totals.size):
         totals[i] = 1 / totals[i] if totals[i] != 0 else 0
 
 
-def weights(
+def exponentials(
     queries: FloatArray,
     keys: FloatArray,
     allowed: BoolArray,
     first: int,
     causal: bool,
     slope: np.floating,
-    tops: FloatArray,
+    maxima: FloatArray,
     totals: FloatArray,
     out: FloatArray,
 ) -> None:
-    """The weights that queries, (features, queries), give to keys, (keys, features), into `out`, (keys, queries).
+    """Write the unnormalized attention weights into `out`, of shape (keys, queries).
 
-    Divided by their sums, whose inverses are `totals`, they are the shares. `first` is the number of the first query.
-    Queries are scaled, and times `LOG2_E`: weights are powers of 2.
+    `queries` has the shape (features, queries), `keys` (keys, features). `totals` gets the inverses of the sums over
+    keys: their products with `out` are the attention weights. `first` is the position of the first query. Queries are
+    multiplied by the scale and by `LOG2_E`, so that the exponentials are powers of 2.
     """
     multiply_into(keys, queries, out, 0)
-    fill(tops, -np.inf)
+    fill(maxima, -np.inf)
     fill(totals, 0)
     for key in range(out.shape[0]):
         low = begin(key, first, causal)
@@ -102,20 +102,20 @@ def weights(
         if slope != 0:
             lower_scores(row, slope * row.dtype.type(LOG2_E), key, first + low)
         hide(row, allowed, key, first + low, causal and key > first)
-        raise_tops(row, tops[low:])
-    for i in range(tops.size):
-        tops[i] = tops[i] if tops[i] > -np.inf else 0  # such a query sees nothing
+        update_maxima(row, maxima[low:])
+    for i in range(maxima.size):
+        maxima[i] = maxima[i] if maxima[i] > -np.inf else 0  # the query sees no key
     for key in range(out.shape[0]):
         low = begin(key, first, causal)
         fill(out[key][:low], 0)
-        weigh(out[key][low:], tops[low:], totals[low:])
+        exponentiate(out[key][low:], maxima[low:], totals[low:])
     invert(totals)
 
 
 def drop_pair(
     lower: FloatArray, upper: FloatArray, key: int, row_words: IntegerArray, threshold: int, scale: np.floating
 ) -> None:
-    """Dropout of what queries have for a key, by the lower halves of words, and for its partner, by the upper ones."""
+    """Apply dropout to the rows of two keys: lower halves of the words decide over one, upper halves over the other."""
     for i in range(lower.size):
         word = hashed_word(np.uint32(key), row_words[0, i], row_words[1, i])
         lower[i] *= scale if (word & np.uint32(0xFFFF)) >= np.uint32(threshold) else scale * 0
@@ -123,14 +123,14 @@ def drop_pair(
 
 
 def drop(x: FloatArray, seen: int, row_words: IntegerArray, threshold: int, scale: np.floating) -> None:
-    """Dropout of what there is for the first `seen` keys, and perhaps others, of (keys, queries), an even number."""
+    """Apply dropout to the first `seen` keys or more of `x`, of shape (keys, queries); the number of keys is even."""
     half = x.shape[0] // 2
     for key in range(min(half, seen)):
         drop_pair(x[key], x[key + half], key, row_words, threshold, scale)
 
 
 def attention_kernel(
-    packed: FloatArray,
+    qkv: FloatArray,
     allowed: BoolArray,
     step: IntegerArray,
     out: FloatArray,
@@ -141,55 +141,55 @@ def attention_kernel(
     keep_scale: np.floating,
     seed: int,
     stream: int,
-    turned: FloatArray,
+    transposed: FloatArray,
     scores: FloatArray,
     sums: FloatArray,
     row_words: IntegerArray,
 ) -> None:
-    """Fill `out`, of the axes (batch, time, heads, features); `allowed` is empty where every key is.
+    """Fill `out`, of shape (batch, time, heads, features); `allowed` is empty where there is no mask.
 
-    Scratch: `turned` (2, features, queries at a time), `scores` (1, time, an even number, queries), `sums`
-    (2, queries), and for dropout `row_words` (2, queries).
+    Scratch memory, for a tile of queries: `transposed` (2, features, tile), `scores` (1, time rounded up to an even
+    number, tile), `sums` (2, tile), and for dropout `row_words` (2, tile).
     """
-    batches, time, heads = packed.shape[0], packed.shape[1], packed.shape[3]
+    batches, time, heads = qkv.shape[0], qkv.shape[1], qkv.shape[3]
     tile, one = scores.shape[2], scale.dtype.type(1)
     for b in range(batches):
         for h in range(heads):
             for first in range(0, time, tile):
                 last = min(first + tile, time)
                 seen, count = last if causal else time, last - first
-                queries, found = turned[0][:, :count], turned[1][:, :count]
+                queries, result = transposed[0][:, :count], transposed[1][:, :count]
                 part, totals = scores[0][:seen, :count], sums[1][:count]
-                transpose_into(packed[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
-                weights(
-                    queries, packed[b, :seen, 1, h], allowed[b if allowed.shape[0] > 1 else 0], first, causal,
+                transpose_into(qkv[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
+                exponentials(
+                    queries, qkv[b, :seen, 1, h], allowed[b if allowed.shape[0] > 1 else 0], first, causal,
                     slopes[h], sums[0][:count], totals, part,
                 )  # fmt: skip
                 if threshold > 0:
                     keys_of_rows = row_words[:, :count]
                     row_keys((b * heads + h) * time + first, step[0], seed, stream, keys_of_rows)
                     drop(scores[0][:, :count], seen, keys_of_rows, threshold, keep_scale)
-                multiply_into(packed[b, :seen, 2, h].T, part, found, 0)
-                for f in range(found.shape[0]):
-                    multiply_row(found[f], totals)
-                transpose_into(found, one, out[b, first:last, h])
+                multiply_into(qkv[b, :seen, 2, h].T, part, result, 0)
+                for f in range(result.shape[0]):
+                    multiply_row(result[f], totals)
+                transpose_into(result, one, out[b, first:last, h])
 
 
-def share(parts: FloatArray, by_parts: FloatArray, totals: FloatArray, means: FloatArray) -> None:
-    """Weights to shares, in place; adds their products with the gradients by them to `means`."""
-    for i in range(parts.size):
-        parts[i] *= totals[i]
-        means[i] += parts[i] * by_parts[i]
+def normalize(weights: FloatArray, weight_gradients: FloatArray, totals: FloatArray, means: FloatArray) -> None:
+    """`weights *= totals` in place; adds the products of the weights with their gradients to `means`."""
+    for i in range(weights.size):
+        weights[i] *= totals[i]
+        means[i] += weights[i] * weight_gradients[i]
 
 
-def slope_row(parts: FloatArray, by_parts: FloatArray, means: FloatArray, scale: np.floating) -> None:
-    """From the gradient by the shares to that by the scores, in `by_parts`."""
-    for i in range(parts.size):
-        by_parts[i] = (by_parts[i] - means[i]) * parts[i] * scale
+def softmax_gradient(weights: FloatArray, gradients: FloatArray, means: FloatArray, scale: np.floating) -> None:
+    """Turn gradients with respect to the weights into gradients with respect to the scores, in place."""
+    for i in range(weights.size):
+        gradients[i] = (gradients[i] - means[i]) * weights[i] * scale
 
 
 def attention_gradient_kernel(
-    packed: FloatArray,
+    qkv: FloatArray,
     gradient: FloatArray,
     allowed: BoolArray,
     step: IntegerArray,
@@ -201,36 +201,40 @@ def attention_gradient_kernel(
     keep_scale: np.floating,
     seed: int,
     stream: int,
-    turned: FloatArray,
+    transposed: FloatArray,
     scores: FloatArray,
     sums: FloatArray,
     row_words: IntegerArray,
 ) -> None:
-    """Fill `out`, of the axes of `packed`, from the gradient by the result; the shares are computed again.
+    """Fill `out`, of the shape of `qkv`, from the cotangent `gradient`; the attention weights are recomputed.
 
-    Scratch as before, but 3 in `turned`, 2 in `scores`, for gradients too, and 3 in `sums`.
+    Scratch memory as in `attention_kernel`, with first axes of 3 for `transposed`, 2 for `scores` and 3 for `sums`.
     """
-    batches, time, heads = packed.shape[0], packed.shape[1], packed.shape[3]
+    batches, time, heads = qkv.shape[0], qkv.shape[1], qkv.shape[3]
     tile, one = scores.shape[2], scale.dtype.type(1)
     tiles = (time + tile - 1) // tile
     for b in range(batches):
         for h in range(heads):
-            # The last tile first, for its queries see every key: what others add to the keys is there then.
+            # The last tile comes first: its queries see every key, so it initializes the gradients of all keys.
             for turn in range(tiles):
                 first = (tiles - 1 - turn) * tile
                 last = min(first + tile, time)
                 seen, count = last if causal else time, last - first
-                queries, given, by_queries = turned[0][:, :count], turned[1][:, :count], turned[2][:, :count]
-                part, by_part = scores[0][:seen, :count], scores[1][:seen, :count]
+                queries, cotangents, query_gradients = (
+                    transposed[0][:, :count],
+                    transposed[1][:, :count],
+                    transposed[2][:, :count],
+                )
+                part, part_gradients = scores[0][:seen, :count], scores[1][:seen, :count]
                 totals, means = sums[1][:count], sums[2][:count]
-                keys, values = packed[b, :seen, 1, h], packed[b, :seen, 2, h]
-                transpose_into(packed[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
-                transpose_into(gradient[b, first:last, h], one, given)
-                weights(
+                keys, values = qkv[b, :seen, 1, h], qkv[b, :seen, 2, h]
+                transpose_into(qkv[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
+                transpose_into(gradient[b, first:last, h], one, cotangents)
+                exponentials(
                     queries, keys, allowed[b if allowed.shape[0] > 1 else 0], first, causal, slopes[h],
                     sums[0][:count], totals, part,
                 )  # fmt: skip
-                multiply_into(values, given, by_part, 0)
+                multiply_into(values, cotangents, part_gradients, 0)
                 if threshold > 0:
                     keys_of_rows = row_words[:, :count]
                     row_keys((b * heads + h) * time + first, step[0], seed, stream, keys_of_rows)
@@ -238,19 +242,19 @@ def attention_gradient_kernel(
                 fill(means, 0)
                 for key in range(seen):
                     low = begin(key, first, causal)
-                    share(part[key][low:], by_part[key][low:], totals[low:], means[low:])
+                    normalize(part[key][low:], part_gradients[key][low:], totals[low:], means[low:])
                 for key in range(seen):
                     low = begin(key, first, causal)
-                    fill(by_part[key][:low], 0)
-                    slope_row(part[key][low:], by_part[key][low:], means[low:], scale)
+                    fill(part_gradients[key][:low], 0)
+                    softmax_gradient(part[key][low:], part_gradients[key][low:], means[low:], scale)
                 adds = 1 if turn > 0 else 0
-                multiply_into(keys.T, by_part, by_queries, 0)
-                transpose_into(by_queries, one, out[b, first:last, 0, h])
-                transpose_into(packed[b, first:last, 0, h], one, queries)
-                multiply_into(by_part, queries.T, out[b, :seen, 1, h], adds)
+                multiply_into(keys.T, part_gradients, query_gradients, 0)
+                transpose_into(query_gradients, one, out[b, first:last, 0, h])
+                transpose_into(qkv[b, first:last, 0, h], one, queries)
+                multiply_into(part_gradients, queries.T, out[b, :seen, 1, h], adds)
                 if threshold > 0:
                     drop(scores[0][:, :count], seen, row_words[:, :count], threshold, keep_scale)
-                multiply_into(part, given.T, out[b, :seen, 2, h], adds)
+                multiply_into(part, cotangents.T, out[b, :seen, 2, h], adds)
 
 
 def attention_mask_kernel(
@@ -265,12 +269,12 @@ def attention_mask_kernel(
     seed: int,
     stream: int,
     is_bias: bool,
-    far: float,
+    masked_score: float,
     row_words: IntegerArray,
     words: IntegerArray,
     factors: FloatArray,
 ) -> None:
-    """Fill `out`, of the axes (batch, heads, queries, keys): what is added to scores, or multiplied with shares."""
+    """Fill `out`, of shape (batch, heads, queries, keys), with the bias of the scores or the factors of the weights."""
     batches, heads, time = out.shape[0], out.shape[1], out.shape[2]
     for b in range(batches):
         in_batch = b if allowed.shape[0] > 1 else 0
@@ -282,7 +286,7 @@ def attention_mask_kernel(
                 for j in range(time):
                     sees = (j <= i or not causal) and (allowed.size == 0 or allowed[in_batch, in_row, j])
                     if is_bias:
-                        out[b, h, i, j] = -slopes[h] * abs(i - j) if sees else far
+                        out[b, h, i, j] = -slopes[h] * abs(i - j) if sees else masked_score
                     else:
                         out[b, h, i, j] = factors[j] if sees else 0
 
@@ -294,7 +298,7 @@ def add_scaled(x: FloatArray, factor: np.floating, out: FloatArray) -> None:
 
 
 def dot(x: FloatArray, y: FloatArray) -> np.floating:
-    """The sum of products."""
+    """Return the dot product."""
     total = x.dtype.type(0)
     for j in range(x.size):
         total = accumulated(total, x[j] * y[j])
@@ -302,11 +306,11 @@ def dot(x: FloatArray, y: FloatArray) -> np.floating:
 
 
 def softmax_row(scores: FloatArray, scale: np.floating) -> None:
-    """Scores of the keys to shares, in place, after they are scaled."""
-    top = largest(scores)
+    """`scores = softmax(scale * scores)` in place."""
+    maximum = largest(scores)
     total = scores.dtype.type(0)
     for j in range(scores.size):
-        scores[j] = exp((scores[j] - top) * scale)
+        scores[j] = exp((scores[j] - maximum) * scale)
         total = accumulated(total, scores[j])
     inverse = 1 / total
     for j in range(scores.size):
@@ -314,11 +318,11 @@ def softmax_row(scores: FloatArray, scale: np.floating) -> None:
 
 
 def cached_attention_kernel(
-    packed: FloatArray, cache: FloatArray, allowed: BoolArray, out: FloatArray, scale: np.floating, scores: FloatArray
+    qkv: FloatArray, cache: FloatArray, allowed: BoolArray, out: FloatArray, scale: np.floating, scores: FloatArray
 ) -> None:
-    """Fill `out`, (batch, heads, features).
+    """Fill `out`, of shape (batch, heads, features), for one new position.
 
-    Scratch: `scores`, one more than there are places in the cache.
+    `scores` is scratch memory for one more position than the cache holds.
     """
     batches, heads, features = cache.shape[0], cache.shape[2], cache.shape[3]
     seen = 0
@@ -326,15 +330,15 @@ def cached_attention_kernel(
         seen = j + 1 if allowed[j] else seen
     for b in range(batches):
         for h in range(heads):
-            query = packed[b, 0, h]
+            query = qkv[b, 0, h]
             row = scores[: seen + 1]
             for j in range(seen + 1):
                 row[j] = 0
             for f in range(features):
                 add_scaled(cache[b, 0, h, f][:seen], query[f], row[:seen])
-            row[seen] = dot(query, packed[b, 1, h])
+            row[seen] = dot(query, qkv[b, 1, h])
             for j in range(seen):
                 row[j] = row[j] if allowed[j] else -np.inf
             softmax_row(row, scale)
             for f in range(features):
-                out[b, h, f] = dot(row[:seen], cache[b, 1, h, f][:seen]) + row[seen] * packed[b, 2, h, f]
+                out[b, h, f] = dot(row[:seen], cache[b, 1, h, f][:seen]) + row[seen] * qkv[b, 2, h, f]

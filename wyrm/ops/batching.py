@@ -1,4 +1,4 @@
-"""What ops share that can work on many operands at once, along a new first axis."""
+"""Helpers of batching rules, which apply an op to operands with a new first axis."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from wyrm.types.dims import Axis
 
 
 def batch_axis(operands: Sequence[BaseNode], mapped: Sequence[bool]) -> Axis:
-    """The new axis."""
-    axes: Iterator[Axis] = (x.dims[0] for x, many in zip(operands, mapped, strict=True) if many)
+    """Return the new axis; `mapped` tells which operands have it."""
+    axes: Iterator[Axis] = (x.dims[0] for x, is_mapped in zip(operands, mapped, strict=True) if is_mapped)
     return next(axes)
 
 
-def aligned(x: Node, many: bool, rank: int) -> Node:
-    """An operand that broadcasts with others of so many axes, not counting the new one, which it has if `many`."""
-    if not many or x.ndim == rank + 1:
+def aligned(x: Node, is_mapped: bool, rank: int) -> Node:
+    """Return `x` reshaped to broadcast with operands of `rank` axes after the new one, which `x` has if `is_mapped`."""
+    if not is_mapped or x.ndim == rank + 1:
         return x
     axis, *rest = x.dims
     return x.reshape((axis, *[1] * (rank + 1 - x.ndim), *rest))
 
 
 def spread(operands: Sequence[Node], mapped: Sequence[bool]) -> list[Any]:
-    """The operands, all of them with the new axis."""
+    """Return the operands, broadcast so that all have the new axis."""
     axis = batch_axis(operands, mapped)
-    return [x if many else x.broadcast_to((axis, *x.dims)) for x, many in zip(operands, mapped, strict=True)]
+    return [x if is_mapped else x.broadcast_to((axis, *x.dims)) for x, is_mapped in zip(operands, mapped, strict=True)]

@@ -1,4 +1,4 @@
-"""Parts of a graph whose values are computed again when their gradients are, instead of being kept until then."""
+"""Checkpointing: parts of a graph whose values the backward pass recomputes instead of storing them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from wyrm.types.typing import Array, FloatArray
 
 
 def copy_kernel(x: FloatArray, after: FloatArray, out: FloatArray) -> None:
-    """Fill `out` with `x`; `after` is there for the order alone."""
+    """Copy `x` into `out`; `after` only orders the computation."""
     for i in range(x.size):
         out[i] = x[i]
 
 
 class OptimizationBarrier(PassThrough[S]):
-    """`x`, for computing with it again once `after` is there; it has the name of `x` in messages."""
+    """`x`, available only after `after`: no engine merges nodes recomputed from it with the originals."""
 
     __slots__ = ()
 
@@ -48,9 +48,9 @@ class _OptimizationBarrierLoops(LoopForm):
 
 
 class Checkpoint(Transparent[S]):
-    """A result whose gradient computes again what lies between it and the inputs, the first `inputs` other parents.
+    """A result whose gradient recomputes the nodes between it and the inputs.
 
-    The parents after those are what else the part depends on: parameters, and what is made of them alone.
+    The parents are the result, the `inputs` inputs, and the other float nodes that the part depends on.
     """
 
     __slots__ = ("inputs",)
@@ -67,19 +67,19 @@ class Checkpoint(Transparent[S]):
 
     def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
         result, *used = self.parents
-        again: dict[BaseNode, BaseNode] = {}
+        barriers: dict[BaseNode, BaseNode] = {}
         for x in used[: self.inputs]:
             with located_at(x.origin):
-                again[x] = OptimizationBarrier(x, gradient)
-        (composed,) = replaced([result], again)
-        # What is not asked for may have no gradient, as outside of such a part.
-        by = [again.get(node, node) for node, asked in zip(used, wanted[1:], strict=True) if asked]
-        found = iter(composite_vjp(composed, gradient, by))
-        return (ZERO, *(next(found) if asked else ZERO for asked in wanted[1:]))
+                barriers[x] = OptimizationBarrier(x, gradient)
+        (recomputed,) = replaced([result], barriers)
+        # A parent that is not wanted may have no gradient at all.
+        parents = [barriers.get(node, node) for node, is_wanted in zip(used, wanted[1:], strict=True) if is_wanted]
+        gradients = iter(composite_vjp(recomputed, gradient, parents))
+        return (ZERO, *(next(gradients) if is_wanted else ZERO for is_wanted in wanted[1:]))
 
 
 def _between(result: BaseNode, inputs: Sequence[BaseNode]) -> list[BaseNode]:
-    """The nodes that depend on the inputs and that the result depends on, parents first."""
+    """Return the nodes on the paths from the inputs to the result, without the inputs, parents first."""
     reached = set(inputs)
     between = []
     for node in topological_order([result]):
@@ -90,14 +90,14 @@ def _between(result: BaseNode, inputs: Sequence[BaseNode]) -> list[BaseNode]:
 
 
 def checkpoint(function: Callable[..., Node[Any, S]], *inputs: Node[Any, Any]) -> Node[Any, S]:
-    """`function(*inputs)`, the nodes of which are computed again for the gradient, instead of being kept until then.
+    """Return `function(*inputs)`; the backward pass recomputes its nodes instead of storing their values.
 
-    It takes the memory of one part at a time instead of that of all, and the time of the forward pass once more. The
-    result and the gradients are the same: random nodes draw again what they drew. A node inside the part has no
-    gradient of its own, only the inputs and what the part uses of outside. Chen et al., "Training deep nets with
-    sublinear memory cost" (2016).
+    This saves memory and costs the time of a second forward pass. The result and the gradients are the same: random
+    nodes draw the same numbers again. Only the inputs and nodes from outside of the part have gradients, not the nodes
+    inside. Chen et al., "Training deep nets with sublinear memory cost" (2016).
 
-    Raises `DTypeError` where an input is no float node, and `ValueError` where the result depends on no input.
+    Raises `DTypeError` unless all inputs and the result are float nodes, and `ValueError` if the result depends on no
+    input.
 
     >>> x = wy.Parameter([0.5, 1.0])
     >>> y = wy.checkpoint(lambda x: (x * x).tanh(), x)
@@ -107,14 +107,14 @@ def checkpoint(function: Callable[..., Node[Any, S]], *inputs: Node[Any, Any]) -
     """
     for x in inputs:
         if not isinstance(x, Node) or x.dtype.kind != "f":
-            what = describe(x) if isinstance(x, BaseNode) else repr(x)
-            raise DTypeError(f"checkpoint takes float nodes that the function is called with, not {what}")
+            description = describe(x) if isinstance(x, BaseNode) else repr(x)
+            raise DTypeError(f"checkpoint: the inputs must be float nodes, not {description}")
     result = function(*inputs)
     if not isinstance(result, Node):
-        raise DTypeError(f"checkpoint takes a function that returns one float node, not {result!r}")
+        raise DTypeError(f"checkpoint: the function must return one float node, not {result!r}")
     between = _between(result, inputs)
     if not between:
-        raise ValueError(f"{describe(result)} depends on none of the inputs of checkpoint, so nothing is to be saved")
+        raise ValueError(f"checkpoint: {describe(result)} depends on none of the inputs, so it recomputes nothing")
     inside = {*between, *inputs}
     outside = dict.fromkeys(parent for node in between for parent in node.parents if parent not in inside)
     used = [node for node in outside if node.dtype.kind == "f" and not isinstance(node, Constant)]

@@ -1,4 +1,4 @@
-"""Gradients of nodes that are composed of others: how a fused op gets its gradients of higher order."""
+"""VJPs of decomposed ops: the higher-order gradients of a fused op."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from wyrm.ops.accumulation import accumulated
 
 
 def composite_vjp(composed: BaseNode, gradient: Node, parents: Sequence[BaseNode]) -> tuple[Any, ...]:
-    """The gradients by `parents` of a node that is composed of them, each parent being a leaf to it."""
+    """Return the VJP of a node composed of `parents`; differentiation treats each parent as a leaf."""
     return composite_vjps([composed], [gradient], parents)
 
 
 def composite_vjps(
     composed: Sequence[BaseNode], gradients: Sequence[Node], parents: Sequence[BaseNode]
 ) -> tuple[Any, ...]:
-    """As `composite_vjp`, of several nodes and the gradients by them; a node may be one of the parents."""
-    found = accumulated(composed, gradients, parents, leaves=True)
-    # A parent in two places has the whole gradient in the first.
-    return tuple(found.pop(parent, ZERO) for parent in parents)
+    """Return the sum of the VJPs of several nodes and their cotangents; a node may itself be one of the parents."""
+    accumulated_gradients = accumulated(composed, gradients, parents, leaves=True)
+    # A parent that occurs twice gets the whole gradient at its first place.
+    return tuple(accumulated_gradients.pop(parent, ZERO) for parent in parents)

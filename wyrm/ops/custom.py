@@ -1,4 +1,4 @@
-"""A value with a gradient that its author has written."""
+"""A node with a user-defined gradient."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wyrm.ops.pass_through import Transparent
 
 
 class GradientRule:
-    """What computes the gradients of the function called `name`: of its parents and the gradient by its result."""
+    """A callable that maps the parents and the cotangent to the gradients of the function called `name`."""
 
     def __init__(self, name: str, function: Callable[[tuple[Any, ...], Node], object]) -> None:
         self.name, self.function = name, function
@@ -21,14 +21,14 @@ class GradientRule:
         return self.function(parents, gradient)
 
     def __repr__(self) -> str:
-        return f"<derivative of {self.name}>"
+        return f"<gradient rule of {self.name}>"
 
 
 class Custom(Transparent[S]):
-    """The first parent, whose gradient by the `count` parents after it is `rule(parents, gradient)`.
+    """The first parent; `rule(parents, gradient)` is the gradient with respect to the `count` parents after it.
 
-    Parents after those are what the rule keeps of the forward pass, to which nothing flows, and last `outside` nodes
-    that the function closes over, by which there is no gradient.
+    The next parents are residuals, whose gradient is zero. The last `outside` parents are nodes that the function
+    closes over; a gradient with respect to them is an error.
     """
 
     __slots__ = ("count", "outside", "rule")
@@ -50,14 +50,14 @@ class Custom(Transparent[S]):
         return self
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
-        return None  # the derivative is that of one row
+        return None  # the rule is written for one row
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         used = len(self.parents) - self.outside
-        found = self.rule(self.parents[1:used], gradient)
-        if not isinstance(found, tuple) or len(found) != self.count:
+        gradients = self.rule(self.parents[1:used], gradient)
+        if not isinstance(gradients, tuple) or len(gradients) != self.count:
             raise NotDifferentiable(
-                explain(self, f"the custom derivative returned {found!r}; return a tuple of {self.count} gradients")
+                explain(self, f"the custom derivative must return a tuple of {self.count} gradients, not {gradients!r}")
             )
-        closed = Undefined("a function with a custom derivative closes over it; hand it over as an argument")
-        return ZERO, *found, *[ZERO] * (used - 1 - self.count), *[closed] * self.outside
+        undefined = Undefined("a function with a custom derivative closes over it; pass it as an argument")
+        return ZERO, *gradients, *[ZERO] * (used - 1 - self.count), *[undefined] * self.outside

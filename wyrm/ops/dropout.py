@@ -1,6 +1,7 @@
-"""Dropout: elements set to zero at random, drawn again by whoever needs the mask, in every engine and both passes.
+"""Dropout. The backward pass draws the same mask again, so the forward pass stores none.
 
-A step has a key of two words from Philox for each stream; the word of an element is a hash of the key and its place.
+Philox gives each (seed, step, stream) a key of two 32-bit words. The random word of an element is a hash of the key and
+the element's position in row-major order.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from wyrm.types.typing import Array, BoolArray, FloatArray, IntegerArray, Shaped
 
 
 def _key(xp: ArrayNamespace, step: Array, seed: int, stream: int) -> Array:
-    """The two words of a key."""
+    """Return the two words of a key."""
     words: Array = xp.stack(philox_block(0, int(step) & WORD, seed & WORD, stream & WORD)[:2])
     return words
 
 
 def _mask(xp: ArrayNamespace, key: Array, rate: float, shape: tuple[int, ...]) -> BoolArray:
-    """Which elements of an array of this shape are kept."""
-    places = xp.arange(math.prod(shape), dtype=xp.uint32)
-    mask: BoolArray = is_kept(places, key[:1], key[1:], drop_threshold(rate, 2**32)).reshape(shape)
+    """Return the mask of a shape: true where an element is kept."""
+    positions = xp.arange(math.prod(shape), dtype=xp.uint32)
+    mask: BoolArray = is_kept(positions, key[:1], key[1:], drop_threshold(rate, 2**32)).reshape(shape)
     return mask
 
 
@@ -46,7 +47,7 @@ def random_key_kernel(step: IntegerArray, out: IntegerArray, seed: int, stream: 
 
 
 class RandomKey(Node[tuple[IndexNode], Axes]):
-    """Two 32-bit words for each (seed, step, stream), as unlike each other as random ones."""
+    """Two random 32-bit words for each (seed, step, stream)."""
 
     __slots__ = ("seed", "stream")
     seed: int
@@ -64,7 +65,7 @@ class RandomKey(Node[tuple[IndexNode], Axes]):
     def shape_rule(self) -> Dims:
         (step,) = self.parents
         if step.dims:
-            raise ShapeError(f"the number of a step is a scalar, not {label(step)}")
+            raise ShapeError(f"the step must be a scalar, not {label(step)}")
         return (2,)
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
@@ -83,7 +84,7 @@ class _RandomKeyLoops(LoopForm):
 
 
 class DropoutMask(Node[tuple[Node], Axes]):
-    """A mask of the axes `to` that is true where an element of a dropout at `rate` is kept, from a `RandomKey`."""
+    """A mask of the axes `to`, true where dropout at `rate` keeps an element; the parent is a `RandomKey`."""
 
     __slots__ = ("rate", "to")
     rate: float
@@ -101,7 +102,7 @@ class DropoutMask(Node[tuple[Node], Axes]):
     def shape_rule(self) -> Dims:
         (key,) = self.parents
         if key.dims != (2,) or key.dtype != np.uint32:
-            raise ShapeError(f"a key has two words, as RandomKey has, not {label(key)}")
+            raise ShapeError(f"the key must have two words, like a RandomKey, not {label(key)}")
         return self.to
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
@@ -120,7 +121,7 @@ class _DropoutMaskLoops(LoopForm):
 
 
 class _Dropout(Node[Any, Axes], abstract=True):
-    """What dropout has in common with or without a sum: the operand first among the parents, the step last."""
+    """Base class of the dropout ops; the first parent is the operand to drop from, the last one the step."""
 
     __slots__ = ("rate", "seed", "stream")
     rate: float
@@ -130,13 +131,13 @@ class _Dropout(Node[Any, Axes], abstract=True):
     def dtype_rule(self) -> np.dtype:
         dtype = common_dtype(self.parents[:-1])
         if dtype.kind != "f":
-            raise DTypeError("a mask is not scaled; convert it with mask.astype(np.float32)")
+            raise DTypeError("dropout scales numbers, not masks; convert the mask with mask.astype(np.float32)")
         return dtype
 
     def _checked(self) -> Dims:
-        """The axes of the operand that is dropped from."""
+        """Return the axes of the operand to drop from; raise `ShapeError` for a rate outside [0, 1)."""
         if not 0.0 <= self.rate < 1.0:
-            raise ShapeError(f"rate is at least 0 and below 1, not {self.rate}")
+            raise ShapeError(f"rate must lie in [0, 1), not {self.rate}")
         dims: Dims = self.parents[0].dims
         return dims
 
@@ -146,9 +147,9 @@ class _Dropout(Node[Any, Axes], abstract=True):
 
 
 class Dropout(_Dropout[Axes], Generic[Left_co, Axes]):
-    """Elements set to zero with probability `rate`, the rest divided by `1 - rate`.
+    """The operand with elements set to zero with probability `rate` and the rest divided by `1 - rate`.
 
-    Linear in its operand, and so its own transpose: the gradient draws the same mask again, nothing is stored.
+    It is linear in its operand and its own transpose: the gradient draws the same mask again.
     """
 
     __slots__ = ()
@@ -180,7 +181,7 @@ class _DropoutLoops(LoopForm):
 
 
 class AddDropout(_Dropout[Axes], Generic[Left_co, Right_co, Axes]):
-    """`residual + dropout(x)` of two operands of the same axes, in one pass; the parents are `x` and the residual."""
+    """`residual + dropout(x)` in one pass over two operands of the same axes; the parents are `x` and the residual."""
 
     __slots__ = ()
     parents: tuple[Right_co, Left_co, IndexNode]
@@ -194,13 +195,13 @@ class AddDropout(_Dropout[Axes], Generic[Left_co, Right_co, Axes]):
     def shape_rule(self) -> Dims:
         x, residual = self._checked(), self.parents[1].dims
         if len(x) != len(residual):
-            raise ShapeError("what is added has the axes of what it is added to, for neither is repeated")
+            raise ShapeError("both operands must have the same axes; add_dropout does not broadcast")
         return tuple(map(unify, residual, x))
 
     def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> FloatArray:
         x, residual, step = operands
         if x.shape != residual.shape:
-            raise ShapeError(explain(self, f"{x.shape} is added to {residual.shape}, by the data of this run"))
+            raise ShapeError(explain(self, f"the shapes {x.shape} and {residual.shape} differ in the data of this run"))
         total: FloatArray = residual + self._dropped(xp, x, step, shape)
         return total
 
@@ -218,10 +219,10 @@ class _AddDropoutLoops(_DropoutLoops):
 @method("dropout")
 @answering
 def dropout(x: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
-    """Elements set to zero with probability `rate` (0 <= rate < 1), the rest divided by `1 - rate`.
+    """Return `x` with elements set to zero with probability `rate` and the rest divided by `1 - rate`.
 
-    Each `forward()` draws a new mask, the same one for the same `seed`, step (see `wy.random.set_step`) and `stream`;
-    every dropout of a graph has a stream of its own unless one is given. `ValueError` for a rate outside [0, 1).
+    Each `forward()` draws a new mask, a function of `seed`, `stream` and the step (see `wy.random.set_step`). The
+    default is a stream that no other node has. Raises `ValueError` for a rate outside [0, 1).
 
     >>> wy.random.set_step(0)
     >>> sorted(set(wy.Constant(np.ones(100)).dropout(0.5).forward().tolist()))
@@ -235,9 +236,9 @@ def dropout(x: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = No
 def add_dropout(
     x: Shaped[L, S], addition: Shaped[R, S] | Array, rate: float, seed: int = 0, stream: int | None = None
 ) -> AddDropout[L, R, S]:
-    """This node plus `addition.dropout(rate, seed, stream)`, as at the end of a residual block, in one pass.
+    """Return `x + addition.dropout(rate, seed, stream)`, as at the end of a residual block, in one pass.
 
-    Both have the same axes, or else a `ShapeError`. `ValueError` for a rate outside [0, 1).
+    Raises `ShapeError` unless both have the same axes, `ValueError` for a rate outside [0, 1).
 
     >>> wy.random.set_step(0)
     >>> ones = wy.Constant(np.ones(100))
@@ -245,5 +246,5 @@ def add_dropout(
     [1.0, 3.0]
     """
     check_rate("add_dropout", x, rate)
-    beside: Any = x
-    return AddDropout(operand(addition, beside), beside, rate, seed, stream_or_next(stream))
+    residual: Any = x
+    return AddDropout(operand(addition, residual), residual, rate, seed, stream_or_next(stream))

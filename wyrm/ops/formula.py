@@ -1,7 +1,7 @@
-"""Formulas: the text that gives an elementwise op its meaning in every engine, parsed to a list of calls.
+"""Formulas: the expression of an elementwise op as a string, parsed to a list of calls.
 
-`"0.5 * x * (1.0 + erf(x))"` means the same to NumPy, to a compiled loop and to JAX. The operands are `x`, `y`, `z` in
-the order of the parents; other names are the op's static attributes.
+All engines evaluate the same formula, such as `"0.5 * x * (1.0 + erf(x))"`: NumPy, JAX and compiled loops. The operands
+are `x`, `y`, `z` in the order of the parents; other names are static attributes of the op.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ARRAY_NAMES = {"abs": "absolute"}
 
 
 def array_function(xp: ArrayNamespace, name: str) -> Callable[..., Any]:
-    """The function of an array namespace that a formula calls by this name."""
+    """Return the function of an array namespace for a function name in formulas."""
     if name == "erf" and not hasattr(xp, "erf"):
         from scipy.special import erf
 
@@ -32,7 +32,7 @@ def array_function(xp: ArrayNamespace, name: str) -> Callable[..., Any]:
 
 OPERANDS = ("x", "y", "z")
 
-# Every function that a formula may call, with its number of arguments. An engine knows these and no others.
+# The functions that formulas may call, with their numbers of arguments; every engine implements exactly these.
 FUNCTIONS = {
     "abs": 1,
     "cos": 1,
@@ -75,23 +75,23 @@ _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "negative", ast.Invert: "logic
 MASKS = frozenset([*_COMPARE.values(), "logical_and", "logical_or", "logical_not"])
 
 
-# Classes that differ even where their contents do not: the first operand is not the first result.
+# Distinct classes, so that operand 0 and call 0 compare unequal.
 class Operand(Record):
-    """The value of the parent at this position."""
+    """A reference to the value of the parent at a position."""
 
     __slots__ = ("position",)
     position: int
 
 
 class Attribute(Record):
-    """A static attribute of the op, by name."""
+    """A reference to a static attribute of the op."""
 
     __slots__ = ("name",)
     name: str
 
 
 class EarlierCall(Record):
-    """The result of the call at this position."""
+    """A reference to the result of the call at a position."""
 
     __slots__ = ("position",)
     position: int
@@ -101,7 +101,7 @@ Argument = Operand | Attribute | EarlierCall | float
 
 
 class FormulaCall(NamedTuple):
-    """One function applied to arguments; the names are NumPy's."""
+    """A call of a function, by its NumPy name."""
 
     function: str
     arguments: tuple[Argument, ...]
@@ -109,9 +109,9 @@ class FormulaCall(NamedTuple):
 
 @cache
 def parse(formula: str) -> tuple[FormulaCall, ...]:
-    """The calls that compute `formula`, the last one giving its value; equal subexpressions are computed once.
+    """Return the calls that compute `formula`; the last one is its value, and equal subexpressions share a call.
 
-    Raises `RegistrationError` naming what the formula language does not have.
+    Raises `RegistrationError` for syntax outside of the formula language.
 
     >>> [call.function for call in parse("x * tanh(x)")]
     ['tanh', 'multiply']
@@ -147,7 +147,7 @@ def parse(formula: str) -> tuple[FormulaCall, ...]:
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if FUNCTIONS.get(name) == len(arguments):
                 return emit(name, *map(visit, arguments))
         raise RegistrationError(
-            f"formula {formula!r} has {ast.unparse(node)!r}; a formula has the operands {', '.join(OPERANDS)}, "
+            f"formula {formula!r} contains {ast.unparse(node)!r}; allowed are the operands {', '.join(OPERANDS)}, "
             f"attributes, numbers, + - * / **, comparisons, & | ~ on masks, and {', '.join(sorted(FUNCTIONS))}"
         )
 
@@ -163,9 +163,9 @@ def interpret(
     constant: Callable[[float], T],
     apply: Callable[[int, FormulaCall, list[T]], T],
 ) -> T:
-    """The value of a formula, by what `apply` gives for each call: its position, the call, and its arguments.
+    """Return the value of a formula; `apply(position, call, arguments)` returns the value of each call.
 
-    Every engine computes formulas by this, each with values of its own: arrays, buffers, or expressions of code.
+    Every engine evaluates formulas with it, over its own values: arrays, buffers, or expressions of generated code.
 
     >>> def apply(position, call, arguments):
     ...     return f"{call.function}({', '.join(arguments)})"
@@ -177,10 +177,10 @@ def interpret(
         arguments: list[T] = []
         for argument in call.arguments:
             match argument:
-                case Operand(place):
-                    arguments.append(operands[place])
-                case EarlierCall(place):
-                    arguments.append(results[place])
+                case Operand(index):
+                    arguments.append(operands[index])
+                case EarlierCall(index):
+                    arguments.append(results[index])
                 case Attribute(name):
                     arguments.append(attribute(name))
                 case number:

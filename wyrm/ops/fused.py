@@ -1,7 +1,6 @@
-"""Ops that stand for a few in a row, so that graphs stay shallow: a linear layer with its GELU, tokens with positions.
+"""Fused ops, each one node in place of several: a linear layer with GELU, and token plus position embeddings.
 
-Each is one node with a gradient node of its own. The native engine takes them apart by their loop forms, to fuse them
-with what is around them, and so does the gradient of higher order.
+The native engine decomposes them by their loop forms, to fuse the parts with neighbouring ops.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ from wyrm.types.dims import Dims, axis_size, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, AtLeast1D, Bs, FloatArray, Indices, K, M, N, Shaped
 
-# --- a linear layer with its activation -------------------------------------------------------------------------------
+# --- a linear layer with GELU -----------------------------------------------------------------------------------------
 
 
-def _normal_distribution(xp: ArrayNamespace, x: FloatArray) -> FloatArray:
-    """The distribution function, without the factor 1/2."""
+def _twice_normal_cdf(xp: ArrayNamespace, x: FloatArray) -> FloatArray:
+    """Return twice the cumulative distribution function of the standard normal distribution."""
     erf: Callable[[FloatArray], FloatArray] = array_function(xp, "erf")
     return 1.0 + erf(x * x.dtype.type(math.sqrt(0.5)))
 
 
-def _bend(xp: ArrayNamespace, x: FloatArray) -> FloatArray:
-    """What stands for the distribution function of the approximate form, up to `0.5 * (1 + bend)`."""
+def _tanh_term(xp: ArrayNamespace, x: FloatArray) -> FloatArray:
+    """Return t such that `1 + t` approximates `_twice_normal_cdf`."""
     return xp.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x))
 
 
@@ -48,7 +47,7 @@ def _gelu(x: Node, approximate: bool) -> Gelu | GeluTanh:
 
 
 class _Linear(Node[tuple[Node, ...], Axes], abstract=True):
-    """What the two ops have in common: the operand, the weight and perhaps the bias are the first parents."""
+    """Base class of the two ops; the first parents are the operand, the weight and optionally the bias."""
 
     __slots__ = ("approximate", "biased")
     approximate: bool
@@ -64,27 +63,29 @@ class _Linear(Node[tuple[Node, ...], Axes], abstract=True):
         x, weight, *bias = self.parents[: 2 + self.biased]
         if not x.dims or len(weight.dims) != 2:
             raise ShapeError(
-                f"takes an operand with an axis or more and a weight of the axes (inputs, outputs), not "
+                f"the operand must have at least one axis and the weight the axes (inputs, outputs), not "
                 f"{format_dims(x.dims)} and {format_dims(weight.dims)}"
             )
         try:
             unify(x.dims[-1], weight.dims[0])
         except ShapeError as error:
-            raise ShapeError(f"the last axis of {label(x)} meets the first of {label(weight)}: {error}") from None
+            raise ShapeError(f"the last axis of {label(x)} must match the first of {label(weight)}: {error}") from None
         outputs = weight.dims[1]
         if bias:
             if len(bias[0].dims) != 1:
-                raise ShapeError(f"{label(bias[0])} has one axis here, the outputs, not {format_dims(bias[0].dims)}")
+                raise ShapeError(f"{label(bias[0])} must have one axis, the outputs, not {format_dims(bias[0].dims)}")
             outputs = unify(outputs, bias[0].dims[0])
         return (*x.dims[:-1], outputs)
 
-    def _inner(self) -> Node:
-        """What the activation is taken of, as nodes."""
+    def _preactivation(self) -> Node:
+        """Return the pre-activation, `x @ weight + bias`, as a node."""
         x, weight, *bias = self.parents[: 2 + self.biased]
         product: Node = MatMul(x, weight)
         return product + bias[0] if bias else product
 
-    def _inner_value(self, xp: ArrayNamespace, x: FloatArray, weight: FloatArray, *bias: FloatArray) -> FloatArray:
+    def _preactivation_value(
+        self, xp: ArrayNamespace, x: FloatArray, weight: FloatArray, *bias: FloatArray
+    ) -> FloatArray:
         product = xp.matmul(x, weight)
         return product + bias[0] if bias else product
 
@@ -92,10 +93,10 @@ class _Linear(Node[tuple[Node, ...], Axes], abstract=True):
 class LinearGelu(_Linear[Axes], Generic[Left_co, Axes]):
     """`gelu(x @ weight + bias)`: a linear layer with its activation.
 
-    `x` has any number of leading axes, `weight` the axes (inputs, outputs), `bias`, which may be left out, the axis
-    (outputs,). `approximate` takes the tanh form of GPT-2; see `Gelu` and `GeluTanh` for the formulas.
+    `x` has the axes (..., inputs), `weight` (inputs, outputs), the optional `bias` (outputs,). `approximate` selects
+    the tanh form of GPT-2; see `Gelu` and `GeluTanh` for the formulas.
 
-    Raises `ShapeError` for axes that do not fit, `DTypeError` for masks and for two float types.
+    Raises `ShapeError` for axes that do not match, `DTypeError` for masks and for operands of two float dtypes.
     """
 
     __slots__ = ()
@@ -112,31 +113,30 @@ class LinearGelu(_Linear[Axes], Generic[Left_co, Axes]):
         return self._axes()
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        x = self._inner_value(xp, *operands)
-        return 0.5 * x * (1.0 + _bend(xp, x) if self.approximate else _normal_distribution(xp, x))
+        x = self._preactivation_value(xp, *operands)
+        return 0.5 * x * (1.0 + _tanh_term(xp, x) if self.approximate else _twice_normal_cdf(xp, x))
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         return None if any(mapped[1:]) else self.rebuild(tuple(operands), self.attribute_values())
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, weight, *bias = self.parents
-        by_inner: Node = LinearGeluGradient(
+        preactivation_gradient: Node = LinearGeluGradient(
             x, weight, *bias, gradient, approximate=self.approximate, biased=self.biased
         )
-        return *MatMul(x, weight).vjp(by_inner), *(by_inner for _ in bias)
+        return *MatMul(x, weight).vjp(preactivation_gradient), *(preactivation_gradient for _ in bias)
 
 
 @LOOPS.register(LinearGelu)
 class _LinearGeluLoops(LoopForm):
     def decompose(self, node: LinearGelu) -> Node:
-        return _gelu(node._inner(), node.approximate)
+        return _gelu(node._preactivation(), node.approximate)
 
 
 class LinearGeluGradient(_Linear[Axes]):
-    """The gradient of `LinearGelu` by what the activation is taken of, from the gradient by the result.
+    """The gradient of `LinearGelu` with respect to its pre-activation, `x @ weight + bias`.
 
-    The parents are those of `LinearGelu` and that gradient; the axes are the result's. The product is computed again
-    by an engine that does not keep it.
+    The parents are those of `LinearGelu` and the cotangent.
     """
 
     __slots__ = ()
@@ -154,19 +154,19 @@ class LinearGeluGradient(_Linear[Axes]):
         return tuple(map(unify, dims, gradient))
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        x = self._inner_value(xp, *operands[:-1])
+        x = self._preactivation_value(xp, *operands[:-1])
         if self.approximate:
-            bend = _bend(xp, x)
-            inner_slope = math.sqrt(2.0 / math.pi) * (1.0 + 3.0 * 0.044715 * x * x)
-            return operands[-1] * (0.5 * (1.0 + bend) + 0.5 * x * (1.0 - bend * bend) * inner_slope)
+            tanh_term = _tanh_term(xp, x)
+            argument_derivative = math.sqrt(2.0 / math.pi) * (1.0 + 3.0 * 0.044715 * x * x)
+            tanh_derivative = (1.0 - tanh_term * tanh_term) * argument_derivative
+            return operands[-1] * (0.5 * (1.0 + tanh_term) + 0.5 * x * tanh_derivative)
         density = xp.exp(-0.5 * x * x) * (1.0 / math.sqrt(2.0 * math.pi))
-        return operands[-1] * (0.5 * _normal_distribution(xp, x) + x * density)
+        return operands[-1] * (0.5 * _twice_normal_cdf(xp, x) + x * density)
 
-    def _of_nodes(self) -> Node:
-        """The same of ordinary nodes."""
-        inner = self._inner()
-        (by_inner,) = _gelu(inner, self.approximate).vjp(self.parents[-1])
-        return by_inner
+    def _decomposed(self) -> Node:
+        """Return the same value composed of ordinary ops."""
+        (preactivation_gradient,) = _gelu(self._preactivation(), self.approximate).vjp(self.parents[-1])
+        return preactivation_gradient
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         if any(mapped[1:-1]):
@@ -175,13 +175,13 @@ class LinearGeluGradient(_Linear[Axes]):
         return self.rebuild((x, *operands[1:-1], gradient), self.attribute_values())
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return composite_vjp(self._of_nodes(), gradient, self.parents)
+        return composite_vjp(self._decomposed(), gradient, self.parents)
 
 
 @LOOPS.register(LinearGeluGradient)
 class _LinearGeluGradientLoops(LoopForm):
     def decompose(self, node: LinearGeluGradient) -> Node:
-        return node._of_nodes()
+        return node._decomposed()
 
 
 @overload
@@ -197,7 +197,9 @@ def linear_gelu(
 ) -> LinearGelu[L, tuple[*Bs, N]]: ...
 @method("linear_gelu")
 def linear_gelu(x: Any, weight: Any, bias: Any = None, approximate: bool = False) -> Any:
-    """`(x @ weight + bias).gelu(approximate)` as one node; see `LinearGelu` for the axes and the errors.
+    """Return `(x @ weight + bias).gelu(approximate)` as one node.
+
+    `x` has the axes (..., inputs), `weight` (inputs, outputs), `bias` (outputs,). See `LinearGelu` for the errors.
 
     >>> wy.Constant([1.0, 2.0]).linear_gelu(np.array([[-3.0], [1.5]])).forward().tolist()
     [0.0]
@@ -205,7 +207,7 @@ def linear_gelu(x: Any, weight: Any, bias: Any = None, approximate: bool = False
     return LinearGelu(x, operand(weight, x), None if bias is None else operand(bias, x), approximate=approximate)
 
 
-# --- tokens with positions --------------------------------------------------------------------------------------------
+# --- token plus position embeddings -----------------------------------------------------------------------------------
 
 
 class Embed(
@@ -213,12 +215,12 @@ class Embed(
     Node[tuple[Left_co, Node, IndexNode], Axes],
     Generic[Left_co, Axes],
 ):
-    """`table[indices] + positions[:time]`: the vectors of tokens and of their places along the last axis, time.
+    """`table[indices] + positions[:time]`: token embeddings plus position embeddings.
 
-    `table` has the axes (tokens, width), `positions` the axes (context, width) with a context of at least the time,
-    which needs a size unless it is the context's axis. The gradient of the table holds only the rows used.
+    `table` has the axes (tokens, width), `positions` (context, width), `indices` (..., time). Time is at most context,
+    and both need a size unless they are the same axis. The gradient of the table is row-sparse.
 
-    Raises `ShapeError` for axes that do not fit, `DTypeError` for float indices and for two float types,
+    Raises `ShapeError` for axes that do not match, `DTypeError` for float indices and for tables of two float dtypes,
     `IndexOutOfRange` for an index beyond the table.
     """
 
@@ -240,16 +242,18 @@ class Embed(
         table, positions, indices = self.parents
         if len(table.dims) != 2 or len(positions.dims) != 2 or not indices.dims:
             raise ShapeError(
-                f"takes tables of two axes and indices with an axis or more, not {format_dims(table.dims)}, "
+                f"the tables must have two axes and the indices at least one, not {format_dims(table.dims)}, "
                 f"{format_dims(positions.dims)} and {format_dims(indices.dims)}"
             )
         time, context = indices.dims[-1], positions.dims[0]
         if time != context:
-            steps, most = axis_size(time), axis_size(context)
-            if steps is None or most is None:
-                raise ShapeError(f"the time axis, {time!r}, needs a size, as does that of the positions, {context!r}")
-            if steps > most:
-                raise ShapeError(f"a sequence of {steps} is longer than the {most} positions of {label(positions)}")
+            length, context_length = axis_size(time), axis_size(context)
+            if length is None or context_length is None:
+                raise ShapeError(f"the time axis, {time!r}, and the axis of positions, {context!r}, need sizes")
+            if length > context_length:
+                raise ShapeError(
+                    f"a sequence of {length} is longer than the {context_length} positions of {label(positions)}"
+                )
         return (*indices.dims, unify(table.dims[1], positions.dims[1]))
 
     def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Array:
@@ -257,7 +261,8 @@ class Embed(
         vectors: FloatArray = xp.take(table, indices, axis=0) + positions[: shape[-2]]
         return vectors
 
-    def _places(self) -> Node:
+    def _time_positions(self) -> Node:
+        """Return `positions[:time]`."""
         _, positions, indices = self.parents
         time, context = axis_size(indices.dims[-1]), axis_size(positions.dims[0])
         return positions if time == context else positions[:time]
@@ -267,10 +272,10 @@ class Embed(
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         table, positions, indices = self.parents
-        places = self._places()
-        by_places = unbroadcast(gradient, places.dims)
-        (by_positions,) = (by_places,) if places is positions else places.vjp(by_places)
-        return RowGradient(gradient, indices, table.dims), by_positions, ZERO
+        used = self._time_positions()
+        used_gradient = unbroadcast(gradient, used.dims)
+        (positions_gradient,) = (used_gradient,) if used is positions else used.vjp(used_gradient)
+        return RowGradient(gradient, indices, table.dims), positions_gradient, ZERO
 
 
 @LOOPS.register(Embed)
@@ -278,7 +283,7 @@ class _EmbedLoops(LoopForm):
     def decompose(self, node: Embed) -> Node:
         table, _positions, indices = node.parents
         rows: Node = Index(table, indices)
-        return rows + node._places()
+        return rows + node._time_positions()
 
 
 @overload
@@ -291,7 +296,10 @@ def embed(
 ) -> Embed[L, tuple[*Bs, N]]: ...
 @method("embed")
 def embed(table: Any, indices: Any, positions: Any) -> Any:
-    """The rows that `indices`, (..., time), name, plus the first rows of `positions`, (context, width); see `Embed`.
+    """Return `table[indices] + positions[:time]`, of the axes (..., time, width).
+
+    `table` has the axes (tokens, width), `indices` (..., time), `positions` (context, width). See `Embed` for the
+    errors.
 
     >>> table, positions = wy.Constant([[1.0], [2.0]]), wy.Constant([[10.0], [20.0], [30.0]])
     >>> table.embed(wy.IndexConstant([1, 0]), positions).forward().tolist()

@@ -1,8 +1,8 @@
-"""A linear layer over many classes and its cross-entropy, fused: the logits of all rows are never there at once.
+"""A fused linear layer with cross-entropy, which never materializes the logits of all rows.
 
-`LinearCrossEntropyResiduals` computes the loss and both gradients a few rows at a time, while their logits are in the
-cache. `LinearCrossEntropy` computes the loss alone. Where the gradient is computed too, the loss is read from the
-residuals.
+`LinearCrossEntropyResiduals` computes the loss and both gradients block by block, while the logits of the block are in
+the cache. `LinearCrossEntropy` computes only the loss; a program that also computes the gradients reads the loss from
+the residuals.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from wyrm.types.dims import Axis, Dims, Plus, axis_size, product, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, Bs, FloatArray, Indices, IntegerArray, M, N
 
-# So many bytes of logits are there at once, but the logits of this many rows at least, for products of fewer are slow.
+# Bytes of logits in a block of rows.
 _LOGITS_BYTES = 2**22
+# Least number of rows in a block: matrix products of fewer rows are slow.
 _FEWEST_ROWS = 64
-# A label that no class has: what `ignore_index` is where every label counts.
+# The `ignore_index` that ignores nothing: no class has it.
 NO_LABEL = -(2**62)
 
 
@@ -48,7 +49,7 @@ class _Options(TypedDict):
 class _LinearCrossEntropy(
     HasIndexOperands[tuple[Node, Node, IndexNode], Axes], Node[tuple[Node, Node, IndexNode], Axes], abstract=True
 ):
-    """What the fused ops have in common; the parents are x, (rows, width), the weight, (classes, width), and labels."""
+    """Base class of the fused ops; the parents are x, (rows, width), the weight, (classes, width), and labels."""
 
     __slots__ = ("ignore_index", "label_smoothing")
     ignore_index: int
@@ -64,51 +65,53 @@ class _LinearCrossEntropy(
         return dtype
 
     def _axes(self) -> tuple[Axis, Axis, Axis]:
-        """Rows, classes and width."""
+        """Return the axes (rows, classes, width), or raise `ShapeError`."""
         x, weight, labels = self.parents[:3]
         for node, count in ((x, 2), (weight, 2), (labels, 1)):
             if len(node.dims) != count:
-                raise ShapeError(f"{label(node)} has {count} axes here, not {format_dims(node.dims)}")
+                axes = "one axis" if count == 1 else f"{count} axes"
+                raise ShapeError(f"{label(node)} must have {axes}, not {format_dims(node.dims)}")
         if axis_size(weight.dims[0]) in (None, 0):
-            raise ShapeError(f"the classes, the first axis of {label(weight)}, need a size of at least 1")
+            raise ShapeError(f"the axis of classes, the first of {label(weight)}, must have a size of at least 1")
         if not 0.0 <= self.label_smoothing < 1.0:
-            raise ShapeError(f"label_smoothing is at least 0 and below 1, not {self.label_smoothing}")
+            raise ShapeError(f"label_smoothing must lie in [0, 1), not {self.label_smoothing}")
         return unify(x.dims[0], labels.dims[0]), weight.dims[0], unify(x.dims[1], weight.dims[1])
 
-    def _both(self, xp: ArrayNamespace, operands: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
-        """The mean loss, and the gradient by the logits."""
+    def _loss_and_logits_gradient(self, xp: ArrayNamespace, operands: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+        """Return the mean loss and the gradient with respect to the logits."""
         x, weight, labels = operands
         classes = weight.shape[0]
-        counts = labels != self.ignore_index
-        valid = xp.astype(counts, self.dtype)[:, None]
-        spread = self.dtype.type(self.label_smoothing)
-        places: Any = xp.where(counts, labels, 0)
-        targets = xp.astype(places[:, None] == xp.arange(classes), self.dtype) * (1 - spread) + spread / classes
+        is_counted = labels != self.ignore_index
+        valid = xp.astype(is_counted, self.dtype)[:, None]
+        smoothing = self.dtype.type(self.label_smoothing)
+        valid_labels: Any = xp.where(is_counted, labels, 0)
+        one_hot = xp.astype(valid_labels[:, None] == xp.arange(classes), self.dtype)
+        targets = one_hot * (1 - smoothing) + smoothing / classes
         logits = x @ weight.T
         logits = logits - xp.max(logits, axis=1, keepdims=True)
-        powers = xp.exp(logits)
-        totals = xp.sum(powers, axis=1, keepdims=True)
-        count = self.dtype.type(max(int(counts.sum()), 1))
-        # A class that the label does not stand for counts nothing, however unlikely it is.
-        wanted = xp.take_along_axis(logits, places[:, None], axis=1) * (1 - spread)
+        exponentials = xp.exp(logits)
+        totals = xp.sum(exponentials, axis=1, keepdims=True)
+        count = self.dtype.type(max(int(is_counted.sum()), 1))
+        # Not a product of targets and logits: 0 * -inf would be NaN.
+        target_logits = xp.take_along_axis(logits, valid_labels[:, None], axis=1) * (1 - smoothing)
         if self.label_smoothing > 0.0:
-            wanted = wanted + xp.mean(logits, axis=1, keepdims=True) * spread
-        losses = xp.where(counts[:, None], xp.log(totals) - wanted, self.dtype.type(0))
-        return xp.sum(losses) / count, (powers / totals - targets) * valid / count
+            target_logits = target_logits + xp.mean(logits, axis=1, keepdims=True) * smoothing
+        losses = xp.where(is_counted[:, None], xp.log(totals) - target_logits, self.dtype.type(0))
+        return xp.sum(losses) / count, (exponentials / totals - targets) * valid / count
 
     def _options(self) -> _Options:
         return {"label_smoothing": self.label_smoothing, "ignore_index": self.ignore_index}
 
     def _decomposed(self) -> tuple[Node, Node, Node]:
-        """The loss and the gradients by weight and x, of ordinary nodes."""
+        """Return the loss and the gradients with respect to weight and x, composed of ordinary ops."""
         x, weight, labels = self.parents
         targets: Node = LabelTargets(labels, weight, **self._options())
         valid = targets.sum(axis=1, keepdims=True)
         count = valid.sum().maximum(1.0)
         logits: Node = x @ weight.matrix_transpose()
         loss = -(targets * logits.log_softmax()).sum() / count
-        by_logits: Node = (logits.softmax() * valid - targets) / count
-        return loss, by_logits.matrix_transpose() @ x, by_logits @ weight
+        logits_gradient: Node = (logits.softmax() * valid - targets) / count
+        return loss, logits_gradient.matrix_transpose() @ x, logits_gradient @ weight
 
 
 class _LinearCrossEntropyLoops(LoopForm):
@@ -116,8 +119,8 @@ class _LinearCrossEntropyLoops(LoopForm):
         self, node: _LinearCrossEntropy, operands: Sequence[Array], out: Array
     ) -> tuple[KernelArgument, ...]:
         x, weight, labels = operands
-        at_once = max(_FEWEST_ROWS, _LOGITS_BYTES // (weight.shape[0] * weight.itemsize))
-        logits = scratch((max(1, min(at_once, len(x))), weight.shape[0]), node.dtype)
+        block_rows = max(_FEWEST_ROWS, _LOGITS_BYTES // (weight.shape[0] * weight.itemsize))
+        logits = scratch((max(1, min(block_rows, len(x))), weight.shape[0]), node.dtype)
         result = out.reshape(1) if out.ndim == 0 else out
         return x, weight, labels, result, node.dtype.type(node.label_smoothing), node.ignore_index, logits
 
@@ -126,8 +129,8 @@ class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
     """The mean over rows of `-log softmax(x @ weight.T)[label]`, a scalar.
 
     `x` has the axes (rows, width), `weight` (classes, width), `labels` (rows,). With `label_smoothing` s the target is
-    `1 - s` at the label plus `s / classes` at every class (Szegedy et al., 2016). Rows whose label is `ignore_index` do
-    not count; the loss is 0 where no row counts.
+    `1 - s` at the label plus `s / classes` at every class (Szegedy et al., 2016). The mean excludes rows whose label is
+    `ignore_index`; it is 0 if all are excluded.
     """
 
     __slots__ = ()
@@ -150,10 +153,10 @@ class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
         return ()
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        return xp.asarray(self._both(xp, operands)[0], dtype=self.dtype)
+        return xp.asarray(self._loss_and_logits_gradient(xp, operands)[0], dtype=self.dtype)
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        # Where some labels do not count, the parts of a batch do not count alike.
+        # With ignored labels, the mean over a batch is not the mean of the means over its parts.
         return "mean" if list(rows) == [0, None, 0] and self.ignore_index == NO_LABEL else None
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
@@ -178,7 +181,11 @@ class _LinearCrossEntropyForwardLoops(_LinearCrossEntropyLoops):
 
 
 class LinearCrossEntropyResiduals(_LinearCrossEntropy[Axes]):
-    """A loss and its gradients in one array: that by the weight, a row that begins with the loss, that by x."""
+    """One array of the loss and its gradients, of the axes (classes + 1 + rows, width).
+
+    The rows are the gradient with respect to the weight, one row that starts with the loss, and the gradient with
+    respect to x.
+    """
 
     __slots__ = ()
 
@@ -201,19 +208,19 @@ class LinearCrossEntropyResiduals(_LinearCrossEntropy[Axes]):
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         x, weight, _ = operands
-        loss, by_logits = self._both(xp, operands)
+        loss, logits_gradient = self._loss_and_logits_gradient(xp, operands)
         row = xp.where(xp.arange(shape[1]) == 0, xp.asarray(loss, dtype=self.dtype), self.dtype.type(0))
-        return xp.concat([by_logits.T @ x, row[None], by_logits @ weight])
+        return xp.concat([logits_gradient.T @ x, row[None], logits_gradient @ weight])
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        loss, by_weight, by_x = self._decomposed()
+        loss, weight_gradient, x_gradient = self._decomposed()
         size = axis_size(self.parents[0].dims[1])
-        if axis_size(by_x.dims[0]) is None or size is None:
+        if axis_size(x_gradient.dims[0]) is None or size is None:
             raise ShapeError(
-                explain(self, "a gradient of the gradient needs rows with a size; give the axis one, as in Rows(20)")
+                explain(self, "the second-order gradient needs axes with sizes; give the axis one, as in Rows(20)")
             )
         first: Node = Constant(np.eye(1, size, dtype=self.dtype))
-        composed: Node = concatenate([by_weight, loss * first, by_x])
+        composed: Node = concatenate([weight_gradient, loss * first, x_gradient])
         return (*composite_vjp(composed.reshape(self.dims), gradient, self.parents[:2]), ZERO)
 
 
@@ -223,7 +230,7 @@ class _LinearCrossEntropyResidualsLoops(_LinearCrossEntropyLoops):
 
 
 class _OfResiduals(Node[tuple[Node, Node, Node], Axes], abstract=True):
-    """An op on one part of a tape: the operands are the tape or the part, then x and the weight."""
+    """Base class of ops on one part of the residuals; the parents are the residuals or the part, x and the weight."""
 
     __slots__ = ("part",)
     part: Literal["loss", "weight", "x"]
@@ -235,28 +242,28 @@ class _OfResiduals(Node[tuple[Node, Node, Node], Axes], abstract=True):
         return self.parents[0].dtype
 
     def _dims(self) -> tuple[Dims, Dims]:
-        """The axes of a tape, and those of the part."""
+        """Return the axes of the residuals and of the part."""
         x, weight = self.parents[1:]
         parts: dict[str, Dims] = {"loss": (1,), "weight": weight.dims, "x": x.dims}
         return (Plus((weight.dims[0], 1, x.dims[0])), x.dims[1]), parts[self.part]
 
     def _first(self) -> int:
-        """The row of a tape in which the part begins."""
+        """Return the first row of the part in the residuals."""
         classes = axis_size(self.parents[2].dims[0])
         assert classes is not None
         return {"weight": 0, "loss": classes, "x": classes + 1}[self.part]
 
-    def _fitting(self, wanted: Dims) -> None:
-        """`ShapeError` where the operand has not the axes that are wanted."""
-        found: Dims = self.parents[0].dims
-        if list(map(axis_size, found)) != list(map(axis_size, wanted)):
+    def _check_dims(self, expected: Dims) -> None:
+        """Raise `ShapeError` unless the first parent has the expected sizes."""
+        dims: Dims = self.parents[0].dims
+        if list(map(axis_size, dims)) != list(map(axis_size, expected)):
             raise ShapeError(
-                f"{label(self.parents[0])} has the axes {format_dims(wanted)} here, not {format_dims(found)}"
+                f"{label(self.parents[0])} must have the axes {format_dims(expected)}, not {format_dims(dims)}"
             )
 
 
 class ResidualsPart(_OfResiduals[Axes]):
-    """The loss, (1,), or a gradient that a tape has: a view of it."""
+    """A view of the loss, (1,), or of one gradient in the residuals."""
 
     __slots__ = ()
     is_view = True
@@ -266,7 +273,7 @@ class ResidualsPart(_OfResiduals[Axes]):
 
     def shape_rule(self) -> Dims:
         residuals, part = self._dims()
-        self._fitting(residuals)
+        self._check_dims(residuals)
         return part
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
@@ -290,7 +297,7 @@ class _ResidualsPartLoops(LoopForm):
 
 
 class PlaceInResiduals(_OfResiduals[Axes]):
-    """Zeros of the axes of a tape with one part of it filled in: the transpose of `ResidualsPart`."""
+    """Residuals that are zero outside of one part: the transpose of `ResidualsPart`."""
 
     __slots__ = ()
 
@@ -299,7 +306,7 @@ class PlaceInResiduals(_OfResiduals[Axes]):
 
     def shape_rule(self) -> Dims:
         residuals, part = self._dims()
-        self._fitting(part)
+        self._check_dims(part)
         return residuals
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
@@ -332,7 +339,7 @@ class _PlaceInResidualsLoops(LoopForm):
 
 
 class LabelTargets(HasIndexOperands[tuple[IndexNode, Node], Axes], Node[tuple[IndexNode, Node], Axes]):
-    """The share of each class that a label stands for, (rows, classes); zeros where it is ignored."""
+    """The target probabilities of the classes, (rows, classes); zeros where the label is ignored."""
 
     __slots__ = ("ignore_index", "label_smoothing")
     ignore_index: int
@@ -353,16 +360,16 @@ class LabelTargets(HasIndexOperands[tuple[IndexNode, Node], Axes], Node[tuple[In
     def shape_rule(self) -> Dims:
         labels, weight = self.parents
         if len(labels.dims) != 1:
-            raise ShapeError(f"{label(labels)} has one axis here, not {format_dims(labels.dims)}")
+            raise ShapeError(f"{label(labels)} must have one axis, not {format_dims(labels.dims)}")
         return labels.dims[0], weight.dims[0]
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         labels = operands[0]
-        chosen = xp.astype(labels[:, None] == xp.arange(shape[1]), self.dtype)
-        spread = self.dtype.type(self.label_smoothing)
-        targets = chosen * (1 - spread) + spread / self.dtype.type(max(shape[1], 1))
-        valid: FloatArray = targets * xp.astype(labels != self.ignore_index, self.dtype)[:, None]
-        return valid
+        one_hot = xp.astype(labels[:, None] == xp.arange(shape[1]), self.dtype)
+        smoothing = self.dtype.type(self.label_smoothing)
+        targets = one_hot * (1 - smoothing) + smoothing / self.dtype.type(max(shape[1], 1))
+        result: FloatArray = targets * xp.astype(labels != self.ignore_index, self.dtype)[:, None]
+        return result
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return ZERO, ZERO
@@ -387,8 +394,8 @@ def linear_cross_entropy(
     """Return the mean cross-entropy of the logits `x @ weight.T`, a scalar, without materializing all logits.
 
     `x` has the axes (..., width), `weight` (classes, width), `labels` (...,). With `label_smoothing` s, in [0, 1), the
-    target is `1 - s` at the label plus `s / classes` at every class. Labels of `ignore_index` do not count; the loss is
-    0 where none counts. `wy.losses.cross_entropy` takes logits instead.
+    target is `1 - s` at the label plus `s / classes` at every class. The mean excludes labels equal to `ignore_index`;
+    it is 0 if all are excluded. `wy.losses.cross_entropy` takes logits instead.
 
     Raises `ShapeError` where axes do not match, `IndexOutOfRange` for a label that is neither a class nor
     `ignore_index`, and `ValueError` for a `label_smoothing` out of range.
@@ -398,7 +405,7 @@ def linear_cross_entropy(
     1.3863
     """
     if not 0.0 <= label_smoothing < 1.0:
-        raise ValueError(f"linear_cross_entropy: label_smoothing is at least 0 and below 1, not {label_smoothing}")
+        raise ValueError(f"linear_cross_entropy: label_smoothing must lie in [0, 1), not {label_smoothing}")
     rows: Node[Any, Any] = x
     wanted: IndexNode[Any] = as_indices(labels)
     if len(rows.dims) != 2:

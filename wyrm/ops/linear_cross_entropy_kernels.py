@@ -1,4 +1,4 @@
-"""The loops of a linear layer with cross-entropy, for an engine that compiles: the logits of a few rows at a time."""
+"""The kernels of a linear layer with cross-entropy: they compute the logits of a block of rows at a time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from wyrm.ops.product import multiply_into
 from wyrm.ops.sums import accumulated
 from wyrm.types.typing import FloatArray, IntegerArray
 
-# So many numbers are summed at once.
-PART = 1024
+# Terms of a partial sum in float32; partial sums are added in float64.
+PARTIAL_SUM = 1024
 
 
-def counted(labels: IntegerArray, ignore_index: int) -> int:
-    """How many labels are not ignored."""
+def count_labels(labels: IntegerArray, ignore_index: int) -> int:
+    """Return the number of labels that are not ignored."""
     count = 0
     for i in range(labels.size):
         if labels[i] != ignore_index:
@@ -24,46 +24,46 @@ def counted(labels: IntegerArray, ignore_index: int) -> int:
     return count
 
 
-def exponentials_of(logits: FloatArray, top: np.floating) -> Any:
-    """`exp(logits - top)` in place, and their sum."""
+def exponentiate_part(logits: FloatArray, maximum: np.floating) -> Any:
+    """`logits = exp(logits - maximum)` in place; return the sum."""
     total = logits.dtype.type(0)
     for j in range(logits.size):
-        logits[j] = exp2_negative((logits[j] - top) * logits.dtype.type(LOG2_E))
+        logits[j] = exp2_negative((logits[j] - maximum) * logits.dtype.type(LOG2_E))
         total = accumulated(total, logits[j])
     return total
 
 
-def exponentials(logits: FloatArray, top: np.floating) -> np.floating:
-    """The same for a row of any length, the sum in parts: one of many float32 numbers loses digits."""
+def exponentiate(logits: FloatArray, maximum: np.floating) -> np.floating:
+    """`logits = exp(logits - maximum)` in place; return the sum, computed in parts to keep its digits."""
     total = 0.0
-    for first in range(0, logits.size, PART):
-        total += exponentials_of(logits[first : first + PART], top)
+    for first in range(0, logits.size, PARTIAL_SUM):
+        total += exponentiate_part(logits[first : first + PARTIAL_SUM], maximum)
     return logits.dtype.type(total)
 
 
-def mean_distance(x: FloatArray, top: np.floating) -> np.floating:
-    """The mean of `x - top`."""
+def mean_distance(x: FloatArray, maximum: np.floating) -> np.floating:
+    """Return the mean of `x - maximum`."""
     total = 0.0
     for j in range(x.size):
-        total = accumulated(total, x[j] - top)
+        total = accumulated(total, x[j] - maximum)
     return x.dtype.type(total / x.size)
 
 
-def scaled(x: FloatArray, factor: np.floating, less: np.floating) -> None:
-    """`x * factor - less` in place."""
+def scale_and_subtract(x: FloatArray, factor: np.floating, subtrahend: np.floating) -> None:
+    """`x = x * factor - subtrahend` in place."""
     for j in range(x.size):
-        x[j] = x[j] * factor - less
+        x[j] = x[j] * factor - subtrahend
 
 
 def loss_row(logits: FloatArray, label: int, label_smoothing: np.floating) -> tuple[Any, np.floating]:
-    """The cross-entropy of one row; its logits become probabilities, not yet divided by their sum, which comes too."""
-    top = largest(logits)
-    # How far below the largest the logit of the label is: that keeps the digits of large logits that are close.
-    wanted = (1 - label_smoothing) * (logits[label] - top)
+    """Return the cross-entropy of one row and the sum of its exponentials, which replace the logits in place."""
+    maximum = largest(logits)
+    # Relative to the maximum: large logits that are close lose no digits.
+    target_logit = (1 - label_smoothing) * (logits[label] - maximum)
     if label_smoothing > 0:
-        wanted += label_smoothing * mean_distance(logits, top)
-    total = exponentials(logits, top)
-    return np.log(total) - wanted, total
+        target_logit += label_smoothing * mean_distance(logits, maximum)
+    total = exponentiate(logits, maximum)
+    return np.log(total) - target_logit, total
 
 
 def cross_entropy_kernel(
@@ -75,8 +75,11 @@ def cross_entropy_kernel(
     ignore_index: int,
     logits: FloatArray,
 ) -> None:
-    """Fill `out`, one number, with the mean loss of the rows of `x` that have a label; `logits` (rows, classes)."""
-    count, total = counted(labels, ignore_index), 0.0
+    """Fill `out`, of shape (1,), with the mean loss of rows whose label is not ignored.
+
+    `logits` is scratch memory of shape (rows of a block, classes).
+    """
+    count, total = count_labels(labels, ignore_index), 0.0
     for first in range(0, x.shape[0], logits.shape[0]):
         last = min(first + logits.shape[0], x.shape[0])
         multiply_into(x[first:last], weight.T, logits[: last - first], 0)
@@ -88,7 +91,7 @@ def cross_entropy_kernel(
 
 
 def clear(x: FloatArray) -> None:
-    """Zeros everywhere."""
+    """`x[:] = 0`."""
     for i in range(x.shape[0]):
         for j in range(x.shape[1]):
             x[i, j] = 0
@@ -103,13 +106,13 @@ def cross_entropy_residuals_kernel(
     ignore_index: int,
     logits: FloatArray,
 ) -> None:
-    """Fill `out` with the gradient by the weight, a row that begins with the loss, and the gradient by `x`."""
+    """Fill `out` with the rows of `LinearCrossEntropyResiduals`; the other arguments are those of the kernel above."""
     classes, total = weight.shape[0], 0.0
-    count = counted(labels, ignore_index)
-    by_weight, by_x = out[:classes], out[classes + 1 :]
-    each = logits.dtype.type(1.0 / max(count, 1))
+    count = count_labels(labels, ignore_index)
+    weight_gradient, x_gradient = out[:classes], out[classes + 1 :]
+    row_weight = logits.dtype.type(1.0 / max(count, 1))
     if x.shape[0] == 0:
-        clear(by_weight)
+        clear(weight_gradient)
     for first in range(0, x.shape[0], logits.shape[0]):
         last = min(first + logits.shape[0], x.shape[0])
         part = logits[: last - first]
@@ -117,21 +120,21 @@ def cross_entropy_residuals_kernel(
         for i in range(first, last):
             row = logits[i - first]
             if labels[i] == ignore_index:
-                scaled(row, row.dtype.type(0), row.dtype.type(0))
+                scale_and_subtract(row, row.dtype.type(0), row.dtype.type(0))
             else:
-                loss, powers = loss_row(row, labels[i], label_smoothing)
+                loss, row_total = loss_row(row, labels[i], label_smoothing)
                 total += loss
-                scaled(row, each / powers, each * label_smoothing / classes)
-                row[labels[i]] -= each * (1 - label_smoothing)
-        multiply_into(part, weight, by_x[first:last], 0)
-        multiply_into(part.T, x[first:last], by_weight, 0 if first == 0 else 1)
+                scale_and_subtract(row, row_weight / row_total, row_weight * label_smoothing / classes)
+                row[labels[i]] -= row_weight * (1 - label_smoothing)
+        multiply_into(part, weight, x_gradient[first:last], 0)
+        multiply_into(part.T, x[first:last], weight_gradient, 0 if first == 0 else 1)
     for j in range(out.shape[1]):
         out[classes, j] = 0
     out[classes, 0] = total / max(count, 1)
 
 
 def targets_kernel(labels: IntegerArray, out: FloatArray, label_smoothing: np.floating, ignore_index: int) -> None:
-    """Fill `out`, (rows, classes), with the shares that the labels stand for; zeros where a label is ignored."""
+    """Fill `out`, of shape (rows, classes), with the target probabilities; zeros where a label is ignored."""
     for i in range(out.shape[0]):
         is_counted = labels[i] != ignore_index
         for j in range(out.shape[1]):

@@ -1,4 +1,4 @@
-"""The graph of one step of a loop: what it is given, what it makes, and how NumPy or JAX computes it."""
+"""The graph of one loop step, its evaluation by NumPy or JAX, and closure conversion."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from wyrm.types.rows import RowSparse
 from wyrm.types.typing import Array
 
 _STANDS_FOR = (
-    "what a step of a loop, a branch or a row of vmap is given, and has no value outside: return what is needed from "
-    "the function, instead of keeping it"
+    "an argument of a loop step, a branch or a vmapped function, and has no value outside of it: return results from "
+    "the function instead of storing nodes"
 )
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Placeholder(Indexable, Input, abstract=True):
-    """An input that stands for what each step of a loop is given."""
+    """An input that stands for an argument of each step of a loop."""
 
     __slots__ = ()
     stands_for = _STANDS_FOR
 
 
 class IndexPlaceholder(IndexInput, abstract=True):
-    """As `Placeholder`, for integers."""
+    """A `Placeholder` for integers."""
 
     __slots__ = ()
     stands_for = _STANDS_FOR
 
 
 def placeholder_like(node: BaseNode, dims: Any, name: str) -> Any:
-    """An input for values like those of a node, of these axes."""
+    """Return a placeholder with the dtype of a node and the given axes."""
     if node.dtype.kind == "i":
         return IndexPlaceholder(dims=dims, name=name)
     return Placeholder(dims=dims, name=name, dtype=node.dtype, finite=False)
@@ -57,7 +57,7 @@ _numbers = itertools.count(1)
 
 
 class LoopBody:
-    """A graph from `inputs`, which are leaves, to `outputs`. It holds no data, and is equal to itself alone."""
+    """A graph from `inputs`, which are leaves, to `outputs`; it holds no data and compares by identity."""
 
     def __init__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
@@ -74,12 +74,12 @@ class LoopBody:
         return topological_order(self.outputs)
 
     def __call__(self, xp: ArrayNamespace, *values: Array) -> list[Array]:
-        """The outputs for these inputs, by the functions of an array namespace."""
-        found: dict[BaseNode, Array | RowSparse] = dict(zip(self.inputs, values, strict=True))
+        """Return the outputs for the values of the inputs, computed with an array namespace."""
+        computed: dict[BaseNode, Array | RowSparse] = dict(zip(self.inputs, values, strict=True))
         for node in self._order:
-            if node not in found:
-                found[node] = xp.asarray(bound_array(node)) if node.is_leaf else value_of(xp, node, found)
-        return [_dense(found[output]) for output in self.outputs]
+            if node not in computed:
+                computed[node] = xp.asarray(bound_array(node)) if node.is_leaf else value_of(xp, node, computed)
+        return [_dense(computed[output]) for output in self.outputs]
 
 
 def _dense(value: Array | RowSparse) -> Array:
@@ -89,14 +89,14 @@ def _dense(value: Array | RowSparse) -> Array:
 def value_of(
     xp: ArrayNamespace,
     node: BaseNode,
-    found: Mapping[BaseNode, Array | RowSparse],
+    computed: Mapping[BaseNode, Array | RowSparse],
     sizes: Mapping[type[Dim], int] = _NONE,
 ) -> Array | RowSparse:
-    """The value of one node by those that were `found` for its parents; `sizes` are of axes that have none.
+    """Return the value of a node from the `computed` values of its parents; `sizes` holds sizes from the data.
 
-    Raises `IndexOutOfRange` for integers that NumPy holds and that are out of range of what they choose from.
+    Raises `IndexOutOfRange` for indices out of range, if `xp` is NumPy.
     """
-    operands: list[Any] = [found[parent] for parent in node.parents]
+    operands: list[Any] = [computed[parent] for parent in node.parents]
     if not node.takes_rows:
         operands = [_dense(operand) for operand in operands]
     if xp is np:
@@ -130,40 +130,40 @@ def closure_convert(
     known: Mapping[BaseNode, BaseNode] = _NONE,
     built: Collection[BaseNode] = (),
 ) -> tuple[list[BaseNode], list[Any], list[Any]]:
-    """What outputs need besides `inputs`: those nodes, inputs that stand for them, and the outputs made of these.
+    """Return the free nodes of `outputs`, placeholders for them, and `outputs` rebuilt with the placeholders.
 
-    Nodes that depend on no input are computed outside, once for all steps, unless they are `inner`; numbers stay. Of
-    what is `known` an input has the value, which then takes its place. What was `built` for the outputs alone, no
-    derivative is taken by any more, so that other identities among it can go.
+    Nodes that depend on no input are free, unless they are in `inner`: they are computed outside, once for all steps.
+    Scalar constants are not free. `known` maps nodes to inputs that hold their values and replace them. `built` holds
+    nodes that nothing will differentiate with respect to any more, so aliases among them are removed.
     """
     order = topological_order(outputs, known)
     inside = {*inputs, *known, *(node for node in inner if not node.is_leaf)}
     for node in order:
         if not inside.isdisjoint(node.parents):
             inside.add(node)
-    standing: dict[BaseNode, BaseNode] = {node: node for node in inputs} | dict(known)
+    replacements: dict[BaseNode, BaseNode] = {node: node for node in inputs} | dict(known)
     outside: list[BaseNode] = []
-    gone = {node for node in built if node.same_value}
+    removed = {node for node in built if node.same_value}
 
-    def stands(node: BaseNode) -> BaseNode:
-        while node in gone and node not in standing:
+    def replacement(node: BaseNode) -> BaseNode:
+        while node in removed and node not in replacements:
             node = node.parents[0]
-        if node not in standing:
+        if node not in replacements:
             if isinstance(node, Constant) and not node.dims:
-                standing[node] = node
+                replacements[node] = node
             else:
                 outside.append(node)
                 with located_at(node.origin):
-                    standing[node] = placeholder_like(node, node.dims, label(node))
-        return standing[node]
+                    replacements[node] = placeholder_like(node, node.dims, label(node))
+        return replacements[node]
 
     for node in order:
-        if node in inside and node not in standing and node.same_value:
-            standing[node] = stands(node.parents[0])
-        elif node in inside and node not in standing:
-            parents = tuple(stands(parent) for parent in node.parents)
+        if node in inside and node not in replacements and node.same_value:
+            replacements[node] = replacement(node.parents[0])
+        elif node in inside and node not in replacements:
+            parents = tuple(replacement(parent) for parent in node.parents)
             with located_at(node.origin):
                 same = all(map(operator.is_, parents, node.parents))
-                standing[node] = node if same else type(node).rebuild(parents, node.attribute_values(), node.name)
-    made = [stands(output) for output in outputs]
-    return outside, [standing[node] for node in outside], made
+                replacements[node] = node if same else type(node).rebuild(parents, node.attribute_values(), node.name)
+    rebuilt = [replacement(output) for output in outputs]
+    return outside, [replacements[node] for node in outside], rebuilt

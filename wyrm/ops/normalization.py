@@ -1,9 +1,9 @@
-"""Normalization over the last axis, fused: by mean and deviation (layer norm), or by the root mean square (RMS norm).
+"""Fused normalization over the last axis: layer norm (mean and standard deviation) and RMS norm (root mean square).
 
-Nothing but the result is kept: the gradients compute mean and deviation of a row again, which costs less than to read
-them. There are two of them, `NormalizationGradient` by the operand, and `NormalizationWeightGradient` by weight and
-bias in one pass. The formulas are written once for arrays and for nodes, of which gradients of higher order are
-composed, and once more as loops, in the kernels.
+The forward pass stores no residuals: recomputing the mean and deviation of a row costs less than reading them.
+`NormalizationGradient` is the gradient with respect to the operand, `NormalizationWeightGradient` with respect to
+weight and bias in one pass. The formulas here serve arrays and, for higher-order gradients, nodes; the kernels
+implement them as loops.
 """
 
 from __future__ import annotations
@@ -36,19 +36,18 @@ from wyrm.types.typing import Array, AtLeast1D, Bs, FloatArray, N, Shaped
 
 # --- the formulas, for arrays and for nodes ---------------------------------------------------------------------------
 
-# The formulas work on arrays and on nodes.
 Value = TypeVar("Value", FloatArray, Node)
 
 Checked = TypeVar("Checked", bound=Array)
 
 
 class _Functions(NamedTuple, Generic[Value]):
-    """What the formulas call besides operators: of an array namespace, or of nodes."""
+    """The functions that the formulas call, for an array namespace or for nodes."""
 
-    mean: Callable[[Value], Value]  # of the last axis, which stays with size 1
-    plain_mean: Callable[[Value], Value]  # the same of what may overflow to infinity, and has a mean then, too
+    mean: Callable[[Value], Value]  # over the last axis, with keepdims
+    plain_mean: Callable[[Value], Value]  # the same for operands that may contain infinity
     sqrt: Callable[[Value], Value]
-    total: Callable[[Value], Value]  # over all axes but the last
+    total: Callable[[Value], Value]  # sum over all axes but the last
     stack: Callable[[list[Value]], Value]
 
 
@@ -65,7 +64,7 @@ _OF_NODES: _Functions[Node] = _Functions(_mean_of_nodes, _mean_of_nodes, lambda 
 
 def _of_arrays(xp: ArrayNamespace) -> _Functions[FloatArray]:
     def mean(x: FloatArray) -> FloatArray:
-        first: FloatArray = x[..., :1]  # the mean as a distance from it is exact where all numbers are the same
+        first: FloatArray = x[..., :1]  # the mean relative to it is exact where all elements are equal
         return first + xp.mean(x - first, axis=-1, keepdims=True)
 
     def plain_mean(x: FloatArray) -> FloatArray:
@@ -75,25 +74,25 @@ def _of_arrays(xp: ArrayNamespace) -> _Functions[FloatArray]:
 
 
 def _normalized(of: _Functions[Value], x: Value, centred: bool, epsilon: float) -> tuple[Value, Value]:
-    """The normalized numbers, and what their distances from the mean were multiplied with."""
+    """Return the normalized operand, before weight and bias, and `1 / sqrt(variance + epsilon)`."""
     distance = x - of.mean(x) if centred else x
     inverse = 1.0 / of.sqrt(of.plain_mean(distance * distance) + epsilon)
     return distance * inverse, inverse
 
 
 def _gradient(of: _Functions[Value], operands: Sequence[Value], centred: bool, epsilon: float) -> Value:
-    """The gradient by the operand."""
+    """Return the gradient with respect to the operand."""
     x, weight, gradient = operands
     normalized, inverse = _normalized(of, x, centred, epsilon)
-    part = gradient * weight
-    along = part - normalized * of.mean(part * normalized)
-    return (along - of.mean(part) if centred else along) * inverse
+    scaled = gradient * weight
+    orthogonal = scaled - normalized * of.mean(scaled * normalized)
+    return (orthogonal - of.mean(scaled) if centred else orthogonal) * inverse
 
 
 def _weight_gradient(
     of: _Functions[Value], operands: Sequence[Value], centred: bool, epsilon: float, biased: bool
 ) -> Value:
-    """The gradients by weight and bias, one after the other."""
+    """Return the gradients with respect to weight and bias, stacked."""
     x, gradient = operands
     products = of.total(gradient * _normalized(of, x, centred, epsilon)[0])
     return of.stack([products, of.total(gradient)] if biased else [products])
@@ -103,11 +102,11 @@ def _weight_gradient(
 
 
 class _Normalization(Node[tuple[Node, ...], Axes], abstract=True):
-    """What the ops have in common: the operand first among the parents, and numbers of one float type."""
+    """Base class of the normalization ops; the first parent is the operand, and all parents have one float dtype."""
 
     __slots__ = ("epsilon",)
     epsilon: float
-    # Whether the distances from the mean are what is normalized, or the numbers themselves.
+    # Whether to subtract the mean.
     centred: bool
 
     def dtype_rule(self) -> np.dtype:
@@ -119,40 +118,40 @@ class _Normalization(Node[tuple[Node, ...], Axes], abstract=True):
     def shape_rule(self) -> Dims:
         x, *vectors = self.parents
         if not 0.0 <= self.epsilon < math.inf:
-            raise ShapeError(f"epsilon is a number of at least 0, not {self.epsilon}")
+            raise ShapeError(f"epsilon must be finite and at least 0, not {self.epsilon}")
         if not x.dims:
-            raise ShapeError(f"normalizes over the last axis, and {label(x)} is a scalar")
+            raise ShapeError(f"normalizes over the last axis, but {label(x)} is a scalar")
         features = x.dims[-1]
         for vector in vectors:
             if len(vector.dims) != 1:
                 raise ShapeError(
-                    f"{label(vector)} has one axis here, the last of {label(x)}, {features!r}, "
+                    f"{label(vector)} must have one axis, the last of {label(x)}, {features!r}, "
                     f"not {format_dims(vector.dims)}"
                 )
             features = unify(features, vector.dims[0])
         if axis_size(features) == 0:
-            raise ShapeError("there is nothing to normalize over: the last axis has size 0")
+            raise ShapeError("the last axis has size 0, so there is nothing to normalize over")
         return (*x.dims[:-1], features)
 
     def _checked(self, x: Checked) -> Checked:
-        """`x`, or `ShapeError` where the data of this run leaves nothing to normalize over."""
+        """Return `x`; raise `ShapeError` where its last axis has size 0 in this run."""
         if x.shape[-1] == 0:
-            raise ShapeError(explain(self, "the last axis has size 0, by the data of this run"))
+            raise ShapeError(explain(self, "the last axis has size 0 in the data of this run"))
         return x
 
 
 class _NormalizationLoops(LoopForm):
     def rows(self, array: Array) -> Array:
-        """An array with its rows on one axis."""
+        """Return a view of the array with all leading axes merged into one."""
         return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
 
     def numbers(self, node: _Normalization, x: Array) -> tuple[KernelArgument, ...]:
-        """What every kernel takes after the arrays."""
+        """Return the kernel arguments after the arrays that all kernels share."""
         return node.centred, node.dtype.type(node._checked(x).shape[-1]), node.dtype.type(node.epsilon)
 
 
 class _Forward(_Normalization[Axes], Generic[Left_co, Axes], abstract=True):
-    """A normalization of the first parent with a weight and perhaps a bias."""
+    """Base class of the forward ops; the parents are the operand, the weight and optionally the bias."""
 
     __slots__ = ()
     parents: tuple[Left_co, Node, *tuple[Node, ...]]
@@ -170,11 +169,11 @@ class _Forward(_Normalization[Axes], Generic[Left_co, Axes], abstract=True):
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, weight, *bias = self.parents
-        by_vectors = NormalizationWeightGradient(
+        vector_gradients = NormalizationWeightGradient(
             x, gradient, centred=self.centred, biased=bool(bias), epsilon=self.epsilon
         )
-        by_x = NormalizationGradient(x, weight, gradient, centred=self.centred, epsilon=self.epsilon)
-        return by_x, *(by_vectors[position] for position in range(1 + len(bias)))
+        x_gradient = NormalizationGradient(x, weight, gradient, centred=self.centred, epsilon=self.epsilon)
+        return x_gradient, *(vector_gradients[position] for position in range(1 + len(bias)))
 
 
 @LOOPS.register(_Forward)
@@ -188,15 +187,14 @@ class _ForwardLoops(_NormalizationLoops):
 
 
 class LayerNorm(_Forward[Left_co, Axes]):
-    """`(x - mean) / sqrt(variance + epsilon) * weight + bias`, mean and variance being those of the last axis.
+    """`(x - mean) / sqrt(variance + epsilon) * weight + bias`, with the mean and variance over the last axis.
 
-    `x` has any number of leading axes, whose sizes may come from the data; `weight` and `bias`, which may be left out,
-    have the last axis of `x`, and the result has the axes of `x`. The variance is the mean square of the distances
-    from the mean; these must not be so large that their squares overflow (1e19 in float32). Ba, Kiros and Hinton,
-    "Layer normalization" (2016).
+    `x` and the result have the axes (..., features), `weight` and the optional `bias` (features,); the sizes of the
+    leading axes may come from the data. The variance is the mean square distance from the mean; where a square
+    overflows (from 1e19 in float32), the row is normalized to 0. Ba, Kiros and Hinton, "Layer normalization" (2016).
 
-    Raises `ShapeError` for axes that do not fit, a scalar, a last axis of size 0 and an epsilon below 0, `DTypeError`
-    for masks and for two float types.
+    Raises `ShapeError` for axes that do not match, a scalar, a last axis of size 0 and an epsilon that is negative or
+    not finite, `DTypeError` for masks and for operands of two float dtypes.
 
     >>> x, ones = wy.Constant([[1.0, 3.0], [0.0, 8.0]]), wy.Constant([1.0, 1.0])
     >>> wy.ops.normalization.LayerNorm(x, ones, epsilon=0.0).forward().tolist()
@@ -214,14 +212,14 @@ class LayerNorm(_Forward[Left_co, Axes]):
 
 
 class RMSNorm(_Forward[Left_co, Axes]):
-    """`x / sqrt(mean(x ** 2) + epsilon) * weight`, the mean being that of the last axis.
+    """`x / sqrt(mean(x ** 2) + epsilon) * weight`, with the mean over the last axis.
 
-    `x` has any number of leading axes, whose sizes may come from the data; `weight` has the last axis of `x`, and the
-    result has the axes of `x`. The squares must not overflow. Zhang and Sennrich, "Root mean square layer
+    `x` and the result have the axes (..., features), `weight` (features,); the sizes of the leading axes may come from
+    the data. Where a square overflows, the row is normalized to 0. Zhang and Sennrich, "Root mean square layer
     normalization" (2019).
 
-    Raises `ShapeError` for axes that do not fit, a scalar, a last axis of size 0 and an epsilon below 0, `DTypeError`
-    for masks and for two float types.
+    Raises `ShapeError` for axes that do not match, a scalar, a last axis of size 0 and an epsilon that is negative or
+    not finite, `DTypeError` for masks and for operands of two float dtypes.
 
     >>> x, ones = wy.Constant([[3.0, -3.0], [0.0, 0.0]]), wy.Constant([1.0, 1.0])
     >>> wy.ops.normalization.RMSNorm(x, ones, epsilon=1e-9).forward().tolist()
@@ -243,7 +241,7 @@ class RMSNorm(_Forward[Left_co, Axes]):
 
 
 class NormalizationGradient(_Normalization[Axes]):
-    """The gradient of a normalization by its operand, of the axes of that, from the gradient by the result.
+    """The gradient of a normalization with respect to its operand, of the shape of the operand.
 
     `centred` is true for layer norm and false for RMS norm.
     """
@@ -289,10 +287,10 @@ class _NormalizationGradientLoops(_NormalizationLoops):
 
 
 class NormalizationWeightGradient(_Normalization[Axes]):
-    """The gradients of a normalization by its weight and its bias, of the axes (2, features), in one pass over rows.
+    """The gradients of a normalization with respect to weight and bias, of the axes (2, features), in one pass.
 
-    Those of a normalization without a bias (`biased` is false) have the axes (1, features). `centred` is true for
-    layer norm and false for RMS norm.
+    Without a bias (`biased` is false) the axes are (1, features). `centred` is true for layer norm and false for RMS
+    norm.
     """
 
     __slots__ = ("biased", "centred")
@@ -329,11 +327,11 @@ class _NormalizationWeightGradientLoops(_NormalizationLoops):
         return self.rows(x), self.rows(gradient), out, *self.numbers(node, x), np.zeros(out.shape)
 
 
-def _same(dims: Dims, others: Dims, last: Dims = ()) -> Dims:
-    """The axes that an operand and a gradient both have, the last one also being that of `last`."""
-    if len(dims) != len(others):
-        raise ShapeError(f"{format_dims(dims)} against {format_dims(others)}")
-    *leading, features = map(unify, dims, others)
+def _same(dims: Dims, gradient_dims: Dims, last: Dims = ()) -> Dims:
+    """Return the common axes of an operand and its gradient; the last one must also match `last`."""
+    if len(dims) != len(gradient_dims):
+        raise ShapeError(f"{format_dims(dims)} against {format_dims(gradient_dims)}")
+    *leading, features = map(unify, dims, gradient_dims)
     return (*leading, unify(features, last[0]) if last else features)
 
 
@@ -354,9 +352,9 @@ def layer_norm(
 @method("layer_norm")
 @answering
 def layer_norm(x: Any, weight: Any, bias: Any = None, epsilon: float = 1e-5) -> Any:
-    """`(x - mean) / sqrt(variance + epsilon) * weight + bias` over the last axis, which `weight` and `bias` have.
+    """Return `(x - mean) / sqrt(variance + epsilon) * weight + bias` over the last axis.
 
-    The result has the axes of `x`; see `LayerNorm` for the errors.
+    `x` and the result have the axes (..., features), `weight` and `bias` (features,). See `LayerNorm` for the errors.
 
     >>> wy.Constant([1.0, 3.0]).layer_norm(np.array([1.0, 2.0]), np.array([5.0, 5.0]), epsilon=0.0).forward().tolist()
     [4.0, 7.0]
@@ -372,9 +370,9 @@ def rms_norm(
 ) -> RMSNorm[L, tuple[*Bs, N]]: ...
 @method("rms_norm")
 def rms_norm(x: Any, weight: Any, epsilon: float = 1e-5) -> Any:
-    """`x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis, which `weight` has.
+    """Return `x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis.
 
-    The result has the axes of `x`; see `RMSNorm` for the errors.
+    `x` and the result have the axes (..., features), `weight` (features,). See `RMSNorm` for the errors.
 
     >>> wy.Constant([3.0, -3.0]).rms_norm(np.array([1.0, 2.0]), epsilon=1e-9).forward().tolist()
     [1.0, -2.0]

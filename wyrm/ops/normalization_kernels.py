@@ -1,7 +1,7 @@
-"""The loops of normalization over the last axis, for an engine that compiles: one row after another.
+"""The kernels of normalization over the last axis: they process one row at a time, while it is in the cache.
 
-A row is read more than once while it is in the cache. Without `centred`, the mean counts as 0. `count` is the number of
-features, and like `epsilon` of the type of the rows, so that no loop converts numbers.
+Unless `centred`, the mean is 0. `count` is the number of features; it and `epsilon` have the dtype of the rows, so that
+no loop converts numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wyrm.types.typing import FloatArray
 
 
 def mean_of_row(x: FloatArray, count: np.floating) -> Any:
-    """The mean, as the distance from the first number: that is exact where all numbers are the same."""
+    """Return the mean, computed relative to the first element: exact where all elements are equal."""
     first, total = x[0], x.dtype.type(0)
     for j in range(x.size):
         total = accumulated(total, x[j] - first)
@@ -23,7 +23,7 @@ def mean_of_row(x: FloatArray, count: np.floating) -> Any:
 
 
 def inverse_deviation(x: FloatArray, mean: np.floating, count: np.floating, epsilon: np.floating) -> Any:
-    """`1 / sqrt(mean square distance from the mean + epsilon)`."""
+    """Return `1 / sqrt(variance + epsilon)`."""
     squares = x.dtype.type(0)
     for j in range(x.size):
         squares = accumulated(squares, (x[j] - mean) * (x[j] - mean))
@@ -33,7 +33,7 @@ def inverse_deviation(x: FloatArray, mean: np.floating, count: np.floating, epsi
 def normalize_row(
     x: FloatArray, weight: FloatArray, bias: FloatArray, mean: np.floating, inverse: np.floating, out: FloatArray
 ) -> None:
-    """`out = (x - mean) * inverse * weight + bias`; there may be no numbers in `bias`."""
+    """`out = (x - mean) * inverse * weight + bias`; `bias` may be empty."""
     if bias.size > 0:
         for j in range(x.size):
             out[j] = (x[j] - mean) * inverse * weight[j] + bias[j]
@@ -51,7 +51,7 @@ def normalization_kernel(
     count: np.floating,
     epsilon: np.floating,
 ) -> None:
-    """Fill `out`, of the axes (rows, features), as `x`; `bias` is empty where there is none."""
+    """Fill `out`; `x` and `out` have the axes (rows, features), and `bias` may be empty."""
     for i in range(out.shape[0]):
         mean = mean_of_row(x[i], count) if centred else x.dtype.type(0)
         inverse = inverse_deviation(x[i], mean, count, epsilon)
@@ -68,16 +68,16 @@ def gradient_row(
     count: np.floating,
     out: FloatArray,
 ) -> None:
-    """The gradient by one row."""
-    total, along = x.dtype.type(0), x.dtype.type(0)
+    """Fill `out` with the gradient with respect to one row."""
+    total, projection = x.dtype.type(0), x.dtype.type(0)
     for j in range(x.size):
         part = gradient[j] * weight[j]
         total = accumulated(total, part)
-        along = accumulated(along, part * ((x[j] - mean) * inverse))
-    shift = total / count if centred else x.dtype.type(0)
-    slope = along / count
+        projection = accumulated(projection, part * ((x[j] - mean) * inverse))
+    mean_gradient = total / count if centred else x.dtype.type(0)
+    mean_projection = projection / count
     for j in range(x.size):
-        out[j] = (gradient[j] * weight[j] - shift - (x[j] - mean) * inverse * slope) * inverse
+        out[j] = (gradient[j] * weight[j] - mean_gradient - (x[j] - mean) * inverse * mean_projection) * inverse
 
 
 def normalization_gradient_kernel(
@@ -89,7 +89,7 @@ def normalization_gradient_kernel(
     count: np.floating,
     epsilon: np.floating,
 ) -> None:
-    """Fill `out`, of the axes (rows, features), with the gradient by `x`."""
+    """Fill `out`, of the axes (rows, features), with the gradient with respect to `x`."""
     for i in range(out.shape[0]):
         mean = mean_of_row(x[i], count) if centred else x.dtype.type(0)
         inverse = inverse_deviation(x[i], mean, count, epsilon)
@@ -108,8 +108,8 @@ def add_row(x: FloatArray, out: FloatArray) -> None:
         out[j] += x[j]
 
 
-def move_into(part: FloatArray, total: FloatArray) -> None:
-    """`total += part`, after which `part` is zero."""
+def flush(part: FloatArray, total: FloatArray) -> None:
+    """`total += part`, then `part = 0`."""
     for k in range(part.shape[0]):
         for j in range(part.shape[1]):
             total[k, j] += part[k, j]
@@ -125,22 +125,22 @@ def weight_gradient_kernel(
     epsilon: np.floating,
     totals: FloatArray,
 ) -> None:
-    """Fill `out`, of the axes (1 or 2, features), with the gradient by the weight, and where it has 2 by the bias.
+    """Fill `out`, of the axes (1 or 2, features): the gradients with respect to the weight and optionally the bias.
 
-    It holds the sum of a few rows at a time; `totals`, float64 of the same axes, that of all.
+    `out` accumulates 256 rows at a time; `totals`, float64 scratch memory of the same shape, accumulates all rows.
     """
     for k in range(out.shape[0]):
         for j in range(out.shape[1]):
             out[k, j] = totals[k, j] = 0
     for i in range(x.shape[0]):
         if i > 0 and i % 256 == 0:
-            move_into(out, totals)
+            flush(out, totals)
         mean = mean_of_row(x[i], count) if centred else x.dtype.type(0)
         inverse = inverse_deviation(x[i], mean, count, epsilon)
         add_products(x[i], gradient[i], mean, inverse, out[0])
         if out.shape[0] > 1:
             add_row(gradient[i], out[1])
-    move_into(out, totals)
+    flush(out, totals)
     for k in range(out.shape[0]):
         for j in range(out.shape[1]):
             out[k, j] = totals[k, j]

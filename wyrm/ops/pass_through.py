@@ -1,4 +1,4 @@
-"""Ops whose value is that of their first parent, and which differ in what happens around it."""
+"""Ops whose value is that of their first parent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class PassThrough(Node[tuple[Node, *tuple[BaseNode, ...]], S], abstract=True):
-    """The first parent."""
+    """Base class of ops whose value is that of their first parent."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class PassThrough(Node[tuple[Node, *tuple[BaseNode, ...]], S], abstract=True):
 
 
 class Transparent(PassThrough[S], abstract=True):
-    """The first parent, which an engine that fuses ops takes in its place."""
+    """Base class of ops that the native engine replaces by their first parent."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class _TransparentLoops(LoopForm):
 
 
 class Alias(Indexable, Transparent[S]):
-    """`x` under another identity: a gradient by it is apart from the gradient by `x`."""
+    """A distinct node with the value of `x`: its gradient is separate from the gradient with respect to `x`."""
 
     __slots__ = ()
     same_value = True
@@ -66,5 +66,5 @@ class Alias(Indexable, Transparent[S]):
 
 
 def alias(leaf: T) -> T | Alias:
-    """A float node under another identity; anything else, which has no gradient, as it is."""
+    """Return an `Alias` of a float node, and anything else, which has no gradient, unchanged."""
     return Alias(leaf) if isinstance(leaf, Node) and leaf.dtype.kind == "f" else leaf

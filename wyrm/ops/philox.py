@@ -1,4 +1,4 @@
-"""What random nodes draw from: the generator, the step that it draws for, and the streams that keep nodes apart.
+"""The random number generator of random nodes, with its step counter and its streams.
 
 The generator is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
 """
@@ -17,13 +17,13 @@ from wyrm.node.index_leaves import IndexInput
 from wyrm.node.source_location import SourceLocation, located_at
 from wyrm.node.storage import bound_array, stored
 
-WORD = 0xFFFFFFFF  # the largest word; a seed or a stream counts by its lowest 32 bits
+WORD = 0xFFFFFFFF  # mask of a 32-bit word; only the low 32 bits of a seed or a stream count
 
 
 def philox_block(counter: Any, step: Any, seed: Any, stream: Any) -> tuple[Any, Any, Any, Any]:
-    """Four 32-bit words: the counter block is (counter, step), the key (seed, stream).
+    """Return four 32-bit words for the counter block (counter, step) and the key (seed, stream).
 
-    Of one counter or of an array of them; all numbers are at least 0, seed and stream below 2**32.
+    `counter` is a number or an array. All arguments are at least 0, `seed` and `stream` below 2**32.
     """
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     a, b = np.uint64(counter) & low, np.uint64(counter) >> half
@@ -37,7 +37,7 @@ def philox_block(counter: Any, step: Any, seed: Any, stream: Any) -> tuple[Any, 
 
 
 def philox(counter: NDArray[np.uint64], step: int, seed: int, stream: int) -> NDArray[np.uint32]:
-    """Four 32-bit words for each counter, shape (n, 4): the counter block is (counter, step), the key (seed, stream).
+    """Return four 32-bit words for each counter, of shape (n, 4): `philox_block` for an array of counters.
 
     >>> philox(np.zeros(1, np.uint64), 0, 0, 0).tolist()
     [[1713891541, 3781805453, 3159862348, 2600524760]]
@@ -46,13 +46,13 @@ def philox(counter: NDArray[np.uint64], step: int, seed: int, stream: int) -> ND
 
 
 def random_bits(count: int, step: int, seed: int, stream: int) -> NDArray[np.uint32]:
-    """`count` words: word i is number i % 4 of counter i // 4."""
+    """Return `count` words; word i is word i % 4 of counter i // 4."""
     counter = np.arange(-(-count // 4), dtype=np.uint64)
     return philox(counter, step, seed, stream).reshape(-1)[:count]
 
 
 class _StepCounter(IndexInput[tuple[()]], abstract=True):
-    """The number of the step that random nodes draw for; `forward()` moves it on, one for each call."""
+    """The step that random nodes draw for; each call of `forward()` increments it."""
 
     __slots__ = ()
 
@@ -62,7 +62,7 @@ class _StepCounter(IndexInput[tuple[()]], abstract=True):
 
 with located_at(SourceLocation(__file__, 1)):
     STEP = _StepCounter(-1, name="step")
-_announced = 0  # the version of STEP that `set_step` made
+_announced = 0  # the version of STEP after the last `set_step`
 
 
 def _the_step() -> _StepCounter:
@@ -73,12 +73,12 @@ _streams = itertools.count()
 
 
 def stream_or_next(stream: int | None) -> int:
-    """The stream that is given, else one that no other node has taken so."""
+    """Return `stream`, or the next unused one for None."""
     return next(_streams) if stream is None else stream
 
 
 def set_step(step: int) -> None:
-    """The next `forward()` of a graph with random nodes draws for `step`, the one after it for `step + 1`.
+    """Make the next `forward()` of a graph with random nodes draw for `step`, the one after it for `step + 1`.
 
     >>> wy.random.set_step(0)
     """
@@ -98,7 +98,7 @@ def next_step() -> int:
 
 
 def advance_step() -> int:
-    """Move on to the next step, and return it."""
+    """Increment the step and return it."""
     step = int(bound_array(STEP)) + 1
     STEP.set(step)
     return step
@@ -106,18 +106,18 @@ def advance_step() -> int:
 
 @contextmanager
 def at_step(step: int) -> Iterator[None]:
-    """Within it, random nodes draw for `step` again."""
-    now = int(bound_array(STEP))
-    if now == step:
+    """Return a context in which random nodes draw for `step`; it restores the current step at its end."""
+    current = int(bound_array(STEP))
+    if current == step:
         yield
         return
     STEP.set(step)
     try:
         yield
     finally:
-        STEP.set(now)
+        STEP.set(current)
 
 
 def step_is_announced() -> bool:
-    """Whether `set_step` has been called and nothing has drawn for its step yet."""
+    """Return whether nothing has drawn since the last `set_step`."""
     return stored(STEP).version == _announced

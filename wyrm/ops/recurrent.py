@@ -1,9 +1,8 @@
-"""The long short-term memory over a whole sequence, fused: one product per step for all gates, and its gradient.
+"""Fused long short-term memory (LSTM) over a whole sequence, with one matrix product per step for all gates.
 
-The products of the inputs with their weights are ordinary nodes, one product for all steps. The fused ops compute what
-depends on the step before. `LSTMResiduals` runs the steps and stores what the gradient needs, `LSTM` is the part of it
-that a user sees, and `LSTMGradient` runs the steps backwards. The formulas are written twice: in `_forward` and
-`_backward` for arrays and nodes, and as loops in the kernels.
+The caller projects the inputs with one ordinary product for all steps. `LSTMResiduals` runs the recurrence and stores
+what the backward pass needs, `LSTM` selects the states from it, and `LSTMGradient` runs the backward pass. `_forward`
+and `_backward` define the formulas for arrays and nodes; the kernels implement them as loops.
 """
 
 from __future__ import annotations
@@ -28,21 +27,20 @@ from wyrm.types.dims import Axis, Dims, axis_size, product, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, FloatArray
 
-# What a tape holds of each step after the gates, counted from its end.
-TANH_CELL, PREVIOUS_HIDDEN, PREVIOUS_CELL, HIDDEN, CELL = -5, -4, -3, -2, -1
-_KEPT = 5
-# For a gradient of so many rows and steps, or more, the weights are turned first.
-_TURNED_FROM = 256
+# The residuals of a step after its gates, by index from the end.
+_TANH_CELL, _PREVIOUS_HIDDEN, _PREVIOUS_CELL, _HIDDEN, _CELL = -5, -4, -3, -2, -1
+_STATE_ENTRIES = 5
+# Least batch * time for which the backward pass copies the transposed weights.
+_TRANSPOSE_FROM = 256
 
 
 # --- the formulas, for arrays and for nodes ---------------------------------------------------------------------------
 
-# The formulas work on arrays and on nodes.
 Value = TypeVar("Value", FloatArray, Node)
 
 
 class _Functions(NamedTuple, Generic[Value]):
-    """What the formulas call besides operators: of an array namespace, or of nodes."""
+    """The functions that the formulas call, for an array namespace or for nodes."""
 
     sigmoid: Callable[[Value], Value]
     tanh: Callable[[Value], Value]
@@ -62,15 +60,15 @@ def _of_arrays(xp: ArrayNamespace) -> _Functions[FloatArray]:
 
 
 def _forward(of: _Functions[Value], steps: int, operands: Sequence[Any], axes: tuple[Axis, int, Axis]) -> Value:
-    """The tape; `axes` are those of the gates of one step: (batch, gates, hidden)."""
+    """Return the residuals; `axes` is the shape of the gates of one step: (batch, gates, hidden)."""
     projected, weights, hidden, cell, *resets = operands
     residuals: list[Value] = []
     for t in range(steps):
         for mask in resets:
             hidden, cell = (of.where(mask[:, t, None], 0.0, state) for state in (hidden, cell))
-        sums = (projected[:, t] + hidden @ weights).reshape(axes)
-        *opened, candidate, output = (sums[:, k] for k in range(axes[1]))
-        gates: list[Any] = [*map(of.sigmoid, opened), of.tanh(candidate), of.sigmoid(output)]
+        preactivations = (projected[:, t] + hidden @ weights).reshape(axes)
+        *cell_gates, candidate, output = (preactivations[:, k] for k in range(axes[1]))
+        gates: list[Any] = [*map(of.sigmoid, cell_gates), of.tanh(candidate), of.sigmoid(output)]
         forget = 1.0 - gates[0] if len(gates) == 3 else gates[1]
         new_cell = forget * cell + gates[0] * gates[-2]
         tanh_cell = of.tanh(new_cell)
@@ -81,31 +79,39 @@ def _forward(of: _Functions[Value], steps: int, operands: Sequence[Any], axes: t
 
 
 def _backward(of: _Functions[Value], steps: int, operands: Sequence[Any], axes: tuple[Axis, int, Axis]) -> Value:
-    """The gradients by the sums that enter the gates, and by the cell before each step; `axes` as in `_forward`."""
-    residuals, weights, by_states, *resets = operands
+    """Return the entries of `LSTMGradient`; `axes` is as in `_forward`."""
+    residuals, weights, states_gradient, *resets = operands
     batch, gates, width = axes
     result: list[Value] = []
-    by_hidden, by_cell = by_states[:, -1, 0], by_states[:, -1, 1]
+    hidden_gradient, cell_gradient = states_gradient[:, -1, 0], states_gradient[:, -1, 1]
     for t in reversed(range(steps)):
-        *opened, candidate, output = (residuals[:, t, k] for k in range(gates))
-        tanh_cell, previous = residuals[:, t, gates], residuals[:, t, PREVIOUS_CELL]
-        by_cell = by_cell + by_hidden * output * (1.0 - tanh_cell * tanh_cell)
-        if len(opened) == 1:
-            forget, by_opened = 1.0 - opened[0], [candidate - previous]
+        *cell_gates, candidate, output = (residuals[:, t, k] for k in range(gates))
+        tanh_cell, previous = residuals[:, t, gates], residuals[:, t, _PREVIOUS_CELL]
+        cell_gradient = cell_gradient + hidden_gradient * output * (1.0 - tanh_cell * tanh_cell)
+        if len(cell_gates) == 1:
+            forget, cell_gate_factors = 1.0 - cell_gates[0], [candidate - previous]
         else:
-            forget, by_opened = opened[1], [candidate, previous]
-        parts: list[Any] = [by_cell * by * gate * (1.0 - gate) for by, gate in zip(by_opened, opened, strict=True)]
-        parts += [
-            by_cell * opened[0] * (1.0 - candidate * candidate),
-            by_hidden * tanh_cell * output * (1.0 - output),
+            forget, cell_gate_factors = cell_gates[1], [candidate, previous]
+        parts: list[Any] = [
+            cell_gradient * factor * gate * (1.0 - gate)
+            for factor, gate in zip(cell_gate_factors, cell_gates, strict=True)
         ]
-        by_cell = by_cell * forget
-        by_hidden = of.stack(parts, 1).reshape((batch, product((gates, width)))) @ weights.T
+        parts += [
+            cell_gradient * cell_gates[0] * (1.0 - candidate * candidate),
+            hidden_gradient * tanh_cell * output * (1.0 - output),
+        ]
+        cell_gradient = cell_gradient * forget
+        hidden_gradient = of.stack(parts, 1).reshape((batch, product((gates, width)))) @ weights.T
         for mask in resets:
-            by_hidden, by_cell = (of.where(mask[:, t, None], 0.0, by) for by in (by_hidden, by_cell))
-        result.append(of.stack([*parts, by_cell], 1))
+            hidden_gradient, cell_gradient = (
+                of.where(mask[:, t, None], 0.0, x) for x in (hidden_gradient, cell_gradient)
+            )
+        result.append(of.stack([*parts, cell_gradient], 1))
         if t > 0:
-            by_hidden, by_cell = by_hidden + by_states[:, t - 1, 0], by_cell + by_states[:, t - 1, 1]
+            hidden_gradient, cell_gradient = (
+                hidden_gradient + states_gradient[:, t - 1, 0],
+                cell_gradient + states_gradient[:, t - 1, 1],
+            )
     return of.stack(result[::-1], 1)
 
 
@@ -120,15 +126,15 @@ class _Recurrent(Node[tuple[Node, ...], Axes], abstract=True):
 
 
 def _mask_rows(resets: Sequence[Array]) -> Array:
-    """The mask of resets for a kernel, empty where there is none."""
+    """Return the mask of resets, empty where there is none."""
     return resets[0] if resets else np.zeros((0, 0), np.bool_)
 
 
 class LSTMResiduals(_Recurrent[Axes]):
-    """All that a long short-term memory computes, of the axes (batch, time, what is kept, hidden).
+    """The residuals of an LSTM, of the axes (batch, time, entries, hidden); see `LSTM` for the operands.
 
-    Of each step the gates are kept, the squashed cell, the hidden state and the cell before the step (zeros where it
-    was reset), and those after it. See `LSTM`.
+    The entries of a step are the gates, tanh(cell), the previous hidden state and cell (zeros after a reset), and the
+    new hidden state and cell.
     """
 
     __slots__ = ("coupled",)
@@ -144,7 +150,7 @@ class LSTMResiduals(_Recurrent[Axes]):
 
     @property
     def gates(self) -> int:
-        """The number of gates, the candidate for the cell among them."""
+        """The number of gates, including the candidate."""
         return 3 if self.coupled else 4
 
     @classmethod
@@ -154,7 +160,7 @@ class LSTMResiduals(_Recurrent[Axes]):
     def dtype_rule(self) -> np.dtype:
         for mask in self.parents[4:]:
             if mask.dtype.kind != "b":
-                raise DTypeError(f"the resets are a mask, such as x > 0; {label(mask)} is {mask.dtype}")
+                raise DTypeError(f"resets must have dtype bool, like x > 0; {label(mask)} is {mask.dtype}")
         for parent in self.parents[:4]:
             if parent.dtype.kind == "b":
                 raise DTypeError(f"{label(parent)} is a mask; convert it with .astype(np.float32)")
@@ -162,23 +168,23 @@ class LSTMResiduals(_Recurrent[Axes]):
 
     def shape_rule(self) -> Dims:
         projected, weights, hidden, cell, *resets = self.parents
-        roles = (projected, 3), (weights, 2), (hidden, 2), (cell, 2), *((mask, 2) for mask in resets)
-        for parent, axes in roles:
-            if len(parent.dims) != axes:
-                raise ShapeError(f"{label(parent)} has {axes} axes here, not {format_dims(parent.dims)}")
-        batch, time, sums = projected.dims
+        ranks = (projected, 3), (weights, 2), (hidden, 2), (cell, 2), *((mask, 2) for mask in resets)
+        for parent, rank in ranks:
+            if len(parent.dims) != rank:
+                raise ShapeError(f"{label(parent)} must have {rank} axes, not {format_dims(parent.dims)}")
+        batch, time, projected_width = projected.dims
         width = weights.dims[0]
-        wanted = product((self.gates, width))
-        for what, axis in (("projected input", sums), ("recurrent weights", weights.dims[1])):
-            if axis_size(axis) != axis_size(wanted):
-                raise ShapeError(f"the last axis of the {what} is {self.gates} times {width!r}, not {axis!r}")
+        expected = product((self.gates, width))
+        for operand, axis in (("projected input", projected_width), ("recurrent weights", weights.dims[1])):
+            if axis_size(axis) != axis_size(expected):
+                raise ShapeError(f"the last axis of the {operand} must be {self.gates} * {width!r}, not {axis!r}")
         for state in (hidden, cell):
             batch, width = unify(batch, state.dims[0]), unify(width, state.dims[1])
         for mask in resets:
             batch, time = unify(batch, mask.dims[0]), unify(time, mask.dims[1])
         if axis_size(time) == 0:
-            raise ShapeError("there is no step to run: the time axis has size 0")
-        return batch, time, self.gates + _KEPT, width
+            raise ShapeError("the time axis has size 0; an LSTM needs at least one step")
+        return batch, time, self.gates + _STATE_ENTRIES, width
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if rows[1] is None and all(row in (0, None) for row in rows) else None
@@ -193,7 +199,7 @@ class LSTMResiduals(_Recurrent[Axes]):
         batch, time, _, width = dims
         steps = axis_size(time)
         if steps is None:
-            return _open_time(self, time)
+            return _unsized_time(self, time)
         composed = _forward(_OF_NODES, steps, self.parents, (batch, self.gates, width))
         return composite_vjp(composed, gradient, self.parents)
 
@@ -205,14 +211,14 @@ class _LSTMResidualsLoops(LoopForm):
     def kernel_arguments(
         self, node: LSTMResiduals, operands: Sequence[Array], out: Array
     ) -> tuple[KernelArgument, ...]:
-        batch, time, kept, width = out.shape
-        return (*operands[:4], _mask_rows(operands[4:]), out.reshape(batch, time, kept * width))
+        batch, time, entries, width = out.shape
+        return (*operands[:4], _mask_rows(operands[4:]), out.reshape(batch, time, entries * width))
 
 
-def _open_time(node: _Recurrent, time: Axis) -> tuple[Gradient, ...]:
-    """What `vjp` of an op answers whose gradient is composed of one node or more for each step."""
+def _unsized_time(node: _Recurrent, time: Axis) -> tuple[Gradient, ...]:
+    """Return undefined gradients: the decomposition has nodes for each step, so it needs the number of steps."""
     reason = (
-        f"a gradient of the gradient of an LSTM needs a time axis with a size, and {time!r} gets its size from the "
+        f"the second-order gradient of an LSTM needs a time axis with a size, but {time!r} gets its size from the "
         f"data of each run; give it one, as in {type(time).__name__}(20)"
     )
     return tuple(Undefined(reason) if parent.dtype.kind == "f" else ZERO for parent in node.parents)
@@ -221,18 +227,18 @@ def _open_time(node: _Recurrent, time: Axis) -> tuple[Gradient, ...]:
 class LSTM(_Recurrent[Axes]):
     """The states of a long short-term memory, of the axes (batch, time, 2, hidden): hidden at 0, cell at 1.
 
-    `projected`, of the axes (batch, time, gates * hidden), is what the inputs give to the gates, biases included;
-    `weights`, of the axes (hidden, gates * hidden), is what the hidden state gives; `hidden` and `cell`, of the axes
-    (batch, hidden), are the state before the first step. With input gate i, forget gate f, candidate g and output
-    gate o, in this order: `c = f * c + i * g`, `h = o * tanh(c)`, where i, f and o go through a sigmoid and g through
-    tanh (Hochreiter and Schmidhuber, "Long short-term memory", 1997; Gers et al., "Learning to forget", 2000).
-    `coupled` has three gates, i, g and o, and `f = 1 - i` (Greff et al., "LSTM: a search space odyssey", 2017). There
-    may be one mask more, `resets`, of the axes (batch, time): where it is true, the state is zero before that step.
+    `projected`, of the axes (batch, time, gates * hidden), is the inputs times their weights, plus the bias. `weights`,
+    of the axes (hidden, gates * hidden), multiplies the hidden state. `hidden` and `cell`, of the axes (batch, hidden),
+    are the initial state. With input gate i, forget gate f, candidate g and output gate o, in this order:
+    `c = f * c + i * g`, `h = o * tanh(c)`, where i, f and o are sigmoids and g is a tanh (Hochreiter and Schmidhuber,
+    "Long short-term memory", 1997; Gers et al., "Learning to forget", 2000). With `coupled`, the gates are i, g and o,
+    and `f = 1 - i` (Greff et al., "LSTM: a search space odyssey", 2017). Where the optional mask `resets`, of the axes
+    (batch, time), is true, the state is set to zero before that step.
 
-    The axes of batch and time may get their sizes from the data; for a second order gradient, time needs one.
+    The axes of batch and time may get their sizes from the data; a second-order gradient needs the size of time.
 
-    Raises `ShapeError` for axes that do not fit or a time axis of size 0, `DTypeError` for masks in place of numbers,
-    for numbers in place of the mask, and for two float types.
+    Raises `ShapeError` for axes that do not match or a time axis of size 0, `DTypeError` unless `resets` is bool and
+    the other operands have one float dtype.
 
     >>> gates, weights = wy.Constant(np.zeros((2, 5, 12))), wy.Constant(np.zeros((3, 12)))
     >>> start = wy.Constant(np.ones((2, 3)))
@@ -261,21 +267,21 @@ class LSTM(_Recurrent[Axes]):
         return batch, time, 2, width
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        return operands[0][:, :, HIDDEN:]
+        return operands[0][:, :, _HIDDEN:]
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         residuals, projected, weights, _, _, *resets = self.parents
-        batch, time, kept, width = residuals.dims
-        by_gates = LSTMGradient(residuals, weights, gradient, *resets)
-        by_sums = by_gates[:, :, : kept - _KEPT].reshape(projected.dims)
+        batch, time, entries, width = residuals.dims
+        gates_gradient = LSTMGradient(residuals, weights, gradient, *resets)
+        preactivations_gradient = gates_gradient[:, :, : entries - _STATE_ENTRIES].reshape(projected.dims)
         rows = product((batch, time))
-        previous = residuals[:, :, PREVIOUS_HIDDEN].reshape((rows, width))
-        by_weights = previous.T @ by_sums.reshape((rows, projected.dims[-1]))
-        by_hidden: Node = by_sums[:, 0] @ weights.T
-        by_cell = by_gates[:, 0, -1]
+        previous = residuals[:, :, _PREVIOUS_HIDDEN].reshape((rows, width))
+        weights_gradient = previous.T @ preactivations_gradient.reshape((rows, projected.dims[-1]))
+        hidden_gradient: Node = preactivations_gradient[:, 0] @ weights.T
+        cell_gradient = gates_gradient[:, 0, -1]
         for mask in resets:
-            by_hidden = where(mask[:, 0, None], 0.0, by_hidden)
-        return ZERO, by_sums, by_weights, by_hidden, by_cell, *(ZERO for _ in resets)
+            hidden_gradient = where(mask[:, 0, None], 0.0, hidden_gradient)
+        return ZERO, preactivations_gradient, weights_gradient, hidden_gradient, cell_gradient, *(ZERO for _ in resets)
 
 
 @LOOPS.register(LSTM)
@@ -284,22 +290,23 @@ class _LSTMLoops(LoopForm):
 
     def gather_index(self, node: LSTM, index: IndexMap) -> IndexMap:
         batch, time, state, width = index
-        return batch, time, node.parents[0].dims[2] + HIDDEN + state, width
+        return batch, time, node.parents[0].dims[2] + _HIDDEN + state, width
 
     def kernel_arguments(self, node: LSTM, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         return operands[0], out
 
 
 class LSTMGradient(_Recurrent[Axes]):
-    """The gradients of an LSTM, of the axes (batch, time, gates + 1, hidden), from those by its states.
+    """The VJP of an LSTM, of the axes (batch, time, gates + 1, hidden), from the cotangent of its states.
 
-    They are by the sums that enter the gates, and, as the last entry, by the cell before the step.
+    The entries of a step are the gradients with respect to the pre-activations of the gates and, last, with respect to
+    the previous cell.
     """
 
     __slots__ = ()
 
-    def __init__(self, residuals: Node, weights: Node, by_states: Node, *resets: Node) -> None:
-        self._construct((residuals, weights, by_states, *resets))
+    def __init__(self, residuals: Node, weights: Node, states_gradient: Node, *resets: Node) -> None:
+        self._construct((residuals, weights, states_gradient, *resets))
 
     def _own(self) -> LSTMGradient[Axes]:
         return self
@@ -309,10 +316,10 @@ class LSTMGradient(_Recurrent[Axes]):
         return "lstm_gradient"
 
     def shape_rule(self) -> Dims:
-        batch, time, kept, width = self.parents[0].dims
+        batch, time, entries, width = self.parents[0].dims
         for axis, other in zip((batch, time, 2, width), self.parents[2].dims, strict=True):
             unify(axis, other)
-        return batch, time, kept - _KEPT + 1, width
+        return batch, time, entries - _STATE_ENTRIES + 1, width
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         if 0 in shape:
@@ -324,7 +331,7 @@ class LSTMGradient(_Recurrent[Axes]):
         batch, time, parts, width = dims
         steps = axis_size(time)
         if steps is None:
-            return _open_time(self, time)
+            return _unsized_time(self, time)
         composed = _backward(_OF_NODES, steps, self.parents, (batch, parts - 1, width))
         return composite_vjp(composed, gradient, self.parents)
 
@@ -334,10 +341,10 @@ class _LSTMGradientLoops(LoopForm):
     kernel = staticmethod(backward_kernel)
 
     def kernel_arguments(self, node: LSTMGradient, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        residuals, weights, by_states, *resets = operands
+        residuals, weights, states_gradient, *resets = operands
         batch, time, parts, width = out.shape
         rows = residuals.reshape(batch, time, residuals.shape[2] * width), out.reshape(batch, time, parts * width)
-        # To turn the weights takes as long as a product with a few rows gains by it.
-        turned = scratch(weights.shape[::-1] if batch * time >= _TURNED_FROM else (0, 0), out.dtype)
-        by_hidden = scratch((batch, width), out.dtype)
-        return rows[0], weights, by_states, _mask_rows(resets), rows[1], by_hidden, turned
+        # For few rows the copy costs more than the products gain.
+        transposed = scratch(weights.shape[::-1] if batch * time >= _TRANSPOSE_FROM else (0, 0), out.dtype)
+        hidden_gradient = scratch((batch, width), out.dtype)
+        return rows[0], weights, states_gradient, _mask_rows(resets), rows[1], hidden_gradient, transposed

@@ -1,6 +1,6 @@
-"""The loops of the recurrent ops, for an engine that compiles: what belongs to one step lies side by side.
+"""The kernels of the recurrent ops.
 
-A tape is seen with the axes (batch, time, what is kept of a step); what that is, `wyrm.ops.recurrent` says.
+Residuals have the axes (batch, time, entries * hidden) here. The entries of a step are those of `LSTMResiduals`.
 """
 
 from __future__ import annotations
@@ -10,43 +10,43 @@ from wyrm.ops.product import multiply_into
 from wyrm.types.typing import BoolArray, FloatArray
 
 
-def advance(
-    entering: FloatArray,
-    staying: FloatArray,
+def step_forward(
+    input_gates: FloatArray,
+    forget_gates: FloatArray,
     candidates: FloatArray,
-    outputs: FloatArray,
-    tanh_cell: FloatArray,
-    before: FloatArray,
+    output_gates: FloatArray,
+    tanh_cells: FloatArray,
+    previous_cell: FloatArray,
     hidden: FloatArray,
     cells: FloatArray,
 ) -> None:
-    """From the sums of the gates, in their places, and the cell before, all that a tape keeps of a step.
+    """Compute one step; the gates hold their pre-activations on entry and their values on return.
 
-    Without numbers in `staying` the forget gate is coupled to the input gate.
+    If `forget_gates` is empty, the forget gate is 1 minus the input gate.
     """
-    coupled = staying.size == 0
-    for k in range(entering.size):
-        enter, candidate, output = sigmoid(entering[k]), tanh(candidates[k]), sigmoid(outputs[k])
+    coupled = forget_gates.size == 0
+    for k in range(input_gates.size):
+        input_gate, candidate, output_gate = sigmoid(input_gates[k]), tanh(candidates[k]), sigmoid(output_gates[k])
         if coupled:
-            stay = 1 - enter
+            forget_gate = 1 - input_gate
         else:
-            stay = sigmoid(staying[k])
-            staying[k] = stay
-        cell = stay * before[k] + enter * candidate
-        small = tanh(cell)
-        entering[k], candidates[k], outputs[k] = enter, candidate, output
-        tanh_cell[k], cells[k], hidden[k] = small, cell, output * small
+            forget_gate = sigmoid(forget_gates[k])
+            forget_gates[k] = forget_gate
+        cell = forget_gate * previous_cell[k] + input_gate * candidate
+        tanh_cell = tanh(cell)
+        input_gates[k], candidates[k], output_gates[k] = input_gate, candidate, output_gate
+        tanh_cells[k], cells[k], hidden[k] = tanh_cell, cell, output_gate * tanh_cell
 
 
-def begin(row: FloatArray, hidden: FloatArray, cell: FloatArray, sums: FloatArray, from_zero: bool) -> None:
-    """Put the state before a step, and the sums of its gates so far, into its row of the tape."""
-    width, first = hidden.size, sums.size + hidden.size
-    for k in range(sums.size):
-        row[k] = sums[k]
+def start_step(row: FloatArray, hidden: FloatArray, cell: FloatArray, projected: FloatArray, reset: bool) -> None:
+    """Write the projected input and the state before the step into the row of residuals."""
+    width, first = hidden.size, projected.size + hidden.size
+    for k in range(projected.size):
+        row[k] = projected[k]
     for k in range(width):
-        row[first + k] = 0 if from_zero else hidden[k]
+        row[first + k] = 0 if reset else hidden[k]
     for k in range(width):
-        row[first + width + k] = 0 if from_zero else cell[k]
+        row[first + width + k] = 0 if reset else cell[k]
 
 
 def forward_kernel(
@@ -57,116 +57,122 @@ def forward_kernel(
     resets: BoolArray,
     residuals: FloatArray,
 ) -> None:
-    """Fill the tape, of the axes (batch, time, what is kept of a step); `resets` is empty where there are none."""
-    width, sums = weights.shape
-    opened, end = sums - 2 * width, residuals.shape[2]
+    """Fill `residuals`; `resets` is empty where there is no mask."""
+    width, gates = weights.shape
+    split, end = gates - 2 * width, residuals.shape[2]  # the candidate starts at `split`
     for t in range(residuals.shape[1]):
         for b in range(residuals.shape[0]):
-            row, from_zero = residuals[b, t], resets.size > 0 and resets[b, t]
+            row, reset = residuals[b, t], resets.size > 0 and resets[b, t]
             if t == 0:
-                begin(row, hidden[b], cell[b], projected[b, t], from_zero)
+                start_step(row, hidden[b], cell[b], projected[b, t], reset)
             else:
-                begin(
+                start_step(
                     row,
                     residuals[b, t - 1, end - 2 * width : end - width],
                     residuals[b, t - 1, end - width :],
                     projected[b, t],
-                    from_zero,
+                    reset,
                 )
-        multiply_into(residuals[:, t, sums + width : sums + 2 * width], weights, residuals[:, t, :sums], 1)
+        multiply_into(residuals[:, t, gates + width : gates + 2 * width], weights, residuals[:, t, :gates], 1)
         for b in range(residuals.shape[0]):
             row = residuals[b, t]
-            before, hidden_after = row[sums + 2 * width : sums + 3 * width], row[end - 2 * width : end - width]
-            advance(
-                row[:width], row[width:opened], row[opened : opened + width], row[opened + width : sums],
-                row[sums : sums + width], before, hidden_after, row[end - width :],
+            previous_cell, hidden_after = row[gates + 2 * width : gates + 3 * width], row[end - 2 * width : end - width]
+            step_forward(
+                row[:width], row[width:split], row[split : split + width], row[split + width : gates],
+                row[gates : gates + width], previous_cell, hidden_after, row[end - width :],
             )  # fmt: skip
 
 
-def recede(
-    entering: FloatArray,
-    staying: FloatArray,
+def step_backward(
+    input_gates: FloatArray,
+    forget_gates: FloatArray,
     candidates: FloatArray,
-    outputs: FloatArray,
-    tanh_cell: FloatArray,
-    before: FloatArray,
-    by_hidden: FloatArray,
-    by_entering: FloatArray,
-    by_staying: FloatArray,
-    by_candidates: FloatArray,
-    by_outputs: FloatArray,
-    by_cell: FloatArray,
+    output_gates: FloatArray,
+    tanh_cells: FloatArray,
+    previous_cell: FloatArray,
+    hidden_gradient: FloatArray,
+    input_gates_gradient: FloatArray,
+    forget_gates_gradient: FloatArray,
+    candidates_gradient: FloatArray,
+    output_gates_gradient: FloatArray,
+    cell_gradient: FloatArray,
 ) -> None:
-    """The gradients by the sums of the gates and by the cell before, from those by the hidden state and the cell."""
-    coupled = staying.size == 0
-    for k in range(entering.size):
-        enter, candidate, output, small = entering[k], candidates[k], outputs[k], tanh_cell[k]
-        flow = by_hidden[k] * output
-        total = by_cell[k] + flow - flow * small * small
-        by_outputs[k] = by_hidden[k] * small * (output - output * output)
-        inward = total * enter
-        by_candidates[k] = inward - inward * candidate * candidate
+    """Compute the gradients with respect to the pre-activations and the previous cell for one step.
+
+    `cell_gradient` holds the gradient with respect to the new cell on entry, to the previous cell on return.
+    """
+    coupled = forget_gates.size == 0
+    for k in range(input_gates.size):
+        input_gate, candidate, output_gate, tanh_cell = input_gates[k], candidates[k], output_gates[k], tanh_cells[k]
+        flow = hidden_gradient[k] * output_gate
+        total = cell_gradient[k] + flow - flow * tanh_cell * tanh_cell
+        output_gates_gradient[k] = hidden_gradient[k] * tanh_cell * (output_gate - output_gate * output_gate)
+        inward = total * input_gate
+        candidates_gradient[k] = inward - inward * candidate * candidate
         if coupled:
-            by_entering[k] = total * (candidate - before[k]) * (enter - enter * enter)
-            by_cell[k] = total - inward
+            input_gates_gradient[k] = total * (candidate - previous_cell[k]) * (input_gate - input_gate * input_gate)
+            cell_gradient[k] = total - inward
         else:
-            stay = staying[k]
-            by_entering[k] = total * candidate * (enter - enter * enter)
-            by_staying[k] = total * before[k] * (stay - stay * stay)
-            by_cell[k] = total * stay
+            forget_gate = forget_gates[k]
+            input_gates_gradient[k] = total * candidate * (input_gate - input_gate * input_gate)
+            forget_gates_gradient[k] = total * previous_cell[k] * (forget_gate - forget_gate * forget_gate)
+            cell_gradient[k] = total * forget_gate
 
 
-def gather(by_states: FloatArray, later: FloatArray, last: bool, by_hidden: FloatArray, by_cell: FloatArray) -> None:
-    """Add the gradients by the states of a step to those that come from the steps after it."""
-    for k in range(by_hidden.size):
-        by_hidden[k] = by_states[0, k] if last else by_states[0, k] + by_hidden[k]
-    for k in range(by_hidden.size):
-        by_cell[k] = by_states[1, k] if last else by_states[1, k] + later[k]
+def add_gradients(
+    states_gradient: FloatArray, later: FloatArray, last: bool, hidden_gradient: FloatArray, cell_gradient: FloatArray
+) -> None:
+    """Sum the gradients with respect to the states of a step from the result and from the later steps."""
+    for k in range(hidden_gradient.size):
+        hidden_gradient[k] = states_gradient[0, k] if last else states_gradient[0, k] + hidden_gradient[k]
+    for k in range(hidden_gradient.size):
+        cell_gradient[k] = states_gradient[1, k] if last else states_gradient[1, k] + later[k]
 
 
-def turn(x: FloatArray, turned: FloatArray) -> None:
-    """Write `x.T` into `turned`."""
-    for i in range(turned.shape[0]):
-        for j in range(turned.shape[1]):
-            turned[i, j] = x[j, i]
+def transpose_into(x: FloatArray, transposed: FloatArray) -> None:
+    """Write `x.T` into `transposed`, which may be empty."""
+    for i in range(transposed.shape[0]):
+        for j in range(transposed.shape[1]):
+            transposed[i, j] = x[j, i]
 
 
 def backward_kernel(
     residuals: FloatArray,
     weights: FloatArray,
-    by_states: FloatArray,
+    states_gradient: FloatArray,
     resets: BoolArray,
     out: FloatArray,
-    by_hidden: FloatArray,
-    turned: FloatArray,
+    hidden_gradient: FloatArray,
+    transposed: FloatArray,
 ) -> None:
-    """Fill `out`, of the axes (batch, time, gradients by the sums and by the cell before).
+    """Fill `out`, of the axes (batch, time, (gates + 1) * hidden), with the entries of `LSTMGradient`.
 
-    `turned` is empty, or has room for `weights.T`: of rows that lie apart, BLAS would make its own copy at each step.
+    `transposed` is scratch memory for `weights.T`, or empty: BLAS would copy a strided `weights.T` at each step.
     """
-    width, sums = weights.shape
-    opened, steps = sums - 2 * width, out.shape[1]
-    turn(weights, turned)
+    width, gates = weights.shape
+    split, steps = gates - 2 * width, out.shape[1]  # the candidate starts at `split`
+    transpose_into(weights, transposed)
     for t in range(steps - 1, -1, -1):
         for b in range(out.shape[0]):
             row, result = residuals[b, t], out[b, t]
-            later, by_cell = out[b, t if t == steps - 1 else t + 1, sums:], result[sums:]
-            gather(by_states[b, t], later, t == steps - 1, by_hidden[b], by_cell)
-            recede(
-                row[:width], row[width:opened], row[opened : opened + width], row[opened + width : sums],
-                row[sums : sums + width], row[sums + 2 * width : sums + 3 * width], by_hidden[b], result[:width],
-                result[width:opened], result[opened : opened + width], result[opened + width : sums], by_cell,
+            later, cell_gradient = out[b, t if t == steps - 1 else t + 1, gates:], result[gates:]
+            add_gradients(states_gradient[b, t], later, t == steps - 1, hidden_gradient[b], cell_gradient)
+            step_backward(
+                row[:width], row[width:split], row[split : split + width], row[split + width : gates],
+                row[gates : gates + width], row[gates + 2 * width : gates + 3 * width], hidden_gradient[b],
+                result[:width], result[width:split], result[split : split + width], result[split + width : gates],
+                cell_gradient,
             )  # fmt: skip
-        if turned.size > 0:
-            multiply_into(out[:, t, :sums], turned, by_hidden, 0)
+        if transposed.size > 0:
+            multiply_into(out[:, t, :gates], transposed, hidden_gradient, 0)
         else:
-            multiply_into(out[:, t, :sums], weights.T, by_hidden, 0)
+            multiply_into(out[:, t, :gates], weights.T, hidden_gradient, 0)
         for b in range(out.shape[0]):
             if resets.size > 0 and resets[b, t]:
-                by_hidden[b] = 0
-                out[b, t, sums:] = 0
+                hidden_gradient[b] = 0
+                out[b, t, gates:] = 0
 
 
 def states_kernel(residuals: FloatArray, out: FloatArray) -> None:
-    """Fill `out`, of the axes (batch, time, 2, hidden), with the states of the tape."""
+    """Copy the states, the last two entries of each step, into `out`, of the axes (batch, time, 2, hidden)."""
     out[:] = residuals[:, :, -2:]

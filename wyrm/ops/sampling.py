@@ -1,4 +1,4 @@
-"""Rows drawn at random: negative samples, uniform or by popularity, without those that a row knows."""
+"""Random row numbers of a table: negative samples, uniform or weighted, with rejection of known rows."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ from wyrm.types.typing import (
     Values,
 )
 
-# How often a row is drawn until it is one that is not known; the last is taken as it is.
-TRIES = 8
-# So many words are drawn together: of as many steps as that takes.
-_TOGETHER, _MOST_STEPS = 1024, 64
+# Draws until a row is not known; the last draw is accepted even if it is.
+MAX_DRAWS = 8
+# Random words to generate at once: those of several steps, up to `_MAX_STEPS`.
+_WORDS_AT_ONCE, _MAX_STEPS = 1024, 64
 
 
 class CompressedRows(Protocol):
@@ -63,11 +63,13 @@ class CompressedRows(Protocol):
 Known: TypeAlias = "CompressedRows | tuple[Indices, Indices]"
 
 
-# --- the kernel: stripes are made of runs of 16 rows ------------------------------------------------------------------
+# --- the kernel -------------------------------------------------------------------------------------------------------
+
+# Threads draw from disjoint stripes of the table: row r belongs to stripe r // 16 % count.
 
 
 def is_known(columns: IntegerArray, low: int, high: int, row: int) -> bool:
-    """Whether `row` is among the ascending `columns[low:high]`."""
+    """Return whether the ascending `columns[low:high]` contain `row`."""
     if low == high:
         return False
     length = high - low
@@ -79,23 +81,23 @@ def is_known(columns: IntegerArray, low: int, high: int, row: int) -> bool:
 
 
 def uniform_row(word: np.integer, size: int) -> int:
-    """The row below `size` that a word stands for, each alike."""
+    """Map a random word to a row below `size`, uniformly."""
     return int((np.uint64(word) * np.uint64(size)) >> np.uint64(32))
 
 
 def weighted_row(word: np.integer, cumulative: FloatArray) -> int:
-    """The row that a word stands for, by the shares that `cumulative` adds up."""
-    share = np.float64(word) * 2.0**-32
+    """Map a random word to a row, with the cumulative probabilities `cumulative`."""
+    fraction = np.float64(word) * 2.0**-32
     low, length = 0, cumulative.size
     while length > 0:
         half = (length + 1) >> 1
-        low += half if cumulative[low + half - 1] <= share else 0
+        low += half if cumulative[low + half - 1] <= fraction else 0
         length -= half
     return low
 
 
 def member_row(member: int, which: int, count: int) -> int:
-    """The row that comes at this place among the rows of a stripe."""
+    """Return row number `member` of stripe `which` of `count`."""
     return (((member >> 4) * count + which) << 4) + (member & 15)
 
 
@@ -109,9 +111,10 @@ def row_in_stripe(
     stream: int,
     stripe: tuple[int, int, int],
 ) -> int:
-    """The row of the stripe (which, count, its number of rows) that a word stands for.
+    """Map a random word to a row of the stripe (which, count, number of rows).
 
-    Where rows have shares, one outside is drawn again, up to `32 * count` times; then one near it is taken.
+    Weighted rows outside of the stripe are drawn again, up to `32 * count` times; then a row of the stripe near the
+    last one is the result.
     """
     which, count, members = stripe
     if cumulative.size == 0:
@@ -119,12 +122,12 @@ def row_in_stripe(
     row = weighted_row(word, cumulative)
     if count == 1:
         return row
-    again = attempt
+    draw = attempt
     while (row >> 4) % count != which:
-        again += TRIES
-        if again >= 32 * count * TRIES:
+        draw += MAX_DRAWS
+        if draw >= 32 * count * MAX_DRAWS:
             return member_row(min((row >> 4) // count * 16 + (row & 15), members - 1), which, count)
-        words = philox_block((i >> 2) + (again << 32), step, seed, stream)
+        words = philox_block((i >> 2) + (draw << 32), step, seed, stream)
         row = weighted_row(words[i & 3], cumulative)
     return row
 
@@ -143,11 +146,11 @@ def sampling_kernel(
     drawn: IntegerArray,
     stripes: IntegerArray,
 ) -> None:
-    """Fill `out` with rows below `size`; without `cumulative` each alike, without `offsets` whatever is known.
+    """Fill `out` with rows below `size`: uniformly if `cumulative` is empty, without rejection if `offsets` is empty.
 
-    The first words of several steps are drawn together, side by side in vectors: `words`, (draws, steps), holds those
-    of `drawn[1]` steps from step `drawn[0]` on. With `stripes` = (which, count) and a count above 1, only rows r with
-    r // 16 % count == which are drawn; of all rows where there are none such.
+    The first words of several steps are generated at once, in vectors: `words`, of shape (draws, steps), holds those of
+    `drawn[1]` steps from step `drawn[0]` on. `stripes` is (which, count): rows come from that stripe, or from the whole
+    table if the stripe is empty.
     """
     which, count, members = stripes[0], stripes[1], size
     if count > 1:
@@ -163,17 +166,17 @@ def sampling_kernel(
                     i >> 2, step[0] + ahead, seed, stream
                 )
         drawn[0], drawn[1] = step[0], words.shape[1]
-    now = natural(step[0] - drawn[0])
+    column = natural(step[0] - drawn[0])
     if cumulative.size == 0 and offsets.size == 0:
         for i in range(out.size):
-            out[i] = member_row(uniform_row(words[i, now], members), which, count)
+            out[i] = member_row(uniform_row(words[i, column], members), which, count)
         return
     for i in range(out.size):
-        row = row_in_stripe(words[i, now], i, 0, step[0], cumulative, seed, stream, stripe)
+        row = row_in_stripe(words[i, column], i, 0, step[0], cumulative, seed, stream, stripe)
         if offsets.size > 0:
             low, high = offsets[rows[i]], offsets[rows[i] + 1]
             attempt = 1
-            while attempt < TRIES and is_known(columns, low, high, row):
+            while attempt < MAX_DRAWS and is_known(columns, low, high, row):
                 word = philox_block((i >> 2) + (attempt << 32), step[0], seed, stream)[i & 3]
                 row = row_in_stripe(word, i, attempt, step[0], cumulative, seed, stream, stripe)
                 attempt += 1
@@ -181,11 +184,11 @@ def sampling_kernel(
 
 
 class RandomIndex(HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode[Axes]):
-    """Rows from 0 to `table_size - 1`, drawn anew in each step; integers have no gradient.
+    """Random integers from 0 to `table_size - 1`, drawn anew in each step; they have no gradient.
 
-    The parents are the step; where rows have shares, what those add up to; and where rows are rejected, the offsets
-    and the columns of what is known, and the rows of that. Try t of position i is word i % 4 of counter
-    (i // 4, t): position i draws the same whatever the others do.
+    The parents are the step, with weights the cumulative probabilities, and with rejection the offsets and columns of
+    the known rows and the user of each draw. Draw t of position i is word i % 4 of counter (i // 4, t), so a position
+    draws the same whatever the other positions are.
     """
 
     __slots__ = ("seed", "stream", "table_size", "to", "weighted")
@@ -213,36 +216,38 @@ class RandomIndex(HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode[Axes])
 
     @property
     def draws_below(self) -> int:
-        """All values are below it, and each of those is drawn in time."""
+        """The upper bound of the values; every value below it has a chance to be drawn."""
         return self.table_size
 
     within = draws_below
 
     @property
     def _rejects(self) -> bool:
-        """Whether rows that are known are drawn again."""
+        """Whether known rows are drawn again."""
         return len(self.parents) > 3
 
     @property
     def _known_rows(self) -> int:
-        """The number of rows of what is known."""
+        """The number of users that `known` describes."""
         return int(self.parents[-3].dims[0]) - 1
 
     def shape_rule(self) -> Dims:
         if self._rejects:
             rows = self.parents[-1]
             if len(rows.dims) != len(self.to):
-                raise ShapeError(f"rows has {len(rows.dims)} axes, dims {len(self.to)}; give one row for each draw")
+                raise ShapeError(
+                    f"rows has {len(rows.dims)} axes, but dims has {len(self.to)}; rows must have one element per draw"
+                )
             return tuple(map(unify, self.to, rows.dims))
         return self.to
 
     def _parts(
         self, operands: Sequence[Any]
     ) -> tuple[IntegerArray, FloatArray, IntegerArray, IntegerArray, IntegerArray]:
-        """Step, cumulative shares, offsets, columns and rows, empty arrays for those that there are not."""
-        none = np.empty(0, np.int64)
+        """Return step, cumulative probabilities, offsets, columns and rows; absent operands are empty arrays."""
+        empty = np.empty(0, np.int64)
         cumulative = operands[1] if self.weighted else np.empty(0, np.float64)
-        offsets, columns, rows = operands[-3:] if self._rejects else (none, none, none)
+        offsets, columns, rows = operands[-3:] if self._rejects else (empty, empty, empty)
         return operands[0], cumulative, offsets, columns, rows
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
@@ -253,15 +258,15 @@ class RandomIndex(HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode[Axes])
                 return np.searchsorted(cumulative, words * 2.0**-32, side="right")
             return ((words.astype(np.uint64) * np.uint64(self.table_size)) >> np.uint64(32)).astype(np.int64)
 
-        places = np.arange(int(np.prod(shape, dtype=np.int64)))
-        found = rows_of(random_bits(places.size, int(step), self.seed, self.stream))
-        for attempt in range(1, TRIES if self._rejects else 1):
-            of = rows.reshape(-1)[places]
-            places = places[_are_known(columns, offsets[of], offsets[of + 1], found[places])]
-            counter = ((places >> 2) + (attempt << 32)).astype(np.uint64)
+        positions = np.arange(int(np.prod(shape, dtype=np.int64)))
+        result = rows_of(random_bits(positions.size, int(step), self.seed, self.stream))
+        for attempt in range(1, MAX_DRAWS if self._rejects else 1):
+            users = rows.reshape(-1)[positions]
+            positions = positions[_are_known(columns, offsets[users], offsets[users + 1], result[positions])]
+            counter = ((positions >> 2) + (attempt << 32)).astype(np.uint64)
             words = philox(counter, int(step), self.seed, self.stream)
-            found[places] = rows_of(words[np.arange(places.size), places & 3])
-        return xp.asarray(found.reshape(shape))
+            result[positions] = rows_of(words[np.arange(positions.size), positions & 3])
+        return xp.asarray(result.reshape(shape))
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if all(row is None for row in rows[:-1]) else None
@@ -277,7 +282,7 @@ class _RandomIndexLoops(LoopForm):
     def kernel_arguments(self, node: RandomIndex, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         step, cumulative, offsets, columns, rows = node._parts(operands)
         arrays = step.reshape(-1), cumulative, offsets, columns, rows.reshape(-1), out.reshape(-1)
-        steps = max(1, min(_MOST_STEPS, _TOGETHER // max(1, out.size)))
+        steps = max(1, min(_MAX_STEPS, _WORDS_AT_ONCE // max(1, out.size)))
         words = scratch((-(-out.size // 4) * 4, steps), np.uint32)
         stripes, drawn = np.array([0, 1]), np.array([0, 0])
         return (*arrays, node.table_size, node.seed & WORD, node.stream & WORD, words, drawn, stripes)
@@ -286,40 +291,41 @@ class _RandomIndexLoops(LoopForm):
         return node.table_size
 
 
-def _are_known(columns: IntegerArray, low: IntegerArray, high: IntegerArray, wanted: IntegerArray) -> NDArray[np.bool_]:
-    """`is_known` for many rows at once."""
+def _are_known(columns: IntegerArray, low: IntegerArray, high: IntegerArray, rows: IntegerArray) -> NDArray[np.bool_]:
+    """Return `is_known` for arrays of rows."""
     end = high
     for _ in range(int((high - low).max(initial=0)).bit_length()):
         middle = (low + high) >> 1
-        less = (low < high) & (columns[np.minimum(middle, len(columns) - 1)] < wanted)
+        less = (low < high) & (columns[np.minimum(middle, len(columns) - 1)] < rows)
         low, high = np.where(less, middle + 1, low), np.where(less, high, middle)
     inside: NDArray[np.bool_] = low < end
-    inside[inside] = columns[low[inside]] == wanted[inside]
+    inside[inside] = columns[low[inside]] == rows[inside]
     return inside
 
 
 def _size_of(table_size: Size | Dim) -> int:
     size = axis_size(table_size) if isinstance(table_size, Dim) else operator.index(table_size)
     if size is None:
-        raise ShapeError(f"random.index: table_size is a number or an axis with a size, not {table_size!r}")
+        raise ShapeError(f"random.index: table_size must be a number or an axis with a size, not {table_size!r}")
     if not 1 <= size <= 2**32:
-        raise ShapeError(f"random.index: table_size goes from 1 to 2**32, and is not {size}")
+        raise ShapeError(f"random.index: table_size must lie in [1, 2**32], not {size}")
     return size
 
 
 def _cumulative(weights: Values, size: int) -> Constant:
-    """What the shares of the rows before each and its own add up to."""
+    """Return the cumulative probabilities of the rows."""
     array = as_array(weights)
     if array.dtype.kind not in "fiub":
-        raise DTypeError(f"random.index: weights holds numbers, not {array.dtype}")
+        raise DTypeError(f"random.index: weights must be numbers, not {array.dtype}")
     if array.shape != (size,):
         raise ShapeError(
-            f"random.index: weights has shape {array.shape}; give one for each of the {size} rows: ({size},)"
+            f"random.index: weights has the shape {array.shape}, but must have one element for each of the {size} "
+            f"rows: ({size},)"
         )
-    wrong = np.flatnonzero(~((array >= 0) & np.isfinite(array)))
-    if wrong.size:
+    invalid = np.flatnonzero(~((array >= 0) & np.isfinite(array)))
+    if invalid.size:
         raise ValueError(
-            f"random.index: weights are finite and at least 0, and weights[{wrong[0]}] is {array[wrong[0]]}"
+            f"random.index: weights must be finite and at least 0, but weights[{invalid[0]}] is {array[invalid[0]]}"
         )
     largest = array.max()
     if largest == 0:
@@ -329,41 +335,42 @@ def _cumulative(weights: Values, size: int) -> Constant:
 
 
 def _known_parts(known: Known, size: int) -> tuple[IndexConstant, IndexConstant]:
-    """Offsets and columns of what is known, ascending in each row."""
+    """Return the offsets and columns of `known`, with the columns of each user in ascending order."""
     if isinstance(known, tuple):
         if len(known) != 2:
-            raise ShapeError(f"random.index: known is a pair (offsets, columns), not {len(known)} of them")
-        given = known
+            raise ShapeError(f"random.index: known must be a pair (offsets, columns), not {len(known)} arrays")
+        arrays = known
     elif getattr(known, "format", None) == "csr":
         if known.shape[1] != size:
-            raise ShapeError(f"random.index: known has {known.shape[1]} columns, and the table {size} rows")
-        given = known.indptr, known.indices
+            raise ShapeError(f"random.index: known has {known.shape[1]} columns, but the table has {size} rows")
+        arrays = known.indptr, known.indices
     else:
         raise DTypeError(
-            f"random.index: known is a sparse matrix as known.tocsr() gives it, or a pair (offsets, columns), "
-            f"not {type(known).__name__}"
+            f"random.index: known must be a sparse matrix in the format of known.tocsr() or a pair "
+            f"(offsets, columns), not {type(known).__name__}"
         )
-    offsets, columns = index_array(given[0], "offsets of known"), index_array(given[1], "columns of known")
+    offsets, columns = index_array(arrays[0], "offsets of known"), index_array(arrays[1], "columns of known")
     if offsets.ndim != 1 or columns.ndim != 1 or offsets.size == 0:
         raise ShapeError(
-            f"random.index: known has offsets of shape {offsets.shape} and columns of shape {columns.shape}; expected "
-            f"one axis each, and an offset more than there are rows"
+            f"random.index: known has offsets of shape {offsets.shape} and columns of shape {columns.shape}; both must "
+            f"have one axis, and offsets one element more than there are users"
         )
     falls = np.flatnonzero(offsets[1:] < offsets[:-1])
     if falls.size:
         at = falls[0]
         raise ValueError(
-            f"random.index: the offsets of known ascend, and offsets[{at + 1}] is {offsets[at + 1]} after {offsets[at]}"
+            f"random.index: the offsets of known must ascend, but offsets[{at + 1}] is {offsets[at + 1]} after "
+            f"{offsets[at]}"
         )
     if offsets[0] != 0 or offsets[-1] != columns.size:
         raise ValueError(
-            f"random.index: the offsets of known go from 0 to the number of columns, {columns.size}, "
+            f"random.index: the offsets of known must go from 0 to the number of columns, {columns.size}, "
             f"not from {offsets[0]} to {offsets[-1]}"
         )
     beyond = np.flatnonzero((columns < 0) | (columns >= size))
     if beyond.size:
         raise IndexOutOfRange(
-            f"random.index: columns of known holds {columns[beyond[0]]} at position {beyond[0]}, and the table has the "
+            f"random.index: columns of known holds {columns[beyond[0]]} at position {beyond[0]}, but the table has the "
             f"rows 0 to {size - 1}"
         )
     falls = np.flatnonzero(columns[1:] < columns[:-1]) + 1
@@ -373,7 +380,7 @@ def _known_parts(known: Known, size: int) -> tuple[IndexConstant, IndexConstant]
 
 
 class Options(TypedDict, total=False):
-    """What draws may be given besides the size of the table and their axes."""
+    """The keyword arguments of `index`."""
 
     weights: Values | None
     known: Known | None
@@ -410,23 +417,23 @@ def index(
     seed: int = 0,
     stream: int | None = None,
 ) -> Any:
-    """Rows drawn at random from a table of `table_size` rows, of axes `dims`; as negative samples are.
+    """Return random row numbers of a table of `table_size` rows, with the axes `dims`, as for negative samples.
 
-    Each `forward()` draws anew, the same rows for the same `seed`, step (see `wy.random.set_step`) and `stream`; every
-    node has a stream of its own unless one is given. An axis of `dims` without a size takes that of the data that
-    other leaves of the graph are given.
+    Each `forward()` draws anew. The draws are a function of `seed`, `stream` and the step (see `wy.random.set_step`);
+    the default is a stream that no other node has. An axis of `dims` without a size gets its size from the data.
 
-    `weights`, of shape (table_size,), makes a row as likely as its share of their sum; without it all are alike.
-    `known` names rows that are not wanted for each of some users: a SciPy matrix in the form `csr`, of shape (users,
-    table_size), whose stored entries count whatever they hold, or a pair of integer arrays (offsets, columns), of
-    shapes (users + 1,) and (entries,), where the known rows of user u are `columns[offsets[u]:offsets[u + 1]]`.
-    `rows`, an index node of axes `dims`, tells which user each draw is for. A known row is drawn again, up to 8 draws
-    in all, of which the last is taken as it is: who knows half of the table gets a known row once in 256 times.
+    `weights`, of shape (table_size,), makes the probability of a row proportional to its weight; the default is
+    uniform. `known` holds the rows to reject for each user: a SciPy matrix in CSR format, of shape (users, table_size),
+    whose stored entries count whatever their values, or a pair of integer arrays (offsets, columns), of shapes
+    (users + 1,) and (entries,), where user u knows the rows `columns[offsets[u]:offsets[u + 1]]`. `rows`, an index node
+    of the axes `dims`, holds the user of each draw. A known row is drawn again; the 8th draw is accepted even if it is
+    known, so a user who knows half of the table gets a known row with a probability of 1/256.
 
-    Raises `ShapeError` for a `table_size` below 1 or without a size, weights of another shape or `rows` of other axes;
-    `ValueError` for a weight that is negative or not finite, weights that are all 0, offsets that do not ascend from 0
-    to the number of columns, or one of `known` and `rows` without the other; `IndexOutOfRange` for a column beyond the
-    table, a user beyond `known`, or a node that chooses from a table of fewer rows; `DTypeError` for other types.
+    Raises `ShapeError` for a `table_size` outside [1, 2**32] or without a size, and for `weights` or `rows` of
+    another shape; `ValueError` for a negative or non-finite weight, weights that are all 0, offsets that do not ascend
+    from 0 to the number of columns, and one of `known` and `rows` without the other; `IndexOutOfRange` for a column
+    beyond the table, a user beyond `known`, and a use of the result as index into fewer rows; `DTypeError` for other
+    types.
 
     >>> class Batch(wy.Dim): ...
     >>> users = wy.IndexInput([0, 1, 1], dims=(Batch(),))
@@ -439,11 +446,13 @@ def index(
     cumulative = None if weights is None else _cumulative(weights, size)
     parts = None
     if (known is None) != (rows is None):
-        given, lacking = ("known", "rows") if rows is None else ("rows", "known")
-        raise ValueError(f"random.index: {given} is given without {lacking}; known names what each of the rows knows")
+        present, missing = ("known", "rows") if rows is None else ("rows", "known")
+        raise ValueError(
+            f"random.index: {present} needs {missing}: known holds the rows to reject for each user, rows the users"
+        )
     if known is not None:
         if not isinstance(rows, IndexNode):
-            raise DTypeError(f"random.index: rows is an index node, as wy.IndexInput, not {type(rows).__name__}")
+            raise DTypeError(f"random.index: rows must be an index node, like wy.IndexInput, not {type(rows).__name__}")
         parts = (*_known_parts(known, size), rows)
     axes = declared_dims(None, dims, True, "random.index")
     return RandomIndex(size, axes, cumulative, parts, operator.index(seed), stream_or_next(stream))

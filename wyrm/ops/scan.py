@@ -1,8 +1,8 @@
-"""Loops inside the graph: steps that hand on what they carry, with a reverse mode that is such a loop again.
+"""Loops inside the graph, whose reverse mode is again such a loop.
 
-One node computes a whole loop. Its value is a tape, one row of numbers: what each step was given by the one before,
-what all steps made, and sums over steps, one after the other; `ScanPart` is a view of one of them. What lies within a
-step is computed again by the gradient, so that nothing else is kept. A body is compiled once, for any number of steps.
+One `Scan` node computes a whole loop. Its value is one flat array of residuals: the carries before each step and after
+the last, the stacked outputs, and sums over steps. `ScanPart` is a view of one of these parts. The backward pass
+recomputes the other values within a step. The body is compiled once, for any number of steps.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from wyrm.types.typing import Array
 
 
 class Scan(Node[tuple[BaseNode, ...], Axes]):
-    """A loop of `steps.length` steps, as a tape.
+    """A loop of up to `steps.length` steps; the value is its residuals, a flat array.
 
-    The parents are the number of steps where it is limited, the carried values at the start, the sequences, whose first
-    axis is that of the steps, and what is the same in all steps. All numbers are of one float type.
+    The parents are the number of steps to run, if the loop is limited, the initial carries, the sequences, whose first
+    axis is that of the steps, and the loop invariants. All have one float dtype.
 
-    Raises `ShapeError` for axes that do not fit the body, `DTypeError` for two float types.
+    Raises `ShapeError` for axes that do not match the body, `DTypeError` for two float dtypes.
     """
 
     __slots__ = ("steps",)
@@ -51,7 +51,7 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
         outputs = self.steps.outputs
         for output in outputs:
             if output.dtype.kind != "f":
-                raise DTypeError(f"what a step makes is float numbers, not {describe(output)}; cast it with .astype")
+                raise DTypeError(f"a step must return float arrays, not {describe(output)}; cast it with .astype")
             if output.dtype != outputs[0].dtype:
                 raise DTypeError(f"{describe(outputs[0])} and {describe(output)} do not mix; convert one of them")
         return outputs[0].dtype
@@ -59,44 +59,50 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
     def shape_rule(self) -> Dims:
         steps, parents = self.steps, self.parents[self.steps.limited :]
         if len(parents) != len(steps.body.inputs):
-            raise ShapeError(f"the body has {len(steps.body.inputs)} inputs, {len(parents)} are given")
-        for position, (parent, given) in enumerate(zip(parents, steps.body.inputs, strict=True)):
-            each = steps.carried <= position < steps.carried + steps.sequences
-            shape = (steps.length, *given.shape) if each else given.shape
-            if parent.shape != shape or parent.dtype != given.dtype:
-                raise ShapeError(f"{describe(parent)} is given for {given.name}, which is {shape} {given.dtype}")
-        for given, output in zip(steps.body.inputs, steps.outputs[: steps.carried], strict=False):
-            if given.shape != output.shape:
-                raise ShapeError(f"{given.name} is {given.shape} and becomes {describe(output)}; it keeps its axes")
+            raise ShapeError(f"the body takes {len(steps.body.inputs)} inputs, not {len(parents)}")
+        for position, (parent, placeholder) in enumerate(zip(parents, steps.body.inputs, strict=True)):
+            is_sequence = steps.carried <= position < steps.carried + steps.sequences
+            shape = (steps.length, *placeholder.shape) if is_sequence else placeholder.shape
+            if parent.shape != shape or parent.dtype != placeholder.dtype:
+                raise ShapeError(
+                    f"{placeholder.name} must have the shape {shape} and the dtype {placeholder.dtype}, unlike "
+                    f"{describe(parent)}"
+                )
+        for placeholder, output in zip(steps.body.inputs, steps.outputs[: steps.carried], strict=False):
+            if placeholder.shape != output.shape:
+                raise ShapeError(
+                    f"{placeholder.name} must keep its shape from step to step, but changes from {placeholder.shape} "
+                    f"to {describe(output)}"
+                )
         return (steps.starts[-1],)
 
     # --- the parts ------------------------------------------------------------------------------------------------
 
     def part(self, position: int) -> ScanPart:
-        """A part of the tape, by its number."""
+        """Return part number `position` of the residuals."""
         return ScanPart(self, self.steps.starts[position], self.steps.axes[position])
 
     def before(self, carry: int) -> ScanPart:
-        """A carried value as each step was given it."""
+        """Return the stacked values of a carry before each step."""
         return self.part(self.steps.history_of(carry))
 
     def after(self, carry: int) -> ScanPart:
-        """A carried value as each step left it."""
+        """Return the stacked values of a carry after each step."""
         steps = self.steps
         size = 0 if steps.reverse else size_of(steps.outputs[carry].dims)
         return ScanPart(self, steps.starts[2 * carry] + size, steps.axes[steps.history_of(carry)])
 
     def last(self, carry: int) -> ScanPart:
-        """A carried value after the last step."""
+        """Return a carry after the last step."""
         return self.part(self.steps.last_of(carry))
 
     def made(self, number: int) -> ScanPart:
-        """What the steps made, (steps, ...), or a sum over them."""
+        """Return an output: stacked, of shape (steps, ...), or summed over the steps."""
         return self.part(2 * self.steps.carried + number)
 
     @property
     def done(self) -> ScanPart:
-        """How many steps were done, of a loop that stops."""
+        """The number of steps that a loop with a stop condition ran."""
         return self.part(len(self.steps.axes) - 1)
 
     # --- the value ------------------------------------------------------------------------------------------------
@@ -105,33 +111,33 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
         steps = self.steps
         count = steps.length
         if steps.limited:
-            limit, *operands = operands  # type: ignore[assignment]  # a list serves
+            limit, *operands = operands  # type: ignore[assignment]  # a list in place of the tuple
             count = min(count, int(limit))
         carried: list[Array] = [xp.asarray(x) for x in operands[: steps.carried]]
         sequences = operands[steps.carried : steps.carried + steps.sequences]
-        same = operands[steps.carried + steps.sequences :]
-        made = len(steps.outputs) - steps.carried - steps.summed
-        kept: list[dict[int, Array]] = [{} for _ in range(steps.carried + made)]
-        sums: list[Array] = [xp.zeros(x.shape, dtype=self.dtype) for x in steps.outputs[steps.carried + made :]]
+        invariants = operands[steps.carried + steps.sequences :]
+        stacked = len(steps.outputs) - steps.summed  # the carries and the stacked outputs
+        histories: list[dict[int, Array]] = [{} for _ in range(stacked)]
+        sums: list[Array] = [xp.zeros(x.shape, dtype=self.dtype) for x in steps.outputs[stacked:]]
         done = 0
         while done < count:
             t = count - 1 - done if steps.reverse else done
             if steps.keeps:
-                for history, value in zip(kept, carried, strict=False):
+                for history, value in zip(histories, carried, strict=False):
                     history[t] = value
-            found = steps.body(xp, *carried, *(x[t] for x in sequences), *same)
-            goes_on = not steps.stops or bool(found.pop())
-            carried = found[: steps.carried]
-            for history, value in zip(kept[steps.carried :], found[steps.carried :], strict=False):
+            outputs = steps.body(xp, *carried, *(x[t] for x in sequences), *invariants)
+            goes_on = not steps.stops or bool(outputs.pop())
+            carried = outputs[: steps.carried]
+            for history, value in zip(histories[steps.carried :], outputs[steps.carried :], strict=False):
                 history[t] = value
-            sums = [x + y for x, y in zip(sums, found[steps.carried + made :], strict=True)]
+            sums = [x + y for x, y in zip(sums, outputs[stacked:], strict=True)]
             done += 1
             if not goes_on:
                 break
         parts: list[Array] = []
-        for position, history in enumerate(kept):
+        for position, history in enumerate(histories):
             size = steps.outputs[position].shape
-            if position < steps.carried:  # what the last step left stands beside what it was given
+            if position < steps.carried:  # the value after the last step lies next to the value before it
                 history[-1 if steps.reverse else done] = carried[position]
             rows = range(-steps.reverse, steps.length + 1 - steps.reverse) if steps.keeps else [done]
             if position >= steps.carried:
@@ -152,11 +158,11 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
     def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
         steps = self.steps
         if not steps.keeps:
-            reason = "a loop without a bound keeps nothing of its steps; give while_loop max_steps="
+            reason = "a while_loop without max_steps stores no residuals; pass max_steps= to differentiate it"
             return tuple(Undefined(reason) for _ in self.parents)
-        weights = [weight_of(gradient, start, dims) for start, dims in zip(steps.starts, steps.axes, strict=False)]
-        chosen = [x for x, by in zip(steps.body.inputs, wanted[steps.limited :], strict=True) if by]
-        return (*(ZERO for _ in range(steps.limited)), *reversed_loop(self, weights, chosen))
+        cotangents = [part_of_gradient(gradient, at, dims) for at, dims in zip(steps.starts, steps.axes, strict=False)]
+        chosen = [x for x, is_wanted in zip(steps.body.inputs, wanted[steps.limited :], strict=True) if is_wanted]
+        return (*(ZERO for _ in range(steps.limited)), *reversed_loop(self, cotangents, chosen))
 
 
 @LOOPS.register(Scan)
@@ -166,12 +172,12 @@ class _ScanLoops(LoopForm):
 
 
 def _in_residuals(dims: Dims, index: IndexMap, start: int) -> IndexExpression:
-    """The place in a tape of an element of a part of these axes."""
+    """Return the index in the residuals of an element of a part that begins at `start` and has the axes `dims`."""
     return IndexLiteral(start) + flat(index, list(map(operator.index, dims))) if dims else IndexLiteral(start)
 
 
 class ScanPart(Rearrangement[Left_co, Axes]):
-    """A part of a tape from `start` on, as an array of the axes `to`: a view."""
+    """A view of the part of the residuals that begins at `start`, with the axes `to`."""
 
     __slots__ = ("start", "to")
     start: int
@@ -187,7 +193,7 @@ class ScanPart(Rearrangement[Left_co, Axes]):
         (residuals,) = self.parents
         size = axis_size(residuals.dims[0]) if len(residuals.dims) == 1 else None
         if size is None or self.start + size_of(self.to) > size:
-            raise ShapeError(f"a part {self.to} from {self.start} on is not in {format_dims(residuals.dims)}")
+            raise ShapeError(f"the part {self.to} at {self.start} exceeds the residuals, {format_dims(residuals.dims)}")
         return self.to
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
@@ -211,7 +217,7 @@ class _ScanPartLoops(LoopForm):
 
 
 class PlacePart(Node[tuple[Left_co], Axes]):
-    """A tape of `size` zeros with a part from `start` on filled in: the transpose of `ScanPart`."""
+    """Residuals that are zero outside of the part that begins at `start`: the transpose of `ScanPart`."""
 
     __slots__ = ("residuals_size", "start")
     start: int
@@ -229,7 +235,9 @@ class PlacePart(Node[tuple[Left_co], Axes]):
     def shape_rule(self) -> Dims:
         (part,) = self.parents
         if self.start + part.size > self.residuals_size:
-            raise ShapeError(f"{part.size} numbers from {self.start} on are not in a tape of {self.residuals_size}")
+            raise ShapeError(
+                f"{part.size} elements from {self.start} on exceed the residuals, of size {self.residuals_size}"
+            )
         return (self.residuals_size,)
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
@@ -249,10 +257,10 @@ class _PlacePartLoops(LoopForm):
         return ScatterTarget((_in_residuals(node.parents[0].dims, index, node.start),))
 
 
-def weight_of(gradient: Node, start: int, dims: Dims) -> Node | None:
-    """The part of a gradient by a tape, None where it is known to be zero.
+def part_of_gradient(gradient: Node, start: int, dims: Dims) -> Node | None:
+    """Return one part of a gradient with respect to residuals, or None if the part is known to be zero.
 
-    The gradient is a sum of parts, one for each use, which are found again without making a tape of them.
+    If the gradient is a sum of `PlacePart` nodes, the result adds their operands and needs no array of residuals.
     """
     terms, stack = [], [gradient]
     size = size_of(dims)
@@ -272,4 +280,4 @@ def weight_of(gradient: Node, start: int, dims: Dims) -> Node | None:
     return total
 
 
-__all__ = ["PlacePart", "Scan", "ScanPart", "weight_of"]
+__all__ = ["PlacePart", "Scan", "ScanPart", "part_of_gradient"]

@@ -1,4 +1,4 @@
-"""The reverse mode of a loop: a loop through the steps the other way."""
+"""The backward pass of a loop: a loop over the steps in reverse."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ if TYPE_CHECKING:
     from wyrm.ops.scan import Scan
 
 
-def reversed_loop(scan: Scan, weights: Sequence[Any], wanted: Sequence[BaseNode]) -> list[Node | Zero]:
-    """The gradients by the parents but the limit, of those that the `wanted` inputs of the body stand for.
+def reversed_loop(scan: Scan, cotangents: Sequence[Any], wanted: Sequence[BaseNode]) -> list[Node | Zero]:
+    """Return the gradients with respect to the parents after the limit, `ZERO` for those not in `wanted`.
 
-    `weights` are the gradients by the parts of the tape, None for what has none. The loop carries the gradients by what
-    was carried, and is given what the steps were given and what they made: that need not be computed again.
+    `wanted` holds inputs of the body. `cotangents` are the gradients with respect to the parts of the residuals, or
+    None. The new loop carries the gradients with respect to the carries. Its sequences are the residuals of the
+    forward loop, so it recomputes none of these.
     """
     steps, inputs, count = scan.steps, scan.steps.body.inputs, scan.steps.carried
     carried, rest = inputs[:count], inputs[count:]
-    sequences, same = rest[: steps.sequences], rest[steps.sequences :]
-    made = steps.outputs[count : len(steps.outputs) - steps.summed]
+    sequences, invariant_inputs = rest[: steps.sequences], rest[steps.sequences :]
+    stacked_outputs = steps.outputs[count : len(steps.outputs) - steps.summed]
     parent = dict(zip(inputs, scan.parents[steps.limited :], strict=True))
-    coming = [placeholder_like(x, x.dims, f"gradient of {x.name}") for x in carried]
+    carry_gradients = [placeholder_like(x, x.dims, f"gradient of {x.name}") for x in carried]
+    # The placeholders of one row each, with the stacked nodes.
     rows: dict[BaseNode, BaseNode] = {x: scan.before(i) for i, x in enumerate(carried)} | {
         x: parent[x] for x in sequences
     }
@@ -40,56 +42,60 @@ def reversed_loop(scan: Scan, weights: Sequence[Any], wanted: Sequence[BaseNode]
         rows[row] = whole
         return row
 
-    by_made = [
-        None if weight is None else row_of(weight, x, "gradient of what is made")
-        for x, weight in zip(made, weights[2 * count :], strict=False)
+    stacked_cotangents = [
+        None if cotangent is None else row_of(cotangent, x, "gradient of an output")
+        for x, cotangent in zip(stacked_outputs, cotangents[2 * count :], strict=False)
     ]
-    # A sum has one gradient in all steps.
-    by_sums = weights[2 * count + len(made) :][: steps.summed]
-    weighted = zip(steps.outputs, [*coming, *by_made, *by_sums], strict=True)
-    pairs = [(x, weight) for x, weight in weighted if weight is not None]
-    outputs, by_outputs = [x for x, _ in pairs], [weight for _, weight in pairs]
-    by = {*carried, *(x for x in wanted if x.dtype.kind == "f")}
-    numbers = [x for x in inputs if x in by]
-    found = dict(zip(numbers, composite_vjps(outputs, by_outputs, numbers), strict=True))
-    going = []
+    # The gradient with respect to a sum is the same in all steps.
+    sum_cotangents = cotangents[2 * count + len(stacked_outputs) :][: steps.summed]
+    all_cotangents = zip(steps.outputs, [*carry_gradients, *stacked_cotangents, *sum_cotangents], strict=True)
+    pairs = [(x, cotangent) for x, cotangent in all_cotangents if cotangent is not None]
+    outputs, output_cotangents = [x for x, _ in pairs], [cotangent for _, cotangent in pairs]
+    differentiated = {*carried, *(x for x in wanted if x.dtype.kind == "f")}
+    numbers = [x for x in inputs if x in differentiated]
+    step_gradients = dict(zip(numbers, composite_vjps(outputs, output_cotangents, numbers), strict=True))
+    next_carries = []
     for i, x in enumerate(carried):
-        kept = weights[steps.history_of(i)]
-        if kept is not None:  # what a step was given is a part of the tape as well
-            row = row_of(kept, x, f"gradient of what {x.name} was")
-            found[x] = row if found[x] is ZERO else found[x] + row
-        going.append(zeros_like(x) if found[x] is ZERO else found[x])
-    each = {x: found[x] for x in sequences if found.get(x, ZERO) is not ZERO}
+        history_cotangent = cotangents[steps.history_of(i)]
+        if history_cotangent is not None:  # the values before each step are a part of the residuals as well
+            row = row_of(history_cotangent, x, f"gradient of the history of {x.name}")
+            step_gradients[x] = row if step_gradients[x] is ZERO else step_gradients[x] + row
+        next_carries.append(zeros_like(x) if step_gradients[x] is ZERO else step_gradients[x])
+    sequence_gradients = {x: step_gradients[x] for x in sequences if step_gradients.get(x, ZERO) is not ZERO}
     known = {x: row_of(whole, x, "result") for x, whole in _results(scan, numbers).items()}
-    # By what is the same in all steps the gradients are summed: of products of matrices by one product outside.
-    totals = {x: found[x] for x in same if found.get(x, ZERO) is not ZERO}
+    # Gradients with respect to loop invariants are sums over steps; sums of matrix products become one product outside.
+    totals = {x: step_gradients[x] for x in invariant_inputs if step_gradients.get(x, ZERO) is not ZERO}
     products = {x: terms for x, total in totals.items() if (terms := _products(total))}
     sums = {x: total for x, total in totals.items() if x not in products}
     needed = [factor for terms in products.values() for pair in terms for factor in pair]
     factors = list(dict.fromkeys(factor for factor in needed if _row(factor, rows) is None))
-    wholes = [*going, *each.values(), *factors, *sums.values()]
-    own = [*coming, *rows, *same]
-    outside, stand, computed = closure_convert(wholes, own, known=known)
+    body_outputs = [*next_carries, *sequence_gradients.values(), *factors, *sums.values()]
+    own = [*carry_gradients, *rows, *invariant_inputs]
+    outside, placeholders, computed = closure_convert(body_outputs, own, known=known)
     used = set(topological_order(computed))
-    along = {x: whole for x, whole in rows.items() if x in used}
-    fixed = {x: parent[x] for x in same if x in used} | {x: y for x, y in zip(stand, outside, strict=True) if x in used}
+    back_sequences = {x: whole for x, whole in rows.items() if x in used}
+    invariants = {x: parent[x] for x in invariant_inputs if x in used} | {
+        x: y for x, y in zip(placeholders, outside, strict=True) if x in used
+    }
     back = Steps(
-        LoopBody([*coming, *along, *fixed], computed),
+        LoopBody([*carry_gradients, *back_sequences, *invariants], computed),
         steps.time,
         count,
-        len(along),
+        len(back_sequences),
         summed=len(sums),
         reverse=not steps.reverse,
         limited=steps.limited or steps.stops,
     )
     limit = [scan.done] if steps.stops else list(scan.parents[: steps.limited])
-    last = [zeros_like(x) if weights[steps.last_of(i)] is None else weights[steps.last_of(i)]
-            for i, x in enumerate(carried)]  # fmt: skip
-    # Where all gradients are zero, or products of what is there already, no loop is left.
-    result: Any = type(scan)(back, *limit, *last, *along.values(), *fixed.values()) if wholes else None
+    last_cotangents = [cotangents[steps.last_of(i)] for i in range(count)]
+    init = [zeros_like(x) if last is None else last for x, last in zip(carried, last_cotangents, strict=True)]
+    # No loop remains if all gradients are zero or products of stored values.
+    result: Any = (
+        type(scan)(back, *limit, *init, *back_sequences.values(), *invariants.values()) if body_outputs else None
+    )
     gradients: dict[BaseNode, Node] = {x: result.last(i) for i, x in enumerate(carried)}
-    parts = (result.made(number) for number in range(len(each) + len(factors) + len(sums)))
-    gradients |= {x: next(parts) for x in each}
+    parts = (result.made(number) for number in range(len(sequence_gradients) + len(factors) + len(sums)))
+    gradients |= {x: next(parts) for x in sequence_gradients}
     stacked = {factor: next(parts) for factor in factors}
     gradients |= {x: next(parts) for x in sums}
     for x, terms in products.items():
@@ -98,28 +104,29 @@ def reversed_loop(scan: Scan, weights: Sequence[Any], wanted: Sequence[BaseNode]
 
 
 def _results(scan: Scan, numbers: Sequence[BaseNode]) -> dict[BaseNode, BaseNode]:
-    """What the steps made of the inputs that are differentiated by, as the tape has it for each of the steps.
+    """Return the per-step results that the forward loop already stored, among those that depend on `numbers`.
 
-    After the last of a limited number of steps the tape has what is carried where no gradient by it would be read.
+    A limited forward loop stores its last carry also in the row of the history after its last step. The backward pass
+    ignores the cotangent of that row, so second-order gradients would be wrong with `after` of such a loop.
     """
     steps, inputs = scan.steps, set(scan.steps.body.inputs)
-    made: set[BaseNode] = set(numbers)
+    dependent: set[BaseNode] = set(numbers)
     for node in topological_order(steps.outputs):
-        if not made.isdisjoint(node.parents):
-            made.add(node)
-    found: dict[BaseNode, BaseNode] = {}
+        if not dependent.isdisjoint(node.parents):
+            dependent.add(node)
+    stored: dict[BaseNode, BaseNode] = {}
     for position, x in enumerate(steps.outputs[: len(steps.outputs) - steps.summed]):
-        if x in inputs or x not in made or x in found:
+        if x in inputs or x not in dependent or x in stored:
             continue
         if position >= steps.carried:
-            found[x] = scan.made(position - steps.carried)
+            stored[x] = scan.made(position - steps.carried)
         elif steps.reverse or not steps.limited:
-            found[x] = scan.after(position)
-    return found
+            stored[x] = scan.after(position)
+    return stored
 
 
 def _products(total: Node) -> list[list[Node]]:
-    """The factors of a sum of products of matrices, each with the axis that is summed over first; none for others."""
+    """Return the pairs [x, y] of a sum of matrix products `x.T @ y`, or an empty list for any other node."""
     terms, stack = [], [total]
     while stack:
         node = stack.pop()
@@ -127,15 +134,15 @@ def _products(total: Node) -> list[list[Node]]:
             stack += node.parents
         elif isinstance(node, MatMul) and node.parents[0].ndim == node.parents[1].ndim == 2:
             left, right = node.parents
-            turned = left.parents[0] if isinstance(left, Transpose) else Transpose(left, (1, 0))
-            terms.append([turned, right])
+            transposed = left.parents[0] if isinstance(left, Transpose) else Transpose(left, (1, 0))
+            terms.append([transposed, right])
         else:
             return []
     return terms
 
 
 def _row(node: BaseNode, rows: Mapping[BaseNode, BaseNode]) -> Any:
-    """What a factor is a row of, in other axes; None where it has to be computed."""
+    """Return the stacked node of which a factor is a row, up to a reshape, or None if the loop must compute it."""
     while (isinstance(node, Reshape) or node.same_value) and node not in rows:
         node = node.parents[0]
     return rows.get(node)
@@ -144,7 +151,7 @@ def _row(node: BaseNode, rows: Mapping[BaseNode, BaseNode]) -> Any:
 def _summed_products(
     terms: Sequence[Sequence[Node]], stacked: Mapping[Node, Node], rows: Mapping[BaseNode, BaseNode]
 ) -> Any:
-    """The sum over steps of products of matrices, as one product of what they are made of."""
+    """Return the sum over steps of matrix products, as one product of the stacked factors for each term."""
     total: Any = None
     for term in terms:
         flat = []

@@ -1,4 +1,4 @@
-"""Memory that a kernel writes before it reads it, and the debug mode that shows where it does not."""
+"""Scratch memory of kernels, and the debug mode that reveals reads of uninitialized memory."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from numpy.typing import DTypeLike
 
 from wyrm.types.typing import Array
 
-# With WYRM_DEBUG=1 native code checks every access to an array, and all memory is filled with NaN before it is written.
+# With WYRM_DEBUG=1, native code checks every array access, and memory is filled with NaN before it is written.
 DEBUG = os.environ.get("WYRM_DEBUG", "") not in ("", "0")
-# What native code raises with where an index is out of range, for Python to find out which.
-OUT_OF_RANGE = "an index is out of range of what it chooses from"
-# What integers are filled with: out of range of everything.
+# The message of native code for any index out of range; Python then finds out which one.
+OUT_OF_RANGE = "an index is out of range"
+# The filler of integer arrays in debug mode: out of range of every axis.
 NO_INTEGER = -(2**62)
 
 
 def scratch(shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
-    """An array that holds nothing of meaning."""
+    """Return an uninitialized array."""
     array = np.empty(shape, dtype)
     if DEBUG:
         spoil(array)
@@ -26,7 +26,7 @@ def scratch(shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
 
 
 def spoil(array: Array) -> None:
-    """Fill an array with what shows wherever it is read: NaN, or integers that are out of range."""
+    """Fill an array with NaN or `NO_INTEGER`, which reveal any read."""
     if array.dtype.kind == "f":
         array.fill(np.nan)
     elif array.dtype == np.int64:

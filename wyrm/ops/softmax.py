@@ -1,4 +1,4 @@
-"""Softmax, its logarithm, and the cross-entropy fused with both."""
+"""Softmax, log-softmax, and cross-entropy of logits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Reduction = Literal["mean", "sum", "none"]
 
 
 class _Normalized(Node[tuple[Left_co], Axes], abstract=True):
-    """An op that normalizes along one axis and keeps the shape."""
+    """Base class of ops that normalize along one axis and keep the shape."""
 
     __slots__ = ("axis",)
     declaration = """
@@ -60,7 +60,7 @@ def {method}(self, axis: int = -1) -> Any: ...
 
 
 class Softmax(_Normalized[Left_co, Axes]):
-    """`exp(x) / sum(exp(x))` along `axis`, without overflow.
+    """`exp(x) / sum(exp(x))` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
 
     >>> wy.Constant([1e4, 1e4]).softmax().forward().tolist()
     [0.5, 0.5]
@@ -76,8 +76,8 @@ class Softmax(_Normalized[Left_co, Axes]):
         (x,) = operands
         if 0 in shape:
             return xp.zeros(shape, x.dtype)
-        powers = xp.exp(x - xp.max(x, axis=self.axis, keepdims=True))
-        return powers / summed(xp, powers, (self.axis,), True)
+        exponentials = xp.exp(x - xp.max(x, axis=self.axis, keepdims=True))
+        return exponentials / summed(xp, exponentials, (self.axis,), True)
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         y = self.erase()
@@ -88,12 +88,12 @@ class Softmax(_Normalized[Left_co, Axes]):
 class _SoftmaxLoops(LoopForm):
     def decompose(self, node: Softmax[Node]) -> Node:
         (x,) = node.parents
-        powers = (x - x.max(node.axis, keepdims=True)).exp()
-        return powers / powers.sum(node.axis, keepdims=True)
+        exponentials = (x - x.max(node.axis, keepdims=True)).exp()
+        return exponentials / exponentials.sum(node.axis, keepdims=True)
 
 
 class LogSoftmax(_Normalized[Left_co, Axes]):
-    """`x - logsumexp(x)` along `axis`, without overflow.
+    """`x - logsumexp(x)` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
 
     >>> wy.Constant([0.0, 0.0]).log_softmax().forward().round(4).tolist()
     [-0.6930999755859375, -0.6930999755859375]
@@ -125,9 +125,9 @@ class _LogSoftmaxLoops(LoopForm):
 
 
 class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[tuple[Left_co, IndexNode, Any], Axes]):
-    """`-log softmax(logits)[label]` over the last axis.
+    """`-log softmax(logits)[label]` over the last axis; see `cross_entropy`.
 
-    The third parent is the softmax of the logits, computed once for the loss, its gradient and `predictions()`.
+    The third parent is the softmax of the logits: the loss, its gradient and `predictions()` share it.
     """
 
     __slots__ = ("reduction",)
@@ -144,7 +144,7 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
         return self
 
     def predictions(self: CrossEntropy[Node[Any, S2], Any]) -> Softmax[Any, S2]:
-        """The probabilities of the classes, of the logits' shape; they cost nothing beyond the loss."""
+        """Return the probabilities of the classes, of the shape of the logits; the loss computes them anyway."""
         probabilities: Softmax[Any, S2] = self.parents[2]
         return probabilities
 
@@ -155,19 +155,19 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
         logits, labels, _ = self.parents
         if len(labels.dims) != len(logits.dims) - 1:
             raise ShapeError(
-                f"the labels take the axes of the logits but the last: {format_dims(logits.dims[:-1])}, "
+                f"labels must have all axes of the logits but the last: {format_dims(logits.dims[:-1])}, "
                 f"not {format_dims(labels.dims)}"
             )
         rows = tuple(map(unify, logits.dims[:-1], labels.dims))
         if self.reduction not in ("mean", "sum", "none"):
-            raise ShapeError(f"reduction is 'mean', 'sum' or 'none', not {self.reduction!r}")
+            raise ShapeError(f"reduction must be 'mean', 'sum' or 'none', not {self.reduction!r}")
         if self.reduction == "mean" and 0 in map(axis_size, rows):
             raise ShapeError("has no mean over an axis of size 0")
         return rows if self.reduction == "none" else ()
 
     def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Array:
         logits, labels, probabilities = operands
-        # The largest probability is at least 1 / classes, so its logarithm is exact where the label's may underflow.
+        # The label's probability may underflow; the largest one is at least 1 / classes.
         top: Array = xp.max(logits, axis=-1)
         label_logits = xp.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
         losses: Array = (top - label_logits) - xp.log(xp.max(probabilities, axis=-1))
@@ -177,7 +177,7 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
 
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
         if self.reduction == "mean" and 0 in shapes[1]:
-            raise ShapeError(explain(self, "has no mean over an axis of size 0, which the data of this run has"))
+            raise ShapeError(explain(self, "has no mean over an axis of size 0, the size in the data of this run"))
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Any:
         if not all(mapped):
@@ -193,7 +193,7 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
         if self.reduction == "mean":
             gradient = gradient / CrossEntropyCount(labels, self.dtype)
         rows = gradient if self.reduction == "none" else gradient.broadcast_to(labels.dims)
-        # The softmax is a function of the logits, and their gradient accounts for it whole.
+        # The gradient with respect to the logits includes the path through the softmax, so that parent gets zero.
         return CrossEntropyGradient(probabilities, labels, rows), ZERO, ZERO
 
 
@@ -209,7 +209,7 @@ class _CrossEntropyLoops(LoopForm):
 
 
 class CrossEntropyCount(Node[tuple[Left_co], Axes]):
-    """The number of labels, as a float scalar."""
+    """The number of labels, as a scalar of the float dtype `to`."""
 
     __slots__ = ("to",)
     shape_only = True
@@ -239,7 +239,7 @@ class CrossEntropyGradient(
     Node[tuple[Left_co, IndexNode, Node], Axes],
     Generic[Left_co, Axes],
 ):
-    """`(probabilities - one_hot(labels)) * weight` row by row: the gradient of `CrossEntropy` by the logits."""
+    """`(probabilities - one_hot(labels)) * weights[..., None]`: the gradient with respect to the logits."""
 
     __slots__ = ()
 
@@ -270,9 +270,9 @@ class CrossEntropyGradient(
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         probabilities, labels, weights = self.parents
-        picked = gradient.take_along_axis(labels.reshape((*labels.dims, 1)), axis=-1).squeeze(-1)
-        by_weight = gradient.vector_dot(probabilities) - picked
-        return gradient * weights.expand_dims(-1), ZERO, by_weight
+        label_gradient = gradient.take_along_axis(labels.reshape((*labels.dims, 1)), axis=-1).squeeze(-1)
+        weights_gradient = gradient.vector_dot(probabilities) - label_gradient
+        return gradient * weights.expand_dims(-1), ZERO, weights_gradient
 
 
 @LOOPS.register(CrossEntropyGradient)
@@ -307,13 +307,14 @@ def cross_entropy(
 @method("cross_entropy")
 @answering
 def cross_entropy(logits: Any, labels: Any, *, reduction: Reduction = "mean") -> Any:
-    """`-log softmax(logits)[label]` over the last axis, `labels` of the other axes; its `predictions()` are free.
+    """Return `-log softmax(logits)[label]` over the last axis, reduced to its mean or sum, or for each label.
 
-    `IndexOutOfRange` for a label beyond the classes, before anything is computed.
+    `logits` has the axes (..., classes), `labels` (...,). The method `predictions()` of the result gives the softmax of
+    the logits at no extra cost. Raises `IndexOutOfRange` for a label that is no class, `ShapeError` for other axes.
 
     >>> wy.Constant([[0.0, 0.0]]).cross_entropy(np.array([1])).forward().round(4).item()
     0.6930999755859375
     """
     if not logits.dims:
-        raise ShapeError(f"cross_entropy: {label(logits)} is a scalar; logits have an axis of classes")
+        raise ShapeError(f"cross_entropy: {label(logits)} is a scalar; logits must have an axis of classes")
     return CrossEntropy(logits, labels, reduction)

@@ -1,4 +1,4 @@
-"""What a loop inside the graph does, step by step."""
+"""The description of a loop inside the graph, and the layout of its residuals."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from wyrm.node.node import Node
 from wyrm.ops.loop_body import LoopBody
 from wyrm.types.dims import Axis, Dims, axis_size
 
-# The steps of a loop that may go on for ever, in which nothing is kept.
+# The length of an unbounded loop, which stores no residuals.
 ENDLESS = 2**62
 
 
 class Steps:
-    """What a loop does.
+    """The body of a loop, the number of its steps, and the roles of its inputs and outputs.
 
-    The inputs of `body` are the carried values, a row of each sequence, and what is the same in all steps; its outputs
-    are what is carried on, what is made, what is summed, and where the loop `stops` a mask: whether it goes on.
+    The inputs of `body` are the carries, a row of each sequence, and the loop invariants. Its outputs are the next
+    carries, outputs to stack, outputs to sum, and if the loop `stops`, a mask: whether to continue.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Steps:
     ) -> None:
         self.body, self.time, self.carried, self.sequences = body, time, carried, sequences
         self.summed, self.reverse, self.stops = summed, reverse, stops
-        # Whether the first parent is the number of steps to do, at most the length.
+        # Whether the first parent is the number of steps to run, at most `length`.
         self.limited = limited
 
     def __repr__(self) -> str:
@@ -44,50 +44,50 @@ class Steps:
 
     @property
     def length(self) -> int:
-        """The number of steps, or the most there can be."""
+        """The largest number of steps."""
         return axis_size(self.time) or 0
 
     @property
     def keeps(self) -> bool:
-        """Whether the tape has what each step was given, and not what the last one left alone."""
+        """Whether the residuals hold the carries before each step, and not only after the last."""
         return self.length < ENDLESS
 
     @property
     def outputs(self) -> tuple[Node, ...]:
-        """The outputs of the body that are numbers."""
+        """The outputs of the body without the mask."""
         return self.body.outputs[: -1 if self.stops else None]
 
     @cached_property
     def axes(self) -> list[Dims]:
-        """The axes of the parts of the tape, in their order: two for each carried value, then all others.
+        """The axes of the parts of the residuals: two parts for each carry, then one for each other output.
 
-        A carried value as the steps were given it and after the last one lie side by side, in the order of the steps.
+        The values of a carry before each step and after the last are adjacent, in the order of the time axis.
         """
-        found: list[Dims] = []
+        parts: list[Dims] = []
         for position, output in enumerate(self.outputs):
             if position < self.carried:
                 before: Dims = (self.time if self.keeps else 0, *output.dims)
-                found += [output.dims, before] if self.reverse else [before, output.dims]
+                parts += [output.dims, before] if self.reverse else [before, output.dims]
             elif position < len(self.outputs) - self.summed:
-                found.append((self.time, *output.dims))
+                parts.append((self.time, *output.dims))
             else:
-                found.append(output.dims)
-        return [*found, ()] if self.stops else found
+                parts.append(output.dims)
+        return [*parts, ()] if self.stops else parts
 
     def history_of(self, carry: int) -> int:
-        """The number of the part that has a carried value as the steps were given it."""
+        """Return the number of the part with the values of a carry before each step."""
         return 2 * carry + self.reverse
 
     def last_of(self, carry: int) -> int:
-        """The number of the part that has a carried value after the last step."""
+        """Return the number of the part with a carry after the last step."""
         return 2 * carry + 1 - self.reverse
 
     @cached_property
     def starts(self) -> list[int]:
-        """Where each part begins, and where the tape ends."""
+        """The offset of each part, and the total size."""
         return [0, *accumulate(size_of(axes) for axes in self.axes)]
 
 
 def size_of(dims: Dims) -> int:
-    """The number of elements of a part of a tape."""
+    """Return the number of elements of a part of the residuals."""
     return math.prod(axis_size(axis) or 0 for axis in dims)

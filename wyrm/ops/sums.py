@@ -1,4 +1,4 @@
-"""Sums of many numbers: of arrays without losing digits, and in a kernel in any order."""
+"""Accurate sums over axes of arrays, and helpers for sums and indices in kernels."""
 
 from __future__ import annotations
 
@@ -10,32 +10,30 @@ import numpy as np
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import FloatArray
 
-# So many float32 numbers may be added one after another.
+# Longest chain of sequential float32 additions.
 _CHAIN = 128
-# A number in a loop, in Python or of an array.
 Float = TypeVar("Float", float, np.floating)
 
 
 def accumulated(total: Float, term: Float) -> Float:
-    """`total + term`, of the type of `total`, in a loop that adds up terms.
+    """Return `total + term`, of the type of `total`, and allow the compiler to reorder the sum of a loop.
 
-    Compiled code keeps the order of all arithmetic as it is written, so a loop whose `total += x[j]` waits for one
-    addition after another. With `total = accumulated(total, x[j])` a compiler may add up several parts of the sum at
-    once; nothing else is reordered.
+    Compiled code otherwise keeps the written order of all arithmetic, so `total += x[j]` does not vectorize. With
+    `total = accumulated(total, x[j])` the compiler may compute several partial sums at once.
     """
     return total + term
 
 
 def natural(index: int) -> int:
-    """`index`, which is at least 0: compiled loops over `natural(first + i)` need no check for negative numbers."""
+    """Return `index`, which must be at least 0: compiled code then needs no check for negative indices."""
     return index
 
 
 def summed(xp: ArrayNamespace, x: Any, axis: Sequence[int], keepdims: bool = False) -> FloatArray:
-    """The sum over axes, counted from 0, as `numpy.sum` gives it but without long chains of float32 additions.
+    """Return `numpy.sum` over non-negative axes, without long chains of float32 additions.
 
-    NumPy adds pairs, and pairs of pairs, along the axis whose numbers lie side by side in memory; along others it adds
-    one number after another. Those are summed in parts here.
+    NumPy sums pairwise along the axis that is contiguous in memory and sequentially along the others. This function
+    sums the others in parts.
     """
     axis = tuple(axis)
     if not isinstance(x, np.ndarray):
@@ -43,16 +41,16 @@ def summed(xp: ArrayNamespace, x: Any, axis: Sequence[int], keepdims: bool = Fal
     if x.size > _CHAIN and x.dtype == np.float32:
         last = axis == tuple(range(x.ndim - len(axis), x.ndim))
         if not (last and x.flags.c_contiguous):
-            side_by_side = min(range(x.ndim), key=lambda a: (x.shape[a] == 1, abs(x.strides[a])))
+            contiguous = min(range(x.ndim), key=lambda a: (x.shape[a] == 1, abs(x.strides[a])))
             for a in axis:
-                while a != side_by_side and x.shape[a] > _CHAIN:
+                while a != contiguous and x.shape[a] > _CHAIN:
                     x = _in_parts(x, a)
-    add: Callable[..., FloatArray] = np.add.reduce  # what `numpy.sum` comes to, in half of the time
+    add: Callable[..., FloatArray] = np.add.reduce  # `numpy.sum` calls it and takes twice as long
     return add(x, axis=axis, keepdims=keepdims)
 
 
 def _in_parts(x: FloatArray, axis: int) -> FloatArray:
-    """The sums of as many numbers along an axis as are added one after another."""
+    """Return the sums of blocks of `_CHAIN` elements along an axis."""
     whole = x.shape[axis] // _CHAIN
     before = (slice(None),) * axis
     parts = x[(*before, slice(whole * _CHAIN))]

@@ -1,4 +1,4 @@
-"""Buffers that move while a model trains: what they become, said where it is computed."""
+"""Updates of buffers during training, such as running statistics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wyrm.types.dims import Dims
 
 
 class Updating(Transparent[S]):
-    """`x`; after it come pairs of a buffer and what it becomes."""
+    """The value of `x`; the other parents are pairs of a buffer and the node of its new value."""
 
     __slots__ = ()
 
@@ -28,24 +28,22 @@ class Updating(Transparent[S]):
         return self
 
     def dtype_rule(self) -> np.dtype:
-        for buffer, becomes in self.pairs:
+        for buffer, update in self.pairs:
             if not isinstance(buffer, Buffer):
-                raise DTypeError(explain(self, f"{describe(buffer)} is no wy.Buffer, so it cannot be updated"))
-            if becomes.dtype != buffer.dtype:
-                raise DTypeError(explain(self, f"{describe(buffer)} cannot become {becomes.dtype} numbers"))
+                raise DTypeError(f"only a wy.Buffer can be updated, not {describe(buffer)}")
+            if update.dtype != buffer.dtype:
+                raise DTypeError(f"{describe(buffer)} cannot be updated with dtype {update.dtype}")
         return super().dtype_rule()
 
     def shape_rule(self) -> Dims:
-        for buffer, becomes in self.pairs:
-            if becomes.dims != buffer.dims:
-                raise ShapeError(
-                    explain(self, f"{describe(buffer)} cannot become an array of axes {format_dims(becomes.dims)}")
-                )
+        for buffer, update in self.pairs:
+            if update.dims != buffer.dims:
+                raise ShapeError(f"{describe(buffer)} cannot be updated with the axes {format_dims(update.dims)}")
         return super().shape_rule()
 
     @property
     def pairs(self) -> list[tuple[BaseNode, BaseNode]]:
-        """The buffers, each with what it becomes."""
+        """The pairs of a buffer and its new value."""
         parents: tuple[BaseNode, ...] = self.parents
         return list(zip(parents[1::2], parents[2::2], strict=True))
 
@@ -54,13 +52,13 @@ class Updating(Transparent[S]):
 
 
 def updating(x: Node[Any, S], updates: Mapping[Buffer[Any], Node]) -> Updating[S]:
-    """`x`, and what buffers become whenever a model trains on it: `{buffer: node}` of the same axes and dtype.
+    """Return `x`; training on the result sets each buffer in `updates`, `{buffer: node}`, to the value of its node.
 
-    They move after each `backward()` of a loss that depends on it, and after each step of a compiled program that
-    trains one. Threads share the rows of a batch only where a buffer becomes the mean of something over rows. Nothing
-    moves where values or gradients are only computed, by `forward`, `wy.grad` or a program without an optimizer.
+    The update follows each `backward()` of a loss that depends on the result, and each step of a compiled program that
+    trains such a loss. `forward`, `wy.grad` and programs without an optimizer do not update. Threads share the rows of
+    a batch only if each new value is a mean over rows.
 
-    Raises `ShapeError` or `DTypeError` where a node does not fit its buffer.
+    Raises `ShapeError` or `DTypeError` unless a node has the axes and the dtype of its buffer.
 
     >>> count, weight = wy.Buffer(0.0), wy.Parameter(2.0)
     >>> loss = wy.updating(weight * weight, {count: count + 1.0})
@@ -72,20 +70,20 @@ def updating(x: Node[Any, S], updates: Mapping[Buffer[Any], Node]) -> Updating[S
 
 
 def updates_of(outputs: Iterable[BaseNode]) -> dict[Buffer, BaseNode]:
-    """What the buffers that outputs depend on become; `ShapeError` where one would become two things."""
+    """Return the new values of the buffers that the outputs update; raise `ShapeError` for two values of one buffer."""
     return updates_among(topological_order(outputs))
 
 
 def updates_among(nodes: Iterable[BaseNode]) -> dict[Buffer, BaseNode]:
-    """As `updates_of`, of all nodes that some outputs depend on, parents first."""
-    found: dict[Buffer, BaseNode] = {}
+    """Return `updates_of` the outputs whose nodes, in topological order, are `nodes`."""
+    updates: dict[Buffer, BaseNode] = {}
     for node in nodes:
         if isinstance(node, Updating):
-            for buffer, becomes in node.pairs:
+            for buffer, update in node.pairs:
                 assert isinstance(buffer, Buffer)
-                if found.get(buffer, becomes) is not becomes:
+                if updates.get(buffer, update) is not update:
                     raise ShapeError(
-                        explain(node, f"{describe(buffer)} would become two things in one step; give each use its own")
+                        explain(node, f"{describe(buffer)} has two updates in one step; use one buffer for each")
                     )
-                found[buffer] = becomes
-    return found
+                updates[buffer] = update
+    return updates
