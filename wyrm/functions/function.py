@@ -131,7 +131,7 @@ class Function(Generic[P, R]):
             )
         return trace
 
-    def grad(self, wrt: Wrt = 0, *, allow_unused: bool = True) -> Function[P, Any]:
+    def grad(self, wrt: Wrt = 0, *, allow_unused: bool = True) -> Function[P]:
         """Return a function of the same arguments that computes the gradient of the scalar result.
 
         `wrt` is the position or name of an argument, or a tuple of those. The gradient has the structure of that
@@ -154,7 +154,7 @@ class Function(Generic[P, R]):
         """
         return self._derived("value_and_grad", wrt, allow_unused, lambda value, gradients: (value, gradients))
 
-    def _derived(self, what: str, wrt: Wrt, allow_unused: bool, answer: Callable[[Any, Any], Any]) -> Function[P, Any]:
+    def _derived(self, what: str, wrt: Wrt, allow_unused: bool, answer: Callable[[Any, Any], Any]) -> Function[P]:
         single = isinstance(wrt, int | str)
 
         @functools.wraps(self.function)

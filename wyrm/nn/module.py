@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.foreign_names import Answering
 from wyrm.node.base import format_dims
@@ -154,7 +153,7 @@ class Module(Answering):
         """
         return self.train(False)
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Return copies of the values of parameters and buffers, by path.
 
         >>> model = wy.nn.Linear(2, 3)
@@ -166,7 +165,7 @@ class Module(Answering):
         """
         return {path: np.array(leaf.value) for path, leaf in (*self.named_parameters(), *self.named_buffers())}
 
-    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Set all parameters and buffers from a `state_dict`.
 
         Raises:

@@ -55,12 +55,10 @@ class IndexInput(_IndexLeaf[S_co], abstract=True):
         self: IndexInput[tuple[()]], value: int | None = None, dims: None = None, **options: Unpack[IndexLeafOptions]
     ) -> None: ...
     @overload
-    def __init__(
-        self: IndexInput[Any], value: Indices, dims: None = None, **options: Unpack[IndexLeafOptions]
-    ) -> None: ...
+    def __init__(self: IndexInput, value: Indices, dims: None = None, **options: Unpack[IndexLeafOptions]) -> None: ...
     @overload
     def __init__(
-        self: IndexInput[Any], value: Indices | None = None, dims: Sizes = ..., **options: Unpack[IndexLeafOptions]
+        self: IndexInput, value: Indices | None = None, dims: Sizes = ..., **options: Unpack[IndexLeafOptions]
     ) -> None: ...
     @overload
     def __init__(
@@ -99,7 +97,7 @@ class IndexInput(_IndexLeaf[S_co], abstract=True):
     ) -> None: ...
     @overload
     def __init__(
-        self: IndexInput[Any],
+        self: IndexInput,
         value: Indices | None = None,
         dims: tuple[Size, ...] = ...,
         **options: Unpack[IndexLeafOptions],
@@ -131,12 +129,10 @@ class IndexConstant(_IndexLeaf[S_co], abstract=True):
     ) -> None: ...
     @overload
     def __init__(
-        self: IndexConstant[Any], value: Indices, dims: None = None, **options: Unpack[IndexLeafOptions]
+        self: IndexConstant, value: Indices, dims: None = None, **options: Unpack[IndexLeafOptions]
     ) -> None: ...
     @overload
-    def __init__(
-        self: IndexConstant[Any], value: Indices, dims: Sizes, **options: Unpack[IndexLeafOptions]
-    ) -> None: ...
+    def __init__(self: IndexConstant, value: Indices, dims: Sizes, **options: Unpack[IndexLeafOptions]) -> None: ...
     @overload
     def __init__(
         self: IndexConstant[tuple[D1]], value: Indices, dims: tuple[AxisOf[D1]], **options: Unpack[IndexLeafOptions]
@@ -168,7 +164,7 @@ class IndexConstant(_IndexLeaf[S_co], abstract=True):
     ) -> None: ...
     @overload
     def __init__(
-        self: IndexConstant[Any], value: Indices, dims: tuple[Size, ...], **options: Unpack[IndexLeafOptions]
+        self: IndexConstant, value: Indices, dims: tuple[Size, ...], **options: Unpack[IndexLeafOptions]
     ) -> None: ...
     @answering
     def __init__(self, value: Any, dims: DeclaredDims = None, *, name: str | None = None) -> None:

@@ -300,7 +300,7 @@ def index_array(value: Any, what: str | BaseNode) -> NDArray[np.int64]:
     return np.array(given, dtype=np.int64, order="C")
 
 
-def check_int64(array: NDArray[Any], what: str | BaseNode[Any, Any]) -> None:
+def check_int64(array: np.ndarray, what: str | BaseNode) -> None:
     """Raise `DTypeError` for integers that int64 cannot hold: they would become negative ones."""
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
         taker = what if isinstance(what, str) else describe(what)

@@ -187,7 +187,7 @@ class _LinearGeluGradientLoops(LoopForm):
 @overload
 def linear_gelu(
     x: Shaped[L, AtLeast1D], weight: Shaped[Any, Any] | Array, bias: Any = None, approximate: bool = False
-) -> LinearGelu[L, Any]: ...
+) -> LinearGelu[L]: ...
 @overload
 def linear_gelu(
     x: Shaped[L, tuple[*Bs, M]],
@@ -288,8 +288,8 @@ class _EmbedLoops(LoopForm):
 
 @overload
 def embed(
-    table: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices, positions: Shaped[Any, Any] | Array
-) -> Embed[L, Any]: ...
+    table: Shaped[L, AtLeast1D], indices: IndexNode | Indices, positions: Shaped[Any, Any] | Array
+) -> Embed[L]: ...
 @overload
 def embed(
     table: Shaped[L, tuple[M, N]], indices: IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]

@@ -93,9 +93,9 @@ class _IndexLoops(LoopForm):
 
 
 @overload
-def index(x: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices) -> Index[L, IndexNode[Any], Any]: ...
+def index(x: Shaped[L, AtLeast1D], indices: IndexNode | Indices) -> Index[L, IndexNode]: ...
 @overload
-def index(x: Shaped[L, tuple[N, *Bs]], indices: IndexNode[AnyShape]) -> Index[L, IndexNode[Any], Any]: ...
+def index(x: Shaped[L, tuple[N, *Bs]], indices: IndexNode[AnyShape]) -> Index[L, IndexNode]: ...
 @overload
 def index(
     x: Shaped[L, tuple[N, K]], indices: IndexNode[tuple[*Bs]]
@@ -107,7 +107,7 @@ def index(
     x: Shaped[L, tuple[N, K, M]], indices: IndexNode[tuple[*Bs]]
 ) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
 @overload
-def index(x: Shaped[L, tuple[N, *Bs]], indices: Indices) -> Index[L, IndexNode[Any], Any]: ...
+def index(x: Shaped[L, tuple[N, *Bs]], indices: Indices) -> Index[L, IndexNode]: ...
 @method("index", Parameter)
 def index(x: Any, indices: Any) -> Any:
     """Return the rows `x[indices]`, of shape `indices.shape + x.shape[1:]`; the gradient holds only those rows.
@@ -131,9 +131,9 @@ class Indexable:
 
 
 @overload
-def take(x: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices, axis: int = 0) -> Node[Any, Any]: ...
+def take(x: Shaped[L, AtLeast1D], indices: IndexNode | Indices, axis: int = 0) -> Node: ...
 @overload
-def take(x: Shaped[L, S], indices: IndexNode[AnyShape], axis: int = 0) -> Node[Any, Any]: ...
+def take(x: Shaped[L, S], indices: IndexNode[AnyShape], axis: int = 0) -> Node: ...
 @overload
 def take(
     x: Shaped[L, tuple[N, K]], indices: IndexNode[tuple[*Bs]], axis: Literal[0] = 0
@@ -147,7 +147,7 @@ def take(
     x: Shaped[L, tuple[N, K, M]], indices: IndexNode[tuple[*Bs]], axis: Literal[0] = 0
 ) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
 @overload
-def take(x: Shaped[L, tuple[N, *Bs]], indices: IndexNode[Any] | Indices, axis: int = 0) -> Node[Any, Any]: ...
+def take(x: Shaped[L, tuple[N, *Bs]], indices: IndexNode | Indices, axis: int = 0) -> Node: ...
 @method("take")
 @answering
 def take(x: Any, indices: Any, axis: int = 0) -> Any:
@@ -373,12 +373,12 @@ class _PlaceAlongAxisLoops(LoopForm):
 
 @overload
 def take_along_axis(
-    x: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices, axis: int | None = -1
-) -> TakeAlongAxis[L, IndexNode[Any], Any]: ...
+    x: Shaped[L, AtLeast1D], indices: IndexNode | Indices, axis: int | None = -1
+) -> TakeAlongAxis[L, IndexNode]: ...
 @overload
 def take_along_axis(
     x: Shaped[L, tuple[*Bs, N]], indices: IndexNode[AnyShape], axis: int = -1
-) -> TakeAlongAxis[L, IndexNode[Any], Any]: ...
+) -> TakeAlongAxis[L, IndexNode]: ...
 @overload
 def take_along_axis(
     x: Shaped[L, tuple[*Bs, N]], indices: IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
@@ -390,7 +390,7 @@ def take_along_axis(
 @overload
 def take_along_axis(
     x: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
-) -> TakeAlongAxis[L, IndexNode[Any], Any]: ...
+) -> TakeAlongAxis[L, IndexNode]: ...
 @method("take_along_axis")
 @answering
 def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
@@ -460,9 +460,7 @@ class _ScatterAddLoops(LoopForm):
 
 
 @method("scatter_add")
-def scatter_add(
-    x: Shaped[L, S], indices: IndexNode[Any] | Indices, values: Node[Any, Any] | Array
-) -> ScatterAdd[L, Node[Any, Any], S]:
+def scatter_add(x: Shaped[L, S], indices: IndexNode | Indices, values: Node | Array) -> ScatterAdd[L, Node, S]:
     """Return this node with `values[i]` added to row `indices[i]`; values for the same row add up.
 
     `values` has the shape `indices.shape + x.shape[1:]`. Raises `ShapeError` for another shape, and `IndexOutOfRange`

@@ -341,7 +341,7 @@ def _same(dims: Dims, gradient_dims: Dims, last: Dims = ()) -> Dims:
 @overload
 def layer_norm(
     x: Shaped[L, AtLeast1D], weight: Shaped[Any, Any] | Array, bias: Any = None, epsilon: float = 1e-5
-) -> LayerNorm[L, Any]: ...
+) -> LayerNorm[L]: ...
 @overload
 def layer_norm(
     x: Shaped[L, tuple[*Bs, N]],
@@ -363,7 +363,7 @@ def layer_norm(x: Any, weight: Any, bias: Any = None, epsilon: float = 1e-5) -> 
 
 
 @overload
-def rms_norm(x: Shaped[L, AtLeast1D], weight: Shaped[Any, Any] | Array, epsilon: float = 1e-5) -> RMSNorm[L, Any]: ...
+def rms_norm(x: Shaped[L, AtLeast1D], weight: Shaped[Any, Any] | Array, epsilon: float = 1e-5) -> RMSNorm[L]: ...
 @overload
 def rms_norm(
     x: Shaped[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-5

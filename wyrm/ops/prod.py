@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.node.loop_form import LOOPS, LoopForm, Reducer
 from wyrm.node.node import Node
@@ -59,8 +58,8 @@ class _AlongAxis(Node[tuple[Any, ...], Axes], abstract=True):
         dims: Dims = self.parents[0].dims
         return dims
 
-    def dtype_rule(self) -> np.dtype[Any]:
-        dtype: np.dtype[Any] = self.parents[0].dtype
+    def dtype_rule(self) -> np.dtype:
+        dtype: np.dtype = self.parents[0].dtype
         return dtype
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
@@ -110,7 +109,7 @@ class _ProductOfOthersLoops(LoopForm):
                         out[i, last - 1 - j, k] *= after
                         after *= x[i, last - 1 - j, k]
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(self, node: Any, operands: Sequence[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
         axis = node.axis
         shape = (math.prod(out.shape[:axis]), out.shape[axis], math.prod(out.shape[axis + 1 :]))
         return operands[0].reshape(shape), out.reshape(shape)

@@ -29,7 +29,7 @@ class _Normalized(Node[tuple[Left_co], Axes], abstract=True):
     __slots__ = ("axis",)
     declaration = """
 @overload
-def {method}(self: Shaped[L, AtLeast1D], axis: int = -1) -> {op}[L, Any]: ...
+def {method}(self: Shaped[L, AtLeast1D], axis: int = -1) -> {op}[L]: ...
 @overload
 def {method}(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> {op}[L, tuple[N, *Bs]]: ...
 def {method}(self, axis: int = -1) -> Any: ...
@@ -143,7 +143,7 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
     def _own(self) -> CrossEntropy[Any, Axes]:
         return self
 
-    def predictions(self: CrossEntropy[Node[Any, S2], Any]) -> Softmax[Any, S2]:
+    def predictions(self: CrossEntropy[Node[Any, S2]]) -> Softmax[Any, S2]:
         """Return the probabilities of the classes, of the shape of the logits; the loss computes them anyway."""
         probabilities: Softmax[Any, S2] = self.parents[2]
         return probabilities

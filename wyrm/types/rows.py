@@ -24,7 +24,7 @@ class RowSparse:
         self.rows, self.values, self.shape = rows, values, shape
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype:
         """The dtype of the values."""
         return self.values.dtype
 
