@@ -67,15 +67,40 @@ def _parameters(function: ast.FunctionDef) -> list[ast.arg]:
 
 
 def _widest(declared: list[ast.FunctionDef], name: str) -> ast.expr:
-    """Return the annotation of a parameter that the overloads share, literals apart; `Any` if they differ."""
-    texts = {
-        ast.unparse(each.annotation)
+    """Return the union of a parameter's annotations in the overloads, without literals and shapes."""
+    found = dict.fromkeys(
+        ast.unparse(_Erasing().visit(copy.deepcopy(member)))
         for method in declared
         for each in _parameters(method)
         if each.arg == name and each.annotation is not None
-    }
-    wide = {text for text in texts if text != "None" and not text.startswith("Literal[")}
-    return ast.parse(wide.pop() if len(wide) == 1 else "Any", mode="eval").body
+        for member in _members(each.annotation)
+    )
+    texts = ["AxisLike"] if "AxisLike" in found else found  # the alias covers every other form of an axis
+    return ast.parse(" | ".join(texts), mode="eval").body
+
+
+def _members(annotation: ast.expr) -> Iterator[ast.expr]:
+    """Yield the members of a union."""
+    if isinstance(annotation, ast.BinOp):
+        yield from _members(annotation.left)
+        yield from _members(annotation.right)
+    else:
+        yield annotation
+
+
+class _Erasing(ast.NodeTransformer):
+    """Replaces a literal by its class, a node of some shape by any node, and an axis of its own type by any axis."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        base = ast.unparse(node.value)
+        if base == "Literal":
+            return ast.Name(type(ast.literal_eval(node.slice)).__name__)
+        if base in ("Shaped", "_Node", "_IndexNode"):
+            return ast.Name("_Node" if base == "Shaped" else base)
+        return self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.Name("Axis") if node.id in ("D1", "D2", "D3", "D4") else node
 
 
 def _may_lack(function: ast.FunctionDef, name: str) -> bool:

@@ -33,7 +33,7 @@ class _IndexLeaf(IndexNode[S_co], Leaf, abstract=True):  # type: ignore[type-var
     def _restore(self, array: np.ndarray | None, dims: DeclaredDims, name: str | None, dtype: DTypeLike) -> None:
         _IndexLeaf.__init__(self, array, dims, name)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return restore_leaf, (type(self), self._storage.array, self.dims, self.name, self.dtype, self.location, None)
 
 

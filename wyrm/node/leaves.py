@@ -77,7 +77,7 @@ class _FloatLeaf(Node[tuple[()], S_co], Leaf, abstract=True):  # type: ignore[ty
     def _restore(self, array: np.ndarray | None, dims: DeclaredDims, name: str | None, dtype: DTypeLike) -> None:
         _FloatLeaf.__init__(self, array, dims, name, dtype)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return restore_leaf, (
             type(self),
             self._storage.array,

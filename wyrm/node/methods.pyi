@@ -326,7 +326,7 @@ class Node:
 
     @overload
     def linear_gelu(
-        self: Shaped[L, AtLeast1D], weight: Shaped[Any, Any] | Array, bias: Any = None, approximate: bool = False
+        self: Shaped[L, AtLeast1D], weight: _Node | Array, bias: _Node | Array | None = None, approximate: bool = False
     ) -> LinearGelu[L]: ...
     @overload
     def linear_gelu(
@@ -338,9 +338,7 @@ class Node:
         """Return `(x @ weight + bias).gelu(approximate)` as one node."""
 
     @overload
-    def embed(
-        self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, positions: Shaped[Any, Any] | Array
-    ) -> Embed[L]: ...
+    def embed(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, positions: _Node | Array) -> Embed[L]: ...
     @overload
     def embed(
         self: Shaped[L, tuple[M, N]], indices: _IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
@@ -396,7 +394,7 @@ class Node:
 
     @overload
     def layer_norm(
-        self: Shaped[L, AtLeast1D], weight: Shaped[Any, Any] | Array, bias: Any = None, epsilon: float = 1e-05
+        self: Shaped[L, AtLeast1D], weight: _Node | Array, bias: _Node | Array | None = None, epsilon: float = 1e-05
     ) -> LayerNorm[L]: ...
     @overload
     def layer_norm(
@@ -408,9 +406,7 @@ class Node:
         """Return `(x - mean) / sqrt(variance + epsilon) * weight + bias` over the last axis."""
 
     @overload
-    def rms_norm(
-        self: Shaped[L, AtLeast1D], weight: Shaped[Any, Any] | Array, epsilon: float = 1e-05
-    ) -> RMSNorm[L]: ...
+    def rms_norm(self: Shaped[L, AtLeast1D], weight: _Node | Array, epsilon: float = 1e-05) -> RMSNorm[L]: ...
     @overload
     def rms_norm(
         self: Shaped[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-05

@@ -76,10 +76,10 @@ def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) 
         return ZERO, ZERO
 
 
-def _compared(cls: Any) -> Callable[[IndexNode, Any], Any]:
+def _compared(cls: Any) -> Callable[[IndexNode, object], object]:
     """Return the method by which an index node implements the operator of `cls`."""
 
-    def compare(self: IndexNode, other: Any) -> Any:
+    def compare(self: IndexNode, other: object) -> object:
         if isinstance(other, IndexNode):
             return cls(self, other)
         if isinstance(other, int | np.integer | np.ndarray) and not isinstance(other, bool):
@@ -292,7 +292,7 @@ def where(
 def where(
     condition: Shaped[Any, tuple[M, N]], x: Shaped[L, tuple[A, *Bs, M, N]], y: Number | Array
 ) -> Where[L, Constant, tuple[A, *Bs, M, N]]: ...
-def where(condition: Any, x: Any, y: Any) -> Any:
+def where(condition: object, x: object, y: object) -> Where:
     """Return `x` where the mask `condition` is true, else `y`, elementwise; the operands broadcast.
 
     Raises `DTypeError` if `condition` is not a bool mask, and `TypeError` if `x` or `y` does not hold numbers.
@@ -307,8 +307,9 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     else:  # arrays keep their float dtype, as in a leaf
         floats = [v.dtype for v in (x, y) if isinstance(v, np.ndarray | np.generic) and v.dtype in FLOATS]
         beside = as_constant(0.0, max(floats, default=FLOATS[0]))
-    mask: BaseNode = condition
-    if not isinstance(condition, BaseNode):
+    if isinstance(condition, BaseNode):
+        mask = condition
+    else:
         array = as_array(condition)
         if array.dtype.kind != "b":
             raise DTypeError(f"where: the condition must be a mask, such as x > 0, not an array of {array.dtype}")

@@ -109,7 +109,7 @@ def index(
 @overload
 def index(x: Shaped[L, tuple[N, *Bs]], indices: Indices) -> Index[L, IndexNode]: ...
 @method("index", Parameter)
-def index(x: Any, indices: Any) -> Any:
+def index(x: Any, indices: Any) -> Index:
     """Return the rows `x[indices]`, of shape `indices.shape + x.shape[1:]`; the gradient holds only those rows.
 
     Raises `IndexOutOfRange` for an index below 0 or beyond the last row; for an index input, when its data is set.
@@ -125,7 +125,7 @@ class Indexable:
 
     __slots__ = ()
 
-    def index(self, indices: Any) -> Any:
+    def index(self, indices: IndexNode | Indices) -> Index:
         """Return the rows `self[indices]`; see `Parameter.index`."""
         return Index(self, indices)
 
@@ -150,7 +150,7 @@ def take(
 def take(x: Shaped[L, tuple[N, *Bs]], indices: IndexNode | Indices, axis: int = 0) -> Node: ...
 @method("take")
 @answering
-def take(x: Any, indices: Any, axis: int = 0) -> Any:
+def take(x: Any, indices: Any, axis: int = 0) -> Node:
     """Return the elements that `indices` select along `axis`, as `numpy.take(x, indices, axis)`.
 
     The axes of `indices` replace `axis` in the result. For NumPy's default, which counts through all elements, use
@@ -309,7 +309,7 @@ class TakeAlongAxis(_Indexing[Left_co, Rows_co, Axes]):
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.parents[0].dims[self.axis]),)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         return self.rebuild(tuple(spread(operands, mapped)), {"axis": self.axis + 1}) if mapped[1] else None
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
@@ -354,7 +354,7 @@ class PlaceAlongAxis(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.to[self.axis]),)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         if not mapped[1]:
             return None
         values, indices = spread(operands, mapped)
@@ -393,7 +393,7 @@ def take_along_axis(
 ) -> TakeAlongAxis[L, IndexNode]: ...
 @method("take_along_axis")
 @answering
-def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
+def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> TakeAlongAxis:
     """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
 
     `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.

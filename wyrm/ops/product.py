@@ -221,7 +221,7 @@ def vector_dot(x: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> Vecto
 @overload
 def vector_dot(x: Shaped[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant]: ...
 @method("vector_dot")
-def vector_dot(x: Any, other: Any) -> Any:
+def vector_dot(x: Any, other: object) -> VectorDot:
     """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast.
 
     Raises `ShapeError` if the last axes differ.
@@ -319,7 +319,7 @@ class _EinsumLoops(LoopForm):
         return answer
 
 
-def _summed(x: Any, term: str, others: str) -> tuple[Any, str]:
+def _summed(x: Node, term: str, others: str) -> tuple[Node, str]:
     """Return the operand summed over its letters that are not in `others`, and its remaining letters."""
     alone = tuple(i for i, letter in enumerate(term) if letter not in others)
     return (x.sum(alone), "".join(letter for letter in term if letter in others)) if alone else (x, term)

@@ -158,7 +158,7 @@ def reshape(
 @overload
 def reshape(x: Shaped[L, S], a: Axis, b: Axis, c: Axis, d: Axis, e: Axis, /, *more: Axis) -> Reshape[L]: ...
 @method("reshape")
-def reshape(x: Any, *shape: Any) -> Any:
+def reshape(x: Any, *shape: Any) -> Reshape:
     """Return `x` with another shape and the same elements in row-major order; one axis may be -1, to be inferred.
 
     An axis may be an instance of a `Dim` subclass, which the type checker then knows. Raises `ShapeError` if the
@@ -221,7 +221,7 @@ def index_reshape(x: IndexNode, a: D1 | int, b: D2 | int, /) -> IndexReshape[tup
 @overload
 def index_reshape(x: IndexNode, a: D1 | int, b: D2 | int, c: D3 | int, /) -> IndexReshape[tuple[D1, D2, D3]]: ...
 @method("reshape", IndexNode)
-def index_reshape(x: Any, *shape: Any) -> Any:
+def index_reshape(x: IndexNode, *shape: Any) -> IndexReshape:
     """Return `x` with another shape and the same integers in row-major order; one axis may be -1, to be inferred.
 
     Raises `ShapeError` if the numbers of elements differ.
@@ -291,7 +291,7 @@ def transpose(
 @overload
 def transpose(x: Shaped[L, S], *axes: int | Sequence[int]) -> Transpose[L]: ...
 @method("transpose")
-def transpose(x: Any, *axes: Any) -> Any:
+def transpose(x: Any, *axes: Any) -> Transpose:
     """Return `x` with its axes in the order `axes`, reversed by default.
 
     Raises `ShapeError` if `axes` does not name each axis once.
@@ -324,7 +324,7 @@ def swapaxes(
 @overload
 def swapaxes(x: Shaped[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]: ...
 @method("swapaxes")
-def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
+def swapaxes(x: Any, axis1: int, axis2: int) -> Transpose:
     """Return `x` with two axes swapped. Raises `ShapeError` for an axis that `x` lacks.
 
     >>> wy.Constant(np.zeros((2, 3, 4))).swapaxes(0, -1).shape
@@ -342,7 +342,7 @@ def matrix_transpose(x: Shaped[L, AtLeast2D]) -> Transpose[L]: ...
 @overload
 def matrix_transpose(x: Shaped[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]: ...
 @method("matrix_transpose")
-def matrix_transpose(x: Any) -> Any:
+def matrix_transpose(x: Any) -> Transpose:
     """Return `x` with its last two axes swapped; `.mT` for short. Raises `ShapeError` for fewer than two axes.
 
     >>> wy.Constant(np.zeros((2, 3, 4))).matrix_transpose().shape
@@ -414,7 +414,7 @@ def broadcast_to(
 @overload
 def broadcast_to(x: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]]) -> BroadcastTo[L]: ...
 @method("broadcast_to")
-def broadcast_to(x: Any, shape: Any) -> Any:
+def broadcast_to(x: Any, shape: Any) -> BroadcastTo:
     """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raises `ShapeError` if the shapes do not match.
 
     >>> wy.Constant([1.0, 2.0]).broadcast_to((3, 2)).shape
@@ -462,7 +462,7 @@ def expand_dims(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-2]) -> Reshape[L, tu
 def expand_dims(x: Shaped[L, S], axis: AxisLike) -> Reshape[L]: ...
 @method("expand_dims")
 @answering
-def expand_dims(x: Any, axis: AxisLike) -> Any:
+def expand_dims(x: Any, axis: AxisLike) -> Reshape:
     """Return `x` with axes of size 1 inserted, at the positions `axis` of the result.
 
     Raises `ShapeError` for a position beyond the result's axes or a repeated one.
@@ -491,7 +491,7 @@ def squeeze(x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1]) -> Reshape[L, tupl
 def squeeze(x: Shaped[L, S], axis: AxisLike = None) -> Reshape[L]: ...
 @method("squeeze")
 @answering
-def squeeze(x: Any, axis: AxisLike = None) -> Any:
+def squeeze(x: Any, axis: AxisLike = None) -> Reshape:
     """Return `x` without its axes of size 1: all of them, or those in `axis`.
 
     Raises `ShapeError` if an axis in `axis` has another size.
@@ -526,7 +526,7 @@ def flatten(x: Shaped[L, S]) -> Reshape[L, tuple[Any]]: ...
 def flatten(x: Shaped[L, S], start_axis: int) -> Reshape[L]: ...
 @method("flatten")
 @answering
-def flatten(x: Any, start_axis: int = 0) -> Any:
+def flatten(x: Any, start_axis: int = 0) -> Reshape:
     """Return `x` with the axes from `start_axis` on flattened into one, in row-major order; all of them by default.
 
     >>> wy.Constant(np.zeros((2, 3, 4))).flatten(1).shape

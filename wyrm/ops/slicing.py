@@ -266,7 +266,7 @@ def getitem(x: Shaped[L, tuple[N, *Bs]], key: Key_) -> Slice[L]: ...
 @overload
 def getitem(x: Shaped[L, tuple[()]], key: EllipsisType) -> Slice[L]: ...
 @method("__getitem__")
-def getitem(x: Any, key: Any) -> Any:
+def getitem(x: Any, key: object) -> Slice:
     """Return the part of `x` that ints, slices, `None` and `...` select, as in NumPy; for rows by indices use `take`.
 
     Raises `IndexOutOfRange` for an int beyond its axis, `ShapeError` for too many entries or for a part of an axis
@@ -289,7 +289,7 @@ def index_getitem(x: IndexNode[tuple[M, N, *Bs]], key: tuple[All, int]) -> Index
 @overload
 def index_getitem(x: IndexNode, key: Key_) -> IndexSlice: ...
 @method("__getitem__", IndexNode)
-def index_getitem(x: Any, key: Any) -> Any:
+def index_getitem(x: Any, key: object) -> IndexSlice:
     """Return the part of the integers that ints, slices, `None` and `...` select, as in NumPy.
 
     Raises the errors of `Node.__getitem__`.
@@ -358,7 +358,7 @@ class _ConcatenateLoops(LoopForm):
         return ScatterTarget((*index[:axis], before + index[axis], *index[axis + 1 :]))
 
 
-def _parts(what: str, given: Any) -> list[Node]:
+def _parts(what: str, given: Sequence[Part]) -> list[Node]:
     """Return the parts as nodes; arrays get the dtype of the first node."""
     if isinstance(given, BaseNode):
         raise TypeError(f"{what}: takes a list of nodes, not one node: {describe(given)}")
@@ -393,7 +393,7 @@ def concatenate(
 @overload
 def concatenate(nodes: Sequence[Part], axis: int = 0) -> Concatenate: ...
 @answering
-def concatenate(nodes: Any, axis: int = 0) -> Any:
+def concatenate(nodes: Sequence[Part], axis: int = 0) -> Concatenate:
     """Return the nodes joined along `axis`, as `numpy.concatenate`.
 
     Raises `ShapeError` unless all other axes are equal.
@@ -415,7 +415,7 @@ def concat(
     x: Shaped[L, tuple[*Bs, M]], other: Shaped[R, tuple[*Bs, N]]
 ) -> Concatenate[tuple[L, R], tuple[*Bs, Plus[M, N]]]: ...
 @method("concat")
-def concat(x: Any, other: Any) -> Any:
+def concat(x: Any, other: Any) -> Concatenate:
     """Return this node joined with another along the last axis, which becomes `Plus[M, N]`.
 
     Raises `ShapeError` unless all other axes are equal.
@@ -482,7 +482,7 @@ def stack(nodes: Sequence[Node[Any, tuple[M, *Bs]]], axis: Literal[1]) -> Stack[
 @overload
 def stack(nodes: Sequence[Node[Any, S2]], axis: int) -> Stack: ...
 @answering
-def stack(nodes: Any, axis: int = 0) -> Any:
+def stack(nodes: Sequence[Part], axis: int = 0) -> Stack:
     """Return nodes of equal shapes stacked along a new axis, as `numpy.stack`.
 
     Raises `ShapeError` if the shapes differ.
@@ -507,7 +507,7 @@ def split(
 def split(x: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]: ...
 @method("split")
 @answering
-def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> Any:
+def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> list[Slice]:
     """Return the parts of `x` along `axis`: `sections` equal parts, or those between the positions `sections`.
 
     Raises `ShapeError` if the axis does not divide into equal parts.

@@ -256,7 +256,7 @@ class Program(Answering, Generic[R]):
         with self._lock:
             return _build(self._graph.outputs, self._single, self._graph.optimizer, self._loop, self.state_dict())
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Program[R]:
+    def __deepcopy__(self, memo: dict[int, object]) -> Program[R]:
         """Return a program with its own parameters, buffers and optimizer.
 
         The inputs stay the same nodes, because calls refer to them, unless `memo` already has copies of them.
@@ -268,7 +268,7 @@ class Program(Answering, Generic[R]):
             optimizer = copy.deepcopy(self._graph.optimizer, memo)
             return _build(outputs, self._single, optimizer, self._loop, self.state_dict())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         with self._lock:
             records, roots = flatten_all(self._graph.outputs)
             return _restored, (records, roots, self._single, self._graph.optimizer, self._loop, self.state_dict())

@@ -74,7 +74,7 @@ class Dim:
     def __hash__(self) -> int:
         return hash((type(self), self._size))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self._size,)
 
 
@@ -124,7 +124,7 @@ class _Derived(Dim):
     def __repr__(self) -> str:
         return f"{type(self).__name__}[{', '.join(map(repr, self.parts))}]"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.parts,)
 
 

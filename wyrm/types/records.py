@@ -40,7 +40,7 @@ class Record:
         def __setattr__(self, name: str, value: object) -> None:
             raise AttributeError(f"{self!r} is immutable, so {name} cannot be set")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), self._values()
 
     def _values(self) -> tuple[Any, ...]:
