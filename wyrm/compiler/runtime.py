@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from wyrm.ops.scratch import NO_INTEGER, OUT_OF_RANGE
 from wyrm.ops.sums import natural
 from wyrm.types.typing import Array, FloatArray, IntegerArray
 
-Function = Callable[..., Any]
+Function = Callable[..., object]
 
 
 def inlined(function: Function) -> KernelFunction:

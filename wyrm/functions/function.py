@@ -57,7 +57,7 @@ class Function(Generic[P, R]):
         self.engine: Engine = engine
         # Whether this function takes derivatives: then a module's parameters are arguments of their own as well.
         self._derives = derives
-        self._calls: dict[Any, _Specialization] = {}
+        self._calls: dict[object, _Specialization] = {}
         self._last: _Specialization | None = None
         # Reentrant, since a function may call itself while it is traced.
         self._lock = threading.RLock()
@@ -65,16 +65,16 @@ class Function(Generic[P, R]):
     @overload
     def __call__(self: Function[P, Unknown], *args: P.args, **kwargs: P.kwargs) -> Any: ...
     @overload
-    def __call__(self: Function[..., Unknown], first: ArrayTree, *more: ArrayTree, **static: Any) -> Any: ...
+    def __call__(self: Function[..., Unknown], first: ArrayTree, *more: ArrayTree, **static: object) -> Any: ...
     @overload
-    def __call__(self: Function[..., Node], first: ArrayTree, *more: ArrayTree, **static: Any) -> FloatArray: ...
+    def __call__(self: Function[..., Node], first: ArrayTree, *more: ArrayTree, **static: object) -> FloatArray: ...
     @overload
     def __call__(
-        self: Function[..., tuple[Node, Unknown]], first: ArrayTree, *more: ArrayTree, **static: Any
+        self: Function[..., tuple[Node, Unknown]], first: ArrayTree, *more: ArrayTree, **static: object
     ) -> tuple[FloatArray, Any]: ...
     @overload
     def __call__(
-        self: Function[..., tuple[Node, Node]], first: ArrayTree, *more: ArrayTree, **static: Any
+        self: Function[..., tuple[Node, Node]], first: ArrayTree, *more: ArrayTree, **static: object
     ) -> tuple[FloatArray, FloatArray]: ...
     @overload
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import overload
 
 from numpy.typing import DTypeLike
 from typing_extensions import Unpack
@@ -66,7 +66,7 @@ class Buffer(_FloatLeaf[S_co], abstract=True):
     def __init__(self: Buffer, value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]) -> None: ...
     @answering
     def __init__(
-        self, value: Any, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
+        self, value: object, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
         self._hold(value, dims, name, dtype, "buffer")
 

@@ -62,7 +62,7 @@ class _FloatLeaf(Node[tuple[()], S_co], Leaf, abstract=True):  # type: ignore[ty
             _set(self, "dims", declared_dims(array, dims, isinstance(self, Input), name or type(self).__name__))
         self._begin((), name, user_origin())
 
-    def _hold(self, value: Any, dims: DeclaredDims, name: str | None, dtype: DTypeLike | None, what: str) -> None:
+    def _hold(self, value: object, dims: DeclaredDims, name: str | None, dtype: DTypeLike | None, what: str) -> None:
         """Initialize the leaf with finite numbers."""
         with np.errstate(over="ignore"):
             array = float_array(value, dtype)
@@ -146,7 +146,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
     def __init__(self: Parameter, value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]) -> None: ...
     @answering
     def __init__(
-        self, value: Any, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
+        self, value: object, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
         self._hold(value, dims, name, dtype, "parameter")
 
@@ -176,7 +176,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
     @classmethod
     def zeros(cls, shape: tuple[Size, ...], **options: Unpack[LeafOptions]) -> Parameter: ...
     @classmethod
-    def zeros(cls, shape: Any, *, name: str | None = None, dtype: DTypeLike | None = None) -> Any:
+    def zeros(cls, shape: Any, *, name: str | None = None, dtype: DTypeLike | None = None) -> Parameter:
         """Return a parameter of zeros.
 
         >>> Parameter.zeros((2, 3)).shape
@@ -210,7 +210,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
         self._storage.gradient = None
 
 
-def assign(leaf: _FloatLeaf, value: Any, finite: bool) -> None:
+def assign(leaf: _FloatLeaf, value: object, finite: bool) -> None:
     """Store `value` in a leaf after checking its dtype, its shape and, with `finite`, its numbers."""
     if put_number(leaf._storage, value):
         return
@@ -300,7 +300,7 @@ class Input(_FloatLeaf[S_co], abstract=True):
     @answering
     def __init__(
         self,
-        value: Any = None,
+        value: object = None,
         dims: DeclaredDims = None,
         *,
         name: str | None = None,
@@ -322,7 +322,7 @@ class Input(_FloatLeaf[S_co], abstract=True):
         assign(self, value, self._finite)
 
 
-def as_constant(value: Any, dtype: DTypeLike | None) -> Constant:
+def as_constant(value: object, dtype: DTypeLike | None) -> Constant:
     """Return a constant for a number or array used as an operand, in the other operand's dtype."""
     array = float_array(value, dtype)
     # This skips what `Constant` does for axes and a name: making this number was half of the time of `graph * 2.0`.
@@ -385,13 +385,13 @@ class Constant(_FloatLeaf[S_co], abstract=True):
     def __init__(self: Constant, value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]) -> None: ...
     @answering
     def __init__(
-        self, value: Any, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
+        self, value: object, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
         array = float_array(value, dtype)
         super().__init__(array, dims, name, array.dtype)
 
     @property
-    def key(self) -> tuple[Any, ...]:
+    def key(self) -> tuple[object, ...]:
         """Equal for constants of the same value: small ones compare by content, large ones by identity."""
         array = self._storage.array
         assert array is not None

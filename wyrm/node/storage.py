@@ -289,7 +289,7 @@ def fits_in(value: float, dtype: np.dtype) -> bool:
     return largest is not None and -largest <= value <= largest
 
 
-def index_array(value: Any, what: str | BaseNode) -> NDArray[np.int64]:
+def index_array(value: object, what: str | BaseNode) -> NDArray[np.int64]:
     given = as_array(value)
     if given.size == 0 and not isinstance(value, np.ndarray):
         given = given.astype(np.int64)  # NumPy makes an empty list an array of floats

@@ -327,7 +327,9 @@ def compile(outputs: Sequence[Node], optimizer: None = None, *, loop: Loop = "au
 def compile(
     outputs: Sequence[Node | IndexNode], optimizer: None = None, *, loop: Loop = "auto"
 ) -> Program[list[np.ndarray]]: ...
-def compile(outputs: Any, optimizer: OptimizerInterface | None = None, *, loop: Loop = "auto") -> Program:
+def compile(
+    outputs: BaseNode | Sequence[BaseNode], optimizer: OptimizerInterface | None = None, *, loop: Loop = "auto"
+) -> Program:
     """Return native code that computes `outputs` or, with an optimizer, trains the single loss `outputs`.
 
     `loop` decides whether the loop over the data is compiled ("compiled") or is Python that calls compiled kernels
