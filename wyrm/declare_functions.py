@@ -75,8 +75,9 @@ def _widest(declared: list[ast.FunctionDef], name: str) -> ast.expr:
         if each.arg == name and each.annotation is not None
         for member in _members(each.annotation)
     )
-    texts = ["AxisLike"] if "AxisLike" in found else found  # the alias covers every other form of an axis
-    return ast.parse(" | ".join(texts), mode="eval").body
+    if "AxisLike" in found:  # it covers every other form of an axis
+        return ast.Name("AxisLike")
+    return ast.parse(" | ".join(sorted(found, key="None".__eq__)), mode="eval").body
 
 
 def _members(annotation: ast.expr) -> Iterator[ast.expr]:
