@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from wyrm import declare
@@ -50,7 +50,7 @@ def _functions(name: str, declared: list[ast.FunctionDef]) -> Iterator[ast.Funct
     of_arrays, x = _overload(max(declared, key=lambda method: len(_parameters(method))))
     others = [parameter for parameter in _parameters(of_arrays) if parameter is not x]
     for parameter in others:
-        parameter.annotation = _widest(declared, parameter.arg)
+        parameter.annotation = _widest(_same_parameter(parameter, of_arrays, method) for method in declared)
     arguments = of_arrays.args
     optional = {each.arg for each in others if any(_may_lack(method, each.arg) for method in declared)}
     arguments.defaults = [
@@ -66,13 +66,21 @@ def _parameters(function: ast.FunctionDef) -> list[ast.arg]:
     return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
 
 
-def _widest(declared: list[ast.FunctionDef], name: str) -> ast.expr:
-    """Return the union of a parameter's annotations in the overloads, without literals and shapes."""
+def _same_parameter(parameter: ast.arg, function: ast.FunctionDef, method: ast.FunctionDef) -> ast.arg | None:
+    """Return the method's parameter that takes the same argument: by position if it has no name for callers."""
+    if parameter not in function.args.posonlyargs:
+        return next((each for each in _parameters(method) if each.arg == parameter.arg), None)
+    position = function.args.posonlyargs.index(parameter)
+    positional = [*method.args.posonlyargs, *method.args.args]
+    return positional[position] if position < len(positional) else method.args.vararg
+
+
+def _widest(parameters: Iterable[ast.arg | None]) -> ast.expr:
+    """Return the union of the annotations of a parameter in the overloads that have it, without literals and shapes."""
     found = dict.fromkeys(
         ast.unparse(_Erasing().visit(copy.deepcopy(member)))
-        for method in declared
-        for each in _parameters(method)
-        if each.arg == name and each.annotation is not None
+        for each in parameters
+        if each is not None and each.annotation is not None
         for member in _members(each.annotation)
     )
     if "AxisLike" in found:  # it covers every other form of an axis

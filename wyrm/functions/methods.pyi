@@ -454,11 +454,19 @@ def reshape(x: Shaped[L, S], a: Axis, b: Axis, c: Axis, d: Axis, e: Axis, /, *mo
 @overload
 def reshape(
     x: Number | Array,
-    a: Size | Axis | int = ...,
+    a: Sizes
+    | tuple[Axis | int]
+    | tuple[Axis | int, Axis | int]
+    | tuple[Axis | int, Axis | int, Axis | int]
+    | tuple[Axis | int, Axis | int, Axis | int, Axis | int]
+    | tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]]
+    | Size
+    | Axis
+    | int = ...,
     b: Size | Axis | int = ...,
     c: Size | Axis | int = ...,
-    d: Axis | int = ...,
-    e: Axis = ...,
+    d: Size | Axis | int = ...,
+    e: Size | Axis = ...,
     /,
     *more: Axis,
 ) -> _Node: ...
@@ -692,7 +700,14 @@ def transpose(
 @overload
 def transpose(x: Shaped[L, S], *axes: int | Sequence[int]) -> Transpose[L]: ...
 @overload
-def transpose(x: Number | Array, a: int = ..., m: int = ..., n: int = ..., k: int = ..., /) -> _Node: ...
+def transpose(
+    x: Number | Array,
+    a: int | Sequence[int] = ...,
+    m: int | Sequence[int] = ...,
+    n: int | Sequence[int] = ...,
+    k: int | Sequence[int] = ...,
+    /,
+) -> _Node: ...
 @overload
 def var(
     x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False, ddof: int = 0

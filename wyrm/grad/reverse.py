@@ -110,7 +110,6 @@ def _check_wrt(wrt: Iterable[Node]) -> list[Node]:
 def _gradients(
     output: Node, cotangent: Node, wrt: Node | Sequence[Node], allow_unused: bool
 ) -> Node | list[Node] | tuple[Node, ...]:
-    single = isinstance(wrt, BaseNode)
     nodes = _check_wrt([wrt] if isinstance(wrt, BaseNode) else wrt)
     order = topological_order([output])
     gradients = pull_back([output], [cotangent], nodes, order)
@@ -122,7 +121,7 @@ def _gradients(
         )
     result = [zeros_like(node) if g is None else g for node, g in zip(nodes, gradients, strict=True)]
     result = with_sizes(result, [output], order)
-    if single:
+    if isinstance(wrt, BaseNode):
         return result[0]
     return tuple(result) if isinstance(wrt, tuple) else result
 
