@@ -77,15 +77,9 @@ def _same_parameter(parameter: ast.arg, function: ast.FunctionDef, method: ast.F
 
 def _widest(parameters: Iterable[ast.arg | None]) -> ast.expr:
     """Return the union of the annotations of a parameter in the overloads that have it, without literals and shapes."""
-    found = dict.fromkeys(
-        ast.unparse(_Erasing().visit(copy.deepcopy(member)))
-        for each in parameters
-        if each is not None and each.annotation is not None
-        for member in _members(each.annotation)
-    )
-    if "AxisLike" in found:  # it covers every other form of an axis
-        return ast.Name("AxisLike")
-    return ast.parse(" | ".join(sorted(found, key="None".__eq__)), mode="eval").body
+    texts = [ast.unparse(each.annotation) for each in parameters if each is not None and each.annotation is not None]
+    union: ast.expr = _Erasing().visit(ast.parse(" | ".join(texts), mode="eval").body)
+    return union
 
 
 def _members(annotation: ast.expr) -> Iterator[ast.expr]:
@@ -98,7 +92,15 @@ def _members(annotation: ast.expr) -> Iterator[ast.expr]:
 
 
 class _Erasing(ast.NodeTransformer):
-    """Replaces a literal by its class, a node of some shape by any node, and an axis of its own type by any axis."""
+    """Replaces a literal by its class, a node or a tuple of some shape by any, and a named axis by any axis."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        found = dict.fromkeys(ast.unparse(self.visit(member)) for member in _members(node))
+        if "AxisLike" in found:  # it covers every other form of an axis
+            return ast.Name("AxisLike")
+        if "Axis" in found:  # it covers a size
+            found.pop("int", None)
+        return ast.parse(" | ".join(sorted(found, key="None".__eq__)), mode="eval").body
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         base = ast.unparse(node.value)
@@ -106,7 +108,10 @@ class _Erasing(ast.NodeTransformer):
             return ast.Name(type(ast.literal_eval(node.slice)).__name__)
         if base in ("Shaped", "_Node", "_IndexNode"):
             return ast.Name("_Node" if base == "Shaped" else base)
-        return self.generic_visit(node)
+        if base == "tuple":
+            first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice
+            return ast.parse(f"tuple[{ast.unparse(self.visit(first))}, ...]", mode="eval").body
+        return node
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
         return ast.Name("Axis") if node.id in ("D1", "D2", "D3", "D4") else node

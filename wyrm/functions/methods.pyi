@@ -84,15 +84,7 @@ def broadcast_to(
 @overload
 def broadcast_to(x: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]]) -> BroadcastTo[L]: ...
 @overload
-def broadcast_to(
-    x: Number | Array,
-    shape: Sizes
-    | tuple[Axis | int]
-    | tuple[Axis | int, Axis | int]
-    | tuple[Axis | int, Axis | int, Axis | int]
-    | tuple[Axis | int, Axis | int, Axis | int, Axis | int]
-    | tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]],
-) -> _Node: ...
+def broadcast_to(x: Number | Array, shape: Sizes | tuple[Axis, ...]) -> _Node: ...
 @overload
 def clip(x: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]: ...
 @overload
@@ -454,18 +446,10 @@ def reshape(x: Shaped[L, S], a: Axis, b: Axis, c: Axis, d: Axis, e: Axis, /, *mo
 @overload
 def reshape(
     x: Number | Array,
-    a: Sizes
-    | tuple[Axis | int]
-    | tuple[Axis | int, Axis | int]
-    | tuple[Axis | int, Axis | int, Axis | int]
-    | tuple[Axis | int, Axis | int, Axis | int, Axis | int]
-    | tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]]
-    | Size
-    | Axis
-    | int = ...,
-    b: Size | Axis | int = ...,
-    c: Size | Axis | int = ...,
-    d: Size | Axis | int = ...,
+    a: Sizes | tuple[Axis, ...] | Size | Axis = ...,
+    b: Size | Axis = ...,
+    c: Size | Axis = ...,
+    d: Size | Axis = ...,
     e: Size | Axis = ...,
     /,
     *more: Axis,
