@@ -238,7 +238,7 @@ def test_what_is_not_finite_is_an_error(tmp_path: Path) -> None:
         ({"a": {"b": [0, np.int64(3)]}}, r"state\['a'\]\['b'\]\[1\] is .*int64.*Convert it"),
         ({"a": np.zeros(2)}, r"state\['a'\] is .*a ndarray"),
         ({"a": {3: 4}}, r"state\['a'\] has the key 3; JSON keys are strings"),
-        ([1], "the state of a checkpoint is a dict"),
+        ([1], "the state of a checkpoint must be a dict"),
     ],
 )
 def test_a_state_that_is_no_json_is_an_error(tmp_path: Path, state: Any, reason: str) -> None:
@@ -257,16 +257,16 @@ def test_a_state_that_holds_itself_is_an_error(tmp_path: Path) -> None:
 def test_options_out_of_range(tmp_path: Path) -> None:
     wrong: Any
     for wrong in (0, -1):
-        with pytest.raises(ValueError, match=f"keep_last is at least 1, not {wrong}"):
+        with pytest.raises(ValueError, match=f"keep_last must be an integer of at least 1, not {wrong}"):
             Checkpoints(tmp_path, keep_last=wrong)
     for wrong in (1.0, True, "3"):
-        with pytest.raises(DTypeError, match="keep_last is a whole number"):
+        with pytest.raises(DTypeError, match="keep_last must be an integer of at least 1"):
             Checkpoints(tmp_path, keep_last=wrong)
-        with pytest.raises(DTypeError, match="step is a whole number"):
+        with pytest.raises(DTypeError, match="step must be an integer of at least 0"):
             Checkpoints(tmp_path).save(wrong, *filled(1, 5), {})
-    with pytest.raises(ValueError, match="step is at least 0, not -1"):
+    with pytest.raises(ValueError, match="step must be an integer of at least 0, not -1"):
         Checkpoints(tmp_path).save(-1, *filled(1, 5), {})
-    with pytest.raises(DTypeError, match="score is a number or None, not 'low'"):
+    with pytest.raises(DTypeError, match="score must be a number or None, not 'low'"):
         Checkpoints(tmp_path).save(1, *filled(1, 5), {}, "low")  # type: ignore[arg-type]  # the mistake that mypy finds
 
 

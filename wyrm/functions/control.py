@@ -202,7 +202,7 @@ def _time(rows: Sequence[BaseNode], length: int | None, what: str) -> Axis:
     if not rows and length is None:
         raise ShapeError(f"{what}: without xs, give the number of steps as length=")
     if length is not None and (isinstance(length, bool) or not isinstance(length, int | np.integer)):
-        raise DTypeError(f"{what}: length is a whole number, not {length!r}")
+        raise DTypeError(f"{what}: length must be an integer of at least 0, not {length!r}")
     time: Axis = rows[0].dims[0] if rows else int(length or 0)
     sizes = {axis_size(row.dims[0]) for row in rows} | ({length} if length is not None else set())
     if None in sizes:
@@ -210,7 +210,7 @@ def _time(rows: Sequence[BaseNode], length: int | None, what: str) -> Axis:
     if len(sizes) > 1:
         raise ShapeError(f"{what}: sequence lengths differ: {', '.join(map(str, sorted(map(str, sizes))))}")
     if (axis_size(time) or 0) < 0:
-        raise ShapeError(f"{what}: length is at least 0, not {length}")
+        raise ShapeError(f"{what}: length must be an integer of at least 0, not {length}")
     return time
 
 
@@ -263,7 +263,7 @@ def while_loop(
     step, keep_going = (over_nodes(given, "while_loop takes a function") for given in (function, condition))
     what = f"while_loop of {name_of(step)}"
     if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1):
-        raise ValueError(f"{what}: max_steps is a whole number of at least 1, not {max_steps!r}")
+        raise ValueError(f"{what}: max_steps must be an integer of at least 1, not {max_steps!r}")
     carry, structure, dtype = _carry(init, (), what)
     placeholders = _placeholders(carry, structure, "carry")
     with enclosing_trace(placeholders), building() as built:

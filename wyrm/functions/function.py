@@ -49,7 +49,7 @@ class Function(Generic[P, R]):
 
     def __init__(self, function: Callable[P, R], engine: Engine = "reference", derives: bool = False) -> None:
         if engine not in ("reference", "native", "auto"):
-            raise ValueError(f"engine is 'reference', 'native' or 'auto', not {engine!r}")
+            raise ValueError(f"engine must be 'reference', 'native' or 'auto', not {engine!r}")
         if not callable(function):
             raise TypeError(f"wyrm.function takes a function, not {function!r}")
         functools.update_wrapper(self, function)

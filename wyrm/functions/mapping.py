@@ -95,8 +95,8 @@ def _axes_of_arguments(in_axes: Axes, count: int, what: str) -> list[Axes]:
         return [in_axes] * count
     if not isinstance(in_axes, tuple | list):
         raise ShapeError(
-            f"{what}: in_axes is a number, None, or a tuple with one entry per argument, not {in_axes!r}; axes inside "
-            f"one argument go into its entry, as in in_axes=({in_axes!r},)"
+            f"{what}: in_axes must be an integer, None, or a tuple with one entry per argument, not {in_axes!r}; axes "
+            f"inside one argument go into its entry, as in in_axes=({in_axes!r},)"
         )
     if len(in_axes) != count:
         raise ShapeError(f"{what}: in_axes has {len(in_axes)} entries for {count} arguments")

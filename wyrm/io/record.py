@@ -79,14 +79,14 @@ def _checked(record: CheckpointRecord) -> CheckpointRecord:
     """Return the record if `Checkpoints.save` can have written it; else raise `DTypeError` or `NotFinite`."""
     step, score = record.step, record.score
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-        raise DTypeError(f"step is a whole number of at least 0, not {step!r}")
+        raise DTypeError(f"step must be an integer of at least 0, not {step!r}")
     if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
-        raise DTypeError(f"score is a number or null, not {score!r}")
+        raise DTypeError(f"score must be a number or null, not {score!r}")
     if score is not None and not math.isfinite(score):
         raise NotFinite(f"score is {score}")
     names = record.parameters
     if not isinstance(record.optimizer, str) or not isinstance(names, list) or not all(map(_is_text, names)):
-        raise DTypeError(f"optimizer and parameters are names, not {record.optimizer!r} and {names!r}")
+        raise DTypeError(f"optimizer and parameters must be names, not {record.optimizer!r} and {names!r}")
     checked_state(record.state)
     return record
 
@@ -119,7 +119,7 @@ def _outcome(
 def checked_state(state: object) -> dict[str, Any]:
     """Return the state if JSON round-trips it; else raise `DTypeError` or `NotFinite` with the path of the value."""
     if not isinstance(state, dict):
-        raise DTypeError(f"the state of a checkpoint is a dict, not {state!r}")
+        raise DTypeError(f"the state of a checkpoint must be a dict, not {state!r}")
     waiting: list[tuple[str, Any, int]] = [("state", state, 0)]
     while waiting:
         place, value, depth = waiting.pop()

@@ -312,7 +312,7 @@ def _score(score: object) -> float | None:
     if score is None:
         return None
     if isinstance(score, bool) or not isinstance(score, int | float | np.integer | np.floating):
-        raise DTypeError(f"score is a number or None, not {score!r}")
+        raise DTypeError(f"score must be a number or None, not {score!r}")
     if not np.isfinite(score):
         raise NotFinite(f"score is {score}; nothing was written. A score must be finite")
     return float(score)
@@ -320,7 +320,7 @@ def _score(score: object) -> float | None:
 
 def _whole_number(name: str, value: object, minimum: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise DTypeError(f"{name} is a whole number, not {value!r}")
+        raise DTypeError(f"{name} must be an integer of at least {minimum}, not {value!r}")
     if value < minimum:
-        raise ValueError(f"{name} is at least {minimum}, not {value}")
+        raise ValueError(f"{name} must be an integer of at least {minimum}, not {value}")
     return int(value)

@@ -61,9 +61,9 @@ def top_k_accuracy(targets: ArrayLike, scores: ArrayLike, k: int = 2) -> float:
             f"targets have shape {true.shape} and scores have shape {ranked.shape}; expected the same number of rows."
         )
     if isinstance(k, bool) or not isinstance(k, int | np.integer):
-        raise DTypeError(f"k is {k!r}; expected a whole number from 1 to the {classes} classes.")
+        raise DTypeError(f"k must be an integer in [1, {classes}], not {k!r}")
     if not 1 <= k <= classes:
-        raise DataError(f"k is {k}; expected 1 to {classes}, the number of classes in scores of shape {ranked.shape}.")
+        raise DataError(f"k must be in [1, {classes}], the classes in scores of shape {ranked.shape}, not {k}")
     outside = (true < 0) | (true >= classes)
     if outside.any():
         row = int(outside.argmax())

@@ -46,7 +46,7 @@ def sized_axis(layer: str, argument: str, axis: Any) -> Axis:
     try:
         size = operator.index(axis)
     except TypeError:
-        raise DTypeError(f"{layer}: {argument} is a Dim or an integer, not {axis!r}, a {type(axis).__name__}") from None
+        raise DTypeError(f"{layer}: {argument} must be a Dim or an integer, not {axis!r}") from None
     if isinstance(axis, bool) or size < 0:
-        raise ShapeError(f"{layer}: {argument} is at least 0, not {axis!r}")
+        raise ShapeError(f"{layer}: {argument} must be at least 0, not {axis!r}")
     return size

@@ -9,19 +9,12 @@ from wyrm.nn.axes import Axes
 from wyrm.nn.layer import Pointwise
 from wyrm.node.node import Tensor
 from wyrm.node.training_mode import record_training_mode
-
-
-def _rate(rate: object) -> float:
-    if isinstance(rate, bool) or not isinstance(rate, int | float | np.integer | np.floating):
-        raise DTypeError(f"Dropout: rate is a number, not {rate!r}, a {type(rate).__name__}")
-    if not 0.0 <= rate < 1.0:
-        raise ValueError(f"Dropout: rate is at least 0 and below 1, not {rate}")
-    return float(rate)
+from wyrm.types.options import number
 
 
 def _seed(seed: object) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
-        raise DTypeError(f"Dropout: seed is an integer, not {seed!r}, a {type(seed).__name__}")
+        raise DTypeError(f"Dropout: seed must be an integer, not {seed!r}")
     return int(seed)
 
 
@@ -43,7 +36,7 @@ class Dropout(Pointwise):
     """
 
     def __init__(self, rate: float, seed: int = 0) -> None:
-        self.rate = _rate(rate)
+        self.rate = number("Dropout: rate", rate, 0.0, 1.0)
         self.seed = _seed(seed)
 
     def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:

@@ -70,18 +70,18 @@ class GPT2Config:
             if name == "n_inner" and value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"GPT2Config: {name} is an integer of at least 1, not {value!r}")
+                raise ValueError(f"GPT2Config: {name} must be an integer of at least 1, not {value!r}")
         if self.n_embd % self.n_head:
             raise ValueError(f"GPT2Config: n_embd {self.n_embd} is not divisible by n_head {self.n_head}")
         for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop", "layer_norm_epsilon"):
             value, is_rate = getattr(self, name), name.endswith("_pdrop")
             numeric = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
             if not numeric or not 0.0 <= value <= sys.float_info.max or (is_rate and value >= 1.0):
-                bounds = "at least 0 and below 1" if is_rate else "finite and at least 0"
-                raise ValueError(f"GPT2Config: {name} is a number, {bounds}, not {value!r}")
+                bounds = "a number in [0, 1)" if is_rate else "a finite number of at least 0"
+                raise ValueError(f"GPT2Config: {name} must be {bounds}, not {value!r}")
         for name in ("tie_word_embeddings", "bias"):
             if not isinstance(getattr(self, name), bool | np.bool_):
-                raise ValueError(f"GPT2Config: {name} is True or False, not {getattr(self, name)!r}")
+                raise ValueError(f"GPT2Config: {name} must be True or False, not {getattr(self, name)!r}")
 
     @property
     def inner_dim(self) -> int:

@@ -54,7 +54,7 @@ def fans(shape: tuple[int, ...]) -> tuple[int, int]:
 def _check(name: str, value: float, rule: str = "", holds: bool = True) -> None:
     """Raise `ValueError` unless the option is finite and `holds` is true; `rule` says what that is."""
     if not (math.isfinite(value) and holds):
-        raise ValueError(f"{name} is a finite number{rule}, not {value}")
+        raise ValueError(f"{name} must be a finite number{rule}, not {value}")
 
 
 def _uniform(low: float, high: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> np.ndarray:

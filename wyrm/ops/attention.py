@@ -95,7 +95,7 @@ class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
             for axis in mask.dims[1 + (axis_size(mask.dims[1]) == 1) :]:
                 time = unify(time, axis)
         if not 0.0 <= self.dropout_rate < 1.0:
-            raise ShapeError(f"dropout_rate must lie in [0, 1), not {self.dropout_rate}")
+            raise ShapeError(f"dropout_rate must be in [0, 1), not {self.dropout_rate}")
         if axis_size(features) == 0:
             raise ShapeError("the axis of features has size 0")
         return batch, time, heads, features

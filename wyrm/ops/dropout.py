@@ -137,7 +137,7 @@ class _Dropout(Node[Any, Axes], abstract=True):
     def _checked(self) -> Dims:
         """Return the axes of the operand to drop from; raise `ShapeError` for a rate outside [0, 1)."""
         if not 0.0 <= self.rate < 1.0:
-            raise ShapeError(f"rate must lie in [0, 1), not {self.rate}")
+            raise ShapeError(f"rate must be in [0, 1), not {self.rate}")
         dims: Dims = self.parents[0].dims
         return dims
 

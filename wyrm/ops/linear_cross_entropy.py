@@ -74,7 +74,7 @@ class _LinearCrossEntropy(
         if axis_size(weight.dims[0]) in (None, 0):
             raise ShapeError(f"the axis of classes, the first of {label(weight)}, must have a size of at least 1")
         if not 0.0 <= self.label_smoothing < 1.0:
-            raise ShapeError(f"label_smoothing must lie in [0, 1), not {self.label_smoothing}")
+            raise ShapeError(f"label_smoothing must be in [0, 1), not {self.label_smoothing}")
         return unify(x.dims[0], labels.dims[0]), weight.dims[0], unify(x.dims[1], weight.dims[1])
 
     def _loss_and_logits_gradient(self, xp: ArrayNamespace, operands: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
@@ -405,7 +405,7 @@ def linear_cross_entropy(
     1.3863
     """
     if not 0.0 <= label_smoothing < 1.0:
-        raise ValueError(f"linear_cross_entropy: label_smoothing must lie in [0, 1), not {label_smoothing}")
+        raise ValueError(f"linear_cross_entropy: label_smoothing must be in [0, 1), not {label_smoothing}")
     rows: Node[Any, Any] = x
     wanted: IndexNode[Any] = as_indices(labels)
     if len(rows.dims) != 2:

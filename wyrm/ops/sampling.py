@@ -308,7 +308,7 @@ def _size_of(table_size: Size | Dim) -> int:
     if size is None:
         raise ShapeError(f"random.index: table_size must be a number or an axis with a size, not {table_size!r}")
     if not 1 <= size <= 2**32:
-        raise ShapeError(f"random.index: table_size must lie in [1, 2**32], not {size}")
+        raise ShapeError(f"random.index: table_size must be in [1, 2**32], not {size}")
     return size
 
 

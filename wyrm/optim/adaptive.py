@@ -140,7 +140,7 @@ class Adam(Optimizer):
         amsgrad: bool = False,
     ) -> None:
         if not isinstance(betas, Sequence) or len(betas) != 2:
-            raise TypeError(f"betas are two numbers, as in betas=(0.9, 0.999), not {betas!r}")
+            raise TypeError(f"betas must be two numbers, as in betas=(0.9, 0.999), not {betas!r}")
         self.betas = number("betas[0]", betas[0], 0.0, 1.0), number("betas[1]", betas[1], 0.0, 1.0)
         self.epsilon = number("epsilon", epsilon, 0.0)
         self.amsgrad = amsgrad

@@ -87,9 +87,9 @@ def clip_by_global_norm(parameters: Iterable[Parameter], max_norm: float) -> flo
 def _positive(name: str, value: float) -> None:
     """Raise `OptionError` unless the limit is above 0, `DTypeError` unless it is a number; infinity clips nothing."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise DTypeError(f"{name} is a number, not {value!r}")
+        raise DTypeError(f"{name} must be a number, not {value!r}")
     if not value > 0.0:
-        raise OptionError(f"{name} is above 0, not {value}")
+        raise OptionError(f"{name} must be above 0, not {value}")
 
 
 def _norm(values: FloatArray) -> float:

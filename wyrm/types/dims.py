@@ -42,7 +42,7 @@ class Dim:
     def __init__(self, size: SupportsIndex | None = None) -> None:
         self._size = None if size is None else operator.index(size)
         if self._size is not None and self._size < 0:
-            raise ShapeError(f"{type(self).__name__}: a size is at least 0, not {self._size}")
+            raise ShapeError(f"{type(self).__name__}: a size must be at least 0, not {self._size}")
 
     @property
     def size(self) -> int | None:
@@ -90,7 +90,7 @@ class One(Dim):
     def __init__(self, size: SupportsIndex | None = 1) -> None:
         super().__init__(size)
         if self._size != 1:
-            raise ShapeError(f"One has size 1, not {self._size}")
+            raise ShapeError(f"One must have size 1, not {self._size}")
 
 
 class _Derived(Dim):

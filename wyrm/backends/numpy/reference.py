@@ -284,7 +284,7 @@ def checked_weight(weight: float, dtype: np.dtype) -> Any:
     """Return the weight of a gradient as a scalar of a dtype; raise `OptionError` unless it is finite there."""
     found = number("weight", weight)
     if abs(found) > LARGEST[dtype]:
-        raise OptionError(f"weight is {weight}, which is too large for {dtype}")
+        raise OptionError(f"weight must be finite in {dtype}, not {weight}")
     return dtype.type(found)
 
 
