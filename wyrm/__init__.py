@@ -46,7 +46,7 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
 from typing import TYPE_CHECKING
 
 from wyrm import _bind as _bind  # attaches methods that other packages implement to nodes
-from wyrm import _later, errors
+from wyrm import _lazy_imports, errors
 from wyrm.backends.numpy import Timing, run, time_ops, watch_nan
 from wyrm.errors import WyrmError
 from wyrm.grad import grad, value_and_grad
@@ -162,7 +162,7 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
         "ops.linear_cross_entropy": ("linear_cross_entropy",),
         "train.program": ("Program", "compile"),
     }
-    __getattr__, __dir__ = _later.later(
+    __getattr__, __dir__ = _lazy_imports.lazy_imports(
         __name__,
         {room: room for room in _ROOMS} | {name: module for module, names in _NAMES.items() for name in names},
     )

@@ -28,7 +28,7 @@ def _first_array_function(operand: Any, *arguments: Any) -> Any:
     return _numpy_protocol().array_function(operand, *arguments)
 
 
-def _give(cls: type[Any], methods: type[Any]) -> None:
+def _copy_methods(cls: type[Any], methods: type[Any]) -> None:
     """Put the methods of one class into another, which for the type checker is the same."""
     for name, method in vars(methods).items():
         if not name.startswith("__"):
@@ -36,7 +36,7 @@ def _give(cls: type[Any], methods: type[Any]) -> None:
 
 
 for _methods in (reference.Evaluated, reference.Differentiated):
-    _give(getattr(node, _methods.__name__), _methods)
+    _copy_methods(getattr(node, _methods.__name__), _methods)
 Node.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # declared as None for type checkers
 IndexNode.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # as above
 Node.__array_function__ = _first_array_function  # type: ignore[attr-defined]  # as above

@@ -34,7 +34,7 @@ from wyrm.kernels.functions import kernel_of
 from wyrm.node.index_maps import LoopIndex
 from wyrm.node.loop_form import LOOPS
 from wyrm.node.loop_form import Reducer as Rule
-from wyrm.ops.fast_math import at_place, place_of
+from wyrm.ops.fast_math import from_ordered_integer, ordered_integer
 from wyrm.ops.formula import parse
 from wyrm.types.dims import Axis, axis_size
 
@@ -48,7 +48,7 @@ _ROWS = 128
 _FEW = 4
 _SMALLEST = "minimum(total, x)"
 _EXTREMES = ("maximum(total, x)", _SMALLEST)
-_PLACE, _AT_PLACE = kernel_of(place_of), kernel_of(at_place)
+_ORDERED_INTEGER, _FROM_ORDERED_INTEGER = kernel_of(ordered_integer), kernel_of(from_ordered_integer)
 # Functions that are not vectorized; a loop that calls them is not slower with a float64 total.
 _ONE_BY_ONE = {"cos", "erf", "expm1", "log", "log1p", "power", "sin"}
 
@@ -109,7 +109,7 @@ class ReductionWriter:
             start: Expression = number(rule.start, self._total_type(value))
             if rule.step in _EXTREMES and not _at_most(accumulator.reduced, _FEW):
                 self._places.add(value)
-                start = _place(start, rule.step)
+                start = _ordered(start, rule.step)
             return [Let(self._variables[value], start)]
         where = tuple(None if entry is None else expression_of(entry) for entry in accumulator.result_index)
         if node.dtype != FLOAT32 or not adds_up(rule.step) or _at_most(accumulator.reduced, _ROWS):
@@ -139,7 +139,7 @@ class ReductionWriter:
         if not statement.target_index:
             variable = self._parts.get(value, self._variables.get(value, ""))
             if value in self._places:
-                return [Let(variable, Apply("maximum", (Name(variable), _place(operands[0], rule.step))), comment)]
+                return [Let(variable, Apply("maximum", (Name(variable), _ordered(operands[0], rule.step))), comment)]
             steps, result = self.formula(rule.step, operands, dtype, Name(variable), reordered=adds_up(rule.step))
             return [*steps, Let(variable, result, comment)]
         buffer = value.buffer if value in self._counts else self._wide.get(value, value.buffer)
@@ -231,7 +231,7 @@ class ReductionWriter:
             dtype = self._total_type(value)
             total: Expression = Name(self._variables[value])
             if value in self._places:
-                total = _signed(CallResult(_AT_PLACE, (total,)), _rule(value).step)
+                total = _signed(CallResult(_FROM_ORDERED_INTEGER, (total,)), _rule(value).step)
             steps, result = self.finish(value, total, _converted(sizes, dtype))
             return [*steps, Let(variable, result if dtype == node.dtype else _converted(result, node.dtype), comment)]
         wide = self._wide.get(value)
@@ -256,9 +256,9 @@ def _converted(value: Expression, dtype: np.dtype) -> Convert:
     return Convert(value, scalar_type(dtype))
 
 
-def _place(x: Expression, step: str) -> Expression:
+def _ordered(x: Expression, step: str) -> Expression:
     """Return a number's place in the order of floats, from the largest down if the step is a minimum."""
-    return CallResult(_PLACE, (_signed(x, step),))
+    return CallResult(_ORDERED_INTEGER, (_signed(x, step),))
 
 
 def _signed(x: Expression, step: str) -> Expression:

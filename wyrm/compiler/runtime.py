@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.kernels.functions import KernelFunction
-from wyrm.ops.scratch import NO_INTEGER, OUT_OF_RANGE
+from wyrm.ops.scratch import INVALID_INDEX, OUT_OF_RANGE
 from wyrm.ops.sums import natural
 
 Function = Callable[..., Any]
@@ -123,14 +123,14 @@ def put(x: Any, rows: Any, step: int) -> None:
 
 
 @inlined
-def spoil_numbers(x: Any) -> None:
+def fill_with_nan(x: Any) -> None:
     """Fill a flat array with NaN."""
     for i in range(x.shape[0]):
         x[i] = np.nan
 
 
 @inlined
-def spoil_indices(x: Any) -> None:
+def fill_with_invalid_indices(x: Any) -> None:
     """Fill a flat array with integers that are out of range."""
     for i in range(x.shape[0]):
-        x[i] = NO_INTEGER
+        x[i] = INVALID_INDEX

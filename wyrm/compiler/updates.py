@@ -36,7 +36,7 @@ class UpdateRule(Protocol):
     parameter: Input
     gradient: Input
     state: dict[str, Input]
-    hyper: dict[str, Input]
+    hyperparameters: dict[str, Input]
     outputs: list[Node]
 
 
@@ -84,14 +84,14 @@ def update(name: str, rule: UpdateRule, row_axes: int, flushes: bool, row_size: 
     element = [(j,), (row,), (row, j)][row_axes]
     place = [(j,), (k,), (k, j)][row_axes]  # of the gradient
     schedule = Schedule(rule.outputs)
-    state, hyper, dtype = list(rule.state), list(rule.hyper), rule.parameter.dtype
-    arguments = ["parameter", "gradient", *state, *hyper, *(["rows", "count"] if row_axes else [])]
+    state, hyperparameters, dtype = list(rule.state), list(rule.hyperparameters), rule.parameter.dtype
+    arguments = ["parameter", "gradient", *state, *hyperparameters, *(["rows", "count"] if row_axes else [])]
     arrays = {rule.parameter: "parameter", rule.gradient: "gradient", **{rule.state[key]: key for key in state}}
     values: dict[BaseNode, Expression] = {}
     once: list[Statement] = []
     each: list[Statement] = []
-    for key in hyper:
-        values[rule.hyper[key]] = Name(f"{key}_")
+    for key in hyperparameters:
+        values[rule.hyperparameters[key]] = Name(f"{key}_")
         once.append(Let(f"{key}_", Element(key, ())))
     for leaf, array in arrays.items():
         values[leaf] = Name(f"{array}_")

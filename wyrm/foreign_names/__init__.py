@@ -41,7 +41,7 @@ class Foreign:
         self.__get__(instance, type(instance))
 
 
-class Elements(int):
+class SizeWithHint(int):
     """A number of elements, which answers for the function that PyTorch has in its place."""
 
     __slots__ = ()

@@ -9,7 +9,7 @@ import numpy as np
 from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.functions.function import over_nodes
+from wyrm.functions.function import function_of_nodes
 from wyrm.functions.pytree import Branch, PyTreeDef, Tree, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import enclosing_trace, name_of
 from wyrm.node.base import BaseNode, describe, format_dims
@@ -169,7 +169,7 @@ def scan(
     >>> total.forward().item(), sums.forward().tolist()
     (6.0, [0.0, 10.0, 30.0])
     """
-    plain = over_nodes(function, "scan takes a function")
+    plain = function_of_nodes(function, "scan takes a function")
     what = f"scan of {name_of(plain)}"
     given, rows_structure = flatten(xs, f"xs of {what}")
     carry, structure, dtype = _carry(init, given, what)
@@ -192,7 +192,7 @@ def scan(
     )
     loop = Scan(steps, *carry, *rows, *outside)
     last = [loop.last(i) for i in range(len(carry))]
-    return unflatten(structure, last), unflatten(made_structure, [loop.made(i) for i in range(len(made))])
+    return unflatten(structure, last), unflatten(made_structure, [loop.output(i) for i in range(len(made))])
 
 
 def _time(rows: Sequence[BaseNode], length: int | None, what: str) -> Axis:
@@ -260,7 +260,7 @@ def while_loop(
     >>> wy.while_loop(lambda x: x < 100.0, lambda x: x * 2.0, wy.Constant(3.0)).forward().item()
     192.0
     """
-    step, keep_going = (over_nodes(given, "while_loop takes a function") for given in (function, condition))
+    step, keep_going = (function_of_nodes(given, "while_loop takes a function") for given in (function, condition))
     what = f"while_loop of {name_of(step)}"
     if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1):
         raise ValueError(f"{what}: max_steps must be an integer of at least 1, not {max_steps!r}")
@@ -340,7 +340,7 @@ def cond(condition: object, true: Callable[..., Any], false: Callable[..., Any],
     >>> root.forward().item(), wy.grad(root, x).forward().item()
     (2.0, 0.25)
     """
-    first, second = (over_nodes(branch, "cond takes a function") for branch in (true, false))
+    first, second = (function_of_nodes(branch, "cond takes a function") for branch in (true, false))
     if isinstance(condition, bool | np.bool_):
         return first(*operands) if condition else second(*operands)
     what = f"cond of {name_of(first)} and {name_of(second)}"

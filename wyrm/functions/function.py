@@ -20,7 +20,7 @@ from wyrm.grad.reverse import grad as gradient_of
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, Parameter
 from wyrm.node.node import Node
-from wyrm.node.state import cell_of, lend
+from wyrm.node.state import cell_of, set_cell
 from wyrm.node.storage import store, stored
 from wyrm.node.traversal import topological_order
 from wyrm.ops.pass_through import alias
@@ -83,13 +83,13 @@ class Function(Generic[P, R]):
         last = self._last
         if last is not None and not kwargs and last.fits(args):
             with self._lock:
-                return last.answer(last.again(args))
+                return last.call(last.call_unchecked(args))
         leaves, structure = self._leaves(args)
         if any(isinstance(leaf, BaseNode) for leaf in leaves):
             return self.function(*self._own(args), **kwargs)
         with self._lock:
             call = self._call(leaves, structure, kwargs)
-            return call.trace.of(leaves) if call.trace.open else call.answer(call(leaves))
+            return call.trace.of(leaves) if call.trace.open else call.call(call(leaves))
 
     def _own(self, args: Sequence[object]) -> Any:
         """Return the arguments as fresh nodes that nothing else refers to.
@@ -276,7 +276,7 @@ def positions_of(function: Callable[..., object], wrt: Wrt, count: int) -> list[
     return found
 
 
-def over_nodes(function: object, refusal: str) -> Callable[..., Any]:
+def function_of_nodes(function: object, refusal: str) -> Callable[..., Any]:
     """Return the underlying Python function of a `wyrm.function`, or `function` itself; `TypeError` if not callable."""
     plain = function.function if isinstance(function, Function) else function
     if not callable(plain):
@@ -319,7 +319,7 @@ class _Specialization:
             for node in topological_order(self.trace.outputs):
                 cell = cell_of(node)
                 if cell is not None and not cell.plans():
-                    lend(node, None)
+                    set_cell(node, None)
         for storage in self._storages:
             storage.array = None
 
@@ -343,7 +343,7 @@ class _Specialization:
         number = number_dtype(args)
         return all(dtype is number for dtype in numbers)
 
-    def answer(self, found: list[np.ndarray]) -> Any:
+    def call(self, found: list[np.ndarray]) -> Any:
         """Return the result of the function, with these leaves."""
         structure = self.trace.structure
         return found[0] if structure.kind is None else unflatten(structure, found)
@@ -358,7 +358,7 @@ class _Specialization:
             return [array[()] if array.ndim == 0 else array for array in self._by_reference(arrays)]
         return self._natively(arrays)
 
-    def again(self, args: Sequence[Any]) -> list[np.ndarray]:
+    def call_unchecked(self, args: Sequence[Any]) -> list[np.ndarray]:
         """Return the leaves of the result for arguments that fit, skipping the checks."""
         if self.engine != "native" or self._integers or not self.trace.outputs:
             return self(args)

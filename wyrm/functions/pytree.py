@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from wyrm.errors import DTypeError
-from wyrm.nn.module import STANDING, Module, members
+from wyrm.nn.module import REPLACEMENTS, Module, members
 from wyrm.node.base import BaseNode
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Constant, Parameter
@@ -186,7 +186,7 @@ def _with_leaves(module: Module, leaves: Sequence[Any]) -> Module:
     parameters = set(map(id, module.parameters()))
     replaced = [memo[id(node)] for _, node in found if id(node) in parameters]
     for part in copied.modules():
-        vars(part)[STANDING] = tuple(node for node in replaced if not isinstance(node, Parameter))
+        vars(part)[REPLACEMENTS] = tuple(node for node in replaced if not isinstance(node, Parameter))
     return copied
 
 

@@ -11,7 +11,7 @@ from typing_extensions import TypeVarTuple
 
 from wyrm.errors import NotDifferentiable, ShapeError
 from wyrm.foreign_names import answering
-from wyrm.functions.function import Function, Wrt, evaluated, over_nodes, positions_of
+from wyrm.functions.function import Function, Wrt, evaluated, function_of_nodes, positions_of
 from wyrm.functions.mapping import batched
 from wyrm.functions.pytree import Leaf, PyTreeDef, Tree, flatten, unflatten
 from wyrm.functions.tracing import name_of
@@ -27,7 +27,7 @@ Axes = TypeVarTuple("Axes")
 
 def _plain(function: Callable[..., object]) -> Callable[..., Any]:
     """Return the underlying function over nodes."""
-    return over_nodes(function, "derivatives are of a function")
+    return function_of_nodes(function, "derivatives are of a function")
 
 
 def _with_static(function: Callable[..., object], static: dict[str, object]) -> Callable[..., Any]:

@@ -103,12 +103,12 @@ class InferenceState:
 
 
 class Expressions:
-    """Translates the expressions of one function. `apart`: its array arguments are known not to alias."""
+    """Translates the expressions of one function. `no_alias`: its array arguments are known not to alias."""
 
     def __init__(
-        self, translation: Translation, function: Routine, builder: Builder, state: InferenceState, *, apart: bool
+        self, translation: Translation, function: Routine, builder: Builder, state: InferenceState, *, no_alias: bool
     ) -> None:
-        self.apart = apart
+        self.no_alias = no_alias
         self.translation, self.function, self.builder = translation, function, builder
         self.state, self.kinds = state, state.kinds
         # Variables that are definitely assigned at this point, and those that are read where they may not be.
@@ -365,9 +365,9 @@ class Expressions:
         if function.distinct:
             starts = accumulate([0, *(len(types_of(kind)) for kind in kinds)])
             views = [(place, each) for place, each in zip(starts, given, strict=False) if isinstance(each, View)]
-            several = not self.apart and len(views) > 1 and bool(compiled.written)
+            several = not self.no_alias and len(views) > 1 and bool(compiled.written)
             if several or overlap(views, compiled.written):
-                compiled = self.translation.specialized(function, kinds, apart=False)
+                compiled = self.translation.specialized(function, kinds, no_alias=False)
         parts = [part for value, kind in zip(given, kinds, strict=True) for part in parts_of(value, kind)]
         result = compiled.result
         variables = [] if result is None else variables_of(self.builder.fresh("r"), result)

@@ -9,11 +9,11 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
-from wyrm.foreign_names import Elements, Foreign, nodes
+from wyrm.foreign_names import Foreign, SizeWithHint, nodes
 from wyrm.node.pickling import copied, flatten, restore
-from wyrm.node.rules import check_words
+from wyrm.node.rules import check_rule_names
 from wyrm.node.source_location import Origin, SourceLocation, built_nodes, location_of, user_origin
-from wyrm.node.state import Stateful, keep_way, lend
+from wyrm.node.state import Stateful, set_cell, set_runner
 from wyrm.node.traversal import topological_order
 from wyrm.types.dims import Dims, axis_size
 
@@ -176,8 +176,8 @@ class BaseNode(Stateful, Generic[P_co, S]):
         _set_parents(self, parents)
         _set_name(self, name)
         _set_origin(self, user_origin())
-        lend(self, None)
-        keep_way(self, None)
+        set_cell(self, None)
+        set_runner(self, None)
         built = built_nodes()
         if built is not None:
             built.append(self)
@@ -200,8 +200,8 @@ class BaseNode(Stateful, Generic[P_co, S]):
         _set_parents(self, parents)
         _set_name(self, name)
         _set_origin(self, origin)
-        lend(self, None)
-        keep_way(self, None)
+        set_cell(self, None)
+        set_runner(self, None)
         built = built_nodes()
         if built is not None:
             built.append(self)
@@ -251,7 +251,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
     @property
     def size(self) -> int:
         """The number of elements."""
-        return Elements(np.prod(self.shape, dtype=np.int64))
+        return SizeWithHint(np.prod(self.shape, dtype=np.int64))
 
     # Nodes hash by identity. `==` returns a mask, and a class that defines `__eq__` has no hash otherwise.
     __hash__ = object.__hash__
@@ -364,7 +364,7 @@ def register(cls: type[BaseNode]) -> None:
             f"op {cls.__name__} lacks {' and '.join(missing)}; every op has a shape rule, a meaning and a gradient "
             f"(return wyrm.ZERO or wyrm.Undefined(reason) where there is none)"
         )
-    check_words(cls)
+    check_rule_names(cls)
     cls.check_registration()
     key = f"{cls.__module__}.{cls.__qualname__}"
     previous = REGISTRY.get(key)  # a class defined again, as in a notebook, may take its methods again

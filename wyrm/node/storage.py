@@ -197,7 +197,9 @@ def check_shape(node: BaseNode, shape: tuple[int, ...]) -> None:
             raise ShapeError(f"{describe(node)}: axis {position} is {axis!r}, the data has {size} there, shape {shape}")
 
 
-def first_beyond(array: NDArray[np.integer], size: int, ignore_index: int | None = None) -> tuple[int, ...] | None:
+def first_out_of_range(
+    array: NDArray[np.integer], size: int, ignore_index: int | None = None
+) -> tuple[int, ...] | None:
     """Return the position of the first integer outside 0..size-1 that is not `ignore_index`; None if there is none."""
     # A single pass: as unsigned numbers, negative ones are large.
     if not array.size or int(array.view(f"u{array.itemsize}").max()) < size:
@@ -217,13 +219,15 @@ def check_indices(
     ignore_index: int | None = None,
 ) -> None:
     """Raise `IndexOutOfRange`, naming position, value and the op that uses it, for a value outside 0..size-1."""
-    position = first_beyond(array, size, ignore_index)
+    position = first_out_of_range(array, size, ignore_index)
     if position is not None:
         where = f" at position {position}" if position else ""
-        raise IndexOutOfRange(f"{describe(node)} holds {int(array[position])}{where}, but {taken_by(user, size)}")
+        raise IndexOutOfRange(
+            f"{describe(node)} holds {int(array[position])}{where}, but {accepted_indices(user, size)}"
+        )
 
 
-def taken_by(user: BaseNode, size: int) -> str:
+def accepted_indices(user: BaseNode, size: int) -> str:
     """Return the indices that an op accepts, for a message about one that is out of range."""
     chosen = f" of {user.parents[0].name}" if user.parents and user.parents[0].is_leaf and user.parents[0].name else ""
     takes = f"takes 0 to {size - 1}" if size else "indexes an axis of size 0"

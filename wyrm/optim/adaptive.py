@@ -46,14 +46,14 @@ class Adagrad(Optimizer):
     def initial_state(self) -> Mapping[str, float]:
         return {"total": self.initial_accumulator}
 
-    def hyper(self, step: int) -> dict[str, float]:
+    def hyperparameters(self, step: int) -> dict[str, float]:
         return {"learning_rate": self.learning_rate / (1.0 + self.learning_rate_decay * (step - 1))}
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
+    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
         if self.weight_decay:
             gradient = gradient + self.weight_decay * parameter
         total = state["total"] + gradient.square()
-        return parameter - hyper["learning_rate"] * gradient / (total.sqrt() + self.epsilon), {"total": total}
+        return parameter - hyperparameters["learning_rate"] * gradient / (total.sqrt() + self.epsilon), {"total": total}
 
 
 class RMSprop(Optimizer):
@@ -94,7 +94,7 @@ class RMSprop(Optimizer):
         names = ["square", *(["mean"] if self.centered else []), *(["velocity"] if self.momentum else [])]
         return dict.fromkeys(names, 0.0)
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
+    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
         if self.weight_decay:
             gradient = gradient + self.weight_decay * parameter
         square = self.decay * state["square"] + (1.0 - self.decay) * gradient.square()
@@ -107,7 +107,7 @@ class RMSprop(Optimizer):
         direction: Value = gradient / (spread.sqrt() + self.epsilon)
         if self.momentum:
             direction = changed["velocity"] = self.momentum * state["velocity"] + direction
-        return parameter - hyper["learning_rate"] * direction, changed
+        return parameter - hyperparameters["learning_rate"] * direction, changed
 
 
 class Adam(Optimizer):
@@ -150,7 +150,7 @@ class Adam(Optimizer):
     def initial_state(self) -> Mapping[str, float]:
         return {"mean": 0.0, "square": 0.0} | ({"largest_square": 0.0} if self.amsgrad else {})
 
-    def hyper(self, step: int) -> dict[str, float]:
+    def hyperparameters(self, step: int) -> dict[str, float]:
         rate = self.learning_rate
         return {
             "step_size": rate / (1.0 - self.betas[0] ** step),
@@ -158,9 +158,9 @@ class Adam(Optimizer):
             "decay": 1.0 - rate * self.weight_decay,
         }
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
+    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
         if self.weight_decay and self._decoupled:
-            parameter = hyper["decay"] * parameter
+            parameter = hyperparameters["decay"] * parameter
         elif self.weight_decay:
             gradient = gradient + self.weight_decay * parameter
         first, second = self.betas
@@ -170,8 +170,8 @@ class Adam(Optimizer):
         divisor: Value = square
         if self.amsgrad:
             divisor = changed["largest_square"] = state["largest_square"].maximum(square)
-        root = divisor.sqrt() * hyper["root_correction"] + self.epsilon
-        return parameter - hyper["step_size"] * mean / root, changed
+        root = divisor.sqrt() * hyperparameters["root_correction"] + self.epsilon
+        return parameter - hyperparameters["step_size"] * mean / root, changed
 
 
 class AdamW(Adam):

@@ -44,11 +44,11 @@ class SGD(Optimizer):
     def initial_state(self) -> Mapping[str, float]:
         return {"velocity": 0.0} if self.momentum else {}
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
+    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
         if self.weight_decay:
             gradient = gradient + self.weight_decay * parameter
         if not self.momentum:
-            return parameter - hyper["learning_rate"] * gradient, {}
+            return parameter - hyperparameters["learning_rate"] * gradient, {}
         velocity = self.momentum * state["velocity"] + gradient
         direction = gradient + self.momentum * velocity if self.nesterov else velocity
-        return parameter - hyper["learning_rate"] * direction, {"velocity": velocity}
+        return parameter - hyperparameters["learning_rate"] * direction, {"velocity": velocity}

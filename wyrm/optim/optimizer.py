@@ -59,9 +59,9 @@ class Optimizer(Answering):
     ...         super().__init__(parameters, learning_rate)
     ...     def initial_state(self):
     ...         return {"mean": 0.0}
-    ...     def update(self, parameter, gradient, state, hyper):
+    ...     def update(self, parameter, gradient, state, hyperparameters):
     ...         mean = self.momentum * state["mean"] + (1.0 - self.momentum) * gradient
-    ...         return parameter - hyper["learning_rate"] * mean.sign(), {"mean": mean}
+    ...         return parameter - hyperparameters["learning_rate"] * mean.sign(), {"mean": mean}
     >>> x = wy.Parameter([1.0, -2.0])
     >>> optimizer = SignDescent([x], learning_rate=0.5)
     >>> x.square().sum().backward()
@@ -99,14 +99,14 @@ class Optimizer(Answering):
         """Return the initial value of each state array, by name."""
         return {}
 
-    def hyper(self, step: int) -> dict[str, float]:
+    def hyperparameters(self, step: int) -> dict[str, float]:
         """Return the scalars of the rule that change from step to step; `step` counts a parameter's steps from 1.
 
         They are computed in float64 and cast to the parameter's dtype.
         """
         return {"learning_rate": self.learning_rate}
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
+    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
         """Return the new parameter and the new state as elementwise nodes of the arguments."""
         raise NotImplementedError(f"{type(self).__name__} has no update")
 
@@ -135,9 +135,9 @@ class Optimizer(Answering):
             parameter = Input(name="parameter", dims=elements, dtype=dtype)
             gradient = Input(name="gradient", dims=elements, dtype=dtype)
             state = {name: Input(name=name, dims=elements, dtype=dtype) for name in self.initial_state()}
-            hyper = {name: Input(name=name, dtype=dtype) for name in self.hyper(1)}
-            update = self.update(parameter, gradient, state, hyper)
-            rule = self._rules[dtype] = UpdateEvaluator(parameter, gradient, state, hyper, update)
+            hyperparameters = {name: Input(name=name, dtype=dtype) for name in self.hyperparameters(1)}
+            update = self.update(parameter, gradient, state, hyperparameters)
+            rule = self._rules[dtype] = UpdateEvaluator(parameter, gradient, state, hyperparameters, update)
         return rule
 
     def step(self) -> None:
@@ -166,7 +166,7 @@ class Optimizer(Answering):
             rules = [self.rule(parameter.dtype) for parameter in self.parameters]
             for count in self._counts:
                 if count + 1 not in numbers:
-                    numbers[count + 1] = self.hyper(count + 1)
+                    numbers[count + 1] = self.hyperparameters(count + 1)
             with deferred:
                 for i, gradient in enumerate(held):
                     if gradient is not None:
@@ -180,15 +180,15 @@ class Optimizer(Answering):
         parameter: Parameter,
         gradient: FloatArray | RowSparse,
         state: Mapping[str, np.ndarray],
-        hyper: Mapping[str, float],
+        hyperparameters: Mapping[str, float],
     ) -> None:
         array = bound_array(parameter)
         try:
             if isinstance(gradient, RowSparse):
-                self._move_rows(rule, array, gradient, state, hyper)
+                self._move_rows(rule, array, gradient, state, hyperparameters)
             else:
                 flush = self._state_decays and self.steps % _FLUSH_EVERY == 0
-                rule(array, gradient, state, hyper, flush)
+                rule(array, gradient, state, hyperparameters, flush)
         finally:
             touch(stored(parameter))
 
@@ -198,7 +198,7 @@ class Optimizer(Answering):
         array: np.ndarray,
         gradient: RowSparse,
         state: Mapping[str, np.ndarray],
-        hyper: Mapping[str, float],
+        hyperparameters: Mapping[str, float],
     ) -> None:
         """Apply the rule to the rows of the gradient, each of which occurs once: gather, update, scatter."""
         arrays = [array, *state.values()]
@@ -207,7 +207,7 @@ class Optimizer(Answering):
             rows = gradient.rows[start : start + stride]
             gathered = [target.take(rows, axis=0) for target in arrays]
             slots = dict(zip(state, gathered[1:], strict=True))
-            rule(gathered[0], gradient.values[start : start + stride], slots, hyper)
+            rule(gathered[0], gradient.values[start : start + stride], slots, hyperparameters)
             for target, values in zip(arrays, gathered, strict=True):
                 target[rows] = values
 
@@ -226,16 +226,16 @@ class Optimizer(Answering):
             )
         (done,) = counts
         if not callable(self._learning_rate):
-            try:  # vectorized, if `hyper` is plain arithmetic
-                found = self.hyper(np.arange(done + 1, done + count + 1, dtype=np.float64))  # type: ignore[arg-type]  # steps
+            try:  # vectorized, if `hyperparameters` is plain arithmetic
+                found = self.hyperparameters(np.arange(done + 1, done + count + 1, dtype=np.float64))  # type: ignore[arg-type]  # steps
                 return {name: np.broadcast_to(np.asarray(value, np.float64), (count,)) for name, value in found.items()}
             except (TypeError, ValueError):
-                pass  # `hyper` branches on the step: fall back to a loop
+                pass  # `hyperparameters` branches on the step: fall back to a loop
         steps, each = self.steps, []
         try:
             for i in range(count):
                 self.steps = steps + i
-                each.append(self.hyper(done + 1 + i))
+                each.append(self.hyperparameters(done + 1 + i))
         finally:
             self.steps = steps
         return {name: np.array([numbers[name] for numbers in each]) for name in each[0]}

@@ -10,7 +10,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def uncollected(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+def with_collector_paused(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Call a function with the garbage collector paused; it should create many objects and no garbage.
 
     The collector scans all objects whenever their number has grown by a quarter. While the plan of a large graph was
