@@ -1,4 +1,4 @@
-"""Attaches methods that higher layers implement to nodes, which only declare them."""
+"""Attaches methods to nodes, which declare them and which higher layers implement."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _first_array_function(operand: Any, *arguments: Any) -> Any:
 
 
 def _copy_methods(cls: type[Any], methods: type[Any]) -> None:
-    """Put the methods of one class into another, which for the type checker is the same."""
+    """Copy the methods of one class to another, which inherits from it as far as type checkers can tell."""
     for name, method in vars(methods).items():
         if not name.startswith("__"):
             setattr(cls, name, method)

@@ -1,4 +1,4 @@
-"""Generates how type checkers see the methods of nodes as functions: `wyrm/functions/methods.pyi`.
+"""Generates the types of nodes' methods as functions: `wyrm/functions/methods.pyi`.
 
 Run `python -m wyrm.declare_functions` after `python -m wyrm.declare`: it turns the declarations of methods into those
 of functions. A test compares the file with its output.
@@ -67,7 +67,7 @@ def _parameters(function: ast.FunctionDef) -> list[ast.arg]:
 
 
 def _widest(declared: list[ast.FunctionDef], name: str) -> ast.expr:
-    """Return the annotation of a parameter that the overloads share, literals apart; `Any` if they differ."""
+    """Return the annotation that the overloads share for a parameter, ignoring literals; `Any` if they differ."""
     texts = {
         ast.unparse(each.annotation)
         for method in declared
@@ -79,7 +79,7 @@ def _widest(declared: list[ast.FunctionDef], name: str) -> ast.expr:
 
 
 def _may_lack(function: ast.FunctionDef, name: str) -> bool:
-    """Return whether a call may leave out a parameter."""
+    """Return whether a call may omit a parameter."""
     positional, defaults = [*function.args.posonlyargs, *function.args.args], len(function.args.defaults)
     required = [each.arg for each in positional[: len(positional) - defaults]]
     keywords = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)

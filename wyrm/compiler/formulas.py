@@ -58,7 +58,7 @@ def formula_steps(
     temporary: Callable[[], str],
     reordered: bool = False,
 ) -> tuple[list[Let], Expression]:
-    """Return variables for what a formula uses twice, and the expression of its value.
+    """Return variables for subexpressions that a formula uses twice, and the expression of its value.
 
     `attribute` resolves a name that is not an operand; `temporary` returns a new variable name. `reordered` says that
     the value is a sum of a total and a term, which may be accumulated in another order.

@@ -370,7 +370,7 @@ class Lowering:
         self.values[node] = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
 
     def _lower_sum(self, node: BaseNode, term: BaseNode, other: BaseNode) -> None:
-        """Lower a sum of which the kernel of `term` adds to the memory of `other`."""
+        """Lower a sum: the kernel of `term` adds to the memory of `other`."""
         call = KernelCall(node=term, operands=self._operands(term), out=self.array(other), adds=True)
         self.root.append(call)
         value = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
@@ -408,7 +408,7 @@ class Lowering:
 
 
 def _spread(kept: Sequence[IndexExpression], dims: Dims, rest: Rest) -> Iterator[IndexExpression | Rest]:
-    """Yield the kept loop indices for the axes of a result; `rest` for axes of size 1 and for those left over."""
+    """Yield the kept loop indices for the axes of a result; `rest` for axes of size 1 and for the remaining axes."""
     entries = iter(kept)
     wide = set(loop_axes(dims))
     for position in range(len(dims)):

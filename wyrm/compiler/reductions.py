@@ -43,8 +43,8 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _PART = 512
 # Number of rows after which an array of partial sums is added to the totals; here sums are sequential.
 _ROWS = 128
-# The steps of the maximum and the minimum. Of more than a few elements, the total is a number's place in the order of
-# all floats: LLVM vectorizes a loop that compares integers.
+# The steps of the maximum and the minimum. Over more than a few elements, the total is an `ordered_integer`, because
+# LLVM vectorizes loops that compare integers.
 _FEW = 4
 _SMALLEST = "minimum(total, x)"
 _EXTREMES = ("maximum(total, x)", _SMALLEST)
@@ -75,8 +75,8 @@ class ReductionWriter:
     def __init__(self, names: NameScope, named: Callable[[str], str]) -> None:
         self._names, self._named = names, named
         self._variables: dict[Value, str] = {}
-        # The totals in variables that hold a number's place in the order of all floats.
-        self._places: set[Value] = set()
+        # The totals in variables that hold an `ordered_integer`.
+        self._ordered_totals: set[Value] = set()
         # The partial sums that a loop accumulates for totals in variables.
         self._parts: dict[Value, str] = {}
         self._parts_in: dict[Loop, list[Value]] = {}
@@ -108,7 +108,7 @@ class ReductionWriter:
             self._variables[value] = f"{value.buffer.name}_total__"
             start: Expression = number(rule.start, self._total_type(value))
             if rule.step in _EXTREMES and not _at_most(accumulator.reduced, _FEW):
-                self._places.add(value)
+                self._ordered_totals.add(value)
                 start = _ordered(start, rule.step)
             return [Let(self._variables[value], start)]
         where = tuple(None if entry is None else expression_of(entry) for entry in accumulator.result_index)
@@ -138,7 +138,7 @@ class ReductionWriter:
         rule, dtype = _rule(value), value.node.dtype
         if not statement.target_index:
             variable = self._parts.get(value, self._variables.get(value, ""))
-            if value in self._places:
+            if value in self._ordered_totals:
                 return [Let(variable, Apply("maximum", (Name(variable), _ordered(operands[0], rule.step))), comment)]
             steps, result = self.formula(rule.step, operands, dtype, Name(variable), reordered=adds_up(rule.step))
             return [*steps, Let(variable, result, comment)]
@@ -230,7 +230,7 @@ class ReductionWriter:
         if accumulator.result_index is None:
             dtype = self._total_type(value)
             total: Expression = Name(self._variables[value])
-            if value in self._places:
+            if value in self._ordered_totals:
                 total = _signed(CallResult(_FROM_ORDERED_INTEGER, (total,)), _rule(value).step)
             steps, result = self.finish(value, total, _converted(sizes, dtype))
             return [*steps, Let(variable, result if dtype == node.dtype else _converted(result, node.dtype), comment)]
@@ -257,12 +257,12 @@ def _converted(value: Expression, dtype: np.dtype) -> Convert:
 
 
 def _ordered(x: Expression, step: str) -> Expression:
-    """Return a number's place in the order of floats, from the largest down if the step is a minimum."""
+    """Return the `ordered_integer` of a number, of the negated number if the step is a minimum."""
     return CallResult(_ORDERED_INTEGER, (_signed(x, step),))
 
 
 def _signed(x: Expression, step: str) -> Expression:
-    """Return `-x` for a minimum, because the smallest number is the negated largest of the negated ones."""
+    """Return `-x` for a minimum, else `x`: the minimum of `x` is `-max(-x)`."""
     return Apply("negative", (x,)) if step == _SMALLEST else x
 
 

@@ -70,7 +70,7 @@ def release(count: Any) -> None:
 def load(column: Any, order: Any, start: int, out: Any) -> None:
     """Copy the rows `order[start:]` of a (rows, width) column to the flat array `out`, until it is full.
 
-    A column without rows stands for an input that keeps its data.
+    A column without rows means that the input keeps its data.
     """
     width, first, i = column.shape[1], 0, 0
     if column.shape[0] == 0 or width == 0:

@@ -1,4 +1,4 @@
-"""Control flow inside the graph: loops whose body is compiled once, and branches of which only one is computed."""
+"""Control flow inside the graph: loops, whose body is compiled once, and conditionals, which compute one branch."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from wyrm.types.dims import Axis, axis_size
 from wyrm.types.typing import HasArray
 
 T = TypeVar("T")
-# The axes of what a loop carries or a branch takes, of a row, and of what comes of them.
+# The axes of a carry or an operand, of a row, and of a result.
 Carry = TypeVarTuple("Carry")
 Second = TypeVarTuple("Second")
 Row = TypeVarTuple("Row")
 Made = TypeVarTuple("Made")
-# What a loop carries, or a branch gives, where it is a container of nodes.
+# A carry, or the result of a branch, that is a container of nodes.
 C = TypeVar("C", bound="tuple[Any, ...] | list[Any] | dict[str, Any]")
-# A mask without axes, or what is known while the graph is built.
+# A scalar mask, or a bool that is known while the graph is built.
 Condition: TypeAlias = "Tensor[()] | bool | np.bool_"
 
 
@@ -162,7 +162,7 @@ def scan(
     scan, which stores every carry and recomputes the rest of each step. A random node inside draws the same values in
     every step. Axes inside need sizes.
 
-    Raises `ShapeError` if the carry changes its structure or axes or sequence lengths differ, `DTypeError` for an
+    Raise `ShapeError` if the carry changes its structure or axes or sequence lengths differ, `DTypeError` for an
     integer carry and for mixed float dtypes.
 
     >>> total, sums = wy.scan(lambda carry, x: (carry + x, carry * 10.0), wy.Constant(0.0), np.array([1.0, 2.0, 3.0]))
@@ -254,7 +254,7 @@ def while_loop(
     which goes back through the steps that ran; it allocates memory for `max_steps` steps. Without it the loop has no
     gradient.
 
-    Raises `DTypeError` for a condition that is not a scalar mask, `ShapeError` if the carry changes its structure or
+    Raise `DTypeError` for a condition that is not a scalar mask, `ShapeError` if the carry changes its structure or
     axes, and `NotDifferentiable` for a gradient without `max_steps`.
 
     >>> wy.while_loop(lambda x: x < 100.0, lambda x: x * 2.0, wy.Constant(3.0)).forward().item()
@@ -332,7 +332,7 @@ def cond(condition: object, true: Callable[..., Any], false: Callable[..., Any],
     structure and axes. If the condition is a Python bool, the graph contains that branch alone. To select elementwise,
     use `wy.where`, which computes both.
 
-    Raises `DTypeError` for a condition that is not a scalar mask, `ShapeError` if the branches' results differ in
+    Raise `DTypeError` for a condition that is not a scalar mask, `ShapeError` if the branches' results differ in
     structure or axes.
 
     >>> x = wy.Parameter(4.0)

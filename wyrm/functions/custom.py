@@ -25,7 +25,7 @@ from wyrm.ops.shape import zeros_like
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# What `forward` keeps for `backward`.
+# The residuals, which `forward` returns for `backward`.
 Kept = TypeVar("Kept")
 
 
@@ -222,7 +222,7 @@ def custom_vjp(function: Callable[P, R]) -> CustomVjp[P, R]:
     them as functions of the arguments. The custom gradient applies to derivatives of every order, as in JAX when
     `forward` calls the function itself.
 
-    Raises `ShapeError` for a gradient whose axes differ from its argument. Raises `NotDifferentiable` for the wrong
+    Raise `ShapeError` for a gradient whose axes differ from its argument. Raise `NotDifferentiable` for the wrong
     number of gradients, and for a gradient with respect to a closed-over node: pass it as an argument.
 
     >>> @wy.custom_vjp
@@ -239,7 +239,7 @@ def custom_jvp(function: Callable[P, R]) -> CustomJvp[P, R]:
     """Define the derivative of a function over nodes along tangents by hand; a decorator.
 
     `define(rule)` takes `rule(args, tangents) -> (result, change)`, where `change` is linear in the tangents. The
-    gradient is its transpose. Raises `NotDifferentiable` for a gradient with respect to a closed-over node.
+    gradient is its transpose. Raise `NotDifferentiable` for a gradient with respect to a closed-over node.
 
     >>> @wy.custom_jvp
     ... def square(x):

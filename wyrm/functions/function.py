@@ -109,7 +109,7 @@ class Function(Generic[P, R]):
     def trace(self, *args: object, **kwargs: object) -> Trace:
         """Return the graph of a call with these arguments: `inputs` and `outputs`, in the order of their leaves.
 
-        Raises `TypeError` for an argument that is a node, and `ShapeError` if the function closes over an argument of
+        Raise `TypeError` for an argument that is a node, and `ShapeError` if the function closes over an argument of
         another function that is being traced.
 
         >>> [node.op_name() for node in wy.function(lambda x: 2.0 * x).trace(1.0).outputs]
@@ -183,7 +183,7 @@ class Function(Generic[P, R]):
         return Constant(float(value))
 
     def _differentiable(self, leaves: Sequence[Leaf]) -> list[Node]:
-        """The leaves as the float nodes that they are, or `NotDifferentiable`."""
+        """Return the leaves; raise `NotDifferentiable` unless all are float nodes."""
         found: list[Node] = []
         for leaf in leaves:
             if not isinstance(leaf, BaseNode):
@@ -240,14 +240,14 @@ class Function(Generic[P, R]):
 
     @property
     def graph(self) -> str:
-        """The nodes of the last call, one per line. Raises `NotSet` before the first call."""
+        """The nodes of the last call, one per line. Raise `NotSet` before the first call."""
         from wyrm.view.text import to_text
 
         return to_text(self._known().trace.outputs)
 
     @property
     def source(self) -> str:
-        """The source generated for the last call. Raises `NotSet` before the first call."""
+        """The source generated for the last call. Raise `NotSet` before the first call."""
         source: str = self._known().native.source
         return source
 
@@ -324,7 +324,7 @@ class _Specialization:
             storage.array = None
 
     def fits(self, args: Sequence[object]) -> bool:
-        """Whether these arguments clearly have this signature; False where that takes more than a fast check."""
+        """Return whether a fast check shows that these arguments have this signature."""
         kinds = self._arrays
         if kinds is None or len(args) != len(kinds):
             return False
@@ -359,7 +359,7 @@ class _Specialization:
         return self._natively(arrays)
 
     def call_unchecked(self, args: Sequence[Any]) -> list[np.ndarray]:
-        """Return the leaves of the result for arguments that fit, skipping the checks."""
+        """Return the leaves of the result without checking the arguments, which must fit."""
         if self.engine != "native" or self._integers or not self.trace.outputs:
             return self(args)
         native = self.native
@@ -411,7 +411,7 @@ def function(function: Any = None, /, *, engine: Engine = "reference") -> Any:
     `engine` is "reference", which compiles nothing; "native", fast for repeated calls; or "auto", native if it
     compiles, else the reference engine with a warning.
 
-    Raises `DTypeError` for arguments of other types, `ShapeError` if the result depends on the arguments of another
+    Raise `DTypeError` for arguments of other types, `ShapeError` if the result depends on the arguments of another
     call, `CompileError` if native code cannot be generated, and whatever building the graph raises.
 
     >>> @wy.function

@@ -21,7 +21,7 @@ from wyrm.types.typing import Nested, Values
 
 
 class Unknown:
-    """The result of a function whose type says nothing about it: only `Any` is compatible with this class."""
+    """The result of an untyped function: only `Any` is compatible with this class."""
 
 
 class Record(Protocol):
@@ -34,11 +34,11 @@ class Record(Protocol):
 ArrayTree: TypeAlias = (
     "Values | Module | Record | Nested[ArrayTree] | Mapping[str, ArrayTree] | Mapping[int, ArrayTree] | None"
 )
-# The same with nodes among them; and what is no node itself.
+# The same with nodes as leaves; and any such tree except a single node.
 Tree: TypeAlias = "BaseNode | Branch"
 Branch: TypeAlias = "ArrayTree | Nested[Tree] | Mapping[str, Tree] | Mapping[int, Tree]"
 
-# What containers hold in the end.
+# The leaves.
 Leaf: TypeAlias = BaseNode | np.ndarray | np.generic | float
 _LEAVES = (BaseNode, np.ndarray, np.generic, bool, int, float)
 
@@ -89,7 +89,7 @@ def flatten(value: object, where: str, parameters: bool = False) -> tuple[list[L
     """Return the leaves of a pytree, left to right, and its structure.
 
     Containers are tuples, named tuples, lists, dicts, dataclasses, modules, and None, which has no leaves. The leaves
-    of a module are the arrays of its parameters, or with `parameters=True` the parameters. Raises `DTypeError` for any
+    of a module are the arrays of its parameters, or with `parameters=True` the parameters. Raise `DTypeError` for any
     other value that is not an array, number or node; `where` names it in the message.
     """
     leaves: list[Leaf] = []

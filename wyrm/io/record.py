@@ -50,7 +50,7 @@ def _digest(content: Mapping[str, Any], arrays: Iterable[tuple[str, NDArray[Any]
 def parsed(path: FilePath, metadata: Mapping[str, str], arrays: Iterable[tuple[str, NDArray[Any]]]) -> CheckpointRecord:
     """Return the record in a file's metadata, given the file's arrays sorted by name.
 
-    Raises `CheckpointError` if there is no record, its version differs, or the digest does not match.
+    Raise `CheckpointError` if there is no record, its version differs, or the digest does not match.
     """
     file = os.fspath(path)
     if KEY not in metadata:

@@ -41,7 +41,7 @@ class Checkpoints:
     other origin are not touched. One process at a time may write to a directory; any number may read. Gradients are not
     saved: save between steps.
 
-    Raises `ValueError` for `keep_last` below 1, `DTypeError` if it is not a whole number.
+    Raise `ValueError` for `keep_last` below 1, `DTypeError` if it is not a whole number.
 
     >>> import tempfile
     >>> model = wy.nn.Linear(2, 3)

@@ -21,10 +21,10 @@ Columns = TypeVar("Columns", bound=Dim, covariant=True, default=Any)
 # The axes of the batch and of time.
 B = TypeVar("B", default=Any)
 T = TypeVar("T", default=Any)
-# Axes that are given with a name.
+# Named axes.
 M = TypeVar("M", bound=Dim)
 N = TypeVar("N", bound=Dim)
-# All axes, and those that lead the last.
+# All axes, and all but the last.
 Axes = TypeVarTuple("Axes")
 Bs = TypeVarTuple("Bs")
 

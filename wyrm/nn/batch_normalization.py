@@ -30,7 +30,7 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
     built after `eval()` normalize by the buffers. Threads do not divide a batch, because its rows depend on each
     other. `dtype` is float32 or float64. Ioffe and Szegedy, "Batch normalization" (2015).
 
-    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another
+    Raise `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another
     kind, `ValueError` for an epsilon below 0 or a momentum outside [0, 1].
 
     >>> layer, x = BatchNorm(1), wy.Constant([[1.0], [3.0]])
@@ -75,7 +75,7 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
     def __call__(self, x: Tensor[*Bs, Features]) -> Tensor[*Bs, Features]:
         """Return `x` normalized, of the same axes.
 
-        Raises `ShapeError` where `x` has fewer than two axes or its last is not `features`, `DTypeError` for another
+        Raise `ShapeError` where `x` has fewer than two axes or its last is not `features`, `DTypeError` for another
         dtype.
         """
         operand: Node = x

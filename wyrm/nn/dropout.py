@@ -25,7 +25,7 @@ class Dropout(Pointwise):
     `seed`, the step (see `wyrm.random.set_step`) and the position in the graph: two calls of one module draw different
     masks. Srivastava et al., "Dropout" (2014).
 
-    Raises `ValueError` for a rate out of range, `DTypeError` for a rate that is no number or a seed that is no integer.
+    Raise `ValueError` for a rate out of range, `DTypeError` for a rate that is no number or a seed that is no integer.
 
     >>> wy.random.set_step(0)
     >>> dropout, ones = Dropout(0.5), wy.Constant(np.ones(100))

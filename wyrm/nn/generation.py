@@ -97,7 +97,7 @@ def generate(
 
     When the sequence reaches `n_positions`, generation goes on from its second half.
 
-    Raises `ShapeError` for a prompt that is empty or longer than `n_positions`, `IndexOutOfRange` for a token outside
+    Raise `ShapeError` for a prompt that is empty or longer than `n_positions`, `IndexOutOfRange` for a token outside
     the vocabulary, and what `sample_tokens` raises for its options.
 
     >>> model = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=7, n_positions=5, n_embd=4, n_layer=1, n_head=2))

@@ -45,7 +45,7 @@ class GPT2Config:
     - `layer_norm_epsilon`: at least 0. `tie_word_embeddings`: whether the output layer shares its weight with the token
       embedding. `bias`: whether linear layers and norms have biases; the Hugging Face library always has them.
 
-    Raises `ValueError` for a value of another type or outside its range.
+    Raise `ValueError` for a value of another type or outside its range.
 
     >>> GPT2Config(n_embd=64, n_head=16).inner_dim
     256
@@ -132,7 +132,7 @@ class GPT2(Module):
     def __call__(self, tokens: IndexNode[tuple[B, T]]) -> Tensor[B, T, Any]:
         """Return the states, (batch, time, n_embd).
 
-        Raises `ShapeError` unless the tokens have the axes (batch, time), or where time is above `n_positions`.
+        Raise `ShapeError` unless the tokens have the axes (batch, time), or where time is above `n_positions`.
         """
         dims: Dims = tokens.dims
         if len(dims) != 2:
@@ -172,7 +172,7 @@ class GPT2(Module):
     def save_pretrained(self, directory: str | os.PathLike[str]) -> None:
         """Write `config.json` and `model.safetensors` as the Hugging Face library reads them.
 
-        Raises `CheckpointError` for a file that cannot be written.
+        Raise `CheckpointError` for a file that cannot be written.
         """
         from wyrm.io.hugging_face import save_pretrained
 
@@ -182,7 +182,7 @@ class GPT2(Module):
     def from_pretrained(directory: str | os.PathLike[str], *, dtype: DTypeLike = np.float32) -> GPT2:
         """Return the model that the Hugging Face library, or `save_pretrained`, wrote to a folder.
 
-        Raises `CheckpointError` for a file that is missing, damaged or of another model.
+        Raise `CheckpointError` for a file that is missing, damaged or of another model.
         """
         from wyrm.io.hugging_face import from_pretrained
 

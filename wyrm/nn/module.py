@@ -28,7 +28,7 @@ def members(value: object, path: str) -> Sequence[tuple[str, object]]:
     if isinstance(value, list | tuple):
         return [(f"{prefix}{position}", member) for position, member in enumerate(value)]
     if isinstance(value, set | frozenset) and any(isinstance(member, Parameter | Module) for member in value):
-        raise TypeError(f"{path} is a set, which has no order to name its members by; use a list, a tuple or a dict")
+        raise TypeError(f"{path} is a set, so its members have no order and no names; use a list, a tuple or a dict")
     return ()
 
 
@@ -102,7 +102,7 @@ class Module(Answering):
         """Return pairs of path and parameter, such as `("blocks.0.hidden.weight", ...)`, in the order of definition.
 
         A shared parameter appears once, under its first path. In a traced function, nodes replace the parameters of
-        modules among the arguments. Raises `ValueError` where two have the same path, as the keys `1` and `"1"` of one
+        modules among the arguments. Raise `ValueError` where two have the same path, as the keys `1` and `"1"` of one
         dict give.
         """
         return self._named(Parameter, "parameters")
@@ -123,7 +123,7 @@ class Module(Answering):
                 if path in found:
                     raise ValueError(
                         f"{type(self).__name__} has two {what} of the path {path!r}; "
-                        f"give the entries of its dicts keys that differ as text and have no dots"
+                        f"use keys of dicts that have no dots and differ as strings"
                     )
                 found[path] = value
         return list(found.items())
@@ -139,7 +139,8 @@ class Module(Answering):
 
     def train(self, mode: bool = True) -> Self:
         """Set `training` of this module and all it holds to `mode`, for graphs built from now on."""
-        # Not through `self.modules`, a name that a subclass may want for an attribute; found first, set after.
+        # Not `self.modules()`, because a subclass may have an attribute of that name. A list, because the walk reads the
+        # attributes that the loop sets.
         for module in [value for _, value in _each(self) if isinstance(value, Module)]:
             module.training = mode
         return self

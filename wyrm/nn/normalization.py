@@ -22,7 +22,7 @@ class LayerNorm(Layer[Features, Features], Generic[Features]):
     `Dim` with a size, which mypy checks, or an integer, which it does not. `dtype` is float32 or float64. Ba, Kiros and
     Hinton, "Layer normalization" (2016).
 
-    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another
+    Raise `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another
     kind, `ValueError` for an epsilon below 0.
 
     >>> layer = LayerNorm(2)
@@ -52,7 +52,7 @@ class LayerNorm(Layer[Features, Features], Generic[Features]):
     def __call__(self, x: Tensor[*Bs, Features]) -> Tensor[*Bs, Features]:
         """Return `x` normalized, of the same axes.
 
-        Raises `ShapeError` where the last axis of `x` is not `features` or has size 0, `DTypeError` for another dtype.
+        Raise `ShapeError` where the last axis of `x` is not `features` or has size 0, `DTypeError` for another dtype.
         """
         result: Tensor[*Bs, Features] = x.layer_norm(self.weight, self.bias, self.epsilon)
         return result
@@ -68,7 +68,7 @@ class RMSNorm(Layer[Features, Features], Generic[Features]):
     `weight` starts with ones. It has the axis `features`, a `Dim` with a size, which mypy checks, or an integer, which
     it does not. `dtype` is float32 or float64. Zhang and Sennrich, "Root mean square layer normalization" (2019).
 
-    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another
+    Raise `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another
     kind, `ValueError` for an epsilon below 0.
 
     >>> layer = RMSNorm(2)
@@ -90,7 +90,7 @@ class RMSNorm(Layer[Features, Features], Generic[Features]):
     def __call__(self, x: Tensor[*Bs, Features]) -> Tensor[*Bs, Features]:
         """Return `x` normalized, of the same axes.
 
-        Raises `ShapeError` where the last axis of `x` is not `features` or has size 0, `DTypeError` for another dtype.
+        Raise `ShapeError` where the last axis of `x` is not `features` or has size 0, `DTypeError` for another dtype.
         """
         result: Tensor[*Bs, Features] = x.rms_norm(self.weight, self.epsilon)
         return result

@@ -30,7 +30,7 @@ def sample_tokens(
     Neural Text Degeneration", 2020). Of equal logits the lower token counts as more likely. A logit of minus infinity
     is never sampled.
 
-    Raises `ValueError` for an option out of range, `DTypeError` for logits that are not floats or an option that is not
+    Raise `ValueError` for an option out of range, `DTypeError` for logits that are not floats or an option that is not
     a number, `ShapeError` for logits without a last axis of at least one token, and `NotFinite` for a NaN, an infinity,
     or a row of minus infinities.
 

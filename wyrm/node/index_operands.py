@@ -44,7 +44,7 @@ class HasIndexOperands(BaseNode[P_co, S], abstract=True):
 
 
 def source_of(indices: BaseNode) -> BaseNode:
-    """Return the node that these integers come from, under other axes."""
+    """Return the node that holds these integers before any reshaping."""
     while indices.same_elements:
         indices = indices.parents[0]
     return indices

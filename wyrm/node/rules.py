@@ -1,4 +1,4 @@
-"""Rules: what a backend knows of an op besides its meaning, in a class registered for the op."""
+"""Rules: a backend's description of an op, in a class registered for the op."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state that an engine keeps with a node besides its description; nothing else touches these slots."""
+"""The state that an engine stores in a node; only engines read or write these slots."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ set_runner: Final[Callable[[Stateful, NodeRunner | None], None]] = _runner.__set
 
 
 def set_cells(nodes: Mapping[N, int], cells: Sequence[Cell | None]) -> bool:
-    """Let nodes read their values from the cells at their positions; return whether one had a living plan's cell.
+    """Set the cells of nodes, given the nodes' positions; return whether one replaces the cell of a live plan.
 
-    A position without a cell leaves its nodes alone.
+    Nodes at a position without a cell keep theirs.
     """
     taken = False
     for node, place in nodes.items():

@@ -43,7 +43,7 @@ CHANGES = Changes()
 
 
 class IndexLimit(NamedTuple):
-    """An op that indexes an axis of `size`, as long as it lives; `ignore_index` is allowed too."""
+    """A limit on indices from an op, while the op exists: an axis of `size`; `ignore_index` is allowed too."""
 
     user: weakref.ref[BaseNode]
     size: int
@@ -65,8 +65,8 @@ class Storage:
 
 def touch(storage: Storage) -> None:
     """Mark the array of a leaf as changed; the only way to do so."""
-    # Both get a tick that was taken before: no call comes between them, so no signal handler raises there. The storage
-    # comes first: a run in another thread that reads `latest` before this looks at it again.
+    # The tick is taken first: without a call between the two assignments, no signal handler can raise there. The
+    # storage comes first, so that a run in another thread that still reads the old `latest` checks again later.
     now = tick()
     storage.version = now
     CHANGES.latest = now
@@ -116,7 +116,9 @@ def declared_dims(array: np.ndarray | None, dims: DeclaredDims, rebindable: bool
             sized = axis.size is not None or rebindable or axis.derived
             declared.append(axis if sized else type(axis)(size))
         elif operator.index(axis) < 0:
-            raise ShapeError(f"{what}: an axis has at least 0 elements, not {axis}; leave one open with a Dim()")
+            raise ShapeError(
+                f"{what}: an axis must have at least 0 elements, not {axis}; for a size from data use Dim()"
+            )
         else:
             declared.append(operator.index(axis))
     if array is not None and any(axis_size(a) not in (None, n) for a, n in zip(declared, shape, strict=True)):
@@ -305,7 +307,7 @@ def index_array(value: Any, what: str | BaseNode) -> NDArray[np.int64]:
 
 
 def check_int64(array: NDArray[Any], what: str | BaseNode[Any, Any]) -> None:
-    """Raise `DTypeError` for integers that int64 cannot hold: they would become negative ones."""
+    """Raise `DTypeError` for integers that int64 cannot hold: they would wrap around to negative ones."""
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
         taker = what if isinstance(what, str) else describe(what)
         raise DTypeError(f"{taker} takes integers up to 2**63 - 1, the data has {array.max()}")

@@ -397,7 +397,7 @@ def linear_cross_entropy(
     target is `1 - s` at the label plus `s / classes` at every class. The mean excludes labels equal to `ignore_index`;
     it is 0 if all are excluded. `wy.losses.cross_entropy` takes logits instead.
 
-    Raises `ShapeError` where axes do not match, `IndexOutOfRange` for a label that is neither a class nor
+    Raise `ShapeError` where axes do not match, `IndexOutOfRange` for a label that is neither a class nor
     `ignore_index`, and `ValueError` for a `label_smoothing` out of range.
 
     >>> x, weight = wy.Constant(np.zeros((2, 3))), wy.Constant(np.ones((4, 3)))

@@ -35,7 +35,7 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
     The parents are the number of steps to run, if the loop is limited, the initial carries, the sequences, whose first
     axis is that of the steps, and the loop invariants. All have one float dtype.
 
-    Raises `ShapeError` for axes that do not match the body, `DTypeError` for two float dtypes.
+    Raise `ShapeError` for axes that do not match the body, `DTypeError` for two float dtypes.
     """
 
     __slots__ = ("steps",)

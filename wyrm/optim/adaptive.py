@@ -16,7 +16,7 @@ class Adagrad(Optimizer):
     gradients, since a row without gradient would not move anyway; with `weight_decay`, untouched rows do not decay.
     `learning_rate_decay` divides the learning rate by `1 + learning_rate_decay * (step - 1)`.
 
-    Raises `ValueError` for a negative argument.
+    Raise `ValueError` for a negative argument.
 
     >>> x = wy.Parameter(1.0)
     >>> (x * x).backward()
@@ -62,7 +62,7 @@ class RMSprop(Optimizer):
     `decay` is the weight of the past in the average. `centered` subtracts the square of the average gradient, so that
     the divisor estimates the standard deviation. Rows that a row-sparse gradient does not touch keep their values.
 
-    Raises `ValueError` for a decay or momentum outside [0, 1) or a negative argument.
+    Raise `ValueError` for a decay or momentum outside [0, 1) or a negative argument.
 
     >>> x = wy.Parameter(1.0)
     >>> (x * x).backward()
@@ -118,7 +118,7 @@ class Adam(Optimizer):
     al., 2018). Rows that a row-sparse gradient does not touch keep their values and averages; the correction counts the
     steps of the whole parameter, as in PyTorch's SparseAdam.
 
-    Raises `ValueError` for betas outside [0, 1) or a negative argument.
+    Raise `ValueError` for betas outside [0, 1) or a negative argument.
 
     >>> x = wy.Parameter(1.0)
     >>> (x * x).backward()

@@ -17,7 +17,7 @@ class SGD(Optimizer):
     velocity. `weight_decay` adds `weight_decay * parameter` to the gradient. With momentum or weight decay, rows that a
     row-sparse gradient does not touch keep their values and velocity.
 
-    Raises `ValueError` for momentum outside [0, 1), a negative decay, or `nesterov` without momentum.
+    Raise `ValueError` for momentum outside [0, 1), a negative decay, or `nesterov` without momentum.
 
     >>> x = wy.Parameter(1.0)
     >>> (x * x).backward()

@@ -28,9 +28,8 @@ Value = Node
 Values = Mapping[str, Value]
 # The new parameter, and the new state by name, as nodes.
 Update = tuple[Value, dict[str, Value]]
-# A moving average of gradients that have become zero decays into the denormal numbers, on which a processor is a
-# hundred times slower. Every so many steps, denormal state whose gradient is zero is therefore set to zero. Other
-# denormal state, which small gradients still feed, is left alone.
+# Once gradients are zero, their moving average decays to denormal numbers, with which a processor is a hundred times
+# slower. Every `_FLUSH_EVERY` steps, denormal state is therefore set to zero where the gradient is zero.
 _FLUSH_EVERY = 16
 
 
@@ -50,7 +49,7 @@ class Optimizer(Answering):
     `learning_rate` is a number or a schedule, a function of the number of completed steps. It can be set at any time;
     other options are fixed once the rule has been built.
 
-    Raises `ValueError` for an empty list, a repeated parameter, or a learning rate that is negative or not finite, and
+    Raise `ValueError` for an empty list, a repeated parameter, or a learning rate that is negative or not finite, and
     `TypeError` for an element that is not a parameter.
 
     >>> class SignDescent(wy.optim.Optimizer):
@@ -116,7 +115,7 @@ class Optimizer(Answering):
     def learning_rate(self) -> float:
         """The learning rate of the next step. Set it to another number or schedule at any time.
 
-        Raises `ValueError` if a schedule returns a rate that is negative or not finite.
+        Raise `ValueError` if a schedule returns a rate that is negative or not finite.
         """
         rate = self._learning_rate
         if not callable(rate):
@@ -143,7 +142,7 @@ class Optimizer(Answering):
     def step(self) -> None:
         """Update every parameter that has a gradient.
 
-        The update is atomic: Ctrl-C takes effect before or after it. Raises `Diverged` for a gradient with a NaN or an
+        The update is atomic: Ctrl-C takes effect before or after it. Raise `Diverged` for a gradient with a NaN or an
         infinity and `NotSet` if no parameter has a gradient; no parameter has changed then.
         """
         gradients = [stored(parameter).gradient for parameter in self.parameters]
@@ -295,7 +294,7 @@ class Optimizer(Answering):
     def load_state_dict(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Load a saved state.
 
-        Raises `CheckpointError` for missing, extra or mismatched arrays, and for state that no step can continue from:
+        Raise `CheckpointError` for missing, extra or mismatched arrays, and for state that no step can continue from:
         non-finite values, negative averages of squares, negative counts. Nothing has changed then.
         """
         mine = self.state_dict()

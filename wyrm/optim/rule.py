@@ -35,7 +35,7 @@ class UpdateEvaluator:
     scalar inputs. `outputs` are the new parameter and the new state, in the order of `state`. Every engine runs this
     graph; a call runs it with NumPy.
 
-    Raises `RegistrationError` for a rule that is not elementwise, uses leaves other than its arguments and constants,
+    Raise `RegistrationError` for a rule that is not elementwise, uses leaves other than its arguments and constants,
     or does not return the declared state in the parameter's dtype.
     """
 

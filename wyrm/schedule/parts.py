@@ -46,16 +46,16 @@ def combinations_of(
         return [Combination.MIXED] * len(nodes)  # a batch of fixed size has no parts
     batch = {type(leaf.dims[0]) for leaf in columns if isinstance(leaf.dims[0], Dim)}
     replacements = simplified(nodes)
-    places: dict[Node, RowDependence] = {}
+    dependences: dict[Node, RowDependence] = {}
     for node in topological_order([replacements[output] for output in nodes]):
         if node.is_leaf:
-            places[node] = 0 if node in columns else Combination.SAME
+            dependences[node] = 0 if node in columns else Combination.SAME
         elif node.same_value:
-            places[node] = places[node.parents[0]]
+            dependences[node] = dependences[node.parents[0]]
         else:
-            places[node] = _row_dependence(node, [places[parent] for parent in node.parents], batch)
-    results = [places[replacements[output]] for output in nodes]
-    return [place if isinstance(place, Combination) else Combination.MIXED for place in results]
+            dependences[node] = _row_dependence(node, [dependences[parent] for parent in node.parents], batch)
+    results = [dependences[replacements[output]] for output in nodes]
+    return [dependence if isinstance(dependence, Combination) else Combination.MIXED for dependence in results]
 
 
 def _row_axes(dims: Dims, batch: set[type[Dim]]) -> list[int]:
@@ -77,7 +77,7 @@ def _row_dependence(node: Node, parents: list[RowDependence], batch: set[type[Di
 
 
 def _of_totals(node: Node, parents: list[RowDependence]) -> RowDependence:
-    """Return how a function of means and sums over rows combines: as they do, if the op is linear in them."""
+    """Return how a function of means and sums over rows combines: like its operands if it is linear in them."""
     kinds = {parent for parent in parents if parent is not Combination.SAME}
     if len(kinds) != 1:
         return Combination.MIXED
@@ -115,12 +115,12 @@ def _of_reduction(node: Node, rows: list[int | None], axes: list[int]) -> RowDep
     rule = LOOPS.of(node)
     assert rule.reducer is not None
     rank = max(len(parent.dims) for parent in node.parents)
-    places = {
+    dependences = {
         place + rank - len(parent.dims) for place, parent in zip(rows, node.parents, strict=True) if place is not None
     }
-    if len(places) != 1:
+    if len(dependences) != 1:
         return Combination.MIXED
-    if not places <= set(rule.reduce_axes(node)):
+    if not dependences <= set(rule.reduce_axes(node)):
         return axes[0] if axes else Combination.MIXED
     if axes or rule.reducer.start != 0.0 or not rule.reducer.step.startswith("total + "):
         return Combination.MIXED

@@ -27,7 +27,7 @@ from wyrm.train.training import Mode, Training
 from wyrm.types.options import whole
 from wyrm.types.typing import FloatArray, IntegerArray
 
-# What a program computes: an array for a node, a list of them for several.
+# The result of a program: an array for one node, a list of arrays for several.
 R = TypeVar("R", default=Any)
 Loop = Literal["auto", "compiled", "python"]
 
@@ -39,7 +39,7 @@ class Feed(Protocol):
     def items(self) -> ItemsView[BaseNode, object]: ...
 
 
-# A variable, so that what a dict holds is inferred from its entries alone.
+# A type variable, so that type checkers infer the type of a dict from its entries alone.
 FeedT = TypeVar("FeedT", bound=Feed)
 
 

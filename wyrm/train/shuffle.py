@@ -15,7 +15,7 @@ from wyrm.ops.sums import natural
 def shuffle(order: np.ndarray, seed: int, random_positions: np.ndarray) -> None:
     """Shuffle `order` in place: Fisher-Yates with SplitMix64 (Steele et al., 2014); `random_positions` is scratch.
 
-    The random positions for one fill of `random_positions` are computed at once, in vectors.
+    It is filled at once, in vectors, for as many swaps as it has elements.
     """
     for start in range(0, order.shape[0] - 1, random_positions.shape[0]):
         count = min(random_positions.shape[0], order.shape[0] - 1 - start)

@@ -112,7 +112,7 @@ class _Derived(Dim):
         return self._combine([resolve_axis(part, sizes) for part in self.parts])
 
     def like(self, other: _Derived) -> bool:
-        """Return whether `other` is made by the same operation of as many parts."""
+        """Return whether `other` is the same operation on the same number of parts."""
         return type(self) is type(other) and len(self.parts) == len(other.parts)
 
     def __eq__(self, other: object) -> bool:
@@ -217,7 +217,7 @@ def _named(axis: Axis) -> bool:
 
 
 def unify(left: Axis, right: Axis) -> Axis:
-    """Return the axis that both are; raise `ShapeError` with the reason if they differ."""
+    """Return the common axis of both; raise `ShapeError` with the reason if they differ."""
     if left is right:
         return left
     sizes = axis_size(left), axis_size(right)
