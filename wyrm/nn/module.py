@@ -139,8 +139,8 @@ class Module(Answering):
 
     def train(self, mode: bool = True) -> Self:
         """Set `training` of this module and all it holds to `mode`, for graphs built from now on."""
-        # Not `self.modules()`, because a subclass may have an attribute of that name. A list, because the walk reads the
-        # attributes that the loop sets.
+        # Not `self.modules()`, because a subclass may have an attribute of that name. A list, because the walk
+        # reads the attributes that the loop sets.
         for module in [value for _, value in _each(self) if isinstance(value, Module)]:
             module.training = mode
         return self

@@ -117,7 +117,7 @@ def declared_dims(array: np.ndarray | None, dims: DeclaredDims, rebindable: bool
             declared.append(axis if sized else type(axis)(size))
         elif operator.index(axis) < 0:
             raise ShapeError(
-                f"{what}: an axis must have at least 0 elements, not {axis}; for a size from data use Dim()"
+                f"{what}: an axis must have at least 0 elements, not {axis}; use Dim() for a size from data"
             )
         else:
             declared.append(operator.index(axis))
