@@ -1,4 +1,4 @@
-"""Names that people bring from PyTorch, JAX and NumPy: each works, or its error says what to use instead."""
+"""Names of PyTorch, JAX and NumPy: each works, or its error says what to use instead."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_generated_preferences_can_be_learned() -> None:
         ((5, 0, 2, 3), DataError, "item_count must be an integer of at least 1, not 0"),
         ((5, 5, 0, 3), DataError, "rank must be an integer of at least 1, not 0"),
         ((5, 5, 2, 0), DataError, "interactions_per_user must be an integer of at least 1, not 0"),
-        ((5, 5, 2, 6), DataError, "interactions_per_user is 6 of 5 items"),
+        ((5, 5, 2, 6), DataError, "interactions_per_user must be at most item_count, 5, .*, not 6"),
         ((5, 5, 2, 3, -1), DataError, "seed must be an integer of at least 0, not -1"),
         ((5.0, 5, 2, 3), DTypeError, r"user_count must be an integer of at least 1, not 5\.0"),
     ],

@@ -127,10 +127,10 @@ def test_options_out_of_range() -> None:
         Tokenizer.train("", vocab_size=300)
     wrong: Any
     for wrong in (b"bytes", ["a list"], None):
-        with pytest.raises(DTypeError, match="trained on a string"):
+        with pytest.raises(DTypeError, match="must be a string"):
             Tokenizer.train(wrong, vocab_size=300)
     for wrong in ("<user>", [3]):
-        with pytest.raises(DTypeError, match="special_tokens are a sequence of strings"):
+        with pytest.raises(DTypeError, match="special_tokens must be a sequence of strings"):
             Tokenizer.train(STORIES, vocab_size=300, special_tokens=wrong)
 
 

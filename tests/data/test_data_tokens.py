@@ -141,7 +141,7 @@ def test_options_out_of_range(options: Any) -> None:
     [
         ({"batch_size": 0}, "batch_size must be an integer of at least 1, not 0"),
         ({"batch_size": 2, "epoch": -1}, "epoch must be an integer of at least 0, not -1"),
-        ({"batch_size": 2, "start": 3}, "start is 3, but an epoch has 2 batches; expected 0 to 2"),
+        ({"batch_size": 2, "start": 3}, r"start must be in \[0, 2\], the batches of an epoch, not 3"),
         ({"batch_size": 5}, "batch_size=5 with drop_last=True leaves no batch of 4 blocks"),
     ],
 )

@@ -35,8 +35,8 @@ def test_everything_comes_back_to_the_bit(tmp_path: Path) -> None:
     assert other_optimizer.steps == optimizer.steps == 3
 
 
-def test_training_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
-    """With the engine of `forward()`, whose random step is global to the process."""
+def test_resumed_training_equals_uninterrupted_training(tmp_path: Path) -> None:
+    """Use the reference engine, whose random step is global to the process."""
 
     def go_on(model: Model, optimizer: wy.optim.Adam, count: int) -> None:
         hidden: Any = model.layers[0](wy.Constant(np.ones((5, 3), np.float32))).dropout(0.4, seed=1, stream=3)
@@ -109,7 +109,7 @@ def test_a_step_may_be_saved_again(tmp_path: Path) -> None:
     assert (parameters["first"].value == 6).all()
 
 
-# --- which are kept ---------------------------------------------------------------------------------------------------
+# --- rotation ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("anew", [True, False])
@@ -221,7 +221,7 @@ def test_what_is_not_finite_is_an_error(tmp_path: Path) -> None:
     model = Model()
     optimizer = stepped(model)
     for score in (np.nan, np.inf):
-        with pytest.raises(NotFinite, match=r"score is (nan|inf)"):
+        with pytest.raises(NotFinite, match=r"score must be finite, not (nan|inf)"):
             Checkpoints(tmp_path).save(1, model, optimizer, {}, score)
     optimizer.state_of(model.scale)["mean"][0] = np.nan
     with pytest.raises(NotFinite, match=r"saving step 1: optimizer/4\.mean holds a NaN or an infinity"):

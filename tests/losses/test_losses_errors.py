@@ -88,7 +88,7 @@ def test_an_array_as_prediction_is_an_error() -> None:
 
 
 def test_a_string_as_target_is_an_error() -> None:
-    with pytest.raises(DTypeError, match="mse: target is a node or a NumPy array of numbers, not 'y', a str"):
+    with pytest.raises(DTypeError, match="mse: target must be a node or a NumPy array of numbers, not 'y'"):
         losses.mse(scores(4), "y")  # type: ignore[call-overload]  # the mistake that mypy finds
 
 

@@ -117,7 +117,7 @@ def test_bad_averages_are_refused(metric: Callable[..., float]) -> None:
         metric([0, 1, 2], [0, 1, 2])
     with pytest.raises(DataError, match=r"the 8 labels 0, 1, 2, 3, 4, 5, \.\.\.;"):
         metric(np.arange(8), np.arange(8))
-    with pytest.raises(DataError, match="average is 'weighted'; expected 'binary', 'macro' or 'micro'"):
+    with pytest.raises(DataError, match="average must be 'binary', 'macro' or 'micro', not 'weighted'"):
         metric([0, 1], [0, 1], average="weighted")
     with pytest.raises(DataError, match="positive_label=1 is not one of the labels 2 and 3"):
         metric([2, 3], [2, 3])

@@ -101,7 +101,7 @@ class TokenBlocks:
                 f"Use a batch_size of at most {len(self)}, or drop_last=False."
             )
         if first > count:
-            raise DataError(f"start is {first}, but an epoch has {count} batches; expected 0 to {count}.")
+            raise DataError(f"start must be in [0, {count}], the batches of an epoch, not {first}")
         order = self.order(epoch) if shuffle else np.arange(len(self))
         # The generator is a separate method, so that errors are raised here and not at the first batch.
         return self._batches(order, size, range(first, count))

@@ -100,8 +100,8 @@ class Trace:
         for node in foreign:
             if isinstance(node, Argument | IndexArgument) and not any(around.has(node) for around in traced):
                 raise ShapeError(
-                    f"{describe(node)} is an argument of another call, which {self.name} kept; it has no value any "
-                    f"more. Pass it as an argument"
+                    f"{describe(node)} is an argument of another call, which {self.name} stored; it no longer has a "
+                    f"value. Pass it as an argument"
                 )
 
     def of(self, leaves: Sequence[Leaf]) -> Any:

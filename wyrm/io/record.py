@@ -83,7 +83,7 @@ def _checked(record: CheckpointRecord) -> CheckpointRecord:
     if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
         raise DTypeError(f"score must be a number or null, not {score!r}")
     if score is not None and not math.isfinite(score):
-        raise NotFinite(f"score is {score}")
+        raise NotFinite(f"score must be finite, not {score}")
     names = record.parameters
     if not isinstance(record.optimizer, str) or not isinstance(names, list) or not all(map(_is_text, names)):
         raise DTypeError(f"optimizer and parameters must be names, not {record.optimizer!r} and {names!r}")

@@ -314,7 +314,7 @@ def _score(score: object) -> float | None:
     if isinstance(score, bool) or not isinstance(score, int | float | np.integer | np.floating):
         raise DTypeError(f"score must be a number or None, not {score!r}")
     if not np.isfinite(score):
-        raise NotFinite(f"score is {score}; nothing was written. A score must be finite")
+        raise NotFinite(f"score must be finite, not {score}; nothing was written")
     return float(score)
 
 

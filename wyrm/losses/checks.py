@@ -35,8 +35,8 @@ def as_node(loss: str, name: str, value: Node | IndexNode | Array, beside: Node 
         return value.astype(beside.dtype)
     node = None if beside is None else as_operand(value, beside)
     if node is None:
-        wanted = "a node" if beside is None else "a node or a NumPy array of numbers"
-        raise DTypeError(f"{loss}: {name} is {wanted}, not {value!r}, a {type(value).__name__}")
+        allowed = "a node" if beside is None else "a node or a NumPy array of numbers"
+        raise DTypeError(f"{loss}: {name} must be {allowed}, not {value!r}")
     return node
 
 

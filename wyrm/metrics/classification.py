@@ -91,7 +91,7 @@ def _counts(
     if average == "micro":
         return right.sum(keepdims=True), claimed.sum(keepdims=True), present.sum(keepdims=True)
     if average != "binary":
-        raise DataError(f"average is {average!r}; expected 'binary', 'macro' or 'micro'.")
+        raise DataError(f"average must be 'binary', 'macro' or 'micro', not {average!r}")
     if len(classes) > 2:
         shown = ", ".join(map(str, classes[:6])) + (", ..." if len(classes) > 6 else "")
         raise DataError(

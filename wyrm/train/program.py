@@ -242,7 +242,7 @@ class Program(Answering, Generic[R]):
         Raise `CheckpointError`, and change nothing, for other names or numbers that are not integers of at least 0.
         """
         if not isinstance(state, Mapping) or set(state) != {"steps", "epochs"}:
-            raise CheckpointError(f"the state of a program is {{'steps': ..., 'epochs': ...}}, not {state!r}")
+            raise CheckpointError(f"the state of a program must be {{'steps': ..., 'epochs': ...}}, not {state!r}")
         for name, count in state.items():
             if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
                 raise CheckpointError(f"{name} of a program must be an integer of at least 0, not {count!r}")
