@@ -21,6 +21,7 @@ from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import Node, Tensor
 from wyrm.ops.loop_body import placeholder_like
 from wyrm.ops.shape import zeros_like
+from wyrm.types.typing import Values  # noqa: F401  # documentation tools look up the parts of `Tree` here
 
 Axes = TypeVarTuple("Axes")
 
