@@ -83,7 +83,7 @@ def test_labels_as_target_of_numbers_are_an_error() -> None:
 
 
 def test_an_array_as_prediction_is_an_error() -> None:
-    with pytest.raises(DTypeError, match="mse: prediction is a node, not array"):
+    with pytest.raises(DTypeError, match="mse: prediction must be a node, not array"):
         losses.mse(np.zeros(4), scores(4))  # type: ignore[call-overload]  # the mistake that mypy finds
 
 

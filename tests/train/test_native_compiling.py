@@ -116,7 +116,7 @@ def test_the_gradients_of_synchronized_training_are_announced_as_training(monkey
         announced.append(what)
         yield
 
-    monkeypatch.setattr(cache, "announced", announce)
+    monkeypatch.setattr(cache, "message_if_slow", announce)
     x, weight = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(0.0, name="weight")
     loss = (weight * x).mean()
     line = line_of("loss = (weight * x).mean()")

@@ -52,8 +52,8 @@ class Interpreter:
             case arrays.Let(variable, given):
                 variables[variable] = value(given)
             case arrays.Store(array, index, given, adds):
-                place = tuple(slice(None) if each is None else value(each) for each in index)
-                variables[array][place] = variables[array][place] + value(given) if adds else value(given)
+                position = tuple(slice(None) if each is None else value(each) for each in index)
+                variables[array][position] = variables[array][position] + value(given) if adds else value(given)
             case arrays.CountedLoop(index, count, body):
                 for variables[index] in range(value(count)):
                     if not self._iterate(body, variables):

@@ -205,13 +205,13 @@ class ReductionWriter:
         assert accumulator.result_index is not None
         name = self._names.use(accumulator.value.buffer)
         index = [
-            Name(f"j{place}") if each is None else expression_of(each)
-            for place, each in enumerate(accumulator.result_index)
+            Name(f"j{axis}") if each is None else expression_of(each)
+            for axis, each in enumerate(accumulator.result_index)
         ]
         body: list[arrays.Statement] = statements(tuple(index))
-        for place, each in reversed(list(enumerate(accumulator.result_index))):
+        for axis, each in reversed(list(enumerate(accumulator.result_index))):
             if each is None:
-                body = [arrays.CountedLoop(f"j{place}", ArraySize(name, place), tuple(body))]
+                body = [arrays.CountedLoop(f"j{axis}", ArraySize(name, axis), tuple(body))]
         return body
 
     # --- after a loop -------------------------------------------------------------------------------------------------

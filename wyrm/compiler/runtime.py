@@ -26,13 +26,13 @@ def claim(row: int, positions: Any, rows: Any, count: Any) -> Any:
     `count[0]` is the number of rows touched in this step. `positions` counts from `count[1]`: smaller numbers are from
     earlier steps.
     """
-    place = positions[row] - count[1]
-    if place < 0:
-        place = natural(count[0])
-        positions[row] = count[1] + place
-        rows[place] = row
-        count[0] = place + 1
-    return natural(place)
+    position = positions[row] - count[1]
+    if position < 0:
+        position = natural(count[0])
+        positions[row] = count[1] + position
+        rows[position] = row
+        count[0] = position + 1
+    return natural(position)
 
 
 @inlined

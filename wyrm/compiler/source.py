@@ -283,7 +283,7 @@ class Source:
 
     def _step(self) -> list[arrays.Statement]:
         statements, spoiling, k = list[arrays.Statement](), self._invalid_fills(), Name("k")
-        place = Apply("add", (Name("first"), k))
+        row_step = Apply("add", (Name("first"), k))
         for leaf, buffer in self.fed:
             column = FlatArgument(self.lowering.name(f"column_of_{buffer.name}"), None, 2, column=leaf)
             batch = FlatArgument(self.lowering.name(f"batch_of_{buffer.name}"), buffer, 1)
@@ -291,7 +291,7 @@ class Source:
             if DEBUG:  # an input without a column keeps what it holds
                 given = Apply("greater", (arrays.ArraySize(rows.name, 0), Literal(0)))
                 statements.append(When(given, tuple(self._fill_invalid(buffer))))
-            start = Apply("multiply", (place, Name("batch")))
+            start = Apply("multiply", (row_step, Name("batch")))
             statements.append(arrays.CallStatement(load, (rows, Name("order"), start, self._use(batch))))
         if STEP in self.lowering.buffers:
             steps = Apply("add", (Apply("add", (Name("step"), Name("first"))), k))

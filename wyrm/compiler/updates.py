@@ -82,7 +82,7 @@ def update(name: str, rule: UpdateRule, row_axes: int, flushes: bool, row_size: 
     """
     row, j, k = Name("row"), Name("j"), Name("k")
     element = [(j,), (row,), (row, j)][row_axes]
-    place = [(j,), (k,), (k, j)][row_axes]  # of the gradient
+    gradient_index = [(j,), (k,), (k, j)][row_axes]  # of the gradient
     schedule = Schedule(rule.outputs)
     state, hyperparameters, dtype = list(rule.state), list(rule.hyperparameters), rule.parameter.dtype
     arguments = ["parameter", "gradient", *state, *hyperparameters, *(["rows", "count"] if row_axes else [])]
@@ -95,7 +95,7 @@ def update(name: str, rule: UpdateRule, row_axes: int, flushes: bool, row_size: 
         once.append(Let(f"{key}_", Element(key, ())))
     for leaf, array in arrays.items():
         values[leaf] = Name(f"{array}_")
-        each.append(Let(f"{array}_", Element(array, place if leaf is rule.gradient else element)))
+        each.append(Let(f"{array}_", Element(array, gradient_index if leaf is rule.gradient else element)))
     used = count()
     for node in schedule.nodes:
         if node in values:
@@ -120,7 +120,7 @@ def update(name: str, rule: UpdateRule, row_axes: int, flushes: bool, row_size: 
             moved = Apply("where", (Apply("less", (Apply("abs", (moved,)), flushed[1])), number(0.0, dtype), moved))
         each.append(Store(target, element, moved))
     if row_axes:
-        each.append(Store("gradient", place, Literal(0)))
+        each.append(Store("gradient", gradient_index, Literal(0)))
     return ArrayFunction(name, tuple(arguments), (*once, _loop(each, row_axes, row_size)))
 
 

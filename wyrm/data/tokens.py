@@ -132,8 +132,8 @@ class TokenBlocks:
             "validation_fraction", validation_fraction, count, "blocks",
             "use a fraction nearer to 0.5, more tokens, or a smaller block_size",
         )  # fmt: skip
-        place = (count - validation) * self.block_size
-        first, second = self._tokens[: place + 1], self._tokens[place : count * self.block_size + 1]
+        boundary = (count - validation) * self.block_size
+        first, second = self._tokens[: boundary + 1], self._tokens[boundary : count * self.block_size + 1]
         return self._like(first), self._like(second)
 
     def _like(self, tokens: NDArray[np.integer[Any]]) -> TokenBlocks:

@@ -70,8 +70,8 @@ class _CustomDerivative(Generic[P, R]):
                 # Derivatives taken inside the rule see the residuals as constants, so arguments and residuals get
                 # aliases.
                 now, later = [alias(parent) for parent in parents[:count]], list(residuals)
-                for place, parent in zip(residual_nodes, parents[count:], strict=True):
-                    later[place] = alias(parent)
+                for residual, parent in zip(residual_nodes, parents[count:], strict=True):
+                    later[residual] = alias(parent)
                 cotangents = [
                     gradient if i == position else zeros_like(output) if isinstance(output, BaseNode) else output
                     for i, output in enumerate(outputs)

@@ -236,7 +236,7 @@ class Function(Generic[P, R]):
 
     def _names(self, structure: PyTreeDef) -> list[str]:
         names = argument_names(self.function, len(structure.inside))
-        return [place for part, name in zip(structure.inside, names, strict=True) for place in leaf_paths(part, name)]
+        return [path for part, name in zip(structure.inside, names, strict=True) for path in leaf_paths(part, name)]
 
     @property
     def graph(self) -> str:

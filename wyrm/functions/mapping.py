@@ -153,12 +153,12 @@ def _varied(outputs: Sequence[BaseNode], rows: Mapping[BaseNode, BaseNode]) -> s
 
 def _moved(whole: Any, axis: int, what: str) -> Any:
     """Return the result with its batch axis moved from 0 to `axis`."""
-    place = normalize_axis(axis, whole.ndim)
-    if place == 0:
+    position = normalize_axis(axis, whole.ndim)
+    if position == 0:
         return whole
     _check_moves(whole, what)
     order = list(range(1, whole.ndim))
-    order.insert(place, 0)
+    order.insert(position, 0)
     return whole.transpose(*order)
 
 

@@ -125,7 +125,7 @@ def _flatten(value: object, where: str, leaves: list[Leaf], parameters: bool) ->
             f"{where} is {value!r}, a {type(value).__name__}: not an array, number, node or module, nor a tuple, list, "
             f"dict or dataclass of them; pass static arguments by keyword"
         )
-    parts = tuple(_flatten(part, place, leaves, parameters) for part, place in zip(inside, leaf_paths, strict=True))
+    parts = tuple(_flatten(part, path, leaves, parameters) for part, path in zip(inside, leaf_paths, strict=True))
     return PyTreeDef(type(value), names, parts)
 
 

@@ -79,8 +79,8 @@ class Trace:
         self, function: Callable[..., object], structure: PyTreeDef, kinds: Sequence[Kind], static: Mapping[str, object]
     ) -> None:
         name = name_of(function)
-        named = [place for part, where in zip(structure.inside, argument_names(function, len(structure.inside)),
-                                              strict=True) for place in leaf_paths(part, where)]  # fmt: skip
+        named = [path for part, where in zip(structure.inside, argument_names(function, len(structure.inside)),
+                                              strict=True) for path in leaf_paths(part, where)]  # fmt: skip
         self.name = name
         self.inputs: list[Argument | IndexArgument] = [
             _argument(shape, dtype, where) for (shape, dtype), where in zip(kinds, named, strict=True)

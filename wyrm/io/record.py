@@ -122,22 +122,22 @@ def checked_state(state: object) -> dict[str, Any]:
         raise DTypeError(f"the state of a checkpoint must be a dict, not {state!r}")
     waiting: list[tuple[str, Any, int]] = [("state", state, 0)]
     while waiting:
-        place, value, depth = waiting.pop()
+        path, value, depth = waiting.pop()
         if depth > _DEEPEST:
             raise DTypeError(f"the state of a checkpoint is nested more than {_DEEPEST} deep, or contains itself")
         if isinstance(value, dict):
             for key, inner in value.items():
                 if not isinstance(key, str):
-                    raise DTypeError(f"{place} has the key {key!r}; JSON keys are strings")
-                waiting.append((f"{place}[{key!r}]", inner, depth + 1))
+                    raise DTypeError(f"{path} has the key {key!r}; JSON keys are strings")
+                waiting.append((f"{path}[{key!r}]", inner, depth + 1))
         elif isinstance(value, list):
-            waiting += [(f"{place}[{position}]", inner, depth + 1) for position, inner in enumerate(value)]
+            waiting += [(f"{path}[{position}]", inner, depth + 1) for position, inner in enumerate(value)]
         elif isinstance(value, float):
             if not math.isfinite(value):
-                raise NotFinite(f"{place} is {value}; JSON supports finite numbers only")
+                raise NotFinite(f"{path} is {value}; JSON supports finite numbers only")
         elif value is not None and not isinstance(value, bool | int | str):
             raise DTypeError(
-                f"{place} is {value!r}, a {type(value).__name__}; JSON supports None, bool, int, float, str, list and "
+                f"{path} is {value!r}, a {type(value).__name__}; JSON supports None, bool, int, float, str, list and "
                 f"dict. Convert it, for example with int(...) or .tolist()"
             )
     return state

@@ -13,8 +13,8 @@ from wyrm.types.arrays import as_array
 
 def _location(array: NDArray[Any], wrong: NDArray[np.bool_]) -> str:
     """Return the index of the first wrong entry, for a message."""
-    place = tuple(map(int, np.unravel_index(int(wrong.argmax()), array.shape)))
-    return f"at {place[0] if len(place) == 1 else place}"
+    index = tuple(map(int, np.unravel_index(int(wrong.argmax()), array.shape)))
+    return f"at {index[0] if len(index) == 1 else index}"
 
 
 def numbers(name: str, values: ArrayLike, *, infinite: bool = False) -> NDArray[np.float64]:

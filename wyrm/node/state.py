@@ -35,8 +35,8 @@ def set_cells(nodes: Mapping[N, int], cells: Sequence[Cell | None]) -> bool:
     Nodes at a position without a cell keep theirs.
     """
     taken = False
-    for node, place in nodes.items():
-        cell = cells[place]
+    for node, position in nodes.items():
+        cell = cells[position]
         held = node._cell
         if held is not cell and cell is not None:
             if held is not None and not taken:

@@ -209,8 +209,8 @@ def first_out_of_range(
     beyond = (array < 0) | (array >= size)
     if ignore_index is not None:
         beyond &= array != ignore_index
-    places = np.argwhere(beyond)
-    return tuple(map(int, places[0])) if len(places) else None
+    positions = np.argwhere(beyond)
+    return tuple(map(int, positions[0])) if len(positions) else None
 
 
 def check_indices(

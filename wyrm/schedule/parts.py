@@ -115,12 +115,14 @@ def _of_reduction(node: Node, rows: list[int | None], axes: list[int]) -> RowDep
     rule = LOOPS.of(node)
     assert rule.reducer is not None
     rank = max(len(parent.dims) for parent in node.parents)
-    dependences = {
-        place + rank - len(parent.dims) for place, parent in zip(rows, node.parents, strict=True) if place is not None
+    reduced = {
+        row_axis + rank - len(parent.dims)
+        for row_axis, parent in zip(rows, node.parents, strict=True)
+        if row_axis is not None
     }
-    if len(dependences) != 1:
+    if len(reduced) != 1:
         return Combination.MIXED
-    if not dependences <= set(rule.reduce_axes(node)):
+    if not reduced <= set(rule.reduce_axes(node)):
         return axes[0] if axes else Combination.MIXED
     if axes or rule.reducer.start != 0.0 or not rule.reducer.step.startswith("total + "):
         return Combination.MIXED
@@ -144,18 +146,18 @@ def _of_gather(node: Node, rows: list[int | None], axis: int) -> RowDependence:
         return Combination.MIXED
     for leaf in (leaf for entry in entries for leaf in entry.leaves()):
         if isinstance(leaf, IndexLoad):
-            place = rows[leaf.parent]
-            if place is not None and leaf.position[place] != row:
+            row_axis = rows[leaf.parent]
+            if row_axis is not None and leaf.position[row_axis] != row:
                 return Combination.MIXED
     return axis
 
 
 def _of_scatter(node: Node, rows: list[int | None], axis: int) -> RowDependence:
     """Return the row axis of a scatter if each row of the parents is written only to that row of the result."""
-    for position, (parent, place) in enumerate(zip(node.parents, rows, strict=True)):
-        if place is None:
+    for position, (parent, row_axis) in enumerate(zip(node.parents, rows, strict=True)):
+        if row_axis is None:
             continue
         to = LOOPS.of(node).scatter_index(node, position, _positions(parent.dims))
-        if to is None or to.position[axis] != LoopIndex(place):
+        if to is None or to.position[axis] != LoopIndex(row_axis):
             return Combination.MIXED
     return axis

@@ -70,11 +70,11 @@ class Schedule:
             parents = tuple([position[parent] for parent in node.parents])
             new = len(nodes)
             try:
-                place = known.setdefault(_key(node, parents), new)
+                index = known.setdefault(_key(node, parents), new)
             except TypeError:  # an unhashable attribute, such as an array: never merged
-                place = new
-            position[node] = place
-            if place == new:
+                index = new
+            position[node] = index
+            if index == new:
                 nodes.append(node)
                 parent_positions.append(parents)
 
@@ -87,7 +87,7 @@ class Schedule:
     def representative(self) -> dict[BaseNode, BaseNode]:
         """Every node of the graph, with the one of `nodes` that computes it."""
         if self._representative is None:
-            self._representative = {node: self.nodes[place] for node, place in self.position.items()}
+            self._representative = {node: self.nodes[index] for node, index in self.position.items()}
         return self._representative
 
     def parents(self, node: BaseNode) -> list[BaseNode]:

@@ -192,7 +192,7 @@ class NativeRunner:
         # One thread compiles while the others wait.
         with deferred, self._compiling, cache.message_if_slow(self._purpose), self._refusals():
             if self.compiled:
-                changing = [len(own) + place for place in binding.columns.values()]
+                changing = [len(own) + position for position in binding.columns.values()]
                 binding.compiled = BoundFunction(run, own, self._values(binding, columns), changing)
                 return binding.compiled
             for function, arguments in self._called(binding):

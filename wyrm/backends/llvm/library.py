@@ -167,8 +167,8 @@ class BoundFunction:
         self._table = table_of(self._machine, self._arguments, kinds)
         self._words, self._address = self._table.data, _address(self._table)
         starts = list(accumulate((len(types_of(kind)) for kind in kinds), initial=0))
-        places = [(place, starts[place], kinds[place]) for place in (*range(len(own)), *changing)]
-        self._own, self._places_of_own, self._places = own, places[: len(own)], places[len(own) :]
+        positions = [(index, starts[index], kinds[index]) for index in (*range(len(own)), *changing)]
+        self._own, self._own_positions, self._positions = own, positions[: len(own)], positions[len(own) :]
         self._changed: Sequence[Any] | None = None
 
     def take(self, own: Sequence[Any] | None, changed: Sequence[Any]) -> bool:
@@ -178,24 +178,24 @@ class BoundFunction:
         means that the arguments are unchanged.
         """
         if own is not None and own is not self._own:
-            if not self._put(own, self._places_of_own):
+            if not self._put(own, self._own_positions):
                 return False
             self._own = own
         if changed is not self._changed:
             self._changed = None  # unknown until all of them are written
-            if not self._put(changed, self._places):
+            if not self._put(changed, self._positions):
                 return False
             self._changed = changed
         return True
 
-    def _put(self, values: Sequence[Any], places: Sequence[tuple[int, int, Kind]]) -> bool:
+    def _put(self, values: Sequence[Any], positions: Sequence[tuple[int, int, Kind]]) -> bool:
         words, arguments = self._words, self._arguments
-        for value, (place, start, kind) in zip(values, places, strict=True):
-            if value is arguments[place]:
+        for value, (index, start, kind) in zip(values, positions, strict=True):
+            if value is arguments[index]:
                 continue
             if type(value) is int and kind == _INTEGER:
                 words[start] = value
-            elif isinstance(value, np.ndarray) and _is_like(value, arguments[place]):
+            elif isinstance(value, np.ndarray) and _is_like(value, arguments[index]):
                 words[start] = _address(value)
                 for position, size in enumerate(value.shape, start + 1):
                     words[position] = size
@@ -204,7 +204,7 @@ class BoundFunction:
                     words[position] = word
             else:
                 return False
-            arguments[place] = value
+            arguments[index] = value
         return True
 
     def __call__(self) -> Any:

@@ -101,7 +101,7 @@ class EvaluationPlan:
         cells, lent, calls, begins = self.cells, self._node_cells, self._calls, self._begins
         # Most nodes share their dims tuple with another node. The schedule keeps these tuples alive, so ids are unique.
         shapes: dict[int, tuple[int, ...]] = {}
-        alone, places, sparse = self._alone, schedule.parent_positions, self._sparse
+        alone, parent_positions, sparse = self._alone, schedule.parent_positions, self._sparse
         for i in range(len(cells), len(schedule.nodes)):
             node = schedule.nodes[i]
             leaf, simple = _traits(type(node))
@@ -116,11 +116,11 @@ class EvaluationPlan:
                 shape = shapes.get(id(dims))
                 if shape is None:
                     shape = shapes[id(dims)] = schedule.shape(node, sizes)
-                operands = [cells[p] for p in places[i]]
+                operands = [cells[p] for p in parent_positions[i]]
                 if simple is None:
                     cell = self._prepare(node, i, shape, operands)
                 else:
-                    if sparse and not sparse.isdisjoint(places[i]):
+                    if sparse and not sparse.isdisjoint(parent_positions[i]):
                         operands = self._all_dense(i, operands)
                     adopted = None if cell_of(node) is None else self._adopt(node, shape)
                     cell = adopted or Cell(np.empty(shape, node.dtype), alone)
@@ -280,9 +280,9 @@ class EvaluationPlan:
             for i in changed:
                 stale[i] = 1
             program = []
-            calls, begins, places = self._calls, self._begins, self.schedule.parent_positions
+            calls, begins, parent_positions = self._calls, self._begins, self.schedule.parent_positions
             for i in range(stage.stop):
-                if any(stale[p] for p in places[i]):
+                if any(stale[p] for p in parent_positions[i]):
                     stale[i] = 1
                     if i >= stage.start:
                         program += calls[begins[i] : begins[i + 1]]
@@ -292,9 +292,9 @@ class EvaluationPlan:
         return program
 
     def _run_by_age(self, stage: _PlanStage, now: int) -> None:
-        cells, calls, begins, places = self.cells, self._calls, self._begins, self.schedule.parent_positions
+        cells, calls, begins, parent_positions = self.cells, self._calls, self._begins, self.schedule.parent_positions
         for i in range(stage.start, stage.stop):
-            parents = places[i]
+            parents = parent_positions[i]
             if not parents:
                 if stage.ran_at == 0:
                     for call in calls[begins[i] : begins[i + 1]]:
