@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, default=Path("rosenbrock.png"), help="file of the plot")
     options = parser.parse_args()
     if options.dimensions < 2:
-        parser.error("--dimensions is at least 2")
+        parser.error("--dimensions must be at least 2")
     options.figure.parent.mkdir(parents=True, exist_ok=True)
     _, points = descend(np.array([-1.3, 2.0]))
     draw(points, options.figure)

@@ -1,4 +1,4 @@
-"""Names that people bring from PyTorch, JAX and NumPy: each works, or its error says what to use instead."""
+"""Names of PyTorch, JAX and NumPy: each works, or its error says what to use instead."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_the_number_of_elements_answers_for_a_function(axes: tuple[int, ...]) ->
 
 def test_integers_have_an_answer_of_their_own() -> None:
     indices: Any = wy.IndexConstant([1])
-    with pytest.raises(AttributeError, match="IndexNode has no attribute 'float': integers choose rows and labels"):
+    with pytest.raises(AttributeError, match="IndexNode has no attribute 'float': index nodes only have slices"):
         _ = indices.float
 
 

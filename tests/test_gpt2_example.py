@@ -73,7 +73,7 @@ def test_a_run_that_was_ended_before_it_was_whole_is_begun_anew(story: Path, tmp
     (tmp_path / "options.json").write_text('{"steps": 10, "conf')
     status, text = call("resume", "--run", tmp_path)
     assert status == 1 and "holds no run: begin one with train" in text
-    for options, reason in ((["--batch-size", 10**6], "leaves no batch"), (["--clip", 0], "max_norm is above 0")):
+    for options, reason in ((["--batch-size", 10**6], "leaves no batch"), (["--clip", 0], "max_norm must be above 0")):
         status, text = call("train", "--data", story, "--run", tmp_path, *TINY, "--steps", 10, *options)
         assert status == 1 and reason in text, text
 
@@ -88,7 +88,7 @@ def test_bad_input_is_told_in_a_line(story: Path, tmp_path: Path) -> None:
         (binary, [], "UTF-8"),
         (short, [], "too few"),
         (tmp_path / "missing.txt", [], "missing.txt"),
-        (story, ["--dropout", 1.0], "resid_pdrop is a number, at least 0 and below 1"),
+        (story, ["--dropout", 1.0], "resid_pdrop must be a number in [0, 1)"),
         (story, ["--n-head", 3], "n_embd 16 is not divisible by n_head 3"),
     ]
     for file, options, reason in cases:

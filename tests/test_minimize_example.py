@@ -21,4 +21,4 @@ def test_the_minimum_is_found_and_drawn(tmp_path: Path) -> None:
     assert figure(finished.stdout, r"off by at most (\S+)") < 1e-3
     assert picture.stat().st_size > 20_000
     wrong = subprocess.run([*command[:-1], "1"], capture_output=True, text=True)
-    assert wrong.returncode == 2 and "--dimensions is at least 2" in wrong.stderr
+    assert wrong.returncode == 2 and "--dimensions must be at least 2" in wrong.stderr

@@ -21,7 +21,7 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
   *open* axis takes its size from the data of each run.
 - *parameter*: a leaf that an optimizer changes. *buffer*: a leaf that a model saves and no optimizer changes.
 - *row-sparse*: a gradient that stores only the rows of a table that were selected.
-- *program*: what `compile` returns (`Program`): native code for outputs, or for a whole training loop.
+- *program*: the result of `compile` (`Program`): native code for outputs, or for a whole training loop.
 - *column*: the data of one input for a whole epoch, one row a sample. *mode*: `"hogwild"` threads update shared
   parameters without locks; `"synchronized"` threads add up the gradients of parts of one batch.
 
@@ -29,11 +29,11 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
 
 - *op*: a class of nodes: `shape_rule`, `dtype_rule`, `vjp`, and a `formula` or `evaluate`.
 - *formula*: an elementwise op as text; every engine derives its code from it.
-- *loop form* (`LoopForm`): what the native compiler knows of an op: `decompose` into simpler ops, a *reducer* over the
-  *reduce axes*, a *gather index map* (where in the operand each element of the result comes from), a *scatter index
+- *loop form* (`LoopForm`): the native compiler's description of an op: `decompose` into simpler ops, a *reducer* over
+  the *reduce axes*, a *gather index map* (where in the operand each element of the result comes from), a *scatter index
   map* (where in the result each element of an operand goes), or a *kernel* (a loop written in a subset of Python).
 - *residuals*: results of a forward pass that its backward pass reads.
-- *placeholder*: an input that stands for a value of each step inside a loop's body. *Closure conversion* makes the
+- *placeholder*: an input in the body of a loop, in place of a value of each step. *Closure conversion* makes the
   values that a body reads from outside into operands of the loop.
 - *pytree*: nested lists, tuples, dicts, dataclasses and modules of arrays; a `PyTreeDef` is its structure.
 - *optimization barrier*: a copy that keeps recomputation (`checkpoint`) apart from the first computation.
@@ -46,7 +46,7 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
 from typing import TYPE_CHECKING
 
 from wyrm import _bind as _bind  # attaches methods that other packages implement to nodes
-from wyrm import _later, errors
+from wyrm import _lazy_imports, errors
 from wyrm.backends.numpy import Timing, run, time_ops, watch_nan
 from wyrm.errors import WyrmError
 from wyrm.grad import grad, value_and_grad
@@ -162,7 +162,7 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
         "ops.linear_cross_entropy": ("linear_cross_entropy",),
         "train.program": ("Program", "compile"),
     }
-    __getattr__, __dir__ = _later.later(
+    __getattr__, __dir__ = _lazy_imports.lazy_imports(
         __name__,
         {room: room for room in _ROOMS} | {name: module for module, names in _NAMES.items() for name in names},
     )
@@ -170,7 +170,7 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
 
 __version__ = "0.1.0"
 
-__all__ = [  # but for abs, max, min and sum, which would take the place of Python's in `from wyrm import *`
+__all__ = [  # without abs, max, min and sum, which would shadow the builtins after `from wyrm import *`
     "LOOPS",
     "ZERO",
     "Binary",

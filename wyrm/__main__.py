@@ -16,7 +16,7 @@ def main() -> None:
         dest="action", required=True
     )
     actions.add_parser("info", help="print where the cache is, how many programs it holds, and their size")
-    actions.add_parser("clear", help="delete everything that wyrm has put there")
+    actions.add_parser("clear", help="delete all files that wyrm wrote there")
     options = parser.parse_args()
     store = cache.store()
     entries, left = store.entries(), {}

@@ -1,4 +1,4 @@
-"""Attaches methods that higher layers implement to nodes, which only declare them."""
+"""Attaches methods to nodes, which declare them and which higher layers implement."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def _first_array_function(operand: Any, *arguments: Any) -> Any:
     return _numpy_protocol().array_function(operand, *arguments)
 
 
-def _give(cls: type, methods: type) -> None:
-    """Put the methods of one class into another, which for the type checker is the same."""
+def _copy_methods(cls: type, methods: type) -> None:
+    """Copy the methods of one class to another, which inherits from it as far as type checkers can tell."""
     for name, method in vars(methods).items():
         if not name.startswith("__"):
             setattr(cls, name, method)
 
 
 for _methods in (reference.Evaluated, reference.Differentiated):
-    _give(getattr(node, _methods.__name__), _methods)
+    _copy_methods(getattr(node, _methods.__name__), _methods)
 Node.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # declared as None for type checkers
 IndexNode.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # as above
 Node.__array_function__ = _first_array_function  # type: ignore[attr-defined]  # as above

@@ -94,7 +94,7 @@ def _functions(body: Iterable[ast.stmt], name: str) -> list[ast.FunctionDef]:
 
 
 def _without_implementation(statements: list[ast.FunctionDef]) -> list[ast.FunctionDef]:
-    """The overloads alone, where there are some: a stub has no implementation of them."""
+    """Return only the overloads if there are any: a stub has no implementation of them."""
     return [statement for statement in statements if _is_overload(statement)] or statements
 
 
@@ -193,7 +193,7 @@ def declarations() -> dict[str, str]:
     for file, summary in _SUMMARIES.items():
         declared = {owner: _declared(file, owner) for owner in _OWNERS[file]}
         bodies = {owner: _renamed("\n".join(one.text for one in found)) for owner, found in declared.items()}
-        # A class with an `__eq__` has no hash, unless it says so.
+        # A class that defines `__eq__` has no hash unless it declares one.
         bodies = {
             owner: body + "\ndef __hash__(self) -> int: ..." * ("def __eq__" in body) for owner, body in bodies.items()
         }

@@ -7,7 +7,7 @@
 >>> bool((negatives.forward() == first).all())
 True
 
-`Node.dropout` is a random node too. A new stream is taken for every random node, so that two of them are independent.
+`Node.dropout` is a random node too. By default each random node has its own stream, so that they are independent.
 """
 
 from wyrm.ops.philox import at_step, next_step, set_step

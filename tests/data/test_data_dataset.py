@@ -168,7 +168,7 @@ def test_check_index_takes_any_integers_within_the_range() -> None:
         dataset.check_index("table", 9)
     with pytest.raises(DTypeError, match=r"column 'real' has dtype float32.*astype"):
         dataset.check_index("real", 5)
-    with pytest.raises(DataError, match="size is 0"):
+    with pytest.raises(DataError, match="size must be an integer of at least 1, not 0"):
         dataset.check_index("small", 0)
-    with pytest.raises(DTypeError, match=r"size is 2\.5, a float"):
+    with pytest.raises(DTypeError, match=r"size must be an integer of at least 1, not 2\.5"):
         dataset.check_index("small", 2.5)  # type: ignore[arg-type]

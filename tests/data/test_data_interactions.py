@@ -117,13 +117,13 @@ def test_generated_preferences_can_be_learned() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((0, 5, 2, 3), DataError, "user_count is 0"),
-        ((5, 0, 2, 3), DataError, "item_count is 0"),
-        ((5, 5, 0, 3), DataError, "rank is 0"),
-        ((5, 5, 2, 0), DataError, "interactions_per_user is 0"),
-        ((5, 5, 2, 6), DataError, "interactions_per_user is 6 of 5 items"),
-        ((5, 5, 2, 3, -1), DataError, "seed is -1"),
-        ((5.0, 5, 2, 3), DTypeError, r"user_count is 5\.0, a float"),
+        ((0, 5, 2, 3), DataError, "user_count must be an integer of at least 1, not 0"),
+        ((5, 0, 2, 3), DataError, "item_count must be an integer of at least 1, not 0"),
+        ((5, 5, 0, 3), DataError, "rank must be an integer of at least 1, not 0"),
+        ((5, 5, 2, 0), DataError, "interactions_per_user must be an integer of at least 1, not 0"),
+        ((5, 5, 2, 6), DataError, "interactions_per_user must be at most item_count, 5, .*, not 6"),
+        ((5, 5, 2, 3, -1), DataError, "seed must be an integer of at least 0, not -1"),
+        ((5.0, 5, 2, 3), DTypeError, r"user_count must be an integer of at least 1, not 5\.0"),
     ],
 )
 def test_bad_counts_are_refused(arguments: tuple[Any, ...], error: type[Exception], message: str) -> None:

@@ -121,16 +121,16 @@ def test_files_of_another_kind_are_errors(tmp_path: Path) -> None:
 
 
 def test_options_out_of_range() -> None:
-    with pytest.raises(DataError, match="vocab_size is 256; expected a whole number of at least 257"):
+    with pytest.raises(DataError, match="vocab_size must be an integer of at least 257, not 256"):
         Tokenizer.train(STORIES, vocab_size=256)
     with pytest.raises(DataError, match="the text to train a tokenizer on is empty"):
         Tokenizer.train("", vocab_size=300)
     wrong: Any
     for wrong in (b"bytes", ["a list"], None):
-        with pytest.raises(DTypeError, match="trained on a string"):
+        with pytest.raises(DTypeError, match="must be a string"):
             Tokenizer.train(wrong, vocab_size=300)
     for wrong in ("<user>", [3]):
-        with pytest.raises(DTypeError, match="special_tokens are a sequence of strings"):
+        with pytest.raises(DTypeError, match="special_tokens must be a sequence of strings"):
             Tokenizer.train(STORIES, vocab_size=300, special_tokens=wrong)
 
 

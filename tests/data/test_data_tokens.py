@@ -93,7 +93,7 @@ def test_a_part_without_a_block_is_an_error(share: float) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, float("nan")])
 def test_a_part_that_is_no_fraction_is_an_error(share: float) -> None:
-    with pytest.raises(DataError, match="validation_fraction is"):
+    with pytest.raises(DataError, match="validation_fraction must be"):
         TokenBlocks(np.arange(9), block_size=2).split(share)
 
 
@@ -132,16 +132,16 @@ def test_tokens_that_are_none() -> None:
     "options", [{"block_size": 0}, {"block_size": 2, "seed": -1}, {"block_size": 2, "vocab_size": 0}]
 )
 def test_options_out_of_range(options: Any) -> None:
-    with pytest.raises(DataError, match="expected a whole number of at least"):
+    with pytest.raises(DataError, match="must be an integer of at least"):
         TokenBlocks(np.arange(9), **options)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_size": 0}, "batch_size is 0"),
-        ({"batch_size": 2, "epoch": -1}, "epoch is -1"),
-        ({"batch_size": 2, "start": 3}, "start is 3, but an epoch has 2 batches; expected 0 to 2"),
+        ({"batch_size": 0}, "batch_size must be an integer of at least 1, not 0"),
+        ({"batch_size": 2, "epoch": -1}, "epoch must be an integer of at least 0, not -1"),
+        ({"batch_size": 2, "start": 3}, r"start must be in \[0, 2\], the batches of an epoch, not 3"),
         ({"batch_size": 5}, "batch_size=5 with drop_last=True leaves no batch of 4 blocks"),
     ],
 )

@@ -397,7 +397,7 @@ def _in_other_axes(c: Any, x: Any) -> Any:
         (lambda: wy.scan(lambda c, x: c, np.zeros(2), length=3), ShapeError, "a step returns a pair"),
         (lambda: wy.scan(lambda c, x: ((c, c), x), np.zeros(2), length=3), ShapeError, "changes the structure"),
         (lambda: wy.scan(lambda c, x: (c, x), 0.0, (np.zeros(3), np.zeros(4))), ShapeError, "lengths differ: 3, 4"),
-        (lambda: wy.scan(lambda c, x: (c, x), 0.0, length=2.5), DTypeError, "a whole number"),  # type: ignore[call-overload]  # the mistake
+        (lambda: wy.scan(lambda c, x: (c, x), 0.0, length=2.5), DTypeError, "length must be an integer"),  # type: ignore[call-overload]  # the mistake
         (lambda: wy.scan(lambda c, x: (c, x), wy.nn.Linear(2, 2), length=2), DTypeError, "a module cannot be a carry"),
         (
             lambda: wy.cond(MASK[0], lambda: MASK, lambda: MASK),
@@ -416,7 +416,11 @@ def _in_other_axes(c: Any, x: Any) -> Any:
         (lambda: wy.scan(lambda c, x: (c, x), 0.0, wy.Input(dims=(Time(),))), ShapeError, "needs a size"),
         (lambda: wy.scan(1.0, 0.0, length=3), TypeError, "scan takes a function"),  # type: ignore[call-overload]  # the mistake
         (lambda: wy.while_loop(lambda c: c, lambda c: c, 0.0), DTypeError, "a scalar mask as condition"),
-        (lambda: wy.while_loop(lambda c: c > 0.0, lambda c: c, 0.0, max_steps=0), ValueError, "max_steps is a whole"),
+        (
+            lambda: wy.while_loop(lambda c: c > 0.0, lambda c: c, 0.0, max_steps=0),
+            ValueError,
+            "max_steps must be",
+        ),
         (lambda: wy.cond(wy.Constant(1.0), lambda: 1.0, lambda: 2.0), DTypeError, "a scalar mask as condition"),
         (
             lambda: wy.cond(wy.Constant(1.0) > 0.0, lambda: np.zeros(2), lambda: np.zeros(3)),

@@ -80,7 +80,7 @@ def test_constants_by_their_axes() -> None:
 
 
 def test_a_shape_that_is_not_one_tuple_is_an_error() -> None:
-    with pytest.raises(TypeError, match=r"the shape is one tuple, as in wy\.zeros\(\(2, 3\)\)"):
+    with pytest.raises(TypeError, match=r"the shape must be one tuple, as in wy\.zeros\(\(2, 3\)\)"):
         wy.zeros(2, 3)  # type: ignore[call-overload]  # as in PyTorch
 
 

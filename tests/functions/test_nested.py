@@ -331,7 +331,7 @@ def test_a_gradient_by_a_node_inside_is_by_the_argument_too() -> None:
 
 
 def test_tables_are_indexed_wherever_they_come_from() -> None:
-    """As parameters, as placeholders for them, as a module's parameters, and as those of many modules at once."""
+    """As parameters, as arguments of nested functions, as vmapped arguments, and as a module's parameters."""
     table, rows = wy.Parameter(RANDOM.normal(size=(5, 2)), name="table"), np.array([0, 2, 2])
     total = wy.function(lambda table, rows: (table.index(rows) ** 2.0).sum())
     expected = 2.0 * table.value * np.array([1.0, 0.0, 2.0, 0.0, 0.0])[:, None]

@@ -185,17 +185,17 @@ def test_a_float_that_the_format_has_not_is_an_error(path: Path) -> None:
 
 
 def test_a_name_that_is_no_text_is_an_error(path: Path) -> None:
-    with pytest.raises(DTypeError, match="a name is a string other than '__metadata__', not 3"):
+    with pytest.raises(DTypeError, match="a name must be a string other than '__metadata__', not 3"):
         io.save_arrays(path, {3: np.zeros(1)})  # type: ignore[dict-item]  # the mistake that mypy finds
 
 
 def test_the_name_that_the_format_keeps_is_an_error(path: Path) -> None:
-    with pytest.raises(DTypeError, match="a name is a string other than '__metadata__'"):
+    with pytest.raises(DTypeError, match="a name must be a string other than '__metadata__'"):
         io.save_arrays(path, {"__metadata__": np.zeros(1)})
 
 
 def test_metadata_that_is_no_text_is_an_error(path: Path) -> None:
-    with pytest.raises(DTypeError, match="metadata maps strings to strings, not 'epoch': 3"):
+    with pytest.raises(DTypeError, match="metadata must map strings to strings, not 'epoch': 3"):
         io.save_arrays(path, {}, {"epoch": 3})  # type: ignore[dict-item]  # the mistake that mypy finds
 
 

@@ -35,8 +35,8 @@ def test_everything_comes_back_to_the_bit(tmp_path: Path) -> None:
     assert other_optimizer.steps == optimizer.steps == 3
 
 
-def test_training_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
-    """With the engine of `forward()`, whose random step is global to the process."""
+def test_resumed_training_equals_uninterrupted_training(tmp_path: Path) -> None:
+    """Use the reference engine, whose random step is global to the process."""
 
     def go_on(model: Model, optimizer: wy.optim.Adam, count: int) -> None:
         hidden: Any = model.layers[0](wy.Constant(np.ones((5, 3), np.float32))).dropout(0.4, seed=1, stream=3)
@@ -109,7 +109,7 @@ def test_a_step_may_be_saved_again(tmp_path: Path) -> None:
     assert (parameters["first"].value == 6).all()
 
 
-# --- which are kept ---------------------------------------------------------------------------------------------------
+# --- rotation ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("anew", [True, False])
@@ -221,7 +221,7 @@ def test_what_is_not_finite_is_an_error(tmp_path: Path) -> None:
     model = Model()
     optimizer = stepped(model)
     for score in (np.nan, np.inf):
-        with pytest.raises(NotFinite, match=r"score is (nan|inf)"):
+        with pytest.raises(NotFinite, match=r"score must be finite, not (nan|inf)"):
             Checkpoints(tmp_path).save(1, model, optimizer, {}, score)
     optimizer.state_of(model.scale)["mean"][0] = np.nan
     with pytest.raises(NotFinite, match=r"saving step 1: optimizer/4\.mean holds a NaN or an infinity"):
@@ -238,7 +238,7 @@ def test_what_is_not_finite_is_an_error(tmp_path: Path) -> None:
         ({"a": {"b": [0, np.int64(3)]}}, r"state\['a'\]\['b'\]\[1\] is .*int64.*Convert it"),
         ({"a": np.zeros(2)}, r"state\['a'\] is .*a ndarray"),
         ({"a": {3: 4}}, r"state\['a'\] has the key 3; JSON keys are strings"),
-        ([1], "the state of a checkpoint is a dict"),
+        ([1], "the state of a checkpoint must be a dict"),
     ],
 )
 def test_a_state_that_is_no_json_is_an_error(tmp_path: Path, state: Any, reason: str) -> None:
@@ -257,16 +257,16 @@ def test_a_state_that_holds_itself_is_an_error(tmp_path: Path) -> None:
 def test_options_out_of_range(tmp_path: Path) -> None:
     wrong: Any
     for wrong in (0, -1):
-        with pytest.raises(ValueError, match=f"keep_last is at least 1, not {wrong}"):
+        with pytest.raises(ValueError, match=f"keep_last must be an integer of at least 1, not {wrong}"):
             Checkpoints(tmp_path, keep_last=wrong)
     for wrong in (1.0, True, "3"):
-        with pytest.raises(DTypeError, match="keep_last is a whole number"):
+        with pytest.raises(DTypeError, match="keep_last must be an integer of at least 1"):
             Checkpoints(tmp_path, keep_last=wrong)
-        with pytest.raises(DTypeError, match="step is a whole number"):
+        with pytest.raises(DTypeError, match="step must be an integer of at least 0"):
             Checkpoints(tmp_path).save(wrong, *filled(1, 5), {})
-    with pytest.raises(ValueError, match="step is at least 0, not -1"):
+    with pytest.raises(ValueError, match="step must be an integer of at least 0, not -1"):
         Checkpoints(tmp_path).save(-1, *filled(1, 5), {})
-    with pytest.raises(DTypeError, match="score is a number or None, not 'low'"):
+    with pytest.raises(DTypeError, match="score must be a number or None, not 'low'"):
         Checkpoints(tmp_path).save(1, *filled(1, 5), {}, "low")  # type: ignore[arg-type]  # the mistake that mypy finds
 
 

@@ -124,16 +124,16 @@ def test_counts_that_are_no_whole_numbers_are_refused(two: Path, name: str) -> N
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"step": 1.5}, r"step is a whole number of at least 0, not 1\.5"),
-        ({"step": -2}, "step is a whole number of at least 0, not -2"),
+        ({"step": 1.5}, r"step must be an integer of at least 0, not 1\.5"),
+        ({"step": -2}, "step must be an integer of at least 0, not -2"),
         ({"step": True}, "not True"),
         ({"step": "2"}, "not '2'"),
         ({"score": float("nan")}, "it holds NaN, which is not a JSON number"),
-        ({"score": "low"}, "score is a number or null, not 'low'"),
-        ({"optimizer": 3}, "optimizer and parameters are names"),
-        ({"parameters": "scale"}, "optimizer and parameters are names"),
-        ({"parameters": [3]}, "optimizer and parameters are names"),
-        ({"state": [1]}, "the state of a checkpoint is a dict"),
+        ({"score": "low"}, "score must be a number or null, not 'low'"),
+        ({"optimizer": 3}, "optimizer and parameters must be names"),
+        ({"parameters": "scale"}, "optimizer and parameters must be names"),
+        ({"parameters": [3]}, "optimizer and parameters must be names"),
+        ({"state": [1]}, "the state of a checkpoint must be a dict"),
         ({"state": {"rate": float("inf")}}, "it holds Infinity, which is not a JSON number"),
     ],
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from wyrm.backends.llvm.arguments import kind_of_argument
 from wyrm.backends.llvm.emit import emit
-from wyrm.backends.llvm.library import Machine, table_of
+from wyrm.backends.llvm.library import LoadedFunction, table_of
 from wyrm.backends.llvm.machine import entry_of
 from wyrm.backends.llvm.optimize import machine_code
 from wyrm.kernels.functions import KernelFunction
@@ -36,7 +36,7 @@ def compiled(function: Callable[..., Any], *arguments: Any, checked: bool = Fals
         kinds = list(found.result.items)
     numbers = [each for each in kinds if isinstance(each, NumKind)]
     assert len(numbers) == len(kinds)
-    machine = Machine(entry, (), tuple(numbers), single, translation.errors)
+    machine = LoadedFunction(entry, (), tuple(numbers), single, translation.errors)
 
     kinds_of_arguments = tuple(map(kind_of_argument, arguments))
 

@@ -117,7 +117,7 @@ def test_bad_averages_are_refused(metric: Callable[..., float]) -> None:
         metric([0, 1, 2], [0, 1, 2])
     with pytest.raises(DataError, match=r"the 8 labels 0, 1, 2, 3, 4, 5, \.\.\.;"):
         metric(np.arange(8), np.arange(8))
-    with pytest.raises(DataError, match="average is 'weighted'; expected 'binary', 'macro' or 'micro'"):
+    with pytest.raises(DataError, match="average must be 'binary', 'macro' or 'micro', not 'weighted'"):
         metric([0, 1], [0, 1], average="weighted")
     with pytest.raises(DataError, match="positive_label=1 is not one of the labels 2 and 3"):
         metric([2, 3], [2, 3])
@@ -131,9 +131,9 @@ def test_bad_averages_are_refused(metric: Callable[..., float]) -> None:
         ([2], [[0.1, 0.2]], 1, IndexOutOfRange, "targets hold 2 in row 0; expected 0 to 1"),
         ([-1], [[0.1, 0.2]], 1, IndexOutOfRange, "targets hold -1 in row 0"),
         ([0], [[0.1, np.nan]], 1, NotFinite, r"scores, of shape \(1, 2\), holds nan at \(0, 1\); expected no NaN"),
-        ([0], [[0.1, 0.2]], 0, DataError, "k is 0; expected 1 to 2"),
-        ([0], [[0.1, 0.2]], 3, DataError, "k is 3; expected 1 to 2"),
-        ([0], [[0.1, 0.2]], 1.0, DTypeError, r"k is 1\.0; expected a whole number"),
+        ([0], [[0.1, 0.2]], 0, DataError, r"k must be in \[1, 2\], .*, not 0"),
+        ([0], [[0.1, 0.2]], 3, DataError, r"k must be in \[1, 2\], .*, not 3"),
+        ([0], [[0.1, 0.2]], 1.0, DTypeError, r"k must be an integer in \[1, 2\], not 1\.0"),
         ([], np.zeros((0, 2)), 1, DataError, "targets is empty"),
     ],
 )

@@ -73,5 +73,5 @@ def test_prompts_that_do_not_fit() -> None:
         generate(made, [1] * 9, 1)
     with pytest.raises(ValueError, match="top_k"):
         generate(made, [1], 1, top_k=0)
-    with pytest.raises(IndexOutOfRange, match=r"prompt\[1\] is 11; a token is in 0\.\.10"):
+    with pytest.raises(IndexOutOfRange, match=r"prompt\[1\] is 11; a token must be in 0\.\.10"):
         generate(made, [1, 11], 1)

@@ -141,32 +141,32 @@ def test_they_are_frozen() -> None:
 @pytest.mark.parametrize("gain", [0.0, -1.0, float("nan"), float("inf")])
 @pytest.mark.parametrize("kind", [init.XavierUniform, init.XavierNormal, init.KaimingUniform, init.KaimingNormal])
 def test_a_gain_that_is_not_above_zero_is_an_error(kind: Any, gain: float) -> None:
-    with pytest.raises(ValueError, match=r"gain is a finite number above 0, not"):
+    with pytest.raises(ValueError, match=r"gain must be a finite number above 0, not"):
         kind(gain=gain)
 
 
 def test_a_negative_standard_deviation_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"standard_deviation is a finite number of at least 0, not -1\.0"):
+    with pytest.raises(ValueError, match=r"standard_deviation must be a finite number of at least 0, not -1\.0"):
         init.Normal(-1.0)
 
 
 def test_a_mean_that_is_not_finite_is_an_error() -> None:
-    with pytest.raises(ValueError, match="mean is a finite number, not nan"):
+    with pytest.raises(ValueError, match="mean must be a finite number, not nan"):
         init.Normal(1.0, mean=float("nan"))
 
 
 def test_bounds_in_the_wrong_order_are_an_error() -> None:
-    with pytest.raises(ValueError, match=r"high is a finite number of at least 1\.0, not 0\.0"):
+    with pytest.raises(ValueError, match=r"high must be a finite number of at least 1\.0, not 0\.0"):
         init.Uniform(1.0, 0.0)
 
 
 def test_an_infinite_bound_is_an_error() -> None:
-    with pytest.raises(ValueError, match="low is a finite number, not -inf"):
+    with pytest.raises(ValueError, match="low must be a finite number, not -inf"):
         init.Uniform(float("-inf"), 0.0)
 
 
 def test_a_constant_that_is_not_finite_is_an_error() -> None:
-    with pytest.raises(ValueError, match="value is a finite number, not inf"):
+    with pytest.raises(ValueError, match="value must be a finite number, not inf"):
         init.Constant(float("inf"))
 
 

@@ -211,12 +211,12 @@ def test_a_class_as_axis_is_an_error() -> None:
 
 
 def test_a_negative_axis_is_an_error() -> None:
-    with pytest.raises(ShapeError, match="out_features is at least 0, not -3"):
+    with pytest.raises(ShapeError, match="out_features must be at least 0, not -3"):
         wy.nn.Linear(4, -3)
 
 
 def test_a_fraction_as_axis_is_an_error() -> None:
-    with pytest.raises(DTypeError, match=r"in_features is a Dim or an integer, not 4\.5, a float"):
+    with pytest.raises(DTypeError, match=r"in_features must be a Dim or an integer, not 4\.5"):
         wy.nn.Linear(4.5, 3)  # type: ignore[call-overload]  # the mistake
 
 

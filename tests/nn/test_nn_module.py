@@ -160,7 +160,7 @@ def test_a_key_with_a_dot_that_meets_a_path_is_an_error() -> None:
 
 
 def test_parameters_in_a_set_are_an_error() -> None:
-    with pytest.raises(TypeError, match="inner is a set, which has no order"):
+    with pytest.raises(TypeError, match="inner is a set, so its members have no order"):
         Deep({wy.Parameter(1.0)}).parameters()
 
 

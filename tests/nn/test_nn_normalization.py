@@ -158,11 +158,11 @@ def test_what_is_no_axis_epsilon_or_dtype_is_an_error(kind: str) -> None:
         module(kind, Features())
     with pytest.raises(DTypeError, match="features is the class Features"):
         module(kind, Features)
-    with pytest.raises(ShapeError, match="features is at least 0, not -3"):
+    with pytest.raises(ShapeError, match="features must be at least 0, not -3"):
         module(kind, -3)
-    with pytest.raises(DTypeError, match="Norm: epsilon is a number, not '1'"):
+    with pytest.raises(DTypeError, match="Norm: epsilon must be a number, not '1'"):
         module(kind, 4, epsilon="1")
-    with pytest.raises(ValueError, match="Norm: epsilon is finite and at least 0, not -1"):
+    with pytest.raises(ValueError, match="Norm: epsilon must be finite and at least 0, not -1"):
         module(kind, 4, epsilon=-1.0)
     with pytest.raises(DTypeError, match="float32"):
         module(kind, 4, dtype=np.int64)

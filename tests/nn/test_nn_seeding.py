@@ -70,20 +70,20 @@ def test_a_numpy_integer_is_a_seed() -> None:
 
 
 def test_a_seed_below_zero_is_an_error() -> None:
-    with pytest.raises(ValueError, match="a seed is at least 0, not -1"):
+    with pytest.raises(ValueError, match="a seed must be an integer of at least 0, not -1"):
         wy.nn.seed(-1)
 
 
 def test_a_seed_that_is_no_whole_number_is_an_error() -> None:
-    with pytest.raises(DTypeError, match="a seed is an integer, not '7', a str"):
+    with pytest.raises(DTypeError, match="a seed must be an integer of at least 0, not '7'"):
         wy.nn.seed("7")  # type: ignore[arg-type]  # the mistake that mypy finds
 
 
 def test_a_layers_seed_below_zero_is_an_error() -> None:
-    with pytest.raises(ValueError, match="a seed is at least 0, not -1"):
+    with pytest.raises(ValueError, match="a seed must be an integer of at least 0, not -1"):
         weight(seed=-1)
 
 
 def test_a_layers_seed_that_is_no_whole_number_is_an_error() -> None:
-    with pytest.raises(DTypeError, match=r"a seed is an integer, not 0\.5, a float"):
+    with pytest.raises(DTypeError, match=r"a seed must be an integer of at least 0, not 0\.5"):
         wy.nn.Embedding(2, 3, seed=0.5)  # type: ignore[call-overload]  # the mistake that mypy finds

@@ -167,14 +167,14 @@ def test_the_seed_decides_and_the_logits_stay() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": -0.1}, r"temperature is at least 0 and finite, not -0\.1"),
-        ({"temperature": math.nan}, "temperature is at least 0 and finite, not nan"),
-        ({"temperature": math.inf}, "temperature is at least 0 and finite, not inf"),
-        ({"top_k": 0}, "top_k is at least 1, not 0"),
-        ({"top_k": -3}, "top_k is at least 1, not -3"),
-        ({"top_p": 0.0}, r"top_p is above 0 and at most 1, not 0\.0"),
-        ({"top_p": 1.1}, r"top_p is above 0 and at most 1, not 1\.1"),
-        ({"top_p": math.nan}, "top_p is above 0 and at most 1, not nan"),
+        ({"temperature": -0.1}, r"temperature must be finite and at least 0, not -0\.1"),
+        ({"temperature": math.nan}, "temperature must be finite and at least 0, not nan"),
+        ({"temperature": math.inf}, "temperature must be finite and at least 0, not inf"),
+        ({"top_k": 0}, "top_k must be an integer of at least 1, not 0"),
+        ({"top_k": -3}, "top_k must be an integer of at least 1, not -3"),
+        ({"top_p": 0.0}, r"top_p must be in \(0, 1\], not 0\.0"),
+        ({"top_p": 1.1}, r"top_p must be in \(0, 1\], not 1\.1"),
+        ({"top_p": math.nan}, "top_p must be finite, not nan"),
     ],
 )
 def test_options_out_of_range(options: Any, message: str) -> None:

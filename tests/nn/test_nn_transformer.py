@@ -69,7 +69,7 @@ def test_axes_stay_and_a_wrong_one_is_an_error() -> None:
         wy.nn.MultiHeadAttention(8, 3)
     with pytest.raises(ShapeError, match=r"takes the axes \(batch, time, embed_dim\)"):
         layer(wy.Input(dims=(4, Width(8))))  # type: ignore[arg-type]  # what the test is about
-    with pytest.raises(ValueError, match="rate is at least 0 and below 1"):
+    with pytest.raises(ValueError, match=r"rate must be in \[0, 1\)"):
         wy.nn.TransformerBlock(8, 16, 2, dropout=1.0)
 
 

@@ -81,7 +81,7 @@ def test_dims_name_the_axes() -> None:
     [
         ((Batch(2), Hidden(4)), r"w is declared as \(Batch\(2\), Hidden\(4\)\), but the array has shape \(2, 3\)"),
         ((Batch,), r"w is declared with 1 axes, \(Batch\), but the array has shape \(2, 3\)"),
-        ((2, -1), "w: an axis has at least 0 elements, not -1"),
+        ((2, -1), "w: an axis must have at least 0 elements, not -1"),
     ],
 )
 def test_dims_that_do_not_fit_name_the_leaf(dims: Any, reason: str) -> None:
@@ -90,7 +90,7 @@ def test_dims_that_do_not_fit_name_the_leaf(dims: Any, reason: str) -> None:
 
 
 def test_a_negative_axis_of_an_input_is_refused() -> None:
-    with pytest.raises(ShapeError, match="x: an axis has at least 0 elements"):
+    with pytest.raises(ShapeError, match="x: an axis must have at least 0 elements"):
         wy.Input(dims=(-1,), name="x")
     with pytest.raises(TypeError):
         wy.Input(dims=(3.0,), name="x")

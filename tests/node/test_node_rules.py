@@ -1,4 +1,4 @@
-"""Rules: what a backend knows of an op, registered for its class."""
+"""Rules: a backend's description of an op, registered for its class."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wyrm.node.rules import Rules
 
 
 class Rule:
-    """What the backend of these tests knows of an op."""
+    """The description of an op for the backend of these tests."""
 
     def __init__(self, text: str = "the default") -> None:
         self.text = text

@@ -185,5 +185,5 @@ def test_a_float_mask_and_a_rate_out_of_range_are_errors() -> None:
     with pytest.raises(DTypeError, match=r"the mask must have dtype bool, like x > 0; .* is float64"):
         wy.attention(qkv, wy.Input(np.ones((2, 5, 5))))
     for rate in (-0.1, 1.0, float("nan")):
-        with pytest.raises(ValueError, match=r"attention of .*: dropout_rate must lie in \[0, 1\), not"):
+        with pytest.raises(ValueError, match=r"attention of .*: dropout_rate must be in \[0, 1\), not"):
             wy.attention(qkv, dropout_rate=rate)

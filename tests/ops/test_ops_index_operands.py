@@ -135,7 +135,7 @@ def test_the_share_that_is_dropped_and_the_mean_that_is_kept() -> None:
 
 @pytest.mark.parametrize("rate", [1.0, -0.1, 2.0, float("nan")])
 def test_a_dropout_rate_out_of_range_is_an_error(rate: float) -> None:
-    with pytest.raises(ValueError, match=r"rate must lie in \[0, 1\), not"):
+    with pytest.raises(ValueError, match=r"rate must be in \[0, 1\), not"):
         ones().dropout(rate)
 
 

@@ -86,7 +86,7 @@ def test_labels_out_of_range_and_wrong_operands_are_errors() -> None:
     loss = wy.linear_cross_entropy(x, weight, targets, ignore_index=-100)
     with pytest.raises(IndexOutOfRange, match=r"targets holds 9 in row 1, but linear_cross_entropy .* takes 0 to 3"):
         wy.compile(loss)({targets: [0, 9, -100]})
-    with pytest.raises(ValueError, match=r"label_smoothing must lie in \[0, 1\)"):
+    with pytest.raises(ValueError, match=r"label_smoothing must be in \[0, 1\)"):
         wy.linear_cross_entropy(x, weight, labels, label_smoothing=1.0)
     with pytest.raises(ShapeError, match="2 against 3"):
         wy.linear_cross_entropy(x, wy.Parameter(np.zeros((4, 3))), labels)

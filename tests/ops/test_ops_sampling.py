@@ -272,10 +272,10 @@ PAIR = np.array([0, 1, 2]), np.array([0, 4])
 @pytest.mark.parametrize(
     ("error", "message", "arguments", "options"),
     [
-        (ShapeError, r"table_size must lie in \[1, 2\*\*32\], not 0", (0, (3,)), {}),
-        (ShapeError, r"table_size must lie in", (2**32 + 1, (3,)), {}),
+        (ShapeError, r"table_size must be in \[1, 2\*\*32\], not 0", (0, (3,)), {}),
+        (ShapeError, r"table_size must be in", (2**32 + 1, (3,)), {}),
         (ShapeError, r"an axis with a size, not Items\(\)", (Items(), (3,)), {}),
-        (ShapeError, "an axis has at least 0 elements, not -3", (5, (-3,)), {}),
+        (ShapeError, "an axis must have at least 0 elements, not -3", (5, (-3,)), {}),
         (ValueError, r"weights\[1\] is -1", (2, (3,)), {"weights": [1, -1]}),
         (ValueError, r"weights\[0\] is nan", (2, (3,)), {"weights": [np.nan, 1.0]}),
         (ValueError, "all weights are 0", (2, (3,)), {"weights": [0.0, 0.0]}),

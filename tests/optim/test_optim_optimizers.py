@@ -235,14 +235,14 @@ def test_a_foreign_state_is_refused_whole() -> None:
     [
         (lambda p: SGD([], 0.1), "was given no parameters"),
         (lambda p: SGD([p, p], 0.1), "weight .* twice"),
-        (lambda p: SGD([p], -0.1), "learning_rate is at least 0, not -0.1"),
-        (lambda p: SGD([p], float("nan")), "learning_rate is at least 0, not nan"),
-        (lambda p: SGD([p], 0.1, momentum=1.0), "momentum is at least 0 and below 1, not 1.0"),
+        (lambda p: SGD([p], -0.1), "learning_rate must be finite and at least 0, not -0.1"),
+        (lambda p: SGD([p], float("nan")), "learning_rate must be finite and at least 0, not nan"),
+        (lambda p: SGD([p], 0.1, momentum=1.0), r"momentum must be in \[0, 1\), not 1.0"),
         (lambda p: SGD([p], 0.1, nesterov=True), "nesterov=True needs a momentum"),
-        (lambda p: Adam([p], betas=(0.9, 1.0)), r"betas\[1\] is at least 0 and below 1"),
-        (lambda p: AdamW([p], weight_decay=-1.0), "weight_decay is at least 0"),
-        (lambda p: Adagrad([p], epsilon=-1.0), "epsilon is at least 0"),
-        (lambda p: RMSprop([p], decay=2.0), "decay is at least 0 and below 1"),
+        (lambda p: Adam([p], betas=(0.9, 1.0)), r"betas\[1\] must be in \[0, 1\)"),
+        (lambda p: AdamW([p], weight_decay=-1.0), "weight_decay must be finite and at least 0"),
+        (lambda p: Adagrad([p], epsilon=-1.0), "epsilon must be finite and at least 0"),
+        (lambda p: RMSprop([p], decay=2.0), r"decay must be in \[0, 1\)"),
     ],
 )
 def test_bad_arguments(make: Callable[[Any], Any], message: str) -> None:

@@ -112,7 +112,7 @@ def test_the_learning_rate_can_be_set() -> None:
     schedule: Any = Cosine(1.0, steps=4)
     optimizer.learning_rate = schedule
     assert optimizer.learning_rate == pytest.approx(0.5)  # after 2 of the 4 steps
-    with pytest.raises(ValueError, match="learning_rate is at least 0"):
+    with pytest.raises(ValueError, match="learning_rate must be finite and at least 0"):
         optimizer.learning_rate = -1.0
 
 
@@ -121,7 +121,7 @@ def test_a_schedule_that_gives_no_rate_moves_nothing(rate: float) -> None:
     x = wy.Parameter(np.array(2.0))
     optimizer = SGD([x], lambda step: rate)
     stored(x).gradient = np.array(1.0)
-    with pytest.raises(ValueError, match=r"learning rate that .* gives after 0 steps is at least 0"):
+    with pytest.raises(ValueError, match=r"learning rate that .* gives after 0 steps must be finite and at least 0"):
         optimizer.step()
     assert float(x) == 2.0
 
@@ -143,12 +143,12 @@ def test_an_option_is_fixed_once_the_rule_is_built() -> None:
     ("make", "message"),
     [
         (lambda p: SGD(p, 0.1), "SGD takes a list of parameters, not one node: weight"),
-        (lambda p: SGD([p], "0.1"), r"learning_rate is a number, not '0\.1'"),  # type: ignore[arg-type]
-        (lambda p: SGD([p], True), "learning_rate is a number, not True"),
-        (lambda p: Adam([p], betas=0.9), r"betas are two numbers, as in betas=\(0.9, 0.999\), not 0.9"),  # type: ignore[arg-type]
+        (lambda p: SGD([p], "0.1"), r"learning_rate must be a number, not '0\.1'"),  # type: ignore[arg-type]
+        (lambda p: SGD([p], True), "learning_rate must be a number, not True"),
+        (lambda p: Adam([p], betas=0.9), r"betas must be two numbers, as in betas=\(0.9, 0.999\), not 0.9"),  # type: ignore[arg-type]
         (lambda p: by_value(p, 1.0), "clip_by_value takes a list of parameters"),
-        (lambda p: Cosine(0.1, steps=2.5), "steps is a whole number of steps, not 2.5"),  # type: ignore[arg-type]
-        (lambda p: WarmupCosine(0.1, True, 10), "warmup is a whole number of steps, not True"),
+        (lambda p: Cosine(0.1, steps=2.5), "steps must be an integer of at least 1, not 2.5"),  # type: ignore[arg-type]
+        (lambda p: WarmupCosine(0.1, True, 10), "warmup must be an integer of at least 1, not True"),
     ],
 )
 def test_what_is_of_another_type_is_refused(make: Callable[[Any], Any], message: str) -> None:

@@ -36,8 +36,8 @@ class Custom(Optimizer):
     def initial_state(self) -> Mapping[str, float]:
         return self._initial
 
-    def update(self, parameter: Any, gradient: Any, state: Any, hyper: Any) -> Any:
-        return self._function(parameter, gradient, state, hyper["learning_rate"])
+    def update(self, parameter: Any, gradient: Any, state: Any, hyperparameters: Any) -> Any:
+        return self._function(parameter, gradient, state, hyperparameters["learning_rate"])
 
 
 def stepped(state: Mapping[str, float], function: Callable[..., Any], steps: int = 1) -> dict[str, list[float]]:

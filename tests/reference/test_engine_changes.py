@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm._collecting import uncollected
+from wyrm._garbage_collection import with_collector_paused
 from wyrm.backends.numpy.plan import EvaluationPlan
 from wyrm.nn.module import Module
 
@@ -264,11 +264,11 @@ def test_the_garbage_collector_is_restored_after_building_a_plan() -> None:
 
     assert gc.isenabled()
     with pytest.raises(KeyboardInterrupt):
-        uncollected(fail)
+        with_collector_paused(fail)
     assert gc.isenabled()
     try:
         gc.disable()
-        assert uncollected(lambda: gc.isenabled()) is False
+        assert with_collector_paused(lambda: gc.isenabled()) is False
         assert not gc.isenabled()
     finally:
         gc.enable()

@@ -181,7 +181,7 @@ def test_a_schedule_after_another_has_its_nodes_first_and_computes_nothing_twice
     assert second.stops == (4, 6) and second.stages == [(0, 4), (4, 6)]
     assert second.outputs[1] is first.outputs[0]
     assert [leaf.name for leaf in second.leaves] == ["p", None, "q"]
-    for node, places in zip(second.nodes, second.places, strict=True):
+    for node, places in zip(second.nodes, second.parent_positions, strict=True):
         assert [second.nodes[place] for place in places] == second.parents(node)
     assert first.nodes == second.nodes[:4] and set(first.position) < set(second.position)
 

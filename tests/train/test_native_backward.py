@@ -31,7 +31,7 @@ def test_products_may_be_divided_instead_of_batches() -> None:
     losses = [program.backward(columns, blas_threads=count) for count in (1, 2)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-12)
     assert all(np.asarray(parameter.gradient).any() for parameter in parameters)
-    with pytest.raises(ValueError, match="blas_threads is at least 1, not 0"):
+    with pytest.raises(ValueError, match="blas_threads must be an integer of at least 1, not 0"):
         program.backward(columns, blas_threads=0)
 
 

@@ -94,9 +94,9 @@ def test_a_nan_in_the_data(case: Case) -> None:
 
 
 def test_bad_arguments(case: Case) -> None:
-    refused(case, ValueError, "batch_size is at least 1", case.columns(50), batch_size=0)
-    refused(case, TypeError, "batch_size is a whole number", case.columns(50), batch_size="many")
-    refused(case, ValueError, "threads is at least 1", case.columns(50), threads=0)
+    refused(case, ValueError, "batch_size must be an integer of at least 1", case.columns(50), batch_size=0)
+    refused(case, TypeError, "batch_size must be an integer of at least 1", case.columns(50), batch_size="many")
+    refused(case, ValueError, "threads must be an integer of at least 1", case.columns(50), threads=0)
     refused(case, ValueError, "mode must be 'hogwild' or 'synchronized'", case.columns(50), mode="fast")
     refused(case, ShapeError, "no rows", case.columns(0))
     refused(case, ShapeError, "rows.* is missing", {})

@@ -13,7 +13,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.backends.llvm import cache
-from wyrm.backends.llvm.library import Counted
+from wyrm.backends.llvm.library import CompilationCount
 
 
 class Batch(wy.Dim): ...
@@ -37,9 +37,9 @@ def compiled_by(
     scale = wy.Parameter(np.ones(3, np.float32), name="scale")
     loss = (wy.nn.Linear(hidden, 3)(inner).sum(axis=-1) - y).square().mean() + decay * scale.square().sum()
     program = wy.compile(loss, wy.optim.Adam(loss.parameters(), rate))
-    before = Counted.compiled
+    before = CompilationCount.compiled
     program.epoch({x: np.ones((12, 5)), y: np.ones(12)}, batch_size=4)
-    return Counted.compiled - before
+    return CompilationCount.compiled - before
 
 
 def test_only_what_differs_is_compiled() -> None:
@@ -74,18 +74,18 @@ def test_a_second_program_shares_kernels() -> None:
     loss = scores.square().mean()
     train = wy.compile(loss, wy.optim.SGD(loss.parameters(), 0.1))
     train({x: np.ones((4, 5))})
-    before = Counted.compiled
+    before = CompilationCount.compiled
     wy.compile(scores)({x: np.ones((4, 5))})
-    assert Counted.compiled - before == 1
+    assert CompilationCount.compiled - before == 1
 
 
 def test_compiling_that_takes_long_is_announced_in_one_line(capsys: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(cache, "SPEAK_AFTER", 0.01)
-    with cache.announced("the training of mine.py:3"):
-        monkeypatch.setattr(Counted, "compiled", Counted.compiled + 1)
+    with cache.message_if_slow("the training of mine.py:3"):
+        monkeypatch.setattr(CompilationCount, "compiled", CompilationCount.compiled + 1)
         time.sleep(0.2)
     assert capsys.readouterr().err == "wyrm: compiling the training of mine.py:3 ...\n"
-    with cache.announced("what is loaded"):
+    with cache.message_if_slow("what is loaded"):
         time.sleep(0.1)
     assert capsys.readouterr().err == ""
 
@@ -94,11 +94,11 @@ def test_what_is_compiled_is_told_by_the_line_that_made_it(monkeypatch: Any) -> 
     told: list[str] = []
 
     @contextmanager
-    def announced(what: str) -> Iterator[None]:
+    def message_if_slow(what: str) -> Iterator[None]:
         told.append(what)
         yield
 
-    monkeypatch.setattr(cache, "announced", announced)
+    monkeypatch.setattr(cache, "message_if_slow", message_if_slow)
     weight = wy.Parameter([1.0, 2.0], name="weight")
     loss = weight.square().sum()
     line = line_of("loss = weight.square().sum()")
@@ -116,7 +116,7 @@ def test_the_gradients_of_synchronized_training_are_announced_as_training(monkey
         announced.append(what)
         yield
 
-    monkeypatch.setattr(cache, "announced", announce)
+    monkeypatch.setattr(cache, "message_if_slow", announce)
     x, weight = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(0.0, name="weight")
     loss = (weight * x).mean()
     line = line_of("loss = (weight * x).mean()")

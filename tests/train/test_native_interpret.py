@@ -47,9 +47,9 @@ def run_by_python(program: wy.Program, feed: dict[Any, Any]) -> list[Any]:
     columns = {leaf: value.reshape(len(value), -1) for leaf, value in zip(feed, values, strict=True)}
     optimizer = program._graph.optimizer
     numbers = [] if optimizer is None else list(optimizer.numbers(1, optimizer.parameters).values())
-    hyper = np.array(numbers, np.float64).reshape(1, len(numbers))
+    hyperparameters = np.array(numbers, np.float64).reshape(1, len(numbers))
     count = len(values[0])
-    own = (0, 1, count, 0, np.arange(count), np.zeros(2), hyper)
+    own = (0, 1, count, 0, np.arange(count), np.zeros(2), hyperparameters)
 
     def call(function: Any, arguments: list[Any], variables: dict[str, Any]) -> Any:
         if isinstance(function, ArrayRoutine):

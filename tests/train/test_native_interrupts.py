@@ -187,7 +187,7 @@ def test_what_diverged_is_taken_back_with_its_counts(options: Any, kept: int, mo
 
 @pytest.mark.parametrize("batch", [3, 5])
 @pytest.mark.parametrize("options", [{}, {"threads": 2}, {"threads": 2, "mode": "synchronized"}])
-def test_a_schedule_is_asked_for_the_steps_that_are_made_and_no_other(options: Any, batch: int) -> None:
+def test_a_schedule_is_called_only_for_steps_that_run(options: Any, batch: int) -> None:
     """For 23 rows: with threads of unequal shares, and with a smaller last batch."""
     x = wy.Input(dims=(Batch(),), name="x", dtype=np.float64)
     weight = wy.Parameter(np.zeros(1), name="weight")

@@ -14,10 +14,10 @@ import wyrm as wy
 
 NAMES = [
     "x; import os", "lambda", "first\nimport os\n", "quoted'''", '"""', "back\\", "# no", "\u2028line", "größe", "",
-    "_", "None", "run", "np", "math", "range", "order", "totals", "hyper", "k", "i0", "j1", "t1_", "load", "claim",
-    "1st", "matmul_kernel", "float32_exp", "float32_tanh", "learning_rate_float32", "update_all_float32",
+    "_", "None", "run", "np", "math", "range", "order", "totals", "hyperparameters", "k", "i0", "j1", "t1_", "load",
+    "claim", "1st", "matmul_kernel", "float32_exp", "float32_tanh", "learning_rate_float32", "update_all_float32",
     "loop_over_3", "scalars", "n_batch", "column_of_x", "sums_of_table", "x" * 200, "multiply_into", "release",
-    "step", "batch", "check_all", "spoil_numbers",
+    "step", "batch", "check_all", "fill_with_nan",
 ]  # fmt: skip
 copied = 3.0
 

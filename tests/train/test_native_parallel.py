@@ -10,7 +10,7 @@ import pytest
 from wyrm.backends.llvm import parallel
 from wyrm.backends.llvm.emit import Unit
 from wyrm.backends.llvm.optimize import machine_code
-from wyrm.backends.llvm.parallel import Second, compile_all
+from wyrm.backends.llvm.parallel import SecondProcess, compile_all
 
 
 def unit(number: int, text: str = "") -> Unit:
@@ -49,7 +49,7 @@ def test_what_was_made_before_an_interruption_is_kept() -> None:
             raise KeyboardInterrupt
         return b"code"
 
-    with Second(early=False) as second, pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with SecondProcess(early=False) as second, pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(parallel, "_has_a_core", lambda: False)
         compile_all(UNITS, interrupted, lambda unit, _: kept.append(unit.symbol), second)
     assert len(kept) == 2
@@ -59,7 +59,7 @@ def test_what_was_made_before_an_interruption_is_kept() -> None:
 def test_both_processes_make_the_same_code(early: bool) -> None:
     compiled: list[str] = []
     kept: dict[str, bytes] = {}
-    with Second(early=early) as second:
+    with SecondProcess(early=early) as second:
         found = compile_all(UNITS, here(compiled), lambda unit, code: kept.update({unit.symbol: code}), second)
         process = second._process
     assert kept == found
@@ -69,7 +69,7 @@ def test_both_processes_make_the_same_code(early: bool) -> None:
 
 
 def test_a_second_process_takes_part() -> None:
-    with Second(early=True) as second:
+    with SecondProcess(early=True) as second:
         assert second.machine_code(UNITS[0]) == machine_code(UNITS[0].text)
         assert second.machine_code(UNITS[1]) == machine_code(UNITS[1].text)
         assert second.machine_code(unit(1, "no module")) is None
@@ -80,12 +80,12 @@ def test_a_second_process_takes_part() -> None:
 def test_all_is_compiled_here_where_no_other_process_does_it(executable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", executable)
     compiled: list[str] = []
-    with Second(early=True) as second:
+    with SecondProcess(early=True) as second:
         found = compile_all(UNITS, here(compiled), forget, second)
     assert sorted(compiled) == [each.symbol for each in UNITS]
     assert found == {each.symbol: machine_code(each.text) for each in UNITS}
 
 
 def test_what_llvm_refuses_is_raised_here() -> None:
-    with Second(early=True) as second, pytest.raises(RuntimeError):
+    with SecondProcess(early=True) as second, pytest.raises(RuntimeError):
         compile_all([*UNITS, unit(9, "no module " * 10_000)], here([]), forget, second)

@@ -22,7 +22,7 @@ columns = {x: np.ones(64, np.float32)}
 two = {"threads": 2, "mode": "synchronized", "batch_size": 16}
 
 def forked(work):
-    '''What a process ends with that does the work; it is killed where it takes longer than a minute.'''
+    '''Return the exit status of a process that does the work; it is killed after a minute.'''
     child = os.fork()
     if not child:
         import faulthandler

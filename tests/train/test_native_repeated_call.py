@@ -1,4 +1,4 @@
-"""A repeated call of a program or kernel is fast, and computes what a new one computes."""
+"""A repeated call of a program or kernel is fast, and returns the same values as a new one."""
 
 from __future__ import annotations
 

@@ -61,9 +61,9 @@ def test_another_program_goes_on_with_the_same_bits(options: Any) -> None:
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
-        ({"steps": 3}, r"the state of a program is \{'steps': \.\.\., 'epochs': \.\.\.\}, not \{'steps': 3\}"),
-        ({"steps": 3, "epochs": 1, "more": 2}, "the state of a program is"),
-        (None, "the state of a program is"),
+        ({"steps": 3}, r"the state of a program must be \{'steps': \.\.\., 'epochs': \.\.\.\}, not \{'steps': 3\}"),
+        ({"steps": 3, "epochs": 1, "more": 2}, "the state of a program must be"),
+        (None, "the state of a program must be"),
         ({"steps": -1, "epochs": 1}, "steps of a program must be an integer of at least 0, not -1"),
         ({"steps": 1, "epochs": 0.5}, r"epochs of a program must be an integer of at least 0, not 0\.5"),
         ({"steps": True, "epochs": 1}, "steps of a program must be an integer of at least 0, not True"),

@@ -16,7 +16,7 @@ from typing import NoReturn
 import pytest
 
 from wyrm.backends.llvm import cache
-from wyrm.backends.llvm.library import CompiledFunction, Counted
+from wyrm.backends.llvm.library import CompilationCount, CompiledFunction
 from wyrm.backends.llvm.store import CodeStore
 from wyrm.kernels.functions import KernelFunction
 
@@ -203,10 +203,10 @@ def test_code_that_another_user_may_have_planted_is_not_run(tmp_path: Path, monk
     assert CompiledFunction(function)(14.0) == 42.0
     for path in tmp_path.iterdir():
         path.chmod(0o666)
-    before = Counted.compiled
+    before = CompilationCount.compiled
     with pytest.warns(RuntimeWarning, match="is ignored: users other than its owner"):
         assert CompiledFunction(function)(14.0) == 42.0
-    assert Counted.compiled == before + 1
+    assert CompilationCount.compiled == before + 1
 
 
 def _tripled(x: float) -> float:

@@ -77,7 +77,7 @@ def test_a_division_has_every_row_once_and_keeps_threads_apart() -> None:
     random = np.random.default_rng(0)
     users, items = random.integers(0, 5000, 100_000), random.integers(0, 3000, 100_000)
     partition = divide(len(users), 2, [users, items], table_bytes=2**24)
-    assert partition.apart
+    assert partition.disjoint
     seen: list[int] = []
     for phase in partition.phases:
         touched: list[tuple[set[int], set[int]]] = []

@@ -42,7 +42,7 @@ def test_a_dim_without_a_size_says_so_where_a_number_is_needed() -> None:
 
 @pytest.mark.parametrize("size", [-1, -100])
 def test_a_negative_size_is_refused(size: int) -> None:
-    with pytest.raises(ShapeError, match="Batch: a size is at least 0"):
+    with pytest.raises(ShapeError, match="Batch: a size must be at least 0"):
         Batch(size)
 
 
@@ -60,7 +60,7 @@ def test_dims_survive_pickle_and_copy(dim: wy.Dim) -> None:
 
 def test_one_is_of_size_one() -> None:
     assert wy.One().size == 1
-    with pytest.raises(ShapeError, match="One has size 1, not 2"):
+    with pytest.raises(ShapeError, match="One must have size 1, not 2"):
         wy.One(2)
 
 

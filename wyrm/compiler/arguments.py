@@ -31,7 +31,7 @@ class Binding:
     """The arrays for every argument of a program's `run`.
 
     `sizes` are the sizes of the named axes. Inputs in `fed` get an array of this thread's own, leaves in `given` use
-    the array given there, and other leaves use the array that they hold.
+    its arrays, and other leaves use the array that they hold.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a program computes: the outputs and, with an optimizer, the loss's gradients and the buffers' new values."""
+"""The targets of a program: the outputs and, with an optimizer, the loss's gradients and the buffers' new values."""
 
 from __future__ import annotations
 

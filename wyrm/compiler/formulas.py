@@ -58,7 +58,7 @@ def formula_steps(
     temporary: Callable[[], str],
     reordered: bool = False,
 ) -> tuple[list[Let], Expression]:
-    """Return variables for what a formula uses twice, and the expression of its value.
+    """Return variables for subexpressions that a formula uses twice, and the expression of its value.
 
     `attribute` resolves a name that is not an operand; `temporary` returns a new variable name. `reordered` says that
     the value is a sum of a total and a term, which may be accumulated in another order.
@@ -67,9 +67,9 @@ def formula_steps(
     uses = Counter(each.position for call in calls for each in call.arguments if isinstance(each, Earlier))
     steps: list[Let] = []
 
-    def apply(place: int, call: FormulaCall, arguments: list[Expression]) -> Expression:
+    def apply(position: int, call: FormulaCall, arguments: list[Expression]) -> Expression:
         value: Expression
-        if reordered and place == len(calls) - 1:
+        if reordered and position == len(calls) - 1:
             total = call.arguments.index(Attribute("total"))
             value = Apply("accumulate", (arguments[total], arguments[1 - total]))
         elif call.function in FAST and dtype == np.float32:
@@ -77,7 +77,7 @@ def formula_steps(
         else:
             value = Apply(call.function, tuple(arguments))
         # Compute both sides of a `where` before it, because LLVM vectorizes loops without branches.
-        if uses[place] > 1 or (uses[place] == 1 and _is_chosen(calls, place)):
+        if uses[position] > 1 or (uses[position] == 1 and _is_chosen(calls, position)):
             variable = temporary()
             steps.append(Let(variable, value))
             value = Name(variable)
@@ -87,5 +87,5 @@ def formula_steps(
     return steps, result
 
 
-def _is_chosen(calls: Sequence[FormulaCall], place: int) -> bool:
-    return any(Earlier(place) in call.arguments[1:] for call in calls if call.function == "where")
+def _is_chosen(calls: Sequence[FormulaCall], position: int) -> bool:
+    return any(Earlier(position) in call.arguments[1:] for call in calls if call.function == "where")

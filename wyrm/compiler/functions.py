@@ -16,8 +16,8 @@ from wyrm.compiler.loops import (
     Loop,
     Read,
     Reference,
+    ScalarBlock,
     Statement,
-    Straight,
     Value,
     loop_index,
 )
@@ -71,7 +71,7 @@ class FunctionWriter:
             self._extents[axis] = SizeArgument(self.lowering.name(name), axis)
         return self._extents[axis]
 
-    def kernels(self, items: Sequence[Loop | Straight]) -> list[Kernel]:
+    def kernels(self, items: Sequence[Loop | ScalarBlock]) -> list[Kernel]:
         """Return a function for each top-level loop or sequence of scalars."""
         # Repeated layers differ only in names: they share one function, called with different arguments.
         first: dict[str, ArrayRoutine] = {}
@@ -87,7 +87,7 @@ class FunctionWriter:
 class _Function:
     """One function; loads and expressions are hoisted out of the loops that they do not depend on."""
 
-    def __init__(self, writer: FunctionWriter, item: Loop | Straight) -> None:
+    def __init__(self, writer: FunctionWriter, item: Loop | ScalarBlock) -> None:
         self.writer, self.item = writer, item
         self.lowering = writer.lowering
         self.arguments: dict[ArrayBuffer | SizeArgument, None] = {}

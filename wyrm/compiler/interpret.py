@@ -17,11 +17,11 @@ _BY_NAME: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-class _Ended(Exception):  # not an error
+class _FunctionReturned(Exception):  # not an error
     """Raised where the function returns."""
 
 
-class _Left(Exception):  # not an error
+class _LoopBroken(Exception):  # not an error
     """Raised where a loop breaks."""
 
 
@@ -36,7 +36,7 @@ class Interpreter:
         variables = dict(zip(function.parameters, arguments, strict=True))
         try:
             self._block(function.body, variables)
-        except _Ended as ended:
+        except _FunctionReturned as ended:
             return ended.args[0]
         return None
 
@@ -52,30 +52,30 @@ class Interpreter:
             case arrays.Let(variable, given):
                 variables[variable] = value(given)
             case arrays.Store(array, index, given, adds):
-                place = tuple(slice(None) if each is None else value(each) for each in index)
-                variables[array][place] = variables[array][place] + value(given) if adds else value(given)
+                position = tuple(slice(None) if each is None else value(each) for each in index)
+                variables[array][position] = variables[array][position] + value(given) if adds else value(given)
             case arrays.CountedLoop(index, count, body):
                 for variables[index] in range(value(count)):
-                    if not self._turn(body, variables):
+                    if not self._iterate(body, variables):
                         break
             case arrays.While(condition, body):
-                while value(condition) and self._turn(body, variables):
+                while value(condition) and self._iterate(body, variables):
                     pass
             case arrays.When(condition, body):
                 if value(condition):
                     self._block(body, variables)
             case arrays.Break():
-                raise _Left
+                raise _LoopBroken
             case arrays.Return(given):
-                raise _Ended(value(given))
+                raise _FunctionReturned(value(given))
             case arrays.CallStatement(function, arguments):
                 self._call(function, [value(each) for each in arguments], variables)
 
-    def _turn(self, body: Sequence[Statement], variables: dict[str, Any]) -> bool:
+    def _iterate(self, body: Sequence[Statement], variables: dict[str, Any]) -> bool:
         """Run the body of a loop once; return whether the loop continues."""
         try:
             self._block(body, variables)
-        except _Left:
+        except _LoopBroken:
             return False
         return True
 

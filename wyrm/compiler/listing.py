@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from wyrm.compiler.deduplicate import Scheduled
 from wyrm.compiler.differentiate import Targets
-from wyrm.compiler.loops import Block, Item, KernelCall, Loop, Statement, Straight
+from wyrm.compiler.loops import Block, Item, KernelCall, Loop, ScalarBlock, Statement
 from wyrm.compiler.lower import Lowering
 from wyrm.node.base import BaseNode, format_dims, label
 from wyrm.node.traversal import topological_order
@@ -32,7 +32,7 @@ def loops(lowering: Lowering) -> str:
 
 
 def _lines(item: Item) -> Iterator[str]:
-    if isinstance(item, Loop | Straight):
+    if isinstance(item, Loop | ScalarBlock):
         if not item.items:
             return
         yield f"for {item.axis!r}:" if isinstance(item, Loop) else "once:"
@@ -50,7 +50,7 @@ def _named(node: BaseNode) -> str:
     return f"{node.op_name()} {format_dims(node.dims)}  # {node.location} {node.location.source}".rstrip()
 
 
-def kept_arrays(lowering: Lowering) -> str:
+def stored_arrays(lowering: Lowering) -> str:
     """Return the arrays that store values, and the nodes that no array stores."""
     lines = [
         f"{value.buffer.name}: {format_dims(value.buffer.dims)} {value.buffer.dtype}"

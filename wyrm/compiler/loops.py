@@ -148,7 +148,7 @@ class Loop(Block):
 
 
 @dataclass(eq=False)
-class Straight(Block):
+class ScalarBlock(Block):
     """Scalars computed one after another, outside any loop."""
 
     fills: list[ArrayBuffer] = field(default_factory=list)

@@ -28,8 +28,8 @@ from wyrm.compiler.loops import (
     Read,
     Reference,
     RowSums,
+    ScalarBlock,
     Statement,
-    Straight,
     Value,
     is_aligned,
     loop_axes,
@@ -64,7 +64,7 @@ class Lowering:
         self.root = Block()
         # These calls, and then the scalars, depend on leaves alone and come first.
         self.early: list[KernelCall] = []
-        self.root.append(Straight())
+        self.root.append(ScalarBlock())
         self.values: dict[BaseNode, Value] = {}
         self.buffers: dict[BaseNode, ArrayBuffer] = {}
         self.name = names or UniqueNames()
@@ -244,21 +244,21 @@ class Lowering:
             block = loop
         return path
 
-    def _straight(self, needed: list[Dependency]) -> Straight:
+    def _scalar_block(self, needed: list[Dependency]) -> ScalarBlock:
         first = self._earliest([], self.root, needed, scalar=True)
         for item in self.root.items[first:]:
-            if isinstance(item, Straight):
+            if isinstance(item, ScalarBlock):
                 return item
-        straight = Straight()
-        self.root.append(straight)
-        return straight
+        scalar_block = ScalarBlock()
+        self.root.append(scalar_block)
+        return scalar_block
 
     def _insert(self, dims: Dims, statement: Statement, after: Sequence[Value] = ()) -> list[Block]:
         """Insert a statement into loops over `dims`, or among the scalars, after values `after`; return its blocks."""
         needed = [*self.dependencies(statement.operands), *((value, None) for value in after)]
         if statement.target_index:
             needed += self.dependencies([Reference(self.leaf_of(statement), statement.target_index)])
-        path: list[Block] = [*self._loops(dims, needed, statement)] if loop_axes(dims) else [self._straight(needed)]
+        path: list[Block] = [*self._loops(dims, needed, statement)] if loop_axes(dims) else [self._scalar_block(needed)]
         path[-1].append(statement)
         return path
 
@@ -352,7 +352,7 @@ class Lowering:
             if target.adds and last is not None:
                 value.chain, after = [last], [value]  # adds to what earlier parts wrote
             item = self._insert(parent.dims, statement, after)[0]
-            if fill is not None and isinstance(item, Loop | Straight):
+            if fill is not None and isinstance(item, Loop | ScalarBlock):
                 item.fills.append(fill)
                 fill = None
             if last is None or item.position > last.position:
@@ -370,7 +370,7 @@ class Lowering:
         self.values[node] = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
 
     def _lower_sum(self, node: BaseNode, term: BaseNode, other: BaseNode) -> None:
-        """Lower a sum of which the kernel of `term` adds to the memory of `other`."""
+        """Lower a sum: the kernel of `term` adds to the memory of `other`."""
         call = KernelCall(node=term, operands=self._operands(term), out=self.array(other), adds=True)
         self.root.append(call)
         value = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
@@ -408,7 +408,7 @@ class Lowering:
 
 
 def _spread(kept: Sequence[IndexExpression], dims: Dims, rest: Rest) -> Iterator[IndexExpression | Rest]:
-    """Yield the kept loop indices for the axes of a result; `rest` for axes of size 1 and for those left over."""
+    """Yield the kept loop indices for the axes of a result; `rest` for axes of size 1 and for the remaining axes."""
     entries = iter(kept)
     wide = set(loop_axes(dims))
     for position in range(len(dims)):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wyrm.compiler.loops import Block, Generated, Loop, Read, Reference, Statement, Straight, Value
+from wyrm.compiler.loops import Block, Generated, Loop, Read, Reference, ScalarBlock, Statement, Value
 from wyrm.compiler.lower import Lowering
 
 
 def materialize(lowering: Lowering) -> Lowering:
     """Mark as stored every value that is read outside the loops in which it is computed; return the same loops."""
     for item in lowering.root.items:
-        if isinstance(item, Loop | Straight):
+        if isinstance(item, Loop | ScalarBlock):
             _visit(item, [item] if isinstance(item, Loop) else [], item)
     return lowering
 

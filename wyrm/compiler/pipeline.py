@@ -16,7 +16,7 @@ import numpy as np
 from wyrm.compiler.decompose import decompose
 from wyrm.compiler.deduplicate import Scheduled, deduplicate
 from wyrm.compiler.differentiate import Targets, differentiate
-from wyrm.compiler.listing import kept_arrays, loops, nodes
+from wyrm.compiler.listing import loops, nodes, stored_arrays
 from wyrm.compiler.lower import Lowering, lower
 from wyrm.compiler.materialize import materialize
 from wyrm.compiler.scans import write
@@ -47,7 +47,7 @@ STAGES = (
     # Puts nodes into loops, which they share where possible.
     Stage("fuse", lower, loops),
     # Decides which values are stored in arrays, and not only in variables of a loop.
-    Stage("materialize", materialize, kept_arrays),
+    Stage("materialize", materialize, stored_arrays),
     # Writes functions over arrays, and `run`, which calls them.
     Stage("write", write, lambda source: source.text),
 )

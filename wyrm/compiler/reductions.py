@@ -34,7 +34,7 @@ from wyrm.kernels.functions import kernel_of
 from wyrm.node.index_maps import LoopIndex
 from wyrm.node.loop_form import LOOPS
 from wyrm.node.loop_form import Reducer as Rule
-from wyrm.ops.fast_math import at_place, place_of
+from wyrm.ops.fast_math import from_ordered_integer, ordered_integer
 from wyrm.ops.formula import parse
 from wyrm.types.dims import Axis, axis_size
 
@@ -43,12 +43,12 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _PART = 512
 # Number of rows after which an array of partial sums is added to the totals; here sums are sequential.
 _ROWS = 128
-# The steps of the maximum and the minimum. Of more than a few elements, the total is a number's place in the order of
-# all floats: LLVM vectorizes a loop that compares integers.
+# The steps of the maximum and the minimum. Over more than a few elements, the total is an `ordered_integer`, because
+# LLVM vectorizes loops that compare integers.
 _FEW = 4
 _SMALLEST = "minimum(total, x)"
 _EXTREMES = ("maximum(total, x)", _SMALLEST)
-_PLACE, _AT_PLACE = kernel_of(place_of), kernel_of(at_place)
+_ORDERED_INTEGER, _FROM_ORDERED_INTEGER = kernel_of(ordered_integer), kernel_of(from_ordered_integer)
 # Functions that are not vectorized; a loop that calls them is not slower with a float64 total.
 _ONE_BY_ONE = {"cos", "erf", "expm1", "log", "log1p", "power", "sin"}
 
@@ -75,8 +75,8 @@ class ReductionWriter:
     def __init__(self, names: NameScope, named: Callable[[str], str]) -> None:
         self._names, self._named = names, named
         self._variables: dict[Value, str] = {}
-        # The totals in variables that hold a number's place in the order of all floats.
-        self._places: set[Value] = set()
+        # The totals in variables that hold an `ordered_integer`.
+        self._ordered_totals: set[Value] = set()
         # The partial sums that a loop accumulates for totals in variables.
         self._parts: dict[Value, str] = {}
         self._parts_in: dict[Loop, list[Value]] = {}
@@ -108,8 +108,8 @@ class ReductionWriter:
             self._variables[value] = f"{value.buffer.name}_total__"
             start: Expression = number(rule.start, self._total_type(value))
             if rule.step in _EXTREMES and not _at_most(accumulator.reduced, _FEW):
-                self._places.add(value)
-                start = _place(start, rule.step)
+                self._ordered_totals.add(value)
+                start = _ordered(start, rule.step)
             return [Let(self._variables[value], start)]
         where = tuple(None if entry is None else expression_of(entry) for entry in accumulator.result_index)
         if node.dtype != FLOAT32 or not adds_up(rule.step) or _at_most(accumulator.reduced, _ROWS):
@@ -138,8 +138,8 @@ class ReductionWriter:
         rule, dtype = _rule(value), value.node.dtype
         if not statement.target_index:
             variable = self._parts.get(value, self._variables.get(value, ""))
-            if value in self._places:
-                return [Let(variable, Apply("maximum", (Name(variable), _place(operands[0], rule.step))), comment)]
+            if value in self._ordered_totals:
+                return [Let(variable, Apply("maximum", (Name(variable), _ordered(operands[0], rule.step))), comment)]
             steps, result = self.formula(rule.step, operands, dtype, Name(variable), reordered=adds_up(rule.step))
             return [*steps, Let(variable, result, comment)]
         buffer = value.buffer if value in self._counts else self._wide.get(value, value.buffer)
@@ -205,13 +205,13 @@ class ReductionWriter:
         assert accumulator.result_index is not None
         name = self._names.use(accumulator.value.buffer)
         index = [
-            Name(f"j{place}") if each is None else expression_of(each)
-            for place, each in enumerate(accumulator.result_index)
+            Name(f"j{axis}") if each is None else expression_of(each)
+            for axis, each in enumerate(accumulator.result_index)
         ]
         body: list[arrays.Statement] = statements(tuple(index))
-        for place, each in reversed(list(enumerate(accumulator.result_index))):
+        for axis, each in reversed(list(enumerate(accumulator.result_index))):
             if each is None:
-                body = [arrays.CountedLoop(f"j{place}", ArraySize(name, place), tuple(body))]
+                body = [arrays.CountedLoop(f"j{axis}", ArraySize(name, axis), tuple(body))]
         return body
 
     # --- after a loop -------------------------------------------------------------------------------------------------
@@ -230,8 +230,8 @@ class ReductionWriter:
         if accumulator.result_index is None:
             dtype = self._total_type(value)
             total: Expression = Name(self._variables[value])
-            if value in self._places:
-                total = _signed(CallResult(_AT_PLACE, (total,)), _rule(value).step)
+            if value in self._ordered_totals:
+                total = _signed(CallResult(_FROM_ORDERED_INTEGER, (total,)), _rule(value).step)
             steps, result = self.finish(value, total, _converted(sizes, dtype))
             return [*steps, Let(variable, result if dtype == node.dtype else _converted(result, node.dtype), comment)]
         wide = self._wide.get(value)
@@ -256,13 +256,13 @@ def _converted(value: Expression, dtype: np.dtype) -> Convert:
     return Convert(value, scalar_type(dtype))
 
 
-def _place(x: Expression, step: str) -> Expression:
-    """Return a number's place in the order of floats, from the largest down if the step is a minimum."""
-    return CallResult(_PLACE, (_signed(x, step),))
+def _ordered(x: Expression, step: str) -> Expression:
+    """Return the `ordered_integer` of a number, of the negated number if the step is a minimum."""
+    return CallResult(_ORDERED_INTEGER, (_signed(x, step),))
 
 
 def _signed(x: Expression, step: str) -> Expression:
-    """Return `-x` for a minimum, because the smallest number is the negated largest of the negated ones."""
+    """Return `-x` for a minimum, else `x`: the minimum of `x` is `-max(-x)`."""
     return Apply("negative", (x,)) if step == _SMALLEST else x
 
 

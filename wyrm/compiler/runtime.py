@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from wyrm.kernels.functions import KernelFunction
-from wyrm.ops.scratch import NO_INTEGER, OUT_OF_RANGE
+from wyrm.ops.scratch import INVALID_INDEX, OUT_OF_RANGE
 from wyrm.ops.sums import natural
 from wyrm.types.typing import Array, FloatArray, IntegerArray
 
@@ -26,13 +26,13 @@ def claim(row: int, positions: IntegerArray, rows: IntegerArray, count: IntegerA
     `count[0]` is the number of rows touched in this step. `positions` counts from `count[1]`: smaller numbers are from
     earlier steps.
     """
-    place = positions[row] - count[1]
-    if place < 0:
-        place = natural(count[0])
-        positions[row] = count[1] + place
-        rows[place] = row
-        count[0] = place + 1
-    return natural(place)
+    position = positions[row] - count[1]
+    if position < 0:
+        position = natural(count[0])
+        positions[row] = count[1] + position
+        rows[position] = row
+        count[0] = position + 1
+    return natural(position)
 
 
 @inlined
@@ -70,7 +70,7 @@ def release(count: IntegerArray) -> None:
 def load(column: Array, order: IntegerArray, start: int, out: Array) -> None:
     """Copy the rows `order[start:]` of a (rows, width) column to the flat array `out`, until it is full.
 
-    A column without rows stands for an input that keeps its data.
+    A column without rows means that the input keeps its data.
     """
     width, first, i = column.shape[1], 0, 0
     if column.shape[0] == 0 or width == 0:
@@ -123,14 +123,14 @@ def put(x: Array, rows: Array, step: int) -> None:
 
 
 @inlined
-def spoil_numbers(x: FloatArray) -> None:
+def fill_with_nan(x: FloatArray) -> None:
     """Fill a flat array with NaN."""
     for i in range(x.shape[0]):
         x[i] = np.nan
 
 
 @inlined
-def spoil_indices(x: IntegerArray) -> None:
+def fill_with_invalid_indices(x: IntegerArray) -> None:
     """Fill a flat array with integers that are out of range."""
     for i in range(x.shape[0]):
-        x[i] = NO_INTEGER
+        x[i] = INVALID_INDEX

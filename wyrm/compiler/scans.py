@@ -101,7 +101,7 @@ class ScanSource(Source):
         for sequence, leaf in zip(sequences, inputs[count : count + steps.sequences], strict=True):
             if leaf in lowering.buffers:
                 per_step.append(CallStatement(taken, (sequence, t, self._flat(lowering.leaf(leaf)))))
-        spoiling = self._spoiling()
+        spoiling = self._invalid_fills()
         for invocation in self.invocations:
             per_step += [*spoiling.get(id(invocation), []), self._call_of(invocation)]
         for buffer in rows:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from wyrm.compiler.functions import FunctionWriter, Kernel, SizeArgument, comment_of, small_size
-from wyrm.compiler.loops import ArrayBuffer, KernelCall, Loop, RowSums, Straight
+from wyrm.compiler.loops import ArrayBuffer, KernelCall, Loop, RowSums, ScalarBlock
 from wyrm.compiler.lower import Lowering
 from wyrm.compiler.naming import UniqueNames, identifier
 from wyrm.compiler.op_kernels import OpKernels
-from wyrm.compiler.runtime import check_all, check_counted, load, release, spoil_indices, spoil_numbers
+from wyrm.compiler.runtime import check_all, check_counted, fill_with_invalid_indices, fill_with_nan, load, release
 from wyrm.compiler.updates import OptimizerInterface, update
 from wyrm.ir import arrays
 from wyrm.ir.arrays import Apply, ArrayFunction, Element, Literal, Name, Return, Store, When
@@ -109,7 +109,7 @@ class Source:
         self.invocations: list[Invocation] = []
         self.arguments: dict[str, Argument] = {}
         self.evaluated: list[KernelCall] = []
-        self.hyper: list[str] = []
+        self.hyperparameters: list[str] = []
         self.fed = [(leaf, lowering.leaf(leaf)) for leaf in inputs if leaf in lowering.buffers]
         # The buffers that are read after all calls.
         self.live_at_end = [*lowering.buffer_updates.values(), *([] if lowering.loss is None else [lowering.loss])]
@@ -148,7 +148,7 @@ class Source:
     # --- parts ----------------------------------------------------------------------------------------------------
 
     def _loops(self) -> list[Kernel]:
-        items = [item for item in self.lowering.root.items if isinstance(item, Loop | Straight) and item.items]
+        items = [item for item in self.lowering.root.items if isinstance(item, Loop | ScalarBlock) and item.items]
         kernels = self._writer.kernels(items)
         by_item = dict(zip(items, kernels, strict=True))
         for item in [*self.lowering.early, *self.lowering.root.items]:
@@ -248,9 +248,9 @@ class Source:
         for state in rule.state:
             named = self.lowering.name(f"{state}_of_{buffer.name}")
             arguments.append(FlatArgument(named, None, axes, state=(parameter, state)))
-        for number in rule.hyper:
-            if number not in self.hyper:
-                self.hyper.append(number)
+        for number in rule.hyperparameters:
+            if number not in self.hyperparameters:
+                self.hyperparameters.append(number)
             named = f"{number}_{parameter.dtype}"
             flat = self.arguments.get(named)
             arguments.append(flat or FlatArgument(named, None, 0, number=number, dtype=parameter.dtype))
@@ -276,29 +276,29 @@ class Source:
     def _routine(self) -> ArrayRoutine:
         """Return the function that steps through the data."""
         body = arrays.CountedLoop("k", Name("count"), tuple(self._step()))
-        head = ["first", "count", "batch", "step", "order", "totals", "hyper", *self.arguments]
+        head = ["first", "count", "batch", "step", "order", "totals", "hyperparameters", *self.arguments]
         code = ArrayFunction("run", tuple(head), (body, Return(Name("count"))))
         return ArrayRoutine(code, calls_shared=True, calls_apart=self.size > LARGEST_FUNCTION)
 
     def _step(self) -> list[arrays.Statement]:
-        statements, spoiling, k = list[arrays.Statement](), self._spoiling(), Name("k")
-        place = Apply("add", (Name("first"), k))
+        statements, spoiling, k = list[arrays.Statement](), self._invalid_fills(), Name("k")
+        row_step = Apply("add", (Name("first"), k))
         for leaf, buffer in self.fed:
             column = FlatArgument(self.lowering.name(f"column_of_{buffer.name}"), None, 2, column=leaf)
             batch = FlatArgument(self.lowering.name(f"batch_of_{buffer.name}"), buffer, 1)
             rows = self._use(column)
             if DEBUG:  # an input without a column keeps what it holds
                 given = Apply("greater", (arrays.ArraySize(rows.name, 0), Literal(0)))
-                statements.append(When(given, tuple(self._spoil(buffer))))
-            start = Apply("multiply", (place, Name("batch")))
+                statements.append(When(given, tuple(self._fill_invalid(buffer))))
+            start = Apply("multiply", (row_step, Name("batch")))
             statements.append(arrays.CallStatement(load, (rows, Name("order"), start, self._use(batch))))
         if STEP in self.lowering.buffers:
             steps = Apply("add", (Apply("add", (Name("step"), Name("first"))), k))
             statements.append(Store(self._use(self.lowering.buffers[STEP]).name, (), steps))
-        for position, number in enumerate(self.hyper):
+        for position, number in enumerate(self.hyperparameters):
             for name, flat in list(self.arguments.items()):
                 if isinstance(flat, FlatArgument) and flat.number == number:
-                    statements.append(Store(name, (), Element("hyper", (k, Literal(position)))))
+                    statements.append(Store(name, (), Element("hyperparameters", (k, Literal(position)))))
         for position in range(len(self.invocations) + 1):
             if position == self._known and self.lowering.loss is not None:
                 loss = Element(self._use(self.lowering.loss).name, ())
@@ -318,7 +318,7 @@ class Source:
         arguments = tuple(map(self._use, invocation.arguments))
         return arrays.CallStatement(invocation.function, arguments, comment_of(invocation.comment))
 
-    def _spoiling(self) -> dict[int, list[arrays.Statement]]:
+    def _invalid_fills(self) -> dict[int, list[arrays.Statement]]:
         """Return the statements that, in debug mode, spoil each array before the first invocation that uses it."""
         found: dict[int, list[arrays.Statement]] = {}
         if DEBUG:
@@ -332,13 +332,13 @@ class Source:
                 ):  # in a fixed order
                     if buffer not in held and buffer.leaf is None and buffer.fixed is None:
                         held.add(buffer)
-                        found.setdefault(id(invocation), []).extend(self._spoil(buffer))
+                        found.setdefault(id(invocation), []).extend(self._fill_invalid(buffer))
         return found
 
-    def _spoil(self, buffer: ArrayBuffer) -> list[arrays.Statement]:
+    def _fill_invalid(self, buffer: ArrayBuffer) -> list[arrays.Statement]:
         if buffer.dtype.kind != "f" and buffer.dtype != np.int64:
             return []
-        function = spoil_numbers if buffer.dtype.kind == "f" else spoil_indices
+        function = fill_with_nan if buffer.dtype.kind == "f" else fill_with_invalid_indices
         return [
             arrays.CallStatement(
                 function, (self._use(FlatArgument(self.lowering.name(f"spoiled_{buffer.name}"), buffer, 1)),)

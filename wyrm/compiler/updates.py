@@ -36,7 +36,7 @@ class UpdateRule(Protocol):
     parameter: Input
     gradient: Input
     state: dict[str, Input]
-    hyper: dict[str, Input]
+    hyperparameters: dict[str, Input]
     outputs: list[Node]
 
 
@@ -82,20 +82,20 @@ def update(name: str, rule: UpdateRule, row_axes: int, flushes: bool, row_size: 
     """
     row, j, k = Name("row"), Name("j"), Name("k")
     element = [(j,), (row,), (row, j)][row_axes]
-    place = [(j,), (k,), (k, j)][row_axes]  # of the gradient
+    gradient_index = [(j,), (k,), (k, j)][row_axes]  # of the gradient
     schedule = Schedule(rule.outputs)
-    state, hyper, dtype = list(rule.state), list(rule.hyper), rule.parameter.dtype
-    arguments = ["parameter", "gradient", *state, *hyper, *(["rows", "count"] if row_axes else [])]
+    state, hyperparameters, dtype = list(rule.state), list(rule.hyperparameters), rule.parameter.dtype
+    arguments = ["parameter", "gradient", *state, *hyperparameters, *(["rows", "count"] if row_axes else [])]
     arrays = {rule.parameter: "parameter", rule.gradient: "gradient", **{rule.state[key]: key for key in state}}
     values: dict[BaseNode, Expression] = {}
     once: list[Statement] = []
     each: list[Statement] = []
-    for key in hyper:
-        values[rule.hyper[key]] = Name(f"{key}_")
+    for key in hyperparameters:
+        values[rule.hyperparameters[key]] = Name(f"{key}_")
         once.append(Let(f"{key}_", Element(key, ())))
     for leaf, array in arrays.items():
         values[leaf] = Name(f"{array}_")
-        each.append(Let(f"{array}_", Element(array, place if leaf is rule.gradient else element)))
+        each.append(Let(f"{array}_", Element(array, gradient_index if leaf is rule.gradient else element)))
     used = count()
     for node in schedule.nodes:
         if node in values:
@@ -120,7 +120,7 @@ def update(name: str, rule: UpdateRule, row_axes: int, flushes: bool, row_size: 
             moved = Apply("where", (Apply("less", (Apply("abs", (moved,)), flushed[1])), number(0.0, dtype), moved))
         each.append(Store(target, element, moved))
     if row_axes:
-        each.append(Store("gradient", place, Literal(0)))
+        each.append(Store("gradient", gradient_index, Literal(0)))
     return ArrayFunction(name, tuple(arguments), (*once, _loop(each, row_axes, row_size)))
 
 

@@ -8,7 +8,7 @@
 
 from typing import TYPE_CHECKING
 
-from wyrm import _later
+from wyrm import _lazy_imports
 from wyrm.data.dataset import Dataset
 from wyrm.data.generated import low_rank_preferences
 from wyrm.data.idx import read_idx
@@ -21,7 +21,7 @@ from wyrm.data.tokenizers import Tokenizer
 from wyrm.data.tokens import TokenBlocks
 
 if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
-    __getattr__, __dir__ = _later.later(__name__, {})
+    __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})
 
 __all__ = [
     "DataLoader",

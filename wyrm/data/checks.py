@@ -10,23 +10,18 @@ from wyrm.errors import DataError, DTypeError
 def whole_number(name: str, value: object, minimum: int) -> int:
     """Return `value` as an int of at least `minimum`; raise for a float or a bool instead of rounding."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise DTypeError(
-            f"{name} is {value!r}, a {type(value).__name__}; expected a whole number of at least {minimum}. "
-            f"Pass an int."
-        )
+        raise DTypeError(f"{name} must be an integer of at least {minimum}, not {value!r}")
     if value < minimum:
-        raise DataError(f"{name} is {value}; expected a whole number of at least {minimum}.")
+        raise DataError(f"{name} must be an integer of at least {minimum}, not {value}")
     return int(value)
 
 
 def fraction(name: str, value: object) -> float:
     """Return `value` as a float strictly between 0 and 1, or raise."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise DTypeError(f"{name} is {value!r}, a {type(value).__name__}; expected a number between 0 and 1.")
+        raise DTypeError(f"{name} must be a number in (0, 1), not {value!r}")
     if not 0.0 < value < 1.0:
-        raise DataError(
-            f"{name} is {value}; expected a fraction above 0 and below 1, such as 0.2 for one part in five."
-        )
+        raise DataError(f"{name} must be in (0, 1), such as 0.2 for one part in five, not {value}")
     return float(value)
 
 

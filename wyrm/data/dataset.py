@@ -152,10 +152,10 @@ class Dataset:
                 continue
             finite = np.isfinite(column)
             if not finite.all():
-                place = np.unravel_index(int(finite.argmin()), column.shape)
-                within = f" (at {tuple(map(int, place))})" if column.ndim > 1 else ""
+                index = np.unravel_index(int(finite.argmin()), column.shape)
+                within = f" (at {tuple(map(int, index))})" if column.ndim > 1 else ""
                 raise NotFinite(
-                    f"column {name!r} holds {column[place]} in row {place[0]}{within}; expected finite numbers only. "
+                    f"column {name!r} holds {column[index]} in row {index[0]}{within}; expected finite numbers only. "
                     f"Repair the data, or drop such rows with dataset[mask]."
                 )
 
@@ -180,9 +180,9 @@ class Dataset:
             )
         outside = (column < 0) | (column >= size)
         if outside.any():
-            place = np.unravel_index(int(outside.argmax()), column.shape)
+            index = np.unravel_index(int(outside.argmax()), column.shape)
             raise IndexOutOfRange(
-                f"column {name!r} holds {column[place]} in row {place[0]}; expected 0 to {size - 1}, the rows of a "
+                f"column {name!r} holds {column[index]} in row {index[0]}; expected 0 to {size - 1}, the rows of a "
                 f"table of size {size}. Enlarge the table, or number the ids from 0 with "
                 f"np.unique(ids, return_inverse=True)."
             )

@@ -41,8 +41,8 @@ def low_rank_preferences(
     chosen_count = whole_number("interactions_per_user", interactions_per_user, minimum=1)
     if chosen_count > item_count:
         raise DataError(
-            f"interactions_per_user is {chosen_count} of {item_count} items; a user chooses each item at most once, "
-            f"so expected at most item_count."
+            f"interactions_per_user must be at most item_count, {item_count}, because a user chooses each item at most "
+            f"once, not {chosen_count}"
         )
     generator = np.random.default_rng(whole_number("seed", seed, minimum=0))
     user_vectors = generator.standard_normal((user_count, rank))

@@ -82,7 +82,7 @@ def _read(name: str, file: BufferedIOBase, size: int | None, most: int | None) -
             f"{name} is truncated: {4 + len(sizes)} bytes; its header of {dimension_count} dimensions needs {start}. "
             f"Download it again."
         )
-    shape = tuple(int.from_bytes(sizes[place : place + 4], "big") for place in range(0, len(sizes), 4))
+    shape = tuple(int.from_bytes(sizes[offset : offset + 4], "big") for offset in range(0, len(sizes), 4))
     if math.prod(shape) == 0:
         raise DataError(f"{name} holds an empty array of shape {shape}; expected at least one entry.")
     expected = start + math.prod(shape) * dtype.itemsize

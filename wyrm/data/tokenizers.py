@@ -68,9 +68,9 @@ class Tokenizer:
         True
         """
         if not isinstance(text, str):
-            raise DTypeError(f"a tokenizer is trained on a string, not {type(text).__name__}.")
+            raise DTypeError(f"the text to train a tokenizer on must be a string, not {type(text).__name__}")
         if isinstance(special_tokens, str) or not all(isinstance(token, str) for token in special_tokens):
-            raise DTypeError(f"special_tokens are a sequence of strings, not {special_tokens!r}.")
+            raise DTypeError(f"special_tokens must be a sequence of strings, not {special_tokens!r}")
         special = list(dict.fromkeys(special_tokens))
         size = whole_number("vocab_size", vocab_size, minimum=_BYTES + len(special))
         if not text:

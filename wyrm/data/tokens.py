@@ -100,7 +100,7 @@ class TokenBlocks:
                 f"Use a batch_size of at most {len(self)}, or drop_last=False."
             )
         if first > count:
-            raise DataError(f"start is {first}, but an epoch has {count} batches; expected 0 to {count}.")
+            raise DataError(f"start must be in [0, {count}], the batches of an epoch, not {first}")
         order = self.order(epoch) if shuffle else np.arange(len(self))
         # The generator is a separate method, so that errors are raised here and not at the first batch.
         return self._batches(order, size, range(first, count))
@@ -131,8 +131,8 @@ class TokenBlocks:
             "validation_fraction", validation_fraction, count, "blocks",
             "use a fraction nearer to 0.5, more tokens, or a smaller block_size",
         )  # fmt: skip
-        place = (count - validation) * self.block_size
-        first, second = self._tokens[: place + 1], self._tokens[place : count * self.block_size + 1]
+        boundary = (count - validation) * self.block_size
+        first, second = self._tokens[: boundary + 1], self._tokens[boundary : count * self.block_size + 1]
         return self._like(first), self._like(second)
 
     def _like(self, tokens: NDArray[np.integer]) -> TokenBlocks:

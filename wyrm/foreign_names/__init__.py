@@ -1,7 +1,7 @@
-"""Names that people bring from PyTorch, JAX and NumPy, each with what wyrm has instead.
+"""Names of PyTorch, JAX and NumPy that wyrm lacks, each with an answer that says what to use instead.
 
-The answers speak of a node `x`, a parameter `p`, a `model`, an `optimizer` and a `program`; a test finds every name of
-wyrm in them. All tables but that of nodes are read when an error asks for them.
+In the answers, `x` is a node and `p` a parameter; a test checks that every name of wyrm in them exists. All tables
+except that of nodes are imported only for an error.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 
 
 def refusal(owner: str, name: str, answers: Mapping[str, str]) -> AttributeError:
-    """The error for a name of another library, which is among the answers."""
-    # With an object, Python would add a guess of its own.
+    """Return the error for a name of another library; `answers` says what to use instead."""
+    # Without the object, so that Python adds no suggestion of its own.
     return AttributeError(f"{owner} has no attribute {name!r}: {answers[name]}", name=name, obj=None)
 
 
 class Foreign:
-    """A name of other libraries, that nodes lack: reading it says what to use instead. @private"""
+    """A name of another library that nodes lack: reading it raises an error with the alternative. @private"""
 
-    # A class with `__getattr__` would read every attribute more slowly; this costs nothing until it is read. pdoc hides
-    # what is marked `@private`, a mark that it looks for in data descriptors; hence `__set__`.
+    # `__getattr__` would slow down every attribute access; a descriptor costs nothing until it is read. pdoc honours
+    # `@private` only in data descriptors, which have `__set__`.
     __slots__ = ("name",)
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
-        # The methods that the answers name are those of `Node`.
+        # The answers name methods of `Node`, which index nodes lack.
         if any(base.__name__ == "IndexNode" for base in owner.__mro__):
             raise refusal("IndexNode", self.name, {self.name: nodes.OF_INTEGERS})
         raise refusal("Node", self.name, nodes.ANSWERS)
@@ -41,8 +41,8 @@ class Foreign:
         self.__get__(instance, type(instance))
 
 
-class Elements(int):
-    """A number of elements, which answers for the function that PyTorch has in its place."""
+class SizeWithHint(int):
+    """A number of elements; calling it, as in PyTorch's `x.size()`, raises an error with the alternative."""
 
     __slots__ = ()
 
@@ -51,7 +51,7 @@ class Elements(int):
 
 
 def explain_keywords(error: TypeError, name: str, keywords: Iterable[str]) -> None:
-    """Raise an error that says what to use where `error` refuses a keyword of another library."""
+    """If `error` rejects a keyword of another library, raise an error that says what to use instead."""
     from wyrm.foreign_names.calls import ANSWERS
 
     for keyword in keywords:
@@ -60,7 +60,7 @@ def explain_keywords(error: TypeError, name: str, keywords: Iterable[str]) -> No
 
 
 def answering(function: Call) -> Call:
-    """The function, with an answer in the error for a keyword of another library."""
+    """Return the function, with errors that explain keywords of other libraries."""
 
     @wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
@@ -74,7 +74,7 @@ def answering(function: Call) -> Call:
 
 
 class Answering:
-    """A class that answers for the names of other libraries which it does not have."""
+    """A base class whose errors explain attributes and keywords of other libraries."""
 
     # The table of `wyrm.foreign_names.objects`.
     _foreign: ClassVar[Literal["MODULE", "OPTIMIZER", "PROGRAM"]]

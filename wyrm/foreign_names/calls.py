@@ -1,4 +1,4 @@
-"""Keyword arguments, and what wyrm's functions take instead."""
+"""Keyword arguments of other libraries, each with what to use instead."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ANSWERS = each(
         "argnums argnum": "use wrt=",
         "in_dims": "use in_axes=",
         "out_dims": "use out_axes=",
-        "static_argnums static_argnames": "leave it out: what is no array is static",
+        "static_argnums static_argnames": "leave it out: keyword arguments are static",
         "is_causal": "use causal=True",
         "attn_mask key_padding_mask": "use mask=",
         "a_min": "use min=",

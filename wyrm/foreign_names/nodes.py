@@ -1,4 +1,4 @@
-"""Attributes of tensors and arrays, and what nodes have instead."""
+"""Attributes of tensors and arrays in other libraries, each with what to use instead."""
 
 # ruff: noqa: E501  # one line for names and their answer
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OF_NODES = each(
         "data": "use x.value",
         "item": "use x.forward().item()",
         "tolist": "use x.forward().tolist()",
-        "numpy eval compute to_numpy": "use x.forward(), which computes the array, or x.value for what was computed last",
+        "numpy eval compute to_numpy": "use x.forward(), which computes the array, or x.value for the last computed array",
         "grad": "use p.gradient after loss.backward(), or wy.grad(loss, x)",
         "zero_grad": "use x.zero_gradient() for all parameters of x, or p.clear_gradient()",
         "requires_grad requires_grad_": LEAVES,
@@ -63,7 +63,7 @@ _OF_NODES = each(
         "cat concatenate": "use wy.concatenate([x, y], axis=0)",
         "stack": "use wy.stack([x, y], axis=0)",
         "chunk": "use x.split(sections, axis)",
-        "unbind": "use list(x), which has the rows",
+        "unbind": "use list(x), the list of rows",
         "narrow": "use x[start:stop]",
         "select": "use x[row]",
         "index_select": "use x.take(indices, axis)",
@@ -113,7 +113,7 @@ _OF_NODES = each(
         "bernoulli multinomial": "use wy.random.index, or x.dropout(rate)",
     }
 )
-OF_INTEGERS = "integers choose rows and labels, and have no more than slices, comparisons and reshape: use x.forward()"
+OF_INTEGERS = "index nodes only have slices, comparisons and reshape: use x.forward()"
 # A tensor's methods that work in place, each refused in the same words.
 _IN_PLACE = (
     "add_ sub_ mul_ div_ pow_ neg_ copy_ fill_ zero_ clamp_ clip_ exp_ log_ sqrt_ abs_ relu_ sigmoid_ tanh_ normal_ uniform_ "

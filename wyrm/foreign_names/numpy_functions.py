@@ -1,4 +1,4 @@
-"""NumPy's functions that have no form for nodes, and what to write instead."""
+"""NumPy functions that do not accept nodes, each with what to use instead."""
 
 # ruff: noqa: E501  # one line for names and their answer
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wyrm.foreign_names.phrases import (
     each,
 )
 
-# NumPy's functions that have no form for nodes.
+# NumPy functions that do not accept nodes.
 ANSWERS = each(
     {
         "cholesky inv solve det slogdet eig eigh eigvals eigvalsh svd svdvals qr pinv lstsq matrix_rank matrix_power cond": (
@@ -34,7 +34,7 @@ ANSWERS = each(
         "isinf": "use abs(x) == np.inf",
         "nan_to_num": "use wy.where(x == x, x, 0.0)",
         "nansum": "use wy.where(x == x, x, 0.0).sum(axis)",
-        "nanmean nanmax nanmin nanstd nanvar": "use x == x, the mask of what is no NaN, and wy.where(mask, x, 0.0)",
+        "nanmean nanmax nanmin nanstd nanvar": "use x == x, a mask that is false at NaN, and wy.where(mask, x, 0.0)",
         "vstack hstack column_stack dstack append block": "use np.concatenate([x, y], axis=0) or np.stack([x, y])",
         "inner vdot tensordot kron trace cross diag diagonal": "use np.einsum(subscripts, x, y) or x @ y",
         "tril triu": MASKED,

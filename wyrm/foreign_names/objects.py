@@ -1,4 +1,4 @@
-"""Attributes of modules, optimizers and compiled functions, and what wyrm's have instead."""
+"""Attributes of modules, optimizers and compiled functions in other libraries, each with what to use instead."""
 
 # ruff: noqa: E501  # one line for names and their answer
 from __future__ import annotations
@@ -10,8 +10,8 @@ MODULE = each(
         "zero_grad": "use loss.zero_gradient() or optimizer.zero_gradient()",
         "forward": "call the module: model(x)",
         "cuda cpu to device to_empty half bfloat16": CPU,
-        "float double type": "wyrm's layers take their float type when they are made: Linear(4, 3, dtype=np.float64)",
-        "requires_grad_": "give the optimizer only the parameters that it is to move",
+        "float double type": "give layers their float type in __init__: Linear(4, 3, dtype=np.float64)",
+        "requires_grad_": "give the optimizer only the parameters to train",
         "register_buffer": "set an attribute: self.name = wy.Buffer(value)",
         "register_parameter": "set an attribute: self.name = wy.Parameter(value)",
         "add_module register_module": "set an attribute: self.name = module",
@@ -25,8 +25,8 @@ MODULE = each(
         "fit": FIT,
         "predict": "use wy.compile(model(x))({x: data}), or model(x).forward()",
         "summary": "use print(model)",
-        "init": "a module's parameters are drawn when it is made; wy.nn.seed(number) makes that reproducible",
-        "share_memory": "threads share parameters as they are: leave it out",
+        "init": "a module draws its parameters in __init__; wy.nn.seed(number) makes that reproducible",
+        "share_memory": "leave it out: threads already share parameters",
     }
 )
 OPTIMIZER = each(
@@ -37,7 +37,7 @@ OPTIMIZER = each(
         "lr": "use optimizer.learning_rate",
         "state": "use optimizer.state_dict()",
         "minimize apply_gradients": "call loss.backward() and optimizer.step(), or use wy.compile(loss, optimizer)",
-        "init": "an optimizer's state is made with it: leave it out",
+        "init": "leave it out: an optimizer creates its state itself",
     }
 )
 PROGRAM = each(

@@ -1,4 +1,4 @@
-"""Names of packages, and what wyrm's have instead."""
+"""Names in the packages of other libraries, each with what to use instead."""
 
 # ruff: noqa: E501  # one line for names and their answer
 from __future__ import annotations
@@ -49,7 +49,7 @@ ANSWERS: dict[str, dict[str, str]] = {
             "no_grad inference_mode enable_grad set_grad_enabled is_grad_enabled": GRADIENT_MODE,
             "autograd": "use wy.grad(loss, x), or loss.backward() and p.gradient",
             "manual_seed seed": _SEEDS,
-            "PRNGKey key": "use seed=: wyrm's random nodes are counted by step and need no keys",
+            "PRNGKey key": "use seed=: wyrm's random nodes derive their numbers from a seed and the step, without keys",
             "rand randn randint randperm normal uniform empty": RANDOM,
             "save load": "use model.save(path) and model.load(path), or wy.io.save_arrays and wy.io.load_arrays",
             "cat concat hstack vstack": "use wy.concatenate([x, y], axis=0)",
@@ -64,10 +64,10 @@ ANSWERS: dict[str, dict[str, str]] = {
             "lax fori_loop": "use wy.scan, wy.while_loop and wy.cond",
             "switch": "use wy.cond(condition, true, false)",
             "numpy jnp": "NumPy's functions take nodes: use np.exp(x), or wy.exp(x)",
-            "tree tree_map tree_util": "functions take and give nested dicts, lists and tuples; wyrm has no functions over them",
+            "tree tree_map tree_util": "functions accept and return nested dicts, lists and tuples; wyrm has no tree functions",
             "utils DataLoader": "use wy.data.Dataset and wy.data.DataLoader",
             "float32 float64 float16 bfloat16 int32 int64 bool_ float double long": "use NumPy's types, as in np.float32",
-            "set_default_dtype": "give dtype= where leaves and layers are made; numbers are float32",
+            "set_default_dtype": "pass dtype= to leaves and layers; Python numbers become float32",
             "inf nan pi e newaxis": "use NumPy's, as in np.pi",
             "is_tensor": "use isinstance(x, wy.Node)",
             "Module": "use wy.nn.Module",

@@ -1,4 +1,4 @@
-"""Control flow inside the graph: loops whose body is compiled once, and branches of which only one is computed."""
+"""Control flow inside the graph: loops, whose body is compiled once, and conditionals, which compute one branch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.functions.function import over_nodes
+from wyrm.functions.function import function_of_nodes
 from wyrm.functions.pytree import Branch, PyTreeDef, Tree, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import enclosing_trace, name_of
 from wyrm.node.base import BaseNode, describe, format_dims
@@ -26,14 +26,14 @@ from wyrm.types.dims import Axis, axis_size
 from wyrm.types.typing import HasArray
 
 T = TypeVar("T")
-# The axes of what a loop carries or a branch takes, of a row, and of what comes of them.
+# The axes of a carry or an operand, of a row, and of a result.
 Carry = TypeVarTuple("Carry")
 Second = TypeVarTuple("Second")
 Row = TypeVarTuple("Row")
 Made = TypeVarTuple("Made")
-# What a loop carries, or a branch gives, where it is a container of nodes.
+# A carry, or the result of a branch, that is a container of nodes.
 C = TypeVar("C", bound="tuple[Any, ...] | list[Any] | dict[str, Any]")
-# A mask without axes, or what is known while the graph is built.
+# A scalar mask, or a bool that is known while the graph is built.
 Condition: TypeAlias = "Tensor[()] | bool | np.bool_"
 
 
@@ -162,14 +162,14 @@ def scan(
     scan, which stores every carry and recomputes the rest of each step. A random node inside draws the same values in
     every step. Axes inside need sizes.
 
-    Raises `ShapeError` if the carry changes its structure or axes or sequence lengths differ, `DTypeError` for an
+    Raise `ShapeError` if the carry changes its structure or axes or sequence lengths differ, `DTypeError` for an
     integer carry and for mixed float dtypes.
 
     >>> total, sums = wy.scan(lambda carry, x: (carry + x, carry * 10.0), wy.Constant(0.0), np.array([1.0, 2.0, 3.0]))
     >>> total.forward().item(), sums.forward().tolist()
     (6.0, [0.0, 10.0, 30.0])
     """
-    plain = over_nodes(function, "scan takes a function")
+    plain = function_of_nodes(function, "scan takes a function")
     what = f"scan of {name_of(plain)}"
     given, rows_structure = flatten(xs, f"xs of {what}")
     carry, structure, dtype = _carry(init, given, what)
@@ -192,7 +192,7 @@ def scan(
     )
     loop = Scan(steps, *carry, *rows, *outside)
     last = [loop.last(i) for i in range(len(carry))]
-    return unflatten(structure, last), unflatten(made_structure, [loop.made(i) for i in range(len(made))])
+    return unflatten(structure, last), unflatten(made_structure, [loop.output(i) for i in range(len(made))])
 
 
 def _time(rows: Sequence[BaseNode], length: int | None, what: str) -> Axis:
@@ -202,7 +202,7 @@ def _time(rows: Sequence[BaseNode], length: int | None, what: str) -> Axis:
     if not rows and length is None:
         raise ShapeError(f"{what}: without xs, give the number of steps as length=")
     if length is not None and (isinstance(length, bool) or not isinstance(length, int | np.integer)):
-        raise DTypeError(f"{what}: length is a whole number, not {length!r}")
+        raise DTypeError(f"{what}: length must be an integer of at least 0, not {length!r}")
     time: Axis = rows[0].dims[0] if rows else int(length or 0)
     sizes = {axis_size(row.dims[0]) for row in rows} | ({length} if length is not None else set())
     if None in sizes:
@@ -210,7 +210,7 @@ def _time(rows: Sequence[BaseNode], length: int | None, what: str) -> Axis:
     if len(sizes) > 1:
         raise ShapeError(f"{what}: sequence lengths differ: {', '.join(map(str, sorted(map(str, sizes))))}")
     if (axis_size(time) or 0) < 0:
-        raise ShapeError(f"{what}: length is at least 0, not {length}")
+        raise ShapeError(f"{what}: length must be an integer of at least 0, not {length}")
     return time
 
 
@@ -254,16 +254,16 @@ def while_loop(
     which goes back through the steps that ran; it allocates memory for `max_steps` steps. Without it the loop has no
     gradient.
 
-    Raises `DTypeError` for a condition that is not a scalar mask, `ShapeError` if the carry changes its structure or
+    Raise `DTypeError` for a condition that is not a scalar mask, `ShapeError` if the carry changes its structure or
     axes, and `NotDifferentiable` for a gradient without `max_steps`.
 
     >>> wy.while_loop(lambda x: x < 100.0, lambda x: x * 2.0, wy.Constant(3.0)).forward().item()
     192.0
     """
-    step, keep_going = (over_nodes(given, "while_loop takes a function") for given in (function, condition))
+    step, keep_going = (function_of_nodes(given, "while_loop takes a function") for given in (function, condition))
     what = f"while_loop of {name_of(step)}"
     if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1):
-        raise ValueError(f"{what}: max_steps is a whole number of at least 1, not {max_steps!r}")
+        raise ValueError(f"{what}: max_steps must be an integer of at least 1, not {max_steps!r}")
     carry, structure, dtype = _carry(init, (), what)
     placeholders = _placeholders(carry, structure, "carry")
     with enclosing_trace(placeholders), building() as built:
@@ -332,7 +332,7 @@ def cond(condition: object, true: Callable[..., Any], false: Callable[..., Any],
     structure and axes. If the condition is a Python bool, the graph contains that branch alone. To select elementwise,
     use `wy.where`, which computes both.
 
-    Raises `DTypeError` for a condition that is not a scalar mask, `ShapeError` if the branches' results differ in
+    Raise `DTypeError` for a condition that is not a scalar mask, `ShapeError` if the branches' results differ in
     structure or axes.
 
     >>> x = wy.Parameter(4.0)
@@ -340,7 +340,7 @@ def cond(condition: object, true: Callable[..., Any], false: Callable[..., Any],
     >>> root.forward().item(), wy.grad(root, x).forward().item()
     (2.0, 0.25)
     """
-    first, second = (over_nodes(branch, "cond takes a function") for branch in (true, false))
+    first, second = (function_of_nodes(branch, "cond takes a function") for branch in (true, false))
     if isinstance(condition, bool | np.bool_):
         return first(*operands) if condition else second(*operands)
     what = f"cond of {name_of(first)} and {name_of(second)}"

@@ -1,4 +1,4 @@
-"""Constants by their axes and a number, named as in NumPy, PyTorch and JAX."""
+"""Constants of a given shape, with the names of NumPy, PyTorch and JAX."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wyrm.ops.shape import BroadcastTo
 from wyrm.types.dims import Dim
 from wyrm.types.typing import Array, NewDims, Number, Size
 
-# The axes of an array: their number of elements, or axes with names and sizes.
+# The shape of an array: sizes, or axes with names and sizes.
 Axes = Size | Dim | Sequence[Size | Dim]
 
 
@@ -27,16 +27,16 @@ def full(shape: NewDims, value: Number, dtype: DTypeLike | None = None) -> Const
 @overload
 def full(shape: Axes, value: Number, dtype: DTypeLike | None = None) -> Constant: ...
 def full(shape: Axes | tuple[Dim, ...], value: Number, dtype: DTypeLike | None = None) -> Constant:
-    """A constant with `value` everywhere; `shape` is a size, or a tuple of sizes and axes.
+    """Return a constant filled with `value`; `shape` is a size, or a tuple of sizes and axes.
 
-    `ShapeError` for an axis without a size.
+    Raise `ShapeError` for an axis without a size.
 
     >>> wy.full((2, 2), 7.0).value.tolist()
     [[7.0, 7.0], [7.0, 7.0]]
     """
     dims = tuple(shape) if isinstance(shape, Sequence) else (shape,)
     if isinstance(dtype, int):
-        raise TypeError(f"the shape is one tuple, as in wy.zeros((2, 3)), and what follows is a dtype, not {dtype!r}")
+        raise TypeError(f"the shape must be one tuple, as in wy.zeros((2, 3)), and dtype must not be {dtype!r}")
     return Constant(np.full(dims, value, np.float32 if dtype is None else dtype), dims)
 
 
@@ -45,7 +45,7 @@ def zeros(shape: NewDims, dtype: DTypeLike | None = None) -> Constant[NewDims]: 
 @overload
 def zeros(shape: Axes, dtype: DTypeLike | None = None) -> Constant: ...
 def zeros(shape: Axes | tuple[Dim, ...], dtype: DTypeLike | None = None) -> Constant:
-    """A constant of zeros; `shape` is as for `full`.
+    """Return a constant of zeros; `shape` is as for `full`.
 
     >>> wy.zeros((2, 3)).shape, wy.zeros(2).value.tolist()
     ((2, 3), [0.0, 0.0])
@@ -58,7 +58,7 @@ def ones(shape: NewDims, dtype: DTypeLike | None = None) -> Constant[NewDims]: .
 @overload
 def ones(shape: Axes, dtype: DTypeLike | None = None) -> Constant: ...
 def ones(shape: Axes | tuple[Dim, ...], dtype: DTypeLike | None = None) -> Constant:
-    """A constant of ones; `shape` is as for `full`.
+    """Return a constant of ones; `shape` is as for `full`.
 
     >>> wy.ones(3, np.float64).value.tolist()
     [1.0, 1.0, 1.0]
@@ -71,9 +71,9 @@ def arange(start: Size, stop: Size | None = None, step: Size = 1) -> IndexConsta
 @overload
 def arange(start: Number, stop: Number | None = None, step: Number = 1) -> Constant | IndexConstant: ...
 def arange(start: Number, stop: Number | None = None, step: Number = 1) -> Constant | IndexConstant:
-    """The numbers from `start` (0 where only one number is given) to before `stop`.
+    """Return the numbers from `start` (0 if there is one argument) up to but excluding `stop`, as `numpy.arange`.
 
-    Integers give an `IndexConstant`, which chooses rows; other numbers give a `Constant` of float32.
+    Integers give an `IndexConstant`, other numbers a `Constant` of float32.
 
     >>> wy.arange(3).value.tolist(), wy.arange(0.0, 1.0, 0.25).value.tolist()
     ([0, 1, 2], [0.0, 0.25, 0.5, 0.75])
@@ -87,7 +87,7 @@ def full_like(x: Node[Any, S], value: Number, dtype: DTypeLike | None = None) ->
 @overload
 def full_like(x: Number | Array, value: Number, dtype: DTypeLike | None = None) -> Node: ...
 def full_like(x: Node | Number | Array, value: Number, dtype: DTypeLike | None = None) -> Node:
-    """A node with `value` everywhere, of the axes of `x` and, unless another is given, of its dtype.
+    """Return a node filled with `value`, with the axes of `x` and by default its dtype.
 
     >>> wy.full_like(wy.Constant([1.0, 2.0]), 5.0).forward().tolist()
     [5.0, 5.0]
@@ -103,7 +103,7 @@ def zeros_like(x: Node[Any, S], dtype: DTypeLike | None = None) -> Node[Any, S]:
 @overload
 def zeros_like(x: Number | Array, dtype: DTypeLike | None = None) -> Node: ...
 def zeros_like(x: Node | Number | Array, dtype: DTypeLike | None = None) -> Node:
-    """Zeros of the axes of `x` and, unless another is given, of its dtype.
+    """Return zeros with the axes of `x` and by default its dtype.
 
     >>> wy.zeros_like(wy.Constant([1.0, 2.0])).forward().tolist()
     [0.0, 0.0]
@@ -116,7 +116,7 @@ def ones_like(x: Node[Any, S], dtype: DTypeLike | None = None) -> Node[Any, S]: 
 @overload
 def ones_like(x: Number | Array, dtype: DTypeLike | None = None) -> Node: ...
 def ones_like(x: Node | Number | Array, dtype: DTypeLike | None = None) -> Node:
-    """Ones of the axes of `x` and, unless another is given, of its dtype.
+    """Return ones with the axes of `x` and by default its dtype.
 
     >>> wy.ones_like(wy.Constant([1.0, 2.0])).forward().tolist()
     [1.0, 1.0]

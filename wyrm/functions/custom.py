@@ -25,7 +25,7 @@ from wyrm.ops.shape import zeros_like
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# What `forward` keeps for `backward`.
+# The residuals, which `forward` returns for `backward`.
 Kept = TypeVar("Kept")
 
 
@@ -70,8 +70,8 @@ class _CustomDerivative(Generic[P, R]):
                 # Derivatives taken inside the rule see the residuals as constants, so arguments and residuals get
                 # aliases.
                 now, later = [alias(parent) for parent in parents[:count]], list(residuals)
-                for place, parent in zip(residual_nodes, parents[count:], strict=True):
-                    later[place] = alias(parent)
+                for residual, parent in zip(residual_nodes, parents[count:], strict=True):
+                    later[residual] = alias(parent)
                 cotangents = [
                     gradient if i == position else zeros_like(output) if isinstance(output, BaseNode) else output
                     for i, output in enumerate(outputs)
@@ -222,7 +222,7 @@ def custom_vjp(function: Callable[P, R]) -> CustomVjp[P, R]:
     them as functions of the arguments. The custom gradient applies to derivatives of every order, as in JAX when
     `forward` calls the function itself.
 
-    Raises `ShapeError` for a gradient whose axes differ from its argument. Raises `NotDifferentiable` for the wrong
+    Raise `ShapeError` for a gradient whose axes differ from its argument. Raise `NotDifferentiable` for the wrong
     number of gradients, and for a gradient with respect to a closed-over node: pass it as an argument.
 
     >>> @wy.custom_vjp
@@ -239,7 +239,7 @@ def custom_jvp(function: Callable[P, R]) -> CustomJvp[P, R]:
     """Define the derivative of a function over nodes along tangents by hand; a decorator.
 
     `define(rule)` takes `rule(args, tangents) -> (result, change)`, where `change` is linear in the tangents. The
-    gradient is its transpose. Raises `NotDifferentiable` for a gradient with respect to a closed-over node.
+    gradient is its transpose. Raise `NotDifferentiable` for a gradient with respect to a closed-over node.
 
     >>> @wy.custom_jvp
     ... def square(x):

@@ -20,7 +20,7 @@ from wyrm.grad.reverse import grad as gradient_of
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, Parameter
 from wyrm.node.node import Node
-from wyrm.node.state import cell_of, lend
+from wyrm.node.state import cell_of, set_cell
 from wyrm.node.storage import store, stored
 from wyrm.node.traversal import topological_order
 from wyrm.ops.pass_through import alias
@@ -49,7 +49,7 @@ class Function(Generic[P, R]):
 
     def __init__(self, function: Callable[P, R], engine: Engine = "reference", derives: bool = False) -> None:
         if engine not in ("reference", "native", "auto"):
-            raise ValueError(f"engine is 'reference', 'native' or 'auto', not {engine!r}")
+            raise ValueError(f"engine must be 'reference', 'native' or 'auto', not {engine!r}")
         if not callable(function):
             raise TypeError(f"wyrm.function takes a function, not {function!r}")
         functools.update_wrapper(self, function)
@@ -83,13 +83,13 @@ class Function(Generic[P, R]):
         last = self._last
         if last is not None and not kwargs and last.fits(args):
             with self._lock:
-                return last.answer(last.again(args))
+                return last.call(last.call_unchecked(args))
         leaves, structure = self._leaves(args)
         if any(isinstance(leaf, BaseNode) for leaf in leaves):
             return self.function(*self._own(args), **kwargs)
         with self._lock:
             call = self._call(leaves, structure, kwargs)
-            return call.trace.of(leaves) if call.trace.open else call.answer(call(leaves))
+            return call.trace.of(leaves) if call.trace.open else call.call(call(leaves))
 
     def _own(self, args: Sequence[object]) -> Any:
         """Return the arguments as fresh nodes that nothing else refers to.
@@ -109,7 +109,7 @@ class Function(Generic[P, R]):
     def trace(self, *args: object, **kwargs: object) -> Trace:
         """Return the graph of a call with these arguments: `inputs` and `outputs`, in the order of their leaves.
 
-        Raises `TypeError` for an argument that is a node, and `ShapeError` if the function closes over an argument of
+        Raise `TypeError` for an argument that is a node, and `ShapeError` if the function closes over an argument of
         another function that is being traced.
 
         >>> [node.op_name() for node in wy.function(lambda x: 2.0 * x).trace(1.0).outputs]
@@ -183,7 +183,7 @@ class Function(Generic[P, R]):
         return Constant(float(value))
 
     def _differentiable(self, leaves: Sequence[Leaf]) -> list[Node]:
-        """The leaves as the float nodes that they are, or `NotDifferentiable`."""
+        """Return the leaves; raise `NotDifferentiable` unless all are float nodes."""
         found: list[Node] = []
         for leaf in leaves:
             if not isinstance(leaf, BaseNode):
@@ -236,18 +236,18 @@ class Function(Generic[P, R]):
 
     def _names(self, structure: PyTreeDef) -> list[str]:
         names = argument_names(self.function, len(structure.inside))
-        return [place for part, name in zip(structure.inside, names, strict=True) for place in leaf_paths(part, name)]
+        return [path for part, name in zip(structure.inside, names, strict=True) for path in leaf_paths(part, name)]
 
     @property
     def graph(self) -> str:
-        """The nodes of the last call, one per line. Raises `NotSet` before the first call."""
+        """The nodes of the last call, one per line. Raise `NotSet` before the first call."""
         from wyrm.view.text import to_text
 
         return to_text(self._known().trace.outputs)
 
     @property
     def source(self) -> str:
-        """The source generated for the last call. Raises `NotSet` before the first call."""
+        """The source generated for the last call. Raise `NotSet` before the first call."""
         source: str = self._known().native.source
         return source
 
@@ -276,7 +276,7 @@ def positions_of(function: Callable[..., object], wrt: Wrt, count: int) -> list[
     return found
 
 
-def over_nodes(function: object, refusal: str) -> Callable[..., Any]:
+def function_of_nodes(function: object, refusal: str) -> Callable[..., Any]:
     """Return the underlying Python function of a `wyrm.function`, or `function` itself; `TypeError` if not callable."""
     plain = function.function if isinstance(function, Function) else function
     if not callable(plain):
@@ -319,12 +319,12 @@ class _Specialization:
             for node in topological_order(self.trace.outputs):
                 cell = cell_of(node)
                 if cell is not None and not cell.plans():
-                    lend(node, None)
+                    set_cell(node, None)
         for storage in self._storages:
             storage.array = None
 
     def fits(self, args: Sequence[object]) -> bool:
-        """Whether these arguments clearly have this signature; False where that takes more than a fast check."""
+        """Return whether a fast check shows that these arguments have this signature."""
         kinds = self._arrays
         if kinds is None or len(args) != len(kinds):
             return False
@@ -343,7 +343,7 @@ class _Specialization:
         number = number_dtype(args)
         return all(dtype is number for dtype in numbers)
 
-    def answer(self, found: list[np.ndarray]) -> Any:
+    def call(self, found: list[np.ndarray]) -> Any:
         """Return the result of the function, with these leaves."""
         structure = self.trace.structure
         return found[0] if structure.kind is None else unflatten(structure, found)
@@ -358,8 +358,8 @@ class _Specialization:
             return [array[()] if array.ndim == 0 else array for array in self._by_reference(arrays)]
         return self._natively(arrays)
 
-    def again(self, args: Sequence[Any]) -> list[np.ndarray]:
-        """Return the leaves of the result for arguments that fit, skipping the checks."""
+    def call_unchecked(self, args: Sequence[Any]) -> list[np.ndarray]:
+        """Return the leaves of the result without checking the arguments, which must fit."""
         if self.engine != "native" or self._integers or not self.trace.outputs:
             return self(args)
         native = self.native
@@ -411,7 +411,7 @@ def function(function: Any = None, /, *, engine: Engine = "reference") -> Any:
     `engine` is "reference", which compiles nothing; "native", fast for repeated calls; or "auto", native if it
     compiles, else the reference engine with a warning.
 
-    Raises `DTypeError` for arguments of other types, `ShapeError` if the result depends on the arguments of another
+    Raise `DTypeError` for arguments of other types, `ShapeError` if the result depends on the arguments of another
     call, `CompileError` if native code cannot be generated, and whatever building the graph raises.
 
     >>> @wy.function

@@ -12,7 +12,7 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.foreign_names import answering
 from wyrm.functions.control import as_nodes, dtype_of
-from wyrm.functions.function import Function, evaluated, over_nodes
+from wyrm.functions.function import Function, evaluated, function_of_nodes
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import argument_names, enclosing_trace, name_of
 from wyrm.node.base import BaseNode, describe
@@ -48,7 +48,7 @@ def vmap(function: Callable[..., object], in_axes: Axes = 0, out_axes: Axes = 0)
     >>> wy.vmap(lambda x, y: (x * y).sum(), in_axes=(0, None))(rows, np.array([1.0, 10.0])).tolist()
     [21.0, 43.0]
     """
-    plain = over_nodes(function, "vmap takes a function")
+    plain = function_of_nodes(function, "vmap takes a function")
 
     @functools.wraps(plain)
     def mapped(*args: Any, **static: object) -> Any:
@@ -95,8 +95,8 @@ def _axes_of_arguments(in_axes: Axes, count: int, what: str) -> list[Axes]:
         return [in_axes] * count
     if not isinstance(in_axes, tuple | list):
         raise ShapeError(
-            f"{what}: in_axes is a number, None, or a tuple with one entry per argument, not {in_axes!r}; axes inside "
-            f"one argument go into its entry, as in in_axes=({in_axes!r},)"
+            f"{what}: in_axes must be an integer, None, or a tuple with one entry per argument, not {in_axes!r}; axes "
+            f"inside one argument go into its entry, as in in_axes=({in_axes!r},)"
         )
     if len(in_axes) != count:
         raise ShapeError(f"{what}: in_axes has {len(in_axes)} entries for {count} arguments")
@@ -153,12 +153,12 @@ def _varied(outputs: Sequence[BaseNode], rows: Mapping[BaseNode, BaseNode]) -> s
 
 def _moved(whole: Any, axis: int, what: str) -> Any:
     """Return the result with its batch axis moved from 0 to `axis`."""
-    place = normalize_axis(axis, whole.ndim)
-    if place == 0:
+    position = normalize_axis(axis, whole.ndim)
+    if position == 0:
         return whole
     _check_moves(whole, what)
     order = list(range(1, whole.ndim))
-    order.insert(place, 0)
+    order.insert(position, 0)
     return whole.transpose(*order)
 
 
@@ -199,5 +199,5 @@ def _one_by_one(node: BaseNode, operands: Sequence[BaseNode], mapped: Sequence[b
     mask = one.dtype.kind == "b"
     outside, captured, outputs = closure_convert([one.astype(np.float32) if mask else one], placeholders)
     steps = Steps(LoopBody([*placeholders, *captured], outputs), rows[0].dims[0], 0, len(rows))
-    made = Scan(steps, *rows, *outside).made(0)
+    made = Scan(steps, *rows, *outside).output(0)
     return made > 0.5 if mask else made

@@ -1,6 +1,6 @@
 """Methods of nodes as functions, `wy.exp(x)` for `x.exp()`: of nodes, and of arrays and numbers as constants.
 
-How type checkers see them stands in `methods.pyi`, which `python -m wyrm.declare_functions` writes from the methods.
+`methods.pyi`, which `python -m wyrm.declare_functions` generates from the methods, holds their types.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def _reduced(name: str) -> Operation:
     return reduce
 
 
-# Implementations for nodes. Parameters have NumPy's names; the ones left out are refused.
+# Implementations for nodes. Parameters have NumPy's names; an error rejects the parameters missing here.
 FUNCTIONS: dict[Operation, Operation] = {
     np.where: _where,
     np.concatenate: _concatenate,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, Union
 import numpy as np
 
 from wyrm.errors import DTypeError
-from wyrm.nn.module import STANDING, Module, members
+from wyrm.nn.module import REPLACEMENTS, Module, members
 from wyrm.node.base import BaseNode
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Constant, Parameter
@@ -21,7 +21,7 @@ from wyrm.types.typing import Nested, Values
 
 
 class Unknown:
-    """The result of a function whose type says nothing about it: only `Any` is compatible with this class."""
+    """The result of an untyped function: only `Any` is compatible with this class."""
 
 
 class Record(Protocol):
@@ -35,11 +35,11 @@ class Record(Protocol):
 ArrayTree: TypeAlias = Union[  # noqa: UP007
     Values, Module, Record, Nested["ArrayTree"], Mapping[str, "ArrayTree"], Mapping[int, "ArrayTree"], None
 ]
-# The same with nodes among them, if not a node itself; and any of these.
+# The same with nodes as leaves: a container or another leaf; and any of these or a node.
 Branch: TypeAlias = Union[ArrayTree, Nested["Tree"], Mapping[str, "Tree"], Mapping[int, "Tree"]]  # noqa: UP007
 Tree: TypeAlias = Union[BaseNode, Branch]  # noqa: UP007
 
-# What containers hold in the end.
+# The leaves.
 Leaf: TypeAlias = BaseNode | np.ndarray | np.generic | float
 _LEAVES = (BaseNode, np.ndarray, np.generic, bool, int, float)
 
@@ -90,7 +90,7 @@ def flatten(value: object, where: str, parameters: bool = False) -> tuple[list[L
     """Return the leaves of a pytree, left to right, and its structure.
 
     Containers are tuples, named tuples, lists, dicts, dataclasses, modules, and None, which has no leaves. The leaves
-    of a module are the arrays of its parameters, or with `parameters=True` the parameters. Raises `DTypeError` for any
+    of a module are the arrays of its parameters, or with `parameters=True` the parameters. Raise `DTypeError` for any
     other value that is not an array, number or node; `where` names it in the message.
     """
     leaves: list[Leaf] = []
@@ -125,7 +125,7 @@ def _flatten(value: object, where: str, leaves: list[Leaf], parameters: bool) ->
             f"{where} is {value!r}, a {type(value).__name__}: not an array, number, node or module, nor a tuple, list, "
             f"dict or dataclass of them; pass static arguments by keyword"
         )
-    parts = tuple(_flatten(part, place, leaves, parameters) for part, place in zip(inside, leaf_paths, strict=True))
+    parts = tuple(_flatten(part, path, leaves, parameters) for part, path in zip(inside, leaf_paths, strict=True))
     return PyTreeDef(type(value), names, parts)
 
 
@@ -187,7 +187,7 @@ def _with_leaves(module: Module, leaves: Sequence[Any]) -> Module:
     parameters = set(map(id, module.parameters()))
     replaced = [memo[id(node)] for _, node in found if id(node) in parameters]
     for part in copied.modules():
-        vars(part)[STANDING] = tuple(node for node in replaced if not isinstance(node, Parameter))
+        vars(part)[REPLACEMENTS] = tuple(node for node in replaced if not isinstance(node, Parameter))
     return copied
 
 

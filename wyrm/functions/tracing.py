@@ -79,8 +79,8 @@ class Trace:
         self, function: Callable[..., object], structure: PyTreeDef, kinds: Sequence[Kind], static: Mapping[str, object]
     ) -> None:
         name = name_of(function)
-        named = [place for part, where in zip(structure.inside, argument_names(function, len(structure.inside)),
-                                              strict=True) for place in leaf_paths(part, where)]  # fmt: skip
+        named = [path for part, where in zip(structure.inside, argument_names(function, len(structure.inside)),
+                                              strict=True) for path in leaf_paths(part, where)]  # fmt: skip
         self.name = name
         self.inputs: list[Argument | IndexArgument] = [
             _argument(shape, dtype, where) for (shape, dtype), where in zip(kinds, named, strict=True)
@@ -100,8 +100,8 @@ class Trace:
         for node in foreign:
             if isinstance(node, Argument | IndexArgument) and not any(around.has(node) for around in traced):
                 raise ShapeError(
-                    f"{describe(node)} is an argument of another call, which {self.name} kept; it has no value any "
-                    f"more. Pass it as an argument"
+                    f"{describe(node)} is an argument of another call, which {self.name} stored; it no longer has a "
+                    f"value. Pass it as an argument"
                 )
 
     def of(self, leaves: Sequence[Leaf]) -> Any:

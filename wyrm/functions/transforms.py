@@ -11,7 +11,7 @@ from typing_extensions import TypeVarTuple
 
 from wyrm.errors import NotDifferentiable, ShapeError
 from wyrm.foreign_names import answering
-from wyrm.functions.function import Function, Wrt, evaluated, over_nodes, positions_of
+from wyrm.functions.function import Function, Wrt, evaluated, function_of_nodes, positions_of
 from wyrm.functions.mapping import batched
 from wyrm.functions.pytree import (
     ArrayTree,  # noqa: F401  # documentation tools look up the parts of `Tree` here
@@ -35,7 +35,7 @@ Axes = TypeVarTuple("Axes")
 
 def _plain(function: Callable[..., object]) -> Callable[..., Any]:
     """Return the underlying function over nodes."""
-    return over_nodes(function, "derivatives are of a function")
+    return function_of_nodes(function, "derivatives are of a function")
 
 
 def _with_static(function: Callable[..., object], static: dict[str, object]) -> Callable[..., Any]:
@@ -122,7 +122,7 @@ def vjp(function: Any, *args: Any, **options: Any) -> Any:
     `vjp(output, wrt, cotangent)` is the gradient of `sum(output * cotangent)` with respect to `wrt`, one or several
     nodes of the graph; see `wyrm.grad`.
 
-    Raises `ShapeError` if the cotangent has another shape, `NotDifferentiable` for integer arguments.
+    Raise `ShapeError` if the cotangent has another shape, `NotDifferentiable` for integer arguments.
 
     >>> value, pullback = vjp(lambda x, y: x * y, np.array([1.0, 2.0]), np.array([3.0, 4.0]))
     >>> value.tolist(), [gradient.tolist() for gradient in pullback(np.array([1.0, 10.0]))]
@@ -154,7 +154,7 @@ def jvp(function: Any, args: Any, tangents: Any) -> Any:
     backward pass is transposed with respect to its cotangent, and only the forward part of it remains. With a node,
     `jvp(output, wrt, tangent)` is the derivative of the output along tangents of the nodes `wrt`.
 
-    Raises `ShapeError` if tangents have another structure or shape, `NotDifferentiable` for integer arguments.
+    Raise `ShapeError` if tangents have another structure or shape, `NotDifferentiable` for integer arguments.
 
     >>> value, change = jvp(lambda x: x * x, (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
     >>> change.tolist()

@@ -21,7 +21,7 @@ from wyrm.types.typing import Values
 First = TypeVarTuple("First")
 Second = TypeVarTuple("Second")
 Third = TypeVarTuple("Third")
-# What a cotangent or a tangent may be: of the shape of what it belongs to.
+# A cotangent or a tangent, in the shape of its node.
 Direction: TypeAlias = "Node | Values"
 
 
@@ -149,7 +149,7 @@ def grad(
 
     The result for a node is a node, for a tuple a tuple, for any other sequence a list.
 
-    The result is a graph like any other: print it, compile it, differentiate it again. Only what `wrt` needs is in it.
+    The result is a graph like any other, of the nodes that `wrt` needs: print it, compile it, differentiate it again.
 
     Raise `ShapeError` for a loss that is not a scalar, `UnusedParameter` for a node that the loss does not depend on
     (zeros with `allow_unused=True`), `NotDifferentiable` for integers, masks and ops without a gradient.
@@ -240,7 +240,7 @@ def jvp(output: Tensor[*First], wrt: Node, tangent: Direction) -> Tensor[*First]
 @overload
 def jvp(output: Tensor[*First], wrt: Sequence[Node], tangent: Sequence[Direction]) -> Tensor[*First]: ...
 def jvp(output: Tensor[*First], wrt: Any, tangent: Any) -> Tensor[*First]:
-    """Return the Jacobian-vector product: the derivative of `output` as the nodes of `wrt` move along `tangent`.
+    """Return the Jacobian-vector product: the directional derivative of `output` along `tangent`, a change of `wrt`.
 
     A vector-Jacobian product is linear in its cotangent; its gradient with respect to the cotangent is this product.
     `tangent` matches `wrt`: one for a node, a sequence for several.
@@ -264,7 +264,7 @@ def jvp(output: Tensor[*First], wrt: Any, tangent: Any) -> Tensor[*First]:
 
 
 def push_forward(outputs: Sequence[Node], wrt: Sequence[Node], directions: Sequence[Node]) -> list[Node]:
-    """Return the derivatives of the outputs as the nodes of `wrt` move along the directions; see `jvp`."""
+    """Return the directional derivatives of the outputs along changes of the nodes of `wrt`; see `jvp`."""
     # The products are linear in these, so their gradients do not depend on these values: zeros will do.
     cotangents = [zeros_like(x) for x in outputs]
     gradients = pull_back(outputs, cotangents, wrt)

@@ -58,7 +58,7 @@ def write_arrays(temporary: Path, file: str, arrays: Mapping[str, np.ndarray], m
     text = dict(metadata)
     for name, value in text.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise DTypeError(f"saving {file!r}: metadata maps strings to strings, not {name!r}: {value!r}")
+            raise DTypeError(f"saving {file!r}: metadata must map strings to strings, not {name!r}: {value!r}")
     contents = {name: _writable(file, name, array) for name, array in arrays.items()}
     try:
         save_file(contents, temporary, text or None)
@@ -68,7 +68,7 @@ def write_arrays(temporary: Path, file: str, arrays: Mapping[str, np.ndarray], m
 
 def _writable(file: str, name: object, array: Any) -> np.ndarray:
     if not isinstance(name, str) or name == _RESERVED:
-        raise DTypeError(f"saving {file!r}: a name is a string other than {_RESERVED!r}, not {name!r}")
+        raise DTypeError(f"saving {file!r}: a name must be a string other than {_RESERVED!r}, not {name!r}")
     contents = np.asarray(as_array(array), order="C")
     if contents.dtype.kind not in _KINDS:
         raise DTypeError(

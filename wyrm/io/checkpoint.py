@@ -87,7 +87,7 @@ def load(parameters: Parameters, path: FilePath) -> None:
       weight: (2, 3) float32 in the file, (2, 4) float32 here
     """
     named, what = by_name(parameters), repr(os.fspath(path))
-    # Before anything is read: what has the right shapes takes no more memory than the parameters do.
+    # Compare shapes before reading: arrays of the right shapes need no more memory than the parameters.
     _refuse(parameters, what, differences(named, outlines(path)))
     _set_all(parameters, load_some(path, named), what, "file")
 

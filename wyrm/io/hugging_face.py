@@ -65,7 +65,7 @@ def _full(name: str) -> str:
 def save_pretrained(model: GPT2, directory: FilePath) -> None:
     """Write `config.json` and `model.safetensors`, which `transformers.GPT2LMHeadModel.from_pretrained` reads.
 
-    Each file is replaced atomically. A model without biases is written with biases of zero. Raises `CheckpointError`
+    Each file is replaced atomically. A model without biases is written with biases of zero. Raise `CheckpointError`
     for a file that cannot be written.
     """
     folder = Path(directory)
@@ -101,7 +101,7 @@ def _json(config: GPT2Config) -> dict[str, Any]:
 def read_config(path: FilePath) -> GPT2Config:
     """Return the configuration of a `config.json`; a field that is missing has the library's default.
 
-    Raises `CheckpointError` for a file that is missing, damaged, or of a model that `GPT2` cannot be.
+    Raise `CheckpointError` for a file that is missing, damaged, or of a model that `GPT2` cannot be.
     """
     file = os.fspath(path)
     try:

@@ -49,7 +49,7 @@ def _digest(content: Mapping[str, Any], arrays: Iterable[tuple[str, np.ndarray]]
 def parsed(path: FilePath, metadata: Mapping[str, str], arrays: Iterable[tuple[str, np.ndarray]]) -> CheckpointRecord:
     """Return the record in a file's metadata, given the file's arrays sorted by name.
 
-    Raises `CheckpointError` if there is no record, its version differs, or the digest does not match.
+    Raise `CheckpointError` if there is no record, its version differs, or the digest does not match.
     """
     file = os.fspath(path)
     if KEY not in metadata:
@@ -78,14 +78,14 @@ def _checked(record: CheckpointRecord) -> CheckpointRecord:
     """Return the record if `Checkpoints.save` can have written it; else raise `DTypeError` or `NotFinite`."""
     step, score = record.step, record.score
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-        raise DTypeError(f"step is a whole number of at least 0, not {step!r}")
+        raise DTypeError(f"step must be an integer of at least 0, not {step!r}")
     if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
-        raise DTypeError(f"score is a number or null, not {score!r}")
+        raise DTypeError(f"score must be a number or null, not {score!r}")
     if score is not None and not math.isfinite(score):
-        raise NotFinite(f"score is {score}")
+        raise NotFinite(f"score must be finite, not {score}")
     names = record.parameters
     if not isinstance(record.optimizer, str) or not isinstance(names, list) or not all(map(_is_text, names)):
-        raise DTypeError(f"optimizer and parameters are names, not {record.optimizer!r} and {names!r}")
+        raise DTypeError(f"optimizer and parameters must be names, not {record.optimizer!r} and {names!r}")
     checked_state(record.state)
     return record
 
@@ -118,25 +118,25 @@ def _outcome(
 def checked_state(state: object) -> dict[str, Any]:
     """Return the state if JSON round-trips it; else raise `DTypeError` or `NotFinite` with the path of the value."""
     if not isinstance(state, dict):
-        raise DTypeError(f"the state of a checkpoint is a dict, not {state!r}")
+        raise DTypeError(f"the state of a checkpoint must be a dict, not {state!r}")
     waiting: list[tuple[str, Any, int]] = [("state", state, 0)]
     while waiting:
-        place, value, depth = waiting.pop()
+        path, value, depth = waiting.pop()
         if depth > _DEEPEST:
             raise DTypeError(f"the state of a checkpoint is nested more than {_DEEPEST} deep, or contains itself")
         if isinstance(value, dict):
             for key, inner in value.items():
                 if not isinstance(key, str):
-                    raise DTypeError(f"{place} has the key {key!r}; JSON keys are strings")
-                waiting.append((f"{place}[{key!r}]", inner, depth + 1))
+                    raise DTypeError(f"{path} has the key {key!r}; JSON keys are strings")
+                waiting.append((f"{path}[{key!r}]", inner, depth + 1))
         elif isinstance(value, list):
-            waiting += [(f"{place}[{position}]", inner, depth + 1) for position, inner in enumerate(value)]
+            waiting += [(f"{path}[{position}]", inner, depth + 1) for position, inner in enumerate(value)]
         elif isinstance(value, float):
             if not math.isfinite(value):
-                raise NotFinite(f"{place} is {value}; JSON supports finite numbers only")
+                raise NotFinite(f"{path} is {value}; JSON supports finite numbers only")
         elif value is not None and not isinstance(value, bool | int | str):
             raise DTypeError(
-                f"{place} is {value!r}, a {type(value).__name__}; JSON supports None, bool, int, float, str, list and "
+                f"{path} is {value!r}, a {type(value).__name__}; JSON supports None, bool, int, float, str, list and "
                 f"dict. Convert it, for example with int(...) or .tolist()"
             )
     return state

@@ -40,7 +40,7 @@ class Checkpoints:
     other origin are not touched. One process at a time may write to a directory; any number may read. Gradients are not
     saved: save between steps.
 
-    Raises `ValueError` for `keep_last` below 1, `DTypeError` if it is not a whole number.
+    Raise `ValueError` for `keep_last` below 1, `DTypeError` if it is not a whole number.
 
     >>> import tempfile
     >>> model = wy.nn.Linear(2, 3)
@@ -311,15 +311,15 @@ def _score(score: object) -> float | None:
     if score is None:
         return None
     if isinstance(score, bool) or not isinstance(score, int | float | np.integer | np.floating):
-        raise DTypeError(f"score is a number or None, not {score!r}")
+        raise DTypeError(f"score must be a number or None, not {score!r}")
     if not np.isfinite(score):
-        raise NotFinite(f"score is {score}; nothing was written. A score must be finite")
+        raise NotFinite(f"score must be finite, not {score}; nothing was written")
     return float(score)
 
 
 def _whole_number(name: str, value: object, minimum: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise DTypeError(f"{name} is a whole number, not {value!r}")
+        raise DTypeError(f"{name} must be an integer of at least {minimum}, not {value!r}")
     if value < minimum:
-        raise ValueError(f"{name} is at least {minimum}, not {value}")
+        raise ValueError(f"{name} must be an integer of at least {minimum}, not {value}")
     return int(value)

@@ -230,7 +230,7 @@ def _floored(builder: Builder, name: str, x: Expression, y: Expression, type: Sc
     result: Expression = Operation(word, (x, divisor), type)
     if type.kind == "i" and not natural:
         remainder = builder.let(Operation("remainder", (x, divisor), type))
-        signs_differ = _apart(remainder, divisor, zero)
+        signs_differ = _signs_differ(remainder, divisor, zero)
         if name == "floor_divide":
             quotient = Operation("divide", (x, divisor), type)
             result = Operation("subtract", (quotient, Conversion(signs_differ, type)), type)
@@ -244,7 +244,7 @@ def _floored(builder: Builder, name: str, x: Expression, y: Expression, type: Sc
     return Select(Operation("equal", (y, zero), BOOL), zero, result, type)
 
 
-def _apart(rest: Expression, by: Expression, zero: Number) -> Operation:
+def _signs_differ(rest: Expression, by: Expression, zero: Number) -> Operation:
     """Return whether a remainder is not zero and its sign differs from the divisor's."""
     signs = Operation("less", (rest, zero), BOOL), Operation("less", (by, zero), BOOL)
     return Operation(
@@ -257,7 +257,7 @@ def _floored_float(builder: Builder, name: str, x: Expression, y: Expression, ty
     zero, one = Number(0.0, type), Number(1.0, type)
     x, y = builder.let(x), builder.let(y)
     remainder = builder.let(Operation("remainder", (x, y), type))
-    signs_differ = builder.let(_apart(remainder, y, zero))
+    signs_differ = builder.let(_signs_differ(remainder, y, zero))
     if name == "remainder":
         moved = Select(signs_differ, Operation("add", (remainder, y), type), remainder, type)
         signed = Operation("copysign", (zero, y), type)

@@ -31,8 +31,8 @@ _NUMPY_NAMES = {"abs": "absolute"}
 class ArrayRoutine(Routine):
     """An array function that is specialized and compiled."""
 
-    def __init__(self, code: ArrayFunction, **how: Any) -> None:
-        super().__init__(code.name, generated=True, **how)
+    def __init__(self, code: ArrayFunction, **options: Any) -> None:
+        super().__init__(code.name, generated=True, **options)
         self.code = code
 
     @property
@@ -41,7 +41,7 @@ class ArrayRoutine(Routine):
         return list(self.code.parameters)
 
     @cached_property
-    def growing(self) -> frozenset[str]:
+    def may_overflow(self) -> frozenset[str]:
         """The variables that may overflow an int64: none."""
         return frozenset()
 
@@ -49,7 +49,7 @@ class ArrayRoutine(Routine):
     def identity(self) -> str:
         """A text that identifies the compiled code: it covers the function's code, options and callees."""
         called = dict.fromkeys(each for each in arrays.calls(self.code.body) if isinstance(each, Routine))
-        return "\n".join([repr(self.how), self.code.text, *(each.identity for each in called)])
+        return "\n".join([repr(self.options), self.code.text, *(each.identity for each in called)])
 
     def write(self, body: FunctionBody) -> bool:
         """Compile the body of the function; return whether its last statement returns."""

@@ -38,7 +38,7 @@ class Mark:
     """A position in a block, with the number of memory writes before it."""
 
     block: list[Statement]
-    place: int
+    position: int
     writes: int
 
 
@@ -104,7 +104,7 @@ class Builder:
             if not loads(expression):
                 return expression
             variable = Variable(self.fresh("t"), expression.type)
-            mark.block.insert(mark.place, Assign(variable, expression))
+            mark.block.insert(mark.position, Assign(variable, expression))
             return variable
 
         match value:

@@ -188,13 +188,13 @@ def gemm(body: Expressions, arguments: Sequence[Value]) -> Value:
     """Add a BLAS call with the operands of `Gemm`; those at positions 0, 1 and 9 are bools."""
     _exactly(arguments, 12, "gemm")
     operands: list[Expression] = []
-    for place, each in enumerate(arguments):
-        if (place in (5, 7, 10)) != isinstance(each, View):
+    for position, each in enumerate(arguments):
+        if (position in (5, 7, 10)) != isinstance(each, View):
             raise NotCompiled("gemm: expected arrays as operands 5, 7 and 10, and scalars as the others")
         if isinstance(each, View):
             operands.append(each.pointer)
         elif isinstance(each, Num):
-            operands.append(truth(each) if place in (0, 1, 9) else as_type(each, INT64).expression)
+            operands.append(truth(each) if position in (0, 1, 9) else as_type(each, INT64).expression)
         else:
             raise NotCompiled("gemm: the sizes must be scalars")
     out = arguments[10]

@@ -103,12 +103,12 @@ class InferenceState:
 
 
 class Expressions:
-    """Translates the expressions of one function. `apart`: its array arguments are known not to alias."""
+    """Translates the expressions of one function. `no_alias`: its array arguments are known not to alias."""
 
     def __init__(
-        self, translation: Translation, function: Routine, builder: Builder, state: InferenceState, *, apart: bool
+        self, translation: Translation, function: Routine, builder: Builder, state: InferenceState, *, no_alias: bool
     ) -> None:
-        self.apart = apart
+        self.no_alias = no_alias
         self.translation, self.function, self.builder = translation, function, builder
         self.state, self.kinds = state, state.kinds
         # Variables that are definitely assigned at this point, and those that are read where they may not be.
@@ -150,8 +150,8 @@ class Expressions:
         for node in nodes:
             found.append(evaluate(node))
             marks.append(self.builder.mark())
-        for place in reversed(range(len(found) - 1)):
-            found[place] = self.builder.settled(marks[place], found[place])
+        for position in reversed(range(len(found) - 1)):
+            found[position] = self.builder.settled(marks[position], found[position])
         return found
 
     def numbers(self, nodes: Sequence[ast.expr]) -> list[Num]:
@@ -332,8 +332,8 @@ class Expressions:
             known[name] = (before or frozenset()) | self.origins_of(value)
             self.revised |= before is not None and known[name] != before
         elif isinstance(value, Group):
-            for place, item in enumerate(value.items):
-                self.note_origins(f"{name}.{place}", item)
+            for position, item in enumerate(value.items):
+                self.note_origins(f"{name}.{position}", item)
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
@@ -364,10 +364,10 @@ class Expressions:
         compiled = self.translation.specialized(function, kinds)
         if function.distinct:
             starts = accumulate([0, *(len(types_of(kind)) for kind in kinds)])
-            views = [(place, each) for place, each in zip(starts, given, strict=False) if isinstance(each, View)]
-            several = not self.apart and len(views) > 1 and bool(compiled.written)
+            views = [(position, each) for position, each in zip(starts, given, strict=False) if isinstance(each, View)]
+            several = not self.no_alias and len(views) > 1 and bool(compiled.written)
             if several or overlap(views, compiled.written):
-                compiled = self.translation.specialized(function, kinds, apart=False)
+                compiled = self.translation.specialized(function, kinds, no_alias=False)
         parts = [part for value, kind in zip(given, kinds, strict=True) for part in parts_of(value, kind)]
         result = compiled.result
         variables = [] if result is None else variables_of(self.builder.fresh("r"), result)

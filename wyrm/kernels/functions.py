@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wyrm.kernels.errors import NotCompiled
 from wyrm.kernels.known import known
-from wyrm.kernels.names import growing
+from wyrm.kernels.names import may_overflow
 from wyrm.kernels.values import Value
 from wyrm.ops import fast_math
 
@@ -58,7 +58,7 @@ class Routine:
         raise NotImplementedError
 
     @cached_property
-    def growing(self) -> frozenset[str]:
+    def may_overflow(self) -> frozenset[str]:
         """The variables that may overflow an int64 and become negative."""
         raise NotImplementedError
 
@@ -92,7 +92,7 @@ class Routine:
         return self.__name__
 
     @property
-    def how(self) -> tuple[Any, ...]:
+    def options(self) -> tuple[Any, ...]:
         """The options that it is compiled with."""
         return (
             self.distinct, self.inlined, self.fused, self.shared, self.calls_shared, self.calls_apart, self.generated
@@ -102,9 +102,9 @@ class Routine:
 class KernelFunction(Routine):
     """A kernel: a Python function that is compiled. Calling it from Python runs the Python function."""
 
-    def __init__(self, function: Callable[..., Any], *, name: str | None = None, **how: Any) -> None:
+    def __init__(self, function: Callable[..., Any], *, name: str | None = None, **options: Any) -> None:
         own: str = getattr(function, "__name__", repr(function))
-        super().__init__(own if name is None else name, **how)
+        super().__init__(own if name is None else name, **options)
         self.function = function
         self.__doc__ = function.__doc__
 
@@ -168,9 +168,9 @@ class KernelFunction(Routine):
         return frozenset(self.function.__code__.co_varnames)
 
     @cached_property
-    def growing(self) -> frozenset[str]:
+    def may_overflow(self) -> frozenset[str]:
         """The variables that may overflow an int64 and become negative."""
-        return frozenset(growing(self.tree))
+        return frozenset(may_overflow(self.tree))
 
     def globals(self) -> dict[str, Any]:
         """Return the global variables that the function sees."""
@@ -190,7 +190,7 @@ class KernelFunction(Routine):
     @cached_property
     def identity(self) -> str:
         """A text that identifies the compiled code: it covers the function's code, constants, options and callees."""
-        return repr((fingerprint(self.function), self.how))
+        return repr((fingerprint(self.function), self.options))
 
     def write(self, body: FunctionBody) -> bool:
         """Compile the body of the function; return whether its last statement returns."""

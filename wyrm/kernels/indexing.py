@@ -112,11 +112,11 @@ def read(view: View) -> Value:
     """Return the element of a view with no axes, and any other view itself."""
     if view.shape:
         return view
-    pointer, index = _place(view)
+    pointer, index = _address(view)
     return Num(Load(pointer, index, view.element))
 
 
-def _place(view: View) -> tuple[Expression, Expression]:
+def _address(view: View) -> tuple[Expression, Expression]:
     """Return the base pointer of a view with no axes, and the index of its element."""
     if isinstance(view.pointer, Offset):
         return view.pointer.pointer, view.pointer.index
@@ -125,14 +125,14 @@ def _place(view: View) -> tuple[Expression, Expression]:
 
 def put(builder: Builder, view: View, number: Num) -> None:
     """Write a scalar to a view with no axes."""
-    pointer, index = _place(view)
+    pointer, index = _address(view)
     builder.add(Store(pointer, index, as_type(number, view.element).expression))
 
 
-def write(builder: Builder, view: View, value: Value, *, apart: bool = False) -> None:
+def write(builder: Builder, view: View, value: Value, *, no_alias: bool = False) -> None:
     """Write a scalar, or an array that broadcasts to the view's shape, to all elements of a view.
 
-    `apart`: the array and the view share no memory. Raise `NotCompiled` for a value that cannot be broadcast.
+    `no_alias`: the array and the view share no memory. Raise `NotCompiled` for a value that cannot be broadcast.
     """
     if isinstance(value, View) and not value.shape:
         value = read(value)
@@ -144,14 +144,14 @@ def write(builder: Builder, view: View, value: Value, *, apart: bool = False) ->
         number = Num(builder.let(as_type(value, view.element).expression))
         over(builder, view.shape, lambda at: put(builder, _element(view, [each.expression for each in at]), number))
     elif isinstance(value, View) and view.shape and len(value.shape) <= len(view.shape):
-        _copy(builder, evaluated(builder, view), evaluated(builder, value), apart)
+        _copy(builder, evaluated(builder, view), evaluated(builder, value), no_alias)
     elif not view.shape:
         raise NotCompiled("cannot assign an array or a tuple to an element of an array")
     else:
         raise NotCompiled("a view can be assigned a scalar, or an array with at most as many axes")
 
 
-def _copy(builder: Builder, view: View, source: View, apart: bool) -> None:
+def _copy(builder: Builder, view: View, source: View, no_alias: bool) -> None:
     """Copy an array to a view as memmove does: shared elements are read before they are overwritten."""
     extra = len(view.shape) - len(source.shape)
     steps = list(source.strides)
@@ -182,7 +182,7 @@ def _copy(builder: Builder, view: View, source: View, apart: bool) -> None:
             over(builder, view.shape, body)
         return tuple(block)  # type: ignore[arg-type]  # `over` adds no other statements
 
-    if apart:
+    if no_alias:
         builder.statements += copied(backwards=False)
         return
     # As in memmove, the direction of the copy depends on which of the two comes first in memory.

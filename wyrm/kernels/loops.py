@@ -123,10 +123,10 @@ def _range(body: FunctionBody, arguments: Sequence[Num]) -> Turns:
     inside = backwards and isinstance(last, Number) and last.value >= -1
     natural = inside or (start.natural and not backwards and (step.natural or isinstance(by, Number)))
 
-    def place(at: Sequence[Num]) -> Num:
+    def value_at(at: Sequence[Num]) -> Num:
         return Num(plus(first, times(at[0].expression, by)), natural=natural)
 
-    return [count], place
+    return [count], value_at
 
 
 def _count(

@@ -43,9 +43,9 @@ def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> 
         elif isinstance(each, Gemm):
             written |= of(each.operands[_RESULT])
         elif isinstance(each, Invoke):
-            for place in others[each.function]:
-                written |= of(each.arguments[place])
-    return frozenset(place for place, each in enumerate(function.parameters) if each.name in written)
+            for position in others[each.function]:
+                written |= of(each.arguments[position])
+    return frozenset(position for position, each in enumerate(function.parameters) if each.name in written)
 
 
 def overlap(views: Sequence[tuple[int, View]], written: frozenset[int]) -> bool:

@@ -26,7 +26,7 @@ def leaves(body: Sequence[ast.stmt], kind: type[ast.stmt]) -> bool:
     return False
 
 
-def growing(tree: ast.FunctionDef) -> set[str]:
+def may_overflow(tree: ast.FunctionDef) -> set[str]:
     """Return the variables that may overflow an int64 and become negative: those that loops multiply or double.
 
     A variable that only grows by bounded additions cannot overflow in practice: it would take too long.
@@ -41,7 +41,7 @@ def growing(tree: ast.FunctionDef) -> set[str]:
             break
         needs = more
     looped = {name for name, used in needs.items() if name in used}
-    return {name for name, value in assigned if name in looped and _grows(value, looped)}
+    return {name for name, value in assigned if name in looped and _grows_fast(value, looped)}
 
 
 def _assignments(tree: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
@@ -65,21 +65,21 @@ def _assignments(tree: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
                 pass
 
 
-def _grows(node: ast.AST, looped: set[str]) -> bool:
+def _grows_fast(node: ast.AST, looped: set[str]) -> bool:
     """Return whether an expression may grow faster than one of these names plus a bounded term."""
     if not names_in(node) & looped:
         return False
     match node:
         case ast.BinOp(left, ast.Add(), right):
             both = bool(names_in(left) & looped and names_in(right) & looped)
-            return both or _grows(left, looped) or _grows(right, looped)
+            return both or _grows_fast(left, looped) or _grows_fast(right, looped)
         case ast.BinOp(_, ast.Mult() | ast.Pow() | ast.LShift(), _):
             return True
         case ast.Call(ast.Name("range" | "min" | "max" | "len"), arguments):
-            return any(_grows(each, looped) for each in arguments)
+            return any(_grows_fast(each, looped) for each in arguments)
         case ast.Subscript(of, _) | ast.Attribute(of, _):  # attributes and elements
-            return _grows(of, looped)
+            return _grows_fast(of, looped)
         case ast.Call():
             return True
         case _:
-            return any(_grows(each, looped) for each in ast.iter_child_nodes(node))
+            return any(_grows_fast(each, looped) for each in ast.iter_child_nodes(node))

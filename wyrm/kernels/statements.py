@@ -55,9 +55,9 @@ class FunctionBody(Expressions):
     """One function while it is translated: its statements and expressions."""
 
     def __init__(
-        self, translation: Translation, function: Routine, builder: Builder, state: InferenceState, *, apart: bool
+        self, translation: Translation, function: Routine, builder: Builder, state: InferenceState, *, no_alias: bool
     ) -> None:
-        super().__init__(translation, function, builder, state, apart=apart)
+        super().__init__(translation, function, builder, state, no_alias=no_alias)
         # The first read of a variable of unknown kind; and for each `return` whether it has a value.
         self.unsettled: UnknownKind | None = None
         self.returns: set[bool] = set()
@@ -134,7 +134,7 @@ class FunctionBody(Expressions):
     def assign(self, name: str, value: Value) -> None:
         """Assign a value to a variable, whose kind is widened to hold all values it is ever assigned."""
         kind = kind_of(value)
-        if isinstance(kind, NumKind) and name in self.function.growing:
+        if isinstance(kind, NumKind) and name in self.function.may_overflow:
             kind = NumKind(kind.type)  # it may overflow and become negative
         if name in self.kinds:
             kind = joined(self.kinds[name], kind)
@@ -183,7 +183,7 @@ class FunctionBody(Expressions):
             case ast.Subscript():
                 view = self._target(target)
                 value = self.builder.settled(mark, value)
-                indexing.write(self.builder, view, value, apart=self._shares_nothing(view, value))
+                indexing.write(self.builder, view, value, no_alias=self._shares_nothing(view, value))
             case _:
                 raise NotCompiled(f"{ast.unparse(target)} cannot be assigned in kernels")
 
@@ -203,7 +203,7 @@ class FunctionBody(Expressions):
         if not isinstance(value, View) or not value.shape or not view.shape:
             return True
         to, source = self.origins_of(view), self.origins_of(value)
-        if self.function.distinct and self.apart and "" not in to | source and not to & source:
+        if self.function.distinct and self.no_alias and "" not in to | source and not to & source:
             return True
         shared = (to & source) - {""}
         alike = view.strides == value.strides and len(view.shape) == len(value.shape)

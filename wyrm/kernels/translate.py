@@ -33,12 +33,12 @@ class Translation:
         self._found: dict[tuple[int, tuple[Kind, ...], bool], Compiled | None] = {}
         self._keep: list[Routine] = []
 
-    def specialized(self, function: Routine, kinds: tuple[Kind, ...], *, apart: bool = True) -> Compiled:
+    def specialized(self, function: Routine, kinds: tuple[Kind, ...], *, no_alias: bool = True) -> Compiled:
         """Return the function specialized for arguments of these kinds; raise `NotCompiled` if it cannot be compiled.
 
-        With `apart=False` its arrays may alias even if it is declared `distinct`.
+        With `no_alias=False` its arrays may alias even if it is declared `distinct`.
         """
-        key = id(function), kinds, apart
+        key = id(function), kinds, no_alias
         if key in self._found:
             found = self._found[key]
             if found is None:
@@ -47,7 +47,7 @@ class Translation:
         self._found[key] = None
         self._keep.append(function)  # the key has its id, which must not be reused
         try:
-            compiled = self._translate(function, kinds, apart)
+            compiled = self._translate(function, kinds, no_alias)
         except NotCompiled:
             raise
         except RecursionError:
@@ -61,7 +61,7 @@ class Translation:
         self._found[key] = self.functions[compiled.function.name] = compiled
         return compiled
 
-    def _translate(self, function: Routine, kinds: tuple[Kind, ...], apart: bool) -> Compiled:
+    def _translate(self, function: Routine, kinds: tuple[Kind, ...], no_alias: bool) -> Compiled:
         names = function.parameters
         if function.closure():
             raise NotCompiled(
@@ -75,7 +75,7 @@ class Translation:
         known = InferenceState({})
         for _ in range(_ROUNDS):
             before, builder = known.copy(), Builder(self.errors, self.checked)
-            body = FunctionBody(self, function, builder, known, apart=apart)
+            body = FunctionBody(self, function, builder, known, no_alias=no_alias)
             parameters = body.parameters(list(zip(names, kinds, strict=False)))
             for name, value in rest:
                 body.assign(name, value or Static(None))
@@ -94,7 +94,7 @@ class Translation:
             tuple(type for _, type in ([] if known.result is None else types_of(known.result))),
             tuple(builder.statements),
             cleared=tuple(each for name in body.cleared for each in variables_of(name, known.kinds[name])),
-            distinct=function.distinct and apart,
+            distinct=function.distinct and no_alias,
             inlined=function.inlined,
             fused=function.fused,
             fails=builder.fails or any(self.functions[name].function.fails for name in called(builder.statements)),

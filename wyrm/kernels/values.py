@@ -178,7 +178,9 @@ def types_of(kind: Kind) -> tuple[tuple[str, Type], ...]:
             steps = [(f".s{axis}", INT64) for axis in range(_own_strides(axes, layout))]
             return ("", PointerType(element)), *sizes, *steps
         case GroupKind(items):
-            return tuple((f".{place}{end}", type) for place, item in enumerate(items) for end, type in types_of(item))
+            return tuple(
+                (f".{position}{end}", type) for position, item in enumerate(items) for end, type in types_of(item)
+            )
         case StaticKind():
             return ()
 

@@ -10,14 +10,14 @@ Each takes `reduction="mean"`, `"sum"` or `"none"`. None of them broadcasts: a t
 
 from typing import TYPE_CHECKING
 
-from wyrm import _later
+from wyrm import _lazy_imports
 from wyrm.losses.binary import bce, bce_with_logits, focal, hinge, squared_hinge
 from wyrm.losses.classification import cross_entropy, kl_divergence, nll
 from wyrm.losses.ranking import bpr, cosine_embedding, margin_ranking, triplet
 from wyrm.losses.regression import huber, l1, mse
 
 if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
-    __getattr__, __dir__ = _later.later(__name__, {})
+    __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})
 
 __all__ = [
     "bce",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal, get_args
 
@@ -34,22 +35,22 @@ def as_node(loss: str, name: str, value: Node | IndexNode | Array, beside: Node 
         return value.astype(beside.dtype)
     node = None if beside is None else as_operand(value, beside)
     if node is None:
-        wanted = "a node" if beside is None else "a node or a NumPy array of numbers"
-        raise DTypeError(f"{loss}: {name} is {wanted}, not {value!r}, a {type(value).__name__}")
+        allowed = "a node" if beside is None else "a node or a NumPy array of numbers"
+        raise DTypeError(f"{loss}: {name} must be {allowed}, not {value!r}")
     return node
 
 
 def check_values(loss: str, name: str, given: Node | Array, node: Node, values: Values) -> None:
     """Raise an error if a constant cannot have these values, or a mask is given for signs; inputs are not checked."""
     if values == "signs" and isinstance(given, Node | np.ndarray) and given.dtype.kind == "b":
-        raise DTypeError(f"{loss}: {name} is -1 or 1, not a mask; pass wy.where(mask, 1.0, -1.0)")
+        raise DTypeError(f"{loss}: {name} must be -1 or 1, not a mask; pass wy.where(mask, 1.0, -1.0)")
     if values == "any" or not isinstance(node, Constant):
         return
     array = np.asarray(stored(node).array)
     wrong = array[np.abs(array) != 1.0] if values == "signs" else array[~((array >= 0.0) & (array <= 1.0))]
     if wrong.size:
-        meaning = "is -1 or 1" if values == "signs" else "lies between 0 and 1"
-        raise ValueError(f"{loss}: {name} {meaning}, but holds {wrong[0]}")
+        allowed = "-1 or 1" if values == "signs" else "in [0, 1]"
+        raise ValueError(f"{loss}: {name} must be {allowed}, but holds {wrong[0]}")
 
 
 def same_axes(loss: str, values: Values = "any", **operands: Node | Array) -> list[Node]:
@@ -93,7 +94,7 @@ def labels_of(loss: str, name: str, node: Node, labels: IndexNode | IntegerArray
     """Return the labels as an index node with the leading axes of `node`."""
     rows = rows_of(loss, name, node)
     indices = as_indices(labels)
-    rule = f"{loss}: the labels have the leading axes of {name}"
+    rule = f"{loss}: the labels must have the leading axes of {name}"
     check_axes(rule, indices, rows, {name: node, "labels": indices})
     return indices
 
@@ -101,13 +102,14 @@ def labels_of(loss: str, name: str, node: Node, labels: IndexNode | IntegerArray
 def check_reduction(loss: str, reduction: str) -> None:
     """Raise `ValueError` unless the reduction is one of the three."""
     if reduction not in get_args(Reduction):
-        raise ValueError(f"{loss}: reduction is 'mean', 'sum' or 'none', not {reduction!r}")
+        raise ValueError(f"{loss}: reduction must be 'mean', 'sum' or 'none', not {reduction!r}")
 
 
 def check_range(loss: str, name: str, value: float, low: float, high: float) -> None:
     """Raise `ValueError` unless `low <= value <= high`."""
     if not low <= value <= high:
-        raise ValueError(f"{loss}: {name} is between {low} and {high}, not {value}")
+        bounds = f"at least {low:g}" if high == math.inf else f"in [{low:g}, {high:g}]"
+        raise ValueError(f"{loss}: {name} must be {bounds}, not {value}")
 
 
 def reduced(losses: Node, reduction: Reduction) -> Node:

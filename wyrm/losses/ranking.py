@@ -175,7 +175,7 @@ def cosine_embedding(
     rows = rows_of("cosine_embedding", "first", first)
     sign = as_node("cosine_embedding", "target", target, first)
     check_values("cosine_embedding", "target", target, sign, "signs")
-    rule = "cosine_embedding: the target has the leading axes of the vectors"
+    rule = "cosine_embedding: the target must have the leading axes of the vectors"
     check_axes(rule, sign, rows, {"first": first, "second": second, "target": sign})
     # Divide by one norm at a time: the product of the squared norms may overflow.
     lengths = [(x.square().sum(axis=-1) + _COSINE_EPSILON).sqrt() for x in (first, second)]

@@ -85,7 +85,7 @@ def huber(prediction: Node, target: Node | Array, *, delta: float = 1.0, reducti
     """
     check_reduction("huber", reduction)
     if not delta > 0.0:
-        raise ValueError(f"huber: delta is above 0, not {delta}")
+        raise ValueError(f"huber: delta must be above 0, not {delta}")
     prediction, target = same_axes("huber", prediction=prediction, target=target)
     error = prediction - target
     # One formula for both parts: if the error is clipped to +-delta, the parabola and its tangent are the same product.

@@ -9,10 +9,10 @@ from wyrm.errors import DataError, DTypeError, NotFinite, ShapeError
 from wyrm.types.arrays import as_array
 
 
-def _place(array: np.ndarray, wrong: NDArray[np.bool_]) -> str:
+def _location(array: np.ndarray, wrong: NDArray[np.bool_]) -> str:
     """Return the index of the first wrong entry, for a message."""
-    place = tuple(map(int, np.unravel_index(int(wrong.argmax()), array.shape)))
-    return f"at {place[0] if len(place) == 1 else place}"
+    index = tuple(map(int, np.unravel_index(int(wrong.argmax()), array.shape)))
+    return f"at {index[0] if len(index) == 1 else index}"
 
 
 def numbers(name: str, values: ArrayLike, *, infinite: bool = False) -> NDArray[np.float64]:
@@ -29,7 +29,7 @@ def numbers(name: str, values: ArrayLike, *, infinite: bool = False) -> NDArray[
     wrong = np.isnan(array) if infinite else ~np.isfinite(array)
     if wrong.any():
         raise NotFinite(
-            f"{name}, of shape {array.shape}, holds {array[wrong][0]} {_place(array, wrong)}; expected "
+            f"{name}, of shape {array.shape}, holds {array[wrong][0]} {_location(array, wrong)}; expected "
             f"{'no NaN' if infinite else 'finite numbers only'}. Find the source of the value, or leave it out."
         )
     return array
@@ -50,7 +50,7 @@ def class_labels(name: str, values: ArrayLike) -> NDArray[np.int64]:
     wrong = (array != np.floor(array)) | (np.abs(array) >= 2.0**53)
     if wrong.any():
         raise DataError(
-            f"{name} holds {array[wrong][0]} {_place(array, wrong)}; expected labels, which are whole numbers. "
+            f"{name} holds {array[wrong][0]} {_location(array, wrong)}; expected labels, which are whole numbers. "
             f"Turn probabilities into labels, for example with probabilities > 0.5."
         )
     return array.astype(np.int64)

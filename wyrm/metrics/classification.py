@@ -61,9 +61,9 @@ def top_k_accuracy(targets: ArrayLike, scores: ArrayLike, k: int = 2) -> float:
             f"targets have shape {true.shape} and scores have shape {ranked.shape}; expected the same number of rows."
         )
     if isinstance(k, bool) or not isinstance(k, int | np.integer):
-        raise DTypeError(f"k is {k!r}; expected a whole number from 1 to the {classes} classes.")
+        raise DTypeError(f"k must be an integer in [1, {classes}], not {k!r}")
     if not 1 <= k <= classes:
-        raise DataError(f"k is {k}; expected 1 to {classes}, the number of classes in scores of shape {ranked.shape}.")
+        raise DataError(f"k must be in [1, {classes}], the classes in scores of shape {ranked.shape}, not {k}")
     outside = (true < 0) | (true >= classes)
     if outside.any():
         row = int(outside.argmax())
@@ -91,7 +91,7 @@ def _counts(
     if average == "micro":
         return right.sum(keepdims=True), claimed.sum(keepdims=True), present.sum(keepdims=True)
     if average != "binary":
-        raise DataError(f"average is {average!r}; expected 'binary', 'macro' or 'micro'.")
+        raise DataError(f"average must be 'binary', 'macro' or 'micro', not {average!r}")
     if len(classes) > 2:
         shown = ", ".join(map(str, classes[:6])) + (", ..." if len(classes) > 6 else "")
         raise DataError(

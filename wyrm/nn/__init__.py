@@ -7,7 +7,7 @@
 
 from typing import TYPE_CHECKING
 
-from wyrm import _later
+from wyrm import _lazy_imports
 
 if TYPE_CHECKING:
     from wyrm.nn import initializers
@@ -88,7 +88,7 @@ _NAMES = {
 }
 
 if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
-    __getattr__, __dir__ = _later.later(
+    __getattr__, __dir__ = _lazy_imports.lazy_imports(
         __name__, {name: module for module, names in _NAMES.items() for name in (module, *names)}
     )
 

@@ -12,7 +12,7 @@ from wyrm.node.node import Node, Tensor
 class Activation(Pointwise):
     """A module that calls the method `method` of its input, with the keyword arguments `options`.
 
-    Raises `ValueError` for a name that is not a method of nodes.
+    Raise `ValueError` for a name that is not a method of nodes.
 
     >>> Activation("leaky_relu", negative_slope=0.5)(wy.Constant([-1.0, 1.0])).forward().tolist()
     [-0.5, 1.0]

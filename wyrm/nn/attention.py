@@ -31,7 +31,7 @@ class MultiHeadAttention(Module, Generic[Width]):
     keys (see `wyrm.nn.rotary_embedding`). While `training`, `dropout` is the rate for the attention weights. See
     `wyrm.attention` for the formulas.
 
-    Raises `ShapeError` where `embed_dim` is not divisible by `num_heads`, `ValueError` for a rate outside [0, 1).
+    Raise `ShapeError` where `embed_dim` is not divisible by `num_heads`, `ValueError` for a rate outside [0, 1).
 
     >>> layer = MultiHeadAttention(8, num_heads=2)
     >>> layer(wy.Input(dims=(3, 5, 8))).shape
@@ -68,7 +68,7 @@ class MultiHeadAttention(Module, Generic[Width]):
     def __call__(self, x: Tensor[B, T, Width], mask: Tensor[B, T, T] | BoolArray | None = None) -> Tensor[B, T, Width]:
         """Return the attention of `x` to itself, of the same axes.
 
-        `mask` has the axes (batch, queries, keys); it is true where a query may attend to a key. Raises `ShapeError`
+        `mask` has the axes (batch, queries, keys); it is true where a query may attend to a key. Raise `ShapeError`
         unless the axes of `x` are (batch, time, embed_dim).
         """
         if len(x.dims) != 3:

@@ -21,10 +21,10 @@ Columns = TypeVar("Columns", bound=Dim, covariant=True, default=Any)
 # The axes of the batch and of time.
 B = TypeVar("B", default=Any)
 T = TypeVar("T", default=Any)
-# Axes that are given with a name.
+# Named axes.
 M = TypeVar("M", bound=Dim)
 N = TypeVar("N", bound=Dim)
-# All axes, and those that lead the last.
+# All axes, and all but the last.
 Axes = TypeVarTuple("Axes")
 Bs = TypeVarTuple("Bs")
 
@@ -46,7 +46,7 @@ def sized_axis(layer: str, argument: str, axis: Any) -> Axis:
     try:
         size = operator.index(axis)
     except TypeError:
-        raise DTypeError(f"{layer}: {argument} is a Dim or an integer, not {axis!r}, a {type(axis).__name__}") from None
+        raise DTypeError(f"{layer}: {argument} must be a Dim or an integer, not {axis!r}") from None
     if isinstance(axis, bool) or size < 0:
-        raise ShapeError(f"{layer}: {argument} is at least 0, not {axis!r}")
+        raise ShapeError(f"{layer}: {argument} must be at least 0, not {axis!r}")
     return size

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 from wyrm.errors import ShapeError
 from wyrm.nn.axes import Bs, Features, M, sized_axis
 from wyrm.nn.layer import Layer
-from wyrm.nn.normalization import checked_epsilon, shown_epsilon
+from wyrm.nn.normalization import shown_epsilon
 from wyrm.node.base import describe
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
@@ -18,6 +18,7 @@ from wyrm.node.node import Node, Tensor
 from wyrm.node.training_mode import record_training_mode
 from wyrm.ops.updating import updating
 from wyrm.types.dims import Dim
+from wyrm.types.options import number
 
 
 class BatchNorm(Layer[Features, Features], Generic[Features]):
@@ -29,7 +30,7 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
     built after `eval()` normalize by the buffers. Threads do not divide a batch, because its rows depend on each
     other. `dtype` is float32 or float64. Ioffe and Szegedy, "Batch normalization" (2015).
 
-    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another
+    Raise `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another
     kind, `ValueError` for an epsilon below 0 or a momentum outside [0, 1].
 
     >>> layer, x = BatchNorm(1), wy.Constant([[1.0], [3.0]])
@@ -62,9 +63,9 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
         self, features: Dim | int, epsilon: float = 1e-5, momentum: float = 0.1, *, dtype: DTypeLike = np.float32
     ) -> None:
         axis: Any = sized_axis("BatchNorm", "features", features)
-        self.epsilon = checked_epsilon("BatchNorm", epsilon)
+        self.epsilon = number("BatchNorm: epsilon", epsilon, 0.0)
         if not 0.0 <= momentum <= 1.0:
-            raise ValueError(f"BatchNorm: momentum is in [0, 1], not {momentum}")
+            raise ValueError(f"BatchNorm: momentum must be in [0, 1], not {momentum}")
         self.momentum = float(momentum)
         self.weight = Parameter(np.ones(int(axis)), (axis,), name="weight", dtype=dtype)
         self.bias = Parameter(np.zeros(int(axis)), (axis,), name="bias", dtype=dtype)
@@ -74,7 +75,7 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
     def __call__(self, x: Tensor[*Bs, Features]) -> Tensor[*Bs, Features]:
         """Return `x` normalized, of the same axes.
 
-        Raises `ShapeError` where `x` has fewer than two axes or its last is not `features`, `DTypeError` for another
+        Raise `ShapeError` where `x` has fewer than two axes or its last is not `features`, `DTypeError` for another
         dtype.
         """
         operand: Node = x

@@ -9,19 +9,12 @@ from wyrm.nn.axes import Axes
 from wyrm.nn.layer import Pointwise
 from wyrm.node.node import Tensor
 from wyrm.node.training_mode import record_training_mode
-
-
-def _rate(rate: object) -> float:
-    if isinstance(rate, bool) or not isinstance(rate, int | float | np.integer | np.floating):
-        raise DTypeError(f"Dropout: rate is a number, not {rate!r}, a {type(rate).__name__}")
-    if not 0.0 <= rate < 1.0:
-        raise ValueError(f"Dropout: rate is at least 0 and below 1, not {rate}")
-    return float(rate)
+from wyrm.types.options import number
 
 
 def _seed(seed: object) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
-        raise DTypeError(f"Dropout: seed is an integer, not {seed!r}, a {type(seed).__name__}")
+        raise DTypeError(f"Dropout: seed must be an integer, not {seed!r}")
     return int(seed)
 
 
@@ -32,7 +25,7 @@ class Dropout(Pointwise):
     `seed`, the step (see `wyrm.random.set_step`) and the position in the graph: two calls of one module draw different
     masks. Srivastava et al., "Dropout" (2014).
 
-    Raises `ValueError` for a rate out of range, `DTypeError` for a rate that is no number or a seed that is no integer.
+    Raise `ValueError` for a rate out of range, `DTypeError` for a rate that is no number or a seed that is no integer.
 
     >>> wy.random.set_step(0)
     >>> dropout, ones = Dropout(0.5), wy.Constant(np.ones(100))
@@ -43,7 +36,7 @@ class Dropout(Pointwise):
     """
 
     def __init__(self, rate: float, seed: int = 0) -> None:
-        self.rate = _rate(rate)
+        self.rate = number("Dropout: rate", rate, 0.0, 1.0)
         self.seed = _seed(seed)
 
     def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:

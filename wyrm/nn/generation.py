@@ -97,7 +97,7 @@ def generate(
 
     When the sequence reaches `n_positions`, generation goes on from its second half.
 
-    Raises `ShapeError` for a prompt that is empty or longer than `n_positions`, `IndexOutOfRange` for a token outside
+    Raise `ShapeError` for a prompt that is empty or longer than `n_positions`, `IndexOutOfRange` for a token outside
     the vocabulary, and what `sample_tokens` raises for its options.
 
     >>> model = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=7, n_positions=5, n_embd=4, n_layer=1, n_head=2))
@@ -109,7 +109,7 @@ def generate(
         raise ShapeError(f"the prompt has {len(prompt)} tokens; expected 1 to {config.n_positions}, n_positions")
     for position, token in enumerate(prompt):
         if not 0 <= token < config.vocab_size:
-            raise IndexOutOfRange(f"prompt[{position}] is {token}; a token is in 0..{config.vocab_size - 1}")
+            raise IndexOutOfRange(f"prompt[{position}] is {token}; a token must be in 0..{config.vocab_size - 1}")
     # Options out of range raise here, not at the first token.
     sample_tokens(np.zeros((1, 1)), np.random.default_rng(0), temperature=temperature, top_k=top_k, top_p=top_p)
     return _generated(model, list(prompt), max_new_tokens, np.random.default_rng(seed), temperature, top_k, top_p)

@@ -45,7 +45,7 @@ class GPT2Config:
     - `layer_norm_epsilon`: at least 0. `tie_word_embeddings`: whether the output layer shares its weight with the token
       embedding. `bias`: whether linear layers and norms have biases; the Hugging Face library always has them.
 
-    Raises `ValueError` for a value of another type or outside its range.
+    Raise `ValueError` for a value of another type or outside its range.
 
     >>> GPT2Config(n_embd=64, n_head=16).inner_dim
     256
@@ -70,18 +70,18 @@ class GPT2Config:
             if name == "n_inner" and value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"GPT2Config: {name} is an integer of at least 1, not {value!r}")
+                raise ValueError(f"GPT2Config: {name} must be an integer of at least 1, not {value!r}")
         if self.n_embd % self.n_head:
             raise ValueError(f"GPT2Config: n_embd {self.n_embd} is not divisible by n_head {self.n_head}")
         for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop", "layer_norm_epsilon"):
             value, is_rate = getattr(self, name), name.endswith("_pdrop")
             numeric = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
             if not numeric or not 0.0 <= value <= sys.float_info.max or (is_rate and value >= 1.0):
-                bounds = "at least 0 and below 1" if is_rate else "finite and at least 0"
-                raise ValueError(f"GPT2Config: {name} is a number, {bounds}, not {value!r}")
+                bounds = "a number in [0, 1)" if is_rate else "a finite number of at least 0"
+                raise ValueError(f"GPT2Config: {name} must be {bounds}, not {value!r}")
         for name in ("tie_word_embeddings", "bias"):
             if not isinstance(getattr(self, name), bool | np.bool_):
-                raise ValueError(f"GPT2Config: {name} is True or False, not {getattr(self, name)!r}")
+                raise ValueError(f"GPT2Config: {name} must be True or False, not {getattr(self, name)!r}")
 
     @property
     def inner_dim(self) -> int:
@@ -132,7 +132,7 @@ class GPT2(Module):
     def __call__(self, tokens: IndexNode[tuple[B, T]]) -> Tensor[B, T, Any]:
         """Return the states, (batch, time, n_embd).
 
-        Raises `ShapeError` unless the tokens have the axes (batch, time), or where time is above `n_positions`.
+        Raise `ShapeError` unless the tokens have the axes (batch, time), or where time is above `n_positions`.
         """
         dims: Dims = tokens.dims
         if len(dims) != 2:
@@ -172,7 +172,7 @@ class GPT2(Module):
     def save_pretrained(self, directory: str | os.PathLike[str]) -> None:
         """Write `config.json` and `model.safetensors` as the Hugging Face library reads them.
 
-        Raises `CheckpointError` for a file that cannot be written.
+        Raise `CheckpointError` for a file that cannot be written.
         """
         from wyrm.io.hugging_face import save_pretrained
 
@@ -182,7 +182,7 @@ class GPT2(Module):
     def from_pretrained(directory: str | os.PathLike[str], *, dtype: DTypeLike = np.float32) -> GPT2:
         """Return the model that the Hugging Face library, or `save_pretrained`, wrote to a folder.
 
-        Raises `CheckpointError` for a file that is missing, damaged or of another model.
+        Raise `CheckpointError` for a file that is missing, damaged or of another model.
         """
         from wyrm.io.hugging_face import from_pretrained
 

@@ -32,7 +32,7 @@ class Initializer(Protocol):
     def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = ..., /) -> np.ndarray: ...
 
 
-# Numbers that one generator draws; larger arrays are drawn in parallel.
+# Numbers in a chunk; the chunks of a larger array are drawn in parallel.
 _CHUNK = 2**18
 
 
@@ -52,9 +52,9 @@ def fans(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _check(name: str, value: float, rule: str = "", holds: bool = True) -> None:
-    """Raise `ValueError` unless the option is finite and `holds` is true; `rule` says what that is."""
+    """Raise `ValueError` unless the option is finite and `holds` is true; `rule` describes that condition."""
     if not (math.isfinite(value) and holds):
-        raise ValueError(f"{name} is a finite number{rule}, not {value}")
+        raise ValueError(f"{name} must be a finite number{rule}, not {value}")
 
 
 def _uniform(low: float, high: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> np.ndarray:

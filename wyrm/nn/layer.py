@@ -65,7 +65,7 @@ def _flattened(modules: tuple[Module, ...]) -> tuple[Any, ...]:
         if not (isinstance(module, Module) and callable(module)):
             raise TypeError(
                 f"Sequential takes modules one by one, not {type(module).__name__}: write Sequential(*layers) for a "
-                f"list, wy.nn.Activation('relu') for a method of nodes, and a class for a function of one's own"
+                f"list, wy.nn.Activation('relu') for a method of nodes, and a class for your own function"
             )
         layers += module.layers if isinstance(module, Sequential | PointwiseSequential) else (module,)
     return tuple(layers)
@@ -78,10 +78,10 @@ def _applied(layers: tuple[Any, ...], x: Node) -> Node:
 
 
 class Sequential(Layer[In, Out]):
-    """Modules applied one after the other, which the attribute `layers` holds; `first >> second` makes one too.
+    """Modules applied in order; the attribute `layers` holds them, and `first >> second` creates one.
 
     Parameters have paths such as `layers.0.weight`. mypy checks the axes between layers for `>>`, not for this
-    constructor. Raises `TypeError` for an argument that is not a callable module.
+    constructor. Raise `TypeError` for an argument that is not a callable module.
 
     >>> model = wy.nn.Sequential(wy.nn.Linear(4, 8), wy.nn.relu, wy.nn.Linear(8, 2))
     >>> model(wy.Input(dims=(5, 4))).shape, model.layers[0].weight.shape
@@ -97,7 +97,7 @@ class Sequential(Layer[In, Out]):
 
 
 class PointwiseSequential(Pointwise):
-    """What `>>` makes of modules that all keep every axis: a `Sequential` that keeps them too."""
+    """A `Sequential` of pointwise modules, which preserves the shape as well; `>>` creates it."""
 
     def __init__(self, *modules: Pointwise) -> None:
         self.layers = _flattened(modules)

@@ -34,7 +34,7 @@ class Linear(Layer[In, Out]):
     `bias_initializer` the bias, from `seed`, or without one from the script's next seed (see `wyrm.nn.seed`). `dtype`
     is float32 or float64.
 
-    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis or a dtype of another kind.
+    Raise `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis or a dtype of another kind.
 
     >>> layer = Linear(3, 2)
     >>> layer(wy.Input(dims=(5, 4, 3))).shape
@@ -77,7 +77,7 @@ class Linear(Layer[In, Out]):
     def __call__(self, x: Tensor[*Bs, In]) -> Tensor[*Bs, Out]:
         """Return `x @ weight + bias`: the leading axes of `x`, then `out_features`.
 
-        Raises `ShapeError` where the last axis of `x` is not `in_features`, `DTypeError` for another dtype.
+        Raise `ShapeError` where the last axis of `x` is not `in_features`, `DTypeError` for another dtype.
         """
         product: Tensor[*Bs, Out] = x @ self.weight
         return product if self.bias is None else product + self.bias

@@ -14,20 +14,20 @@ from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 
 # The attribute of a module inside a traced function: the nodes that replace its parameters.
-STANDING = "_standing"
+REPLACEMENTS = "_replacements"
 
 
 def members(value: object, path: str) -> Sequence[tuple[str, object]]:
     """Return the direct members of a module or container, each with its path."""
     prefix = f"{path}." if path else ""
     if isinstance(value, Module):
-        return [(f"{prefix}{name}", member) for name, member in vars(value).items() if name != STANDING]
+        return [(f"{prefix}{name}", member) for name, member in vars(value).items() if name != REPLACEMENTS]
     if isinstance(value, dict):
         return [(f"{prefix}{key}", member) for key, member in value.items()]
     if isinstance(value, list | tuple):
         return [(f"{prefix}{position}", member) for position, member in enumerate(value)]
     if isinstance(value, set | frozenset) and any(isinstance(member, Parameter | Module) for member in value):
-        raise TypeError(f"{path} is a set, which has no order to name its members by; use a list, a tuple or a dict")
+        raise TypeError(f"{path} is a set, so its members have no order and no names; use a list, a tuple or a dict")
     return ()
 
 
@@ -38,11 +38,11 @@ def _walk(root: object) -> Iterator[tuple[str, Any, str]]:
     and cycles.
     """
     first: dict[int, str] = {}
-    standing = _standing(root)
+    replacements = _replacement_ids(root)
     stack: list[tuple[str, object]] = [("", root)]
     while stack:
         path, value = stack.pop()
-        counts = isinstance(value, Module | Parameter | Buffer) or id(value) in standing
+        counts = isinstance(value, Module | Parameter | Buffer) or id(value) in replacements
         if counts:
             yield path, value, first.get(id(value), path)
         inside = () if id(value) in first else members(value, path)
@@ -51,9 +51,9 @@ def _walk(root: object) -> Iterator[tuple[str, Any, str]]:
         stack.extend(reversed(inside))
 
 
-def _standing(root: object) -> frozenset[int]:
+def _replacement_ids(root: object) -> frozenset[int]:
     """Return the identities of the nodes that replace parameters of a module."""
-    return frozenset(map(id, getattr(root, STANDING, ())))
+    return frozenset(map(id, getattr(root, REPLACEMENTS, ())))
 
 
 def _each(root: object) -> Iterator[tuple[str, Any]]:
@@ -61,14 +61,14 @@ def _each(root: object) -> Iterator[tuple[str, Any]]:
     return ((path, value) for path, value, first in _walk(root) if path == first)
 
 
-def _shown(value: object) -> str:
+def _described(value: object) -> str:
     """Return one line of the outline of a module: a value with its own `__repr__` is shown by that."""
     if isinstance(value, Parameter | Buffer):
         return f"{type(value).__name__.split('[')[0]} {format_dims(value.dims)} {value.dtype}"
-    return repr(value) if _shows_itself(value) else type(value).__name__
+    return repr(value) if _has_own_repr(value) else type(value).__name__
 
 
-def _shows_itself(value: object) -> bool:
+def _has_own_repr(value: object) -> bool:
     return isinstance(value, Module) and type(value).__repr__ != Module.__repr__
 
 
@@ -101,7 +101,7 @@ class Module(Answering):
         """Return pairs of path and parameter, such as `("blocks.0.hidden.weight", ...)`, in the order of definition.
 
         A shared parameter appears once, under its first path. In a traced function, nodes replace the parameters of
-        modules among the arguments. Raises `ValueError` where two have the same path, as the keys `1` and `"1"` of one
+        modules among the arguments. Raise `ValueError` where two have the same path, as the keys `1` and `"1"` of one
         dict give.
         """
         return self._named(Parameter, "parameters")
@@ -116,21 +116,21 @@ class Module(Answering):
 
     def _named(self, kind: type, what: str) -> list[tuple[str, Any]]:
         found: dict[str, Any] = {}
-        standing = _standing(self) if kind is Parameter else ()
+        replacements = _replacement_ids(self) if kind is Parameter else ()
         for path, value in _each(self):
-            if isinstance(value, kind) or id(value) in standing:
+            if isinstance(value, kind) or id(value) in replacements:
                 if path in found:
                     raise ValueError(
                         f"{type(self).__name__} has two {what} of the path {path!r}; "
-                        f"give the entries of its dicts keys that differ as text and have no dots"
+                        f"use keys of dicts that have no dots and differ as strings"
                     )
                 found[path] = value
         return list(found.items())
 
     def parameters(self) -> list[Parameter]:
         """Return the parameters, each once, in the order of definition."""
-        standing = _standing(self)
-        return [value for _, value in _each(self) if isinstance(value, Parameter) or id(value) in standing]
+        replacements = _replacement_ids(self)
+        return [value for _, value in _each(self) if isinstance(value, Parameter) or id(value) in replacements]
 
     def modules(self) -> list[Module]:
         """Return this module and those it holds, each once, in the order of definition."""
@@ -138,7 +138,8 @@ class Module(Answering):
 
     def train(self, mode: bool = True) -> Self:
         """Set `training` of this module and all it holds to `mode`, for graphs built from now on."""
-        # Not through `self.modules`, a name that a subclass may want for an attribute; found first, set after.
+        # Not `self.modules()`, because a subclass may have an attribute of that name. A list, because the walk
+        # reads the attributes that the loop sets.
         for module in [value for _, value in _each(self) if isinstance(value, Module)]:
             module.training = mode
         return self
@@ -194,7 +195,9 @@ class Module(Answering):
         skipped = None  # the path of the last module with its own `__repr__`
         for path, value, first in _walk(self):
             if path and not (skipped is not None and path.startswith(skipped)):
-                skipped = f"{path}." if _shows_itself(value) else None
+                skipped = f"{path}." if _has_own_repr(value) else None
                 shared = path != first and any(isinstance(inner, Parameter | Buffer) for _, inner in _each(value))
-                lines.append(f"{path}: {_shown(value)}" + (f", the same as {first or 'the whole'}" if shared else ""))
+                lines.append(
+                    f"{path}: {_described(value)}" + (f", the same as {first or 'the whole'}" if shared else "")
+                )
         return "\n".join(lines).replace("\n", "\n  ")

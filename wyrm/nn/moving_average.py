@@ -24,7 +24,7 @@ class EWMA(Module, Generic[Features]):
     learned for each feature. `decay` starts with zeros, an `a` of 0.5. It has the axis `features`, a `Dim` with a size,
     which mypy checks, or an integer, which it does not. `dtype` is float32 or float64.
 
-    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis or a dtype of another kind.
+    Raise `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis or a dtype of another kind.
 
     >>> average = EWMA(1)
     >>> average(wy.Constant([[[8.0], [0.0], [4.0]]])).forward().ravel().tolist()
@@ -44,7 +44,7 @@ class EWMA(Module, Generic[Features]):
     def __call__(self, x: Tensor[B, T, Features]) -> Tensor[B, T, Features]:
         """Return the average after each step, of the axes of `x`.
 
-        Raises `ShapeError` where axes do not match or time has no size, `DTypeError` for another dtype.
+        Raise `ShapeError` where axes do not match or time has no size, `DTypeError` for another dtype.
         """
         if len(x.dims) != 3:
             raise ShapeError(f"EWMA takes the axes (batch, time, features), not {describe(x)}")

@@ -7,21 +7,12 @@ from typing import Any, Generic, overload
 import numpy as np
 from numpy.typing import DTypeLike
 
-from wyrm.errors import DTypeError
 from wyrm.nn.axes import Bs, Features, M, sized_axis
 from wyrm.nn.layer import Layer
 from wyrm.node.leaves import Parameter
 from wyrm.node.node import Tensor
 from wyrm.types.dims import Dim
-
-
-def checked_epsilon(layer: str, epsilon: object) -> float:
-    """Return `epsilon` as a float; raise unless it is finite and at least 0."""
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | np.integer | np.floating):
-        raise DTypeError(f"{layer}: epsilon is a number, not {epsilon!r}, a {type(epsilon).__name__}")
-    if not 0.0 <= epsilon < np.inf:
-        raise ValueError(f"{layer}: epsilon is finite and at least 0, not {epsilon}")
-    return float(epsilon)
+from wyrm.types.options import number
 
 
 class LayerNorm(Layer[Features, Features], Generic[Features]):
@@ -31,7 +22,7 @@ class LayerNorm(Layer[Features, Features], Generic[Features]):
     `Dim` with a size, which mypy checks, or an integer, which it does not. `dtype` is float32 or float64. Ba, Kiros and
     Hinton, "Layer normalization" (2016).
 
-    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another
+    Raise `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another
     kind, `ValueError` for an epsilon below 0.
 
     >>> layer = LayerNorm(2)
@@ -54,14 +45,14 @@ class LayerNorm(Layer[Features, Features], Generic[Features]):
         self, features: Dim | int, epsilon: float = 1e-5, bias: bool = True, *, dtype: DTypeLike = np.float32
     ) -> None:
         axis: Any = sized_axis("LayerNorm", "features", features)
-        self.epsilon = checked_epsilon("LayerNorm", epsilon)
+        self.epsilon = number("LayerNorm: epsilon", epsilon, 0.0)
         self.weight = Parameter(np.ones(int(axis)), (axis,), name="weight", dtype=dtype)
         self.bias = Parameter(np.zeros(int(axis)), (axis,), name="bias", dtype=dtype) if bias else None
 
     def __call__(self, x: Tensor[*Bs, Features]) -> Tensor[*Bs, Features]:
         """Return `x` normalized, of the same axes.
 
-        Raises `ShapeError` where the last axis of `x` is not `features` or has size 0, `DTypeError` for another dtype.
+        Raise `ShapeError` where the last axis of `x` is not `features` or has size 0, `DTypeError` for another dtype.
         """
         result: Tensor[*Bs, Features] = x.layer_norm(self.weight, self.bias, self.epsilon)
         return result
@@ -77,7 +68,7 @@ class RMSNorm(Layer[Features, Features], Generic[Features]):
     `weight` starts with ones. It has the axis `features`, a `Dim` with a size, which mypy checks, or an integer, which
     it does not. `dtype` is float32 or float64. Zhang and Sennrich, "Root mean square layer normalization" (2019).
 
-    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another
+    Raise `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another
     kind, `ValueError` for an epsilon below 0.
 
     >>> layer = RMSNorm(2)
@@ -93,13 +84,13 @@ class RMSNorm(Layer[Features, Features], Generic[Features]):
     def __init__(self: RMSNorm[M], features: M, epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32) -> None: ...
     def __init__(self, features: Dim | int, epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32) -> None:
         axis: Any = sized_axis("RMSNorm", "features", features)
-        self.epsilon = checked_epsilon("RMSNorm", epsilon)
+        self.epsilon = number("RMSNorm: epsilon", epsilon, 0.0)
         self.weight = Parameter(np.ones(int(axis)), (axis,), name="weight", dtype=dtype)
 
     def __call__(self, x: Tensor[*Bs, Features]) -> Tensor[*Bs, Features]:
         """Return `x` normalized, of the same axes.
 
-        Raises `ShapeError` where the last axis of `x` is not `features` or has size 0, `DTypeError` for another dtype.
+        Raise `ShapeError` where the last axis of `x` is not `features` or has size 0, `DTypeError` for another dtype.
         """
         result: Tensor[*Bs, Features] = x.rms_norm(self.weight, self.epsilon)
         return result

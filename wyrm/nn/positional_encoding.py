@@ -37,7 +37,7 @@ def _time(caller: str, x: Node, axis: int, maximum: int | None = None) -> int:
 class LearnedPositionalEncoding(Module):
     """Adds a learned vector to each position of a sequence, (..., time, embed_dim).
 
-    `weight` has the axes (num_positions, embed_dim). Raises `ShapeError` for a sequence longer than `num_positions`.
+    `weight` has the axes (num_positions, embed_dim). Raise `ShapeError` for a sequence longer than `num_positions`.
 
     >>> LearnedPositionalEncoding(10, 4)(wy.Input(dims=(2, 3, 4))).shape
     (2, 3, 4)

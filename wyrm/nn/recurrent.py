@@ -98,7 +98,7 @@ class LSTM(_LSTM[In, Out]):
     `seed`, or without one from the script's next seed (see `wyrm.nn.seed`). `forget_bias` sets the initial bias of the
     forget gate; 1 helps to remember long. `dtype` is float32 or float64.
 
-    Raises `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis or a dtype of another kind,
+    Raise `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis or a dtype of another kind,
     `ValueError` for a `forget_bias` together with `coupled`.
 
     >>> lstm = LSTM(3, 4, forget_bias=1.0)
@@ -127,7 +127,7 @@ class LSTM(_LSTM[In, Out]):
         """Return the hidden states of all steps and the last state, from the initial `state` or zeros.
 
         Where `reset`, a mask of the axes (batch, time), is true, the state becomes zero before that step: one row may
-        hold several sequences in turn. Raises `ShapeError` where axes do not match or time has size 0, `DTypeError` for
+        hold several sequences in turn. Raise `ShapeError` where axes do not match or time has size 0, `DTypeError` for
         another dtype or a `reset` that is not a mask.
         """
         self._check(x, "(batch, time, input_size)", 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wyrm.errors import DTypeError
+from wyrm.types.options import whole
 
 # Each layer without a seed takes the next child of this sequence: layers differ, and a script that makes layers in the
 # same order makes the same layers. None stands for seed 0: making that sequence here would import numpy.random.
@@ -26,22 +26,14 @@ def seed(number: int) -> None:
     False
     """
     global _sequence
-    _sequence = np.random.SeedSequence(_checked(number))
+    _sequence = np.random.SeedSequence(whole("a seed", number, 0))
 
 
 def generator(number: int | None = None) -> np.random.Generator:
     """Return the generator for a new layer: of its own seed, or without one of the next of the sequence."""
     if number is not None:
-        return np.random.default_rng(_checked(number))
+        return np.random.default_rng(whole("a seed", number, 0))
     global _sequence
     if _sequence is None:
         _sequence = np.random.SeedSequence(0)
     return np.random.default_rng(_sequence.spawn(1)[0])
-
-
-def _checked(number: int) -> int:
-    if isinstance(number, bool) or not isinstance(number, int | np.integer):
-        raise DTypeError(f"a seed is an integer, not {number!r}, a {type(number).__name__}")
-    if number < 0:
-        raise ValueError(f"a seed is at least 0, not {number}")
-    return int(number)

@@ -7,8 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.errors import DTypeError, NotFinite, ShapeError
+from wyrm.errors import DTypeError, NotFinite, OptionError, ShapeError
 from wyrm.types.arrays import as_array
+from wyrm.types.options import number, whole
 
 # Rows longer than `_LONG` are sampled in two levels: a block of `_BLOCK` tokens, then a token in it.
 _LONG, _BLOCK = 2048, 128
@@ -29,7 +30,7 @@ def sample_tokens(
     Neural Text Degeneration", 2020). Of equal logits the lower token counts as more likely. A logit of minus infinity
     is never sampled.
 
-    Raises `ValueError` for an option out of range, `DTypeError` for logits that are not floats or an option that is not
+    Raise `ValueError` for an option out of range, `DTypeError` for logits that are not floats or an option that is not
     a number, `ShapeError` for logits without a last axis of at least one token, and `NotFinite` for a NaN, an infinity,
     or a row of minus infinities.
 
@@ -39,7 +40,8 @@ def sample_tokens(
     >>> sample_tokens(logits, np.random.default_rng(0), top_k=1).tolist()
     [1, 0]
     """
-    temperature, top_k, top_p = _temperature(temperature), _top_k(top_k), _top_p(top_p)
+    temperature, top_p = number("temperature", temperature, 0.0), _top_p(top_p)
+    top_k = None if top_k is None else whole("top_k", top_k, 1)
     array, maxima = _logits(logits)
     rows = array.reshape(-1, array.shape[-1])
     if temperature == 0.0 or not len(rows):
@@ -132,33 +134,10 @@ def _first(mask: NDArray[np.bool_]) -> tuple[int, ...]:
     return tuple(int(i) for i in np.argwhere(mask)[0])
 
 
-def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise DTypeError(f"{name} is a number, not {value!r}")
-    return float(value)
-
-
-def _temperature(value: object) -> float:
-    temperature = _number("temperature", value)
-    if not 0.0 <= temperature < float("inf"):
-        raise ValueError(f"temperature is at least 0 and finite, not {temperature}")
-    return temperature
-
-
-def _top_k(value: object) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise DTypeError(f"top_k is an integer or None, not {value!r}")
-    if value < 1:
-        raise ValueError(f"top_k is at least 1, not {value}")
-    return int(value)
-
-
 def _top_p(value: object) -> float | None:
     if value is None:
         return None
-    top_p = _number("top_p", value)
+    top_p = number("top_p", value)
     if not 0.0 < top_p <= 1.0:
-        raise ValueError(f"top_p is above 0 and at most 1, not {top_p}")
+        raise OptionError(f"top_p must be in (0, 1], not {top_p}")
     return top_p

@@ -9,11 +9,11 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
-from wyrm.foreign_names import Elements, Foreign, nodes
+from wyrm.foreign_names import Foreign, SizeWithHint, nodes
 from wyrm.node.pickling import copied, flatten, restore
-from wyrm.node.rules import check_words
+from wyrm.node.rules import check_rule_names
 from wyrm.node.source_location import Origin, SourceLocation, built_nodes, location_of, user_origin
-from wyrm.node.state import Stateful, keep_way, lend
+from wyrm.node.state import Stateful, set_cell, set_runner
 from wyrm.node.traversal import topological_order
 from wyrm.types.dims import Dims, axis_size
 
@@ -41,7 +41,7 @@ ZERO: Final = Zero()
 
 
 class Undefined(NamedTuple):
-    """What `vjp` returns for a parent without a derivative; asking for that gradient is an error with this reason."""
+    """The gradient that `vjp` returns for a parent without a derivative; using it raises an error with this reason."""
 
     reason: str
 
@@ -51,7 +51,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
 
     A subclass is an op. It defines `shape_rule`, a meaning (`formula` or `evaluate`) and `vjp`; its public `__slots__`
     are its static attributes. Defining the class registers the op; `abstract=True` is for the base class of a family.
-    A backend's further knowledge of an op is a rule registered for it: `wy.LOOPS` has the native backend's.
+    A backend describes an op further by a rule registered for it; `wy.LOOPS` holds those of the native backend.
     """
 
     __slots__ = ("__weakref__", "dims", "dtype", "name", "origin", "parents")
@@ -73,7 +73,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
     # Whether the node starts a graph and holds an array, and whether an optimizer may change that array.
     is_leaf: ClassVar[bool] = False
     is_parameter: ClassVar[bool] = False
-    # What the leaf stands for if it never holds data; messages name it.
+    # The description of a leaf that never holds data, for messages; else empty.
     stands_for: ClassVar[str] = ""
     # Whether the node only gives its parent another identity: engines skip it, and messages name the parent.
     same_value: ClassVar[bool] = False
@@ -117,7 +117,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
         raise NotImplementedError
 
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
-        """Raise if sizes known only from the data of a run do not fit: the parents' `shapes`, or the result's `shape`.
+        """Raise an error if sizes that come from data do not match: the parents' `shapes`, or the result's `shape`.
 
         Every engine calls it when it binds data, before anything is computed.
         """
@@ -127,7 +127,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
         return ()
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        """Return how the value depends on rows of data, if its formula or loop form does not tell.
+        """Return how the value depends on rows of data, unless its formula or loop form shows it.
 
         `rows` has for each parent the axis with an element for each row, or None if the parent is the same for all
         rows. The answer is "rows" if each row of the result depends only on that row of the parents, "mean" for a mean
@@ -140,13 +140,13 @@ class BaseNode(Stateful, Generic[P_co, S]):
         raise NotImplementedError
 
     def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
-        """Do what `vjp` does; results for parents that are not `wanted` are ignored, which spares costly ops work."""
+        """Return the result of `vjp`; entries for parents that are not `wanted` are ignored, so an op may skip them."""
         return self.vjp(gradient)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> BaseNode | None:
-        """Return this op on a batch of operands: the `mapped` ones have a new first axis, and so has the result.
+        """Return this op on a batch of operands: the `mapped` ones and the result have a new first axis.
 
-        None if the op has no such form for these operands; they are then computed one after another.
+        Return None if the op has no batched form for these operands; a loop then computes one row at a time.
         """
         return None
 
@@ -176,8 +176,8 @@ class BaseNode(Stateful, Generic[P_co, S]):
         _set_parents(self, parents)
         _set_name(self, name)
         _set_origin(self, user_origin())
-        lend(self, None)
-        keep_way(self, None)
+        set_cell(self, None)
+        set_runner(self, None)
         built = built_nodes()
         if built is not None:
             built.append(self)
@@ -196,12 +196,12 @@ class BaseNode(Stateful, Generic[P_co, S]):
             ) from None
 
     def _begin(self, parents: tuple[BaseNode, ...], name: str | None, origin: Origin) -> None:
-        """Set what every node has besides axes, dtype and attributes; leaves call it, and set those themselves."""
+        """Initialize everything except axes, dtype and attributes, which leaves, its callers, set themselves."""
         _set_parents(self, parents)
         _set_name(self, name)
         _set_origin(self, origin)
-        lend(self, None)
-        keep_way(self, None)
+        set_cell(self, None)
+        set_runner(self, None)
         built = built_nodes()
         if built is not None:
             built.append(self)
@@ -251,7 +251,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
     @property
     def size(self) -> int:
         """The number of elements."""
-        return Elements(np.prod(self.shape, dtype=np.int64))
+        return SizeWithHint(np.prod(self.shape, dtype=np.int64))
 
     # Nodes hash by identity. `==` returns a mask, and a class that defines `__eq__` has no hash otherwise.
     __hash__ = object.__hash__
@@ -277,11 +277,11 @@ class BaseNode(Stateful, Generic[P_co, S]):
         def __setattr__(self, key: str, value: object) -> None:
             raise AttributeError(
                 f"{describe(self)} is immutable, so {key} cannot be set: build a new node, "
-                f"or change what a leaf holds with .set(value); an op of your own passes its attributes to "
+                f"or change the data of a leaf with .set(value); an op of your own passes its attributes to "
                 f"super().__init__(*parents, {key}={key})"
                 if key in self.attributes
                 else f"{describe(self)} is immutable, so {key} cannot be set: build a new node, "
-                f"or change what a leaf holds with .set(value)"
+                f"or change the data of a leaf with .set(value)"
             )
 
         def __delattr__(self, key: str) -> None:
@@ -295,7 +295,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
 
         def __contains__(self, value: object) -> NoReturn:
             raise TypeError(
-                f"{describe(self)}: what it contains is known only when it is computed; compare its elements with "
+                f"{describe(self)}: its elements are known only when it is computed; compare its elements with "
                 f"node == value, or ask 'value in node.value'"
             )
 
@@ -337,13 +337,13 @@ _set_parents, _set_name, _set_origin, _set_dtype, _set_dims = (
 _TOLD = frozenset(["dims", "dtype", "name", "ndim", "parameters", "parents", "shape", "location", "size"])
 for _name in nodes.ANSWERS:
     setattr(BaseNode, _name, Foreign(_name))
-# The NumPy functions that wyrm has as functions too.
+# The NumPy functions that wyrm also has.
 _FUNCTIONS = frozenset(["concatenate", "einsum", "stack", "where"])
 _BASES: set[object] = {BaseNode, Stateful, Generic, object}
 REGISTRY: dict[str, type[BaseNode]] = {}
 
 
-# What `vjp` returns for one parent.
+# The result of `vjp` for one parent.
 Gradient: TypeAlias = BaseNode | Zero | Undefined
 
 
@@ -364,7 +364,7 @@ def register(cls: type[BaseNode]) -> None:
             f"op {cls.__name__} lacks {' and '.join(missing)}; every op has a shape rule, a meaning and a gradient "
             f"(return wyrm.ZERO or wyrm.Undefined(reason) where there is none)"
         )
-    check_words(cls)
+    check_rule_names(cls)
     cls.check_registration()
     key = f"{cls.__module__}.{cls.__qualname__}"
     previous = REGISTRY.get(key)  # a class defined again, as in a notebook, may take its methods again
@@ -386,7 +386,7 @@ def format_dims(dims: Dims) -> str:
 
 
 def original(node: BaseNode) -> BaseNode:
-    """Return the node whose value this is, through `same_value` nodes."""
+    """Return the node that computes this value, behind all `same_value` nodes."""
     while node.same_value:
         node = node.parents[0]
     return node

@@ -155,7 +155,7 @@ def flat(index: IndexMap, sizes: Sequence[IndexExpression | int]) -> IndexExpres
     >>> print(flat((LoopIndex(0), LoopIndex(1), IndexLiteral(2)), (4, 5, 6)))
     (i0 * 5 + i1) * 6 + 2
     """
-    place: IndexExpression | None = None
+    offset: IndexExpression | None = None
     for entry, size in zip(index, sizes, strict=True):
-        place = entry if place is None else place * size + entry
-    return IndexLiteral(0) if place is None else place
+        offset = entry if offset is None else offset * size + entry
+    return IndexLiteral(0) if offset is None else offset

@@ -10,7 +10,7 @@ import numpy as np
 
 from wyrm.errors import IndexOutOfRange
 from wyrm.node.base import BaseNode, P_co, S, describe
-from wyrm.node.storage import IndexLimit, check_indices, stored, taken_by
+from wyrm.node.storage import IndexLimit, accepted_indices, check_indices, stored
 from wyrm.types.dims import Axis, Dim, axis_size, resolve_axis
 
 
@@ -44,7 +44,7 @@ class HasIndexOperands(BaseNode[P_co, S], abstract=True):
 
 
 def source_of(indices: BaseNode) -> BaseNode:
-    """Return the node that these integers come from, under other axes."""
+    """Return the node that holds these integers before any reshaping."""
     while indices.same_elements:
         indices = indices.parents[0]
     return indices
@@ -71,7 +71,9 @@ def _limit(user: BaseNode, choice: IndexOperand, size: int) -> None:
     source = source_of(user.parents[choice.operand])
     draws_below: int | None = getattr(source, "draws_below", None)
     if draws_below is not None and draws_below > size:
-        raise IndexOutOfRange(f"{describe(source)} holds values of 0 to {draws_below - 1}, but {taken_by(user, size)}")
+        raise IndexOutOfRange(
+            f"{describe(source)} holds values of 0 to {draws_below - 1}, but {accepted_indices(user, size)}"
+        )
     if not source.is_leaf:
         return
     storage = stored(source)

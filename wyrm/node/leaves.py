@@ -219,7 +219,7 @@ def assign(leaf: _FloatLeaf, value: object, finite: bool) -> None:
         raise DTypeError(f"{describe(leaf)} takes {leaf.dtype}, the data is {given.dtype}")
     check_shape(leaf, given.shape)
     if given.dtype is leaf.dtype:
-        array = given if _goes_into(given, leaf._storage) else given.astype(leaf.dtype, order="C")
+        array = given if _is_copied_into(given, leaf._storage) else given.astype(leaf.dtype, order="C")
     else:
         with np.errstate(over="ignore"):
             array = given.astype(leaf.dtype, order="C")
@@ -228,7 +228,7 @@ def assign(leaf: _FloatLeaf, value: object, finite: bool) -> None:
     store(leaf._storage, array)
 
 
-def _goes_into(array: np.ndarray, storage: Storage) -> bool:
+def _is_copied_into(array: np.ndarray, storage: Storage) -> bool:
     """Return whether the leaf copies the elements of an array into its own memory instead of keeping the array."""
     return storage.array is not None and storage.array.shape == array.shape
 

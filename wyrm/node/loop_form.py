@@ -1,4 +1,4 @@
-"""`LoopForm`: what a backend that generates loops knows of an op."""
+"""`LoopForm`: the description of an op for a backend that generates loops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KernelArgument: TypeAlias = "Array | float | np.generic | tuple[KernelArgument, 
 
 
 class ScatterTarget(NamedTuple):
-    """Where an element is written, and whether it is added to what is there."""
+    """The index at which an element is written, and whether it is added to the element there."""
 
     position: IndexMap
     adds: bool = False
@@ -40,7 +40,7 @@ class Reducer(NamedTuple):
 
 
 class LoopForm:
-    """What a backend that generates loops knows of an op; it is registered for the op.
+    """The description of an op for a backend that generates loops; it is registered for the op.
 
     An op with a `formula` needs none: the formula is its meaning in every engine. Another op defines its elements in
     one of these ways; the first that is defined is used:
@@ -54,7 +54,7 @@ class LoopForm:
     An op that defines none of them is computed in Python, by its `evaluate`.
 
     A function that is compiled (`kernel`, `adding_kernel`, `by_flat_index`) is static, calls only NumPy, `math` and
-    functions like itself, and allocates nothing. Its arithmetic runs in the order in which it is written. For a sum of
+    other such functions, and allocates nothing. Its arithmetic runs in the order in which it is written. For a sum of
     many terms, `total = accumulated(total, term)` of `wyrm.ops.sums` lets the compiler choose a faster order.
 
         @wy.LOOPS.register(Flip)
@@ -77,9 +77,9 @@ class LoopForm:
     # Computes one element from its flat row-major index, the numbers in the only parent and the
     # `flat_index_arguments`. The element is computed wherever it is read, and never stored.
     by_flat_index: Callable[..., object] | None = None
-    # A loop that fills the result, called with what `kernel_arguments` returns.
+    # A loop that fills the result, called with the result of `kernel_arguments`.
     kernel: Callable[..., None] | None = None
-    # The same kernel, but adding to what `out` holds; it computes the sum of this node and another in place.
+    # The same kernel, except that it adds to `out`: the sum of this node and another, in place.
     adding_kernel: Callable[..., None] | None = None
     # Whether the kernel takes operands of any strides; other kernels get row-major arrays.
     takes_views: bool = False

@@ -1,4 +1,4 @@
-"""Where the ops put the methods of nodes; `methods.pyi` declares them, written by `python -m wyrm.declare`."""
+"""The classes to which ops add methods; `python -m wyrm.declare` generates their types in `methods.pyi`."""
 
 
 class Node:

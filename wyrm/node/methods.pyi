@@ -281,7 +281,7 @@ class Node:
         """Elementwise `x != y`, as a mask."""
 
     def astype(self: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
-        """Return `x` converted to float32 or float64; a mask becomes zeros and ones. Raises `DTypeError` for other dtypes."""
+        """Return `x` converted to float32 or float64; a mask becomes zeros and ones. Raise `DTypeError` for other dtypes."""
 
     def stop_gradient(self: Shaped[L, S]) -> StopGradient[L, S]:
         """`x`, as a constant to differentiation: its gradient is zero."""
@@ -883,13 +883,13 @@ class Node:
     ) -> Transpose[L, tuple[A, N, M, *Bs]]: ...
     @overload
     def swapaxes(self: Shaped[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]:
-        """Return `x` with two axes swapped. Raises `ShapeError` for an axis that `x` lacks."""
+        """Return `x` with two axes swapped. Raise `ShapeError` for an axis that `x` lacks."""
 
     @overload
     def matrix_transpose(self: Shaped[L, AtLeast2D]) -> Transpose[L]: ...
     @overload
     def matrix_transpose(self: Shaped[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]:
-        """Return `x` with its last two axes swapped; `.mT` for short. Raises `ShapeError` for fewer than two axes."""
+        """Return `x` with its last two axes swapped; `.mT` for short. Raise `ShapeError` for fewer than two axes."""
 
     @overload
     def broadcast_to(self: Shaped[L, S], shape: Sizes) -> BroadcastTo[L]: ...
@@ -909,7 +909,7 @@ class Node:
     def broadcast_to(
         self: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]]
     ) -> BroadcastTo[L]:
-        """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raises `ShapeError` if the shapes do not match."""
+        """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raise `ShapeError` if the shapes do not match."""
 
     @overload
     def expand_dims(self: Shaped[L, AnyShape], axis: AxisLike) -> Reshape[L]: ...

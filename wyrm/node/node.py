@@ -24,7 +24,7 @@ else:
 
     Value = TypeVar("Value")
 
-    # `wyrm._bind` puts the methods in, for the room of the engine stands right of this one.
+    # `wyrm._bind` adds the methods, because this layer must not import the engine.
     class Evaluated(Generic[Value]):
         __slots__ = ()
 
@@ -98,7 +98,7 @@ class Node(operators.Node, methods.Node, Evaluated[FloatArray], Differentiated, 
         @overload
         def __iter__(self: Shaped[L, tuple[N, *Bs]]) -> Iterator[Slice[L, tuple[*Bs]]]: ...
         def __iter__(self) -> Any:
-            """Iterate over the rows; raise `ShapeError` if only data decides how many there are."""
+            """Iterate over the rows; raise `ShapeError` if their number comes from data."""
 
     def __bool__(self) -> bool:  # `NoReturn` would make mypy skip what follows `if node:`
         same = "; test with `is` whether two names are the same node" if self.dtype.kind == "b" else ""
@@ -138,7 +138,7 @@ class IndexNode(methods.IndexNode, Evaluated[IntegerArray], BaseNode[Any, S], ab
 
     def __bool__(self) -> bool:  # as for `Node`
         raise TypeError(
-            f"{describe(self)} has no truth value while the graph is built: read what was computed, as in "
+            f"{describe(self)} has no truth value while the graph is built: read the computed value, as in "
             f"node.value.any()"
         )
 

@@ -1,4 +1,4 @@
-"""Where the ops put the operators of nodes; `operators.pyi` declares them, written by `python -m wyrm.declare`."""
+"""The class to which ops add operators; `python -m wyrm.declare` generates their types in `operators.pyi`."""
 
 
 class Node:

@@ -1,4 +1,4 @@
-"""Rules: what a backend knows of an op besides its meaning, in a class registered for the op."""
+"""Rules: a backend's description of an op, in a class registered for the op."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ R = TypeVar("R")
 T = TypeVar("T")
 _NONE: Mapping[str, str] = MappingProxyType({})
 # Names that belong in a rule and not in an op class: the registry, and the name to use in a rule.
-_WORDS: dict[str, tuple[Rules[Any], str]] = {}
+_RULE_NAMES: dict[str, tuple[Rules[Any], str]] = {}
 
 
 class Rules(Generic[R]):
     """The rules of one backend. A class's rule serves its subclasses too; an op without a rule has the `default`.
 
-    `words` are names that an op class must not define, each with its name in a rule: nothing would read them there.
+    `rule_names` maps names that an op class must not define, because nothing would read them there, to their names in
+    a rule.
     """
 
-    def __init__(self, name: str, default: R, words: Mapping[str, str] = _NONE) -> None:
+    def __init__(self, name: str, default: R, rule_names: Mapping[str, str] = _NONE) -> None:
         self.name, self.default = name, default
         self._rules: dict[type, R] = {}
         self._cache: dict[type, R] = {}
-        _WORDS.update({word: (self, instead) for word, instead in words.items()})
+        _RULE_NAMES.update({word: (self, instead) for word, instead in rule_names.items()})
 
     def register(self, *ops: type[BaseNode]) -> Callable[[T], T]:
         """Register a rule for ops, or for the base class of a family; return a decorator of the rule or its class.
@@ -49,7 +50,7 @@ class Rules(Generic[R]):
                 raise RegistrationError(f"{_name(given)} is not a rule of {self.name}: derive it from {kind.__name__}")
             for op in ops:
                 before = self._rules.get(op)
-                if before is not None and not _is_anew(type(rule), type(before)):
+                if before is not None and not _is_redefinition(type(rule), type(before)):
                     raise RegistrationError(
                         f"op {op.__name__} already has a rule in {self.name}, {type(before).__name__}, and cannot have "
                         f"another, {type(rule).__name__}: merge them into one class"
@@ -71,12 +72,12 @@ class Rules(Generic[R]):
         return self._cache[op]
 
 
-def check_words(op: type[BaseNode]) -> None:
+def check_rule_names(op: type[BaseNode]) -> None:
     """Raise `RegistrationError` if an op class defines a name that belongs in a rule, where nothing would read it."""
     for base in op.__mro__:
-        if _WORDS.keys().isdisjoint(base.__dict__.keys()):
+        if _RULE_NAMES.keys().isdisjoint(base.__dict__.keys()):
             continue
-        for word, (rules, instead) in _WORDS.items():
+        for word, (rules, instead) in _RULE_NAMES.items():
             # A static attribute and a property may have any name.
             if word in base.__dict__ and word not in op.attributes and not isinstance(base.__dict__[word], property):
                 kind = type(rules.default).__name__
@@ -92,6 +93,6 @@ def _name(given: object) -> str:
     return str(getattr(given, "__name__", repr(given)))
 
 
-def _is_anew(cls: type, before: type) -> bool:
+def _is_redefinition(cls: type, before: type) -> bool:
     """Return whether `cls` is the class `before`, defined again."""
     return cls is not before and (cls.__module__, cls.__qualname__) == (before.__module__, before.__qualname__)

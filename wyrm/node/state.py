@@ -1,4 +1,4 @@
-"""The state that an engine keeps with a node besides its description; nothing else touches these slots."""
+"""The state that an engine stores in a node; only engines read or write these slots."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ if TYPE_CHECKING:
 class Stateful:
     """The slots of that state, the only mutable part of a node."""
 
-    __slots__ = ("_cell", "_way")
+    __slots__ = ("_cell", "_runner")
     _cell: Cell | None
-    _way: NodeRunner | None
+    _runner: NodeRunner | None
 
 
 N = TypeVar("N", bound=Stateful)
 # The slots' own accessors, for speed: every new node sets its slots to None, and every call of `forward` reads one.
-_cell, _way = Stateful.__dict__["_cell"], Stateful.__dict__["_way"]
+_cell, _runner = Stateful.__dict__["_cell"], Stateful.__dict__["_runner"]
 # Get and set the cell that holds the node's value, once a plan computes it.
 cell_of: Final[Callable[[Stateful], Cell | None]] = _cell.__get__
-lend: Final[Callable[[Stateful, Cell | None], None]] = _cell.__set__
+set_cell: Final[Callable[[Stateful, Cell | None], None]] = _cell.__set__
 # Get and set the runner of the node, once it has run.
-way_of: Final[Callable[[Stateful], NodeRunner | None]] = _way.__get__
-keep_way: Final[Callable[[Stateful, NodeRunner | None], None]] = _way.__set__
+runner_of: Final[Callable[[Stateful], NodeRunner | None]] = _runner.__get__
+set_runner: Final[Callable[[Stateful, NodeRunner | None], None]] = _runner.__set__
 
 
-def lend_all(nodes: Mapping[N, int], cells: Sequence[Cell | None]) -> bool:
-    """Let nodes read their values from the cells at their positions; return whether one had a living plan's cell.
+def set_cells(nodes: Mapping[N, int], cells: Sequence[Cell | None]) -> bool:
+    """Set the cells of nodes, given the nodes' positions; return whether one replaces the cell of a live plan.
 
-    A position without a cell leaves its nodes alone.
+    Nodes at a position without a cell keep theirs.
     """
     taken = False
-    for node, place in nodes.items():
-        cell = cells[place]
+    for node, position in nodes.items():
+        cell = cells[position]
         held = node._cell
         if held is not cell and cell is not None:
             if held is not None and not taken:
                 taken = bool(held.plans())
-            lend(node, cell)
+            set_cell(node, cell)
     return taken

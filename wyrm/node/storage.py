@@ -43,7 +43,7 @@ CHANGES = Changes()
 
 
 class IndexLimit(NamedTuple):
-    """An op that indexes an axis of `size`, as long as it lives; `ignore_index` is allowed too."""
+    """A limit on indices from an op, while the op exists: an axis of `size`; `ignore_index` is allowed too."""
 
     user: weakref.ref[BaseNode]
     size: int
@@ -65,8 +65,8 @@ class Storage:
 
 def touch(storage: Storage) -> None:
     """Mark the array of a leaf as changed; the only way to do so."""
-    # Both get a tick that was taken before: no call comes between them, so no signal handler raises there. The storage
-    # comes first: a run in another thread that reads `latest` before this looks at it again.
+    # The tick is taken first: without a call between the two assignments, no signal handler can raise there. The
+    # storage comes first, so that a run in another thread that still reads the old `latest` checks again later.
     now = tick()
     storage.version = now
     CHANGES.latest = now
@@ -116,7 +116,9 @@ def declared_dims(array: np.ndarray | None, dims: DeclaredDims, rebindable: bool
             sized = axis.size is not None or rebindable or axis.derived
             declared.append(axis if sized else type(axis)(size))
         elif operator.index(axis) < 0:
-            raise ShapeError(f"{what}: an axis has at least 0 elements, not {axis}; leave one open with a Dim()")
+            raise ShapeError(
+                f"{what}: an axis must have at least 0 elements, not {axis}; use Dim() for a size from data"
+            )
         else:
             declared.append(operator.index(axis))
     if array is not None and any(axis_size(a) not in (None, n) for a, n in zip(declared, shape, strict=True)):
@@ -197,7 +199,9 @@ def check_shape(node: BaseNode, shape: tuple[int, ...]) -> None:
             raise ShapeError(f"{describe(node)}: axis {position} is {axis!r}, the data has {size} there, shape {shape}")
 
 
-def first_beyond(array: NDArray[np.integer], size: int, ignore_index: int | None = None) -> tuple[int, ...] | None:
+def first_out_of_range(
+    array: NDArray[np.integer], size: int, ignore_index: int | None = None
+) -> tuple[int, ...] | None:
     """Return the position of the first integer outside 0..size-1 that is not `ignore_index`; None if there is none."""
     # A single pass: as unsigned numbers, negative ones are large.
     if not array.size or int(array.view(f"u{array.itemsize}").max()) < size:
@@ -205,8 +209,8 @@ def first_beyond(array: NDArray[np.integer], size: int, ignore_index: int | None
     beyond = (array < 0) | (array >= size)
     if ignore_index is not None:
         beyond &= array != ignore_index
-    places = np.argwhere(beyond)
-    return tuple(map(int, places[0])) if len(places) else None
+    positions = np.argwhere(beyond)
+    return tuple(map(int, positions[0])) if len(positions) else None
 
 
 def check_indices(
@@ -217,13 +221,15 @@ def check_indices(
     ignore_index: int | None = None,
 ) -> None:
     """Raise `IndexOutOfRange`, naming position, value and the op that uses it, for a value outside 0..size-1."""
-    position = first_beyond(array, size, ignore_index)
+    position = first_out_of_range(array, size, ignore_index)
     if position is not None:
         where = f" at position {position}" if position else ""
-        raise IndexOutOfRange(f"{describe(node)} holds {int(array[position])}{where}, but {taken_by(user, size)}")
+        raise IndexOutOfRange(
+            f"{describe(node)} holds {int(array[position])}{where}, but {accepted_indices(user, size)}"
+        )
 
 
-def taken_by(user: BaseNode, size: int) -> str:
+def accepted_indices(user: BaseNode, size: int) -> str:
     """Return the indices that an op accepts, for a message about one that is out of range."""
     chosen = f" of {user.parents[0].name}" if user.parents and user.parents[0].is_leaf and user.parents[0].name else ""
     takes = f"takes 0 to {size - 1}" if size else "indexes an axis of size 0"
@@ -301,7 +307,7 @@ def index_array(value: object, what: str | BaseNode) -> NDArray[np.int64]:
 
 
 def check_int64(array: np.ndarray, what: str | BaseNode) -> None:
-    """Raise `DTypeError` for integers that int64 cannot hold: they would become negative ones."""
+    """Raise `DTypeError` for integers that int64 cannot hold: they would wrap around to negative ones."""
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
         taker = what if isinstance(what, str) else describe(what)
         raise DTypeError(f"{taker} takes integers up to 2**63 - 1, the data has {array.max()}")

@@ -31,7 +31,7 @@ _built: dict[int, tuple[weakref.ref[BaseNode], weakref.ref[HasMode]]] = {}
 
 
 def record_training_mode(node: N, module: HasMode) -> N:
-    """Remember that a module in training built a node that it builds otherwise, or not at all, in evaluation."""
+    """Record that a module in training mode built a node that it builds differently, or not at all, in evaluation."""
     key = id(node)
 
     def forget(_: object) -> None:

@@ -44,7 +44,7 @@ def topological_order(outputs: Iterable[BaseNode], known: Collection[BaseNode] =
 
 
 def replaced(outputs: Iterable[BaseNode], others: Mapping[BaseNode, BaseNode]) -> list[BaseNode]:
-    """Return the outputs, computed from other nodes in place of some."""
+    """Return the outputs rebuilt with some nodes replaced."""
     nodes = list(outputs)
     replacements = dict(others)
     for node in topological_order(nodes, others):

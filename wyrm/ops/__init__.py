@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING
 
-from wyrm import _later
+from wyrm import _lazy_imports
 from wyrm.ops import (
     activation,
     arithmetic,
@@ -38,7 +38,7 @@ if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has ever
         "scan",
         "linear_cross_entropy",
     )
-    __getattr__, __dir__ = _later.later(__name__, {name: name for name in _LATER})
+    __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {name: name for name in _LATER})
 
 __all__ = [
     "activation",

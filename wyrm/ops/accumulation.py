@@ -55,7 +55,7 @@ def _add(contributions: list[Node]) -> Node:
 
 
 def _contribution(node: BaseNode, position: int, gradient: Gradient) -> Node | None:
-    """Return what `node` contributes to its parent's gradient, from the checked result of `vjp`; None for `ZERO`."""
+    """Return the contribution of `node` to its parent's gradient, a checked result of `vjp`; None for `ZERO`."""
     parent = node.parents[position]
     if gradient is ZERO:
         return None
@@ -82,7 +82,7 @@ def _contribution(node: BaseNode, position: int, gradient: Gradient) -> Node | N
 
 
 def _parts(node: BaseNode, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
-    """Return what the node's `vjp` returns, after checking that it has one entry per parent."""
+    """Return the result of the node's `vjp`; raise unless it has one entry per parent."""
     parts = node.vjp_by(gradient, wanted)
     if not isinstance(parts, tuple):
         raise NotDifferentiable(explain(node, f"vjp returned {parts!r}; return a tuple, one for each parent"))
@@ -105,7 +105,7 @@ def accumulated(
     another operand) gets no gradient through the op. Without, a node of `wrt` may be an ancestor of another one, and a
     residual parent in `wrt` is an error; `order` is then the topological order of the outputs, if the caller has it.
 
-    New nodes get the source location of the node that they differentiate. Raises `NotDifferentiable`, `DTypeError` or
+    New nodes get the source location of the node that they differentiate. Raise `NotDifferentiable`, `DTypeError` or
     `ShapeError` if a `vjp` returns an invalid result.
     """
     targets = set(wrt)

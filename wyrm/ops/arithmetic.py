@@ -283,7 +283,7 @@ class Clip(Unary[Left_co, Axes]):
 def clip(x: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]:
     """Return `x` limited to `min`..`max`; None means no bound. The derivative is 1 within the bounds, at them too.
 
-    Raises `ValueError` if `min` is above `max`, and `TypeError` if a bound is not a single number.
+    Raise `ValueError` if `min` is above `max`, and `TypeError` if a bound is not a single number.
 
     >>> wy.Constant([-2.0, 0.5, 2.0]).clip(-1.0, 1.0).forward().tolist()
     [-1.0, 0.5, 1.0]

@@ -95,7 +95,7 @@ class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
             for axis in mask.dims[1 + (axis_size(mask.dims[1]) == 1) :]:
                 time = unify(time, axis)
         if not 0.0 <= self.dropout_rate < 1.0:
-            raise ShapeError(f"dropout_rate must lie in [0, 1), not {self.dropout_rate}")
+            raise ShapeError(f"dropout_rate must be in [0, 1), not {self.dropout_rate}")
         if axis_size(features) == 0:
             raise ShapeError("the axis of features has size 0")
         return batch, time, heads, features
@@ -185,7 +185,7 @@ class Attention(_Attention[Axes]):
     key from each score, times a slope of `2 ** (-8 h / heads)` in head h = 1, 2, ... (Press et al., "Train short, test
     long", 2021). Dropout applies to the attention weights. Vaswani et al., "Attention is all you need" (2017).
 
-    Raises `ShapeError` for other axes and for a `dropout_rate` outside [0, 1), `DTypeError` unless the mask is bool.
+    Raise `ShapeError` for other axes and for a `dropout_rate` outside [0, 1), `DTypeError` unless the mask is bool.
     """
 
     __slots__ = ()
@@ -374,7 +374,7 @@ def attention(
     probability of dropping an attention weight; `seed` and `stream` choose its random numbers, as in `dropout`. See
     `Attention` for the formulas.
 
-    Raises `ShapeError` for other axes, `DTypeError` unless the mask is bool, `ValueError` for a `dropout_rate` outside
+    Raise `ShapeError` for other axes, `DTypeError` unless the mask is bool, `ValueError` for a `dropout_rate` outside
     [0, 1).
 
     >>> qkv = wy.Constant(np.ones((1, 4, 3, 2, 5)))

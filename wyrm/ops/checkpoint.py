@@ -93,10 +93,10 @@ def checkpoint(function: Callable[..., Node[Any, S]], *inputs: Node) -> Node[Any
     """Return `function(*inputs)`; the backward pass recomputes its nodes instead of storing their values.
 
     This saves memory and costs the time of a second forward pass. The result and the gradients are the same: random
-    nodes draw the same numbers again. Only the inputs and nodes from outside of the part have gradients, not the nodes
+    nodes draw the same numbers again. Only the inputs and nodes outside of the function have gradients, not the nodes
     inside. Chen et al., "Training deep nets with sublinear memory cost" (2016).
 
-    Raises `DTypeError` unless all inputs and the result are float nodes, and `ValueError` if the result depends on no
+    Raise `DTypeError` unless all inputs and the result are float nodes, and `ValueError` if the result depends on no
     input.
 
     >>> x = wy.Parameter([0.5, 1.0])

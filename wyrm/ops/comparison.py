@@ -42,7 +42,7 @@ class Comparison(Binary[Left_co, Right_co, Axes], abstract=True):
     """An elementwise comparison; the result is a bool mask, and the gradient is `ZERO`."""
 
     __slots__ = ()
-    # Python asks the right operand of `x < y` for `y > x`, which is another op, so that the left one has all forms.
+    # For `x < y` Python's reflected method is `y > x`, another op, so the left operand's method has all overloads.
     operator_declaration = Binary.declaration
     # The declaration of the operator on index nodes: like that of `Binary`, with fewer shapes.
     index_declaration = """
@@ -295,7 +295,7 @@ def where(
 def where(condition: object, x: object, y: object) -> Where:
     """Return `x` where the mask `condition` is true, else `y`, elementwise; the operands broadcast.
 
-    Raises `DTypeError` if `condition` is not a bool mask, and `TypeError` if `x` or `y` does not hold numbers.
+    Raise `DTypeError` if `condition` is not a bool mask, and `TypeError` if `x` or `y` does not hold numbers.
 
     >>> x = wy.Constant([-1.0, 2.0])
     >>> wy.where(x > 0, x, 0.0).forward().tolist()
@@ -347,7 +347,7 @@ LOOPS.register(Cast)(SameIndex())
 
 @method("astype")
 def astype(x: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
-    """Return `x` converted to float32 or float64; a mask becomes zeros and ones. Raises `DTypeError` for other dtypes.
+    """Return `x` converted to float32 or float64; a mask becomes zeros and ones. Raise `DTypeError` for other dtypes.
 
     >>> (wy.Constant([-1.0, 2.0]) > 0).astype("float32").forward().tolist()
     [0.0, 1.0]

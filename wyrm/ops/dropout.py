@@ -137,7 +137,7 @@ class _Dropout(Node[Any, Axes], abstract=True):
     def _checked(self) -> Dims:
         """Return the axes of the operand to drop from; raise `ShapeError` for a rate outside [0, 1)."""
         if not 0.0 <= self.rate < 1.0:
-            raise ShapeError(f"rate must lie in [0, 1), not {self.rate}")
+            raise ShapeError(f"rate must be in [0, 1), not {self.rate}")
         dims: Dims = self.parents[0].dims
         return dims
 
@@ -222,7 +222,7 @@ def dropout(x: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = No
     """Return `x` with elements set to zero with probability `rate` and the rest divided by `1 - rate`.
 
     Each `forward()` draws a new mask, a function of `seed`, `stream` and the step (see `wy.random.set_step`). The
-    default is a stream that no other node has. Raises `ValueError` for a rate outside [0, 1).
+    default is a stream that no other node has. Raise `ValueError` for a rate outside [0, 1).
 
     >>> wy.random.set_step(0)
     >>> sorted(set(wy.Constant(np.ones(100)).dropout(0.5).forward().tolist()))
@@ -238,7 +238,7 @@ def add_dropout(
 ) -> AddDropout[L, R, S]:
     """Return `x + addition.dropout(rate, seed, stream)`, as at the end of a residual block, in one pass.
 
-    Raises `ShapeError` unless both have the same axes, `ValueError` for a rate outside [0, 1).
+    Raise `ShapeError` unless both have the same axes, `ValueError` for a rate outside [0, 1).
 
     >>> wy.random.set_step(0)
     >>> ones = wy.Constant(np.ones(100))

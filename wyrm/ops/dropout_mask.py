@@ -28,7 +28,7 @@ def drop_threshold(rate: float, count: int = HALVES) -> int:
 def check_rate(op: str, x: Any, rate: float, name: str = "rate") -> None:
     """Raise `ValueError` for a dropout rate outside of [0, 1); `name` is the name of the argument."""
     if not 0.0 <= rate < 1.0:
-        raise ValueError(f"{op} of {label(x)}: {name} must lie in [0, 1), not {rate}")
+        raise ValueError(f"{op} of {label(x)}: {name} must be in [0, 1), not {rate}")
 
 
 def hashed_word(position: Any, first: Any, second: Any) -> Any:

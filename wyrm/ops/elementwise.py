@@ -22,8 +22,8 @@ from wyrm.types.dims import Dims, broadcast
 from wyrm.types.typing import Shaped
 
 # The classes of the operands and the axes of the result, as parameters of a class of ops. They have defaults, so that
-# `class Cube(Unary)` is an op of any operand; a function's own have none, for a default would stand in for a type that
-# cannot be found.
+# `class Cube(Unary)` is an op of any operand. The type parameters of functions have none, because mypy would use the
+# default where inference fails.
 Left_co = TypeVar("Left_co", bound="Node", covariant=True, default=Any)
 Right_co = TypeVar("Right_co", bound="Node", covariant=True, default=Any)
 Parents_co = TypeVar("Parents_co", bound="tuple[BaseNode, ...]", covariant=True, default=Any)
@@ -70,7 +70,7 @@ def bind_class(cls: Any) -> None:
             explain_keywords(error, cls.method, keywords)
             raise
 
-    # Arguments, where there are none to pass on, take a sixth of building a node.
+    # Forwarding empty arguments would take a sixth of the time of building a node.
     build = plain if cls.__init__ is Unary.__init__ else with_arguments
     method(cls.method, op=cls)(build)
 
@@ -78,7 +78,7 @@ def bind_class(cls: Any) -> None:
 def common_dtype(parents: Iterable[BaseNode]) -> np.dtype:
     """Return the float dtype of the operands, where masks match any; bool if all are masks.
 
-    Raises `DTypeError` for operands of different float dtypes and for integers.
+    Raise `DTypeError` for operands of different float dtypes and for integers.
     """
     first: BaseNode | None = None
     for parent in parents:
@@ -221,7 +221,7 @@ _BROADCASTS = (
 
 
 def _overloads(left: str, right: str) -> str:
-    """Overloads for the broadcasts, `left` and `right` being what the operands are called: `self` and `other`."""
+    """Return the overloads for the broadcasts; `left` and `right` are parameter names: `self` and `other`."""
     found = []
     for left_axes, right_axes, axes in _BROADCASTS:
         result = "{op}[L, R]" if axes is None else f"{{op}}[L, R, {axes}]"
@@ -229,7 +229,7 @@ def _overloads(left: str, right: str) -> str:
             left: [f"Shaped[L, {each}]" for each in left_axes.split(" | ")],
             right: [f"Shaped[R, {each}]" for each in right_axes.split(" | ")],
         }
-        for own in shaped["self"]:  # of a union for `self` mypy would infer nothing
+        for own in shaped["self"]:  # mypy infers nothing from a union for `self`
             parameters = f"self: {own}, other: {' | '.join(shaped['other'])}"
             found.append(f"@overload\ndef {{method}}({parameters}) -> {result}: ...")
     return "\n".join(found)
@@ -317,7 +317,7 @@ def bind_operator(cls: type[Node], name: str) -> None:
 
 
 def check_comparable(node: BaseNode, other: object) -> None:
-    """Raise `TypeError` if `other` holds numbers but is no operand: Python would silently call it unequal."""
+    """Raise `TypeError` if `other` holds numbers but is no valid operand: Python would silently return False."""
     if isinstance(other, list | tuple | Number) or hasattr(other, "__array__"):
         kind = f"an array of {other.dtype}" if isinstance(other, np.ndarray) else f"a {type(other).__name__}"
         remedy = ": convert it with np.array(...)" if isinstance(other, list | tuple) else ""

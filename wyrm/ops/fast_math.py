@@ -120,36 +120,36 @@ def sigmoid(x: np.floating) -> np.floating:
 
 # --- maxima: comparisons of integers vectorize, comparisons of floats that may be NaN do not --------------------------
 
-# The place of a float is an integer of the same size that orders like the float.
+# The ordered integer of a float is an integer of the same size that compares like the float.
 
 
-def float32_place(x: np.floating) -> np.signedinteger:
-    """Return the place of a float32 number, an int32; NaN is above infinity."""
+def float32_ordered_integer(x: np.floating) -> np.signedinteger:
+    """Return the ordered integer of a float32 number, an int32; NaN is above infinity."""
     bits = np.float32(x if x == x else abs(x)).view(np.int32)
     return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
 
 
-def float64_place(x: np.floating) -> np.signedinteger:
-    """Return the place of a float64 number, an int64; NaN is above infinity."""
+def float64_ordered_integer(x: np.floating) -> np.signedinteger:
+    """Return the ordered integer of a float64 number, an int64; NaN is above infinity."""
     bits = np.float64(x if x == x else abs(x)).view(np.int64)
     return bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))
 
 
-def place_of(x: np.floating) -> np.signedinteger:
-    """Return the place of a number, an integer of the same size; NaN is above infinity."""
-    return float32_place(x) if x.dtype == np.float32 else float64_place(x)
+def ordered_integer(x: np.floating) -> np.signedinteger:
+    """Return an integer of the same size that compares like the number; NaN is above infinity."""
+    return float32_ordered_integer(x) if x.dtype == np.float32 else float64_ordered_integer(x)
 
 
-def at_place(place: np.signedinteger) -> np.floating:
-    """Return the number at a place: the inverse of `place_of`."""
-    if place.dtype == np.int32:
-        return np.int32(place ^ ((place >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
-    return np.int64(place ^ ((place >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))).view(np.float64)
+def from_ordered_integer(integer: np.signedinteger) -> np.floating:
+    """Return the number of an ordered integer: the inverse of `ordered_integer`."""
+    if integer.dtype == np.int32:
+        return np.int32(integer ^ ((integer >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
+    return np.int64(integer ^ ((integer >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))).view(np.float64)
 
 
 def largest(x: FloatArray) -> np.floating:
     """Return the maximum of a contiguous array, NaN if it contains one, -inf if it is empty."""
-    maximum = place_of(x.dtype.type(-np.inf))
+    maximum = ordered_integer(x.dtype.type(-np.inf))
     for j in range(x.size):
-        maximum = max(maximum, place_of(x[j]))
-    return at_place(maximum)
+        maximum = max(maximum, ordered_integer(x[j]))
+    return from_ordered_integer(maximum)

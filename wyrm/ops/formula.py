@@ -111,7 +111,7 @@ class FormulaCall(NamedTuple):
 def parse(formula: str) -> tuple[FormulaCall, ...]:
     """Return the calls that compute `formula`; the last one is its value, and equal subexpressions share a call.
 
-    Raises `RegistrationError` for syntax outside of the formula language.
+    Raise `RegistrationError` for syntax outside of the formula language.
 
     >>> [call.function for call in parse("x * tanh(x)")]
     ['tanh', 'multiply']

@@ -96,7 +96,7 @@ class LinearGelu(_Linear[Axes], Generic[Left_co, Axes]):
     `x` has the axes (..., inputs), `weight` (inputs, outputs), the optional `bias` (outputs,). `approximate` selects
     the tanh form of GPT-2; see `Gelu` and `GeluTanh` for the formulas.
 
-    Raises `ShapeError` for axes that do not match, `DTypeError` for masks and for operands of two float dtypes.
+    Raise `ShapeError` for axes that do not match, `DTypeError` for masks and for operands of two float dtypes.
     """
 
     __slots__ = ()
@@ -220,7 +220,7 @@ class Embed(
     `table` has the axes (tokens, width), `positions` (context, width), `indices` (..., time). Time is at most context,
     and both need a size unless they are the same axis. The gradient of the table is row-sparse.
 
-    Raises `ShapeError` for axes that do not match, `DTypeError` for float indices and for tables of two float dtypes,
+    Raise `ShapeError` for axes that do not match, `DTypeError` for float indices and for tables of two float dtypes,
     `IndexOutOfRange` for an index beyond the table.
     """
 

@@ -112,7 +112,7 @@ def index(x: Shaped[L, tuple[N, *Bs]], indices: Indices) -> Index[L, IndexNode]:
 def index(x: Any, indices: Any) -> Index:
     """Return the rows `x[indices]`, of shape `indices.shape + x.shape[1:]`; the gradient holds only those rows.
 
-    Raises `IndexOutOfRange` for an index below 0 or beyond the last row; for an index input, when its data is set.
+    Raise `IndexOutOfRange` for an index below 0 or beyond the last row; for an index input, when its data is set.
 
     >>> wy.Parameter([[1.0, 2.0], [3.0, 4.0]]).index([1, 1]).forward().tolist()
     [[3.0, 4.0], [3.0, 4.0]]
@@ -121,7 +121,7 @@ def index(x: Any, indices: Any) -> Index:
 
 
 class Indexable:
-    """Gives `Parameter.index` to the placeholders that stand for parameters in a function."""
+    """The method `index` for the placeholders that replace parameters in a traced function."""
 
     __slots__ = ()
 
@@ -154,7 +154,7 @@ def take(x: Any, indices: Any, axis: int = 0) -> Node:
     """Return the elements that `indices` select along `axis`, as `numpy.take(x, indices, axis)`.
 
     The axes of `indices` replace `axis` in the result. For NumPy's default, which counts through all elements, use
-    `node.ravel().take(indices)`. Raises `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
+    `node.ravel().take(indices)`. Raise `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
 
     >>> wy.Constant([10.0, 20.0, 30.0]).take([2, 0]).forward().tolist()
     [30.0, 10.0]
@@ -397,7 +397,7 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> TakeAlongAxi
     """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
 
     `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
-    Raises `ShapeError` if the axes differ, and `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
+    Raise `ShapeError` if the axes differ, and `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
 
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
     [[2.0], [3.0]]
@@ -463,7 +463,7 @@ class _ScatterAddLoops(LoopForm):
 def scatter_add(x: Shaped[L, S], indices: IndexNode | Indices, values: Node | Array) -> ScatterAdd[L, Node, S]:
     """Return this node with `values[i]` added to row `indices[i]`; values for the same row add up.
 
-    `values` has the shape `indices.shape + x.shape[1:]`. Raises `ShapeError` for another shape, and `IndexOutOfRange`
+    `values` has the shape `indices.shape + x.shape[1:]`. Raise `ShapeError` for another shape, and `IndexOutOfRange`
     for an index below 0 or beyond the last row.
 
     >>> wy.Constant([0.0, 0.0]).scatter_add([1, 1], wy.Constant([2.0, 3.0])).forward().tolist()

@@ -74,7 +74,7 @@ class _LinearCrossEntropy(
         if axis_size(weight.dims[0]) in (None, 0):
             raise ShapeError(f"the axis of classes, the first of {label(weight)}, must have a size of at least 1")
         if not 0.0 <= self.label_smoothing < 1.0:
-            raise ShapeError(f"label_smoothing must lie in [0, 1), not {self.label_smoothing}")
+            raise ShapeError(f"label_smoothing must be in [0, 1), not {self.label_smoothing}")
         return unify(x.dims[0], labels.dims[0]), weight.dims[0], unify(x.dims[1], weight.dims[1])
 
     def _loss_and_logits_gradient(self, xp: ArrayNamespace, operands: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
@@ -397,7 +397,7 @@ def linear_cross_entropy(
     target is `1 - s` at the label plus `s / classes` at every class. The mean excludes labels equal to `ignore_index`;
     it is 0 if all are excluded. `wy.losses.cross_entropy` takes logits instead.
 
-    Raises `ShapeError` where axes do not match, `IndexOutOfRange` for a label that is neither a class nor
+    Raise `ShapeError` where axes do not match, `IndexOutOfRange` for a label that is neither a class nor
     `ignore_index`, and `ValueError` for a `label_smoothing` out of range.
 
     >>> x, weight = wy.Constant(np.zeros((2, 3))), wy.Constant(np.ones((4, 3)))
@@ -405,7 +405,7 @@ def linear_cross_entropy(
     1.3863
     """
     if not 0.0 <= label_smoothing < 1.0:
-        raise ValueError(f"linear_cross_entropy: label_smoothing must lie in [0, 1), not {label_smoothing}")
+        raise ValueError(f"linear_cross_entropy: label_smoothing must be in [0, 1), not {label_smoothing}")
     rows: Node = x
     wanted: IndexNode = as_indices(labels)
     if len(rows.dims) != 2:

@@ -94,7 +94,7 @@ def value_of(
 ) -> Array | RowSparse:
     """Return the value of a node from the `computed` values of its parents; `sizes` holds sizes from the data.
 
-    Raises `IndexOutOfRange` for indices out of range, if `xp` is NumPy.
+    Raise `IndexOutOfRange` for indices out of range, if `xp` is NumPy.
     """
     operands: list[Any] = [computed[parent] for parent in node.parents]
     if not node.takes_rows:

@@ -193,7 +193,7 @@ class LayerNorm(_Forward[Left_co, Axes]):
     leading axes may come from the data. The variance is the mean square distance from the mean; where a square
     overflows (from 1e19 in float32), the row is normalized to 0. Ba, Kiros and Hinton, "Layer normalization" (2016).
 
-    Raises `ShapeError` for axes that do not match, a scalar, a last axis of size 0 and an epsilon that is negative or
+    Raise `ShapeError` for axes that do not match, a scalar, a last axis of size 0 and an epsilon that is negative or
     not finite, `DTypeError` for masks and for operands of two float dtypes.
 
     >>> x, ones = wy.Constant([[1.0, 3.0], [0.0, 8.0]]), wy.Constant([1.0, 1.0])
@@ -218,7 +218,7 @@ class RMSNorm(_Forward[Left_co, Axes]):
     the data. Where a square overflows, the row is normalized to 0. Zhang and Sennrich, "Root mean square layer
     normalization" (2019).
 
-    Raises `ShapeError` for axes that do not match, a scalar, a last axis of size 0 and an epsilon that is negative or
+    Raise `ShapeError` for axes that do not match, a scalar, a last axis of size 0 and an epsilon that is negative or
     not finite, `DTypeError` for masks and for operands of two float dtypes.
 
     >>> x, ones = wy.Constant([[3.0, -3.0], [0.0, 0.0]]), wy.Constant([1.0, 1.0])

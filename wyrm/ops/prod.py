@@ -21,7 +21,7 @@ from wyrm.types.typing import FloatArray
 class Prod(Reduction[Left_co, Axes]):
     """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
 
-    The gradient is correct at zeros too. Raises `ShapeError` for an axis that the operand lacks.
+    The gradient is correct at zeros too. Raise `ShapeError` for an axis that the operand lacks.
 
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).prod(axis=-1).forward().tolist()
     [2.0, 12.0]
@@ -144,20 +144,20 @@ class ProductOfOthersAlong(_AlongAxis[Axes]):
         # whose bits are set in s.
         sets = range(2 ** len(directions))
 
-        def products(places: Sequence[int]) -> list[list[FloatArray]]:
-            """Return, for each of the places in their order, the product of the elements at the places before it."""
+        def products(positions: Sequence[int]) -> list[list[FloatArray]]:
+            """Return, for each of the positions in order, the product of the elements at the positions before it."""
             product = [xp.ones_like(x[0]), *(xp.zeros_like(x[0]) for _ in sets[1:])]
-            found = []
-            for place in places:
-                found.append(product)
+            products_before = []
+            for position in positions:
+                products_before.append(product)
                 product = [
                     sum(
-                        (product[s ^ (1 << i)] * along[place] for i, along in enumerate(directions) if s >> i & 1),
-                        start=product[s] * x[place],
+                        (product[s ^ (1 << i)] * along[position] for i, along in enumerate(directions) if s >> i & 1),
+                        start=product[s] * x[position],
                     )
                     for s in sets
                 ]
-            return found
+            return products_before
 
         before, after = products(range(count)), products(range(count)[::-1])[::-1]
         rows: list[Any] = [

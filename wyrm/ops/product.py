@@ -33,7 +33,7 @@ from wyrm.types.typing import S2, A, Array, AtLeast1D, Bs, D, FittingShape, Floa
 
 # The letters allowed in subscripts.
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"  # not from `string`, which takes 2 ms to import
-# The most products that may be summed one after another in float32.
+# The maximum number of products that are summed sequentially in float32.
 _CHAIN = 1024
 
 
@@ -63,7 +63,7 @@ class MatMul(_Product[Left_co, Right_co, Axes]):
 
     __slots__ = ()
     operator = "matmul"
-    # As for `Binary`: the left operand has the products with its own type, the right one all others.
+    # As in `Binary`: the left operand's method takes operands of its own type, the right operand's all others.
     operator_declaration = """
 @overload
 def {method}(self: Shaped[L, AtLeast1D], other: Shaped[L, Any]) -> {op}[L, L]: ...
@@ -224,7 +224,7 @@ def vector_dot(x: Shaped[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Consta
 def vector_dot(x: Any, other: object) -> VectorDot:
     """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast.
 
-    Raises `ShapeError` if the last axes differ.
+    Raise `ShapeError` if the last axes differ.
 
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).vector_dot(wy.Constant([[1.0, 1.0], [1.0, 1.0]])).forward().tolist()
     [3.0, 7.0]
@@ -393,7 +393,7 @@ def einsum(subscripts: str, x: Shaped[L, S], y: Array) -> Einsum[L, Constant]: .
 def einsum(subscripts: str, x: Any, y: Any) -> Einsum:
     """Return the Einstein summation of two operands, as `numpy.einsum`. One operand may be an array.
 
-    Raises `ShapeError` if the subscripts are invalid, name a diagonal such as `ii`, or do not match the operands' axes.
+    Raise `ShapeError` if the subscripts are invalid, name a diagonal such as `ii`, or do not match the operands' axes.
 
     >>> x, y = wy.Constant(np.ones((2, 3))), wy.Constant(np.ones((3, 4)))
     >>> wy.einsum("ij,jk->ik", x, y).shape

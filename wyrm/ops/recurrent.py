@@ -237,7 +237,7 @@ class LSTM(_Recurrent[Axes]):
 
     The axes of batch and time may get their sizes from the data; a second-order gradient needs the size of time.
 
-    Raises `ShapeError` for axes that do not match or a time axis of size 0, `DTypeError` unless `resets` is bool and
+    Raise `ShapeError` for axes that do not match or a time axis of size 0, `DTypeError` unless `resets` is bool and
     the other operands have one float dtype.
 
     >>> gates, weights = wy.Constant(np.zeros((2, 5, 12))), wy.Constant(np.zeros((3, 12)))

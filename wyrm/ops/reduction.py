@@ -170,7 +170,7 @@ class Count(Reduction[Left_co, Axes]):
 class Sum(Reduction[Left_co, Axes]):
     """Sum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
 
-    Raises `ShapeError` for an axis that the operand lacks.
+    Raise `ShapeError` for an axis that the operand lacks.
 
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).sum(axis=-1).forward().tolist()
     [3.0, 7.0]
@@ -196,7 +196,7 @@ LOOPS.register(Sum)(ReductionLoops(Reducer(0.0, "total + x")))
 class Mean(Reduction[Left_co, Axes]):
     """Arithmetic mean over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
 
-    Raises `ShapeError` over an axis of size 0 or one that the operand lacks.
+    Raise `ShapeError` over an axis of size 0 or one that the operand lacks.
 
     >>> wy.Constant([1.0, 3.0]).mean().forward().item()
     2.0
@@ -231,7 +231,7 @@ class _Extreme(Reduction[Left_co, Axes], abstract=True):
 class Max(_Extreme[Left_co, Axes]):
     """Maximum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
 
-    Equal largest elements share the gradient equally. Raises `ShapeError` over an axis of size 0.
+    Equal largest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
 
     >>> wy.Constant([1.0, 3.0]).max().forward().item()
     3.0
@@ -253,7 +253,7 @@ LOOPS.register(Max)(ReductionLoops(Reducer(-math.inf, "maximum(total, x)")))
 class Min(_Extreme[Left_co, Axes]):
     """Minimum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
 
-    Equal smallest elements share the gradient equally. Raises `ShapeError` over an axis of size 0.
+    Equal smallest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
 
     >>> wy.Constant([1.0, 3.0]).min().forward().item()
     1.0
@@ -275,7 +275,7 @@ LOOPS.register(Min)(ReductionLoops(Reducer(math.inf, "minimum(total, x)")))
 class LogSumExp(Reduction[Left_co, Axes]):
     """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default.
 
-    `keepdims=True` keeps them at size 1. Raises `ShapeError` over an axis of size 0.
+    `keepdims=True` keeps them at size 1. Raise `ShapeError` over an axis of size 0.
 
     >>> wy.Constant([1e4, 1e4]).logsumexp().forward().item() > 1e4
     True
@@ -319,7 +319,7 @@ class _LogSumExpLoops(LoopForm):
 class Variance(Reduction[Left_co, Axes]):
     """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`.
 
-    `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1. Raises `ShapeError` unless
+    `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1. Raise `ShapeError` unless
     `n > ddof`.
 
     >>> wy.Constant([1.0, 3.0]).var().forward().item()
@@ -490,7 +490,7 @@ def argmax(x: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) ->
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> IndexNode:
     """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None.
 
-    Equal elements give the first index; NaN counts as the largest. Raises `ShapeError` over an axis of size 0.
+    Equal elements give the first index; NaN counts as the largest. Raise `ShapeError` over an axis of size 0.
 
     >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax().forward().item()
     1

@@ -308,7 +308,7 @@ def _size_of(table_size: Size | Dim) -> int:
     if size is None:
         raise ShapeError(f"random.index: table_size must be a number or an axis with a size, not {table_size!r}")
     if not 1 <= size <= 2**32:
-        raise ShapeError(f"random.index: table_size must lie in [1, 2**32], not {size}")
+        raise ShapeError(f"random.index: table_size must be in [1, 2**32], not {size}")
     return size
 
 
@@ -429,7 +429,7 @@ def index(
     of the axes `dims`, holds the user of each draw. A known row is drawn again; the 8th draw is accepted even if it is
     known, so a user who knows half of the table gets a known row with a probability of 1/256.
 
-    Raises `ShapeError` for a `table_size` outside [1, 2**32] or without a size, and for `weights` or `rows` of
+    Raise `ShapeError` for a `table_size` outside [1, 2**32] or without a size, and for `weights` or `rows` of
     another shape; `ValueError` for a negative or non-finite weight, weights that are all 0, offsets that do not ascend
     from 0 to the number of columns, and one of `known` and `rows` without the other; `IndexOutOfRange` for a column
     beyond the table, a user beyond `known`, and a use of the result as index into fewer rows; `DTypeError` for other

@@ -35,7 +35,7 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
     The parents are the number of steps to run, if the loop is limited, the initial carries, the sequences, whose first
     axis is that of the steps, and the loop invariants. All have one float dtype.
 
-    Raises `ShapeError` for axes that do not match the body, `DTypeError` for two float dtypes.
+    Raise `ShapeError` for axes that do not match the body, `DTypeError` for two float dtypes.
     """
 
     __slots__ = ("steps",)
@@ -96,12 +96,12 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
         """Return a carry after the last step."""
         return self.part(self.steps.last_of(carry))
 
-    def made(self, number: int) -> ScanPart:
+    def output(self, number: int) -> ScanPart:
         """Return an output: stacked, of shape (steps, ...), or summed over the steps."""
         return self.part(2 * self.steps.carried + number)
 
     @property
-    def done(self) -> ScanPart:
+    def steps_done(self) -> ScanPart:
         """The number of steps that a loop with a stop condition ran."""
         return self.part(len(self.steps.axes) - 1)
 

@@ -86,7 +86,7 @@ def reversed_loop(scan: Scan, cotangents: Sequence[Any], wanted: Sequence[BaseNo
         reverse=not steps.reverse,
         limited=steps.limited or steps.stops,
     )
-    limit = [scan.done] if steps.stops else list(scan.parents[: steps.limited])
+    limit = [scan.steps_done] if steps.stops else list(scan.parents[: steps.limited])
     last_cotangents = [cotangents[steps.last_of(i)] for i in range(count)]
     init = [zeros_like(x) if last is None else last for x, last in zip(carried, last_cotangents, strict=True)]
     # No loop remains if all gradients are zero or products of stored values.
@@ -94,7 +94,7 @@ def reversed_loop(scan: Scan, cotangents: Sequence[Any], wanted: Sequence[BaseNo
         type(scan)(back, *limit, *init, *back_sequences.values(), *invariants.values()) if body_outputs else None
     )
     gradients: dict[BaseNode, Node] = {x: result.last(i) for i, x in enumerate(carried)}
-    parts = (result.made(number) for number in range(len(sequence_gradients) + len(factors) + len(sums)))
+    parts = (result.output(number) for number in range(len(sequence_gradients) + len(factors) + len(sums)))
     gradients |= {x: next(parts) for x in sequence_gradients}
     stacked = {factor: next(parts) for factor in factors}
     gradients |= {x: next(parts) for x in sums}
@@ -119,7 +119,7 @@ def _results(scan: Scan, numbers: Sequence[BaseNode]) -> dict[BaseNode, BaseNode
         if x in inputs or x not in dependent or x in stored:
             continue
         if position >= steps.carried:
-            stored[x] = scan.made(position - steps.carried)
+            stored[x] = scan.output(position - steps.carried)
         elif steps.reverse or not steps.limited:
             stored[x] = scan.after(position)
     return stored
@@ -142,7 +142,7 @@ def _products(total: Node) -> list[list[Node]]:
 
 
 def _row(node: BaseNode, rows: Mapping[BaseNode, BaseNode]) -> Any:
-    """Return the stacked node of which a factor is a row, up to a reshape, or None if the loop must compute it."""
+    """Return the stacked node with this factor in its rows, up to a reshape; None if the loop must compute it."""
     while (isinstance(node, Reshape) or node.same_value) and node not in rows:
         node = node.parents[0]
     return rows.get(node)

@@ -14,20 +14,20 @@ DEBUG = os.environ.get("WYRM_DEBUG", "") not in ("", "0")
 # The message of native code for any index out of range; Python then finds out which one.
 OUT_OF_RANGE = "an index is out of range"
 # The filler of integer arrays in debug mode: out of range of every axis.
-NO_INTEGER = -(2**62)
+INVALID_INDEX = -(2**62)
 
 
 def scratch(shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
     """Return an uninitialized array."""
     array = np.empty(shape, dtype)
     if DEBUG:
-        spoil(array)
+        fill_invalid(array)
     return array
 
 
-def spoil(array: Array) -> None:
-    """Fill an array with NaN or `NO_INTEGER`, which reveal any read."""
+def fill_invalid(array: Array) -> None:
+    """Fill an array with NaN or `INVALID_INDEX`, which reveal any read."""
     if array.dtype.kind == "f":
         array.fill(np.nan)
     elif array.dtype == np.int64:
-        array.fill(NO_INTEGER)
+        array.fill(INVALID_INDEX)

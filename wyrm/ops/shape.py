@@ -161,7 +161,7 @@ def reshape(x: Shaped[L, S], a: Axis, b: Axis, c: Axis, d: Axis, e: Axis, /, *mo
 def reshape(x: Any, *shape: Any) -> Reshape:
     """Return `x` with another shape and the same elements in row-major order; one axis may be -1, to be inferred.
 
-    An axis may be an instance of a `Dim` subclass, which the type checker then knows. Raises `ShapeError` if the
+    An axis may be an instance of a `Dim` subclass, which the type checker then knows. Raise `ShapeError` if the
     numbers of elements differ.
 
     >>> wy.Constant([1.0, 2.0, 3.0, 4.0]).reshape(2, -1).shape
@@ -224,7 +224,7 @@ def index_reshape(x: IndexNode, a: D1 | int, b: D2 | int, c: D3 | int, /) -> Ind
 def index_reshape(x: IndexNode, *shape: Any) -> IndexReshape:
     """Return `x` with another shape and the same integers in row-major order; one axis may be -1, to be inferred.
 
-    Raises `ShapeError` if the numbers of elements differ.
+    Raise `ShapeError` if the numbers of elements differ.
 
     >>> wy.IndexConstant([0, 1, 2, 3]).reshape(2, -1).shape
     (2, 2)
@@ -294,7 +294,7 @@ def transpose(x: Shaped[L, S], *axes: int | Sequence[int]) -> Transpose[L]: ...
 def transpose(x: Any, *axes: Any) -> Transpose:
     """Return `x` with its axes in the order `axes`, reversed by default.
 
-    Raises `ShapeError` if `axes` does not name each axis once.
+    Raise `ShapeError` if `axes` does not name each axis once.
 
     >>> wy.Constant(np.zeros((2, 3, 4))).transpose(1, 0, 2).shape
     (3, 2, 4)
@@ -325,7 +325,7 @@ def swapaxes(
 def swapaxes(x: Shaped[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]: ...
 @method("swapaxes")
 def swapaxes(x: Any, axis1: int, axis2: int) -> Transpose:
-    """Return `x` with two axes swapped. Raises `ShapeError` for an axis that `x` lacks.
+    """Return `x` with two axes swapped. Raise `ShapeError` for an axis that `x` lacks.
 
     >>> wy.Constant(np.zeros((2, 3, 4))).swapaxes(0, -1).shape
     (4, 3, 2)
@@ -343,7 +343,7 @@ def matrix_transpose(x: Shaped[L, AtLeast2D]) -> Transpose[L]: ...
 def matrix_transpose(x: Shaped[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]: ...
 @method("matrix_transpose")
 def matrix_transpose(x: Any) -> Transpose:
-    """Return `x` with its last two axes swapped; `.mT` for short. Raises `ShapeError` for fewer than two axes.
+    """Return `x` with its last two axes swapped; `.mT` for short. Raise `ShapeError` for fewer than two axes.
 
     >>> wy.Constant(np.zeros((2, 3, 4))).matrix_transpose().shape
     (2, 4, 3)
@@ -415,7 +415,7 @@ def broadcast_to(
 def broadcast_to(x: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]]) -> BroadcastTo[L]: ...
 @method("broadcast_to")
 def broadcast_to(x: Any, shape: Any) -> BroadcastTo:
-    """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raises `ShapeError` if the shapes do not match.
+    """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raise `ShapeError` if the shapes do not match.
 
     >>> wy.Constant([1.0, 2.0]).broadcast_to((3, 2)).shape
     (3, 2)
@@ -465,7 +465,7 @@ def expand_dims(x: Shaped[L, S], axis: AxisLike) -> Reshape[L]: ...
 def expand_dims(x: Any, axis: AxisLike) -> Reshape:
     """Return `x` with axes of size 1 inserted, at the positions `axis` of the result.
 
-    Raises `ShapeError` for a position beyond the result's axes or a repeated one.
+    Raise `ShapeError` for a position beyond the result's axes or a repeated one.
 
     >>> wy.Constant([1.0, 2.0]).expand_dims(0).shape
     (1, 2)
@@ -494,7 +494,7 @@ def squeeze(x: Shaped[L, S], axis: AxisLike = None) -> Reshape[L]: ...
 def squeeze(x: Any, axis: AxisLike = None) -> Reshape:
     """Return `x` without its axes of size 1: all of them, or those in `axis`.
 
-    Raises `ShapeError` if an axis in `axis` has another size.
+    Raise `ShapeError` if an axis in `axis` has another size.
 
     >>> wy.Constant([[1.0], [2.0]]).squeeze(-1).shape
     (2,)

@@ -269,7 +269,7 @@ def getitem(x: Shaped[L, tuple[()]], key: EllipsisType) -> Slice[L]: ...
 def getitem(x: Any, key: object) -> Slice:
     """Return the part of `x` that ints, slices, `None` and `...` select, as in NumPy; for rows by indices use `take`.
 
-    Raises `IndexOutOfRange` for an int beyond its axis, `ShapeError` for too many entries or for a part of an axis
+    Raise `IndexOutOfRange` for an int beyond its axis, `ShapeError` for too many entries or for a part of an axis
     without a size, and `TypeError` for masks, arrays and lists.
 
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]])[:, 0].forward().tolist()
@@ -292,7 +292,7 @@ def index_getitem(x: IndexNode, key: Key_) -> IndexSlice: ...
 def index_getitem(x: Any, key: object) -> IndexSlice:
     """Return the part of the integers that ints, slices, `None` and `...` select, as in NumPy.
 
-    Raises the errors of `Node.__getitem__`.
+    Raise the errors of `Node.__getitem__`.
 
     >>> wy.IndexConstant([4, 5, 6])[1:].forward().tolist()
     [5, 6]
@@ -396,7 +396,7 @@ def concatenate(nodes: Sequence[Part], axis: int = 0) -> Concatenate: ...
 def concatenate(nodes: Sequence[Part], axis: int = 0) -> Concatenate:
     """Return the nodes joined along `axis`, as `numpy.concatenate`.
 
-    Raises `ShapeError` unless all other axes are equal.
+    Raise `ShapeError` unless all other axes are equal.
 
     >>> wy.concatenate([wy.Constant([1.0]), wy.Constant([2.0, 3.0])]).forward().tolist()
     [1.0, 2.0, 3.0]
@@ -418,7 +418,7 @@ def concat(
 def concat(x: Any, other: Any) -> Concatenate:
     """Return this node joined with another along the last axis, which becomes `Plus[M, N]`.
 
-    Raises `ShapeError` unless all other axes are equal.
+    Raise `ShapeError` unless all other axes are equal.
 
     >>> wy.Constant([1.0]).concat(wy.Constant([2.0])).forward().tolist()
     [1.0, 2.0]
@@ -485,7 +485,7 @@ def stack(nodes: Sequence[Node[Any, S2]], axis: int) -> Stack: ...
 def stack(nodes: Sequence[Part], axis: int = 0) -> Stack:
     """Return nodes of equal shapes stacked along a new axis, as `numpy.stack`.
 
-    Raises `ShapeError` if the shapes differ.
+    Raise `ShapeError` if the shapes differ.
 
     >>> wy.stack([wy.Constant([1.0]), wy.Constant([2.0])]).shape
     (2, 1)
@@ -510,7 +510,7 @@ def split(x: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list
 def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> list[Slice]:
     """Return the parts of `x` along `axis`: `sections` equal parts, or those between the positions `sections`.
 
-    Raises `ShapeError` if the axis does not divide into equal parts.
+    Raise `ShapeError` if the axis does not divide into equal parts.
 
     >>> [part.shape for part in wy.Constant(np.zeros((2, 6))).split(3, axis=1)]
     [(2, 2), (2, 2), (2, 2)]

@@ -310,7 +310,7 @@ def cross_entropy(logits: Any, labels: Any, *, reduction: Reduction = "mean") ->
     """Return `-log softmax(logits)[label]` over the last axis, reduced to its mean or sum, or for each label.
 
     `logits` has the axes (..., classes), `labels` (...,). The method `predictions()` of the result gives the softmax of
-    the logits at no extra cost. Raises `IndexOutOfRange` for a label that is no class, `ShapeError` for other axes.
+    the logits at no extra cost. Raise `IndexOutOfRange` for a label that is no class, `ShapeError` for other axes.
 
     >>> wy.Constant([[0.0, 0.0]]).cross_entropy(np.array([1])).forward().round(4).item()
     0.6930999755859375

@@ -58,7 +58,7 @@ def updating(x: Node[Any, S], updates: Mapping[Buffer, Node]) -> Updating[S]:
     trains such a loss. `forward`, `wy.grad` and programs without an optimizer do not update. Threads share the rows of
     a batch only if each new value is a mean over rows.
 
-    Raises `ShapeError` or `DTypeError` unless a node has the axes and the dtype of its buffer.
+    Raise `ShapeError` or `DTypeError` unless a node has the axes and the dtype of its buffer.
 
     >>> count, weight = wy.Buffer(0.0), wy.Parameter(2.0)
     >>> loss = wy.updating(weight * weight, {count: count + 1.0})

@@ -10,7 +10,7 @@ array([2.4], dtype=float32)
 
 from typing import TYPE_CHECKING
 
-from wyrm import _later
+from wyrm import _lazy_imports
 from wyrm.optim.adaptive import Adagrad, Adam, AdamW, RMSprop
 from wyrm.optim.clipping import clip_by_global_norm, clip_by_value
 from wyrm.optim.descent import SGD
@@ -18,7 +18,7 @@ from wyrm.optim.optimizer import Optimizer
 from wyrm.optim.schedules import Cosine, Exponential, LinearWarmup, Step, WarmupCosine
 
 if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
-    __getattr__, __dir__ = _later.later(__name__, {})
+    __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})
 
 __all__ = [
     "SGD",

@@ -16,7 +16,7 @@ class Adagrad(Optimizer):
     gradients, since a row without gradient would not move anyway; with `weight_decay`, untouched rows do not decay.
     `learning_rate_decay` divides the learning rate by `1 + learning_rate_decay * (step - 1)`.
 
-    Raises `ValueError` for a negative argument.
+    Raise `ValueError` for a negative argument.
 
     >>> x = wy.Parameter(1.0)
     >>> (x * x).backward()
@@ -46,14 +46,14 @@ class Adagrad(Optimizer):
     def initial_state(self) -> Mapping[str, float]:
         return {"total": self.initial_accumulator}
 
-    def hyper(self, step: int) -> dict[str, float]:
+    def hyperparameters(self, step: int) -> dict[str, float]:
         return {"learning_rate": self.learning_rate / (1.0 + self.learning_rate_decay * (step - 1))}
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
+    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
         if self.weight_decay:
             gradient = gradient + self.weight_decay * parameter
         total = state["total"] + gradient.square()
-        return parameter - hyper["learning_rate"] * gradient / (total.sqrt() + self.epsilon), {"total": total}
+        return parameter - hyperparameters["learning_rate"] * gradient / (total.sqrt() + self.epsilon), {"total": total}
 
 
 class RMSprop(Optimizer):
@@ -62,7 +62,7 @@ class RMSprop(Optimizer):
     `decay` is the weight of the past in the average. `centered` subtracts the square of the average gradient, so that
     the divisor estimates the standard deviation. Rows that a row-sparse gradient does not touch keep their values.
 
-    Raises `ValueError` for a decay or momentum outside [0, 1) or a negative argument.
+    Raise `ValueError` for a decay or momentum outside [0, 1) or a negative argument.
 
     >>> x = wy.Parameter(1.0)
     >>> (x * x).backward()
@@ -94,7 +94,7 @@ class RMSprop(Optimizer):
         names = ["square", *(["mean"] if self.centered else []), *(["velocity"] if self.momentum else [])]
         return dict.fromkeys(names, 0.0)
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
+    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
         if self.weight_decay:
             gradient = gradient + self.weight_decay * parameter
         square = self.decay * state["square"] + (1.0 - self.decay) * gradient.square()
@@ -107,7 +107,7 @@ class RMSprop(Optimizer):
         direction: Value = gradient / (spread.sqrt() + self.epsilon)
         if self.momentum:
             direction = changed["velocity"] = self.momentum * state["velocity"] + direction
-        return parameter - hyper["learning_rate"] * direction, changed
+        return parameter - hyperparameters["learning_rate"] * direction, changed
 
 
 class Adam(Optimizer):
@@ -118,7 +118,7 @@ class Adam(Optimizer):
     al., 2018). Rows that a row-sparse gradient does not touch keep their values and averages; the correction counts the
     steps of the whole parameter, as in PyTorch's SparseAdam.
 
-    Raises `ValueError` for betas outside [0, 1) or a negative argument.
+    Raise `ValueError` for betas outside [0, 1) or a negative argument.
 
     >>> x = wy.Parameter(1.0)
     >>> (x * x).backward()
@@ -140,7 +140,7 @@ class Adam(Optimizer):
         amsgrad: bool = False,
     ) -> None:
         if not isinstance(betas, Sequence) or len(betas) != 2:
-            raise TypeError(f"betas are two numbers, as in betas=(0.9, 0.999), not {betas!r}")
+            raise TypeError(f"betas must be two numbers, as in betas=(0.9, 0.999), not {betas!r}")
         self.betas = number("betas[0]", betas[0], 0.0, 1.0), number("betas[1]", betas[1], 0.0, 1.0)
         self.epsilon = number("epsilon", epsilon, 0.0)
         self.amsgrad = amsgrad
@@ -150,7 +150,7 @@ class Adam(Optimizer):
     def initial_state(self) -> Mapping[str, float]:
         return {"mean": 0.0, "square": 0.0} | ({"largest_square": 0.0} if self.amsgrad else {})
 
-    def hyper(self, step: int) -> dict[str, float]:
+    def hyperparameters(self, step: int) -> dict[str, float]:
         rate = self.learning_rate
         return {
             "step_size": rate / (1.0 - self.betas[0] ** step),
@@ -158,9 +158,9 @@ class Adam(Optimizer):
             "decay": 1.0 - rate * self.weight_decay,
         }
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
+    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
         if self.weight_decay and self._decoupled:
-            parameter = hyper["decay"] * parameter
+            parameter = hyperparameters["decay"] * parameter
         elif self.weight_decay:
             gradient = gradient + self.weight_decay * parameter
         first, second = self.betas
@@ -170,8 +170,8 @@ class Adam(Optimizer):
         divisor: Value = square
         if self.amsgrad:
             divisor = changed["largest_square"] = state["largest_square"].maximum(square)
-        root = divisor.sqrt() * hyper["root_correction"] + self.epsilon
-        return parameter - hyper["step_size"] * mean / root, changed
+        root = divisor.sqrt() * hyperparameters["root_correction"] + self.epsilon
+        return parameter - hyperparameters["step_size"] * mean / root, changed
 
 
 class AdamW(Adam):

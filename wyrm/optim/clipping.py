@@ -42,7 +42,7 @@ def _gradients(who: str, parameters: Iterable[Parameter]) -> list[FloatArray]:
 def clip_by_value(parameters: Iterable[Parameter], clip_value: float) -> None:
     """Clip every element of the gradients to [-clip_value, clip_value].
 
-    Raises `NotFinite` if a gradient holds a NaN or an infinity, with the name of its parameter, and `ValueError` for a
+    Raise `NotFinite` if a gradient holds a NaN or an infinity, with the name of its parameter, and `ValueError` for a
     `clip_value` that is not positive; no gradient has changed then.
 
     >>> x = wy.Parameter([1.0, 10.0])
@@ -64,7 +64,7 @@ def clip_by_global_norm(parameters: Iterable[Parameter], max_norm: float) -> flo
 
     The global norm is the Euclidean norm of all elements of all gradients (Pascanu et al., 2013), in float64.
 
-    Raises `NotFinite` if a gradient holds a NaN or an infinity, with the name of its parameter, and `ValueError` for a
+    Raise `NotFinite` if a gradient holds a NaN or an infinity, with the name of its parameter, and `ValueError` for a
     `max_norm` that is not positive; no gradient has changed then.
 
     >>> x = wy.Parameter([3.0, 4.0])
@@ -87,9 +87,9 @@ def clip_by_global_norm(parameters: Iterable[Parameter], max_norm: float) -> flo
 def _positive(name: str, value: float) -> None:
     """Raise `OptionError` unless the limit is above 0, `DTypeError` unless it is a number; infinity clips nothing."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise DTypeError(f"{name} is a number, not {value!r}")
+        raise DTypeError(f"{name} must be a number, not {value!r}")
     if not value > 0.0:
-        raise OptionError(f"{name} is above 0, not {value}")
+        raise OptionError(f"{name} must be above 0, not {value}")
 
 
 def _norm(values: FloatArray) -> float:

@@ -17,7 +17,7 @@ class SGD(Optimizer):
     velocity. `weight_decay` adds `weight_decay * parameter` to the gradient. With momentum or weight decay, rows that a
     row-sparse gradient does not touch keep their values and velocity.
 
-    Raises `ValueError` for momentum outside [0, 1), a negative decay, or `nesterov` without momentum.
+    Raise `ValueError` for momentum outside [0, 1), a negative decay, or `nesterov` without momentum.
 
     >>> x = wy.Parameter(1.0)
     >>> (x * x).backward()
@@ -44,11 +44,11 @@ class SGD(Optimizer):
     def initial_state(self) -> Mapping[str, float]:
         return {"velocity": 0.0} if self.momentum else {}
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
+    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
         if self.weight_decay:
             gradient = gradient + self.weight_decay * parameter
         if not self.momentum:
-            return parameter - hyper["learning_rate"] * gradient, {}
+            return parameter - hyperparameters["learning_rate"] * gradient, {}
         velocity = self.momentum * state["velocity"] + gradient
         direction = gradient + self.momentum * velocity if self.nesterov else velocity
-        return parameter - hyper["learning_rate"] * direction, {"velocity": velocity}
+        return parameter - hyperparameters["learning_rate"] * direction, {"velocity": velocity}

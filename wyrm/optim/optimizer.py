@@ -28,9 +28,8 @@ Value = Node
 Values = Mapping[str, Value]
 # The new parameter, and the new state by name, as nodes.
 Update = tuple[Value, dict[str, Value]]
-# A moving average of gradients that have become zero decays into the denormal numbers, on which a processor is a
-# hundred times slower. Every so many steps, denormal state whose gradient is zero is therefore set to zero. Other
-# denormal state, which small gradients still feed, is left alone.
+# Once gradients are zero, their moving average decays to denormal numbers, with which a processor is a hundred times
+# slower. Every `_FLUSH_EVERY` steps, denormal state is therefore set to zero where the gradient is zero.
 _FLUSH_EVERY = 16
 
 
@@ -50,7 +49,7 @@ class Optimizer(Answering):
     `learning_rate` is a number or a schedule, a function of the number of completed steps. It can be set at any time;
     other options are fixed once the rule has been built.
 
-    Raises `ValueError` for an empty list, a repeated parameter, or a learning rate that is negative or not finite, and
+    Raise `ValueError` for an empty list, a repeated parameter, or a learning rate that is negative or not finite, and
     `TypeError` for an element that is not a parameter.
 
     >>> class SignDescent(wy.optim.Optimizer):
@@ -59,9 +58,9 @@ class Optimizer(Answering):
     ...         super().__init__(parameters, learning_rate)
     ...     def initial_state(self):
     ...         return {"mean": 0.0}
-    ...     def update(self, parameter, gradient, state, hyper):
+    ...     def update(self, parameter, gradient, state, hyperparameters):
     ...         mean = self.momentum * state["mean"] + (1.0 - self.momentum) * gradient
-    ...         return parameter - hyper["learning_rate"] * mean.sign(), {"mean": mean}
+    ...         return parameter - hyperparameters["learning_rate"] * mean.sign(), {"mean": mean}
     >>> x = wy.Parameter([1.0, -2.0])
     >>> optimizer = SignDescent([x], learning_rate=0.5)
     >>> x.square().sum().backward()
@@ -99,14 +98,14 @@ class Optimizer(Answering):
         """Return the initial value of each state array, by name."""
         return {}
 
-    def hyper(self, step: int) -> dict[str, float]:
+    def hyperparameters(self, step: int) -> dict[str, float]:
         """Return the scalars of the rule that change from step to step; `step` counts a parameter's steps from 1.
 
         They are computed in float64 and cast to the parameter's dtype.
         """
         return {"learning_rate": self.learning_rate}
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyper: Values) -> Update:
+    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
         """Return the new parameter and the new state as elementwise nodes of the arguments."""
         raise NotImplementedError(f"{type(self).__name__} has no update")
 
@@ -116,7 +115,7 @@ class Optimizer(Answering):
     def learning_rate(self) -> float:
         """The learning rate of the next step. Set it to another number or schedule at any time.
 
-        Raises `ValueError` if a schedule returns a rate that is negative or not finite.
+        Raise `ValueError` if a schedule returns a rate that is negative or not finite.
         """
         rate = self._learning_rate
         if not callable(rate):
@@ -135,15 +134,15 @@ class Optimizer(Answering):
             parameter = Input(name="parameter", dims=elements, dtype=dtype)
             gradient = Input(name="gradient", dims=elements, dtype=dtype)
             state = {name: Input(name=name, dims=elements, dtype=dtype) for name in self.initial_state()}
-            hyper = {name: Input(name=name, dtype=dtype) for name in self.hyper(1)}
-            update = self.update(parameter, gradient, state, hyper)
-            rule = self._rules[dtype] = UpdateEvaluator(parameter, gradient, state, hyper, update)
+            hyperparameters = {name: Input(name=name, dtype=dtype) for name in self.hyperparameters(1)}
+            update = self.update(parameter, gradient, state, hyperparameters)
+            rule = self._rules[dtype] = UpdateEvaluator(parameter, gradient, state, hyperparameters, update)
         return rule
 
     def step(self) -> None:
         """Update every parameter that has a gradient.
 
-        The update is atomic: Ctrl-C takes effect before or after it. Raises `Diverged` for a gradient with a NaN or an
+        The update is atomic: Ctrl-C takes effect before or after it. Raise `Diverged` for a gradient with a NaN or an
         infinity and `NotSet` if no parameter has a gradient; no parameter has changed then.
         """
         gradients = [stored(parameter).gradient for parameter in self.parameters]
@@ -166,7 +165,7 @@ class Optimizer(Answering):
             rules = [self.rule(parameter.dtype) for parameter in self.parameters]
             for count in self._counts:
                 if count + 1 not in numbers:
-                    numbers[count + 1] = self.hyper(count + 1)
+                    numbers[count + 1] = self.hyperparameters(count + 1)
             with deferred:
                 for i, gradient in enumerate(held):
                     if gradient is not None:
@@ -180,15 +179,15 @@ class Optimizer(Answering):
         parameter: Parameter,
         gradient: FloatArray | RowSparse,
         state: Mapping[str, np.ndarray],
-        hyper: Mapping[str, float],
+        hyperparameters: Mapping[str, float],
     ) -> None:
         array = bound_array(parameter)
         try:
             if isinstance(gradient, RowSparse):
-                self._move_rows(rule, array, gradient, state, hyper)
+                self._move_rows(rule, array, gradient, state, hyperparameters)
             else:
                 flush = self._state_decays and self.steps % _FLUSH_EVERY == 0
-                rule(array, gradient, state, hyper, flush)
+                rule(array, gradient, state, hyperparameters, flush)
         finally:
             touch(stored(parameter))
 
@@ -198,7 +197,7 @@ class Optimizer(Answering):
         array: np.ndarray,
         gradient: RowSparse,
         state: Mapping[str, np.ndarray],
-        hyper: Mapping[str, float],
+        hyperparameters: Mapping[str, float],
     ) -> None:
         """Apply the rule to the rows of the gradient, each of which occurs once: gather, update, scatter."""
         arrays = [array, *state.values()]
@@ -207,7 +206,7 @@ class Optimizer(Answering):
             rows = gradient.rows[start : start + stride]
             gathered = [target.take(rows, axis=0) for target in arrays]
             slots = dict(zip(state, gathered[1:], strict=True))
-            rule(gathered[0], gradient.values[start : start + stride], slots, hyper)
+            rule(gathered[0], gradient.values[start : start + stride], slots, hyperparameters)
             for target, values in zip(arrays, gathered, strict=True):
                 target[rows] = values
 
@@ -226,16 +225,16 @@ class Optimizer(Answering):
             )
         (done,) = counts
         if not callable(self._learning_rate):
-            try:  # vectorized, if `hyper` is plain arithmetic
-                found = self.hyper(np.arange(done + 1, done + count + 1, dtype=np.float64))  # type: ignore[arg-type]  # steps
+            try:  # vectorized, if `hyperparameters` is plain arithmetic
+                found = self.hyperparameters(np.arange(done + 1, done + count + 1, dtype=np.float64))  # type: ignore[arg-type]  # steps
                 return {name: np.broadcast_to(np.asarray(value, np.float64), (count,)) for name, value in found.items()}
             except (TypeError, ValueError):
-                pass  # `hyper` branches on the step: fall back to a loop
+                pass  # `hyperparameters` branches on the step: fall back to a loop
         steps, each = self.steps, []
         try:
             for i in range(count):
                 self.steps = steps + i
-                each.append(self.hyper(done + 1 + i))
+                each.append(self.hyperparameters(done + 1 + i))
         finally:
             self.steps = steps
         return {name: np.array([numbers[name] for numbers in each]) for name in each[0]}
@@ -295,7 +294,7 @@ class Optimizer(Answering):
     def load_state_dict(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Load a saved state.
 
-        Raises `CheckpointError` for missing, extra or mismatched arrays, and for state that no step can continue from:
+        Raise `CheckpointError` for missing, extra or mismatched arrays, and for state that no step can continue from:
         non-finite values, negative averages of squares, negative counts. Nothing has changed then.
         """
         mine = self.state_dict()

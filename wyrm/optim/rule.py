@@ -31,11 +31,11 @@ class Elements(Dim):
 class UpdateEvaluator:
     """The graph of an elementwise update, from the parameter, gradient, state and scalars to the new values.
 
-    `parameter`, `gradient` and the values of `state` are inputs of any number of elements, those of `hyper` are scalar
-    inputs. `outputs` are the new parameter and the new state, in the order of `state`. Every engine runs this graph; a
-    call runs it with NumPy.
+    `parameter`, `gradient` and the values of `state` are inputs of any number of elements, the `hyperparameters` are
+    scalar inputs. `outputs` are the new parameter and the new state, in the order of `state`. Every engine runs this
+    graph; a call runs it with NumPy.
 
-    Raises `RegistrationError` for a rule that is not elementwise, uses leaves other than its arguments and constants,
+    Raise `RegistrationError` for a rule that is not elementwise, uses leaves other than its arguments and constants,
     or does not return the declared state in the parameter's dtype.
     """
 
@@ -44,10 +44,11 @@ class UpdateEvaluator:
         parameter: Input,
         gradient: Input,
         state: Mapping[str, Input],
-        hyper: Mapping[str, Input],
+        hyperparameters: Mapping[str, Input],
         update: tuple[Node, Mapping[str, Node]],
     ) -> None:
-        self.parameter, self.gradient, self.state, self.hyper = parameter, gradient, dict(state), dict(hyper)
+        self.parameter, self.gradient = parameter, gradient
+        self.state, self.hyperparameters = dict(state), dict(hyperparameters)
         value, changed = update
         if changed.keys() != state.keys():
             raise RegistrationError(
@@ -67,10 +68,10 @@ class UpdateEvaluator:
 
     def _compile(self) -> None:
         schedule = Schedule(self.outputs)
-        leaves = [self.parameter, self.gradient, *self.state.values(), *self.hyper.values()]
+        leaves = [self.parameter, self.gradient, *self.state.values(), *self.hyperparameters.values()]
         # The content of each slot; None for arrays that a call passes and for intermediate blocks.
         self._values: list[Any] = [None] * (2 + len(self.state))
-        self._values += [np.zeros((), self.parameter.dtype) for _ in self.hyper]
+        self._values += [np.zeros((), self.parameter.dtype) for _ in self.hyperparameters]
         slot: dict[BaseNode, int] = {leaf: i for i, leaf in enumerate(leaves)}
         self._scalar_calls: list[_Call] = []
         self._calls: list[_Call] = []
@@ -162,7 +163,7 @@ class UpdateEvaluator:
         parameter: np.ndarray,
         gradient: np.ndarray,
         state: Mapping[str, np.ndarray],
-        hyper: Mapping[str, float],
+        hyperparameters: Mapping[str, float],
         flush: bool = False,
     ) -> None:
         """Write the new values into `parameter` and the arrays of `state`, which are contiguous.
@@ -170,8 +171,8 @@ class UpdateEvaluator:
         With `flush`, denormal state becomes zero where the gradient is zero.
         """
         values, first = self._values, 2 + len(self.state)
-        for position, name in enumerate(self.hyper, first):
-            values[position][()] = hyper[name]
+        for position, name in enumerate(self.hyperparameters, first):
+            values[position][()] = hyperparameters[name]
         for function, arguments, result in self._scalar_calls:
             function(*[values[argument] for argument in arguments], out=values[result])
         flat = [array.reshape(-1) for array in (parameter, gradient, *(state[name] for name in self.state))]

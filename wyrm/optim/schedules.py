@@ -24,7 +24,7 @@ class Step:
 
     def __post_init__(self) -> None:
         number("start", self.start, 0.0)
-        whole("every", self.every, 1, "steps")
+        whole("every", self.every, 1)
         number("factor", self.factor, 0.0)
 
     def __call__(self, step: int) -> float:
@@ -65,7 +65,7 @@ class Cosine:
 
     def __post_init__(self) -> None:
         number("start", self.start, 0.0)
-        whole("steps", self.steps, 1, "steps")
+        whole("steps", self.steps, 1)
         number("end", self.end, 0.0)
 
     def __call__(self, step: int) -> float:
@@ -89,7 +89,7 @@ class LinearWarmup:
 
     def __post_init__(self) -> None:
         number("peak", self.peak, 0.0)
-        whole("steps", self.steps, 1, "steps")
+        whole("steps", self.steps, 1)
         number("start", self.start, 0.0)
 
     def __call__(self, step: int) -> float:
@@ -113,10 +113,10 @@ class WarmupCosine:
     def __post_init__(self) -> None:
         number("peak", self.peak, 0.0)
         number("end", self.end, 0.0)
-        whole("warmup", self.warmup, 1, "steps")
-        whole("steps", self.steps, 1, "steps")
+        whole("warmup", self.warmup, 1)
+        whole("steps", self.steps, 1)
         if self.warmup >= self.steps:
-            raise OptionError(f"warmup is at least 1 and below steps={self.steps}, not {self.warmup}")
+            raise OptionError(f"warmup must be below steps={self.steps}, not {self.warmup}")
 
     def __call__(self, step: int) -> float:
         if step < self.warmup:

@@ -28,7 +28,7 @@ class Combination(Enum):
 
 
 # How a node depends on the rows: the axis that has an element for each row, or how its value combines.
-Place = int | Combination
+RowDependence = int | Combination
 
 _SUMS = ("x + y", "x - y")
 _LINEAR_IN_X = {"x * y": True, "x / y": False}  # and whether in y too
@@ -46,16 +46,16 @@ def combinations_of(
         return [Combination.MIXED] * len(nodes)  # a batch of fixed size has no parts
     batch = {type(leaf.dims[0]) for leaf in columns if isinstance(leaf.dims[0], Dim)}
     replacements = simplified(nodes)
-    places: dict[Node, Place] = {}
+    dependences: dict[Node, RowDependence] = {}
     for node in topological_order([replacements[output] for output in nodes]):
         if node.is_leaf:
-            places[node] = 0 if node in columns else Combination.SAME
+            dependences[node] = 0 if node in columns else Combination.SAME
         elif node.same_value:
-            places[node] = places[node.parents[0]]
+            dependences[node] = dependences[node.parents[0]]
         else:
-            places[node] = _place(node, [places[parent] for parent in node.parents], batch)
-    results = [places[replacements[output]] for output in nodes]
-    return [place if isinstance(place, Combination) else Combination.MIXED for place in results]
+            dependences[node] = _row_dependence(node, [dependences[parent] for parent in node.parents], batch)
+    results = [dependences[replacements[output]] for output in nodes]
+    return [dependence if isinstance(dependence, Combination) else Combination.MIXED for dependence in results]
 
 
 def _row_axes(dims: Dims, batch: set[type[Dim]]) -> list[int]:
@@ -63,7 +63,7 @@ def _row_axes(dims: Dims, batch: set[type[Dim]]) -> list[int]:
     return [position for position, axis in enumerate(dims) if not batch.isdisjoint(open_axes((axis,)))]
 
 
-def _place(node: Node, parents: list[Place], batch: set[type[Dim]]) -> Place:
+def _row_dependence(node: Node, parents: list[RowDependence], batch: set[type[Dim]]) -> RowDependence:
     axes = _row_axes(node.dims, batch)
     if len(axes) > 1 or Combination.MIXED in parents:
         return Combination.MIXED
@@ -76,8 +76,8 @@ def _place(node: Node, parents: list[Place], batch: set[type[Dim]]) -> Place:
     return _of_totals(node, parents) if not axes else Combination.MIXED
 
 
-def _of_totals(node: Node, parents: list[Place]) -> Place:
-    """Return how a function of means and sums over rows combines: as they do, if the op is linear in them."""
+def _of_totals(node: Node, parents: list[RowDependence]) -> RowDependence:
+    """Return how a function of means and sums over rows combines: like its operands if it is linear in them."""
     kinds = {parent for parent in parents if parent is not Combination.SAME}
     if len(kinds) != 1:
         return Combination.MIXED
@@ -91,7 +91,7 @@ def _of_totals(node: Node, parents: list[Place]) -> Place:
     return kind if passes or node.same_elements else Combination.MIXED
 
 
-def _of_rows(node: Node, parents: list[Place], axes: list[int]) -> Place:
+def _of_rows(node: Node, parents: list[RowDependence], axes: list[int]) -> RowDependence:
     """Return how a function of values with an element for each row depends on the rows."""
     if any(parent in (Combination.MEAN, Combination.SUM) for parent in parents):
         return Combination.MIXED
@@ -111,16 +111,18 @@ def _of_rows(node: Node, parents: list[Place], axes: list[int]) -> Place:
     return _of_gather(node, rows, axes[0]) if _gather_index(node) is not None else _of_scatter(node, rows, axes[0])
 
 
-def _of_reduction(node: Node, rows: list[int | None], axes: list[int]) -> Place:
+def _of_reduction(node: Node, rows: list[int | None], axes: list[int]) -> RowDependence:
     rule = LOOPS.of(node)
     assert rule.reducer is not None
     rank = max(len(parent.dims) for parent in node.parents)
-    places = {
-        place + rank - len(parent.dims) for place, parent in zip(rows, node.parents, strict=True) if place is not None
+    reduced = {
+        row_axis + rank - len(parent.dims)
+        for row_axis, parent in zip(rows, node.parents, strict=True)
+        if row_axis is not None
     }
-    if len(places) != 1:
+    if len(reduced) != 1:
         return Combination.MIXED
-    if not places <= set(rule.reduce_axes(node)):
+    if not reduced <= set(rule.reduce_axes(node)):
         return axes[0] if axes else Combination.MIXED
     if axes or rule.reducer.start != 0.0 or not rule.reducer.step.startswith("total + "):
         return Combination.MIXED
@@ -135,7 +137,7 @@ def _gather_index(node: Node) -> IndexMap | None:
     return LOOPS.of(node).gather_index(node, _positions(node.dims))
 
 
-def _of_gather(node: Node, rows: list[int | None], axis: int) -> Place:
+def _of_gather(node: Node, rows: list[int | None], axis: int) -> RowDependence:
     """Return the row axis of a gather if each row of the result reads only that row of the parents."""
     entries, row = _gather_index(node), LoopIndex(axis)
     if entries is None:
@@ -144,18 +146,18 @@ def _of_gather(node: Node, rows: list[int | None], axis: int) -> Place:
         return Combination.MIXED
     for leaf in (leaf for entry in entries for leaf in entry.leaves()):
         if isinstance(leaf, IndexLoad):
-            place = rows[leaf.parent]
-            if place is not None and leaf.position[place] != row:
+            row_axis = rows[leaf.parent]
+            if row_axis is not None and leaf.position[row_axis] != row:
                 return Combination.MIXED
     return axis
 
 
-def _of_scatter(node: Node, rows: list[int | None], axis: int) -> Place:
+def _of_scatter(node: Node, rows: list[int | None], axis: int) -> RowDependence:
     """Return the row axis of a scatter if each row of the parents is written only to that row of the result."""
-    for position, (parent, place) in enumerate(zip(node.parents, rows, strict=True)):
-        if place is None:
+    for position, (parent, row_axis) in enumerate(zip(node.parents, rows, strict=True)):
+        if row_axis is None:
             continue
         to = LOOPS.of(node).scatter_index(node, position, _positions(parent.dims))
-        if to is None or to.position[axis] != LoopIndex(place):
+        if to is None or to.position[axis] != LoopIndex(row_axis):
             return Combination.MIXED
     return axis

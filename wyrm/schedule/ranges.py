@@ -33,7 +33,7 @@ class Ranges:
     """The known ranges of the indices that `nodes` use, in the loops inside them too.
 
     For the body of a loop, `outer` has the ranges around it, `given` maps each input of the body to the node that it
-    stands for, and `always` says whether every run does a step: data for a branch that is not taken may be anything.
+    replaces, and `always` says whether every run does a step: data for a branch that is not taken may be anything.
     """
 
     def __init__(

@@ -20,25 +20,26 @@ _NO_SHAPES: Mapping[BaseNode, tuple[int, ...]] = MappingProxyType({})
 class Schedule:
     """The nodes that `outputs` depend on, parents first; equal operations are merged.
 
-    `nodes` are in order. `position` maps every node of the graph to the position of the node that computes it, and
-    `places` lists the positions of each node's parents. `written` are the outputs before composite ops were replaced,
-    which check their sizes. A schedule that continues `after` another one starts with all nodes of that one; `stops`
-    counts the nodes of each schedule in such a chain.
+    `position` maps every node of the graph to the position in `nodes` of the node that computes it, and
+    `parent_positions` lists the positions of each node's parents. `original_outputs` are the outputs before composite
+    ops were decomposed; their nodes check their sizes. A schedule that continues `after` another one starts with all
+    its nodes; `stops` counts the nodes of each schedule in such a chain.
     """
 
     __slots__ = (
-        "_checking", "_representative", "_source", "leaves", "nodes", "outputs", "places", "position", "sizes", "stops"
+        "_checking", "_representative", "_source", "leaves", "nodes", "outputs", "parent_positions", "position",
+        "sizes", "stops",
     )  # fmt: skip
 
     def __init__(
         self,
         outputs: Sequence[BaseNode],
-        written: Sequence[BaseNode] | None = None,
+        original_outputs: Sequence[BaseNode] | None = None,
         after: Schedule | None = None,
     ) -> None:
         self.position: dict[BaseNode, int] = {} if after is None else dict(after.position)
         self.nodes: list[BaseNode] = [] if after is None else list(after.nodes)
-        self.places: list[tuple[int, ...]] = [] if after is None else list(after.places)
+        self.parent_positions: list[tuple[int, ...]] = [] if after is None else list(after.parent_positions)
         order = topological_order(outputs, self.position)
         self.sizes, self._source = _one_size_per_name(order, after)
         self._representative: dict[BaseNode, BaseNode] | None = None
@@ -47,18 +48,18 @@ class Schedule:
         self.leaves: list[BaseNode] = [] if after is None else list(after.leaves)
         self.leaves += [node for node in self.nodes[done:] if node.is_leaf]
         self.outputs = [self.nodes[self.position[output]] for output in outputs]
-        nodes = self.nodes[done:] if written is None else topological_order(written)
+        nodes = self.nodes[done:] if original_outputs is None else topological_order(original_outputs)
         self._checking: list[BaseNode] = [] if after is None else list(after._checking)
         self._checking += [node for node in nodes if type(node).check_sizes is not BaseNode.check_sizes]
         self.stops: tuple[int, ...] = (*(() if after is None else after.stops), len(self.nodes))
 
     def _add(self, order: Iterable[BaseNode]) -> None:
         """Append the nodes that are new, and merge equal operations."""
-        position, nodes, places = self.position, self.nodes, self.places
+        position, nodes, parent_positions = self.position, self.nodes, self.parent_positions
         known: dict[object, int] = {}
         for i, node in enumerate(nodes):
             try:
-                known[_key(node, places[i])] = i
+                known[_key(node, parent_positions[i])] = i
             except TypeError:  # as below
                 continue
         for node in order:
@@ -68,13 +69,13 @@ class Schedule:
             parents = tuple([position[parent] for parent in node.parents])
             new = len(nodes)
             try:
-                place = known.setdefault(_key(node, parents), new)
+                index = known.setdefault(_key(node, parents), new)
             except TypeError:  # an unhashable attribute, such as an array: never merged
-                place = new
-            position[node] = place
-            if place == new:
+                index = new
+            position[node] = index
+            if index == new:
                 nodes.append(node)
-                places.append(parents)
+                parent_positions.append(parents)
 
     @property
     def stages(self) -> list[tuple[int, int]]:
@@ -85,7 +86,7 @@ class Schedule:
     def representative(self) -> dict[BaseNode, BaseNode]:
         """Every node of the graph, with the one of `nodes` that computes it."""
         if self._representative is None:
-            self._representative = {node: self.nodes[place] for node, place in self.position.items()}
+            self._representative = {node: self.nodes[index] for node, index in self.position.items()}
         return self._representative
 
     def parents(self, node: BaseNode) -> list[BaseNode]:
@@ -96,7 +97,7 @@ class Schedule:
     def last_use(self) -> list[int]:
         """For each position the last one that reads it, else its own; the number of nodes for an output."""
         last = list(range(len(self.nodes)))
-        for i, parents in enumerate(self.places):
+        for i, parents in enumerate(self.parent_positions):
             for parent in parents:
                 last[parent] = i
         for output in self.outputs:

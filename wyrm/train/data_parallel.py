@@ -55,9 +55,9 @@ class DataParallelStep:
         )
 
     @property
-    def held_bytes(self) -> int:
+    def allocated_bytes(self) -> int:
         """The bytes of the runner's arrays and of the combined gradients."""
-        held = self.runner.held_bytes
+        held = self.runner.allocated_bytes
         return held + sum(bound_array(parameter).nbytes for parameter in self._dense) if held else 0
 
     def combination(self, columns: Iterable[Leaf]) -> Combination:

@@ -34,7 +34,7 @@ class ThreadWork:
 
     parts: Sequence[Part]
     step: int
-    hyper: NDArray[np.float64]
+    hyperparameters: NDArray[np.float64]
 
 
 def turns(counts: Sequence[int], thread: int) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ import numpy as np
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.leaves import Input
-from wyrm.node.storage import check_int64, first_beyond, not_set, stored, taken_by
+from wyrm.node.storage import accepted_indices, check_int64, first_out_of_range, not_set, stored
 from wyrm.schedule.ranges import Limit
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dim, axis_size, open_axes, resolve_axis
@@ -80,11 +80,11 @@ def check_ranges(limits: Sequence[Limit], given: Mapping[Leaf, np.ndarray], size
         if array is None or not (sized or set(open_axes((axis,))) <= sizes.keys()):
             continue
         size = resolve_axis(axis, sizes)
-        where = first_beyond(array, size, ignore_index)
+        where = first_out_of_range(array, size, ignore_index)
         if where is not None:
             raise IndexOutOfRange(
                 f"column {label(leaf)} holds {int(array[where])} in row {_position(where)}, but "
-                f"{taken_by(user, size)}; no parameter has moved"
+                f"{accepted_indices(user, size)}; no parameter has moved"
             )
 
 
@@ -94,7 +94,9 @@ def _position(where: tuple[int, ...]) -> str:
     return f"{where[0]:,}" + (f", position {where[1:]}" if len(where) > 1 else "")
 
 
-def columns(feed: object, inputs: Sequence[Leaf], limits: Sequence[Limit]) -> tuple[dict[Leaf, np.ndarray], int, bool]:
+def checked_columns(
+    feed: object, inputs: Sequence[Leaf], limits: Sequence[Limit]
+) -> tuple[dict[Leaf, np.ndarray], int, bool]:
     """Return the checked columns of a data set, their number of rows, and whether the inputs take one row at a time.
 
     The first axis of a column is its rows. An input has the batch axis first, or takes a single row.

@@ -71,9 +71,9 @@ class FixedShapeProgram:
         binding = self._binding
         if binding is None or not binding.is_current():
             binding = self._binding = self.runner.binding(self._shapes)
-            places = {leaf: position for position, leaf in self._read}
+            positions = {leaf: position for position, leaf in self._read}
             graph = self.runner.graph
-            self._targets = [(places[leaf], binding.array(buffer)) for leaf, buffer in graph.source.fed]
+            self._targets = [(positions[leaf], binding.array(buffer)) for leaf, buffer in graph.source.fed]
             self._outputs = [binding.array(buffer) for buffer in graph.lowering.outputs]
             self._columns = [graph.no_columns[leaf] for leaf in binding.columns]
         return binding

@@ -38,13 +38,13 @@ class Part:
 class Partition:
     """The rows that each thread visits: `phases[phase][thread]` lists its parts of `order` (None: rows as they are).
 
-    `apart`: threads of one phase share no table row.
+    `disjoint`: threads of one phase share no table row.
     """
 
     order: NDArray[np.int64] | None
     phases: list[list[list[Part]]]
     stripes: int
-    apart: bool
+    disjoint: bool
 
     def rows_of(self, part: Part) -> NDArray[np.int64]:
         """Return the rows of a part as a new array."""
@@ -104,10 +104,10 @@ def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None = N
         phases = [phase for phase in phases if any(phase)]
         longest = sum(max(sum(part.stop - part.start for part in parts) for parts in phase) for phase in phases)
         if longest * threads <= _MOST_UNEVEN * rows:
-            return Partition(order, phases, stripes, apart=True)
+            return Partition(order, phases, stripes, disjoint=True)
     bounds = [rows * thread // threads for thread in range(threads + 1)]
     parts = [[Part(start, stop, 0)] for start, stop in pairwise(bounds)]
-    return Partition(None, [parts], 1, apart=False)
+    return Partition(None, [parts], 1, disjoint=False)
 
 
 def _finer(rows: int, threads: int, table_bytes: int) -> int:

@@ -21,13 +21,13 @@ from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.node import IndexNode, Node, Tensor
 from wyrm.node.pickling import Records, copied, flatten_all, restore_all
 from wyrm.node.training_mode import modes_of, warn_of_training
-from wyrm.train.feeding import check_values, columns, given_inputs
+from wyrm.train.feeding import check_values, checked_columns, given_inputs
 from wyrm.train.runner import NativeRunner, ProgramPlan
 from wyrm.train.training import Mode, Training
 from wyrm.types.options import whole
 from wyrm.types.typing import FloatArray, IntegerArray
 
-# What a program computes: an array for a node, a list of them for several.
+# The result of a program: an array for one node, a list of arrays for several.
 R = TypeVar("R", default=Any)
 Loop = Literal["auto", "compiled", "python"]
 
@@ -39,7 +39,7 @@ class Feed(Protocol):
     def items(self) -> ItemsView[BaseNode, object]: ...
 
 
-# A variable, so that what a dict holds is inferred from its entries alone.
+# A type variable, so that type checkers infer the type of a dict from its entries alone.
 FeedT = TypeVar("FeedT", bound=Feed)
 
 
@@ -154,7 +154,7 @@ class Program(Answering, Generic[R]):
                 if array.ndim != len(leaf.dims):
                     raise ShapeError(f"{describe(leaf)} has {len(leaf.dims)} axes, the data has shape {array.shape}")
                 check_values(leaf, array, "row")
-            values = self._training.once(given)
+            values = self._training.call(given)
         return self._answer(values)
 
     def _answer(self, values: list[np.ndarray]) -> R:
@@ -164,7 +164,7 @@ class Program(Answering, Generic[R]):
 
     def epoch(
         self,
-        columns_of: FeedT,
+        columns: FeedT,
         *,
         batch_size: int = 1,
         shuffle: bool = False,
@@ -191,13 +191,13 @@ class Program(Answering, Generic[R]):
                 raise ShapeError(
                     "this program has no optimizer, so there is no epoch to train; call it for its outputs"
                 )
-            given, rows, singly = columns(columns_of, self._graph.inputs, self._graph.ranges.limits)
+            given, rows, singly = checked_columns(columns, self._graph.inputs, self._graph.ranges.limits)
             return self._training.epoch(
                 given, rows, singly, batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode,
                 progress=progress,
             )  # fmt: skip
 
-    def backward(self, columns_of: FeedT, *, threads: int = 1, weight: float = 1.0, blas_threads: int = 1) -> float:
+    def backward(self, columns: FeedT, *, threads: int = 1, weight: float = 1.0, blas_threads: int = 1) -> float:
         """Add `weight` times the gradients of a batch's loss to the parameters' gradients; return the loss.
 
         This is `loss.backward()` in native code, with the rows of the batch divided among `threads`; the same number
@@ -220,7 +220,7 @@ class Program(Answering, Generic[R]):
                 raise ShapeError("this program has no optimizer, so it has no gradients; call it for its outputs")
             whole("blas_threads", blas_threads, 1)
             checked_weight(weight, self._graph.outputs[0].dtype)
-            given, rows, singly = columns(columns_of, self._graph.inputs, self._graph.ranges.limits)
+            given, rows, singly = checked_columns(columns, self._graph.inputs, self._graph.ranges.limits)
             return self._training.backward(given, rows, singly, threads, weight, blas_threads)
 
     def state_dict(self) -> dict[str, int]:
@@ -242,7 +242,7 @@ class Program(Answering, Generic[R]):
         Raise `CheckpointError`, and change nothing, for other names or numbers that are not integers of at least 0.
         """
         if not isinstance(state, Mapping) or set(state) != {"steps", "epochs"}:
-            raise CheckpointError(f"the state of a program is {{'steps': ..., 'epochs': ...}}, not {state!r}")
+            raise CheckpointError(f"the state of a program must be {{'steps': ..., 'epochs': ...}}, not {state!r}")
         for name, count in state.items():
             if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
                 raise CheckpointError(f"{name} of a program must be an integer of at least 0, not {count!r}")

@@ -11,7 +11,7 @@ from wyrm.compiler.arguments import Binding
 from wyrm.compiler.pipeline import Graph
 from wyrm.node.base import BaseNode
 from wyrm.node.leaves import Input
-from wyrm.node.storage import Storage, first_beyond, fits_in, is_finite, stored
+from wyrm.node.storage import Storage, first_out_of_range, fits_in, is_finite, stored
 from wyrm.types.dims import open_axes, resolve_axis
 
 Leaf = BaseNode
@@ -33,7 +33,7 @@ class _InputTarget(NamedTuple):
         """Return whether all indices are in range."""
         # Mostly there are no limits; a generator alone would take longer than everything else here.
         return not self.limits or all(
-            first_beyond(array, size, ignore_index) is None for size, ignore_index in self.limits
+            first_out_of_range(array, size, ignore_index) is None for size, ignore_index in self.limits
         )
 
 
@@ -91,6 +91,6 @@ class RepeatedCall:
                 return False
         return given == len(feed)
 
-    def answer(self) -> list[np.ndarray]:
+    def outputs(self) -> list[np.ndarray]:
         """Return copies of the outputs."""
         return [array.copy("K") for array in self._outputs]

@@ -82,7 +82,15 @@ class NativeRunner:
         self._bindings: dict[tuple[object, ...], Binding] = {}
         self._compiling = threading.Lock()
         # Placeholders for the arguments of a call, to compile before the first one.
-        self._own: Own = (0, 0, 0, 0, np.zeros(0, np.int64), np.zeros(2), np.zeros((0, len(graph.source.hyper))))
+        self._own: Own = (
+            0,
+            0,
+            0,
+            0,
+            np.zeros(0, np.int64),
+            np.zeros(2),
+            np.zeros((0, len(graph.source.hyperparameters))),
+        )
 
     def binding(self, shapes: dict[Leaf, tuple[int, ...]], thread: int = 0) -> Binding:
         """Return one thread's arrays for inputs of these shapes."""
@@ -181,14 +189,14 @@ class NativeRunner:
         if bound and (not self.compiled or bound.take(own, [columns[leaf] for leaf in binding.columns])):
             return bound if self.compiled else None
         run = self.load()
-        from wyrm.backends.llvm.library import Bound
+        from wyrm.backends.llvm.library import BoundFunction
 
         own = own or self._own
         # One thread compiles while the others wait.
-        with deferred, self._compiling, cache.announced(self._purpose), self._refusals():
+        with deferred, self._compiling, cache.message_if_slow(self._purpose), self._refusals():
             if self.compiled:
-                changing = [len(own) + place for place in binding.columns.values()]
-                binding.compiled = Bound(run, own, self._values(binding, columns), changing)
+                changing = [len(own) + position for position in binding.columns.values()]
+                binding.compiled = BoundFunction(run, own, self._values(binding, columns), changing)
                 return binding.compiled
             for function, arguments in self._called(binding):
                 function.compile_for(arguments)
@@ -259,10 +267,12 @@ class NativeRunner:
             self.binding({leaf: bound_array(leaf).shape for leaf in graph.inputs})
         buffers = {buffer.root for invocation in graph.source.invocations for buffer in invocation.buffers}
         held = [buffer for buffer in buffers if buffer.leaf is None and buffer.fixed is None]
-        return ProgramPlan(graph.source.size, len(held), self.held_bytes, sorted(graph.merged), sorted(graph.computed))
+        return ProgramPlan(
+            graph.source.size, len(held), self.allocated_bytes, sorted(graph.merged), sorted(graph.computed)
+        )
 
     @property
-    def held_bytes(self) -> int:
+    def allocated_bytes(self) -> int:
         """The bytes of all bindings, for every thread and batch size."""
         return sum(binding.buffers + binding.own_bytes for binding in self._bindings.values())
 

@@ -12,21 +12,21 @@ from wyrm.kernels.functions import KernelFunction
 from wyrm.ops.sums import natural
 
 
-def shuffle(order: np.ndarray, seed: int, places: np.ndarray) -> None:
-    """Shuffle `order` in place: Fisher-Yates with SplitMix64 (Steele et al., 2014); `places` is scratch.
+def shuffle(order: np.ndarray, seed: int, random_positions: np.ndarray) -> None:
+    """Shuffle `order` in place: Fisher-Yates with SplitMix64 (Steele et al., 2014); `random_positions` is scratch.
 
-    The random positions for one fill of `places` are computed at once, in vectors.
+    It is filled at once, in vectors, for as many swaps as it has elements.
     """
-    for start in range(0, order.shape[0] - 1, places.shape[0]):
-        count = min(places.shape[0], order.shape[0] - 1 - start)
+    for start in range(0, order.shape[0] - 1, random_positions.shape[0]):
+        count = min(random_positions.shape[0], order.shape[0] - 1 - start)
         for i in range(count):
             state = np.uint64(seed) + np.uint64(0x9E3779B97F4A7C15) * np.uint64(start + i + 1)
             mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
             mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
             mixed = (mixed ^ (mixed >> np.uint64(31))) >> np.uint64(32)
-            places[i] = (mixed * np.uint64(order.shape[0] - start - i)) >> np.uint64(32)
+            random_positions[i] = (mixed * np.uint64(order.shape[0] - start - i)) >> np.uint64(32)
         for i in range(count):
-            last, chosen = natural(order.shape[0] - 1 - start - i), natural(int(places[i]))
+            last, chosen = natural(order.shape[0] - 1 - start - i), natural(int(random_positions[i]))
             order[last], order[chosen] = order[chosen], order[last]
 
 
@@ -82,7 +82,7 @@ class Shuffle:
     def __call__(self, order: NDArray[np.int64], seed: int) -> None:
         """Shuffle `order` in place by `seed`, which is at least 0 and below 2**63."""
         if self._bound is None or not self._bound.take((order, seed), ()):
-            from wyrm.backends.llvm.library import Bound
+            from wyrm.backends.llvm.library import BoundFunction
 
-            self._bound = Bound(compiled(shuffle), (order, seed), (self._places,), ())
+            self._bound = BoundFunction(compiled(shuffle), (order, seed), (self._places,), ())
         self._bound()

@@ -58,7 +58,7 @@ class Training:
         self._data_parallel_step: DataParallelStep | None = None
         self._shuffles = defaultdict[int, Shuffle](Shuffle)
         # The totals and the optimizer's numbers of steps that take their inputs as a whole.
-        self._totals, self._numbers = np.zeros(2), np.zeros((1, len(graph.source.hyper)))
+        self._totals, self._numbers = np.zeros(2), np.zeros((1, len(graph.source.hyperparameters)))
         # The arguments of a step that takes its inputs as a whole, and the arrays of the last one.
         self._own: Own = (0, 1, 0, 0, _ALONE, self._totals, self._numbers)
         self._repeated_call: RepeatedCall | None = None
@@ -90,7 +90,7 @@ class Training:
             partition, columns = self._partitioner.divide(rows, stepping, given, self.graph.lowering.rows)
             mixed = int(np.random.SeedSequence([seed, self.epochs]).generate_state(1, np.uint64)[0])
             shuffled_by = mixed if shuffle else None
-            separate = partition.apart and all(parameter in self._sparse for parameter in self.graph.parameters)
+            separate = partition.disjoint and all(parameter in self._sparse for parameter in self.graph.parameters)
             data_parallel = threads > 1 and mode == "synchronized" and not separate
             used = given if data_parallel else columns
             work = EpochState(given, {leaf: as_column(used[leaf]) for leaf in given}, rows, batch_size, singly)
@@ -151,12 +151,12 @@ class Training:
         full = [[sum((p.stop - p.start) // batch for p in parts) for parts in phase] for phase in partition.phases]
         in_threads = sum(map(sum, full))
         # Exactly the steps of this epoch, because a learning-rate schedule may end with it.
-        hyper = self._hyper(in_threads + -(-(work.rows - in_threads * batch) // batch))
+        hyperparameters = self._hyperparameters(in_threads + -(-(work.rows - in_threads * batch) // batch))
         shares: list[list[ThreadWork]] = [[] for _ in range(threads)]
-        alike = bool((hyper == hyper[:1]).all())
+        alike = bool((hyperparameters == hyperparameters[:1]).all())
         step, used = self.steps, 0
         for phase, counts in zip(partition.phases, full, strict=True):
-            of_phase = hyper[used : used + sum(counts)]
+            of_phase = hyperparameters[used : used + sum(counts)]
             used += len(of_phase)
             for thread, (parts, count) in enumerate(zip(phase, counts, strict=True)):
                 own = of_phase[:count] if alike else of_phase[turns(counts, thread)]
@@ -172,9 +172,9 @@ class Training:
             return
         order = np.concatenate([work.rest[part] for phase in partition.phases for parts in phase for part in parts])
         filling = len(order) // batch * batch
-        self._part(work, order, filling // batch, self.steps, 0, (0, 1), hyper[in_threads:], in_main=True)
+        self._part(work, order, filling // batch, self.steps, 0, (0, 1), hyperparameters[in_threads:], in_main=True)
         if work.failed_at is None and len(order) > filling:
-            self._do_rest(work, order[filling:], hyper[-1:])
+            self._do_rest(work, order[filling:], hyperparameters[-1:])
 
     def _run_phases(
         self,
@@ -207,7 +207,7 @@ class Training:
             count = len(order) // work.batch
             work.rest[part] = order[count * work.batch :].copy()
             stripe = (part.stripe, partition.stripes)
-            self._part(work, order, count, share.step + done, thread, stripe, share.hyper[done:], in_main)
+            self._part(work, order, count, share.step + done, thread, stripe, share.hyperparameters[done:], in_main)
             done += count
 
     def _part(
@@ -218,7 +218,7 @@ class Training:
         step: int,
         thread: int,
         stripe: tuple[int, int],
-        hyper: NDArray[np.float64],
+        hyperparameters: NDArray[np.float64],
         in_main: bool,
     ) -> None:
         """Do `count` steps on the rows of `order`, in chunks."""
@@ -232,7 +232,9 @@ class Training:
             # A single step as long as the speed is unknown.
             chunk = min(count - done, max(1, int(self._rate * _CHUNK)))
             start = time.perf_counter()
-            done += self._chunk(work, binding, chunk, work.batch, step + done, order[done * work.batch :], hyper[done:])
+            done += self._chunk(
+                work, binding, chunk, work.batch, step + done, order[done * work.batch :], hyperparameters[done:]
+            )
             self._rate = chunk / max(time.perf_counter() - start, 1e-6)
             if in_main and work.failed_at is None:
                 self._take_snapshot_if_due(work)
@@ -246,12 +248,12 @@ class Training:
         batch: int,
         step: int,
         order: NDArray[np.int64],
-        hyper: NDArray[np.float64],
+        hyperparameters: NDArray[np.float64],
     ) -> int:
         """Do steps and return how many; steps done before an exception are counted too."""
         totals: NDArray[np.float64] = aligned((2,), np.dtype(np.float64))
         try:
-            self.runner.call(binding, work.columns, (0, count, batch, step, order, totals, hyper))
+            self.runner.call(binding, work.columns, (0, count, batch, step, order, totals, hyperparameters))
         except BaseException:
             with self._count_lock:
                 work.steps += int(totals[1])
@@ -276,9 +278,9 @@ class Training:
             snapshot.take()
             work.snapshot_steps = work.steps
 
-    def _do_rest(self, work: EpochState, order: NDArray[np.int64], hyper: NDArray[np.float64]) -> None:
+    def _do_rest(self, work: EpochState, order: NDArray[np.int64], hyperparameters: NDArray[np.float64]) -> None:
         """Do one step on the remaining rows, fewer than a batch."""
-        self._chunk(work, self._binding(work, len(order), 0), 1, len(order), self.steps, order, hyper)
+        self._chunk(work, self._binding(work, len(order), 0), 1, len(order), self.steps, order, hyperparameters)
 
     def _batch_shapes(self, given: dict[Leaf, np.ndarray], batch: int, singly: bool) -> dict[Leaf, tuple[int, ...]]:
         """Return the input shapes for batches of this size, from the columns or from the data that inputs hold."""
@@ -346,7 +348,7 @@ class Training:
     @property
     def data_parallel_bytes(self) -> int:
         """The bytes of the data-parallel step."""
-        return 0 if self._data_parallel_step is None else self._data_parallel_step.held_bytes
+        return 0 if self._data_parallel_step is None else self._data_parallel_step.allocated_bytes
 
     @property
     def _data_parallel(self) -> DataParallelStep:
@@ -385,7 +387,7 @@ class Training:
 
     # --- one step -------------------------------------------------------------------------------------------------
 
-    def once(self, given: dict[Leaf, np.ndarray]) -> list[np.ndarray]:
+    def call(self, given: dict[Leaf, np.ndarray]) -> list[np.ndarray]:
         """Return the outputs for these inputs; with an optimizer, also do one step."""
         graph, optimizer = self.graph, self.graph.optimizer
         shapes = self._shapes(given)
@@ -406,7 +408,7 @@ class Training:
             self._count(1)
         if self._repeated_call is None or self._repeated_call.binding is not binding:
             self._repeated_call = RepeatedCall(graph, binding)
-        return self._repeated_call.answer()
+        return self._repeated_call.outputs()
 
     def repeat(self, feed: object) -> list[np.ndarray] | None:
         """Do what `once` does if nothing is trained and the data has the last call's shapes and dtypes; else None."""
@@ -417,12 +419,12 @@ class Training:
         if self.runner.repeat(last.binding, self._own, last.columns) is None:
             return None
         self.steps += 1
-        return last.answer()
+        return last.outputs()
 
     def _set_step_numbers(self) -> None:
         """Set the optimizer's numbers and the step number; programs without random nodes do not need the latter."""
-        if self.graph.source.hyper:
-            self._numbers[...] = self._hyper(1)
+        if self.graph.source.hyperparameters:
+            self._numbers[...] = self._hyperparameters(1)
         if self.graph.draws:
             self._own = (*self._own[:3], self.steps, *self._own[4:])
 
@@ -433,9 +435,9 @@ class Training:
     def _shapes(self, given: dict[Leaf, np.ndarray]) -> dict[Leaf, tuple[int, ...]]:
         return {leaf: array.shape for leaf, array in self._complete(given).items()}
 
-    def _hyper(self, count: int) -> NDArray[np.float64]:
+    def _hyperparameters(self, count: int) -> NDArray[np.float64]:
         """Return the numbers of the optimizer's rule for the next steps, of shape (steps, numbers)."""
-        names, optimizer = self.graph.source.hyper, self.graph.optimizer
+        names, optimizer = self.graph.source.hyperparameters, self.graph.optimizer
         if optimizer is None or not names:
             return np.zeros((count, 0))
         numbers = optimizer.numbers(count, self.graph.parameters)

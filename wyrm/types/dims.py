@@ -42,7 +42,7 @@ class Dim:
     def __init__(self, size: SupportsIndex | None = None) -> None:
         self._size = None if size is None else operator.index(size)
         if self._size is not None and self._size < 0:
-            raise ShapeError(f"{type(self).__name__}: a size is at least 0, not {self._size}")
+            raise ShapeError(f"{type(self).__name__}: a size must be at least 0, not {self._size}")
 
     @property
     def size(self) -> int | None:
@@ -90,7 +90,7 @@ class One(Dim):
     def __init__(self, size: SupportsIndex | None = 1) -> None:
         super().__init__(size)
         if self._size != 1:
-            raise ShapeError(f"One has size 1, not {self._size}")
+            raise ShapeError(f"One must have size 1, not {self._size}")
 
 
 class _Derived(Dim):
@@ -112,7 +112,7 @@ class _Derived(Dim):
         return self._combine([resolve_axis(part, sizes) for part in self.parts])
 
     def like(self, other: _Derived) -> bool:
-        """Return whether `other` is made by the same operation of as many parts."""
+        """Return whether `other` is the same operation on the same number of parts."""
         return type(self) is type(other) and len(self.parts) == len(other.parts)
 
     def __eq__(self, other: object) -> bool:
@@ -217,7 +217,7 @@ def _named(axis: Axis) -> bool:
 
 
 def unify(left: Axis, right: Axis) -> Axis:
-    """Return the axis that both are; raise `ShapeError` with the reason if they differ."""
+    """Return the common axis of both; raise `ShapeError` with the reason if they differ."""
     if left is right:
         return left
     sizes = axis_size(left), axis_size(right)

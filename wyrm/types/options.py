@@ -16,29 +16,28 @@ def number(name: str, value: object, low: float = -math.inf, high: float = math.
     2.0
     >>> number("rate", float("nan"))
     Traceback (most recent call last):
-    wyrm.errors.OptionError: rate is finite, not nan
+    wyrm.errors.OptionError: rate must be finite, not nan
     """
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise DTypeError(f"{name} is a number, not {value!r}")
+        raise DTypeError(f"{name} must be a number, not {value!r}")
     try:
-        found = float(value)
+        result = float(value)
     except OverflowError:  # a Python integer too large for a float
-        found = math.inf
-    if not low <= found < high or math.isinf(found):
-        bounds = [f"at least {low:g}"] if low > -math.inf else ["finite"]
-        bounds += [f"below {high:g}"] if high < math.inf else []
-        raise OptionError(f"{name} is {' and '.join(bounds)}, not {value}")
-    return found
+        result = math.inf
+    if not low <= result < high or math.isinf(result):
+        at_least = "finite" if low == -math.inf else f"finite and at least {low:g}"
+        raise OptionError(f"{name} must be {at_least if high == math.inf else f'in [{low:g}, {high:g})'}, not {value}")
+    return result
 
 
-def whole(name: str, value: object, low: int, of: str = "") -> int:
+def whole(name: str, value: object, low: int) -> int:
     """Return `value` as an int of at least `low`; raise `OptionError`, or `DTypeError` if it is no integer.
 
     >>> whole("threads", 2, 1)
     2
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise DTypeError(f"{name} is a whole number{of and f' of {of}'}, not {value!r}")
+        raise DTypeError(f"{name} must be an integer of at least {low}, not {value!r}")
     if value < low:
-        raise OptionError(f"{name} is at least {low}, not {value}")
+        raise OptionError(f"{name} must be an integer of at least {low}, not {value}")
     return int(value)

@@ -55,19 +55,19 @@ def key(text: str) -> str:
     return sha256(text.encode() + _versions()).hexdigest()[:32]
 
 
-class Counted:
+class CompilationCount:
     """The number of modules compiled, not loaded from the cache, in this process."""
 
     compiled = 0
 
 
 @contextmanager
-def announced(what: str) -> Iterator[None]:
+def message_if_slow(what: str) -> Iterator[None]:
     """Print a line to stderr if compiling inside the `with` block takes over a second."""
-    before = Counted.compiled
+    before = CompilationCount.compiled
 
     def speak() -> None:
-        if Counted.compiled > before:
+        if CompilationCount.compiled > before:
             print(f"wyrm: compiling {what} ...", file=sys.stderr, flush=True)  # noqa: T201  # progress for the user
 
     timer = threading.Timer(SPEAK_AFTER, speak)

@@ -54,7 +54,7 @@ def emit(
     parameter loads it from the table, because a thousand parameters that are live across a loop take LLVM a minute.
     """
     declared: set[str] = set()
-    symbols = {function.name: f"f{place}" for place, function in enumerate(functions)}
+    symbols = {function.name: f"f{number}" for number, function in enumerate(functions)}
     known = {function.name: function for function in functions}
     for name, (symbol, function) in outside.items():
         symbols[name], known[name] = symbol, function
@@ -90,9 +90,9 @@ def _entry(function: LoopFunction, symbols: Mapping[str, str], at_use: bool) -> 
     lines.append(f"  {call}" if returned == "void" else f"  %result = {call}")
     if returned != "void":
         for position, kind in enumerate(function.results):
-            place = len(function.parameters) + position
+            slot = len(function.parameters) + position
             lines += [f"  %r{position} = extractvalue {returned} %result, {position + function.fails}"]
-            lines += [f"  %q{position} = getelementptr inbounds i64, ptr %table, i64 {place}"]
+            lines += [f"  %q{position} = getelementptr inbounds i64, ptr %table, i64 {slot}"]
             if kind == BOOL:
                 lines += [
                     f"  %z{position} = zext i1 %r{position} to i64",
@@ -120,7 +120,7 @@ class _FunctionEmitter(Instructions):
         known: Mapping[str, LoopFunction], noinline: bool, at_use: bool,
     ) -> None:  # fmt: skip
         # The table positions of parameters that each use loads.
-        words = {each.name: place for place, each in enumerate(function.parameters)} if at_use else {}
+        words = {each.name: position for position, each in enumerate(function.parameters)} if at_use else {}
         super().__init__(declared, words, fused=function.fused)
         self._function, self._metadata, self._noinline = function, metadata, noinline
         self._symbols, self._known = symbols, known
@@ -291,10 +291,10 @@ class _FunctionEmitter(Instructions):
 
         def address(type: str, value: str) -> str:
             self._count += 1
-            place = f"%g{self._count}"
-            self._slots.append(f"  {place} = alloca {type}")
-            self._do(f"store {type} {value}, ptr {place}")
-            return place
+            slot = f"%g{self._count}"
+            self._slots.append(f"  {slot} = alloca {type}")
+            self._do(f"store {type} {value}, ptr {slot}")
+            return slot
 
         # A BLAS with 32-bit integers reads the lower halves of these 64-bit integers (little-endian).
         m, n, k, a_step, b_step, c_step = (address("i64", size) for size in (m, n, k, a_step, b_step, c_step))

@@ -36,10 +36,10 @@ FEW = 4
 # On AVX-512 processors where OpenBLAS only uses AVX2 kernels, loops are faster if the rows of y have at least `WIDE`
 # elements, or `LONG` if the inner axis is longer than `LONG`: 64 x 64 @ 64 x 64 runs at 124 GFLOP/s, in OpenBLAS at 97.
 # If the product of the two shorter axes exceeds `LARGE`, OpenBLAS uses several threads and wins.
-AHEAD = kernels() in ("Haswell", "Zen") and bool(llvm.get_host_cpu_features().get("avx512f"))
+LOOPS_BEAT_BLAS = kernels() in ("Haswell", "Zen") and bool(llvm.get_host_cpu_features().get("avx512f"))
 WIDE, LONG, LARGE = 64, 128, 2**17
 # The elements of y per block: a block stays in the cache while all rows of x are multiplied with it.
-NEAR = 40_000
+CACHED_ELEMENTS = 40_000
 # Longer sums are split into partial sums.
 LONGEST_SUM = 4096
 
@@ -142,7 +142,7 @@ def four_rows(
 @_loops
 def by_four_rows(x: np.ndarray, y: np.ndarray, out: np.ndarray, rows: int, columns: int, inner: int, beta: int) -> None:
     """Compute `out = beta * out + x @ y` for y with contiguous rows, in blocks of y that fit a core's cache."""
-    whole, wide, part = rows - rows % 4, columns - columns % 16, max(16, NEAR // columns // 4 * 4)
+    whole, wide, part = rows - rows % 4, columns - columns % 16, max(16, CACHED_ELEMENTS // columns // 4 * 4)
     for first in range(0, inner, part):
         length, adds = min(part, inner - first), 1 if first > 0 else beta
         for i in range(0, whole, 4):
@@ -256,7 +256,7 @@ def multiply(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int) -> None:
     small_by_dots = by_dots and (rows == 1 or (columns <= FEW and packed) or products < DOTS_BELOW)
     few_rows = columns > FEW and inner <= LONGEST_SUM and (rows == 1 or (rows <= FEW and packed))
     wide = columns >= WIDE and (columns >= LONG or inner <= LONG) and products <= LARGE * max(rows, columns, inner)
-    by_fours = AHEAD and wide and rows >= 4 and by_rows and (x_plain or x_transposed)
+    by_fours = LOOPS_BEAT_BLAS and wide and rows >= 4 and by_rows and (x_plain or x_transposed)
     small_by_rows = by_fours or (by_rows and (few_rows or (inner <= FEW and packed) or products < LOOPS_BELOW))
     if by_blas and not (small_by_dots or small_by_rows):
         # BLAS is column-major: there, `out.T = y.T @ x.T` computes the row-major product.

@@ -50,7 +50,7 @@ class Instructions:
         self._contract = "contract " if fused else ""
         self._slots: list[str] = []
         self._lines: list[str] = []
-        self._places: dict[str, str] = {}
+        self._variable_slots: dict[str, str] = {}
         self._values: dict[str, str] = {}
         self._count = 0
 
@@ -72,10 +72,10 @@ class Instructions:
         return [f"{name}{self._count}" for name in names]
 
     def _place(self, variable: Variable) -> str:
-        if variable.name not in self._places:
-            self._places[variable.name] = place = f"%v{len(self._places)}"
-            self._slots.append(f"  {place} = alloca {llvm_type(variable.type)}")
-        return self._places[variable.name]
+        if variable.name not in self._variable_slots:
+            self._variable_slots[variable.name] = slot = f"%v{len(self._variable_slots)}"
+            self._slots.append(f"  {slot} = alloca {llvm_type(variable.type)}")
+        return self._variable_slots[variable.name]
 
     def _put(self, variable: Variable, value: str) -> None:
         self._do(f"store {llvm_type(variable.type)} {value}, ptr {self._place(variable)}")

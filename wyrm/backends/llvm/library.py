@@ -22,11 +22,11 @@ from wyrm._interrupts import deliver
 from wyrm.backends.llvm import cache
 from wyrm.backends.llvm import gemm as _products  # noqa: F401  # registers matrix multiplication
 from wyrm.backends.llvm.arguments import kind_of_argument, results_of, words_of
-from wyrm.backends.llvm.cache import Counted
+from wyrm.backends.llvm.cache import CompilationCount
 from wyrm.backends.llvm.emit import Unit, emit
 from wyrm.backends.llvm.machine import entry_of, provide
 from wyrm.backends.llvm.optimize import assembly, machine_code
-from wyrm.backends.llvm.parallel import Second, compile_all
+from wyrm.backends.llvm.parallel import SecondProcess, compile_all
 from wyrm.ir.program import Number
 from wyrm.ir.types import INT64, ScalarType
 from wyrm.kernels.constants import parameterized
@@ -41,7 +41,7 @@ _TABLE_CACHE_SIZE = 1024
 
 
 @dataclass(frozen=True)
-class Machine:
+class LoadedFunction:
     """A loaded function, specialized for arguments of certain kinds."""
 
     entry: Callable[[int], int]
@@ -94,13 +94,13 @@ class CompiledFunction:
 
     def __init__(self, function: Routine) -> None:
         self.function = function
-        self._machines: dict[tuple[Kind, ...], Machine] = {}
+        self._machines: dict[tuple[Kind, ...], LoadedFunction] = {}
         self._tables: dict[tuple[int, ...], _CachedTable] = {}
 
     def __call__(self, *arguments: object) -> Any:
         key = tuple(map(id, arguments))
         found = self._tables.get(key)
-        if found is None or not found.is_of(arguments):
+        if found is None or not found.matches(arguments):
             kinds = tuple(map(kind_of_argument, arguments))
             machine = self.machine(kinds)
             if len(self._tables) >= _TABLE_CACHE_SIZE:
@@ -112,7 +112,7 @@ class CompiledFunction:
         """Compile or load the function for the kinds of these arguments, unless that is done."""
         self.machine(tuple(map(kind_of_argument, arguments)))
 
-    def machine(self, kinds: tuple[Kind, ...]) -> Machine:
+    def machine(self, kinds: tuple[Kind, ...]) -> LoadedFunction:
         """Return the function compiled for arguments of these kinds."""
         found = self._machines.get(kinds)
         if found is None:
@@ -124,7 +124,7 @@ class CompiledFunction:
 class _CachedTable:
     """A cached argument table; it holds only weak references to arrays."""
 
-    def __init__(self, machine: Machine, table: NDArray[np.int64], arguments: Sequence[object]) -> None:
+    def __init__(self, machine: LoadedFunction, table: NDArray[np.int64], arguments: Sequence[object]) -> None:
         self.machine, self.table = machine, table
         self._arrays = [
             (i, weakref.ref(each), each.shape, each.strides, each.dtype)
@@ -133,7 +133,7 @@ class _CachedTable:
         ]
         self._others = [(i, each) for i, each in enumerate(arguments) if not isinstance(each, np.ndarray)]
 
-    def is_of(self, arguments: Sequence[object]) -> bool:
+    def matches(self, arguments: Sequence[object]) -> bool:
         """Return whether these are the same argument objects, with arrays of the same shape, strides and dtype."""
         for i, reference, shape, strides, dtype in self._arrays:
             array = reference()
@@ -145,13 +145,13 @@ class _CachedTable:
         return all(each is arguments[i] for i, each in self._others)
 
 
-def table_of(machine: Machine, arguments: Sequence[object], kinds: Sequence[Kind]) -> NDArray[np.int64]:
+def table_of(machine: LoadedFunction, arguments: Sequence[object], kinds: Sequence[Kind]) -> NDArray[np.int64]:
     """Return the table of a call: the words of the arguments, those of the constants, and space for the results."""
     words = [word for each, kind in zip(arguments, kinds, strict=True) for word in words_of(each, kind)]
     return np.array([*words, *machine.constants, *[0] * len(machine.results)], np.int64)
 
 
-class Bound:
+class BoundFunction:
     """A function bound to arguments. `take` replaces the first ones (`own`) and those at `changing` before a call.
 
     Unlike for `CompiledFunction`, shape, strides and dtype of an array must not be assigned in place between calls:
@@ -167,8 +167,8 @@ class Bound:
         self._table = table_of(self._machine, self._arguments, kinds)
         self._words, self._address = self._table.data, _address(self._table)
         starts = list(accumulate((len(types_of(kind)) for kind in kinds), initial=0))
-        places = [(place, starts[place], kinds[place]) for place in (*range(len(own)), *changing)]
-        self._own, self._places_of_own, self._places = own, places[: len(own)], places[len(own) :]
+        positions = [(index, starts[index], kinds[index]) for index in (*range(len(own)), *changing)]
+        self._own, self._own_positions, self._positions = own, positions[: len(own)], positions[len(own) :]
         self._changed: Sequence[object] | None = None
 
     def take(self, own: Sequence[object] | None, changed: Sequence[object]) -> bool:
@@ -178,24 +178,24 @@ class Bound:
         means that the arguments are unchanged.
         """
         if own is not None and own is not self._own:
-            if not self._put(own, self._places_of_own):
+            if not self._put(own, self._own_positions):
                 return False
             self._own = own
         if changed is not self._changed:
             self._changed = None  # unknown until all of them are written
-            if not self._put(changed, self._places):
+            if not self._put(changed, self._positions):
                 return False
             self._changed = changed
         return True
 
-    def _put(self, values: Sequence[object], places: Sequence[tuple[int, int, Kind]]) -> bool:
+    def _put(self, values: Sequence[object], positions: Sequence[tuple[int, int, Kind]]) -> bool:
         words, arguments = self._words, self._arguments
-        for value, (place, start, kind) in zip(values, places, strict=True):
-            if value is arguments[place]:
+        for value, (index, start, kind) in zip(values, positions, strict=True):
+            if value is arguments[index]:
                 continue
             if type(value) is int and kind == _INTEGER:
                 words[start] = value
-            elif isinstance(value, np.ndarray) and _is_like(value, arguments[place]):
+            elif isinstance(value, np.ndarray) and _is_like(value, arguments[index]):
                 words[start] = _address(value)
                 for position, size in enumerate(value.shape, start + 1):
                     words[position] = size
@@ -204,7 +204,7 @@ class Bound:
                     words[position] = word
             else:
                 return False
-            arguments[place] = value
+            arguments[index] = value
         return True
 
     def __call__(self) -> Any:
@@ -235,16 +235,16 @@ def _address(array: np.ndarray) -> int:
 # --- compiling and caching ----------------------------------------------------------------------------------------
 
 
-def _load(function: Routine, kinds: tuple[Kind, ...]) -> Machine:
+def _load(function: Routine, kinds: tuple[Kind, ...]) -> LoadedFunction:
     name = f"wyrm_{cache.key(repr((function.identity, kinds)))}.link"
     link = cache.store().read(name)
     if link is not None:
         symbols, *rest = marshal.loads(link)
         kept = [code for symbol in symbols if (code := cache.store().read(f"{symbol}.machine")) is not None]
         if len(kept) == len(symbols):
-            return _machine_of(symbols, kept, *rest)
+            return _loaded(symbols, kept, *rest)
     deliver()
-    with Second(early=function.calls_shared and cache.store().is_empty()) as second:
+    with SecondProcess(early=function.calls_shared and cache.store().is_empty()) as second:
         translation = Translation(checked=DEBUG)
         compiled = translation.specialized(function, kinds)
         units, numbers = _units(translation, compiled.function.name)
@@ -255,7 +255,7 @@ def _load(function: Routine, kinds: tuple[Kind, ...]) -> Machine:
     single = not isinstance(compiled.result, GroupKind)
     rest = constants, results, single, translation.errors
     cache.store().write(name, marshal.dumps((symbols, *rest)))
-    return _machine_of(symbols, codes, *rest)
+    return _loaded(symbols, codes, *rest)
 
 
 def _numbers(function: Routine, result: Kind | None) -> list[NumKind]:
@@ -271,14 +271,14 @@ def _numbers(function: Routine, result: Kind | None) -> list[NumKind]:
     return numbers
 
 
-def _machine_of(
+def _loaded(
     symbols: Sequence[str],
     codes: Sequence[bytes],
     constants: Sequence[int],
     results: Sequence[tuple[Any, int]],
     single: bool,
     errors: dict[int, str],
-) -> Machine:
+) -> LoadedFunction:
     """Load modules and return the function of the last one, which calls the others."""
     for symbol, code in zip(symbols[:-1], codes, strict=False):
         if symbol not in _provided:
@@ -288,7 +288,7 @@ def _machine_of(
         _entries[symbols[-1]] = entry_of(codes[-1])
     kinds = tuple(NumKind(ScalarType(*each)) for each in results)
     whole = single and kinds == (_INTEGER,)
-    return Machine(_entries[symbols[-1]], tuple(constants), kinds, single, errors, whole)
+    return LoadedFunction(_entries[symbols[-1]], tuple(constants), kinds, single, errors, whole)
 
 
 def _units(translation: Translation, root: str) -> tuple[list[Unit], tuple[Number, ...]]:
@@ -311,11 +311,11 @@ def _units(translation: Translation, root: str) -> tuple[list[Unit], tuple[Numbe
     return list(units.values()), constants[root]
 
 
-def _codes_of(units: Sequence[Unit], second: Second) -> list[bytes]:
+def _codes_of(units: Sequence[Unit], second: SecondProcess) -> list[bytes]:
     """Return the machine code of modules, read from the cache or compiled and stored there."""
     found = {unit.symbol: cache.store().read(f"{unit.symbol}.machine") for unit in units}
     missing = [unit for unit in units if found[unit.symbol] is None]
-    Counted.compiled += len(missing)
+    CompilationCount.compiled += len(missing)
 
     def keep(unit: Unit, code: bytes) -> None:
         cache.store().write(f"{unit.symbol}.machine", code)
@@ -352,4 +352,4 @@ class Listing:
         return "\n".join(f"# module {each.symbol}\n{assembly(each.text, each.level)}" for each in self._units.values())
 
 
-__all__ = ["Bound", "CompiledFunction", "Counted", "Listing", "Machine", "table_of"]
+__all__ = ["BoundFunction", "CompilationCount", "CompiledFunction", "Listing", "LoadedFunction", "table_of"]

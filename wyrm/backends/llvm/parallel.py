@@ -27,7 +27,7 @@ Keep = Callable[[Unit, bytes], None]
 _WORTH = 40_000
 
 
-class Second:
+class SecondProcess:
     """A second compiler process. It starts only if a core is idle, and ends with the `with` block.
 
     `early`: start it at once, before the modules are known, which pays off if the cache is empty.
@@ -38,7 +38,7 @@ class Second:
         if early:
             self.start()
 
-    def __enter__(self) -> Second:
+    def __enter__(self) -> SecondProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -80,7 +80,7 @@ def _has_a_core() -> bool:
         return False
 
 
-def compile_all(units: Sequence[Unit], compile_one: Compile, keep: Keep, second: Second) -> dict[str, bytes]:
+def compile_all(units: Sequence[Unit], compile_one: Compile, keep: Keep, second: SecondProcess) -> dict[str, bytes]:
     """Compile modules and return their machine code by symbol; `keep` receives each as soon as it is compiled."""
     waiting = deque(sorted(units, key=lambda unit: -len(unit.text)))
     found: dict[str, bytes] = {}
@@ -108,7 +108,7 @@ def compile_all(units: Sequence[Unit], compile_one: Compile, keep: Keep, second:
     return {unit.symbol: found[unit.symbol] for unit in units}
 
 
-def _help(second: Second, waiting: deque[Unit], add: Keep) -> None:
+def _help(second: SecondProcess, waiting: deque[Unit], add: Keep) -> None:
     """Let the second process compile modules until none is left or it fails."""
     while True:
         try:

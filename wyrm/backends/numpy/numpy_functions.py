@@ -21,8 +21,8 @@ class Scratch:
     def __init__(self) -> None:
         self._arrays: dict[tuple[Any, ...], np.ndarray] = {}
 
-    def array(self, shape: tuple[int, ...], dtype: np.dtype, place: int) -> np.ndarray:
-        key = (shape, dtype, place)
+    def array(self, shape: tuple[int, ...], dtype: np.dtype, position: int) -> np.ndarray:
+        key = (shape, dtype, position)
         if key not in self._arrays:
             self._arrays[key] = np.empty(shape, dtype)
         return self._arrays[key]
@@ -51,11 +51,11 @@ def formula_steps(
     def constant(value: float) -> np.ndarray:
         return np.asarray(value, number)
 
-    def apply(place: int, call: FormulaCall, arguments: list[np.ndarray]) -> np.ndarray:
+    def apply(position: int, call: FormulaCall, arguments: list[np.ndarray]) -> np.ndarray:
         result = out
-        if place < last:
+        if position < last:
             shape = np.broadcast_shapes(*(argument.shape for argument in arguments))
-            result = scratch.array(shape, np.dtype(np.bool_) if call.function in MASKS else number, place)
+            result = scratch.array(shape, np.dtype(np.bool_) if call.function in MASKS else number, position)
         if call.function == "where":
             condition, chosen, other = arguments
             steps.extend([partial(np.copyto, result, other), partial(np.copyto, result, chosen, where=condition)])

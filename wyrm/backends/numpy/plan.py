@@ -18,7 +18,7 @@ from wyrm.node.base import BaseNode
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.index_operands import is_checked_when_set
 from wyrm.node.leaves import Constant
-from wyrm.node.state import cell_of, lend, lend_all
+from wyrm.node.state import cell_of, set_cell, set_cells
 from wyrm.node.storage import Leaf, Storage, bound_array, stored, tick
 from wyrm.schedule.schedule import Schedule
 
@@ -84,7 +84,7 @@ class EvaluationPlan:
         self._joint: dict[int, tuple[Owners, Owners]] = {}
         self.cells: list[Cell] = []
         # The cells that `node.value` reads from; None for leaves, which hold their own values.
-        self._lent: list[Cell | None] = []
+        self._node_cells: list[Cell | None] = []
         # The calls of all nodes in order. Those of node i are `_calls[_begins[i] : _begins[i + 1]]`.
         self._calls: list[Call] = []
         self._begins = [0]
@@ -98,10 +98,10 @@ class EvaluationPlan:
         self.schedule = schedule
         self.sizes = sizes = schedule.bind()
         self.turn = -1
-        cells, lent, calls, begins = self.cells, self._lent, self._calls, self._begins
+        cells, lent, calls, begins = self.cells, self._node_cells, self._calls, self._begins
         # Most nodes share their dims tuple with another node. The schedule keeps these tuples alive, so ids are unique.
         shapes: dict[int, tuple[int, ...]] = {}
-        alone, places, sparse = self._alone, schedule.places, self._sparse
+        alone, parent_positions, sparse = self._alone, schedule.parent_positions, self._sparse
         for i in range(len(cells), len(schedule.nodes)):
             node = schedule.nodes[i]
             leaf, simple = _traits(type(node))
@@ -116,11 +116,11 @@ class EvaluationPlan:
                 shape = shapes.get(id(dims))
                 if shape is None:
                     shape = shapes[id(dims)] = schedule.shape(node, sizes)
-                operands = [cells[p] for p in places[i]]
+                operands = [cells[p] for p in parent_positions[i]]
                 if simple is None:
                     cell = self._prepare(node, i, shape, operands)
                 else:
-                    if sparse and not sparse.isdisjoint(places[i]):
+                    if sparse and not sparse.isdisjoint(parent_positions[i]):
                         operands = self._all_dense(i, operands)
                     adopted = None if cell_of(node) is None else self._adopt(node, shape)
                     cell = adopted or Cell(np.empty(shape, node.dtype), alone)
@@ -179,18 +179,18 @@ class EvaluationPlan:
     def activate(self) -> None:
         """Direct `node.value` of all nodes to this plan."""
         if self.turn != EvaluationPlan.taken:
-            if lend_all(self.schedule.position, self._lent):
+            if set_cells(self.schedule.position, self._node_cells):
                 EvaluationPlan.taken += 1
             self.turn = EvaluationPlan.taken
 
-    def stand_in(self, node: BaseNode, twin: BaseNode) -> None:
+    def redirect_value(self, node: BaseNode, twin: BaseNode) -> None:
         """Direct `node.value` to this plan's cell of `twin`."""
         cell = self.cells[self.schedule.position[twin]]
         held = cell_of(node)
         if held is not cell and not node.is_leaf:
             if held is not None and held.plans():
                 EvaluationPlan.taken += 1
-            lend(node, cell)
+            set_cell(node, cell)
             self.turn = EvaluationPlan.taken
 
     # --- preparation ----------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ class EvaluationPlan:
         """Return the operands with row-sparse ones replaced by dense copies."""
         return [
             self._as_dense(p, operand) if p in self._sparse else operand
-            for p, operand in zip(self.schedule.places[i], operands, strict=True)
+            for p, operand in zip(self.schedule.parent_positions[i], operands, strict=True)
         ]
 
     def _as_dense(self, position: int, rows: Cell) -> Cell:
@@ -280,9 +280,9 @@ class EvaluationPlan:
             for i in changed:
                 stale[i] = 1
             program = []
-            calls, begins, places = self._calls, self._begins, self.schedule.places
+            calls, begins, parent_positions = self._calls, self._begins, self.schedule.parent_positions
             for i in range(stage.stop):
-                if any(stale[p] for p in places[i]):
+                if any(stale[p] for p in parent_positions[i]):
                     stale[i] = 1
                     if i >= stage.start:
                         program += calls[begins[i] : begins[i + 1]]
@@ -292,9 +292,9 @@ class EvaluationPlan:
         return program
 
     def _run_by_age(self, stage: _PlanStage, now: int) -> None:
-        cells, calls, begins, places = self.cells, self._calls, self._begins, self.schedule.places
+        cells, calls, begins, parent_positions = self.cells, self._calls, self._begins, self.schedule.parent_positions
         for i in range(stage.start, stage.stop):
-            parents = places[i]
+            parents = parent_positions[i]
             if not parents:
                 if stage.ran_at == 0:
                     for call in calls[begins[i] : begins[i + 1]]:
@@ -320,7 +320,7 @@ class EvaluationPlan:
             if node.is_leaf:
                 continue
             observer.time(node, seconds)
-            observer.check(node, self.cells[i].value, [self.cells[p].value for p in self.schedule.places[i]])
+            observer.check(node, self.cells[i].value, [self.cells[p].value for p in self.schedule.parent_positions[i]])
 
     def cell(self, node: BaseNode) -> Cell:
         """Return the cell of a node."""

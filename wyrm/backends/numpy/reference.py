@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from wyrm._collecting import uncollected
+from wyrm._garbage_collection import with_collector_paused
 from wyrm._interrupts import deferred
 from wyrm.backends.numpy.calls import Cell
 from wyrm.backends.numpy.observe import observer
@@ -21,7 +21,7 @@ from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
 from wyrm.node.source_location import located_at
-from wyrm.node.state import cell_of, keep_way, lend, way_of
+from wyrm.node.state import cell_of, runner_of, set_cell, set_runner
 from wyrm.node.storage import CHANGES, LARGEST, Storage, not_set, store, stored
 from wyrm.node.training_mode import modes_of, warn_of_training
 from wyrm.ops.philox import STEP, advance_step, at_step, step_is_announced
@@ -65,13 +65,13 @@ class ReferenceRunner:
         key = tuple([None if s.array is None else s.array.shape for s in dynamic]) if dynamic else ()
         plan = self._plans.get(key)
         if plan is None or plan is not self._last:
-            plan = self._plans.pop(key, None) or uncollected(EvaluationPlan, self.schedule)
+            plan = self._plans.pop(key, None) or with_collector_paused(EvaluationPlan, self.schedule)
             if len(self._plans) >= _PLAN_CACHE_SIZE:
                 self._plans.pop(next(iter(self._plans)))
             self._plans[key] = self._last = plan  # least recently used first
         if plan.schedule is not self.schedule:
             del self._plans[key]  # the plan is unusable if the next line raises
-            uncollected(plan.extend, self.schedule)
+            with_collector_paused(plan.extend, self.schedule)
             self._plans[key] = plan
         plan.activate()
         return plan
@@ -92,7 +92,7 @@ class _Gradients(NamedTuple):
     updates: dict[Buffer, BaseNode]
 
 
-class _Known:
+class _CurrentValue:
     """A value known to be up to date: its cell and plan, and the latest change of any leaf before the plan ran."""
 
     __slots__ = ("cell", "latest", "number", "plan")
@@ -116,7 +116,7 @@ class NodeRunner:
         self.modes = modes_of([node])
         self.step: int | None = None  # the random step of the last forward pass
         self.gradients: _Gradients | None = None
-        self._known: _Known | None = None
+        self._current: _CurrentValue | None = None
         self._plan(node)
 
     def _plan(self, node: BaseNode) -> EvaluationPlan:
@@ -125,12 +125,12 @@ class NodeRunner:
         `__init__` and `differentiate` call it right after building a schedule, so that the garbage collector scans the
         new objects once instead of twice.
         """
-        lend(self.twin, cell_of(node))
+        set_cell(self.twin, cell_of(node))
         return self.runner.plan()
 
-    def known(self) -> Any:
+    def current_value(self) -> Any:
         """Return the value if no leaf at all has changed since the last run; None if the node must run."""
-        known = self._known
+        known = self._current
         if (
             known is None
             or known.latest != CHANGES.latest
@@ -150,10 +150,10 @@ class NodeRunner:
         latest = CHANGES.latest  # read before the leaves are checked, so that a change during the run is not missed
         plan = self._plan(node)
         plan.run(stage, observer())
-        plan.stand_in(node, self.twin)
+        plan.redirect_value(node, self.twin)
         # Random nodes change in each run, and nodes built in training mode may warn.
         if stage == 0 and not self.runner.random and not self.modes:
-            self._known = _Known(plan.cell(self.twin), plan, latest)
+            self._current = _CurrentValue(plan.cell(self.twin), plan, latest)
         return plan
 
     def differentiate(self, loss: Node) -> _Gradients:
@@ -217,21 +217,21 @@ class Evaluated(Generic[Value]):
     def forward(self: Any) -> Value:
         """Compute the value, recomputing only what changed, and return it (read-only)."""
         value: Value
-        way = way_of(self)
-        if way is None:
+        runner = runner_of(self)
+        if runner is None:
             if self.is_leaf:
                 value = self.value
                 return value
-            way = uncollected(NodeRunner, self)
-            keep_way(self, way)
+            runner = with_collector_paused(NodeRunner, self)
+            set_runner(self, runner)
         else:
-            value = way.known()
+            value = runner.current_value()
             if value is not None:
                 return value
-        warn_of_training(way.modes)
-        if way.runner.random:
-            way.step = advance_step()
-        value = _frozen(way.run(self).value(way.twin))
+        warn_of_training(runner.modes)
+        if runner.runner.random:
+            runner.step = advance_step()
+        value = _frozen(runner.run(self).value(runner.twin))
         return value
 
 
@@ -254,19 +254,19 @@ class Differentiated:
         if loss.dtype.kind != "f":
             raise NotDifferentiable(f"{describe(loss)} is {loss.dtype}; only float32 and float64 have gradients")
         given = checked_weight(weight, loss.dtype)
-        way = way_of(loss)
-        if way is None:
-            way = uncollected(NodeRunner, loss)
-            keep_way(loss, way)
-        held = way.gradients or uncollected(way.differentiate, loss)
-        if way.runner.random and (way.step is None or step_is_announced()):
-            way.step = advance_step()
+        runner = runner_of(loss)
+        if runner is None:
+            runner = with_collector_paused(NodeRunner, loss)
+            set_runner(loss, runner)
+        held = runner.gradients or with_collector_paused(runner.differentiate, loss)
+        if runner.runner.random and (runner.step is None or step_is_announced()):
+            runner.step = advance_step()
         if stored(held.weight).array != given:
             held.weight.set(given)
         # The masks of the last forward(), even if another graph has moved on to other steps since.
-        with nullcontext() if way.step is None else at_step(way.step):
-            way.run(loss, 0)
-            plan = way.run(loss, 1)
+        with nullcontext() if runner.step is None else at_step(runner.step):
+            runner.run(loss, 0)
+            plan = runner.run(loss, 1)
         becoming = [np.array(plan.value(becomes)) for becomes in held.updates.values()]
         with deferred:
             for parameter, gradient in zip(held.parameters, held.outputs, strict=True):
@@ -276,8 +276,8 @@ class Differentiated:
 
     def zero_gradient(self: Any) -> None:
         """Set the gradients of all parameters that this node depends on to zero."""
-        way = way_of(self)
-        parameters = self.parameters() if way is None or way.gradients is None else way.gradients.parameters
+        runner = runner_of(self)
+        parameters = self.parameters() if runner is None or runner.gradients is None else runner.gradients.parameters
         for parameter in parameters:
             parameter.clear_gradient()
 
@@ -286,7 +286,7 @@ def checked_weight(weight: float, dtype: np.dtype) -> Any:
     """Return the weight of a gradient as a scalar of a dtype; raise `OptionError` unless it is finite there."""
     found = number("weight", weight)
     if abs(found) > LARGEST[dtype]:
-        raise OptionError(f"weight is {weight}, which is too large for {dtype}")
+        raise OptionError(f"weight must be finite in {dtype}, not {weight}")
     return dtype.type(found)
 
 

@@ -10,13 +10,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def uncollected(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+def with_collector_paused(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Call a function with the garbage collector paused; it should create many objects and no garbage.
 
-    The collector scans all objects whenever their number has grown by a quarter. While the plan of a large graph was
-    made, that took as long as everything else and found nothing. Cycles in other threads wait a few seconds at most.
-    This is no context manager: Ctrl-C between the end of the work and the entry of `__exit__` would leave the collector
-    off.
+    The collector scans all objects whenever their number has grown by a quarter. That took half of the time of
+    planning a large graph and freed nothing. Cycles in other threads wait a few seconds at most. It is not a context
+    manager, because Ctrl-C just before `__exit__` would leave the collector off.
     """
     if not gc.isenabled():
         return function(*args, **kwargs)
