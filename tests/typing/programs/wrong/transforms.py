@@ -153,7 +153,7 @@ projected.define(lambda v: (v @ w1, v), lambda kept, gradient: (gradient,))  # e
 @wy.custom_vjp
 def clipped(v: wy.Tensor[Batch, In]) -> wy.Tensor[Batch, In]:
     return v
-clipped(y)  # error: [arg-type] Argument 1 to "__call__" of "_Custom" has incompatible type "Input[tuple[Batch, Out]]"; expected "Node[Any,
+clipped(y)  # error: [arg-type] Argument 1 to "__call__" of "_CustomDerivative" has incompatible type "Input[tuple[Batch, Out]]"; expected "Node[Any,
 #@ computed_again_with_other_axes
 def block(v: wy.Tensor[Batch, Hid]) -> wy.Tensor[Batch, Hid]:
     return (v @ wh).tanh()
