@@ -199,11 +199,12 @@ class Unary(Elementwise[tuple[Left_co], Axes], abstract=True):
         return dims
 
 
-# The broadcasts that a type checker knows: the axes of the left operand, of the right one, and of the result.
+# The broadcasts that a type checker knows: the axes of the left operand, of the right one, and of the result. mypy's
+# messages quote the first.
 _BROADCASTS = (
+    ("S", "S | tuple[()]", "S"),
     ("S", "FittingShape", "Any"),
     ("FittingShape", "S", "Any"),
-    ("S", "S | tuple[()]", "S"),
     ("tuple[()]", "S", "S"),
     ("tuple[*Bs, N]", "tuple[N] | tuple[*Bs, One]", "tuple[*Bs, N]"),
     ("tuple[N]", "tuple[*Bs, N] | tuple[*Bs, One]", "tuple[*Bs, N]"),

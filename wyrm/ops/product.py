@@ -63,7 +63,9 @@ class MatMul(_Product[Left_co, Right_co, Axes]):
 
     __slots__ = ()
     operator = "matmul"
-    # As for `Binary`: the left operand has the products with its own type, the right one all others.
+    # As for `Binary`: the left operand has the products with its own type, the right one all others. The product with a
+    # matrix is on both sides: mypy infers the leading axes of the right one's from the declared result, and would reject
+    # operands that fit for a result that does not.
     operator_declaration = """
 @overload
 def {method}(self: Shaped[L, AtLeast1D], other: Shaped[L, Any]) -> {op}[L, L, Any]: ...
@@ -74,7 +76,9 @@ def {method}(self: Shaped[L, tuple[*Bs, N, N]], other: Shaped[L, tuple[*Bs, N, N
 @overload
 def {method}(self: Shaped[L, tuple[*Bs, K]], other: Array) -> {op}[L, Constant[Any], Any]: ...
 @overload
-def {method}(self: Shaped[L, S], other: Shaped[L, FittingShape]) -> {op}[L, L, Any]: ...
+def {method}(self: Shaped[L, S], other: Shaped[Any, FittingShape]) -> {op}[L, Any, Any]: ...
+@overload
+def {method}(self: Shaped[L, tuple[*Bs, K]], other: Shaped[R, tuple[K, N]]) -> {op}[L, R, tuple[*Bs, N]]: ...
 """
     reflected = """
 @overload

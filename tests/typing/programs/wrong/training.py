@@ -1,7 +1,7 @@
 # ruff: noqa
 # fmt: off
 #@ gradient_of_a_matrix
-wy.grad(x @ w, w)  # error: [arg-type] Argument 1 to "grad" has incompatible type "MatMul[Any, Parameter[tuple[In, Out]], tuple[Batch, Out]]"; expected "Node[Any, tuple[()]]"
+wy.grad(x @ w, w)  # error: [arg-type] Argument 1 to "grad" has incompatible type "MatMul[Input[tuple[Batch, In]], Any, tuple[Batch, Out]]"; expected "Node[Any, tuple[()]]"
 #@ gradient_of_losses_for_each
 wy.grad((x @ w).cross_entropy(labels, reduction="none"), [w])  # error: [arg-type] Argument 1 to "grad" has incompatible type "CrossEntropy[MatMul[Any, Any, tuple[Batch, Out]], tuple[Batch]]";
 #@ gradient_of_a_row_mean
@@ -25,7 +25,7 @@ w1 - 0.1 * gradient  # error: [operator] Unsupported operand types for -
 #@ one_name_for_two_gradients
 gradient: wy.Tensor[In, Out] = wy.grad((x @ w + b).sum(), [w, b])  # error: [assignment] Incompatible types in assignment (expression has type "list[Node[Any, Any]]", variable has type "Node[Any,
 #@ training_of_a_matrix
-wy.compile(x @ w, wy.optim.SGD([w], learning_rate=0.1))  # error: [arg-type] Argument 1 to "compile" has incompatible type "MatMul[Any, Parameter[tuple[In, Out]], tuple[Batch, Out]]"; expected "Node[Any, tuple[()]]"
+wy.compile(x @ w, wy.optim.SGD([w], learning_rate=0.1))  # error: [arg-type] Argument 1 to "compile" has incompatible type "MatMul[Input[tuple[Batch, In]], Any, tuple[Batch, Out]]"; expected "Node[Any, tuple[()]]"
 #@ training_of_losses_for_each
 loss = wy.losses.mse(x @ w, y, reduction="none")
 wy.compile(loss, wy.optim.Adam(loss.parameters(), learning_rate=0.1))  # error: [arg-type] Argument 1 to "compile" has incompatible type "Node[Any, tuple[Batch, Out]]"; expected "Node[Any, tuple[()]]"
