@@ -126,3 +126,12 @@ reveal_type(x.log_softmax(axis=0))  # reveals: LogSoftmax[Input[tuple[Batch, In]
 h = x @ w1 + b1
 gate = h.sigmoid()
 r: wy.Tensor[Batch, Hid] = h.tanh() * gate + h
+#@ polynomial_of_any_axes
+def polynomial(v: wy.Tensor[B, N]) -> wy.Tensor[B, N]:
+    return 1.0 + v * (0.5 + v * (0.25 + v * 0.125))
+reveal_type(polynomial(x))  # reveals: Node[Any, tuple[Batch, In]]
+#@ standard_scores
+reveal_type((x - x.mean(axis=0)) / x.std(axis=0))  # reveals: Divide[Subtract[Any, Any, tuple[Batch, In]], Std[Any, tuple[In]], tuple[Batch, In]]
+#@ maximum_of_an_unknown_shape
+r1: wy.Tensor[Batch, In] = x.maximum(unknown)
+r2: wy.Tensor[Batch, In] = unknown.maximum(x)
