@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, Union
 
 import numpy as np
 
@@ -30,13 +30,14 @@ class Record(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
+# Recursive aliases, evaluated with `Union` so that tools can read annotations.
 # Arrays and numbers, alone or in containers.
-ArrayTree: TypeAlias = (
-    "Values | Module | Record | Nested[ArrayTree] | Mapping[str, ArrayTree] | Mapping[int, ArrayTree] | None"
-)
-# The same with nodes among them; and what is no node itself.
-Tree: TypeAlias = "BaseNode | Branch"
-Branch: TypeAlias = "ArrayTree | Nested[Tree] | Mapping[str, Tree] | Mapping[int, Tree]"
+ArrayTree: TypeAlias = Union[  # noqa: UP007
+    Values, Module, Record, Nested["ArrayTree"], Mapping[str, "ArrayTree"], Mapping[int, "ArrayTree"], None
+]
+# The same with nodes among them, if not a node itself; and any of these.
+Branch: TypeAlias = Union[ArrayTree, Nested["Tree"], Mapping[str, "Tree"], Mapping[int, "Tree"]]  # noqa: UP007
+Tree: TypeAlias = Union[BaseNode, Branch]  # noqa: UP007
 
 # What containers hold in the end.
 Leaf: TypeAlias = BaseNode | np.ndarray | np.generic | float
