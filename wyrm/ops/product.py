@@ -63,9 +63,9 @@ class MatMul(_Product[Left_co, Right_co, Axes]):
 
     __slots__ = ()
     operator = "matmul"
-    # As for `Binary`: the left operand has the products with its own type, the right one all others. Both have the product
-    # with a matrix: mypy infers the leading axes of the right one's from the declared result, and where that is wrong, it
-    # would reject the operands instead.
+    # As for `Binary`: the left operand has the products with its own type, the right one all others. Both have the
+    # product with a matrix: mypy infers the leading axes of the right one's from the declared result, and where that is
+    # wrong, it would reject the operands instead.
     operator_declaration = """
 @overload
 def {method}(self: Shaped[L, AtLeast1D], other: Shaped[L, Any]) -> {op}[L, L, Any]: ...
