@@ -218,19 +218,29 @@ _BROADCASTS = (
     ("S", "tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", "Any"),
     ("tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", "S", "Any"),
 )
+# Those whose right operand's axes follow from the left one's, besides equal ones.
+_KNOWN_RIGHT = (
+    ["S", "FittingShape"],
+    ["tuple[*Bs, N]", "tuple[N] | tuple[*Bs, One]"],
+    ["tuple[*Bs, M, N]", "tuple[M, N]"],
+    ["tuple[*Bs, N]", "tuple[One, N]"],
+)
 
 
 def _overloads(left: str, right: str) -> str:
     """Overloads for the broadcasts, `left` and `right` being what the operands are called: `self` and `other`."""
     found = []
     for *operands, result in _BROADCASTS:
+        # The class of an operand that mypy need not infer anything from; each variable that it infers makes it check an
+        # argument again, which takes a time exponential in the depth of nested calls.
+        right_class = "Any" if left == "self" and operands in _KNOWN_RIGHT else "R"
         shaped = {
             name: [f"Shaped[{variable}, {axes}]" for axes in each.split(" | ")]
-            for name, variable, each in zip((left, right), "LR", operands, strict=True)
+            for name, variable, each in zip((left, right), ("L", right_class), operands, strict=True)
         }
         for own in shaped["self"]:  # of a union for `self` mypy would infer nothing
             parameters = f"self: {own}, other: {' | '.join(shaped['other'])}"
-            found.append(f"@overload\ndef {{method}}({parameters}) -> {{op}}[L, R, {result}]: ...")
+            found.append(f"@overload\ndef {{method}}({parameters}) -> {{op}}[L, {right_class}, {result}]: ...")
     return "\n".join(found)
 
 
