@@ -12,6 +12,8 @@ mypy has to say just this; of pyright an error on that line is expected, in its 
 judge as expected says why in its first line, and is reported once pyright can:
 
     #@ name  # pyright cannot: infer the axes of a list whose parts have different classes
+
+The README's Python blocks, one after another, are a right program too.
 """
 
 from __future__ import annotations
@@ -43,6 +45,8 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar, TypeVarTuple, reveal_type
 import wyrm as wy
 """
+# A later block of the README uses a name again for a node of another class, as the cells of a notebook do.
+_README_HEADER = "# mypy: allow-redefinition" + "\n" * HEADER.count("\n")
 _SECTION = re.compile(r"^#@ (\w+)(?:  # pyright cannot: (.+))?$")
 _EXPECTED = re.compile(r"# error: \[([\w-]+)\] (.+)$")
 _REVEALED = re.compile(r"# reveals: (.+)$")
@@ -58,7 +62,8 @@ class Program(NamedTuple):
     name: str
     line: int
     source: str
-    beyond_pyright: str | None
+    beyond_pyright: str | None = None
+    header: str = HEADER
 
     @property
     def module(self) -> str:
@@ -99,6 +104,13 @@ def programs() -> list[Program]:
     return found
 
 
+def readme() -> Program:
+    """Return the README's Python blocks as one program."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return Program(True, "README.md", "readme", 1, "\n".join(blocks), header=_README_HEADER)
+
+
 def _write(path: Path, text: str) -> None:
     """Write a file unless it has that text already, for mypy looks at its time first."""
     if not path.exists() or path.read_text(encoding="utf-8") != text:
@@ -111,7 +123,7 @@ def _sources(corpus: list[Program]) -> Path:
     source = WORK / "source"
     _write(source / "preamble.py", (PROGRAMS / "preamble.py").read_text(encoding="utf-8"))
     for program in corpus:
-        _write(source / f"{program.module}.py", HEADER + program.source)
+        _write(source / f"{program.module}.py", program.header + program.source)
     return source
 
 
@@ -249,7 +261,7 @@ def _lines(corpus: list[Program], messages: dict[str, list[Message]]) -> Iterato
 
 def main(arguments: list[str]) -> int:
     """Print the reports; 1 where something was missed or a false alarm raised."""
-    corpus, failed = programs(), False
+    corpus, failed = [*programs(), readme()], False
     wrong = sum(not program.right for program in corpus)
     print(f"{len(corpus) - wrong} right programs, {wrong} wrong ones")
     for checker in [name for name in arguments if name in CHECKERS] or CHECKERS:

@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from tests.typing.check_corpus import CHECKERS, HAS_PYRIGHT, Report, check, programs
+from tests.typing.check_corpus import CHECKERS, HAS_PYRIGHT, Report, check, programs, readme
 from tests.typing.generate import programs as long_programs
 from wyrm import declare
 
@@ -22,7 +22,7 @@ def checker(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def report(checker: str) -> Report:
-    corpus = programs()
+    corpus = [*programs(), readme()]
     return check(corpus, checker, CHECKERS[checker](corpus))
 
 

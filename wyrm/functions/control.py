@@ -26,13 +26,16 @@ from wyrm.types.dims import Axis, axis_size
 from wyrm.types.typing import HasArray
 
 T = TypeVar("T")
-# The axes of a carry or an operand, of a row, and of a result.
+# The shape of what a loop carries. Of a tuple of axes pyright would infer nothing from a scalar.
+Carried = TypeVar("Carried")
+# The axes of a branch's operand, of a row, and of results.
 Carry = TypeVarTuple("Carry")
 Second = TypeVarTuple("Second")
 Row = TypeVarTuple("Row")
 Made = TypeVarTuple("Made")
 # A carry, or the result of a branch, that is a container of nodes.
-C = TypeVar("C", bound="tuple[Any, ...] | list[Any] | dict[str, Any]")
+Container: TypeAlias = "tuple[Any, ...] | list[Any] | dict[str, Any]"
+C = TypeVar("C", bound=Container)
 # A scalar mask, or a bool that is known while the graph is built.
 Condition: TypeAlias = "Tensor[()] | bool | np.bool_"
 
@@ -109,22 +112,22 @@ def _carry(init: object, beside: Sequence[object], what: str) -> tuple[list[Any]
 
 @overload
 def scan(
-    function: Callable[[Tensor[*Carry], Tensor[*Row]], tuple[Tensor[*Carry], None]],
-    init: Tensor[*Carry],
+    function: Callable[[Node[Any, Carried], Tensor[*Row]], tuple[Node[Any, Carried], Tensor[*Made]]],
+    init: Node[Any, Carried],
     xs: Tensor[T, *Row],
     length: int | None = None,
     *,
     reverse: bool = False,
-) -> tuple[Tensor[*Carry], None]: ...
+) -> tuple[Node[Any, Carried], Tensor[T, *Made]]: ...
 @overload
 def scan(
-    function: Callable[[Tensor[*Carry], Tensor[*Row]], tuple[Tensor[*Carry], Tensor[*Made]]],
-    init: Tensor[*Carry],
+    function: Callable[[Node[Any, Carried], Tensor[*Row]], tuple[Node[Any, Carried], None]],
+    init: Node[Any, Carried],
     xs: Tensor[T, *Row],
     length: int | None = None,
     *,
     reverse: bool = False,
-) -> tuple[Tensor[*Carry], Tensor[T, *Made]]: ...
+) -> tuple[Node[Any, Carried], None]: ...
 @overload
 def scan(
     function: Callable[[Any, Any], tuple[Any, Any]],
@@ -136,13 +139,13 @@ def scan(
 ) -> tuple[Any, Any]: ...
 @overload
 def scan(
-    function: Callable[[Tensor[*Carry], Any], tuple[Tensor[*Carry], Any]],
-    init: Tensor[*Carry],
+    function: Callable[[Node[Any, Carried], Any], tuple[Node[Any, Carried], Any]],
+    init: Node[Any, Carried],
     xs: Branch = None,
     length: int | None = None,
     *,
     reverse: bool = False,
-) -> tuple[Tensor[*Carry], Any]: ...
+) -> tuple[Node[Any, Carried], Any]: ...
 def scan(
     function: Callable[..., object],
     init: object,
@@ -223,16 +226,16 @@ def _condition(mask: object, what: str) -> Node:
 
 @overload
 def while_loop(
-    condition: Callable[[Tensor[*Carry]], Tensor[()]],
-    function: Callable[[Tensor[*Carry]], Tensor[*Carry]],
-    init: Tensor[*Carry],
+    condition: Callable[[Node[Any, Carried]], Tensor[()]],
+    function: Callable[[Node[Any, Carried]], Node[Any, Carried]],
+    init: Node[Any, Carried],
     *,
     max_steps: int | None = None,
-) -> Tensor[*Carry]: ...
+) -> Node[Any, Carried]: ...
 @overload
 def while_loop(
     condition: Callable[[Any], Tensor[()]],
-    function: Callable[[Any], C],
+    function: Callable[[Any], Container],
     init: C,
     *,
     max_steps: int | None = None,

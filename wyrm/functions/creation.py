@@ -34,7 +34,7 @@ def full(shape: Axes | tuple[Dim, ...], value: Number, dtype: DTypeLike | None =
     >>> wy.full((2, 2), 7.0).value.tolist()
     [[7.0, 7.0], [7.0, 7.0]]
     """
-    dims = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    dims: Any = tuple(shape) if isinstance(shape, Sequence) else (shape,)
     if isinstance(dtype, int):
         raise TypeError(f"the shape must be one tuple, as in wy.zeros((2, 3)), and dtype must not be {dtype!r}")
     return Constant(np.full(dims, value, np.float32 if dtype is None else dtype), dims)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Number
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar, NamedTuple, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -199,39 +199,52 @@ class Unary(Elementwise[tuple[Left_co], Axes], abstract=True):
         return dims
 
 
-# The broadcasts that a type checker knows: the axes of the left operand, of the right one, and of the result, or None
-# if they are unknown.
+class _Broadcast(NamedTuple):
+    """A broadcast that type checkers know: the axes of the operands and of the result, None if unknown.
+
+    `known_right`: the axes of the right operand follow from those of the left. Its class then has no type variable in a
+    method, because mypy checks an argument again for each variable, in a time exponential in the depth of nested calls.
+    """
+
+    left: str
+    right: str
+    result: str | None
+    known_right: bool = False
+
+
+# mypy's messages quote the first.
 _BROADCASTS = (
-    ("S", "FittingShape", None),
-    ("FittingShape", "S", None),
-    ("S", "S | tuple[()]", "S"),
-    ("tuple[()]", "S", "S"),
-    ("tuple[*Bs, N]", "tuple[N] | tuple[*Bs, One]", "tuple[*Bs, N]"),
-    ("tuple[N]", "tuple[*Bs, N] | tuple[*Bs, One]", "tuple[*Bs, N]"),
-    ("tuple[*Bs, One]", "tuple[N] | tuple[*Bs, N]", "tuple[*Bs, N]"),
-    ("tuple[*Bs, M, N]", "tuple[M, N]", "tuple[*Bs, M, N]"),
-    ("tuple[M, N]", "tuple[*Bs, M, N]", "tuple[*Bs, M, N]"),
-    ("tuple[M, One]", "tuple[One, N]", "tuple[M, N]"),
-    ("tuple[One, N]", "tuple[M, One]", "tuple[M, N]"),
-    ("tuple[*Bs, N]", "tuple[One, N]", "tuple[*Bs, N]"),
-    ("tuple[One, N]", "tuple[*Bs, N]", "tuple[*Bs, N]"),
-    ("S", "tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", None),
-    ("tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", "S", None),
+    _Broadcast("S", "S | tuple[()]", "S"),
+    _Broadcast("S", "FittingShape", None, known_right=True),
+    _Broadcast("FittingShape", "S", None),
+    _Broadcast("tuple[()]", "S", "S"),
+    _Broadcast("tuple[*Bs, N]", "tuple[N] | tuple[*Bs, One]", "tuple[*Bs, N]", known_right=True),
+    _Broadcast("tuple[N]", "tuple[*Bs, N] | tuple[*Bs, One]", "tuple[*Bs, N]"),
+    _Broadcast("tuple[*Bs, One]", "tuple[N] | tuple[*Bs, N]", "tuple[*Bs, N]"),
+    _Broadcast("tuple[*Bs, M, N]", "tuple[M, N]", "tuple[*Bs, M, N]", known_right=True),
+    _Broadcast("tuple[M, N]", "tuple[*Bs, M, N]", "tuple[*Bs, M, N]"),
+    _Broadcast("tuple[M, One]", "tuple[One, N]", "tuple[M, N]"),
+    _Broadcast("tuple[One, N]", "tuple[M, One]", "tuple[M, N]"),
+    _Broadcast("tuple[*Bs, N]", "tuple[One, N]", "tuple[*Bs, N]", known_right=True),
+    _Broadcast("tuple[One, N]", "tuple[*Bs, N]", "tuple[*Bs, N]"),
+    _Broadcast("S", "tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", None),
+    _Broadcast("tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", "S", None),
 )
 
 
 def _overloads(left: str, right: str) -> str:
     """Return the overloads for the broadcasts; `left` and `right` are parameter names: `self` and `other`."""
     found = []
-    for left_axes, right_axes, axes in _BROADCASTS:
-        result = "{op}[L, R]" if axes is None else f"{{op}}[L, R, {axes}]"
+    for known in _BROADCASTS:
+        right_class = "Any" if left == "self" and known.known_right else "R"
+        axes = "" if known.result is None else f", {known.result}"
         shaped = {
-            left: [f"Shaped[L, {each}]" for each in left_axes.split(" | ")],
-            right: [f"Shaped[R, {each}]" for each in right_axes.split(" | ")],
+            left: [f"Shaped[L, {each}]" for each in known.left.split(" | ")],
+            right: [f"Shaped[{right_class}, {each}]" for each in known.right.split(" | ")],
         }
         for own in shaped["self"]:  # mypy infers nothing from a union for `self`
             parameters = f"self: {own}, other: {' | '.join(shaped['other'])}"
-            found.append(f"@overload\ndef {{method}}({parameters}) -> {result}: ...")
+            found.append(f"@overload\ndef {{method}}({parameters}) -> {{op}}[L, {right_class}{axes}]: ...")
     return "\n".join(found)
 
 

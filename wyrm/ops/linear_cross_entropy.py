@@ -110,7 +110,7 @@ class _LinearCrossEntropy(
         count = valid.sum().maximum(1.0)
         logits: Node = x @ weight.matrix_transpose()
         loss = -(targets * logits.log_softmax()).sum() / count
-        logits_gradient: Node = (logits.softmax() * valid - targets) / count
+        logits_gradient: Any = (logits.softmax() * valid - targets) / count
         return loss, logits_gradient.matrix_transpose() @ x, logits_gradient @ weight
 
 

@@ -63,7 +63,9 @@ class MatMul(_Product[Left_co, Right_co, Axes]):
 
     __slots__ = ()
     operator = "matmul"
-    # As in `Binary`: the left operand's method takes operands of its own type, the right operand's all others.
+    # As in `Binary`: the left operand's method takes operands of its own type, the right operand's all others. Both
+    # have the product with a matrix: mypy infers the leading axes of the right one's from the declared result, and
+    # where that is wrong, it would reject the operands instead.
     operator_declaration = """
 @overload
 def {method}(self: Shaped[L, AtLeast1D], other: Shaped[L, Any]) -> {op}[L, L]: ...
@@ -74,7 +76,9 @@ def {method}(self: Shaped[L, tuple[*Bs, N, N]], other: Shaped[L, tuple[*Bs, N, N
 @overload
 def {method}(self: Shaped[L, tuple[*Bs, K]], other: Array) -> {op}[L, Constant]: ...
 @overload
-def {method}(self: Shaped[L, S], other: Shaped[L, FittingShape]) -> {op}[L, L]: ...
+def {method}(self: Shaped[L, S], other: Shaped[Any, FittingShape]) -> {op}[L]: ...
+@overload
+def {method}(self: Shaped[L, tuple[*Bs, K]], other: Shaped[R, tuple[K, N]]) -> {op}[L, R, tuple[*Bs, N]]: ...
 """
     reflected = """
 @overload
@@ -308,11 +312,13 @@ class _EinsumLoops(LoopForm):
         inner = [letter for letter in x_term if letter in y_term and letter not in result]
         rows = [letter for letter in x_term if letter not in y_term]
         columns = [letter for letter in y_term if letter not in x_term]
-        axes = dict(zip(x_term + y_term, x.dims + y.dims, strict=True))
+        axes: dict[str, Any] = dict(zip(x_term + y_term, x.dims + y.dims, strict=True))
         left = x.transpose(*(x_term.index(letter) for letter in (*batch, *rows, *inner))) if x_term else x
         right = y.transpose(*(y_term.index(letter) for letter in (*batch, *inner, *columns))) if y_term else y
         batched, widths = [axes[letter] for letter in batch], [_joined(axes, group) for group in (rows, inner, columns)]
-        products = left.reshape((*batched, *widths[:2])) @ right.reshape((*batched, *widths[1:]))
+        left_dims: Any = (*batched, *widths[:2])
+        right_dims: Any = (*batched, *widths[1:])
+        products = left.reshape(left_dims) @ right.reshape(right_dims)
         order = [*batch, *rows, *columns]
         spread: Node = products.reshape(tuple(axes[letter] for letter in order))
         answer: Node = spread.transpose(*(order.index(letter) for letter in result)) if result else spread

@@ -185,7 +185,7 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
         losses: Node = self.rebuild(tuple(operands), {"reduction": "none"})
         if self.reduction == "none":
             return losses
-        axes = tuple(range(1, losses.ndim))
+        axes: Any = tuple(range(1, losses.ndim))
         return losses.mean(axes) if self.reduction == "mean" else losses.sum(axes)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:

@@ -71,7 +71,7 @@ reveal_type(x > 0)  # reveals: Greater[Input[tuple[Batch, In]], Constant[Any], t
 reveal_type(0.5 < x)  # reveals: Greater[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
 reveal_type(x <= x2)  # reveals: LessEqual[Input[tuple[Batch, In]], Input[tuple[Batch, In]], tuple[Batch, In]]
 reveal_type(x == 0.0)  # reveals: Equal[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
-reveal_type(x != vector)  # reveals: NotEqual[Input[tuple[Batch, In]], Input[tuple[In]], tuple[Batch, In]]
+reveal_type(x != vector)  # reveals: NotEqual[Input[tuple[Batch, In]], Any, tuple[Batch, In]]
 reveal_type(x == array)  # reveals: Equal[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
 reveal_type(x == x2)  # reveals: Equal[Input[tuple[Batch, In]], Input[tuple[Batch, In]], tuple[Batch, In]]
 r1: wy.Tensor[Batch, In] = wy.where(x == 0.0, x2, x)
@@ -79,7 +79,7 @@ keys: dict[wy.Node, int] = {x: 1}
 r2: bool = x is x2 or x in keys
 r3: bool = x != "a word"
 reveal_type(x.equal(0.0))  # reveals: Equal[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
-reveal_type(x.not_equal(vector))  # reveals: NotEqual[Input[tuple[Batch, In]], Input[tuple[In]], tuple[Batch, In]]
+reveal_type(x.not_equal(vector))  # reveals: NotEqual[Input[tuple[Batch, In]], Any, tuple[Batch, In]]
 reveal_type(x >= array)  # reveals: GreaterEqual[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
 #@ masks
 mask = (x > 0.2) & (x < 0.8)
@@ -126,3 +126,12 @@ reveal_type(x.log_softmax(axis=0))  # reveals: LogSoftmax[Input[tuple[Batch, In]
 h = x @ w1 + b1
 gate = h.sigmoid()
 r: wy.Tensor[Batch, Hid] = h.tanh() * gate + h
+#@ polynomial_of_any_axes
+def polynomial(v: wy.Tensor[B, N]) -> wy.Tensor[B, N]:
+    return 1.0 + v * (0.5 + v * (0.25 + v * 0.125))
+reveal_type(polynomial(x))  # reveals: Node[Any, tuple[Batch, In]]
+#@ standard_scores
+reveal_type((x - x.mean(axis=0)) / x.std(axis=0))  # reveals: Divide[Subtract[Any, Any, tuple[Batch, In]], Std[Any, tuple[In]], tuple[Batch, In]]
+#@ maximum_of_an_unknown_shape
+r1: wy.Tensor[Batch, In] = x.maximum(unknown)
+r2: wy.Tensor[Batch, In] = unknown.maximum(x)

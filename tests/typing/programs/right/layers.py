@@ -40,7 +40,7 @@ r1: wy.Tensor[Batch, In] = wy.nn.LayerNorm(in_)(x)
 r2: wy.Tensor[Batch, Time, In] = wy.nn.RMSNorm(in_)(sequence)
 r3: wy.Tensor[Batch, In] = wy.nn.BatchNorm(in_)(x)
 gain: wy.Parameter[tuple[In]] = wy.nn.LayerNorm(in_).weight
-mean: wy.Buffer[tuple[In]] = wy.nn.BatchNorm(in_).mean
+mean: wy.Buffer[tuple[In]] = wy.nn.BatchNorm(in_).running_mean
 #@ long_short_term_memory
 states, (hidden, cell) = wy.nn.LSTM(in_, hid)(sequence)
 reveal_type(states)  # reveals: Node[Any, tuple[Batch, Time, Hid]]
@@ -57,7 +57,7 @@ attended: wy.Tensor[Batch, Time, Emb] = wy.nn.MultiHeadAttention(emb, 3)(h)
 packed = wy.Input(numbers(4, 5, 3, 3, 4), dims=(batch, time, wy.any_dim(3), heads, key))
 r: wy.Tensor[Batch, Time, Heads, Key] = wy.attention(packed, causal=True)
 #@ language_model
-model = wy.nn.GPT2(wy.nn.GPT2Config(vocabulary=20, context=8, layers=1, heads=2, width=8))
+model = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=20, n_positions=8, n_layer=1, n_head=2, n_embd=8))
 states = model(tokens)
 reveal_type(states)  # reveals: Node[Any, tuple[Batch, Time, Any]]
 last: wy.Tensor[Batch, Any] = states[:, -1]
@@ -67,9 +67,9 @@ loss: wy.Tensor[()] = model.loss(tokens, following)
 states = table.index(tokens)
 following = wy.IndexInput(dims=(batch, time))
 loss: wy.Tensor[()] = wy.linear_cross_entropy(states, table, following)
-#@ positions
-r1: wy.Tensor[Batch, Time, Emb] = wy.nn.LearnedPositions(8, emb)(table.index(tokens))
-r2: wy.Tensor[Batch, Time, Emb] = wy.nn.SinusoidalPositions()(table.index(tokens))
+#@ positional_encodings
+r1: wy.Tensor[Batch, Time, Emb] = wy.nn.LearnedPositionalEncoding(8, emb)(table.index(tokens))
+r2: wy.Tensor[Batch, Time, Emb] = wy.nn.SinusoidalPositionalEncoding()(table.index(tokens))
 #@ losses_of_pairs
 p, q = wy.Input(numbers(4, 12), dims=(batch, emb)), wy.Input(numbers(4, 12), dims=(batch, emb))
 r1: wy.Tensor[()] = wy.losses.triplet(p, q, p * 2.0)

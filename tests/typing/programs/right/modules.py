@@ -89,3 +89,13 @@ def forward(layer: wy.nn.Linear[In, Out]) -> wy.Tensor[Batch, Out]:
     product = x @ layer.weight
     return product if layer.bias is None else product + layer.bias
 r = forward(wy.nn.Linear(in_, out, bias=False))
+#@ bias_that_may_be_missing
+class Projection(wy.nn.Module, Generic[I, H]):
+    def __init__(self, inputs: I, outputs: H, bias: bool = True) -> None:
+        self.weight = wy.Parameter.zeros((inputs, outputs))
+        self.bias = wy.Parameter.zeros((outputs,)) if bias else None
+
+    def __call__(self, v: wy.Tensor[B, I]) -> wy.Tensor[B, H]:
+        product = v @ self.weight
+        return product if self.bias is None else product + self.bias
+r: wy.Tensor[Batch, Out] = Projection(in_, out, bias=False)(x)

@@ -48,3 +48,14 @@ reveal_type(sequence.swapaxes(-1, -2))  # reveals: Transpose[Input[tuple[Batch, 
 reveal_type(sequence.swapaxes(0, 1))  # reveals: Transpose[Input[tuple[Batch, Time, In]], tuple[Time, Batch, In]]
 reveal_type(scores.swapaxes(1, 2))  # reveals: Transpose[Input[tuple[Batch, Heads, Time, Time]], tuple[Batch, Time, Heads, Time]]
 r: wy.Tensor[In, Batch, Time] = sequence.transpose((2, 0, 1))
+#@ attention_of_projections
+queries = sequence @ wy.Parameter.zeros((in_, emb))
+keys = sequence @ wy.Parameter.zeros((in_, emb))
+weights = (queries @ keys.mT * 0.25).softmax()
+reveal_type(weights)  # reveals: Softmax[Multiply[Any, Any, tuple[Batch, Time, Time]], tuple[Batch, Time, Time]]
+reveal_type(weights @ keys)  # reveals: MatMul[Softmax[Any, tuple[Batch, Time, Time]], MatMul[Any, Any, tuple[Batch, Time, Emb]], tuple[Batch, Time, Emb]]
+#@ joined_axes_in_a_product
+joined = x.concat(h0)
+r: wy.Tensor[Batch, Out] = joined @ wy.Parameter.zeros((wy.Plus((in_, hid)), out))
+#@ nested_products
+r: wy.Tensor[Hid, Hid] = wh @ (wh @ (wh @ (wh @ (wh @ (wh @ (wh @ (wh @ wh)))))))

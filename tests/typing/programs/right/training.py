@@ -87,7 +87,7 @@ r1: wy.Tensor[In, Out] = wy.vjp(product, w, numbers(4, 3))
 r2: wy.Tensor[Batch, Out] = wy.jvp(product, w, numbers(7, 3))
 several = wy.vjp(product, [x, w], y)
 #@ schedules
-schedule = wy.optim.schedules.Cosine(0.1, 100) if hasattr(wy.optim, "schedules") else 0.1
+wy.optim.Adam([wy.Parameter(1.0)], learning_rate=wy.optim.Cosine(0.1, steps=100))
 optimizer = wy.optim.Adam([wy.Parameter(1.0)], learning_rate=lambda step: 0.1 / (1 + step))
 optimizer.learning_rate = 0.5
 rate: float = optimizer.learning_rate
@@ -104,10 +104,10 @@ top: float = wy.metrics.top_k_accuracy([0, 1, 2, 0], (x @ w).softmax().forward()
 #@ data_sets
 data = wy.data.Dataset({"x": numbers(10, 7), "label": np.arange(10) % 3})
 training, test = wy.data.train_test_split(data, test_fraction=0.2)
-for part in wy.data.Loader(training, batch_size=4, shuffle=True):
+for part in wy.data.DataLoader(training, batch_size=4, shuffle=True):
     x.set(part["x"][:4] if len(part["x"]) == 4 else numbers(4, 7))
 #@ modes_of_a_module
 network = wy.nn.Dropout(0.5)
-r: wy.Tensor[Batch, In] = network.evaluate()(x)
+r: wy.Tensor[Batch, In] = network.eval()(x)
 network.train()
 names = list(wy.nn.Linear(in_, out).named_parameters())

@@ -84,3 +84,7 @@ x.softmax(axis="classes")  # error: [arg-type] Argument "axis" to "softmax" of "
 np.tanh(x)  # error: [call-overload] No overload variant of "__call__" of "_UFunc_Nin1_Nout1" matches argument type "Input[tuple[Batch, In]]"
 #@ item_assignment
 x[0] = 1.0  # error: [index] Unsupported target for indexed assignment ("Input[tuple[Batch, In]]")
+#@ wrong_operand_deep_in_a_formula
+scale + x * (scale - y / (scale + x * (1.0 - x)))  # error: [operator] Unsupported operand types for / ("Input[tuple[Batch, Out]]" and "Add[
+#@ maximum_of_other_axes_names_both
+x.maximum(y)  # error: [arg-type] Argument 1 to "maximum" of "Node" has incompatible type "Input[tuple[Batch, Out]]"; expected "Shaped[Never, tuple[Batch, In]] |

@@ -58,8 +58,8 @@ wy.nn.Embedding(20, 12.5)  # error: [call-overload] No overload variant of "Embe
 wy.nn.Embedding(words)  # error: [call-overload] No overload variant of "Embedding" matches argument type "Words"
 #@ embedding_rank
 r: wy.Tensor[Batch, Emb] = wy.nn.Embedding(words, emb)(tokens)  # error: [arg-type] Argument 1 to "__call__" of "Embedding" has incompatible type "IndexInput[tuple[Batch, Time]]"; expected
-#@ embedding_weight
-wy.nn.Embedding(words, emb).weight  # error: [attr-defined] "Embedding[Words, Emb]" has no attribute "weight"
+#@ embedding_weight_by_another_name
+wy.nn.Embedding(words, emb).table  # error: [attr-defined] "Embedding[Words, Emb]" has no attribute "table"
 #@ embedding_by_an_index
 wy.nn.Embedding(words, emb)[labels]  # error: [index] Value of type "Embedding[Words, Emb]" is not indexable
 #@ embeddings_of_other_widths
@@ -75,7 +75,7 @@ wy.nn.LayerNorm(in_, eps=1e-6)  # error: [call-overload] Unexpected keyword argu
 #@ root_mean_square_of_other_features
 wy.nn.RMSNorm(emb)(sequence)  # error: [arg-type] Argument 1 to "__call__" of "RMSNorm" has incompatible type "Input[tuple[Batch, Time, In]]"; expected
 #@ statistics_are_no_parameters
-wy.optim.SGD([wy.nn.BatchNorm(in_).mean], learning_rate=0.1)  # error: [list-item] List item 0 has incompatible type "Buffer[tuple[In]]"; expected "Parameter[Any]"
+wy.optim.SGD([wy.nn.BatchNorm(in_).running_mean], learning_rate=0.1)  # error: [list-item] List item 0 has incompatible type "Buffer[tuple[In]]"; expected "Parameter[Any]"
 #@ recurrent_layer_of_a_matrix
 wy.nn.LSTM(in_, hid)(x)  # error: [arg-type] Argument 1 to "__call__" of "LSTM" has incompatible type "Input[tuple[Batch, In]]"; expected "Node[Any,
 #@ recurrent_layer_of_other_features
@@ -100,11 +100,11 @@ wy.nn.EWMA(in_)(x)  # error: [arg-type] Argument 1 to "__call__" of "EWMA" has i
 #@ block_of_other_width
 wy.nn.TransformerBlock(emb, hid, 3)(sequence)  # error: [arg-type] Argument 1 to "__call__" of "TransformerBlock" has incompatible type "Input[tuple[Batch, Time, In]]";
 #@ block_without_heads
-wy.nn.TransformerBlock(emb, hid)  # error: [call-arg] Missing positional argument "heads" in call to "TransformerBlock"
+wy.nn.TransformerBlock(emb, hid)  # error: [call-arg] Missing positional argument "num_heads" in call to "TransformerBlock"
 #@ block_of_a_matrix
 wy.nn.TransformerBlock(emb, hid, 3)(table.index(labels))  # error: [arg-type] Argument 1 to "index" of "Parameter" has incompatible type "IndexInput[tuple[Batch]]"; expected
 #@ heads_by_another_name
-wy.nn.MultiHeadAttention(emb, num_heads=3)  # error: [call-arg] Unexpected keyword argument "num_heads" for "MultiHeadAttention"
+wy.nn.MultiHeadAttention(emb, heads=3)  # error: [call-arg] Unexpected keyword argument "heads" for "MultiHeadAttention"
 #@ attention_of_separate_inputs
 h = table.index(tokens)
 wy.nn.MultiHeadAttention(emb, 3)(h, h, h)  # error: [misc] Cannot infer value of type parameter "T" of "__call__" of "MultiHeadAttention"
@@ -125,11 +125,11 @@ wy.nn.GPT2(wy.nn.GPT2Config())(labels)  # error: [arg-type] Argument 1 to "__cal
 #@ language_model_without_a_configuration
 wy.nn.GPT2(layers=2)  # error: [call-arg] Unexpected keyword argument "layers" for "GPT2"
 #@ language_model_configured_by_text
-wy.nn.GPT2Config(heads="12")  # error: [arg-type] Argument "heads" to "GPT2Config" has incompatible type "str"; expected "int"
+wy.nn.GPT2Config(n_head="12")  # error: [arg-type] Argument "n_head" to "GPT2Config" has incompatible type "str"; expected "int"
 #@ language_model_loss_of_other_axes
 wy.nn.GPT2(wy.nn.GPT2Config()).loss(tokens, labels)  # error: [arg-type] Argument 2 to "loss" of "GPT2" has incompatible type "IndexInput[tuple[Batch]]"; expected
 #@ language_model_loss_alone
-wy.nn.GPT2(wy.nn.GPT2Config()).loss(tokens)  # error: [call-arg] Missing positional argument "following" in call to "loss" of "GPT2"
+wy.nn.GPT2(wy.nn.GPT2Config()).loss(tokens)  # error: [call-arg] Missing positional argument "targets" in call to "loss" of "GPT2"
 #@ logits_of_other_rank
 r: wy.Tensor[Batch, Words] = wy.nn.GPT2(wy.nn.GPT2Config()).logits(tokens)  # error: [assignment] Incompatible types in assignment (expression has type "Node[Any, tuple[Batch, Time, Any]]", variable has type
 #@ vocabulary_of_other_width

@@ -35,7 +35,7 @@ loss: wy.Tensor[()] = (x @ w).cross_entropy(labels, reduction="none")  # error: 
 loss = (x @ w - x).square().mean()  # error: [operator] Unsupported operand types for - ("MatMul[Input[tuple[Batch, In]], Parameter[tuple[In, Out]], tuple[Batch, Out]]" and "Input[tuple[Batch, In]]")
 #@ list_of_scalars_gets_a_matrix
 terms: list[wy.Tensor[()]] = []
-terms.append(x @ w)  # error: [arg-type] Argument 1 to "append" of "list" has incompatible type "MatMul[Any, Parameter[tuple[In, Out]], tuple[Batch, Out]]"
+terms.append(x @ w)  # error: [arg-type] Argument 1 to "append" of "list" has incompatible type "MatMul[Input[tuple[Batch, In]], Any, tuple[Batch, Out]]"
 #@ total_of_a_loop_gets_a_matrix
 total: wy.Tensor[()] = scale
 for node in [x, x2]:

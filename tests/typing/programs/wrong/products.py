@@ -54,3 +54,13 @@ def f(a: wy.Tensor[Any, In]) -> wy.Tensor[Any, Out]:
 #@ shape_reused_in_one_name  # pyright cannot: it lets a variable without a declaration change its type
 h = x @ w1
 h = h + b1  # error: [assignment] Incompatible types in assignment (expression has type "Add[MatMul[Any, Any, tuple[Batch, Hid]], Parameter[tuple[Hid]], tuple[Batch, Hid]]"
+#@ product_declared_with_other_rows
+r: wy.Tensor[In, Out] = x @ w  # error: [assignment] Incompatible types in assignment (expression has type "MatMul[Input[tuple[Batch, In]], Any, tuple[Batch, Out]]", variable has type "Node[Any, tuple[In, Out]]")
+#@ product_declared_with_other_columns
+r: wy.Tensor[Batch, Hid] = x @ w  # error: [assignment] (expression has type "MatMul[Any, Parameter[tuple[In, Out]], tuple[Batch, Out]]", variable has type "Node[Any, tuple[Batch, Hid]]")
+#@ product_returned_with_other_columns
+def project(v: wy.Tensor[B, In]) -> wy.Tensor[B, Hid]:
+    return v @ w  # error: [return-value] Incompatible return value type (got "MatMul[Any, Parameter[tuple[In, Out]], tuple[B, Out]]", expected "Node[Any, tuple[B, Hid]]")
+#@ layer_that_returns_its_hidden_axes
+def layer(v: wy.Tensor[Batch, In]) -> wy.Tensor[Batch, Out]:
+    return (v @ w1).relu()  # error: [return-value] Incompatible return value type (got "Relu[MatMul[Any, Any, tuple[Batch, Hid]], tuple[Batch, Hid]]", expected "Node[Any, tuple[Batch, Out]]")

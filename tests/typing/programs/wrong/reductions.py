@@ -24,3 +24,7 @@ scale.argmax(0)  # error: [arg-type] Argument 1 to "argmax" of "Node" has incomp
 r: wy.Tensor[Batch, In] = x.logsumexp(axis=-1)  # error: [assignment] Incompatible types in assignment (expression has type "LogSumExp[Input[tuple[Batch, In]], tuple[Batch]]"
 #@ softmax_denominator_not_kept
 r = scores.exp() / scores.exp().sum(axis=-1)  # error: [operator] Unsupported operand types for / ("Exp[Input[tuple[Batch, Heads, Time, Time]], tuple[Batch, Heads, Time, Time]]" and "Sum[Exp[Any, tuple[Batch, Heads, Time, Time]], tuple[Batch, Heads, Time]]")
+#@ row_means_added_to_a_row
+x.mean(axis=1) + vector  # error: [operator] Unsupported operand types for + ("Mean[Input[tuple[Batch, In]], tuple[Batch]]" and "Input[tuple[In]]")
+#@ column_declared_as_a_row
+r: wy.Tensor[In] = x[:, 0]  # error: [assignment] (expression has type "Slice[Input[tuple[Batch, In]], tuple[Batch]]", variable has type "Node[Any, tuple[In]]")

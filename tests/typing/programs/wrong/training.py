@@ -1,7 +1,7 @@
 # ruff: noqa
 # fmt: off
 #@ gradient_of_a_matrix
-wy.grad(x @ w, w)  # error: [arg-type] Argument 1 to "grad" has incompatible type "MatMul[Input[tuple[Batch, In]], Any, tuple[Batch, Out]]";
+wy.grad(x @ w, w)  # error: [arg-type] Argument 1 to "grad" has incompatible type "MatMul[Input[tuple[Batch, In]], Any, tuple[Batch, Out]]"; expected "Node[Any, tuple[()]]"
 #@ gradient_of_losses_for_each
 wy.grad((x @ w).cross_entropy(labels, reduction="none"), [w])  # error: [arg-type] Argument 1 to "grad" has incompatible type "CrossEntropy[MatMul[Any, Any, tuple[Batch, Out]], tuple[Batch]]";
 #@ gradient_of_a_row_mean
@@ -25,7 +25,7 @@ w1 - 0.1 * gradient  # error: [operator] Unsupported operand types for -
 #@ one_name_for_two_gradients
 gradient: wy.Tensor[In, Out] = wy.grad((x @ w + b).sum(), [w, b])  # error: [assignment] Incompatible types in assignment (expression has type "list[Node[Any, Any]]", variable has type "Node[Any,
 #@ training_of_a_matrix
-wy.compile(x @ w, wy.optim.SGD([w], learning_rate=0.1))  # error: [arg-type] Argument 1 to "compile" has incompatible type "MatMul[Input[tuple[Batch, In]], Any, tuple[Batch, Out]]";
+wy.compile(x @ w, wy.optim.SGD([w], learning_rate=0.1))  # error: [arg-type] Argument 1 to "compile" has incompatible type "MatMul[Input[tuple[Batch, In]], Any, tuple[Batch, Out]]"; expected "Node[Any, tuple[()]]"
 #@ training_of_losses_for_each
 loss = wy.losses.mse(x @ w, y, reduction="none")
 wy.compile(loss, wy.optim.Adam(loss.parameters(), learning_rate=0.1))  # error: [arg-type] Argument 1 to "compile" has incompatible type "Node[Any, tuple[Batch, Out]]"; expected "Node[Any, tuple[()]]"
@@ -98,8 +98,8 @@ wy.optim.Adam(learning_rate=1e-3)  # error: [call-arg] Missing positional argume
 wy.optim.Adam(wy.nn.Linear(in_, out), learning_rate=1e-3)  # error: [arg-type] Argument 1 to "Adam" has incompatible type "Linear[In, Out]"; expected "Iterable[Parameter[Any]]"
 #@ optimizer_of_one_parameter
 wy.optim.SGD(w, learning_rate=0.1)  # error: [arg-type] Argument 1 to "SGD" has incompatible type "Parameter[tuple[In, Out]]"; expected "Iterable[Parameter[Any]]"
-#@ optimizer_of_a_dict
-wy.optim.SGD(wy.nn.Linear(in_, out).named_buffers().values(), learning_rate=0.1)  # error: [arg-type] Argument 1 to "SGD" has incompatible type "dict_values[str, Buffer[Any]]"; expected "Iterable[Parameter[Any]]"
+#@ optimizer_of_buffers
+wy.optim.SGD(dict(wy.nn.BatchNorm(in_).named_buffers()).values(), learning_rate=0.1)  # error: [arg-type] Argument 1 to "SGD" has incompatible type "dict_values[str, Buffer[Any]]"; expected "Iterable[Parameter[Any]]"
 #@ optimizer_of_computed_nodes
 wy.optim.SGD([w * 2.0], learning_rate=0.1)  # error: [list-item] List item 0 has incompatible type "Multiply[Parameter[tuple[In, Out]], Constant[Any], tuple[In, Out]]";
 #@ optimizer_of_method_parameters
@@ -120,7 +120,7 @@ optimizer.zero_grad()  # error: [attr-defined] "SGD" has no attribute "zero_grad
 #@ clipping_of_nodes
 wy.optim.clip_by_global_norm([x, y], 1.0)  # error: [list-item] List item 0 has incompatible type "Input[tuple[Batch, In]]"; expected "Parameter[Any]"
 #@ clipping_without_a_limit
-wy.optim.clip_by_global_norm([w])  # error: [call-arg] Missing positional argument "maximum_norm" in call to "clip_by_global_norm"
+wy.optim.clip_by_global_norm([w])  # error: [call-arg] Missing positional argument "max_norm" in call to "clip_by_global_norm"
 #@ state_of_an_optimizer_by_a_path
 wy.optim.Adam([w], learning_rate=0.1).load_state_dict("state.npz")  # error: [arg-type] Argument 1 to "load_state_dict" of "Optimizer" has incompatible type "str"; expected "Mapping[str,
 #@ running_one_node
@@ -162,9 +162,9 @@ wy.data.train_test_split(array)  # error: [arg-type] Argument 1 to "train_test_s
 #@ split_in_three
 training, valid, test = wy.data.train_test_split(wy.data.Dataset({"x": array}))  # error: [misc] Need more than 2 values to unpack (3 expected)
 #@ loader_of_arrays
-wy.data.Loader(array, batch_size=4)  # error: [arg-type] Argument 1 to "Loader" has incompatible type "ndarray[tuple[Any, ...], dtype[floating[_32Bit]]]"; expected
+wy.data.DataLoader(array, batch_size=4)  # error: [arg-type] Argument 1 to "DataLoader" has incompatible type "ndarray[tuple[Any, ...], dtype[floating[_32Bit]]]"; expected
 #@ loader_by_a_fraction
-wy.data.Loader(wy.data.Dataset({"x": array}), batch_size=0.5)  # error: [arg-type] Argument "batch_size" to "Loader" has incompatible type "float"; expected "int"
+wy.data.DataLoader(wy.data.Dataset({"x": array}), batch_size=0.5)  # error: [arg-type] Argument "batch_size" to "DataLoader" has incompatible type "float"; expected "int"
 #@ saving_without_a_path
 wy.nn.Linear(in_, out).save()  # error: [call-arg] Missing positional argument "path" in call to "save" of "Module"
 #@ loading_by_a_number

@@ -20,7 +20,7 @@ energy(b)  # error: [arg-type] Argument 1 to "__call__" of "Function" has incomp
 def energy(g: wy.Tensor[In]) -> wy.Tensor[()]:
     return (g * g).sum()
 energy(numbers(7)).backward()  # error: [attr-defined] "ndarray[tuple[Any, ...], dtype[floating[Any]]]" has no attribute "backward"
-#@ value_of_a_function_of_arrays
+#@ value_of_a_function_of_arrays  # pyright cannot: choose an overload for a result of which a part is Any
 @wy.function
 def energy(g: wy.Tensor[In]) -> wy.Tensor[()]:
     return (g * g).sum()
@@ -148,12 +148,12 @@ clipped.define(lambda v: (v, None), lambda kept, gradient: gradient)  # error: [
 @wy.custom_vjp
 def projected(v: wy.Tensor[Batch, In]) -> wy.Tensor[Batch, Out]:
     return v @ w
-projected.define(lambda v: (v @ w1, v), lambda kept, gradient: (gradient,))  # error: [operator] Unsupported operand types for @
+projected.define(lambda v: (v @ w1, v), lambda kept, gradient: (gradient,))  # error: [arg-type] Argument 1 to "define" of "CustomVjp" has incompatible type
 #@ custom_function_of_other_axes
 @wy.custom_vjp
 def clipped(v: wy.Tensor[Batch, In]) -> wy.Tensor[Batch, In]:
     return v
-clipped(y)  # error: [arg-type] Argument 1 to "__call__" of "_Custom" has incompatible type "Input[tuple[Batch, Out]]"; expected "Node[Any,
+clipped(y)  # error: [arg-type] Argument 1 to "__call__" of "_CustomDerivative" has incompatible type "Input[tuple[Batch, Out]]"; expected "Node[Any,
 #@ computed_again_with_other_axes
 def block(v: wy.Tensor[Batch, Hid]) -> wy.Tensor[Batch, Hid]:
     return (v @ wh).tanh()
