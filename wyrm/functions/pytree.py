@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NewType, Protocol, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from wyrm.node.leaves import Constant, Parameter
 from wyrm.node.node import Node
 from wyrm.node.storage import bound_array
 from wyrm.types.arrays import check_unmasked
-from wyrm.types.typing import Nested, Values
+
+if TYPE_CHECKING:
+    from wyrm.types.typing import Nested, Values
 
 
 class Unknown:
@@ -30,13 +32,16 @@ class Record(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
-# Arrays and numbers, alone or in containers.
-ArrayTree: TypeAlias = (
-    "Values | Module | Record | Nested[ArrayTree] | Mapping[str, ArrayTree] | Mapping[int, ArrayTree] | None"
-)
-# The same with nodes among them; and what is no node itself.
-Tree: TypeAlias = "BaseNode | Branch"
-Branch: TypeAlias = "ArrayTree | Nested[Tree] | Mapping[str, Tree] | Mapping[int, Tree]"
+if TYPE_CHECKING:
+    # Arrays and numbers, alone or in containers.
+    ArrayTree: TypeAlias = (
+        "Values | Module | Record | Nested[ArrayTree] | Mapping[str, ArrayTree] | Mapping[int, ArrayTree] | None"
+    )
+    # The same with nodes among them; and what is no node itself.
+    Tree: TypeAlias = "BaseNode | Branch"
+    Branch: TypeAlias = "ArrayTree | Nested[Tree] | Mapping[str, Tree] | Mapping[int, Tree]"
+else:  # pdoc evaluates annotations where they are used, in modules that lack the names inside a recursive alias
+    ArrayTree, Tree, Branch = (NewType(name, object) for name in ("ArrayTree", "Tree", "Branch"))
 
 # What containers hold in the end.
 Leaf: TypeAlias = BaseNode | np.ndarray | np.generic | float
