@@ -22,14 +22,15 @@ def refusal(owner: str, name: str, answers: Mapping[str, str]) -> AttributeError
 
 
 class Foreign:
-    """A name of other libraries, that nodes lack: reading it says what to use instead. @private"""
-
+    # A name of other libraries that nodes lack: reading it says what to use instead, and so does `help(wy.Node)`, which
+    # shows the docstring of each; hence the class has none.
     # A class with `__getattr__` would read every attribute more slowly; this costs nothing until it is read. pdoc hides
     # what is marked `@private`, a mark that it looks for in data descriptors; hence `__set__`.
-    __slots__ = ("name",)
+    __slots__ = ("__doc__", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.__doc__ = f"Not in wyrm: {nodes.ANSWERS.get(name, nodes.OF_INTEGERS)}.\n\n@private"
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
         # The methods that the answers name are those of `Node`.
