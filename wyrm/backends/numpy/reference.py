@@ -14,6 +14,7 @@ from wyrm.backends.numpy.calls import Cell
 from wyrm.backends.numpy.observe import observer
 from wyrm.backends.numpy.plan import EvaluationPlan
 from wyrm.errors import NotDifferentiable, NotSet, OptionError, ShapeError, UnusedParameter
+from wyrm.foreign_names import answering
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.buffer import Buffer
@@ -249,6 +250,7 @@ class Evaluated(Generic[Value]):
 class Differentiated:
     """The gradients of float nodes; `wyrm._bind` attaches these methods to them."""
 
+    @answering
     def backward(self: Scalar, weight: float = 1.0) -> None:
         """Add `weight` times the gradient of this scalar to each parameter's `gradient`.
 
