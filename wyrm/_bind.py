@@ -28,7 +28,7 @@ def _first_array_function(operand: Any, *arguments: Any) -> Any:
     return _numpy_protocol().array_function(operand, *arguments)
 
 
-def _give(cls: type[Any], methods: type[Any]) -> None:
+def _give(cls: type, methods: type) -> None:
     """Put the methods of one class into another, which for the type checker is the same."""
     for name, method in vars(methods).items():
         if not name.startswith("__"):

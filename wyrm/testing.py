@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.backends.numpy.reference import ReferenceRunner
 from wyrm.errors import DTypeError, WyrmError
@@ -25,8 +24,8 @@ class GradientError(WyrmError, AssertionError):
 
 
 def check_grads(
-    output: Node[Any, Any],
-    wrt: Sequence[Parameter[Any] | Input[Any]] | None = None,
+    output: Node,
+    wrt: Sequence[Parameter | Input] | None = None,
     *,
     order: int = 2,
     step: float = 1e-5,
@@ -51,7 +50,7 @@ def check_grads(
         if leaf.dtype != np.float64:
             raise DTypeError(f"{describe(leaf)}: gradients are checked in float64; make the leaf from a float64 array")
     random = np.random.default_rng(seed)
-    nodes: list[Node[Any, Any]] = [output]
+    nodes: list[Node] = [output]
     for current in range(1, order + 1):
         plan = ReferenceRunner(nodes).run()
         weights = [Constant(_away_from_zero(random, plan.value(n).shape), n.dims, dtype=n.dtype) for n in nodes]
@@ -64,20 +63,20 @@ def check_grads(
         nodes = gradients
 
 
-def _away_from_zero(random: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
-    values: NDArray[Any] = random.uniform(0.5, 1.5, shape) * random.choice([-1.0, 1.0], shape)
+def _away_from_zero(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    values: np.ndarray = random.uniform(0.5, 1.5, shape) * random.choice([-1.0, 1.0], shape)
     return values
 
 
-def _zeros_like(leaf: Node[Any, Any]) -> Node[Any, Any]:
+def _zeros_like(leaf: Node) -> Node:
     return as_constant(np.zeros(leaf.value.shape), leaf.dtype)
 
 
 def _compare(
-    nodes: list[Node[Any, Any]],
+    nodes: list[Node],
     weights: list[Any],
-    leaves: list[Parameter[Any] | Input[Any]],
-    gradients: list[Node[Any, Any]],
+    leaves: list[Parameter | Input],
+    gradients: list[Node],
     random: np.random.Generator,
     what: str,
     step: float,

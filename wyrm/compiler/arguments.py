@@ -224,7 +224,7 @@ def _parts(steps: Steps, residuals: np.ndarray) -> list[np.ndarray]:
     return found
 
 
-def _is_array(argument: Any) -> bool:
+def _is_array(argument: object) -> bool:
     return isinstance(argument, np.ndarray)
 
 

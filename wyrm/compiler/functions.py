@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from wyrm.compiler.formulas import float_type, formula_steps, number, scalar_type
 from wyrm.compiler.indices import expression_of
@@ -63,7 +62,7 @@ class FunctionWriter:
 
     def __init__(self, lowering: Lowering, kernels: OpKernels) -> None:
         self.lowering, self.op_kernels = lowering, kernels
-        self._extents: dict[Any, SizeArgument] = {}
+        self._extents: dict[object, SizeArgument] = {}
 
     def extent(self, axis: Axis) -> SizeArgument:
         """Return the argument for the size of an axis."""

@@ -70,7 +70,7 @@ class Lowering:
         self.name = names or UniqueNames()
         self._views: dict[BaseNode, ArrayBuffer] = {}
         # The touched rows, shared by all tables of one size that the same nodes index.
-        self._touched: dict[tuple[Any, ...], tuple[ArrayBuffer, ArrayBuffer, ArrayBuffer]] = {}
+        self._touched: dict[tuple[object, ...], tuple[ArrayBuffer, ArrayBuffer, ArrayBuffer]] = {}
         self._copies: dict[BaseNode, Value] = {}
         self._generated: dict[BaseNode, Generated] = {}
         self._sums = sums_in_place(schedule)

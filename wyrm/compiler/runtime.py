@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from wyrm.kernels.functions import KernelFunction
 from wyrm.ops.scratch import NO_INTEGER, OUT_OF_RANGE
 from wyrm.ops.sums import natural
+from wyrm.types.typing import Array, FloatArray, IntegerArray
 
-Function = Callable[..., Any]
+Function = Callable[..., object]
 
 
 def inlined(function: Function) -> KernelFunction:
@@ -20,7 +20,7 @@ def inlined(function: Function) -> KernelFunction:
 
 
 @inlined
-def claim(row: int, positions: Any, rows: Any, count: Any) -> Any:
+def claim(row: int, positions: IntegerArray, rows: IntegerArray, count: IntegerArray) -> int:
     """Return the position of a row's sum; a row not touched in this step gets the next position.
 
     `count[0]` is the number of rows touched in this step. `positions` counts from `count[1]`: smaller numbers are from
@@ -36,7 +36,7 @@ def claim(row: int, positions: Any, rows: Any, count: Any) -> Any:
 
 
 @inlined
-def checked(row: int, size: int) -> Any:
+def checked(row: int, size: int) -> int:
     """Return an index into `size` elements; raise `IndexError` if it is out of range."""
     if row < 0 or row >= size:
         raise IndexError(OUT_OF_RANGE)
@@ -44,7 +44,7 @@ def checked(row: int, size: int) -> Any:
 
 
 @inlined
-def check_all(indices: Any, size: int) -> None:
+def check_all(indices: IntegerArray, size: int) -> None:
     """Raise `IndexError` if an index into `size` elements is out of range."""
     for row in indices.flat:
         if row < 0 or row >= size:
@@ -52,7 +52,7 @@ def check_all(indices: Any, size: int) -> None:
 
 
 @inlined
-def check_counted(indices: Any, size: int, ignore_index: int) -> None:
+def check_counted(indices: IntegerArray, size: int, ignore_index: int) -> None:
     """Raise `IndexError` if an index into `size` elements is out of range and is not `ignore_index`."""
     for row in indices.flat:
         if row != ignore_index and (row < 0 or row >= size):
@@ -60,14 +60,14 @@ def check_counted(indices: Any, size: int, ignore_index: int) -> None:
 
 
 @inlined
-def release(count: Any) -> None:
+def release(count: IntegerArray) -> None:
     """Forget the touched rows, at the end of a step."""
     count[1] += count[0]
     count[0] = 0
 
 
 @inlined
-def load(column: Any, order: Any, start: int, out: Any) -> None:
+def load(column: Array, order: IntegerArray, start: int, out: Array) -> None:
     """Copy the rows `order[start:]` of a (rows, width) column to the flat array `out`, until it is full.
 
     A column without rows stands for an input that keeps its data.
@@ -92,28 +92,28 @@ def load(column: Any, order: Any, start: int, out: Any) -> None:
 
 
 @inlined
-def copied(x: Any, out: Any) -> None:
+def copied(x: Array, out: Array) -> None:
     """`out = x`."""
     for i in range(out.shape[0]):
         out[i] = x[i]
 
 
 @inlined
-def added(x: Any, total: Any) -> None:
+def added(x: FloatArray, total: FloatArray) -> None:
     """`total += x`."""
     for i in range(total.shape[0]):
         total[i] += x[i]
 
 
 @inlined
-def taken(rows: Any, step: int, out: Any) -> None:
+def taken(rows: Array, step: int, out: Array) -> None:
     """`out = rows[step]`."""
     for i in range(out.shape[0]):
         out[i] = rows[step, i]
 
 
 @inlined
-def put(x: Any, rows: Any, step: int) -> None:
+def put(x: Array, rows: Array, step: int) -> None:
     """`rows[step] = x`."""
     for i in range(rows.shape[1]):
         rows[step, i] = x[i]
@@ -123,14 +123,14 @@ def put(x: Any, rows: Any, step: int) -> None:
 
 
 @inlined
-def spoil_numbers(x: Any) -> None:
+def spoil_numbers(x: FloatArray) -> None:
     """Fill a flat array with NaN."""
     for i in range(x.shape[0]):
         x[i] = np.nan
 
 
 @inlined
-def spoil_indices(x: Any) -> None:
+def spoil_indices(x: IntegerArray) -> None:
     """Fill a flat array with integers that are out of range."""
     for i in range(x.shape[0]):
         x[i] = NO_INTEGER

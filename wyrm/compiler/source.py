@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -230,7 +229,7 @@ class Source:
         self.invocations = ordered
 
     def _update(
-        self, optimizer: OptimizerInterface, parameter: Any, gradient: ArrayBuffer, rows: RowSums | None
+        self, optimizer: OptimizerInterface, parameter: BaseNode, gradient: ArrayBuffer, rows: RowSums | None
     ) -> Invocation:
         rule = optimizer.rule(parameter.dtype)
         row_axes = 0 if rows is None else min(2, len(parameter.dims))

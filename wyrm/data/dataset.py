@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeAlias, overload
+from typing import TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,10 +13,10 @@ from wyrm.data.checks import whole_number
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.types.arrays import as_array
 
-Rows: TypeAlias = slice | Sequence[int] | NDArray[np.integer[Any]] | NDArray[np.bool_]
+Rows: TypeAlias = slice | Sequence[int] | NDArray[np.integer] | NDArray[np.bool_]
 
 
-def _column(name: str, values: ArrayLike) -> NDArray[Any]:
+def _column(name: str, values: ArrayLike) -> np.ndarray:
     try:
         array = as_array(values)
     except ValueError as error:
@@ -80,7 +80,7 @@ class Dataset:
             raise DataError(f"an empty dataset: columns {list(self._columns)} have no rows; expected at least one.")
 
     @property
-    def columns(self) -> Mapping[str, NDArray[Any]]:
+    def columns(self) -> Mapping[str, np.ndarray]:
         """A read-only mapping from name to array, in the order given."""
         return MappingProxyType(self._columns)
 
@@ -98,10 +98,10 @@ class Dataset:
         return f"Dataset({self._length} {'row' if self._length == 1 else 'rows'}: {', '.join(described)})"
 
     @overload
-    def __getitem__(self, key: str) -> NDArray[Any]: ...
+    def __getitem__(self, key: str) -> np.ndarray: ...
     @overload
     def __getitem__(self, key: Rows) -> Dataset: ...
-    def __getitem__(self, key: str | Rows) -> NDArray[Any] | Dataset:
+    def __getitem__(self, key: str | Rows) -> np.ndarray | Dataset:
         if isinstance(key, str):
             if key not in self._columns:
                 raise DataError(f"no column {key!r}; this dataset has {list(self._columns)}.")
@@ -114,7 +114,7 @@ class Dataset:
             )
         return Dataset(selected)
 
-    def _row_indices(self, key: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
+    def _row_indices(self, key: Sequence[int] | np.ndarray) -> np.ndarray:
         rows = as_array(key)
         if rows.size == 0:
             return np.zeros(0, dtype=np.intp)

@@ -8,10 +8,9 @@ import os
 import stat
 import zlib
 from io import BufferedIOBase
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.data.files import FilePath, open_data_file
 from wyrm.errors import DataError
@@ -28,7 +27,7 @@ MOST_COMPRESSED: Final = 256
 CHUNK: Final = 2**20
 
 
-def read_idx(path: FilePath) -> NDArray[Any]:
+def read_idx(path: FilePath) -> np.ndarray:
     """Return the array in an IDX file, plain or gzip-compressed (detected by content, not by name).
 
     The file determines shape and dtype: MNIST's images are uint8 of shape (images, 28, 28) from 0 to 255, its labels
@@ -59,7 +58,7 @@ def read_idx(path: FilePath) -> NDArray[Any]:
             raise DataError(f"{name} is a truncated or corrupt gzip file: {error}. Download it again.") from error
 
 
-def _read(name: str, file: BufferedIOBase, size: int | None, most: int | None) -> NDArray[Any]:
+def _read(name: str, file: BufferedIOBase, size: int | None, most: int | None) -> np.ndarray:
     """Return the array of a file of `size` bytes, if known, and of at most `most` bytes, if limited.
 
     The header is validated before the content is read, and no more than the stated size is read.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +34,8 @@ class Interactions:
     items: NDArray[np.int64]
     ratings: NDArray[np.float32]
     timestamps: NDArray[np.int64]
-    user_ids: NDArray[Any]
-    item_ids: NDArray[Any]
+    user_ids: np.ndarray
+    item_ids: np.ndarray
 
     def __post_init__(self) -> None:
         for name, ids in (("user_ids", self.user_ids), ("item_ids", self.item_ids)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -112,7 +111,7 @@ class DataLoader:
         whole, rest = divmod(len(self.dataset), self.batch_size)
         return whole + (1 if rest and not self.drop_last else 0)
 
-    def __iter__(self) -> Iterator[dict[str, NDArray[Any]]]:
+    def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
         # Counted here and not in the generator: an epoch is numbered when it is requested, not at its first batch.
         order = self._order(self._epoch)
         self._epoch += 1
@@ -128,7 +127,7 @@ class DataLoader:
         # The first row whose cumulative weight is above the draw, which is never a row of weight 0.
         return self._cumulative.searchsorted(generator.random(rows), side="right")
 
-    def _batches(self, order: NDArray[np.intp]) -> Iterator[dict[str, NDArray[Any]]]:
+    def _batches(self, order: NDArray[np.intp]) -> Iterator[dict[str, np.ndarray]]:
         for batch in range(len(self)):
             rows = order[batch * self.batch_size : (batch + 1) * self.batch_size]
             yield {name: column.take(rows, axis=0) for name, column in self.dataset.columns.items()}

@@ -185,7 +185,7 @@ class Tokenizer:
             raise DTypeError(f"a tokenizer encodes a string, not {type(text).__name__}.")
         return np.array(self._inner.encode(text).ids, np.int64)
 
-    def decode(self, ids: Sequence[int] | NDArray[np.integer[Any]]) -> str:
+    def decode(self, ids: Sequence[int] | NDArray[np.integer]) -> str:
         """Return the text of token ids, including special tokens; invalid UTF-8 becomes U+FFFD.
 
         Raises:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +36,7 @@ class TokenBlocks:
     __slots__ = ("_inputs", "_targets", "_tokens", "block_size", "seed", "vocab_size")
 
     def __init__(
-        self, tokens: NDArray[np.integer[Any]], block_size: int, *, vocab_size: int | None = None, seed: int = 0
+        self, tokens: NDArray[np.integer], block_size: int, *, vocab_size: int | None = None, seed: int = 0
     ) -> None:
         self.block_size = whole_number("block_size", block_size, minimum=1)
         self.seed = whole_number("seed", seed, minimum=0)
@@ -49,12 +48,12 @@ class TokenBlocks:
         self._targets = self._tokens[1 : whole + 1].reshape(count, self.block_size)
 
     @property
-    def inputs(self) -> NDArray[np.integer[Any]]:
+    def inputs(self) -> NDArray[np.integer]:
         """The tokens of all blocks, of shape (blocks, block_size): a view."""
         return self._inputs
 
     @property
-    def targets(self) -> NDArray[np.integer[Any]]:
+    def targets(self) -> NDArray[np.integer]:
         """The tokens that follow `inputs`, of shape (blocks, block_size): a view."""
         return self._targets
 
@@ -136,11 +135,11 @@ class TokenBlocks:
         first, second = self._tokens[: place + 1], self._tokens[place : count * self.block_size + 1]
         return self._like(first), self._like(second)
 
-    def _like(self, tokens: NDArray[np.integer[Any]]) -> TokenBlocks:
+    def _like(self, tokens: NDArray[np.integer]) -> TokenBlocks:
         return TokenBlocks(tokens, self.block_size, vocab_size=self.vocab_size, seed=self.seed)
 
 
-def _checked(tokens: object, block_size: int, vocab_size: int | None) -> NDArray[np.integer[Any]]:
+def _checked(tokens: object, block_size: int, vocab_size: int | None) -> NDArray[np.integer]:
     given = as_array(tokens)
     if given.dtype.kind not in "iu" and given.size:
         raise DTypeError(f"tokens have dtype {given.dtype}; expected integers, the ids from a tokenizer.")

@@ -25,8 +25,8 @@ Axes = Size | Dim | Sequence[Size | Dim]
 @overload
 def full(shape: NewDims, value: Number, dtype: DTypeLike | None = None) -> Constant[NewDims]: ...
 @overload
-def full(shape: Axes, value: Number, dtype: DTypeLike | None = None) -> Constant[Any]: ...
-def full(shape: Any, value: Number, dtype: DTypeLike | None = None) -> Constant[Any]:
+def full(shape: Axes, value: Number, dtype: DTypeLike | None = None) -> Constant: ...
+def full(shape: Axes | tuple[Dim, ...], value: Number, dtype: DTypeLike | None = None) -> Constant:
     """A constant with `value` everywhere; `shape` is a size, or a tuple of sizes and axes.
 
     `ShapeError` for an axis without a size.
@@ -43,8 +43,8 @@ def full(shape: Any, value: Number, dtype: DTypeLike | None = None) -> Constant[
 @overload
 def zeros(shape: NewDims, dtype: DTypeLike | None = None) -> Constant[NewDims]: ...
 @overload
-def zeros(shape: Axes, dtype: DTypeLike | None = None) -> Constant[Any]: ...
-def zeros(shape: Any, dtype: DTypeLike | None = None) -> Constant[Any]:
+def zeros(shape: Axes, dtype: DTypeLike | None = None) -> Constant: ...
+def zeros(shape: Axes | tuple[Dim, ...], dtype: DTypeLike | None = None) -> Constant:
     """A constant of zeros; `shape` is as for `full`.
 
     >>> wy.zeros((2, 3)).shape, wy.zeros(2).value.tolist()
@@ -56,8 +56,8 @@ def zeros(shape: Any, dtype: DTypeLike | None = None) -> Constant[Any]:
 @overload
 def ones(shape: NewDims, dtype: DTypeLike | None = None) -> Constant[NewDims]: ...
 @overload
-def ones(shape: Axes, dtype: DTypeLike | None = None) -> Constant[Any]: ...
-def ones(shape: Any, dtype: DTypeLike | None = None) -> Constant[Any]:
+def ones(shape: Axes, dtype: DTypeLike | None = None) -> Constant: ...
+def ones(shape: Axes | tuple[Dim, ...], dtype: DTypeLike | None = None) -> Constant:
     """A constant of ones; `shape` is as for `full`.
 
     >>> wy.ones(3, np.float64).value.tolist()
@@ -67,10 +67,10 @@ def ones(shape: Any, dtype: DTypeLike | None = None) -> Constant[Any]:
 
 
 @overload
-def arange(start: Size, stop: Size | None = None, step: Size = 1) -> IndexConstant[Any]: ...
+def arange(start: Size, stop: Size | None = None, step: Size = 1) -> IndexConstant: ...
 @overload
-def arange(start: Number, stop: Number | None = None, step: Number = 1) -> Constant[Any] | IndexConstant[Any]: ...
-def arange(start: Number, stop: Number | None = None, step: Number = 1) -> Any:
+def arange(start: Number, stop: Number | None = None, step: Number = 1) -> Constant | IndexConstant: ...
+def arange(start: Number, stop: Number | None = None, step: Number = 1) -> Constant | IndexConstant:
     """The numbers from `start` (0 where only one number is given) to before `stop`.
 
     Integers give an `IndexConstant`, which chooses rows; other numbers give a `Constant` of float32.
@@ -85,8 +85,8 @@ def arange(start: Number, stop: Number | None = None, step: Number = 1) -> Any:
 @overload
 def full_like(x: Node[Any, S], value: Number, dtype: DTypeLike | None = None) -> Node[Any, S]: ...
 @overload
-def full_like(x: Number | Array, value: Number, dtype: DTypeLike | None = None) -> Node[Any, Any]: ...
-def full_like(x: Any, value: Number, dtype: DTypeLike | None = None) -> Any:
+def full_like(x: Number | Array, value: Number, dtype: DTypeLike | None = None) -> Node: ...
+def full_like(x: Node | Number | Array, value: Number, dtype: DTypeLike | None = None) -> Node:
     """A node with `value` everywhere, of the axes of `x` and, unless another is given, of its dtype.
 
     >>> wy.full_like(wy.Constant([1.0, 2.0]), 5.0).forward().tolist()
@@ -101,8 +101,8 @@ def full_like(x: Any, value: Number, dtype: DTypeLike | None = None) -> Any:
 @overload
 def zeros_like(x: Node[Any, S], dtype: DTypeLike | None = None) -> Node[Any, S]: ...
 @overload
-def zeros_like(x: Number | Array, dtype: DTypeLike | None = None) -> Node[Any, Any]: ...
-def zeros_like(x: Any, dtype: DTypeLike | None = None) -> Any:
+def zeros_like(x: Number | Array, dtype: DTypeLike | None = None) -> Node: ...
+def zeros_like(x: Node | Number | Array, dtype: DTypeLike | None = None) -> Node:
     """Zeros of the axes of `x` and, unless another is given, of its dtype.
 
     >>> wy.zeros_like(wy.Constant([1.0, 2.0])).forward().tolist()
@@ -114,8 +114,8 @@ def zeros_like(x: Any, dtype: DTypeLike | None = None) -> Any:
 @overload
 def ones_like(x: Node[Any, S], dtype: DTypeLike | None = None) -> Node[Any, S]: ...
 @overload
-def ones_like(x: Number | Array, dtype: DTypeLike | None = None) -> Node[Any, Any]: ...
-def ones_like(x: Any, dtype: DTypeLike | None = None) -> Any:
+def ones_like(x: Number | Array, dtype: DTypeLike | None = None) -> Node: ...
+def ones_like(x: Node | Number | Array, dtype: DTypeLike | None = None) -> Node:
     """Ones of the axes of `x` and, unless another is given, of its dtype.
 
     >>> wy.ones_like(wy.Constant([1.0, 2.0])).forward().tolist()

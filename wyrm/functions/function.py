@@ -58,7 +58,7 @@ class Function(Generic[P, R]):
         self.engine: Engine = engine
         # Whether this function takes derivatives: then a module's parameters are arguments of their own as well.
         self._derives = derives
-        self._calls: dict[Any, _Specialization] = {}
+        self._calls: dict[object, _Specialization] = {}
         self._last: _Specialization | None = None
         # Reentrant, since a function may call itself while it is traced.
         self._lock = threading.RLock()
@@ -66,16 +66,16 @@ class Function(Generic[P, R]):
     @overload
     def __call__(self: Function[P, Unknown], *args: P.args, **kwargs: P.kwargs) -> Any: ...
     @overload
-    def __call__(self: Function[..., Unknown], first: ArrayTree, *more: ArrayTree, **static: Any) -> Any: ...
+    def __call__(self: Function[..., Unknown], first: ArrayTree, *more: ArrayTree, **static: object) -> Any: ...
     @overload
-    def __call__(self: Function[..., Node], first: ArrayTree, *more: ArrayTree, **static: Any) -> FloatArray: ...
+    def __call__(self: Function[..., Node], first: ArrayTree, *more: ArrayTree, **static: object) -> FloatArray: ...
     @overload
     def __call__(
-        self: Function[..., tuple[Node, Unknown]], first: ArrayTree, *more: ArrayTree, **static: Any
+        self: Function[..., tuple[Node, Unknown]], first: ArrayTree, *more: ArrayTree, **static: object
     ) -> tuple[FloatArray, Any]: ...
     @overload
     def __call__(
-        self: Function[..., tuple[Node, Node]], first: ArrayTree, *more: ArrayTree, **static: Any
+        self: Function[..., tuple[Node, Node]], first: ArrayTree, *more: ArrayTree, **static: object
     ) -> tuple[FloatArray, FloatArray]: ...
     @overload
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
@@ -133,7 +133,7 @@ class Function(Generic[P, R]):
         return trace
 
     @answering
-    def grad(self, wrt: Wrt = 0, *, allow_unused: bool = True) -> Function[P, Any]:
+    def grad(self, wrt: Wrt = 0, *, allow_unused: bool = True) -> Function[P]:
         """Return a function of the same arguments that computes the gradient of the scalar result.
 
         `wrt` is the position or name of an argument, or a tuple of those. The gradient has the structure of that
@@ -157,7 +157,7 @@ class Function(Generic[P, R]):
         """
         return self._derived("value_and_grad", wrt, allow_unused, lambda value, gradients: (value, gradients))
 
-    def _derived(self, what: str, wrt: Wrt, allow_unused: bool, answer: Callable[[Any, Any], Any]) -> Function[P, Any]:
+    def _derived(self, what: str, wrt: Wrt, allow_unused: bool, answer: Callable[[Any, Any], Any]) -> Function[P]:
         single = isinstance(wrt, int | str)
 
         @functools.wraps(self.function)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -198,7 +198,9 @@ def ufunc(node: Node, function: Any, method: str, *operands: Any, **options: Any
     return result
 
 
-def array_function(node: Node, function: Any, types: Any, arguments: Any, options: Mapping[str, Any]) -> Any:
+def array_function(
+    node: Node, function: Any, types: object, arguments: Sequence[Any], options: Mapping[str, Any]
+) -> Any:
     """Apply any other NumPy function to arguments of which `node` is one; NumPy calls this."""
     name = function.__name__
     if function not in FUNCTIONS:
@@ -222,7 +224,9 @@ def array_function(node: Node, function: Any, types: Any, arguments: Any, option
     return implementation(**given)
 
 
-def _bound_arguments(function: Operation, name: str, arguments: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+def _bound_arguments(
+    function: Operation, name: str, arguments: Sequence[Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the arguments under NumPy's names, without those that equal NumPy's default."""
     signature = _signature(function)
     try:
@@ -244,7 +248,7 @@ def _signature(function: Operation) -> inspect.Signature:
     return inspect.signature(_SIGNATURES.get(function, function))
 
 
-def _same(value: Any, default: Any) -> bool:
+def _same(value: object, default: object) -> bool:
     """Whether a keyword has its default value; an array or node never has."""
     return value is default or (
         isinstance(value, str | bool | int) and type(value) is type(default) and value == default

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NewType, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, Union
 
 import numpy as np
 
@@ -17,9 +17,7 @@ from wyrm.node.leaves import Constant, Parameter
 from wyrm.node.node import Node
 from wyrm.node.storage import bound_array
 from wyrm.types.arrays import check_unmasked
-
-if TYPE_CHECKING:
-    from wyrm.types.typing import Nested, Values
+from wyrm.types.typing import Nested, Values
 
 
 class Unknown:
@@ -32,16 +30,14 @@ class Record(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
-if TYPE_CHECKING:
-    # Arrays and numbers, alone or in containers.
-    ArrayTree: TypeAlias = (
-        "Values | Module | Record | Nested[ArrayTree] | Mapping[str, ArrayTree] | Mapping[int, ArrayTree] | None"
-    )
-    # The same with nodes among them; and what is no node itself.
-    Tree: TypeAlias = "BaseNode | Branch"
-    Branch: TypeAlias = "ArrayTree | Nested[Tree] | Mapping[str, Tree] | Mapping[int, Tree]"
-else:  # pdoc evaluates annotations where they are used, in modules that lack the names inside a recursive alias
-    ArrayTree, Tree, Branch = (NewType(name, object) for name in ("ArrayTree", "Tree", "Branch"))
+# Recursive aliases, evaluated with `Union` so that tools can read annotations.
+# Arrays and numbers, alone or in containers.
+ArrayTree: TypeAlias = Union[  # noqa: UP007
+    Values, Module, Record, Nested["ArrayTree"], Mapping[str, "ArrayTree"], Mapping[int, "ArrayTree"], None
+]
+# The same with nodes among them, if not a node itself; and any of these.
+Branch: TypeAlias = Union[ArrayTree, Nested["Tree"], Mapping[str, "Tree"], Mapping[int, "Tree"]]  # noqa: UP007
+Tree: TypeAlias = Union[BaseNode, Branch]  # noqa: UP007
 
 # What containers hold in the end.
 Leaf: TypeAlias = BaseNode | np.ndarray | np.generic | float

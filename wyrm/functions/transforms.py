@@ -13,7 +13,14 @@ from wyrm.errors import NotDifferentiable, ShapeError
 from wyrm.foreign_names import answering
 from wyrm.functions.function import Function, Wrt, evaluated, over_nodes, positions_of
 from wyrm.functions.mapping import batched
-from wyrm.functions.pytree import Leaf, PyTreeDef, Tree, flatten, unflatten
+from wyrm.functions.pytree import (
+    ArrayTree,  # noqa: F401  # documentation tools look up the parts of `Tree` here
+    Leaf,
+    PyTreeDef,
+    Tree,
+    flatten,
+    unflatten,
+)
 from wyrm.functions.tracing import name_of
 from wyrm.grad import reverse
 from wyrm.node.base import BaseNode, describe
@@ -21,6 +28,7 @@ from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import Node, Tensor
 from wyrm.ops.loop_body import placeholder_like
 from wyrm.ops.shape import zeros_like
+from wyrm.types.typing import Values  # noqa: F401  # as above
 
 Axes = TypeVarTuple("Axes")
 

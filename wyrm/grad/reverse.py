@@ -92,7 +92,7 @@ def _check_output(output: object) -> None:
         raise NotDifferentiable(f"{describe(output)} is {output.dtype}; only float32 and float64 have gradients")
 
 
-def _check_wrt(wrt: Iterable[Any]) -> list[Node]:
+def _check_wrt(wrt: Iterable[Node]) -> list[Node]:
     try:
         nodes = list(wrt)
     except TypeError:
@@ -108,9 +108,10 @@ def _check_wrt(wrt: Iterable[Any]) -> list[Node]:
     return nodes
 
 
-def _gradients(output: Node, cotangent: Node, wrt: Any, allow_unused: bool) -> Node | list[Node] | tuple[Node, ...]:
-    single = isinstance(wrt, BaseNode)
-    nodes = _check_wrt([wrt] if single else wrt)
+def _gradients(
+    output: Node, cotangent: Node, wrt: Node | Sequence[Node], allow_unused: bool
+) -> Node | list[Node] | tuple[Node, ...]:
+    nodes = _check_wrt([wrt] if isinstance(wrt, BaseNode) else wrt)
     order = topological_order([output])
     gradients = pull_back([output], [cotangent], nodes, order)
     unused = [node for node, gradient in zip(nodes, gradients, strict=True) if gradient is None]
@@ -121,7 +122,7 @@ def _gradients(output: Node, cotangent: Node, wrt: Any, allow_unused: bool) -> N
         )
     result = [zeros_like(node) if g is None else g for node, g in zip(nodes, gradients, strict=True)]
     result = with_sizes(result, [output], order)
-    if single:
+    if isinstance(wrt, BaseNode):
         return result[0]
     return tuple(result) if isinstance(wrt, tuple) else result
 
@@ -142,7 +143,9 @@ def grad(  # type: ignore[overload-overlap]  # a tuple declared as a Sequence gi
 ) -> tuple[Node, ...]: ...
 @overload
 def grad(loss: Tensor[()], wrt: Sequence[Node] | None = None, *, allow_unused: bool = False) -> list[Node]: ...
-def grad(loss: Node, wrt: Any = None, *, allow_unused: bool = False) -> Any:
+def grad(
+    loss: Node, wrt: Node | Sequence[Node] | None = None, *, allow_unused: bool = False
+) -> Node | list[Node] | tuple[Node, ...]:
     """Return the gradient of a scalar with respect to one node or several (default: all parameters), in their shapes.
 
     The result for a node is a node, for a tuple a tuple, for any other sequence a list.
@@ -194,7 +197,7 @@ def value_and_grad(loss: Any, wrt: Any = None, *, allow_unused: bool = False) ->
     return loss, grad(loss, wrt, allow_unused=allow_unused)
 
 
-def weights_of(output: Node, given: Any, what: str) -> Node:
+def weights_of(output: Node, given: object, what: str) -> Node:
     if isinstance(given, Node):
         node = given
     else:
@@ -218,7 +221,9 @@ def vjp(  # type: ignore[overload-overlap]  # a tuple declared as a Sequence giv
 ) -> tuple[Node, ...]: ...
 @overload
 def vjp(output: Node, wrt: Sequence[Node], cotangent: Direction, *, allow_unused: bool = False) -> list[Node]: ...
-def vjp(output: Node, wrt: Any, cotangent: Any, *, allow_unused: bool = False) -> Any:
+def vjp(
+    output: Node, wrt: Node | Sequence[Node], cotangent: Direction, *, allow_unused: bool = False
+) -> Node | list[Node] | tuple[Node, ...]:
     """Return the vector-Jacobian product: the gradient of `sum(output * cotangent)` with respect to `wrt`.
 
     `cotangent` is a node, an array or a number, in the shape of `output`.

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.errors import CheckpointError, DTypeError
 from wyrm.io.files import FilePath, replacing
@@ -27,11 +26,11 @@ _DTYPES = {
 class Arrays(NamedTuple):
     """The content of a file: arrays and text metadata, both by name."""
 
-    arrays: dict[str, NDArray[Any]]
+    arrays: dict[str, np.ndarray]
     metadata: dict[str, str]
 
 
-def save_arrays(path: FilePath, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> None:
+def save_arrays(path: FilePath, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None) -> None:
     """Write arrays of floats, integers or booleans, of any shape, and text metadata to a safetensors file.
 
     The write is atomic: an existing file is replaced once the new one is complete and on disk, and is unchanged if
@@ -51,7 +50,7 @@ def save_arrays(path: FilePath, arrays: Mapping[str, NDArray[Any]], metadata: Ma
         write_arrays(temporary, os.fspath(path), arrays, metadata or {})
 
 
-def write_arrays(temporary: Path, file: str, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
+def write_arrays(temporary: Path, file: str, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
     """Write to the path that `replacing` returned for `file`; errors name `file`."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
@@ -67,7 +66,7 @@ def write_arrays(temporary: Path, file: str, arrays: Mapping[str, NDArray[Any]],
         raise CheckpointError(f"cannot write {file!r}: {error}; an existing file is unchanged") from error
 
 
-def _writable(file: str, name: object, array: Any) -> NDArray[Any]:
+def _writable(file: str, name: object, array: Any) -> np.ndarray:
     if not isinstance(name, str) or name == _RESERVED:
         raise DTypeError(f"saving {file!r}: a name is a string other than {_RESERVED!r}, not {name!r}")
     contents = np.asarray(as_array(array), order="C")
@@ -94,13 +93,13 @@ def load_arrays(path: FilePath) -> Arrays:
         return Arrays(_read(file, file.keys()), dict(file.metadata() or {}))
 
 
-def load_some(path: FilePath, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+def load_some(path: FilePath, names: Iterable[str]) -> dict[str, np.ndarray]:
     """Return the named arrays of a file; raises the errors of `load_arrays`."""
     with opened(path) as file:
         return _read(file, names)
 
 
-def _read(file: Any, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+def _read(file: Any, names: Iterable[str]) -> dict[str, np.ndarray]:
     # Copied, since the reader's array may be a memory map of the file, which can be truncated later.
     return {name: np.array(file.get_tensor(name)) for name in names}
 
@@ -109,7 +108,7 @@ class Outline(NamedTuple):
     """Shape and dtype of an array in a file."""
 
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: np.dtype
 
 
 def outlines(path: FilePath) -> dict[str, Outline]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
 from wyrm.io.arrays import Outline, load_some, outlines, save_arrays
@@ -16,8 +14,8 @@ from wyrm.nn.module import Module
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 
-Kept = Parameter[Any] | Buffer[Any]
-Parameters = Module | Mapping[str, Parameter[Any]]
+Kept = Parameter | Buffer
+Parameters = Module | Mapping[str, Parameter]
 
 
 def by_name(parameters: Parameters) -> dict[str, Kept]:
@@ -94,7 +92,7 @@ def load(parameters: Parameters, path: FilePath) -> None:
     _set_all(parameters, load_some(path, named), what, "file")
 
 
-def load_state_dict(parameters: Parameters, state: Mapping[str, NDArray[Any]]) -> None:
+def load_state_dict(parameters: Parameters, state: Mapping[str, np.ndarray]) -> None:
     """Set the parameters and buffers of a module, or of a mapping of names, from arrays by name.
 
     The arrays have exactly these names, shapes and dtypes, and finite numbers, else a `CheckpointError` lists what
@@ -108,7 +106,7 @@ def load_state_dict(parameters: Parameters, state: Mapping[str, NDArray[Any]]) -
     _set_all(parameters, {name: np.asarray(array) for name, array in state.items()}, "the state", "state")
 
 
-def _set_all(parameters: Parameters, arrays: Mapping[str, NDArray[Any]], what: str, where: str) -> None:
+def _set_all(parameters: Parameters, arrays: Mapping[str, np.ndarray], what: str, where: str) -> None:
     named = by_name(parameters)
     _refuse(parameters, what, differences(named, arrays, where) + not_finite(arrays, where))
     for name, parameter in named.items():
@@ -121,9 +119,7 @@ def _refuse(parameters: Parameters, what: str, problems: list[str]) -> None:
         raise CheckpointError("\n".join([what, *problems]))
 
 
-def differences(
-    named: Mapping[str, Kept], found: Mapping[str, Outline | NDArray[Any]], where: str = "file"
-) -> list[str]:
+def differences(named: Mapping[str, Kept], found: Mapping[str, Outline | np.ndarray], where: str = "file") -> list[str]:
     """Return one line per mismatch between the file's arrays and the parameters: names, shapes and dtypes."""
     problems = [
         f"  {what}: {', '.join(names)}"
@@ -140,7 +136,7 @@ def differences(
     ]
 
 
-def not_finite(arrays: Mapping[str, NDArray[Any]], where: str = "file") -> list[str]:
+def not_finite(arrays: Mapping[str, np.ndarray], where: str = "file") -> list[str]:
     """Return one line per array with a NaN or an infinity."""
     return [
         f"  {name}: a NaN or an infinity in the {where}"

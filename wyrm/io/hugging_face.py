@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from wyrm.errors import CheckpointError
 from wyrm.io.arrays import Outline, load_some, outlines, save_arrays
@@ -74,7 +74,7 @@ def save_pretrained(model: GPT2, directory: FilePath) -> None:
     except OSError as error:
         raise CheckpointError(f"cannot make the folder {os.fspath(directory)!r}: {error.strerror or error}") from error
     config, named = model.config, dict(model.named_parameters())
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, np.ndarray] = {}
     for theirs, ours in _names(config).items():
         if ours in named:
             arrays[_full(theirs)] = named[ours].value
@@ -158,7 +158,7 @@ def from_pretrained(directory: FilePath, *, dtype: DTypeLike = np.float32) -> GP
         for name, shape in shapes.items()
         if name in full and (problem := _problem(stored[full[name]], shape))
     ]
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, np.ndarray] = {}
     if not problems:
         read = load_some(file, [full[name] for name in shapes])
         arrays = {name: read[full[name]] for name in shapes}

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
 from wyrm.io.arrays import opened
@@ -32,13 +31,13 @@ class CheckpointRecord(NamedTuple):
     parameters: list[str]  # names of the optimizer's parameters, in its order
     state: dict[str, Any]
 
-    def text(self, arrays: Mapping[str, NDArray[Any]]) -> str:
+    def text(self, arrays: Mapping[str, np.ndarray]) -> str:
         """Return the record as one line of JSON, with a digest of itself and the arrays."""
         content = {"version": _VERSION, **self._asdict()}
         return json.dumps(content | {"digest": _digest(content, sorted(arrays.items()))})
 
 
-def _digest(content: Mapping[str, Any], arrays: Iterable[tuple[str, NDArray[Any]]]) -> str:
+def _digest(content: Mapping[str, Any], arrays: Iterable[tuple[str, np.ndarray]]) -> str:
     """Return the SHA-256 of a record without its digest and of the arrays, which are sorted by name."""
     digest = hashlib.sha256(json.dumps(content).encode())
     for name, array in arrays:
@@ -47,7 +46,7 @@ def _digest(content: Mapping[str, Any], arrays: Iterable[tuple[str, NDArray[Any]
     return digest.hexdigest()
 
 
-def parsed(path: FilePath, metadata: Mapping[str, str], arrays: Iterable[tuple[str, NDArray[Any]]]) -> CheckpointRecord:
+def parsed(path: FilePath, metadata: Mapping[str, str], arrays: Iterable[tuple[str, np.ndarray]]) -> CheckpointRecord:
     """Return the record in a file's metadata, given the file's arrays sorted by name.
 
     Raises `CheckpointError` if there is no record, its version differs, or the digest does not match.
@@ -108,7 +107,7 @@ def examined(path: FilePath) -> CheckpointRecord:
 
 
 def _outcome(
-    path: FilePath, metadata: Mapping[str, str], arrays: Iterable[tuple[str, NDArray[Any]]]
+    path: FilePath, metadata: Mapping[str, str], arrays: Iterable[tuple[str, np.ndarray]]
 ) -> CheckpointRecord | CheckpointError:
     try:
         return parsed(path, metadata, arrays)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm._files import flush, remove_leftovers
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
@@ -267,7 +266,7 @@ class Checkpoints:
                 self._known.pop(path, None)
 
 
-def _write(path: Path, arrays: Mapping[str, NDArray[Any]], record: CheckpointRecord) -> None:
+def _write(path: Path, arrays: Mapping[str, np.ndarray], record: CheckpointRecord) -> None:
     """Write both files, so that the description never describes other contents than the file beside it."""
     text = record.text(arrays)
     beside = path.with_suffix(".json")
@@ -293,7 +292,7 @@ def _step(path: Path) -> int:
     return int(found[1])
 
 
-def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+def _part(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 

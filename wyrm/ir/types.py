@@ -28,7 +28,7 @@ class ScalarType:
         return max(1, self.bits // 8)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype:
         """The NumPy dtype."""
         return np.dtype(self.name)
 

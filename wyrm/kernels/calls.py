@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from wyrm.kernels.expressions import Expressions
 
 Builtin = Callable[["Expressions", Sequence[Value]], Value]
-_BUILTINS: dict[Any, Builtin] = {}
+_BUILTINS: dict[object, Builtin] = {}
 
 
-def builtin(function: Any) -> Callable[[Builtin], Builtin]:
+def builtin(function: object) -> Callable[[Builtin], Builtin]:
     """Return a decorator that registers the lowering of a Python function."""
 
     def register(form: Builtin) -> Builtin:
@@ -33,7 +33,7 @@ def builtin(function: Any) -> Callable[[Builtin], Builtin]:
     return register
 
 
-def _form_of(function: Any) -> Builtin | None:
+def _form_of(function: object) -> Builtin | None:
     """Return the registered lowering of a function; None if it has none."""
     try:
         return _BUILTINS.get(function)
@@ -46,7 +46,7 @@ def has_no_form(function: Any) -> bool:
     return _form_of(function) is None and not (function.__module__ or "").startswith("numpy")
 
 
-def call(body: Expressions, function: Any, arguments: Sequence[Value], text: str) -> Value:
+def call(body: Expressions, function: object, arguments: Sequence[Value], text: str) -> Value:
     """Return the result of calling a function that is not a kernel; `text` is its name in error messages."""
     if isinstance(function, Method):
         return _method(function, arguments, text)
@@ -96,7 +96,7 @@ def _dtype(given: Value) -> Value:
     return Static(dtype_named(given))
 
 
-def _of_text(text: Any, function: Any) -> Num:
+def _of_text(text: object, function: object) -> Num:
     if function is float and isinstance(text, str):
         try:
             return literal(float(text))
@@ -105,7 +105,7 @@ def _of_text(text: Any, function: Any) -> Num:
     raise NotCompiled(f"cannot convert {text!r} to a scalar")
 
 
-def _is_numeric(function: Any) -> bool:
+def _is_numeric(function: object) -> bool:
     """Return whether a function comes from NumPy, `math` or Python itself."""
     return isinstance(function, np.ufunc) or getattr(function, "__module__", None) in ("math", "numpy", "builtins")
 

@@ -223,7 +223,7 @@ def global_names(function: FunctionType) -> Iterator[str]:
 
 def fingerprint(function: Any) -> str:
     """Return a text that changes whenever the function, a constant it uses or a function it calls changes."""
-    found: dict[Any, str] = {}
+    found: dict[object, str] = {}
 
     def visit(value: Any) -> str:
         if isinstance(value, Routine):

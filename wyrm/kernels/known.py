@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from wyrm.kernels.errors import NotCompiled
 from wyrm.kernels.values import Group, Num, Static, Value
 
 
-def known(value: Any) -> Value:
+def known(value: object) -> Value:
     """Return the compile-time value of a Python object.
 
     Raise `NotCompiled` for a number whose dtype kernels do not support.
@@ -44,7 +43,7 @@ def attribute_of_module(module: ModuleType, name: str) -> Value:
     return known(found)
 
 
-def dtype_or_none(value: Any) -> ScalarType | None:
+def dtype_or_none(value: object) -> ScalarType | None:
     """Return the scalar type of a dtype, a NumPy scalar class, or `bool`, `int` or `float`; None for anything else."""
     if isinstance(value, ScalarType):
         return value
@@ -68,7 +67,7 @@ def dtype_named(value: Value) -> ScalarType:
     return found
 
 
-def same(first: Any, second: Any) -> bool:
+def same(first: object, second: object) -> bool:
     """Return whether two compile-time values are equal; dtypes compare by the type they denote, as in NumPy."""
     for one, other in ((first, second), (second, first)):
         if isinstance(one, ScalarType):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -11,7 +9,7 @@ from wyrm.errors import DataError, DTypeError, NotFinite, ShapeError
 from wyrm.types.arrays import as_array
 
 
-def _place(array: NDArray[Any], wrong: NDArray[np.bool_]) -> str:
+def _place(array: np.ndarray, wrong: NDArray[np.bool_]) -> str:
     """Return the index of the first wrong entry, for a message."""
     place = tuple(map(int, np.unravel_index(int(wrong.argmax()), array.shape)))
     return f"at {place[0] if len(place) == 1 else place}"
@@ -58,7 +56,7 @@ def class_labels(name: str, values: ArrayLike) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def same_shape(first_name: str, first: NDArray[Any], second_name: str, second: NDArray[Any]) -> None:
+def same_shape(first_name: str, first: np.ndarray, second_name: str, second: np.ndarray) -> None:
     """Raise `ShapeError` if the shapes differ, even where NumPy would broadcast."""
     if first.shape != second.shape:
         raise ShapeError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,7 @@ from wyrm.metrics.checks import numbers, same_shape, score_matrix
 from wyrm.types.arrays import as_array
 
 Mask: TypeAlias = NDArray[np.bool_]
-Items: TypeAlias = Collection[int] | NDArray[np.integer[Any]] | Mask
+Items: TypeAlias = Collection[int] | NDArray[np.integer] | Mask
 
 
 def _area(positives: NDArray[np.float64], negatives: NDArray[np.float64]) -> float:
@@ -82,7 +82,7 @@ def _item_mask(name: str, items: Items | None, count: int) -> Mask:
     return mask
 
 
-def _split_row(scores: ArrayLike, relevant: Items, exclude: Items | None) -> tuple[NDArray[Any], NDArray[Any]]:
+def _split_row(scores: ArrayLike, relevant: Items, exclude: Items | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the scores of the relevant items and of the others, both without excluded items."""
     row = numbers("scores", scores, infinite=True)
     if row.ndim != 1:
@@ -161,7 +161,7 @@ def _masks(scores: ArrayLike, relevant: ArrayLike, exclude: ArrayLike | None) ->
     return matrix, wanted & included, ~wanted & included
 
 
-def _matrix_mask(name: str, given: NDArray[Any], matrix: NDArray[Any], alternative: str) -> Mask:
+def _matrix_mask(name: str, given: np.ndarray, matrix: np.ndarray, alternative: str) -> Mask:
     if given.dtype.kind != "b":
         raise DTypeError(
             f"{name} has dtype {given.dtype} and shape {given.shape}; expected a mask of dtype bool and shape "

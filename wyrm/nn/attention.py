@@ -38,7 +38,7 @@ class MultiHeadAttention(Module, Generic[Width]):
     (3, 5, 8)
     """
 
-    qkv: Linear[Width, Any]
+    qkv: Linear[Width]
     out_proj: Linear[Any, Width]
 
     def __init__(

@@ -34,7 +34,7 @@ class Layer(Module, Generic[In, Out]):
     def __rshift__(self, other: Pointwise) -> Layer[In, Out]: ...
     @overload
     def __rshift__(self: Layer[First, Last], other: Layer[Last, Next]) -> Layer[First, Next]: ...
-    def __rshift__(self, other: object) -> Any:
+    def __rshift__(self, other: object) -> Layer:
         return Sequential(self, other) if isinstance(other, Layer) else NotImplemented
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.foreign_names import Answering, answering
 from wyrm.node.base import BaseNode, format_dims
@@ -172,7 +171,7 @@ class Module(Answering):
         """
         return self.train(False)
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """Return copies of the values of parameters and buffers, by path.
 
         >>> model = wy.nn.Linear(2, 3)
@@ -185,7 +184,7 @@ class Module(Answering):
         return {path: np.array(leaf.value) for path, leaf in (*self.named_parameters(), *self.named_buffers())}
 
     @answering
-    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Set all parameters and buffers from a `state_dict`.
 
         Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic
+from typing import Generic
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -71,8 +71,8 @@ class TransformerBlock(Module, Generic[Width, Hidden]):
     (3, 5, 8)
     """
 
-    attention_norm: LayerNorm[Any]
-    feed_forward_norm: LayerNorm[Any]
+    attention_norm: LayerNorm
+    feed_forward_norm: LayerNorm
 
     def __init__(
         self,

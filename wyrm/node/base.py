@@ -326,7 +326,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
     def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]) -> BaseNode:
         return copied(self, memo)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -349,7 +349,7 @@ for _name in nodes.ANSWERS:
     setattr(BaseNode, _name, Foreign(_name))
 # The NumPy functions that wyrm has as functions too.
 _FUNCTIONS = frozenset(["concatenate", "einsum", "stack", "where"])
-_BASES: set[Any] = {BaseNode, Stateful, Generic, object}
+_BASES: set[object] = {BaseNode, Stateful, Generic, object}
 REGISTRY: dict[str, type[BaseNode]] = {}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import overload
 
 from numpy.typing import DTypeLike
 from typing_extensions import Unpack
@@ -35,9 +35,9 @@ class Buffer(_FloatLeaf[S_co], abstract=True):
     @overload
     def __init__(self: Buffer[tuple[()]], value: Number, dims: None = None, **options: Unpack[LeafOptions]) -> None: ...
     @overload
-    def __init__(self: Buffer[Any], value: Values, dims: None = None, **options: Unpack[LeafOptions]) -> None: ...
+    def __init__(self: Buffer, value: Values, dims: None = None, **options: Unpack[LeafOptions]) -> None: ...
     @overload
-    def __init__(self: Buffer[Any], value: Values, dims: Sizes, **options: Unpack[LeafOptions]) -> None: ...
+    def __init__(self: Buffer, value: Values, dims: Sizes, **options: Unpack[LeafOptions]) -> None: ...
     @overload
     def __init__(
         self: Buffer[tuple[D1]], value: Values, dims: tuple[AxisOf[D1]], **options: Unpack[LeafOptions]
@@ -63,10 +63,10 @@ class Buffer(_FloatLeaf[S_co], abstract=True):
     @overload
     def __init__(self: Buffer[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
     @overload
-    def __init__(self: Buffer[Any], value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]) -> None: ...
+    def __init__(self: Buffer, value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]) -> None: ...
     @answering
     def __init__(
-        self, value: Any, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
+        self, value: object, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
         self._hold(value, dims, name, dtype, "buffer")
 

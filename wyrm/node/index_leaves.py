@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict, overload
+from typing import TypedDict, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -33,7 +33,7 @@ class _IndexLeaf(IndexNode[S_co], Leaf, abstract=True):  # type: ignore[type-var
     def _restore(self, array: np.ndarray | None, dims: DeclaredDims, name: str | None, dtype: DTypeLike) -> None:
         _IndexLeaf.__init__(self, array, dims, name)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return restore_leaf, (type(self), self._storage.array, self.dims, self.name, self.dtype, self.location, None)
 
 
@@ -55,12 +55,10 @@ class IndexInput(_IndexLeaf[S_co], abstract=True):
         self: IndexInput[tuple[()]], value: int | None = None, dims: None = None, **options: Unpack[IndexLeafOptions]
     ) -> None: ...
     @overload
-    def __init__(
-        self: IndexInput[Any], value: Indices, dims: None = None, **options: Unpack[IndexLeafOptions]
-    ) -> None: ...
+    def __init__(self: IndexInput, value: Indices, dims: None = None, **options: Unpack[IndexLeafOptions]) -> None: ...
     @overload
     def __init__(
-        self: IndexInput[Any], value: Indices | None = None, dims: Sizes = ..., **options: Unpack[IndexLeafOptions]
+        self: IndexInput, value: Indices | None = None, dims: Sizes = ..., **options: Unpack[IndexLeafOptions]
     ) -> None: ...
     @overload
     def __init__(
@@ -99,13 +97,13 @@ class IndexInput(_IndexLeaf[S_co], abstract=True):
     ) -> None: ...
     @overload
     def __init__(
-        self: IndexInput[Any],
+        self: IndexInput,
         value: Indices | None = None,
         dims: tuple[Size, ...] = ...,
         **options: Unpack[IndexLeafOptions],
     ) -> None: ...
     @answering
-    def __init__(self, value: Any = None, dims: DeclaredDims = None, *, name: str | None = None) -> None:
+    def __init__(self, value: object = None, dims: DeclaredDims = None, *, name: str | None = None) -> None:
         super().__init__(None if value is None else index_array(value, name or "an index input"), dims, name)
 
     def set(self, value: Indices) -> None:
@@ -131,12 +129,10 @@ class IndexConstant(_IndexLeaf[S_co], abstract=True):
     ) -> None: ...
     @overload
     def __init__(
-        self: IndexConstant[Any], value: Indices, dims: None = None, **options: Unpack[IndexLeafOptions]
+        self: IndexConstant, value: Indices, dims: None = None, **options: Unpack[IndexLeafOptions]
     ) -> None: ...
     @overload
-    def __init__(
-        self: IndexConstant[Any], value: Indices, dims: Sizes, **options: Unpack[IndexLeafOptions]
-    ) -> None: ...
+    def __init__(self: IndexConstant, value: Indices, dims: Sizes, **options: Unpack[IndexLeafOptions]) -> None: ...
     @overload
     def __init__(
         self: IndexConstant[tuple[D1]], value: Indices, dims: tuple[AxisOf[D1]], **options: Unpack[IndexLeafOptions]
@@ -168,10 +164,10 @@ class IndexConstant(_IndexLeaf[S_co], abstract=True):
     ) -> None: ...
     @overload
     def __init__(
-        self: IndexConstant[Any], value: Indices, dims: tuple[Size, ...], **options: Unpack[IndexLeafOptions]
+        self: IndexConstant, value: Indices, dims: tuple[Size, ...], **options: Unpack[IndexLeafOptions]
     ) -> None: ...
     @answering
-    def __init__(self, value: Any, dims: DeclaredDims = None, *, name: str | None = None) -> None:
+    def __init__(self, value: object, dims: DeclaredDims = None, *, name: str | None = None) -> None:
         super().__init__(index_array(value, name or "an index"), dims, name)
 
 

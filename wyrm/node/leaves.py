@@ -62,7 +62,7 @@ class _FloatLeaf(Node[tuple[()], S_co], Leaf, abstract=True):  # type: ignore[ty
             _set(self, "dims", declared_dims(array, dims, isinstance(self, Input), name or type(self).__name__))
         self._begin((), name, user_origin())
 
-    def _hold(self, value: Any, dims: DeclaredDims, name: str | None, dtype: DTypeLike | None, what: str) -> None:
+    def _hold(self, value: object, dims: DeclaredDims, name: str | None, dtype: DTypeLike | None, what: str) -> None:
         """Initialize the leaf with finite numbers."""
         with np.errstate(over="ignore"):
             array = float_array(value, dtype)
@@ -77,7 +77,7 @@ class _FloatLeaf(Node[tuple[()], S_co], Leaf, abstract=True):  # type: ignore[ty
     def _restore(self, array: np.ndarray | None, dims: DeclaredDims, name: str | None, dtype: DTypeLike) -> None:
         _FloatLeaf.__init__(self, array, dims, name, dtype)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return restore_leaf, (
             type(self),
             self._storage.array,
@@ -112,9 +112,9 @@ class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
         self: Parameter[tuple[()]], value: Number, dims: None = None, **options: Unpack[LeafOptions]
     ) -> None: ...
     @overload
-    def __init__(self: Parameter[Any], value: Values, dims: None = None, **options: Unpack[LeafOptions]) -> None: ...
+    def __init__(self: Parameter, value: Values, dims: None = None, **options: Unpack[LeafOptions]) -> None: ...
     @overload
-    def __init__(self: Parameter[Any], value: Values, dims: Sizes, **options: Unpack[LeafOptions]) -> None: ...
+    def __init__(self: Parameter, value: Values, dims: Sizes, **options: Unpack[LeafOptions]) -> None: ...
     @overload
     def __init__(
         self: Parameter[tuple[D1]], value: Values, dims: tuple[AxisOf[D1]], **options: Unpack[LeafOptions]
@@ -143,18 +143,16 @@ class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
     @overload
     def __init__(self: Parameter[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
     @overload
-    def __init__(
-        self: Parameter[Any], value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]
-    ) -> None: ...
+    def __init__(self: Parameter, value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]) -> None: ...
     @answering
     def __init__(
-        self, value: Any, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
+        self, value: object, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
         self._hold(value, dims, name, dtype, "parameter")
 
     @overload
     @classmethod
-    def zeros(cls, shape: Sizes, **options: Unpack[LeafOptions]) -> Parameter[Any]: ...
+    def zeros(cls, shape: Sizes, **options: Unpack[LeafOptions]) -> Parameter: ...
     @overload
     @classmethod
     def zeros(cls, shape: tuple[D1 | int], **options: Unpack[LeafOptions]) -> Parameter[tuple[D1]]: ...
@@ -176,9 +174,9 @@ class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
     def zeros(cls, shape: NewDims, **options: Unpack[LeafOptions]) -> Parameter[NewDims]: ...
     @overload
     @classmethod
-    def zeros(cls, shape: tuple[Size, ...], **options: Unpack[LeafOptions]) -> Parameter[Any]: ...
+    def zeros(cls, shape: tuple[Size, ...], **options: Unpack[LeafOptions]) -> Parameter: ...
     @classmethod
-    def zeros(cls, shape: Any, *, name: str | None = None, dtype: DTypeLike | None = None) -> Any:
+    def zeros(cls, shape: Any, *, name: str | None = None, dtype: DTypeLike | None = None) -> Parameter:
         """Return a parameter of zeros.
 
         >>> Parameter.zeros((2, 3)).shape
@@ -212,7 +210,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
         self._storage.gradient = None
 
 
-def assign(leaf: _FloatLeaf, value: Any, finite: bool) -> None:
+def assign(leaf: _FloatLeaf, value: object, finite: bool) -> None:
     """Store `value` in a leaf after checking its dtype, its shape and, with `finite`, its numbers."""
     if put_number(leaf._storage, value):
         return
@@ -258,10 +256,10 @@ class Input(_FloatLeaf[S_co], abstract=True):
         self: Input[tuple[()]], value: Number | None = None, dims: None = None, **options: Unpack[InputOptions]
     ) -> None: ...
     @overload
-    def __init__(self: Input[Any], value: Values, dims: None = None, **options: Unpack[InputOptions]) -> None: ...
+    def __init__(self: Input, value: Values, dims: None = None, **options: Unpack[InputOptions]) -> None: ...
     @overload
     def __init__(
-        self: Input[Any], value: Values | None = None, dims: Sizes = ..., **options: Unpack[InputOptions]
+        self: Input, value: Values | None = None, dims: Sizes = ..., **options: Unpack[InputOptions]
     ) -> None: ...
     @overload
     def __init__(
@@ -297,12 +295,12 @@ class Input(_FloatLeaf[S_co], abstract=True):
     ) -> None: ...
     @overload
     def __init__(
-        self: Input[Any], value: Values | None = None, dims: tuple[Size, ...] = ..., **options: Unpack[InputOptions]
+        self: Input, value: Values | None = None, dims: tuple[Size, ...] = ..., **options: Unpack[InputOptions]
     ) -> None: ...
     @answering
     def __init__(
         self,
-        value: Any = None,
+        value: object = None,
         dims: DeclaredDims = None,
         *,
         name: str | None = None,
@@ -324,7 +322,7 @@ class Input(_FloatLeaf[S_co], abstract=True):
         assign(self, value, self._finite)
 
 
-def as_constant(value: Any, dtype: DTypeLike | None) -> Constant:
+def as_constant(value: object, dtype: DTypeLike | None) -> Constant:
     """Return a constant for a number or array used as an operand, in the other operand's dtype."""
     array = float_array(value, dtype)
     # This skips what `Constant` does for axes and a name: making this number was half of the time of `graph * 2.0`.
@@ -353,9 +351,9 @@ class Constant(_FloatLeaf[S_co], abstract=True):
         self: Constant[tuple[()]], value: Number, dims: None = None, **options: Unpack[LeafOptions]
     ) -> None: ...
     @overload
-    def __init__(self: Constant[Any], value: Values, dims: None = None, **options: Unpack[LeafOptions]) -> None: ...
+    def __init__(self: Constant, value: Values, dims: None = None, **options: Unpack[LeafOptions]) -> None: ...
     @overload
-    def __init__(self: Constant[Any], value: Values, dims: Sizes, **options: Unpack[LeafOptions]) -> None: ...
+    def __init__(self: Constant, value: Values, dims: Sizes, **options: Unpack[LeafOptions]) -> None: ...
     @overload
     def __init__(
         self: Constant[tuple[D1]], value: Values, dims: tuple[AxisOf[D1]], **options: Unpack[LeafOptions]
@@ -384,18 +382,16 @@ class Constant(_FloatLeaf[S_co], abstract=True):
     @overload
     def __init__(self: Constant[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
     @overload
-    def __init__(
-        self: Constant[Any], value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]
-    ) -> None: ...
+    def __init__(self: Constant, value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]) -> None: ...
     @answering
     def __init__(
-        self, value: Any, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
+        self, value: object, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
         array = float_array(value, dtype)
         super().__init__(array, dims, name, array.dtype)
 
     @property
-    def key(self) -> tuple[Any, ...]:
+    def key(self) -> tuple[object, ...]:
         """Equal for constants of the same value: small ones compare by content, large ones by identity."""
         array = self._storage.array
         assert array is not None

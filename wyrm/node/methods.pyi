@@ -78,11 +78,11 @@ class Node:
         """Return `x` times the standard normal CDF of `x` (Gaussian error linear unit; Hendrycks and Gimpel, 2016)."""
 
     @overload
-    def maximum(self: Shaped[L, S], other: Number | Array) -> Maximum[L, Constant[Any], S]: ...
+    def maximum(self: Shaped[L, S], other: Number | Array) -> Maximum[L, Constant, S]: ...
     @overload
-    def maximum(self: Shaped[L, S], other: Shaped[R, FittingShape]) -> Maximum[L, R, Any]: ...
+    def maximum(self: Shaped[L, S], other: Shaped[R, FittingShape]) -> Maximum[L, R]: ...
     @overload
-    def maximum(self: Shaped[L, FittingShape], other: Shaped[R, S]) -> Maximum[L, R, Any]: ...
+    def maximum(self: Shaped[L, FittingShape], other: Shaped[R, S]) -> Maximum[L, R]: ...
     @overload
     def maximum(self: Shaped[L, S], other: Shaped[R, S] | Shaped[R, tuple[()]]) -> Maximum[L, R, S]: ...
     @overload
@@ -118,19 +118,19 @@ class Node:
     @overload
     def maximum(
         self: Shaped[L, S], other: Shaped[R, tuple[One, M, N, *Bs]] | Shaped[R, tuple[A, One, M, *Bs]]
-    ) -> Maximum[L, R, Any]: ...
+    ) -> Maximum[L, R]: ...
     @overload
-    def maximum(self: Shaped[L, tuple[One, M, N, *Bs]], other: Shaped[R, S]) -> Maximum[L, R, Any]: ...
+    def maximum(self: Shaped[L, tuple[One, M, N, *Bs]], other: Shaped[R, S]) -> Maximum[L, R]: ...
     @overload
-    def maximum(self: Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]) -> Maximum[L, R, Any]:
+    def maximum(self: Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]) -> Maximum[L, R]:
         """Elementwise maximum of two operands, which broadcast; equal elements get half the gradient each."""
 
     @overload
-    def minimum(self: Shaped[L, S], other: Number | Array) -> Minimum[L, Constant[Any], S]: ...
+    def minimum(self: Shaped[L, S], other: Number | Array) -> Minimum[L, Constant, S]: ...
     @overload
-    def minimum(self: Shaped[L, S], other: Shaped[R, FittingShape]) -> Minimum[L, R, Any]: ...
+    def minimum(self: Shaped[L, S], other: Shaped[R, FittingShape]) -> Minimum[L, R]: ...
     @overload
-    def minimum(self: Shaped[L, FittingShape], other: Shaped[R, S]) -> Minimum[L, R, Any]: ...
+    def minimum(self: Shaped[L, FittingShape], other: Shaped[R, S]) -> Minimum[L, R]: ...
     @overload
     def minimum(self: Shaped[L, S], other: Shaped[R, S] | Shaped[R, tuple[()]]) -> Minimum[L, R, S]: ...
     @overload
@@ -166,11 +166,11 @@ class Node:
     @overload
     def minimum(
         self: Shaped[L, S], other: Shaped[R, tuple[One, M, N, *Bs]] | Shaped[R, tuple[A, One, M, *Bs]]
-    ) -> Minimum[L, R, Any]: ...
+    ) -> Minimum[L, R]: ...
     @overload
-    def minimum(self: Shaped[L, tuple[One, M, N, *Bs]], other: Shaped[R, S]) -> Minimum[L, R, Any]: ...
+    def minimum(self: Shaped[L, tuple[One, M, N, *Bs]], other: Shaped[R, S]) -> Minimum[L, R]: ...
     @overload
-    def minimum(self: Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]) -> Minimum[L, R, Any]:
+    def minimum(self: Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]) -> Minimum[L, R]:
         """Elementwise minimum of two operands, which broadcast; equal elements get half the gradient each."""
 
     def abs(self: Shaped[L, S]) -> Absolute[L, S]:
@@ -189,11 +189,11 @@ class Node:
         """Return `x` limited to `min`..`max`; None means no bound. The derivative is 1 within the bounds, at them too."""
 
     @overload
-    def equal(self: Shaped[L, S], other: Number | Array) -> Equal[L, Constant[Any], S]: ...
+    def equal(self: Shaped[L, S], other: Number | Array) -> Equal[L, Constant, S]: ...
     @overload
-    def equal(self: Shaped[L, S], other: Shaped[R, FittingShape]) -> Equal[L, R, Any]: ...
+    def equal(self: Shaped[L, S], other: Shaped[R, FittingShape]) -> Equal[L, R]: ...
     @overload
-    def equal(self: Shaped[L, FittingShape], other: Shaped[R, S]) -> Equal[L, R, Any]: ...
+    def equal(self: Shaped[L, FittingShape], other: Shaped[R, S]) -> Equal[L, R]: ...
     @overload
     def equal(self: Shaped[L, S], other: Shaped[R, S] | Shaped[R, tuple[()]]) -> Equal[L, R, S]: ...
     @overload
@@ -225,19 +225,19 @@ class Node:
     @overload
     def equal(
         self: Shaped[L, S], other: Shaped[R, tuple[One, M, N, *Bs]] | Shaped[R, tuple[A, One, M, *Bs]]
-    ) -> Equal[L, R, Any]: ...
+    ) -> Equal[L, R]: ...
     @overload
-    def equal(self: Shaped[L, tuple[One, M, N, *Bs]], other: Shaped[R, S]) -> Equal[L, R, Any]: ...
+    def equal(self: Shaped[L, tuple[One, M, N, *Bs]], other: Shaped[R, S]) -> Equal[L, R]: ...
     @overload
-    def equal(self: Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]) -> Equal[L, R, Any]:
+    def equal(self: Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]) -> Equal[L, R]:
         """Elementwise `x == y`, as a mask."""
 
     @overload
-    def not_equal(self: Shaped[L, S], other: Number | Array) -> NotEqual[L, Constant[Any], S]: ...
+    def not_equal(self: Shaped[L, S], other: Number | Array) -> NotEqual[L, Constant, S]: ...
     @overload
-    def not_equal(self: Shaped[L, S], other: Shaped[R, FittingShape]) -> NotEqual[L, R, Any]: ...
+    def not_equal(self: Shaped[L, S], other: Shaped[R, FittingShape]) -> NotEqual[L, R]: ...
     @overload
-    def not_equal(self: Shaped[L, FittingShape], other: Shaped[R, S]) -> NotEqual[L, R, Any]: ...
+    def not_equal(self: Shaped[L, FittingShape], other: Shaped[R, S]) -> NotEqual[L, R]: ...
     @overload
     def not_equal(self: Shaped[L, S], other: Shaped[R, S] | Shaped[R, tuple[()]]) -> NotEqual[L, R, S]: ...
     @overload
@@ -273,11 +273,11 @@ class Node:
     @overload
     def not_equal(
         self: Shaped[L, S], other: Shaped[R, tuple[One, M, N, *Bs]] | Shaped[R, tuple[A, One, M, *Bs]]
-    ) -> NotEqual[L, R, Any]: ...
+    ) -> NotEqual[L, R]: ...
     @overload
-    def not_equal(self: Shaped[L, tuple[One, M, N, *Bs]], other: Shaped[R, S]) -> NotEqual[L, R, Any]: ...
+    def not_equal(self: Shaped[L, tuple[One, M, N, *Bs]], other: Shaped[R, S]) -> NotEqual[L, R]: ...
     @overload
-    def not_equal(self: Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]) -> NotEqual[L, R, Any]:
+    def not_equal(self: Shaped[L, tuple[A, One, M, *Bs]], other: Shaped[R, S]) -> NotEqual[L, R]:
         """Elementwise `x != y`, as a mask."""
 
     def astype(self: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
@@ -326,8 +326,8 @@ class Node:
 
     @overload
     def linear_gelu(
-        self: Shaped[L, AtLeast1D], weight: Shaped[Any, Any] | Array, bias: Any = None, approximate: bool = False
-    ) -> LinearGelu[L, Any]: ...
+        self: Shaped[L, AtLeast1D], weight: _Node | Array, bias: _Node | Array | None = None, approximate: bool = False
+    ) -> LinearGelu[L]: ...
     @overload
     def linear_gelu(
         self: Shaped[L, tuple[*Bs, M]],
@@ -338,9 +338,7 @@ class Node:
         """Return `(x @ weight + bias).gelu(approximate)` as one node."""
 
     @overload
-    def embed(
-        self: Shaped[L, AtLeast1D], indices: _IndexNode[Any] | Indices, positions: Shaped[Any, Any] | Array
-    ) -> Embed[L, Any]: ...
+    def embed(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, positions: _Node | Array) -> Embed[L]: ...
     @overload
     def embed(
         self: Shaped[L, tuple[M, N]], indices: _IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
@@ -348,9 +346,9 @@ class Node:
         """Return `table[indices] + positions[:time]`, of the axes (..., time, width)."""
 
     @overload
-    def take(self: Shaped[L, AtLeast1D], indices: _IndexNode[Any] | Indices, axis: int = 0) -> _Node[Any, Any]: ...
+    def take(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int = 0) -> _Node: ...
     @overload
-    def take(self: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int = 0) -> _Node[Any, Any]: ...
+    def take(self: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int = 0) -> _Node: ...
     @overload
     def take(
         self: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0] = 0
@@ -364,17 +362,17 @@ class Node:
         self: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0] = 0
     ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
     @overload
-    def take(self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode[Any] | Indices, axis: int = 0) -> _Node[Any, Any]:
+    def take(self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode | Indices, axis: int = 0) -> _Node:
         """Return the elements that `indices` select along `axis`, as `numpy.take(x, indices, axis)`."""
 
     @overload
     def take_along_axis(
-        self: Shaped[L, AtLeast1D], indices: _IndexNode[Any] | Indices, axis: int | None = -1
-    ) -> TakeAlongAxis[L, _IndexNode[Any], Any]: ...
+        self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1
+    ) -> TakeAlongAxis[L, _IndexNode]: ...
     @overload
     def take_along_axis(
         self: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1
-    ) -> TakeAlongAxis[L, _IndexNode[Any], Any]: ...
+    ) -> TakeAlongAxis[L, _IndexNode]: ...
     @overload
     def take_along_axis(
         self: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
@@ -386,18 +384,18 @@ class Node:
     @overload
     def take_along_axis(
         self: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
-    ) -> TakeAlongAxis[L, _IndexNode[Any], Any]:
+    ) -> TakeAlongAxis[L, _IndexNode]:
         """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`."""
 
     def scatter_add(
-        self: Shaped[L, S], indices: _IndexNode[Any] | Indices, values: _Node[Any, Any] | Array
-    ) -> ScatterAdd[L, _Node[Any, Any], S]:
+        self: Shaped[L, S], indices: _IndexNode | Indices, values: _Node | Array
+    ) -> ScatterAdd[L, _Node, S]:
         """Return this node with `values[i]` added to row `indices[i]`; values for the same row add up."""
 
     @overload
     def layer_norm(
-        self: Shaped[L, AtLeast1D], weight: Shaped[Any, Any] | Array, bias: Any = None, epsilon: float = 1e-05
-    ) -> LayerNorm[L, Any]: ...
+        self: Shaped[L, AtLeast1D], weight: _Node | Array, bias: _Node | Array | None = None, epsilon: float = 1e-05
+    ) -> LayerNorm[L]: ...
     @overload
     def layer_norm(
         self: Shaped[L, tuple[*Bs, N]],
@@ -408,9 +406,7 @@ class Node:
         """Return `(x - mean) / sqrt(variance + epsilon) * weight + bias` over the last axis."""
 
     @overload
-    def rms_norm(
-        self: Shaped[L, AtLeast1D], weight: Shaped[Any, Any] | Array, epsilon: float = 1e-05
-    ) -> RMSNorm[L, Any]: ...
+    def rms_norm(self: Shaped[L, AtLeast1D], weight: _Node | Array, epsilon: float = 1e-05) -> RMSNorm[L]: ...
     @overload
     def rms_norm(
         self: Shaped[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-05
@@ -420,7 +416,7 @@ class Node:
     @overload
     def prod(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Prod[L, tuple[()]]: ...
     @overload
-    def prod(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Prod[L, Any]: ...
+    def prod(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]: ...
     @overload
     def prod(
         self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
@@ -456,13 +452,13 @@ class Node:
         self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Prod[L, tuple[*Bs]]: ...
     @overload
-    def prod(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Prod[L, Any]:
+    def prod(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]:
         """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1."""
 
     @overload
-    def vector_dot(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R, Any]: ...
+    def vector_dot(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R]: ...
     @overload
-    def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, FittingShape]) -> VectorDot[L, R, Any]: ...
+    def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, FittingShape]) -> VectorDot[L, R]: ...
     @overload
     def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
     @overload
@@ -470,13 +466,13 @@ class Node:
     @overload
     def vector_dot(self: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
     @overload
-    def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant[Any], Any]:
+    def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant]:
         """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast."""
 
     @overload
     def sum(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Sum[L, tuple[()]]: ...
     @overload
-    def sum(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Sum[L, Any]: ...
+    def sum(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Sum[L]: ...
     @overload
     def sum(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Sum[L, tuple[*Bs, One]]: ...
     @overload
@@ -510,13 +506,13 @@ class Node:
         self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Sum[L, tuple[*Bs]]: ...
     @overload
-    def sum(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Sum[L, Any]:
+    def sum(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Sum[L]:
         """Sum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1."""
 
     @overload
     def mean(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Mean[L, tuple[()]]: ...
     @overload
-    def mean(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Mean[L, Any]: ...
+    def mean(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Mean[L]: ...
     @overload
     def mean(
         self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
@@ -552,13 +548,13 @@ class Node:
         self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Mean[L, tuple[*Bs]]: ...
     @overload
-    def mean(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Mean[L, Any]:
+    def mean(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Mean[L]:
         """Arithmetic mean over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1."""
 
     @overload
     def max(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Max[L, tuple[()]]: ...
     @overload
-    def max(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Max[L, Any]: ...
+    def max(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Max[L]: ...
     @overload
     def max(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Max[L, tuple[*Bs, One]]: ...
     @overload
@@ -592,13 +588,13 @@ class Node:
         self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Max[L, tuple[*Bs]]: ...
     @overload
-    def max(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Max[L, Any]:
+    def max(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Max[L]:
         """Maximum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1."""
 
     @overload
     def min(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Min[L, tuple[()]]: ...
     @overload
-    def min(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Min[L, Any]: ...
+    def min(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Min[L]: ...
     @overload
     def min(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Min[L, tuple[*Bs, One]]: ...
     @overload
@@ -632,7 +628,7 @@ class Node:
         self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Min[L, tuple[*Bs]]: ...
     @overload
-    def min(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Min[L, Any]:
+    def min(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Min[L]:
         """Minimum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1."""
 
     @overload
@@ -640,7 +636,7 @@ class Node:
         self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False
     ) -> LogSumExp[L, tuple[()]]: ...
     @overload
-    def logsumexp(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L, Any]: ...
+    def logsumexp(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]: ...
     @overload
     def logsumexp(
         self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
@@ -678,7 +674,7 @@ class Node:
         self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> LogSumExp[L, tuple[*Bs]]: ...
     @overload
-    def logsumexp(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L, Any]:
+    def logsumexp(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]:
         """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default."""
 
     @overload
@@ -688,7 +684,7 @@ class Node:
     @overload
     def var(
         self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
-    ) -> Variance[L, Any]: ...
+    ) -> Variance[L]: ...
     @overload
     def var(
         self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
@@ -734,7 +730,7 @@ class Node:
     @overload
     def var(
         self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
-    ) -> Variance[L, Any]:
+    ) -> Variance[L]:
         """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`."""
 
     @overload
@@ -742,9 +738,7 @@ class Node:
         self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False, ddof: int = 0
     ) -> Std[L, tuple[()]]: ...
     @overload
-    def std(
-        self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
-    ) -> Std[L, Any]: ...
+    def std(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]: ...
     @overload
     def std(
         self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
@@ -788,15 +782,13 @@ class Node:
         ddof: int = 0,
     ) -> Std[L, tuple[*Bs]]: ...
     @overload
-    def std(
-        self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
-    ) -> Std[L, Any]:
+    def std(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]:
         """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`."""
 
     @overload
     def argmax(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]: ...
     @overload
-    def argmax(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode[Any]: ...
+    def argmax(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
     @overload
     def argmax(
         self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
@@ -814,13 +806,13 @@ class Node:
         self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
     ) -> ArgMax[tuple[*Bs, One]]: ...
     @overload
-    def argmax(self: Shaped[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax[Any]: ...
+    def argmax(self: Shaped[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax: ...
     @overload
-    def argmax(self: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode[Any]:
+    def argmax(self: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode:
         """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None."""
 
     @overload
-    def reshape(self: Shaped[L, S], shape: Sizes, /) -> Reshape[L, Any]: ...
+    def reshape(self: Shaped[L, S], shape: Sizes, /) -> Reshape[L]: ...
     @overload
     def reshape(self: Shaped[L, S], shape: tuple[D1 | int], /) -> Reshape[L, tuple[D1]]: ...
     @overload
@@ -832,11 +824,9 @@ class Node:
         self: Shaped[L, S], shape: tuple[D1 | int, D2 | int, D3 | int, D4 | int], /
     ) -> Reshape[L, tuple[D1, D2, D3, D4]]: ...
     @overload
-    def reshape(
-        self: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]], /
-    ) -> Reshape[L, Any]: ...
+    def reshape(self: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]], /) -> Reshape[L]: ...
     @overload
-    def reshape(self: Shaped[L, S], a: Size, b: Size, c: Size, /, *more: Size) -> Reshape[L, Any]: ...
+    def reshape(self: Shaped[L, S], a: Size, b: Size, c: Size, /, *more: Size) -> Reshape[L]: ...
     @overload
     def reshape(self: Shaped[L, S], a: D1 | int, /) -> Reshape[L, tuple[D1]]: ...
     @overload
@@ -848,11 +838,11 @@ class Node:
         self: Shaped[L, S], a: D1 | int, b: D2 | int, c: D3 | int, d: D4 | int, /
     ) -> Reshape[L, tuple[D1, D2, D3, D4]]: ...
     @overload
-    def reshape(self: Shaped[L, S], a: Axis, b: Axis, c: Axis, d: Axis, e: Axis, /, *more: Axis) -> Reshape[L, Any]:
+    def reshape(self: Shaped[L, S], a: Axis, b: Axis, c: Axis, d: Axis, e: Axis, /, *more: Axis) -> Reshape[L]:
         """Return `x` with another shape and the same elements in row-major order; one axis may be -1, to be inferred."""
 
     @overload
-    def transpose(self: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L, Any]: ...
+    def transpose(self: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L]: ...
     @overload
     def transpose(self: Shaped[L, tuple[M, N]]) -> Transpose[L, tuple[N, M]]: ...
     @overload
@@ -870,11 +860,11 @@ class Node:
         self: Shaped[L, tuple[A, M, N, K]], a: Literal[0], m: Literal[2], n: Literal[1], k: Literal[3], /
     ) -> Transpose[L, tuple[A, N, M, K]]: ...
     @overload
-    def transpose(self: Shaped[L, S], *axes: int | Sequence[int]) -> Transpose[L, Any]:
+    def transpose(self: Shaped[L, S], *axes: int | Sequence[int]) -> Transpose[L]:
         """Return `x` with its axes in the order `axes`, reversed by default."""
 
     @overload
-    def swapaxes(self: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L, Any]: ...
+    def swapaxes(self: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L]: ...
     @overload
     def swapaxes(
         self: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-1], axis2: Literal[-2]
@@ -892,17 +882,17 @@ class Node:
         self: Shaped[L, tuple[A, M, N, *Bs]], axis1: Literal[1], axis2: Literal[2]
     ) -> Transpose[L, tuple[A, N, M, *Bs]]: ...
     @overload
-    def swapaxes(self: Shaped[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L, Any]:
+    def swapaxes(self: Shaped[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]:
         """Return `x` with two axes swapped. Raises `ShapeError` for an axis that `x` lacks."""
 
     @overload
-    def matrix_transpose(self: Shaped[L, AtLeast2D]) -> Transpose[L, Any]: ...
+    def matrix_transpose(self: Shaped[L, AtLeast2D]) -> Transpose[L]: ...
     @overload
     def matrix_transpose(self: Shaped[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]:
         """Return `x` with its last two axes swapped; `.mT` for short. Raises `ShapeError` for fewer than two axes."""
 
     @overload
-    def broadcast_to(self: Shaped[L, S], shape: Sizes) -> BroadcastTo[L, Any]: ...
+    def broadcast_to(self: Shaped[L, S], shape: Sizes) -> BroadcastTo[L]: ...
     @overload
     def broadcast_to(self: Shaped[L, S], shape: tuple[D1 | int]) -> BroadcastTo[L, tuple[D1]]: ...
     @overload
@@ -918,11 +908,11 @@ class Node:
     @overload
     def broadcast_to(
         self: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]]
-    ) -> BroadcastTo[L, Any]:
+    ) -> BroadcastTo[L]:
         """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raises `ShapeError` if the shapes do not match."""
 
     @overload
-    def expand_dims(self: Shaped[L, AnyShape], axis: AxisLike) -> Reshape[L, Any]: ...
+    def expand_dims(self: Shaped[L, AnyShape], axis: AxisLike) -> Reshape[L]: ...
     @overload
     def expand_dims(self: Shaped[L, tuple[*Bs]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs, One]]: ...
     @overload
@@ -932,11 +922,11 @@ class Node:
     @overload
     def expand_dims(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-2]) -> Reshape[L, tuple[*Bs, One, N]]: ...
     @overload
-    def expand_dims(self: Shaped[L, S], axis: AxisLike) -> Reshape[L, Any]:
+    def expand_dims(self: Shaped[L, S], axis: AxisLike) -> Reshape[L]:
         """Return `x` with axes of size 1 inserted, at the positions `axis` of the result."""
 
     @overload
-    def squeeze(self: Shaped[L, AtLeast1D], axis: AxisLike = None) -> Reshape[L, Any]: ...
+    def squeeze(self: Shaped[L, AtLeast1D], axis: AxisLike = None) -> Reshape[L]: ...
     @overload
     def squeeze(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs]]: ...
     @overload
@@ -944,7 +934,7 @@ class Node:
     @overload
     def squeeze(self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, *Bs]]: ...
     @overload
-    def squeeze(self: Shaped[L, S], axis: AxisLike = None) -> Reshape[L, Any]:
+    def squeeze(self: Shaped[L, S], axis: AxisLike = None) -> Reshape[L]:
         """Return `x` without its axes of size 1: all of them, or those in `axis`."""
 
     def ravel(self: Shaped[L, S]) -> Reshape[L, tuple[Any]]:
@@ -953,11 +943,11 @@ class Node:
     @overload
     def flatten(self: Shaped[L, S]) -> Reshape[L, tuple[Any]]: ...
     @overload
-    def flatten(self: Shaped[L, S], start_axis: int) -> Reshape[L, Any]:
+    def flatten(self: Shaped[L, S], start_axis: int) -> Reshape[L]:
         """Return `x` with the axes from `start_axis` on flattened into one, in row-major order; all of them by default."""
 
     @overload
-    def concat(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R], Any]: ...
+    def concat(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R]]: ...
     @overload
     def concat(
         self: Shaped[L, tuple[*Bs, M]], other: Shaped[R, FittingShape]
@@ -969,7 +959,7 @@ class Node:
         """Return this node joined with another along the last axis, which becomes `Plus[M, N]`."""
 
     @overload
-    def split(self: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L, Any]]: ...
+    def split(self: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]: ...
     @overload
     def split(
         self: Shaped[L, tuple[N, *Bs]], sections: int | Sequence[int], axis: Literal[0] = 0
@@ -979,17 +969,17 @@ class Node:
         self: Shaped[L, tuple[*Bs, N]], sections: int | Sequence[int], axis: Literal[-1]
     ) -> list[Slice[L, tuple[*Bs, Any]]]: ...
     @overload
-    def split(self: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L, Any]]:
+    def split(self: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]:
         """Return the parts of `x` along `axis`: `sections` equal parts, or those between the positions `sections`."""
 
     @overload
-    def softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> Softmax[L, Any]: ...
+    def softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> Softmax[L]: ...
     @overload
     def softmax(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> Softmax[L, tuple[N, *Bs]]:
         """`exp(x) / sum(exp(x))` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype."""
 
     @overload
-    def log_softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> LogSoftmax[L, Any]: ...
+    def log_softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> LogSoftmax[L]: ...
     @overload
     def log_softmax(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> LogSoftmax[L, tuple[N, *Bs]]:
         """`x - logsumexp(x)` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype."""
@@ -1011,9 +1001,9 @@ class Parameter:
     """The methods that ops add to `Parameter`, which is `x` in these descriptions."""
 
     @overload
-    def index(self: Shaped[L, AtLeast1D], indices: _IndexNode[Any] | Indices) -> Index[L, _IndexNode[Any], Any]: ...
+    def index(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices) -> Index[L, _IndexNode]: ...
     @overload
-    def index(self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode[AnyShape]) -> Index[L, _IndexNode[Any], Any]: ...
+    def index(self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode[AnyShape]) -> Index[L, _IndexNode]: ...
     @overload
     def index(
         self: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]]
@@ -1027,7 +1017,7 @@ class Parameter:
         self: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]]
     ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
     @overload
-    def index(self: Shaped[L, tuple[N, *Bs]], indices: Indices) -> Index[L, _IndexNode[Any], Any]:
+    def index(self: Shaped[L, tuple[N, *Bs]], indices: Indices) -> Index[L, _IndexNode]:
         """Return the rows `x[indices]`, of shape `indices.shape + x.shape[1:]`; the gradient holds only those rows."""
 
 class IndexNode:
@@ -1036,7 +1026,7 @@ class IndexNode:
     @overload
     def __lt__(self: _IndexNode[S], other: Size | IntegerArray) -> Less[Any, Any, S]: ...
     @overload
-    def __lt__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> Less[Any, Any, Any]: ...
+    def __lt__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> Less: ...
     @overload
     def __lt__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> Less[Any, Any, S]: ...
     @overload
@@ -1054,7 +1044,7 @@ class IndexNode:
     @overload
     def __le__(self: _IndexNode[S], other: Size | IntegerArray) -> LessEqual[Any, Any, S]: ...
     @overload
-    def __le__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> LessEqual[Any, Any, Any]: ...
+    def __le__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> LessEqual: ...
     @overload
     def __le__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> LessEqual[Any, Any, S]: ...
     @overload
@@ -1074,7 +1064,7 @@ class IndexNode:
     @overload
     def __gt__(self: _IndexNode[S], other: Size | IntegerArray) -> Greater[Any, Any, S]: ...
     @overload
-    def __gt__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> Greater[Any, Any, Any]: ...
+    def __gt__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> Greater: ...
     @overload
     def __gt__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> Greater[Any, Any, S]: ...
     @overload
@@ -1092,7 +1082,7 @@ class IndexNode:
     @overload
     def __ge__(self: _IndexNode[S], other: Size | IntegerArray) -> GreaterEqual[Any, Any, S]: ...
     @overload
-    def __ge__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> GreaterEqual[Any, Any, Any]: ...
+    def __ge__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> GreaterEqual: ...
     @overload
     def __ge__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> GreaterEqual[Any, Any, S]: ...
     @overload
@@ -1114,7 +1104,7 @@ class IndexNode:
     @overload
     def __eq__(self: _IndexNode[S], other: Size | IntegerArray) -> Equal[Any, Any, S]: ...
     @overload
-    def __eq__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> Equal[Any, Any, Any]: ...
+    def __eq__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> Equal: ...
     @overload
     def __eq__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> Equal[Any, Any, S]: ...
     @overload
@@ -1132,7 +1122,7 @@ class IndexNode:
     @overload
     def __ne__(self: _IndexNode[S], other: Size | IntegerArray) -> NotEqual[Any, Any, S]: ...
     @overload
-    def __ne__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> NotEqual[Any, Any, Any]: ...
+    def __ne__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> NotEqual: ...
     @overload
     def __ne__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> NotEqual[Any, Any, S]: ...
     @overload
@@ -1150,27 +1140,25 @@ class IndexNode:
         """Elementwise `x != y`, as a mask."""
 
     @overload
-    def reshape(self: _IndexNode[Any], shape: Sizes, /) -> IndexReshape[Any]: ...
+    def reshape(self: _IndexNode, shape: Sizes, /) -> IndexReshape: ...
     @overload
-    def reshape(self: _IndexNode[Any], shape: tuple[D1 | int], /) -> IndexReshape[tuple[D1]]: ...
+    def reshape(self: _IndexNode, shape: tuple[D1 | int], /) -> IndexReshape[tuple[D1]]: ...
     @overload
-    def reshape(self: _IndexNode[Any], shape: tuple[D1 | int, D2 | int], /) -> IndexReshape[tuple[D1, D2]]: ...
+    def reshape(self: _IndexNode, shape: tuple[D1 | int, D2 | int], /) -> IndexReshape[tuple[D1, D2]]: ...
     @overload
-    def reshape(
-        self: _IndexNode[Any], shape: tuple[D1 | int, D2 | int, D3 | int], /
-    ) -> IndexReshape[tuple[D1, D2, D3]]: ...
+    def reshape(self: _IndexNode, shape: tuple[D1 | int, D2 | int, D3 | int], /) -> IndexReshape[tuple[D1, D2, D3]]: ...
     @overload
-    def reshape(self: _IndexNode[Any], a: Size, b: Size, c: Size, /, *more: Size) -> IndexReshape[Any]: ...
+    def reshape(self: _IndexNode, a: Size, b: Size, c: Size, /, *more: Size) -> IndexReshape: ...
     @overload
-    def reshape(self: _IndexNode[Any], a: D1 | int, /) -> IndexReshape[tuple[D1]]: ...
+    def reshape(self: _IndexNode, a: D1 | int, /) -> IndexReshape[tuple[D1]]: ...
     @overload
-    def reshape(self: _IndexNode[Any], a: D1 | int, b: D2 | int, /) -> IndexReshape[tuple[D1, D2]]: ...
+    def reshape(self: _IndexNode, a: D1 | int, b: D2 | int, /) -> IndexReshape[tuple[D1, D2]]: ...
     @overload
-    def reshape(self: _IndexNode[Any], a: D1 | int, b: D2 | int, c: D3 | int, /) -> IndexReshape[tuple[D1, D2, D3]]:
+    def reshape(self: _IndexNode, a: D1 | int, b: D2 | int, c: D3 | int, /) -> IndexReshape[tuple[D1, D2, D3]]:
         """Return `x` with another shape and the same integers in row-major order; one axis may be -1, to be inferred."""
 
     @overload
-    def __getitem__(self: _IndexNode[AtLeast1D], key: Key_) -> IndexSlice[Any]: ...
+    def __getitem__(self: _IndexNode[AtLeast1D], key: Key_) -> IndexSlice: ...
     @overload
     def __getitem__(self: _IndexNode[tuple[N, *Bs]], key: int) -> IndexSlice[tuple[*Bs]]: ...
     @overload
@@ -1178,6 +1166,6 @@ class IndexNode:
     @overload
     def __getitem__(self: _IndexNode[tuple[M, N, *Bs]], key: tuple[All, int]) -> IndexSlice[tuple[M, *Bs]]: ...
     @overload
-    def __getitem__(self: _IndexNode[Any], key: Key_) -> IndexSlice[Any]:
+    def __getitem__(self: _IndexNode, key: Key_) -> IndexSlice:
         """Return the part of the integers that ints, slices, `None` and `...` select, as in NumPy."""
     def __hash__(self) -> int: ...

@@ -294,7 +294,7 @@ def fits_in(value: float, dtype: np.dtype) -> bool:
     return largest is not None and -largest <= value <= largest
 
 
-def index_array(value: Any, what: str | BaseNode) -> NDArray[np.int64]:
+def index_array(value: object, what: str | BaseNode) -> NDArray[np.int64]:
     given = as_array(value)
     if given.size == 0 and not isinstance(value, np.ndarray):
         given = given.astype(np.int64)  # NumPy makes an empty list an array of floats
@@ -305,7 +305,7 @@ def index_array(value: Any, what: str | BaseNode) -> NDArray[np.int64]:
     return np.array(given, dtype=np.int64, order="C")
 
 
-def check_int64(array: NDArray[Any], what: str | BaseNode[Any, Any]) -> None:
+def check_int64(array: np.ndarray, what: str | BaseNode) -> None:
     """Raise `DTypeError` for integers that int64 cannot hold: they would become negative ones."""
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
         taker = what if isinstance(what, str) else describe(what)

@@ -147,7 +147,7 @@ def gelu(x: Shaped[L, S], approximate: Literal[False] = False) -> Gelu[L, S]: ..
 def gelu(x: Shaped[L, S], approximate: Literal[True]) -> GeluTanh[L, S]: ...
 @method("gelu")
 @answering
-def gelu(x: Any, approximate: bool = False) -> Any:
+def gelu(x: Any, approximate: bool = False) -> Gelu | GeluTanh:
     """Return `x` times the standard normal CDF of `x` (Gaussian error linear unit; Hendrycks and Gimpel, 2016).
 
     With `approximate=True`, use the tanh approximation, as in GPT-2.

@@ -89,7 +89,7 @@ def _between(result: BaseNode, inputs: Sequence[BaseNode]) -> list[BaseNode]:
     return between
 
 
-def checkpoint(function: Callable[..., Node[Any, S]], *inputs: Node[Any, Any]) -> Node[Any, S]:
+def checkpoint(function: Callable[..., Node[Any, S]], *inputs: Node) -> Node[Any, S]:
     """Return `function(*inputs)`; the backward pass recomputes its nodes instead of storing their values.
 
     This saves memory and costs the time of a second forward pass. The result and the gradients are the same: random

@@ -49,7 +49,7 @@ class Comparison(Binary[Left_co, Right_co, Axes], abstract=True):
 @overload
 def {method}(self: IndexNode[S], other: Size | IntegerArray) -> {op}[Any, Any, S]: ...
 @overload
-def {method}(self: IndexNode[S], other: IndexNode[FittingShape]) -> {op}[Any, Any, Any]: ...
+def {method}(self: IndexNode[S], other: IndexNode[FittingShape]) -> {op}: ...
 @overload
 def {method}(self: IndexNode[S], other: IndexNode[S] | IndexNode[tuple[()]]) -> {op}[Any, Any, S]: ...
 @overload
@@ -76,10 +76,10 @@ def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) 
         return ZERO, ZERO
 
 
-def _compared(cls: Any) -> Callable[[IndexNode, Any], Any]:
+def _compared(cls: Any) -> Callable[[IndexNode, object], object]:
     """Return the method by which an index node implements the operator of `cls`."""
 
-    def compare(self: IndexNode, other: Any) -> Any:
+    def compare(self: IndexNode, other: object) -> object:
         if isinstance(other, IndexNode):
             return cls(self, other)
         if isinstance(other, int | np.integer | np.ndarray) and not isinstance(other, bool):
@@ -263,11 +263,11 @@ def where(
 @overload
 def where(
     condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Shaped[L, Shape], y: Number | Array
-) -> Where[L, Constant[Any], Shape]: ...
+) -> Where[L, Constant, Shape]: ...
 @overload
 def where(
     condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Number | Array, y: Shaped[R, Shape]
-) -> Where[Constant[Any], R, Shape]: ...
+) -> Where[Constant, R, Shape]: ...
 @overload
 def where(condition: Shaped[Any, Shape], x: OneNumber, y: OneNumber) -> Where[Any, Any, Shape]: ...
 @overload
@@ -287,12 +287,12 @@ def where(
 @overload
 def where(
     condition: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]], x: Shaped[L, tuple[*Bs, N]], y: Number | Array
-) -> Where[L, Constant[Any], tuple[*Bs, N]]: ...
+) -> Where[L, Constant, tuple[*Bs, N]]: ...
 @overload
 def where(
     condition: Shaped[Any, tuple[M, N]], x: Shaped[L, tuple[A, *Bs, M, N]], y: Number | Array
-) -> Where[L, Constant[Any], tuple[A, *Bs, M, N]]: ...
-def where(condition: Any, x: Any, y: Any) -> Any:
+) -> Where[L, Constant, tuple[A, *Bs, M, N]]: ...
+def where(condition: object, x: object, y: object) -> Where:
     """Return `x` where the mask `condition` is true, else `y`, elementwise; the operands broadcast.
 
     Raises `DTypeError` if `condition` is not a bool mask, and `TypeError` if `x` or `y` does not hold numbers.
@@ -307,8 +307,9 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     else:  # arrays keep their float dtype, as in a leaf
         floats = [v.dtype for v in (x, y) if isinstance(v, np.ndarray | np.generic) and v.dtype in FLOATS]
         beside = as_constant(0.0, max(floats, default=FLOATS[0]))
-    mask: BaseNode = condition
-    if not isinstance(condition, BaseNode):
+    if isinstance(condition, BaseNode):
+        mask = condition
+    else:
         array = as_array(condition)
         if array.dtype.kind != "b":
             raise DTypeError(f"where: the condition must be a mask, such as x > 0, not an array of {array.dtype}")

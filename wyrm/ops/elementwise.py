@@ -29,8 +29,8 @@ Right_co = TypeVar("Right_co", bound="Node", covariant=True, default=Any)
 Parents_co = TypeVar("Parents_co", bound="tuple[BaseNode, ...]", covariant=True, default=Any)
 Axes = TypeVar("Axes", default=Any)
 # The same as parameters of a function.
-L = TypeVar("L", bound="Node[Any, Any]")
-R = TypeVar("R", bound="Node[Any, Any]")
+L = TypeVar("L", bound="Node")
+R = TypeVar("R", bound="Node")
 S = TypeVar("S")
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -201,10 +201,11 @@ class Unary(Elementwise[tuple[Left_co], Axes], abstract=True):
         return dims
 
 
-# The broadcasts that a type checker knows: the axes of the left operand, of the right one, and of the result.
+# The broadcasts that a type checker knows: the axes of the left operand, of the right one, and of the result, or None
+# if they are unknown.
 _BROADCASTS = (
-    ("S", "FittingShape", "Any"),
-    ("FittingShape", "S", "Any"),
+    ("S", "FittingShape", None),
+    ("FittingShape", "S", None),
     ("S", "S | tuple[()]", "S"),
     ("tuple[()]", "S", "S"),
     ("tuple[*Bs, N]", "tuple[N] | tuple[*Bs, One]", "tuple[*Bs, N]"),
@@ -216,22 +217,23 @@ _BROADCASTS = (
     ("tuple[One, N]", "tuple[M, One]", "tuple[M, N]"),
     ("tuple[*Bs, N]", "tuple[One, N]", "tuple[*Bs, N]"),
     ("tuple[One, N]", "tuple[*Bs, N]", "tuple[*Bs, N]"),
-    ("S", "tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", "Any"),
-    ("tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", "S", "Any"),
+    ("S", "tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", None),
+    ("tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", "S", None),
 )
 
 
 def _overloads(left: str, right: str) -> str:
     """Overloads for the broadcasts, `left` and `right` being what the operands are called: `self` and `other`."""
     found = []
-    for *operands, result in _BROADCASTS:
+    for left_axes, right_axes, axes in _BROADCASTS:
+        result = "{op}[L, R]" if axes is None else f"{{op}}[L, R, {axes}]"
         shaped = {
-            name: [f"Shaped[{variable}, {axes}]" for axes in each.split(" | ")]
-            for name, variable, each in zip((left, right), "LR", operands, strict=True)
+            left: [f"Shaped[L, {each}]" for each in left_axes.split(" | ")],
+            right: [f"Shaped[R, {each}]" for each in right_axes.split(" | ")],
         }
         for own in shaped["self"]:  # of a union for `self` mypy would infer nothing
             parameters = f"self: {own}, other: {' | '.join(shaped['other'])}"
-            found.append(f"@overload\ndef {{method}}({parameters}) -> {{op}}[L, R, {result}]: ...")
+            found.append(f"@overload\ndef {{method}}({parameters}) -> {result}: ...")
     return "\n".join(found)
 
 
@@ -252,18 +254,18 @@ class Binary(Elementwise[tuple[Left_co, Right_co], Axes], abstract=True):
     arity = 2
     declaration = f"""
 @overload
-def {{method}}(self: Shaped[L, S], other: Number | Array) -> {{op}}[L, Constant[Any], S]: ...
+def {{method}}(self: Shaped[L, S], other: Number | Array) -> {{op}}[L, Constant, S]: ...
 {_overloads("self", "other")}
 """
     operator_declaration = """
 @overload
 def {method}(self: Shaped[L, S], other: Shaped[L, S]) -> {op}[L, L, S]: ...
 @overload
-def {method}(self: Shaped[L, S], other: Number | Array) -> {op}[L, Constant[Any], S]: ...
+def {method}(self: Shaped[L, S], other: Number | Array) -> {op}[L, Constant, S]: ...
 """
     reflected = f"""
 @overload
-def {{method}}(self: Shaped[R, S], other: Number | Array) -> {{op}}[Constant[Any], R, S]: ...
+def {{method}}(self: Shaped[R, S], other: Number | Array) -> {{op}}[Constant, R, S]: ...
 {_overloads("other", "self")}
 """
 
@@ -281,7 +283,7 @@ def {{method}}(self: Shaped[R, S], other: Number | Array) -> {{op}}[Constant[Any
     @overload
     def __init__(self, x: Shaped[Left_co, tuple[()]], y: Shaped[Right_co, Axes]) -> None: ...
     @overload
-    def __init__(self, x: Node[Any, Any], y: Node[Any, Any], **attributes: Any) -> None: ...  # other broadcasts
+    def __init__(self, x: Node, y: Node, **attributes: Any) -> None: ...  # other broadcasts
     def __init__(self, x: Any, y: Any, **attributes: Any) -> None:
         self._construct((x, y), **attributes)
 

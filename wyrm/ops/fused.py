@@ -186,8 +186,8 @@ class _LinearGeluGradientLoops(LoopForm):
 
 @overload
 def linear_gelu(
-    x: Shaped[L, AtLeast1D], weight: Shaped[Any, Any] | Array, bias: Any = None, approximate: bool = False
-) -> LinearGelu[L, Any]: ...
+    x: Shaped[L, AtLeast1D], weight: Node | Array, bias: Node | Array | None = None, approximate: bool = False
+) -> LinearGelu[L]: ...
 @overload
 def linear_gelu(
     x: Shaped[L, tuple[*Bs, M]],
@@ -196,7 +196,7 @@ def linear_gelu(
     approximate: bool = False,
 ) -> LinearGelu[L, tuple[*Bs, N]]: ...
 @method("linear_gelu")
-def linear_gelu(x: Any, weight: Any, bias: Any = None, approximate: bool = False) -> Any:
+def linear_gelu(x: Any, weight: object, bias: object = None, approximate: bool = False) -> LinearGelu:
     """Return `(x @ weight + bias).gelu(approximate)` as one node.
 
     `x` has the axes (..., inputs), `weight` (inputs, outputs), `bias` (outputs,). See `LinearGelu` for the errors.
@@ -287,15 +287,13 @@ class _EmbedLoops(LoopForm):
 
 
 @overload
-def embed(
-    table: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices, positions: Shaped[Any, Any] | Array
-) -> Embed[L, Any]: ...
+def embed(table: Shaped[L, AtLeast1D], indices: IndexNode | Indices, positions: Node | Array) -> Embed[L]: ...
 @overload
 def embed(
     table: Shaped[L, tuple[M, N]], indices: IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
 ) -> Embed[L, tuple[*Bs, N]]: ...
 @method("embed")
-def embed(table: Any, indices: Any, positions: Any) -> Any:
+def embed(table: Any, indices: Any, positions: object) -> Embed:
     """Return `table[indices] + positions[:time]`, of the axes (..., time, width).
 
     `table` has the axes (tokens, width), `indices` (..., time), `positions` (context, width). See `Embed` for the

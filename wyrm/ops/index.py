@@ -93,9 +93,9 @@ class _IndexLoops(LoopForm):
 
 
 @overload
-def index(x: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices) -> Index[L, IndexNode[Any], Any]: ...
+def index(x: Shaped[L, AtLeast1D], indices: IndexNode | Indices) -> Index[L, IndexNode]: ...
 @overload
-def index(x: Shaped[L, tuple[N, *Bs]], indices: IndexNode[AnyShape]) -> Index[L, IndexNode[Any], Any]: ...
+def index(x: Shaped[L, tuple[N, *Bs]], indices: IndexNode[AnyShape]) -> Index[L, IndexNode]: ...
 @overload
 def index(
     x: Shaped[L, tuple[N, K]], indices: IndexNode[tuple[*Bs]]
@@ -107,9 +107,9 @@ def index(
     x: Shaped[L, tuple[N, K, M]], indices: IndexNode[tuple[*Bs]]
 ) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
 @overload
-def index(x: Shaped[L, tuple[N, *Bs]], indices: Indices) -> Index[L, IndexNode[Any], Any]: ...
+def index(x: Shaped[L, tuple[N, *Bs]], indices: Indices) -> Index[L, IndexNode]: ...
 @method("index", Parameter)
-def index(x: Any, indices: Any) -> Any:
+def index(x: Any, indices: Any) -> Index:
     """Return the rows `x[indices]`, of shape `indices.shape + x.shape[1:]`; the gradient holds only those rows.
 
     Raises `IndexOutOfRange` for an index below 0 or beyond the last row; for an index input, when its data is set.
@@ -125,15 +125,15 @@ class Indexable:
 
     __slots__ = ()
 
-    def index(self, indices: Any) -> Any:
+    def index(self, indices: IndexNode | Indices) -> Index:
         """Return the rows `self[indices]`; see `Parameter.index`."""
         return Index(self, indices)
 
 
 @overload
-def take(x: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices, axis: int = 0) -> Node[Any, Any]: ...
+def take(x: Shaped[L, AtLeast1D], indices: IndexNode | Indices, axis: int = 0) -> Node: ...
 @overload
-def take(x: Shaped[L, S], indices: IndexNode[AnyShape], axis: int = 0) -> Node[Any, Any]: ...
+def take(x: Shaped[L, S], indices: IndexNode[AnyShape], axis: int = 0) -> Node: ...
 @overload
 def take(
     x: Shaped[L, tuple[N, K]], indices: IndexNode[tuple[*Bs]], axis: Literal[0] = 0
@@ -147,10 +147,10 @@ def take(
     x: Shaped[L, tuple[N, K, M]], indices: IndexNode[tuple[*Bs]], axis: Literal[0] = 0
 ) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
 @overload
-def take(x: Shaped[L, tuple[N, *Bs]], indices: IndexNode[Any] | Indices, axis: int = 0) -> Node[Any, Any]: ...
+def take(x: Shaped[L, tuple[N, *Bs]], indices: IndexNode | Indices, axis: int = 0) -> Node: ...
 @method("take")
 @answering
-def take(x: Any, indices: Any, axis: int = 0) -> Any:
+def take(x: Any, indices: Any, axis: int = 0) -> Node:
     """Return the elements that `indices` select along `axis`, as `numpy.take(x, indices, axis)`.
 
     The axes of `indices` replace `axis` in the result. For NumPy's default, which counts through all elements, use
@@ -309,7 +309,7 @@ class TakeAlongAxis(_Indexing[Left_co, Rows_co, Axes]):
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.parents[0].dims[self.axis]),)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         return self.rebuild(tuple(spread(operands, mapped)), {"axis": self.axis + 1}) if mapped[1] else None
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
@@ -354,7 +354,7 @@ class PlaceAlongAxis(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.to[self.axis]),)
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         if not mapped[1]:
             return None
         values, indices = spread(operands, mapped)
@@ -373,12 +373,12 @@ class _PlaceAlongAxisLoops(LoopForm):
 
 @overload
 def take_along_axis(
-    x: Shaped[L, AtLeast1D], indices: IndexNode[Any] | Indices, axis: int | None = -1
-) -> TakeAlongAxis[L, IndexNode[Any], Any]: ...
+    x: Shaped[L, AtLeast1D], indices: IndexNode | Indices, axis: int | None = -1
+) -> TakeAlongAxis[L, IndexNode]: ...
 @overload
 def take_along_axis(
     x: Shaped[L, tuple[*Bs, N]], indices: IndexNode[AnyShape], axis: int = -1
-) -> TakeAlongAxis[L, IndexNode[Any], Any]: ...
+) -> TakeAlongAxis[L, IndexNode]: ...
 @overload
 def take_along_axis(
     x: Shaped[L, tuple[*Bs, N]], indices: IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
@@ -390,10 +390,10 @@ def take_along_axis(
 @overload
 def take_along_axis(
     x: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
-) -> TakeAlongAxis[L, IndexNode[Any], Any]: ...
+) -> TakeAlongAxis[L, IndexNode]: ...
 @method("take_along_axis")
 @answering
-def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
+def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> TakeAlongAxis:
     """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
 
     `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
@@ -460,9 +460,7 @@ class _ScatterAddLoops(LoopForm):
 
 
 @method("scatter_add")
-def scatter_add(
-    x: Shaped[L, S], indices: IndexNode[Any] | Indices, values: Node[Any, Any] | Array
-) -> ScatterAdd[L, Node[Any, Any], S]:
+def scatter_add(x: Shaped[L, S], indices: IndexNode | Indices, values: Node | Array) -> ScatterAdd[L, Node, S]:
     """Return this node with `values[i]` added to row `indices[i]`; values for the same row add up.
 
     `values` has the shape `indices.shape + x.shape[1:]`. Raises `ShapeError` for another shape, and `IndexOutOfRange`

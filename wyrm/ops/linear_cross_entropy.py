@@ -406,8 +406,8 @@ def linear_cross_entropy(
     """
     if not 0.0 <= label_smoothing < 1.0:
         raise ValueError(f"linear_cross_entropy: label_smoothing must lie in [0, 1), not {label_smoothing}")
-    rows: Node[Any, Any] = x
-    wanted: IndexNode[Any] = as_indices(labels)
+    rows: Node = x
+    wanted: IndexNode = as_indices(labels)
     if len(rows.dims) != 2:
         count = product(rows.dims[:-1])
         rows, wanted = rows.reshape((count, rows.dims[-1])), wanted.reshape((count,))

@@ -66,7 +66,7 @@ class LoopBody:
     def __repr__(self) -> str:
         return f"body {self._number}"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return LoopBody, (self.inputs, self.outputs)
 
     @cached_property

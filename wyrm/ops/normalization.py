@@ -340,8 +340,8 @@ def _same(dims: Dims, gradient_dims: Dims, last: Dims = ()) -> Dims:
 
 @overload
 def layer_norm(
-    x: Shaped[L, AtLeast1D], weight: Shaped[Any, Any] | Array, bias: Any = None, epsilon: float = 1e-5
-) -> LayerNorm[L, Any]: ...
+    x: Shaped[L, AtLeast1D], weight: Node | Array, bias: Node | Array | None = None, epsilon: float = 1e-5
+) -> LayerNorm[L]: ...
 @overload
 def layer_norm(
     x: Shaped[L, tuple[*Bs, N]],
@@ -351,7 +351,7 @@ def layer_norm(
 ) -> LayerNorm[L, tuple[*Bs, N]]: ...
 @method("layer_norm")
 @answering
-def layer_norm(x: Any, weight: Any, bias: Any = None, epsilon: float = 1e-5) -> Any:
+def layer_norm(x: Any, weight: object, bias: object = None, epsilon: float = 1e-5) -> LayerNorm:
     """Return `(x - mean) / sqrt(variance + epsilon) * weight + bias` over the last axis.
 
     `x` and the result have the axes (..., features), `weight` and `bias` (features,). See `LayerNorm` for the errors.
@@ -363,13 +363,13 @@ def layer_norm(x: Any, weight: Any, bias: Any = None, epsilon: float = 1e-5) -> 
 
 
 @overload
-def rms_norm(x: Shaped[L, AtLeast1D], weight: Shaped[Any, Any] | Array, epsilon: float = 1e-5) -> RMSNorm[L, Any]: ...
+def rms_norm(x: Shaped[L, AtLeast1D], weight: Node | Array, epsilon: float = 1e-5) -> RMSNorm[L]: ...
 @overload
 def rms_norm(
     x: Shaped[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-5
 ) -> RMSNorm[L, tuple[*Bs, N]]: ...
 @method("rms_norm")
-def rms_norm(x: Any, weight: Any, epsilon: float = 1e-5) -> Any:
+def rms_norm(x: Any, weight: object, epsilon: float = 1e-5) -> RMSNorm:
     """Return `x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis.
 
     `x` and the result have the axes (..., features), `weight` (features,). See `RMSNorm` for the errors.

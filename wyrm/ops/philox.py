@@ -56,7 +56,7 @@ class _StepCounter(IndexInput[tuple[()]], abstract=True):
 
     __slots__ = ()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _the_step, ()
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.node.loop_form import LOOPS, LoopForm, Reducer
 from wyrm.node.node import Node
@@ -15,6 +14,8 @@ from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import Axes, Left_co
 from wyrm.ops.reduction import Reduction, ReductionLoops
 from wyrm.types.dims import Dims
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import FloatArray
 
 
 class Prod(Reduction[Left_co, Axes]):
@@ -33,13 +34,13 @@ class Prod(Reduction[Left_co, Axes]):
     def _own(self) -> Prod[Any, Axes]:
         return self
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return xp.prod(operands[0], axis=self.axis, keepdims=self.keepdims)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         # One axis after another: the product of the other elements along it, times the products of the other rows.
-        x: Any = self.parents[0]
-        result: Any = self.spread(gradient)
+        x: Node = self.parents[0]
+        result = self.spread(gradient)
         for axis in reversed(self.axis):
             result = result * ProductOfOthers(x, axis)
             x = Prod(x, axis, keepdims=True)
@@ -49,7 +50,7 @@ class Prod(Reduction[Left_co, Axes]):
 LOOPS.register(Prod)(ReductionLoops(Reducer(1.0, "total * x")))
 
 
-class _AlongAxis(Node[tuple[Any, ...], Axes], abstract=True):
+class _AlongAxis(Node[tuple[Node, ...], Axes], abstract=True):
     """An op along `axis` whose operands and result have one shape."""
 
     __slots__ = ("axis",)
@@ -59,14 +60,14 @@ class _AlongAxis(Node[tuple[Any, ...], Axes], abstract=True):
         dims: Dims = self.parents[0].dims
         return dims
 
-    def dtype_rule(self) -> np.dtype[Any]:
-        dtype: np.dtype[Any] = self.parents[0].dtype
+    def dtype_rule(self) -> np.dtype:
+        dtype: np.dtype = self.parents[0].dtype
         return dtype
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if self.axis not in rows else None
 
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node:
         return self.rebuild(tuple(spread(operands, mapped)), {"axis": self.axis + 1})
 
 
@@ -75,20 +76,20 @@ class ProductOfOthers(_AlongAxis[Axes]):
 
     __slots__ = ()
 
-    def __init__(self, x: Any, axis: int) -> None:
+    def __init__(self, x: Node, axis: int) -> None:
         self._construct((x,), axis=axis)
 
     def _own(self) -> ProductOfOthers[Axes]:
         return self
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         x = xp.moveaxis(operands[0], self.axis, 0)
         one = xp.ones_like(x[:1])
-        before = xp.cumprod(xp.concatenate([one, x[:-1]]), axis=0)[: len(x)]
-        after = xp.flip(xp.cumprod(xp.concatenate([one, xp.flip(x[1:], 0)]), axis=0)[: len(x)], 0)
+        before = xp.cumprod(xp.concat([one, x[:-1]]), axis=0)[: len(x)]
+        after = xp.flip(xp.cumprod(xp.concat([one, xp.flip(x[1:], 0)]), axis=0)[: len(x)], 0)
         return xp.moveaxis(before * after, 0, self.axis)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
         return (ProductOfOthersAlong((x, gradient), self.axis),)
 
@@ -96,7 +97,7 @@ class ProductOfOthers(_AlongAxis[Axes]):
 @LOOPS.register(ProductOfOthers)
 class _ProductOfOthersLoops(LoopForm):
     @staticmethod
-    def kernel(x: Any, out: Any) -> None:
+    def kernel(x: FloatArray, out: FloatArray) -> None:
         last = x.shape[1] - 1
         for i in range(x.shape[0]):
             for k in range(x.shape[2]):
@@ -110,7 +111,9 @@ class _ProductOfOthersLoops(LoopForm):
                         out[i, last - 1 - j, k] *= after
                         after *= x[i, last - 1 - j, k]
 
-    def kernel_arguments(self, node: Any, operands: Sequence[NDArray[Any]], out: NDArray[Any]) -> tuple[Any, ...]:
+    def kernel_arguments(
+        self, node: ProductOfOthers, operands: Sequence[np.ndarray], out: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
         axis = node.axis
         shape = (math.prod(out.shape[:axis]), out.shape[axis], math.prod(out.shape[axis + 1 :]))
         return operands[0].reshape(shape), out.reshape(shape)
@@ -126,13 +129,13 @@ class ProductOfOthersAlong(_AlongAxis[Axes]):
 
     __slots__ = ()
 
-    def __init__(self, parents: tuple[Any, ...], axis: int) -> None:
+    def __init__(self, parents: tuple[Node, ...], axis: int) -> None:
         self._construct(parents, axis=axis)
 
     def _own(self) -> ProductOfOthersAlong[Axes]:
         return self
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         x, *directions = (xp.moveaxis(operand, self.axis, 0) for operand in operands)
         count = len(x)
         if not count:
@@ -141,7 +144,7 @@ class ProductOfOthersAlong(_AlongAxis[Axes]):
         # whose bits are set in s.
         sets = range(2 ** len(directions))
 
-        def products(places: Sequence[int]) -> list[list[Any]]:
+        def products(places: Sequence[int]) -> list[list[FloatArray]]:
             """Return, for each of the places in their order, the product of the elements at the places before it."""
             product = [xp.ones_like(x[0]), *(xp.zeros_like(x[0]) for _ in sets[1:])]
             found = []
@@ -157,10 +160,12 @@ class ProductOfOthersAlong(_AlongAxis[Axes]):
             return found
 
         before, after = products(range(count)), products(range(count)[::-1])[::-1]
-        rows = [sum(left[s] * right[sets[-1] ^ s] for s in sets) for left, right in zip(before, after, strict=True)]
+        rows: list[Any] = [
+            sum(left[s] * right[sets[-1] ^ s] for s in sets) for left, right in zip(before, after, strict=True)
+        ]
         return xp.moveaxis(xp.stack(rows), 0, self.axis)
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, *directions = self.parents
         others = (directions[:i] + directions[i + 1 :] for i in range(len(directions)))
         return (

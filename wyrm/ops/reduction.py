@@ -53,7 +53,7 @@ class Reduction(Node[tuple[Left_co], Axes], abstract=True):
 @overload
 def {method}(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False{more}) -> {op}[L, tuple[()]]: ...
 @overload
-def {method}(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False{more}) -> {op}[L, Any]: ...
+def {method}(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False{more}) -> {op}[L]: ...
 @overload
 def {method}(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]{more}) -> {op}[L, tuple[*Bs, One]]: ...
 @overload
@@ -73,8 +73,8 @@ def {method}(self: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[
 @overload
 def {method}(self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False{more}) -> {op}[L, tuple[*Bs]]: ...
 @overload
-def {method}(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False{more}) -> {op}[L, Any]: ...
-def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> Any: ...
+def {method}(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False{more}) -> {op}[L]: ...
+def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> {op}: ...
 """  # noqa: E501
     more_arguments: ClassVar[str] = ""
 
@@ -394,17 +394,17 @@ class Std(Variance[Left_co, Axes]):
     def _own(self) -> Std[Any, Axes]:
         return self
 
-    def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return xp.sqrt(super().evaluate(xp, *operands, shape=shape))
 
-    def vjp(self, gradient: Any) -> tuple[Any, ...]:
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return super().vjp(gradient / (self.erase() * 2.0))
 
 
 @LOOPS.register(Std)
 class _StdLoops(LoopForm):
-    def decompose(self, node: Any) -> Any:
-        variance: Any = Variance(node.parents[0], node.axis, node.keepdims, node.ddof)
+    def decompose(self, node: Std) -> Node:
+        variance: Node = Variance(node.parents[0], node.axis, node.keepdims, node.ddof)
         return variance.sqrt()
 
 
@@ -470,7 +470,7 @@ class _ArgMaxLoops(LoopForm):
 @overload
 def argmax(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]: ...
 @overload
-def argmax(x: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> IndexNode[Any]: ...
+def argmax(x: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> IndexNode: ...
 @overload
 def argmax(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> ArgMax[tuple[*Bs]]: ...
 @overload
@@ -482,12 +482,12 @@ def argmax(
 @overload
 def argmax(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> ArgMax[tuple[*Bs, One]]: ...
 @overload
-def argmax(x: Shaped[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax[Any]: ...
+def argmax(x: Shaped[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax: ...
 @overload
-def argmax(x: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> IndexNode[Any]: ...
+def argmax(x: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> IndexNode: ...
 @method("argmax")
 @answering
-def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> IndexNode:
     """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None.
 
     Equal elements give the first index; NaN counts as the largest. Raises `ShapeError` over an axis of size 0.
@@ -500,5 +500,5 @@ def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     kept = check_keepdims("argmax", keepdims)
     if axis is not None:
         return ArgMax(x, axis, kept)
-    position: Any = ArgMax(x if x.ndim == 1 else x.reshape((-1,)), 0)
+    position: IndexNode = ArgMax(x if x.ndim == 1 else x.reshape((-1,)), 0)
     return position.reshape(reduced_dims(x.dims, tuple(range(x.ndim)), True)) if kept else position

@@ -236,7 +236,7 @@ class _SliceLoops(LoopForm):
 
 
 @overload
-def getitem(x: Shaped[L, AtLeast1D], key: Key_) -> Slice[L, Any]: ...
+def getitem(x: Shaped[L, AtLeast1D], key: Key_) -> Slice[L]: ...
 @overload
 def getitem(x: Shaped[L, tuple[N, *Bs]], key: int) -> Slice[L, tuple[*Bs]]: ...
 @overload
@@ -264,11 +264,11 @@ def getitem(x: Shaped[L, tuple[*Bs, N]], key: tuple[EllipsisType, int]) -> Slice
 @overload
 def getitem(x: Shaped[L, tuple[*Bs, N]], key: tuple[EllipsisType, slice]) -> Slice[L, tuple[*Bs, Any]]: ...
 @overload
-def getitem(x: Shaped[L, tuple[N, *Bs]], key: Key_) -> Slice[L, Any]: ...
+def getitem(x: Shaped[L, tuple[N, *Bs]], key: Key_) -> Slice[L]: ...
 @overload
-def getitem(x: Shaped[L, tuple[()]], key: EllipsisType) -> Slice[L, Any]: ...
+def getitem(x: Shaped[L, tuple[()]], key: EllipsisType) -> Slice[L]: ...
 @method("__getitem__")
-def getitem(x: Any, key: Any) -> Any:
+def getitem(x: Any, key: object) -> Slice:
     """Return the part of `x` that ints, slices, `None` and `...` select, as in NumPy; for rows by indices use `take`.
 
     Raises `IndexOutOfRange` for an int beyond its axis, `ShapeError` for too many entries or for a part of an axis
@@ -281,7 +281,7 @@ def getitem(x: Any, key: Any) -> Any:
 
 
 @overload
-def index_getitem(x: IndexNode[AtLeast1D], key: Key_) -> IndexSlice[Any]: ...
+def index_getitem(x: IndexNode[AtLeast1D], key: Key_) -> IndexSlice: ...
 @overload
 def index_getitem(x: IndexNode[tuple[N, *Bs]], key: int) -> IndexSlice[tuple[*Bs]]: ...
 @overload
@@ -289,9 +289,9 @@ def index_getitem(x: IndexNode[tuple[N, *Bs]], key: slice) -> IndexSlice[tuple[A
 @overload
 def index_getitem(x: IndexNode[tuple[M, N, *Bs]], key: tuple[All, int]) -> IndexSlice[tuple[M, *Bs]]: ...
 @overload
-def index_getitem(x: IndexNode[Any], key: Key_) -> IndexSlice[Any]: ...
+def index_getitem(x: IndexNode, key: Key_) -> IndexSlice: ...
 @method("__getitem__", IndexNode)
-def index_getitem(x: Any, key: Any) -> Any:
+def index_getitem(x: Any, key: object) -> IndexSlice:
     """Return the part of the integers that ints, slices, `None` and `...` select, as in NumPy.
 
     Raises the errors of `Node.__getitem__`.
@@ -360,7 +360,7 @@ class _ConcatenateLoops(LoopForm):
         return ScatterTarget((*index[:axis], before + index[axis], *index[axis + 1 :]))
 
 
-def _parts(what: str, given: Any) -> list[Node]:
+def _parts(what: str, given: Sequence[Part]) -> list[Node]:
     """Return the parts as nodes; arrays get the dtype of the first node."""
     if isinstance(given, BaseNode):
         raise TypeError(f"{what}: takes a list of nodes, not one node: {describe(given)}")
@@ -379,7 +379,7 @@ Part = Node | Array
 
 
 @overload
-def concatenate(nodes: Sequence[Node[Any, FittingShape]], axis: int = 0) -> Concatenate[Any, Any]: ...
+def concatenate(nodes: Sequence[Node[Any, FittingShape]], axis: int = 0) -> Concatenate: ...
 @overload
 def concatenate(
     nodes: Sequence[Node[Any, tuple[Any, *Bs]]], axis: Literal[0] = 0
@@ -393,9 +393,9 @@ def concatenate(
     nodes: Sequence[Node[Any, tuple[M, Any, *Bs]]], axis: Literal[1]
 ) -> Concatenate[Any, tuple[M, Any, *Bs]]: ...
 @overload
-def concatenate(nodes: Sequence[Part], axis: int = 0) -> Concatenate[Any, Any]: ...
+def concatenate(nodes: Sequence[Part], axis: int = 0) -> Concatenate: ...
 @answering
-def concatenate(nodes: Any, axis: int = 0) -> Any:
+def concatenate(nodes: Sequence[Part], axis: int = 0) -> Concatenate:
     """Return the nodes joined along `axis`, as `numpy.concatenate`.
 
     Raises `ShapeError` unless all other axes are equal.
@@ -407,7 +407,7 @@ def concatenate(nodes: Any, axis: int = 0) -> Any:
 
 
 @overload
-def concat(x: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R], Any]: ...
+def concat(x: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R]]: ...
 @overload
 def concat(
     x: Shaped[L, tuple[*Bs, M]], other: Shaped[R, FittingShape]
@@ -417,7 +417,7 @@ def concat(
     x: Shaped[L, tuple[*Bs, M]], other: Shaped[R, tuple[*Bs, N]]
 ) -> Concatenate[tuple[L, R], tuple[*Bs, Plus[M, N]]]: ...
 @method("concat")
-def concat(x: Any, other: Any) -> Any:
+def concat(x: Any, other: Any) -> Concatenate:
     """Return this node joined with another along the last axis, which becomes `Plus[M, N]`.
 
     Raises `ShapeError` unless all other axes are equal.
@@ -474,7 +474,7 @@ class _StackLoops(LoopForm):
 
 
 @overload
-def stack(nodes: Sequence[Node[Any, FittingShape]], axis: int = 0) -> Stack[Any, Any]: ...
+def stack(nodes: Sequence[Node[Any, FittingShape]], axis: int = 0) -> Stack: ...
 @overload
 def stack(nodes: Sequence[Node[Any, tuple[*Bs]]], axis: Literal[0] = 0) -> Stack[Any, tuple[Any, *Bs]]: ...
 @overload
@@ -482,9 +482,9 @@ def stack(nodes: Sequence[Node[Any, tuple[*Bs]]], axis: Literal[-1]) -> Stack[An
 @overload
 def stack(nodes: Sequence[Node[Any, tuple[M, *Bs]]], axis: Literal[1]) -> Stack[Any, tuple[M, Any, *Bs]]: ...
 @overload
-def stack(nodes: Sequence[Node[Any, S2]], axis: int) -> Stack[Any, Any]: ...
+def stack(nodes: Sequence[Node[Any, S2]], axis: int) -> Stack: ...
 @answering
-def stack(nodes: Any, axis: int = 0) -> Any:
+def stack(nodes: Sequence[Part], axis: int = 0) -> Stack:
     """Return nodes of equal shapes stacked along a new axis, as `numpy.stack`.
 
     Raises `ShapeError` if the shapes differ.
@@ -496,7 +496,7 @@ def stack(nodes: Any, axis: int = 0) -> Any:
 
 
 @overload
-def split(x: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L, Any]]: ...
+def split(x: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]: ...
 @overload
 def split(
     x: Shaped[L, tuple[N, *Bs]], sections: int | Sequence[int], axis: Literal[0] = 0
@@ -506,10 +506,10 @@ def split(
     x: Shaped[L, tuple[*Bs, N]], sections: int | Sequence[int], axis: Literal[-1]
 ) -> list[Slice[L, tuple[*Bs, Any]]]: ...
 @overload
-def split(x: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L, Any]]: ...
+def split(x: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]: ...
 @method("split")
 @answering
-def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> Any:
+def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> list[Slice]:
     """Return the parts of `x` along `axis`: `sections` equal parts, or those between the positions `sections`.
 
     Raises `ShapeError` if the axis does not divide into equal parts.

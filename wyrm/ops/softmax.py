@@ -29,10 +29,10 @@ class _Normalized(Node[tuple[Left_co], Axes], abstract=True):
     __slots__ = ("axis",)
     declaration = """
 @overload
-def {method}(self: Shaped[L, AtLeast1D], axis: int = -1) -> {op}[L, Any]: ...
+def {method}(self: Shaped[L, AtLeast1D], axis: int = -1) -> {op}[L]: ...
 @overload
 def {method}(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> {op}[L, tuple[N, *Bs]]: ...
-def {method}(self, axis: int = -1) -> Any: ...
+def {method}(self, axis: int = -1) -> {op}: ...
 """
     axis: int
 
@@ -143,7 +143,7 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
     def _own(self) -> CrossEntropy[Any, Axes]:
         return self
 
-    def predictions(self: CrossEntropy[Node[Any, S2], Any]) -> Softmax[Any, S2]:
+    def predictions(self: CrossEntropy[Node[Any, S2]]) -> Softmax[Any, S2]:
         """Return the probabilities of the classes, of the shape of the logits; the loss computes them anyway."""
         probabilities: Softmax[Any, S2] = self.parents[2]
         return probabilities
@@ -179,10 +179,10 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
         if self.reduction == "mean" and 0 in shapes[1]:
             raise ShapeError(explain(self, "has no mean over an axis of size 0, the size in the data of this run"))
 
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Any:
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         if not all(mapped):
             return None
-        losses: Any = self.rebuild(tuple(operands), {"reduction": "none"})
+        losses: Node = self.rebuild(tuple(operands), {"reduction": "none"})
         if self.reduction == "none":
             return losses
         axes = tuple(range(1, losses.ndim))
@@ -306,7 +306,7 @@ def cross_entropy(
 ) -> CrossEntropy[L, tuple[*Bs]]: ...
 @method("cross_entropy")
 @answering
-def cross_entropy(logits: Any, labels: Any, *, reduction: Reduction = "mean") -> Any:
+def cross_entropy(logits: Any, labels: Any, *, reduction: Reduction = "mean") -> CrossEntropy:
     """Return `-log softmax(logits)[label]` over the last axis, reduced to its mean or sum, or for each label.
 
     `logits` has the axes (..., classes), `labels` (...,). The method `predictions()` of the result gives the softmax of

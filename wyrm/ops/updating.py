@@ -51,7 +51,7 @@ class Updating(Transparent[S]):
         return gradient, *[ZERO] * (len(self.parents) - 1)
 
 
-def updating(x: Node[Any, S], updates: Mapping[Buffer[Any], Node]) -> Updating[S]:
+def updating(x: Node[Any, S], updates: Mapping[Buffer, Node]) -> Updating[S]:
     """Return `x`; training on the result sets each buffer in `updates`, `{buffer: node}`, to the value of its node.
 
     The update follows each `backward()` of a loss that depends on the result, and each step of a compiled program that

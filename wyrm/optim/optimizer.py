@@ -280,7 +280,7 @@ class Optimizer(Answering):
         count = f"{len(self.parameters)} parameter{'' if len(self.parameters) == 1 else 's'}"
         return f"{type(self).__name__}({', '.join([count, *(f'{name}={value}' for name, value in options.items())])})"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state for copies and pickles: own counts and arrays, and no rule, which is rebuilt."""
         state = [{slot: array.copy() for slot, array in arrays.items()} for arrays in self._state]
         return self.__dict__ | {"_rules": {}, "_counts": list(self._counts), "_state": state}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any
 
 from wyrm.errors import ShapeError
 from wyrm.node.base import BaseNode, describe
@@ -56,7 +55,7 @@ class Schedule:
     def _add(self, order: Iterable[BaseNode]) -> None:
         """Append the nodes that are new, and merge equal operations."""
         position, nodes, places = self.position, self.nodes, self.places
-        known: dict[Any, int] = {}
+        known: dict[object, int] = {}
         for i, node in enumerate(nodes):
             try:
                 known[_key(node, places[i])] = i
@@ -149,7 +148,7 @@ def _data_shape(leaf: BaseNode, shapes: Mapping[BaseNode, tuple[int, ...]]) -> t
     return None if array is None else array.shape
 
 
-def _key(node: BaseNode, parents: tuple[int, ...]) -> Any:
+def _key(node: BaseNode, parents: tuple[int, ...]) -> object:
     """Return a key that is equal for nodes that compute the same; `parents` are the positions of their parents."""
     if not parents:
         if isinstance(node, Constant):

@@ -260,7 +260,7 @@ class Program(Answering, Generic[R]):
         with self._lock:
             return _build(self._graph.outputs, self._single, self._graph.optimizer, self._loop, self.state_dict())
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Program[R]:
+    def __deepcopy__(self, memo: dict[int, object]) -> Program[R]:
         """Return a program with its own parameters, buffers and optimizer.
 
         The inputs stay the same nodes, because calls refer to them, unless `memo` already has copies of them.
@@ -272,7 +272,7 @@ class Program(Answering, Generic[R]):
             optimizer = copy.deepcopy(self._graph.optimizer, memo)
             return _build(outputs, self._single, optimizer, self._loop, self.state_dict())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         with self._lock:
             records, roots = flatten_all(self._graph.outputs)
             return _restored, (records, roots, self._single, self._graph.optimizer, self._loop, self.state_dict())
@@ -332,7 +332,9 @@ def compile(
     outputs: Sequence[Node | IndexNode], optimizer: None = None, *, loop: Loop = "auto"
 ) -> Program[list[np.ndarray]]: ...
 @answering
-def compile(outputs: Any, optimizer: OptimizerInterface | None = None, *, loop: Loop = "auto") -> Program:
+def compile(
+    outputs: BaseNode | Sequence[BaseNode], optimizer: OptimizerInterface | None = None, *, loop: Loop = "auto"
+) -> Program:
     """Return native code that computes `outputs` or, with an optimizer, trains the single loss `outputs`.
 
     `loop` decides whether the loop over the data is compiled ("compiled") or is Python that calls compiled kernels

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ from wyrm.kernels.functions import Routine
 from wyrm.node.base import BaseNode, label
 from wyrm.node.storage import bound_array, check_shape, not_set, stored
 from wyrm.types.dims import axis_size
+
+if TYPE_CHECKING:
+    from wyrm.backends.llvm.library import CompiledFunction, Listing
 
 Feed = Mapping[Any, Any]
 Leaf = BaseNode
@@ -75,8 +78,8 @@ class NativeRunner:
             raise NotDifferentiable(f"{names} has no native form, so the loop cannot be compiled; use loop='auto'")
         # `run`, loaded on its first call, and the compiled functions that a Python `run` calls.
         self._loaded: Any = None
-        self._entries: dict[Callee, Any] = {}
-        self._bindings: dict[Any, Binding] = {}
+        self._entries: dict[Routine, CompiledFunction] = {}
+        self._bindings: dict[tuple[object, ...], Binding] = {}
         self._compiling = threading.Lock()
         # Placeholders for the arguments of a call, to compile before the first one.
         self._own: Own = (0, 0, 0, 0, np.zeros(0, np.int64), np.zeros(2), np.zeros((0, len(graph.source.hyper))))
@@ -122,7 +125,7 @@ class NativeRunner:
             return variables[function.name]()
         return self._entry(function)(*arguments)
 
-    def _entry(self, function: Callee) -> Any:
+    def _entry(self, function: Callee) -> CompiledFunction:
         """Return the compiled form of a function that a Python `run` calls."""
         from wyrm.backends.llvm.library import CompiledFunction
 
@@ -209,7 +212,7 @@ class NativeRunner:
                 raise
             raise CompileError(f"{self.name} cannot be compiled: LLVM rejects it: {error}") from error
 
-    def listing(self) -> Any:
+    def listing(self) -> Listing:
         """Return the loop programs and LLVM modules for row-major data."""
         from wyrm.backends.llvm.library import Listing
 
@@ -237,7 +240,7 @@ class NativeRunner:
             return found
         return self.binding({leaf: tuple(axis_size(axis) or 1 for axis in leaf.dims) for leaf in self.graph.inputs})
 
-    def _called(self, binding: Binding) -> Iterator[tuple[Any, list[Any]]]:
+    def _called(self, binding: Binding) -> Iterator[tuple[CompiledFunction, list[Any]]]:
         """Yield the compiled functions that a Python `run` calls, with their arguments."""
         values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
         for call in self.graph.source.calls:

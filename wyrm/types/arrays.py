@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError
 
 
-def as_array(value: Any) -> NDArray[Any]:
+def as_array(value: object) -> np.ndarray:
     """Return `numpy.asarray(value)`; raise `DTypeError` for a masked array, also inside a list or tuple.
 
     >>> as_array([1.0, 2.0]).tolist()

@@ -76,7 +76,7 @@ class Dim:
     def __hash__(self) -> int:
         return hash((type(self), self._size))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self._size,)
 
 
@@ -126,7 +126,7 @@ class _Derived(Dim):
     def __repr__(self) -> str:
         return f"{type(self).__name__}[{', '.join(map(repr, self.parts))}]"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.parts,)
 
 
@@ -145,8 +145,8 @@ class Plus(_Derived, Generic[A, B]):
         @overload
         def __init__(self: Plus[First, Second], parts: tuple[First, Second]) -> None: ...
         @overload
-        def __init__(self: Plus[Any, Any], parts: Iterable[Axis]) -> None: ...
-        def __init__(self, parts: Any) -> None: ...
+        def __init__(self: Plus, parts: Iterable[Axis]) -> None: ...
+        def __init__(self, parts: Iterable[Axis]) -> None: ...
 
     _combine = staticmethod(sum)  # type: ignore[assignment]  # sum is overloaded; on list[int] it gives int
 
@@ -166,8 +166,8 @@ class Times(_Derived, Generic[A, B]):
         @overload
         def __init__(self: Times[First, Second], parts: tuple[First, Second]) -> None: ...
         @overload
-        def __init__(self: Times[Any, Any], parts: Iterable[Axis]) -> None: ...
-        def __init__(self, parts: Any) -> None: ...
+        def __init__(self: Times, parts: Iterable[Axis]) -> None: ...
+        def __init__(self, parts: Iterable[Axis]) -> None: ...
 
     _combine = staticmethod(math.prod)  # type: ignore[assignment]  # math.prod is overloaded; on list[int] it gives int
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ def aligned_bytes(size: int) -> NDArray[np.uint8]:
     return memory[start : start + size]
 
 
-def aligned(shape: tuple[int, ...], dtype: np.dtype[Any], value: float | NDArray[Any] = 0) -> NDArray[Any]:
+def aligned(shape: tuple[int, ...], dtype: np.dtype, value: float | np.ndarray = 0) -> np.ndarray:
     """Return an array that begins at a cache line and is filled with `value`.
 
     The fill is explicit: memory that `np.zeros` leaves to the system comes in small pages, which are slow to map.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
+from typing import TYPE_CHECKING, ClassVar, dataclass_transform
 
 
 @dataclass_transform(frozen_default=True)
@@ -29,7 +29,7 @@ class Record:
 
     if not TYPE_CHECKING:  # type checkers synthesize these from the fields
 
-        def __init__(self, *values: Any, **named: Any) -> None:
+        def __init__(self, *values: object, **named: object) -> None:
             if named:
                 values += tuple(named.pop(name) for name in self.__match_args__[len(values) :])
                 if named:
@@ -40,10 +40,10 @@ class Record:
         def __setattr__(self, name: str, value: object) -> None:
             raise AttributeError(f"{self!r} is immutable, so {name} cannot be set")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), self._values()
 
-    def _values(self) -> tuple[Any, ...]:
+    def _values(self) -> tuple[object, ...]:
         return tuple([getattr(self, name) for name in self.__match_args__])
 
     def __eq__(self, other: object) -> bool:

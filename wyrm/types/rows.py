@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import DTypeLike
 
 from wyrm.types.typing import FloatArray, IntegerArray
 
@@ -24,7 +23,7 @@ class RowSparse:
         self.rows, self.values, self.shape = rows, values, shape
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype:
         """The dtype of the values."""
         return self.values.dtype
 
@@ -55,7 +54,7 @@ class RowSparse:
         self.add_to(result)
         return result
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> FloatArray:
         return np.asarray(self.dense(), dtype=dtype)
 
     def __repr__(self) -> str:

@@ -28,13 +28,13 @@ NewDims = TypeVar("NewDims", bound=tuple[Dim, ...])
 # How an axis of a leaf is declared: with a size, or by its class if an array supplies the size.
 AxisOf: TypeAlias = D | type[D] | int
 
-FloatArray = NDArray[np.floating[Any]]
-IntegerArray = NDArray[np.integer[Any]]
+FloatArray = NDArray[np.floating]
+IntegerArray = NDArray[np.integer]
 BoolArray = NDArray[np.bool_]
 # A NumPy array used directly as an operand takes the node's float type, whatever number type it holds.
-Array = NDArray[np.floating[Any] | np.integer[Any] | np.bool_]
-Number = float | np.floating[Any] | np.integer[Any]
-Size = int | np.integer[Any]
+Array = NDArray[np.floating | np.integer | np.bool_]
+Number = float | np.floating | np.integer
+Size = int | np.integer
 # Sizes without names: three or more, or an unknown number of them, as in `array.shape`.
 Sizes: TypeAlias = "tuple[Size, Size, Size, *tuple[Size, ...]] | list[int]"
 
@@ -44,7 +44,7 @@ Item_co = TypeVar("Item_co", covariant=True)
 class HasArray(Protocol):
     """A NumPy array, or a value that converts to one. Nodes do not: their values are known only once computed."""
 
-    def __array__(self) -> NDArray[Any]: ...
+    def __array__(self) -> np.ndarray: ...
 
 
 class Nested(Protocol[Item_co]):

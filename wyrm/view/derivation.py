@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, format_dims
 from wyrm.node.leaves import Constant, Input
@@ -23,7 +21,7 @@ Text = tuple[str, int]
 _TITLES = ("forward, top to bottom", "backward, bottom to top", "")
 
 
-def to_derivation(output: Node[Any, Any]) -> str:
+def to_derivation(output: Node) -> str:
     """Return one line per value: its expression, the gradient of the output with respect to it, and the user's line.
 
     `dt` is the gradient with respect to `t`; read the gradients from the last line to the first. Raises
@@ -38,19 +36,19 @@ def to_derivation(output: Node[Any, Any]) -> str:
     """
     shown = [node for node in Schedule([output]).nodes if not _is_number(node)]
     differentiable = [node for node in shown if isinstance(node, Node) and node.dtype.kind == "f"]
-    start: Any = Input(dims=output.dims, dtype=output.dtype, name="1.0")
+    start = Input(dims=output.dims, dtype=output.dtype, name="1.0")
     found = pull_back([output], [start], differentiable)
-    gradients: dict[Any, Any] = {node: g for node, g in zip(differentiable, found, strict=True) if g is not None}
+    gradients: dict[BaseNode, Node] = {node: g for node, g in zip(differentiable, found, strict=True) if g is not None}
     whole = Schedule([output, *gradients.values()])
     same = whole.representative
     numbers = iter(range(1, len(shown) + 1))
-    names: dict[Any, str] = {}
+    names: dict[BaseNode, str] = {}
     taken: set[str] = set()
     for node in shown:
         own = node.name if node.name is not None and node.name not in taken else f"t{next(numbers)}"
         taken.add(own)
         names[same[node]] = own
-    texts: dict[Any, str] = {}
+    texts: dict[BaseNode, str] = {}
     for node in reversed(shown):
         if node in gradients:
             gradient = same[gradients[node]]
@@ -66,19 +64,19 @@ def to_derivation(output: Node[Any, Any]) -> str:
     return "\n".join(f"{a:<{columns[0]}}  {b:<{columns[1]}}  {c}".rstrip() for a, b, c in rows)
 
 
-def _left(node: BaseNode[Any, Any], names: dict[Any, str], same: Any) -> str:
+def _left(node: BaseNode, names: dict[BaseNode, str], same: dict[BaseNode, BaseNode]) -> str:
     return names[same[node]] + ("" if node.is_leaf else f" = {_written(node, names, same)}")
 
 
-def _is_number(node: BaseNode[Any, Any]) -> bool:
+def _is_number(node: BaseNode) -> bool:
     return isinstance(node, Constant) and node.name is None and node.dims == ()
 
 
-def _written(given: BaseNode[Any, Any], names: dict[Any, str], same: Any) -> str:
+def _written(given: BaseNode, names: dict[BaseNode, str], same: dict[BaseNode, BaseNode]) -> str:
     """Return an op and its operands as an expression; unnamed operands are expanded."""
     node = same[given]
     # An explicit stack, since gradients may be deep; operands come before their op.
-    done: dict[Any, Text] = {}
+    done: dict[BaseNode, Text] = {}
     stack = [(node, False)]
     while stack:
         current, ready = stack.pop()
@@ -95,7 +93,7 @@ def _written(given: BaseNode[Any, Any], names: dict[Any, str], same: Any) -> str
     return done[node][0]
 
 
-def _operands(node: BaseNode[Any, Any], names: dict[Any, str], same: Any) -> list[BaseNode[Any, Any]]:
+def _operands(node: BaseNode, names: dict[BaseNode, str], same: dict[BaseNode, BaseNode]) -> list[BaseNode]:
     """Return the operands, without a reshape that only prepares broadcasting."""
     operands = [same[parent] for parent in node.parents]
     if node.op_name() == "broadcast_to" and operands[0].op_name() == "reshape" and operands[0] not in names:
@@ -103,7 +101,7 @@ def _operands(node: BaseNode[Any, Any], names: dict[Any, str], same: Any) -> lis
     return operands
 
 
-def _op(node: BaseNode[Any, Any], operands: list[Text]) -> Text:
+def _op(node: BaseNode, operands: list[Text]) -> Text:
     kind = node.op_name()
     if kind in _INFIX and len(operands) == 2:
         sign, tight = _INFIX[kind]
@@ -125,7 +123,7 @@ def _within(text: Text, tight: int) -> str:
     return text[0] if text[1] >= tight else f"({text[0]})"
 
 
-def _number(leaf: BaseNode[Any, Any]) -> str:
+def _number(leaf: BaseNode) -> str:
     array = stored(leaf).array
     small = array is not None and array.size <= 4
     return leaf.name or (repr(array.tolist()) if array is not None and small else type(leaf).__name__.lower())

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from wyrm.node.base import BaseNode, format_dims
 from wyrm.schedule.schedule import Schedule
 from wyrm.schedule.text import names_of, text_of
 
 
-def _schedule(outputs: object) -> Schedule:
+def _schedule(outputs: BaseNode | Sequence[BaseNode]) -> Schedule:
     """Return the schedule of one node or several; raise `TypeError` for anything else, such as a module."""
     nodes = [outputs] if isinstance(outputs, BaseNode) else outputs
     if not isinstance(nodes, Sequence) or not all(isinstance(node, BaseNode) for node in nodes):
@@ -18,7 +17,7 @@ def _schedule(outputs: object) -> Schedule:
     return Schedule(nodes)
 
 
-def to_text(outputs: BaseNode[Any, Any] | Sequence[BaseNode[Any, Any]]) -> str:
+def to_text(outputs: BaseNode | Sequence[BaseNode]) -> str:
     """Return the graph as it is computed, without duplicates; each line has axes, dtype and the user's line.
 
     >>> x = wy.Input(name="x")
@@ -31,7 +30,7 @@ def to_text(outputs: BaseNode[Any, Any] | Sequence[BaseNode[Any, Any]]) -> str:
     return text_of(schedule.nodes, schedule.parents)
 
 
-def to_dot(outputs: BaseNode[Any, Any] | Sequence[BaseNode[Any, Any]]) -> str:
+def to_dot(outputs: BaseNode | Sequence[BaseNode]) -> str:
     """Return the graph in Graphviz's DOT language, with leaves as boxes and operations as ellipses.
 
     >>> print(to_dot(wy.Input(name="x").tanh()).count("->"))

@@ -13,7 +13,7 @@ from wyrm.kernels.errors import NotCompiled
 from wyrm.kernels.values import GroupKind, Kind, NumKind, ViewKind
 
 
-def kind_of_argument(value: Any) -> Kind:
+def kind_of_argument(value: object) -> Kind:
     """Return the kind of a Python number, an array or a tuple of these; raise `NotCompiled` for anything else."""
     if isinstance(value, np.ndarray):
         element = scalar_of(value.dtype)
@@ -69,9 +69,9 @@ def _word(value: Any, kind: str, bits: int) -> int:
     return number - 2**64 if number >= 2**63 else number
 
 
-def results_of(words: Sequence[int], kinds: Sequence[NumKind]) -> list[Any]:
+def results_of(words: Sequence[int], kinds: Sequence[NumKind]) -> list[int | float]:
     """Return the results as Python numbers, from their words."""
-    found: list[Any] = []
+    found: list[int | float] = []
     for word, kind in zip(words, kinds, strict=True):
         packed = int(word).to_bytes(8, "little", signed=True)
         if kind.type == BOOL:

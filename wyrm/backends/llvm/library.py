@@ -97,7 +97,7 @@ class CompiledFunction:
         self._machines: dict[tuple[Kind, ...], Machine] = {}
         self._tables: dict[tuple[int, ...], _CachedTable] = {}
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         key = tuple(map(id, arguments))
         found = self._tables.get(key)
         if found is None or not found.is_of(arguments):
@@ -108,7 +108,7 @@ class CompiledFunction:
             found = self._tables[key] = _CachedTable(machine, table_of(machine, arguments, kinds), arguments)
         return found.machine.run(found.table)
 
-    def compile_for(self, arguments: Iterable[Any]) -> None:
+    def compile_for(self, arguments: Iterable[object]) -> None:
         """Compile or load the function for the kinds of these arguments, unless that is done."""
         self.machine(tuple(map(kind_of_argument, arguments)))
 
@@ -124,7 +124,7 @@ class CompiledFunction:
 class _CachedTable:
     """A cached argument table; it holds only weak references to arrays."""
 
-    def __init__(self, machine: Machine, table: NDArray[np.int64], arguments: Sequence[Any]) -> None:
+    def __init__(self, machine: Machine, table: NDArray[np.int64], arguments: Sequence[object]) -> None:
         self.machine, self.table = machine, table
         self._arrays = [
             (i, weakref.ref(each), each.shape, each.strides, each.dtype)
@@ -133,7 +133,7 @@ class _CachedTable:
         ]
         self._others = [(i, each) for i, each in enumerate(arguments) if not isinstance(each, np.ndarray)]
 
-    def is_of(self, arguments: Sequence[Any]) -> bool:
+    def is_of(self, arguments: Sequence[object]) -> bool:
         """Return whether these are the same argument objects, with arrays of the same shape, strides and dtype."""
         for i, reference, shape, strides, dtype in self._arrays:
             array = reference()
@@ -145,7 +145,7 @@ class _CachedTable:
         return all(each is arguments[i] for i, each in self._others)
 
 
-def table_of(machine: Machine, arguments: Sequence[Any], kinds: Sequence[Kind]) -> NDArray[np.int64]:
+def table_of(machine: Machine, arguments: Sequence[object], kinds: Sequence[Kind]) -> NDArray[np.int64]:
     """Return the table of a call: the words of the arguments, those of the constants, and space for the results."""
     words = [word for each, kind in zip(arguments, kinds, strict=True) for word in words_of(each, kind)]
     return np.array([*words, *machine.constants, *[0] * len(machine.results)], np.int64)
@@ -159,9 +159,9 @@ class Bound:
     """
 
     def __init__(
-        self, function: CompiledFunction, own: Sequence[Any], others: Sequence[Any], changing: Sequence[int]
+        self, function: CompiledFunction, own: Sequence[object], others: Sequence[object], changing: Sequence[int]
     ) -> None:
-        self._arguments = [*own, *others]
+        self._arguments: list[Any] = [*own, *others]
         kinds = tuple(map(kind_of_argument, self._arguments))
         self._machine = function.machine(kinds)
         self._table = table_of(self._machine, self._arguments, kinds)
@@ -169,9 +169,9 @@ class Bound:
         starts = list(accumulate((len(types_of(kind)) for kind in kinds), initial=0))
         places = [(place, starts[place], kinds[place]) for place in (*range(len(own)), *changing)]
         self._own, self._places_of_own, self._places = own, places[: len(own)], places[len(own) :]
-        self._changed: Sequence[Any] | None = None
+        self._changed: Sequence[object] | None = None
 
-    def take(self, own: Sequence[Any] | None, changed: Sequence[Any]) -> bool:
+    def take(self, own: Sequence[object] | None, changed: Sequence[object]) -> bool:
         """Replace the arguments that change; return False if they need another specialization.
 
         With `own=None` the previous ones stay. The caller must not mutate the sequences: passing the same object again
@@ -188,7 +188,7 @@ class Bound:
             self._changed = changed
         return True
 
-    def _put(self, values: Sequence[Any], places: Sequence[tuple[int, int, Kind]]) -> bool:
+    def _put(self, values: Sequence[object], places: Sequence[tuple[int, int, Kind]]) -> bool:
         words, arguments = self._words, self._arguments
         for value, (place, start, kind) in zip(values, places, strict=True):
             if value is arguments[place]:
@@ -331,7 +331,7 @@ class Listing:
         self.loop_programs: list[str] = []
         self._units: dict[str, Unit] = {}
 
-    def add(self, function: Routine, arguments: Sequence[Any]) -> None:
+    def add(self, function: Routine, arguments: Sequence[object]) -> None:
         """Add a function, specialized for the kinds of these arguments."""
         translation = Translation(checked=DEBUG)
         name = translation.specialized(function, tuple(map(kind_of_argument, arguments))).function.name

@@ -34,7 +34,7 @@ class _Traits(NamedTuple):
     simple: tuple[Callable[..., Any], tuple[int, ...]] | None
 
 
-_known_traits: dict[type[Any], _Traits] = {}
+_known_traits: dict[type, _Traits] = {}
 
 
 def _traits(cls: type[BaseNode]) -> _Traits:
