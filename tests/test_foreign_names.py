@@ -312,7 +312,7 @@ def test_every_keyword_in_an_answer_is_there() -> None:
 @pytest.mark.parametrize(("place", "table"), list(tables()), ids=lambda value: value if isinstance(value, str) else "")
 def test_no_name_that_is_there_has_an_answer(place: str, table: dict[str, str]) -> None:
     owners = {
-        "nodes": X, "modules": wy.nn.Module(), "optimizers": wy.optim.Adam([X]), "programs": wy.compile(X.sum()),
+        "nodes": X.tanh(), "modules": wy.nn.Module(), "optimizers": wy.optim.Adam([X]), "programs": wy.compile(X.sum()),
         "wyrm": wy,
     }  # fmt: skip
     owner = owners[place] if place in owners else getattr(wy, place.removeprefix("wyrm."), None)

@@ -33,6 +33,8 @@ def _copy_methods(cls: type, methods: type) -> None:
     for name, method in vars(methods).items():
         if not name.startswith("__"):
             setattr(cls, name, method)
+            if hasattr(method, "__qualname__"):  # for Python's own errors about arguments
+                method.__qualname__ = f"Node.{name}"
 
 
 for _methods in (reference.Evaluated, reference.Differentiated):

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import dis
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from types import FrameType
 from typing import Any
+
+
+def _is_from_import(frame: FrameType) -> bool:
+    """Return whether a frame is at `from package import name`, which replaces an `AttributeError` by its own text."""
+    return frame.f_code.co_code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]
 
 
 def lazy_imports(package: str, origins: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -21,7 +28,10 @@ def lazy_imports(package: str, origins: Mapping[str, str]) -> tuple[Callable[[st
 
             answers = packages.ANSWERS.get(package, {})
             if name in answers:
-                raise refusal(package, name, answers)
+                error = refusal(package, name, answers)
+                if _is_from_import(sys._getframe(1)):
+                    raise ImportError(str(error), name=package)
+                raise error
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = importlib.import_module(f"{package}.{origins[name]}")
         found = module if name == origins[name] else getattr(module, name)

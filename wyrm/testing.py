@@ -43,6 +43,8 @@ def check_grads(
     >>> x = wy.Parameter(np.array([0.5, 2.0]), name="x")
     >>> check_grads((x * x).tanh())
     """
+    if not isinstance(output, Node):
+        raise TypeError(f"check_grads takes a node, not {type(output).__name__}: build the graph first, as in f(x)")
     leaves = list(output.parameters() if wrt is None else wrt)
     for leaf in leaves:
         if leaf.dtype != np.float64:

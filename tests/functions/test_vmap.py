@@ -172,7 +172,7 @@ def test_axes_inside_arguments_and_results(engine: Any) -> None:
 @pytest.mark.parametrize(
     ("build", "error", "text"),
     [
-        (lambda: wy.vmap(lambda x, y: x + y)(np.zeros(2), np.zeros(3)), ShapeError, "sizes differ: \\['2', '3'\\]"),
+        (lambda: wy.vmap(lambda x, y: x + y)(np.zeros(2), np.zeros(3)), ShapeError, "sizes differ: 2 and 3, in x"),
         (lambda: wy.vmap(lambda x: x)(1.0), ShapeError, "x is .* and has no axis to map over; set in_axes"),
         (lambda: wy.vmap(lambda x: x, in_axes=None)(np.zeros(2)), ShapeError, "no argument is batched"),
         (lambda: wy.vmap(lambda x: x, in_axes=(0, 0))(np.zeros(2)), ShapeError, "2 entries for 1 arguments"),

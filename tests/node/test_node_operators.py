@@ -186,7 +186,7 @@ def test_numpys_functions_of_indices_say_what_to_use(function: Callable[..., Any
 def test_a_repr_is_one_line_with_name_axes_type_and_place() -> None:
     p = wy.Parameter(VALUES, dims=(Batch, 2), name="weights")
     assert repr(p).startswith("<Parameter weights (Batch(2), 2) float32 (at test_node_operators.py:")
-    assert repr(p.sum()).startswith("<Sum sum () float32 (at test_node_operators.py:")
+    assert repr(p.sum()).startswith("<Sum () float32 (at test_node_operators.py:")
     assert "\n" not in repr(wy.grad(p.sum(), p))
 
 

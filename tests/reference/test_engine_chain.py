@@ -22,7 +22,7 @@ def test_a_chain_of_a_hundred_thousand_nodes() -> None:
     assert loss.forward() == -5.0
     loss.backward()
     assert p.gradient.tolist() == [-2.0, -4.0]
-    assert repr(loss).startswith("<Sum sum () float64")
+    assert repr(loss).startswith("<Sum () float64")
     assert loss.parameters()[0] is p and len(loss.parameters()) == 1
     other = pickle.loads(pickle.dumps(loss))
     assert len(topological_order([other])) == LENGTH + 3

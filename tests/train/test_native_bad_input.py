@@ -69,7 +69,7 @@ def test_a_missing_and_an_extra_input(case: Case) -> None:
     columns = case.columns()
     refused(case, ShapeError, "weights.* is missing", {case.rows: columns[case.rows]})
     refused(case, ShapeError, "other.* is not an input", columns | {wy.Input(name="other"): np.ones(3)})
-    refused(case, TypeError, "the keys must be input nodes", {"rows": columns[case.rows]})
+    refused(case, TypeError, "the keys are the input nodes themselves", {"rows": columns[case.rows]})
     refused(case, TypeError, "takes a dict", [columns])
 
 

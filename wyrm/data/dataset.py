@@ -60,6 +60,10 @@ class Dataset:
     __slots__ = ("_columns", "_length")
 
     def __init__(self, mapping: Mapping[str, ArrayLike] | None = None, /, **columns: ArrayLike) -> None:
+        if not isinstance(mapping, Mapping | None):
+            raise TypeError(
+                f"Dataset takes columns by name, as in Dataset(images=x, labels=y), not {type(mapping).__name__}"
+            )
         given = dict(mapping or {})
         repeated = sorted(given.keys() & columns.keys())
         if repeated:

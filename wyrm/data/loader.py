@@ -73,6 +73,10 @@ class DataLoader:
         drop_last: bool = False,
         weights: ArrayLike | None = None,
     ) -> None:
+        if not isinstance(dataset, Dataset):
+            raise TypeError(
+                f"DataLoader takes a Dataset, as in Dataset(images=x, labels=y), not {type(dataset).__name__}"
+            )
         self.dataset = dataset
         self.batch_size = whole_number("batch_size", batch_size, minimum=1)
         self.shuffle = shuffle
@@ -99,6 +103,9 @@ class DataLoader:
     @epoch.setter
     def epoch(self, number: int) -> None:
         self._epoch = whole_number("epoch", number, minimum=0)
+
+    def __repr__(self) -> str:
+        return f"DataLoader({self.dataset!r}, batch_size={self.batch_size}, shuffle={self.shuffle})"
 
     def __len__(self) -> int:
         whole, rest = divmod(len(self.dataset), self.batch_size)

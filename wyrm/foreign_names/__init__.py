@@ -22,14 +22,14 @@ def refusal(owner: str, name: str, answers: Mapping[str, str]) -> AttributeError
 
 
 class Foreign:
-    """A name of another library that nodes lack: reading it raises an error with the alternative. @private"""
-
-    # `__getattr__` would slow down every attribute access; a descriptor costs nothing until it is read. pdoc honours
-    # `@private` only in data descriptors, which have `__set__`.
-    __slots__ = ("name",)
+    # A name of another library that nodes lack. Reading it raises an error with the alternative, and `help(wy.Node)`
+    # shows the instance's docstring; hence the class has none. `__getattr__` would slow down every attribute access; a
+    # descriptor costs nothing until it is read. pdoc honours `@private` only in data descriptors, which have `__set__`.
+    __slots__ = ("__doc__", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.__doc__ = f"Not in wyrm: {nodes.ANSWERS.get(name, nodes.OF_INTEGERS)}.\n\n@private"
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
         # The answers name methods of `Node`, which index nodes lack.

@@ -55,6 +55,17 @@ ANSWERS = each(
         "initial": "combine it with the result, with + or .maximum",
         "order": "elements are in row-major order: transpose first",
         "label_smoothing": "use wy.losses.cross_entropy(logits, labels, label_smoothing=0.1)",
+        "shape": "use dims= for an Input; a Parameter takes its values, as in wy.Parameter(np.zeros(shape))",
+        "activation": "put it after the layer, as in wy.nn.Sequential(layer, wy.nn.relu)",
+        "units output_dim": "use out_features=, after in_features=",
+        "input_shape input_dim": "use in_features=",
+        "kernel_initializer weight_init": "use initializer=, as in initializer=wy.nn.initializers.Zeros()",
+        "vocab_size n_positions n_embd n_layer n_head n_inner": "use wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=50))",
+        "loss": "the loss is the graph to compile: wy.compile(loss, optimizer)",
+        "metrics": "use wy.metrics on the arrays that a program returns",
+        "epochs nb_epoch": "call program.epoch once for each epoch",
+        "validation_data validation_split callbacks": "call another program between epochs, as wy.compile(model(x))",
+        "strict": "leave it out: every name and shape has to match",
         "gradient jac": "leave it out: wyrm derives gradients itself",
     }
 )

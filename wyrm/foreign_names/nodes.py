@@ -33,6 +33,7 @@ _OF_NODES = each(
         "get_shape": "use x.shape",
         "detach": "use x.stop_gradient()",
         "data": "use x.value",
+        "set assign update": "only leaves hold data that is set: make it a wy.Input, wy.Parameter or wy.Buffer",
         "item": "use x.forward().item()",
         "tolist": "use x.forward().tolist()",
         "numpy eval compute to_numpy": "use x.forward(), which computes the array, or x.value for the last computed array",
@@ -113,7 +114,10 @@ _OF_NODES = each(
         "bernoulli multinomial": "use wy.random.index, or x.dropout(rate)",
     }
 )
-OF_INTEGERS = "index nodes only have slices, comparisons and reshape: use x.forward()"
+OF_INTEGERS = (
+    "index nodes only have slices, comparisons and reshape: use a wy.Input for numbers to compute with, or NumPy on "
+    "x.forward()"
+)
 # A tensor's methods that work in place, each refused in the same words.
 _IN_PLACE = (
     "add_ sub_ mul_ div_ pow_ neg_ copy_ fill_ zero_ clamp_ clip_ exp_ log_ sqrt_ abs_ relu_ sigmoid_ tanh_ normal_ uniform_ "

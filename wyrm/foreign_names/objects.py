@@ -25,6 +25,7 @@ MODULE = each(
         "fit": FIT,
         "predict": "use wy.compile(model(x))({x: data}), or model(x).forward()",
         "summary": "use print(model)",
+        "generate": "use wy.nn.generate(model, prompt, max_new_tokens)",
         "init": "a module draws its parameters in __init__; wy.nn.seed(number) makes that reproducible",
         "share_memory": "leave it out: threads already share parameters",
     }

@@ -174,6 +174,7 @@ ANSWERS: dict[str, dict[str, str]] = {
     "wyrm.losses": each(_LOSSES),
     "wyrm.data": each(
         {
+            "load_mnist MNIST mnist FashionMNIST load_data load_dataset datasets": "use wy.data.read_idx(path) for an IDX file",
             "TensorDataset": "use wy.data.Dataset(images=x, labels=y)",
             "random_split": "use wy.data.train_test_split(dataset)",
             "Subset": "use the rows of the columns, as in wy.data.Dataset(images=x[:100])",

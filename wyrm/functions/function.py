@@ -14,6 +14,7 @@ from typing_extensions import ParamSpec, TypeVar
 
 from wyrm.backends.numpy.reference import ReferenceRunner
 from wyrm.errors import CompileError, DTypeError, NotDifferentiable, NotSet, ShapeError
+from wyrm.foreign_names import answering
 from wyrm.functions.pytree import ArrayTree, Leaf, PyTreeDef, Unknown, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import Kind, Trace, argument_names, as_nodes, kinds_of, name_of, number_dtype
 from wyrm.grad.reverse import grad as gradient_of
@@ -131,6 +132,7 @@ class Function(Generic[P, R]):
             )
         return trace
 
+    @answering
     def grad(self, wrt: Wrt = 0, *, allow_unused: bool = True) -> Function[P]:
         """Return a function of the same arguments that computes the gradient of the scalar result.
 
@@ -145,6 +147,7 @@ class Function(Generic[P, R]):
         """
         return self._derived("grad", wrt, allow_unused, lambda value, gradients: gradients)
 
+    @answering
     def value_and_grad(self, wrt: Wrt = 0, *, allow_unused: bool = True) -> Function[P, tuple[R, Any]]:
         """Return a function that computes the result and its gradient (see `grad`) together.
 

@@ -71,7 +71,7 @@ def vmap(function: Callable[..., object], in_axes: Axes = 0, out_axes: Axes = 0)
             raise ShapeError(f"{what}: no argument is batched; in_axes is {in_axes}")
         if len(sizes) > 1:
             found = ", ".join(describe(whole) for whole in rows.values())
-            raise ShapeError(f"{what}: batch sizes differ: {sorted(map(str, sizes))}, in {found}")
+            raise ShapeError(f"{what}: batch sizes differ: {' and '.join(sorted(map(str, sizes)))}, in {found}")
         with enclosing_trace(list(rows)):
             result = plain(*given, **static)
         leaves, structure = flatten(result, f"the result of {what}")
@@ -125,7 +125,7 @@ def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[BaseNode, BaseNo
     """Return a placeholder for one row of an argument; store the argument, batch axis first, in `rows`."""
     if not leaf.dims:
         raise ShapeError(f"{what}: {name} is {describe(leaf)} and has no axis to map over; set in_axes to None for it")
-    first = normalize_axis(axis, leaf.ndim)
+    first = _axis_of(leaf, axis, f"{what}: in_axes of {name}")
     if first:
         _check_moves(leaf, what)
         whole: Any = leaf
@@ -133,6 +133,13 @@ def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[BaseNode, BaseNo
     row = placeholder_like(leaf, leaf.dims[1:], name)
     rows[row] = leaf
     return row
+
+
+def _axis_of(node: BaseNode, axis: int, what: str) -> int:
+    try:
+        return normalize_axis(axis, node.ndim)
+    except ShapeError as error:
+        raise ShapeError(f"{what}: {error}") from None
 
 
 def _check_moves(node: BaseNode, what: str) -> None:
@@ -153,7 +160,7 @@ def _varied(outputs: Sequence[BaseNode], rows: Mapping[BaseNode, BaseNode]) -> s
 
 def _moved(whole: Any, axis: int, what: str) -> Any:
     """Return the result with its batch axis moved from 0 to `axis`."""
-    position = normalize_axis(axis, whole.ndim)
+    position = _axis_of(whole, axis, f"{what}: out_axes")
     if position == 0:
         return whole
     _check_moves(whole, what)

@@ -28,12 +28,14 @@ class Argument(Indexable, Input, abstract=True):
     """A placeholder for an array argument of one trace."""
 
     __slots__ = ()
+    is_argument = True
 
 
 class IndexArgument(IndexInput, abstract=True):
     """A placeholder for an integer argument of one trace."""
 
     __slots__ = ()
+    is_argument = True
 
 
 class _EnclosingTrace(NamedTuple):

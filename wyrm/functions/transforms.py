@@ -141,6 +141,13 @@ def vjp(function: Any, *args: Any, **options: Any) -> Any:
     return value, lambda cotangent: pull(args, cotangent)
 
 
+def _tuples(name: str, args: object, tangents: object) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    """Return the arguments and their tangents as tuples; raise `TypeError` for an array in the place of a tuple."""
+    if not isinstance(args, Sequence) or not isinstance(tangents, Sequence):
+        raise TypeError(f"{name} takes a tuple of arguments and one of tangents, as in wy.{name}(f, (x,), (tangent,))")
+    return tuple(args), tuple(tangents)
+
+
 @overload
 def jvp(function: Tensor[*Axes], args: Node, tangents: reverse.Direction) -> Tensor[*Axes]: ...
 @overload
@@ -164,7 +171,7 @@ def jvp(function: Any, args: Any, tangents: Any) -> Any:
         return reverse.jvp(function, args, tangents)
     plain = _plain(function)
     pushed = evaluated(lambda arguments, along: _jvp(plain, arguments, along), function)
-    return pushed(tuple(args), tuple(tangents))
+    return pushed(*_tuples("jvp", args, tangents))
 
 
 def linearize(function: Callable[..., object], *args: Tree, **static: object) -> tuple[Any, Callable[..., Any]]:
@@ -194,7 +201,7 @@ def hvp(function: Callable[..., object], args: tuple[Tree, ...], tangents: tuple
         return _vjp(plain, arguments, 1.0)
 
     pushed = evaluated(lambda arguments, along: _jvp(gradients, arguments, along)[1], function)
-    return pushed(tuple(args), tuple(tangents))
+    return pushed(*_tuples("hvp", args, tangents))
 
 
 @answering

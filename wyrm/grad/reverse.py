@@ -84,9 +84,10 @@ def with_sizes(
     return result
 
 
-def _check_output(output: Node) -> None:
+def _check_output(output: object) -> None:
     if not isinstance(output, BaseNode):
-        raise TypeError(f"a gradient is taken of a node, not of {type(output).__name__}")
+        instead = "; for a Python function use wy.function(f).grad()" if callable(output) else ""
+        raise TypeError(f"a gradient is taken of a node, not of {type(output).__name__}{instead}")
     if output.dtype.kind != "f":
         raise NotDifferentiable(f"{describe(output)} is {output.dtype}; only float32 and float64 have gradients")
 

@@ -107,7 +107,9 @@ def read_config(path: FilePath) -> GPT2Config:
     try:
         contents = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise CheckpointError(f"no such file: {file!r}") from error
+        raise CheckpointError(
+            f"no such file: {file!r}; give a folder on this machine, since wyrm downloads no models"
+        ) from error
     except (OSError, ValueError, RecursionError) as error:  # of text, of JSON, and of its nesting
         raise CheckpointError(f"cannot read {file!r}: {error}") from error
     model_type = contents.get("model_type") if isinstance(contents, dict) else None

@@ -26,7 +26,9 @@ Values = Literal["any", "signs", "probabilities"]
 def as_node(loss: str, name: str, value: Node | IndexNode | Array, beside: Node | None = None) -> Node:
     """Return `value` as a float node; beside another node, an array or a mask takes the dtype of that node."""
     if isinstance(value, IndexNode):
-        raise DTypeError(f"{loss}: {name} must be float, and {describe(value)} holds integer indices")
+        raise DTypeError(
+            f"{loss}: {name} must be float, and {describe(value)} holds integer indices: use a wy.Input for numbers"
+        )
     if isinstance(value, Node):
         if value.dtype.kind == "f":
             return value

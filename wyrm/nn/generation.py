@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.errors import IndexOutOfRange, ShapeError
+from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.nn.gpt2 import GPT2
 from wyrm.nn.token_sampling import sample_tokens
 from wyrm.node.base import BaseNode
@@ -108,6 +108,11 @@ def generate(
     if not 0 < len(prompt) <= config.n_positions:
         raise ShapeError(f"the prompt has {len(prompt)} tokens; expected 1 to {config.n_positions}, n_positions")
     for position, token in enumerate(prompt):
+        if not isinstance(token, int | np.integer):
+            raise DTypeError(
+                f"prompt[{position}] is {token!r}; a prompt is one list of the numbers of tokens, as "
+                f"tokenizer.encode(text) gives"
+            )
         if not 0 <= token < config.vocab_size:
             raise IndexOutOfRange(f"prompt[{position}] is {token}; a token must be in 0..{config.vocab_size - 1}")
     # Options out of range raise here, not at the first token.

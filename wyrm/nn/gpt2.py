@@ -24,6 +24,7 @@ from wyrm.nn.transformer import TransformerBlock
 from wyrm.node.leaves import Parameter
 from wyrm.node.node import IndexNode, Node, Tensor
 from wyrm.ops.checkpoint import checkpoint as recomputed
+from wyrm.ops.index import as_indices
 from wyrm.ops.linear_cross_entropy import linear_cross_entropy
 from wyrm.types.dims import Axis, Dims, axis_size
 
@@ -134,6 +135,7 @@ class GPT2(Module):
 
         Raise `ShapeError` unless the tokens have the axes (batch, time), or where time is above `n_positions`.
         """
+        tokens = as_indices(tokens)
         dims: Dims = tokens.dims
         if len(dims) != 2:
             raise ShapeError(f"GPT2 takes tokens of the axes (batch, time), not {dims}")

@@ -91,6 +91,10 @@ class Sequential(Layer[In, Out]):
     def __init__(self, *modules: Module) -> None:
         self.layers = _flattened(modules)
 
+    def __getitem__(self, position: int) -> Any:
+        """Return the module at a position of `layers`."""
+        return self.layers[position]
+
     def __call__(self, x: Tensor[*Bs, In]) -> Tensor[*Bs, Out]:
         result: Tensor[*Bs, Out] = _applied(self.layers, x)
         return result

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from wyrm.foreign_names import Answering
-from wyrm.node.base import format_dims
+from wyrm.foreign_names import Answering, answering
+from wyrm.node.base import BaseNode, format_dims
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 
@@ -72,6 +72,10 @@ def _has_own_repr(value: object) -> bool:
     return isinstance(value, Module) and type(value).__repr__ != Module.__repr__
 
 
+def _without_call(module: Module, *_arguments: object, **_keywords: object) -> NoReturn:
+    raise TypeError(f"{type(module).__name__} defines forward, but model(x) calls __call__: rename the method")
+
+
 class Module(Answering):
     """The base class of models and layers, whose attributes hold parameters, buffers and other modules.
 
@@ -96,6 +100,20 @@ class Module(Answering):
 
     training: bool = True
     _foreign = "MODULE"
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "forward" in vars(cls) and not any("__call__" in vars(base) for base in cls.__mro__):
+            cls.__call__ = _without_call  # type: ignore[method-assign]  # type checkers refuse the call, too
+
+    def __setattr__(self, name: str, value: object) -> None:
+        computed = isinstance(value, BaseNode | np.ndarray | float) and not getattr(value, "is_leaf", False)
+        if computed and isinstance(vars(self).get(name), Parameter):
+            raise TypeError(
+                f"{type(self).__name__}.{name} is a parameter, which this would replace by a value that no optimizer "
+                f"changes: use .{name}.set(array), or delete the attribute first"
+            )
+        super().__setattr__(name, value)
 
     def named_parameters(self) -> list[tuple[str, Parameter]]:
         """Return pairs of path and parameter, such as `("blocks.0.hidden.weight", ...)`, in the order of definition.
@@ -166,6 +184,7 @@ class Module(Answering):
         """
         return {path: np.array(leaf.value) for path, leaf in (*self.named_parameters(), *self.named_buffers())}
 
+    @answering
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Set all parameters and buffers from a `state_dict`.
 

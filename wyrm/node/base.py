@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedT
 import numpy as np
 from typing_extensions import TypeVar
 
-from wyrm.errors import DTypeError, RegistrationError, ShapeError
+from wyrm.errors import DTypeError, IndexOutOfRange, RegistrationError, ShapeError
 from wyrm.foreign_names import Foreign, SizeWithHint, nodes
 from wyrm.node.pickling import copied, flatten, restore
 from wyrm.node.rules import check_rule_names
@@ -75,6 +75,8 @@ class BaseNode(Stateful, Generic[P_co, S]):
     is_parameter: ClassVar[bool] = False
     # The description of a leaf that never holds data, for messages; else empty.
     stands_for: ClassVar[str] = ""
+    # Whether this leaf is an argument of a traced function.
+    is_argument: ClassVar[bool] = False
     # Whether the node only gives its parent another identity: engines skip it, and messages name the parent.
     same_value: ClassVar[bool] = False
     # Whether the value depends only on the operands' shapes.
@@ -184,7 +186,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
         try:
             _set_dtype(self, self.dtype_rule())
             _set_dims(self, self.shape_rule())
-        except (ShapeError, DTypeError) as error:
+        except (ShapeError, DTypeError, IndexOutOfRange) as error:
             raise type(error)(explain(self, str(error))) from None
         except AttributeError:
             strangers = [type(parent).__name__ for parent in parents if not isinstance(parent, BaseNode)]
@@ -257,7 +259,10 @@ class BaseNode(Stateful, Generic[P_co, S]):
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {describe(self)}>"
+        description = describe(self)
+        if self.name is None:  # the class says what the operation's name would
+            description = description.removeprefix(f"{self.op_name()} ")
+        return f"<{type(self).__name__} {description}>"
 
     def __iter__(self) -> Iterator[Any]:
         dims: Any = self.dims
@@ -315,8 +320,8 @@ class BaseNode(Stateful, Generic[P_co, S]):
     def __dir__(self) -> list[str]:
         """Return the names that users need; Python suggests them for misspelled ones."""
         classes: list[Any] = [cls for cls in type(self).__mro__ if cls in _BASES or getattr(cls, "is_leaf", False)]
-        names = {name for cls in classes for name in vars(cls) if not name.startswith("_")}
-        return sorted((names - vars(BaseNode).keys()).union(_TOLD, self.attributes))
+        names = {name for cls in classes for name in _own(cls) if not name.startswith("_")}
+        return sorted((names - _own(BaseNode)).union(_TOLD, self.attributes))
 
     def __copy__(self) -> Self:
         return self
@@ -326,6 +331,11 @@ class BaseNode(Stateful, Generic[P_co, S]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return restore, (flatten(self),)
+
+
+def _own(cls: type) -> set[str]:
+    """Return the names that a class defines, without those of other libraries."""
+    return {name for name, member in vars(cls).items() if not isinstance(member, Foreign)}
 
 
 # The slots' own setters bypass `__setattr__` and are twice as fast as `object.__setattr__`.

@@ -119,6 +119,9 @@ class Node(operators.Node, methods.Node, Evaluated[FloatArray], Differentiated, 
     def __float__(self) -> float:
         return float(self.value)
 
+    def __format__(self, spec: str) -> str:
+        return format(float(self), spec) if spec else repr(self)
+
     def __len__(self) -> int:
         dims: Any = self.dims
         if not dims:

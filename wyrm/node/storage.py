@@ -115,6 +115,11 @@ def declared_dims(array: np.ndarray | None, dims: DeclaredDims, rebindable: bool
         elif isinstance(axis, Dim):
             sized = axis.size is not None or rebindable or axis.derived
             declared.append(axis if sized else type(axis)(size))
+        elif not hasattr(type(axis), "__index__"):
+            raise TypeError(
+                f"{what}: an axis is a number or a Dim, not {axis!r}; for a size that the data decides, declare "
+                f"`class Batch(wy.Dim): ...` and give Batch()"
+            )
         elif operator.index(axis) < 0:
             raise ShapeError(
                 f"{what}: an axis must have at least 0 elements, not {axis}; use Dim() for a size from data"

@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
-from wyrm.foreign_names import explain_keywords
+from wyrm.foreign_names import Foreign, explain_keywords
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
@@ -48,6 +48,8 @@ def method(name: str, on: type[BaseNode] = Node, op: type[BaseNode] | None = Non
         if op is not None:
             function.__name__, function.__qualname__, function.__doc__ = name, name, op.__doc__
         setattr(on, name, function)
+        if on is Node and not name.startswith("__") and not hasattr(IndexNode, name):
+            setattr(IndexNode, name, Foreign(name))
         return function
 
     return bind

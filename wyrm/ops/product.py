@@ -405,6 +405,8 @@ def einsum(subscripts: str, x: Any, y: Any) -> Einsum:
     >>> wy.einsum("ij,jk->ik", x, y).shape
     (2, 4)
     """
+    if not isinstance(subscripts, str):
+        raise TypeError("einsum: the subscripts come first, as in wy.einsum('ij,jk->ik', x, y)")
     beside = x if isinstance(x, Node) else y
     if not isinstance(beside, Node):
         raise TypeError("einsum: takes at least one node; for two arrays use numpy.einsum")

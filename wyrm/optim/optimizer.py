@@ -334,13 +334,18 @@ def checked_parameters(who: str, parameters: Iterable[Parameter]) -> list[Parame
     """Return the parameters as a list; raise unless there is at least one, each occurs once, and all are parameters."""
     if isinstance(parameters, BaseNode):
         raise TypeError(f"{who} takes a list of parameters, not one node: {describe(parameters)}")
+    if not isinstance(parameters, Iterable):
+        raise TypeError(f"{who} takes a list of parameters, not {type(parameters).__name__}: pass model.parameters()")
     found = list(parameters)
     if not found:
         raise ValueError(f"{who} was given no parameters; pass loss.parameters()")
     seen: set[Parameter] = set()
     for parameter in found:
         if not isinstance(parameter, Parameter):
-            raise TypeError(f"{who} takes parameters, not {type(parameter).__name__}")
+            raise TypeError(
+                f"{who} takes a list of parameters, as model.parameters() gives, but the list holds a "
+                f"{type(parameter).__name__}"
+            )
         if parameter in seen:
             raise ValueError(f"{who} was given {describe(parameter)} twice")
         seen.add(parameter)

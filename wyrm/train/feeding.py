@@ -32,7 +32,8 @@ def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, np.ndarray]
     taken = set(inputs)
     for key in feed:
         if not isinstance(key, BaseNode):
-            raise TypeError(f"the keys must be input nodes, as in {{x: X}}, not {key!r}")
+            known = ", ".join(map(label, inputs)) or "none"
+            raise TypeError(f"the keys are the input nodes themselves, as in {{x: X}}, not {key!r}; inputs: {known}")
         if key not in taken:
             known = ", ".join(map(label, inputs)) or "none"
             raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}")
@@ -50,8 +51,9 @@ def _converted(leaf: Leaf, value: object) -> np.ndarray:
         array = array.astype(leaf.dtype)
     kinds = {"i": "iu", "b": "b", "f": "fiub"}[leaf.dtype.kind]
     if array.dtype.kind not in kinds:
-        remedy = {"i": "integers", "b": "a mask", "f": "numbers"}[leaf.dtype.kind]
-        raise DTypeError(f"{describe(leaf)} takes {remedy}, the data is {array.dtype}")
+        taken = {"i": "integers", "b": "a mask", "f": "numbers"}[leaf.dtype.kind]
+        remedy = "; convert with array.astype(np.int64)" if leaf.dtype.kind == "i" and array.dtype.kind == "f" else ""
+        raise DTypeError(f"{describe(leaf)} takes {taken}, the data is {array.dtype}{remedy}")
     if leaf.dtype.kind == "i":
         check_int64(array, leaf)
     with np.errstate(over="ignore"):  # an overflow gives an infinity, which `check_values` reports

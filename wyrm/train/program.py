@@ -16,7 +16,7 @@ from wyrm.backends.numpy.reference import checked_weight
 from wyrm.compiler.pipeline import Graph
 from wyrm.compiler.updates import OptimizerInterface
 from wyrm.errors import CheckpointError, ShapeError
-from wyrm.foreign_names import Answering
+from wyrm.foreign_names import Answering, answering
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.node import IndexNode, Node, Tensor
 from wyrm.node.pickling import Records, copied, flatten_all, restore_all
@@ -65,7 +65,10 @@ class Program(Answering, Generic[R]):
     ) -> None:
         self._single = isinstance(outputs, BaseNode)
         if not isinstance(outputs, BaseNode | Sequence):
-            raise TypeError(f"wyrm.compile takes a node or a list of nodes, not {type(outputs).__name__}")
+            raise TypeError(
+                f"wyrm.compile takes a node or a list of nodes, not {type(outputs).__name__}: build the graph first, "
+                f"as in wy.compile(model(x))"
+            )
         nodes = [outputs] if isinstance(outputs, BaseNode) else list(outputs)
         for output in nodes:
             if not isinstance(output, BaseNode):
@@ -162,6 +165,7 @@ class Program(Answering, Generic[R]):
         result: R = answer
         return result
 
+    @answering
     def epoch(
         self,
         columns: FeedT,
@@ -327,6 +331,7 @@ def compile(outputs: Sequence[Node], optimizer: None = None, *, loop: Loop = "au
 def compile(
     outputs: Sequence[Node | IndexNode], optimizer: None = None, *, loop: Loop = "auto"
 ) -> Program[list[np.ndarray]]: ...
+@answering
 def compile(
     outputs: BaseNode | Sequence[BaseNode], optimizer: OptimizerInterface | None = None, *, loop: Loop = "auto"
 ) -> Program:

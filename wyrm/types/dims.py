@@ -40,6 +40,8 @@ class Dim:
     derived: ClassVar[bool] = False
 
     def __init__(self, size: SupportsIndex | None = None) -> None:
+        if size is not None and not hasattr(type(size), "__index__"):
+            raise TypeError(f"{type(self).__name__}: a size is a whole number, not {size!r}")
         self._size = None if size is None else operator.index(size)
         if self._size is not None and self._size < 0:
             raise ShapeError(f"{type(self).__name__}: a size must be at least 0, not {self._size}")
@@ -274,6 +276,8 @@ def _stretch(left: Axis, right: Axis) -> Axis:
 
 def normalize_axis(axis: SupportsIndex, ndim: int) -> int:
     """Return `axis` counted from 0; raise `ShapeError` if there is no such axis."""
+    if not hasattr(type(axis), "__index__"):
+        raise TypeError(f"an axis is given by its number, not by {axis!r}")
     position = operator.index(axis)
     if ndim == 0:
         raise ShapeError(f"axis {position} of a scalar, which has none")

@@ -9,6 +9,14 @@ from wyrm.schedule.schedule import Schedule
 from wyrm.schedule.text import names_of, text_of
 
 
+def _schedule(outputs: BaseNode | Sequence[BaseNode]) -> Schedule:
+    """Return the schedule of one node or several; raise `TypeError` for anything else, such as a module."""
+    nodes = [outputs] if isinstance(outputs, BaseNode) else outputs
+    if not isinstance(nodes, Sequence) or not all(isinstance(node, BaseNode) for node in nodes):
+        raise TypeError(f"a graph is shown of a node or several, as of model(x), not of {type(outputs).__name__}")
+    return Schedule(nodes)
+
+
 def to_text(outputs: BaseNode | Sequence[BaseNode]) -> str:
     """Return the graph as it is computed, without duplicates; each line has axes, dtype and the user's line.
 
@@ -18,7 +26,7 @@ def to_text(outputs: BaseNode | Sequence[BaseNode]) -> str:
     %2  = multiply(2.0, x)  () float32  # ...
     %3  = tanh(%2)          () float32  # ...
     """
-    schedule = Schedule([outputs] if isinstance(outputs, BaseNode) else list(outputs))
+    schedule = _schedule(outputs)
     return text_of(schedule.nodes, schedule.parents)
 
 
@@ -28,7 +36,7 @@ def to_dot(outputs: BaseNode | Sequence[BaseNode]) -> str:
     >>> print(to_dot(wy.Input(name="x").tanh()).count("->"))
     1
     """
-    schedule = Schedule([outputs] if isinstance(outputs, BaseNode) else list(outputs))
+    schedule = _schedule(outputs)
     names = names_of(schedule.nodes)
     position = {node: number for number, node in enumerate(schedule.nodes)}
     lines = []

@@ -16,7 +16,7 @@ from wyrm.backends.numpy.plan import EvaluationPlan
 from wyrm.errors import NotDifferentiable, NotSet, OptionError, ShapeError, UnusedParameter
 from wyrm.foreign_names import answering
 from wyrm.grad.reverse import pull_back
-from wyrm.node.base import BaseNode, describe
+from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
@@ -24,6 +24,7 @@ from wyrm.node.source_location import located_at
 from wyrm.node.state import cell_of, runner_of, set_cell, set_runner
 from wyrm.node.storage import CHANGES, LARGEST, Storage, not_set, store, stored
 from wyrm.node.training_mode import modes_of, warn_of_training
+from wyrm.node.traversal import topological_order
 from wyrm.ops.philox import STEP, advance_step, at_step, step_is_announced
 from wyrm.ops.updating import updates_among
 from wyrm.schedule.schedule import Schedule
@@ -193,6 +194,19 @@ def _frozen(value: Any) -> Any:
     return array
 
 
+def _no_value(node: BaseNode) -> NotSet:
+    """Return the error for a node without a value: in a traced function, nothing is computed yet."""
+    argument = next((leaf for leaf in topological_order([node]) if leaf.is_argument), None)
+    if argument is not None:
+        return NotSet(
+            f"{describe(node)} has no value while a function of {label(argument)} is traced: return the node from the "
+            f"function, or pass a number known before by keyword"
+        )
+    if node.is_leaf:
+        return not_set(node, "bind some with .set(value)")
+    return NotSet(f"{describe(node)} has no value yet: call .forward() on it, or on a node that depends on it")
+
+
 class Evaluated(Generic[Value]):
     """The value of a node; `wyrm._bind` attaches these methods to nodes."""
 
@@ -203,14 +217,12 @@ class Evaluated(Generic[Value]):
         if self.is_leaf:
             array = stored(self).array
             if array is None:
-                raise not_set(self, "bind some with .set(value)")
+                raise _no_value(self)
         else:
             cell = cell_of(self)
             array = None if cell is None else cell.value
             if array is None:
-                raise NotSet(
-                    f"{describe(self)} has no value yet: call .forward() on it, or on a node that depends on it"
-                )
+                raise _no_value(self)
         value: Value = _frozen(array)
         return value
 

@@ -1,0 +1,196 @@
+"""Mistakes of people who come from PyTorch, JAX, NumPy and Keras: each error says what to do instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+
+# Untyped: the type checker refuses most of these.
+W: Any = wy
+IMAGES = np.zeros((6, 4), np.float32)
+LABELS = np.array([0, 1, 2, 0, 1, 2])
+
+
+class Batch(wy.Dim): ...
+
+
+class Forward(wy.nn.Module):
+    """A module as PyTorch has them."""
+
+    def forward(self, x: Any) -> Any:
+        return x
+
+
+def images() -> Any:
+    return wy.Input(dims=(Batch(), 4), name="images")
+
+
+def labels() -> Any:
+    return wy.IndexInput(dims=(Batch(),), name="labels")
+
+
+def weights() -> Any:
+    return wy.Parameter(np.ones(3, np.float32), name="weights")
+
+
+def layer() -> Any:
+    return wy.nn.Linear(4, 3)
+
+
+def gpt2() -> Any:
+    return wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=9, n_positions=4, n_embd=4, n_layer=1, n_head=2))
+
+
+def train() -> tuple[Any, Any, Any]:
+    x, y, model = images(), labels(), layer()
+    loss = model(x).cross_entropy(y)
+    return x, y, wy.compile(loss, wy.optim.SGD(model.parameters(), learning_rate=0.1))
+
+
+def program_of_names() -> None:
+    _, _, program = train()
+    program.epoch({"images": IMAGES, "labels": LABELS})
+
+
+def float_labels() -> None:
+    x, y, program = train()
+    program.epoch({x: IMAGES, y: LABELS.astype(np.float64)})
+
+
+def keras_epochs() -> None:
+    x, y, program = train()
+    program.epoch({x: IMAGES, y: LABELS}, epochs=3)
+
+
+def update_in_place() -> None:
+    model = layer()
+    model.weight -= 0.1 * model.weight
+
+
+def replaced_by_an_array() -> None:
+    model = layer()
+    model.bias = np.zeros(3)
+
+
+def import_tensor() -> None:
+    from wyrm import tensor  # type: ignore[attr-defined]  # noqa: F401  # as from torch
+
+
+def import_relu() -> None:
+    from wyrm.nn import ReLU  # type: ignore[attr-defined]  # noqa: F401  # as from torch.nn
+
+
+MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "from wyrm import tensor": (import_tensor, ImportError, "wyrm has no attribute 'tensor': use wy.Parameter"),
+    "from wyrm.nn import ReLU": (import_relu, ImportError, "has no attribute 'ReLU': use wy.nn.relu between layers"),
+    "forward": (lambda: W.nn.Sequential(Forward())(images()), TypeError, "Forward defines forward, but model(x) calls"),
+    "forward with data": (lambda: weights().sum().forward(IMAGES), TypeError, "Node.forward() takes 1 positional"),
+    "in place": (update_in_place, TypeError, "Linear.weight is a parameter, which this would replace"),
+    "assigned": (replaced_by_an_array, TypeError, "use .bias.set(array)"),
+    "set on an operation": (lambda: (weights() + 1.0).set(0.0), AttributeError, "only leaves hold data that is set"),
+    "set on a constant": (lambda: W.Constant(1.0).set(0.0), AttributeError, "make it a wy.Input, wy.Parameter"),
+    "Input(shape=)": (lambda: W.Input(shape=(3,)), TypeError, "Input takes no keyword 'shape': use dims="),
+    "None for the batch": (lambda: W.Input(dims=(None, 4)), TypeError, "declare `class Batch(wy.Dim): ...` and give"),
+    "axes as text": (lambda: W.Input(dims=("batch", 4)), TypeError, "an axis is a number or a Dim, not 'batch'"),
+    "a size as text": (lambda: W.nn.Linear(Batch("4"), 3), TypeError, "Batch: a size is a whole number, not '4'"),  # type: ignore[arg-type]  # a mistake
+    "axis by name": (
+        lambda: images().softmax(axis="Batch"),
+        TypeError,
+        "an axis is given by its number, not by 'Batch'",
+    ),
+    "index by text": (lambda: weights()["a"], TypeError, "indexed by whole numbers, slices, None and ..., not by 'a'"),
+    "index by a float": (lambda: weights()[1.0], TypeError, "not by 1.0"),
+    "index out of range": (lambda: weights()[5], IndexError, "operand  weights (3,) float32 (at test_newcomers.py:"),
+    "operands of einsum": (lambda: W.einsum(weights(), weights(), "i,i->"), TypeError, "the subscripts come first"),
+    "methods of integers": (lambda: labels().mean(), AttributeError, "integers choose rows and labels"),
+    "dtype of integers": (lambda: labels().astype(np.float32), AttributeError, "use a wy.Input for numbers"),
+    "integers for floats": (lambda: W.losses.mse(images()[:, 0], labels()), TypeError, "use a wy.Input for numbers"),
+    "floats for integers": (float_labels, TypeError, "the data is float64; convert with array.astype(np.int64)"),
+    "names for inputs": (program_of_names, TypeError, "not 'images'; inputs: images, labels"),
+    "epochs=": (keras_epochs, TypeError, "takes no keyword 'epochs': call program.epoch once for each epoch"),
+    "compile(loss=)": (lambda: W.compile(weights().sum(), loss="mse"), TypeError, "wy.compile(loss, optimizer)"),
+    "compile(metrics=)": (lambda: W.compile(weights().sum(), metrics=[]), TypeError, "use wy.metrics on the arrays"),
+    "compile a module": (lambda: W.compile(layer()), TypeError, "build the graph first, as in wy.compile(model(x))"),
+    "optimizer of a module": (lambda: W.optim.SGD(layer(), 0.1), TypeError, "not Linear: pass model.parameters()"),
+    "optimizer of names": (
+        lambda: W.optim.SGD(layer().named_parameters(), 0.1),
+        TypeError,
+        "as model.parameters() gives, but the list holds a tuple",
+    ),
+    "Linear(activation=)": (lambda: W.nn.Linear(4, 3, activation="relu"), TypeError, "put it after the layer"),
+    "strict=": (lambda: layer().load_state_dict({}, strict=False), TypeError, "every name and shape has to match"),
+    "grad of a function": (lambda: W.grad(lambda x: x), TypeError, "for a Python function use wy.function(f).grad()"),
+    "value_and_grad": (lambda: W.value_and_grad(abs), TypeError, "for a Python function use wy.function(f).grad()"),
+    "argnums=": (lambda: W.function(abs).grad(argnums=0), TypeError, "takes no keyword 'argnums': use wrt="),
+    "number of an argument": (
+        lambda: W.function(lambda x: float(x))(1.0),
+        ValueError,
+        "x () float32 (at test_newcomers.py:",
+    ),
+    "number of a result": (
+        lambda: W.function(lambda x: float(x * 2.0))(1.0),
+        ValueError,
+        "has no value while a function of x is traced: return the node from the function",
+    ),
+    "jvp of an array": (lambda: W.jvp(abs, IMAGES, IMAGES), TypeError, "as in wy.jvp(f, (x,), (tangent,))"),
+    "hvp of an array": (lambda: W.hvp(abs, IMAGES, IMAGES), TypeError, "as in wy.hvp(f, (x,), (tangent,))"),
+    "vmap in_axes": (lambda: W.vmap(abs, in_axes=2)(IMAGES), ValueError, "vmap of abs: in_axes of x: axis 2 is out"),
+    "vmap out_axes": (lambda: W.vmap(abs, out_axes=2)(IMAGES), ValueError, "vmap of abs: out_axes: axis 2 is out"),
+    "vmap of two batches": (
+        lambda: W.vmap(lambda x, y: x * y)(IMAGES, IMAGES[:2]),
+        ValueError,
+        "batch sizes differ: 2 and 6, in x (6, 4)",
+    ),
+    "DataLoader of arrays": (lambda: W.data.DataLoader((IMAGES, LABELS), 2), TypeError, "DataLoader takes a Dataset"),
+    "Dataset of an array": (lambda: W.data.Dataset(IMAGES), TypeError, "as in Dataset(images=x, labels=y)"),
+    "load_mnist": (lambda: W.data.load_mnist(), AttributeError, "use wy.data.read_idx(path)"),
+    "GPT2 of options": (lambda: W.nn.GPT2(vocab_size=9), TypeError, "use wy.nn.GPT2(wy.nn.GPT2Config("),
+    "GPT2 of floats": (lambda: gpt2()(np.ones((1, 2))), TypeError, "convert with array.astype(np.int64)"),
+    "model.generate": (lambda: gpt2().generate([1], 2), AttributeError, "use wy.nn.generate(model, prompt,"),
+    "generate from text": (lambda: W.nn.generate(gpt2(), "a b", 2), TypeError, "as tokenizer.encode(text) gives"),
+    "generate from rows": (lambda: W.nn.generate(gpt2(), [[1, 2]], 2), TypeError, "prompt[0] is [1, 2]; a prompt is"),
+    "from_pretrained": (lambda: wy.nn.GPT2.from_pretrained("gpt2"), ValueError, "wyrm downloads no models"),
+    "check_grads": (lambda: W.testing.check_grads(abs), TypeError, "check_grads takes a node, not builtin_function"),
+    "to_text of a module": (lambda: W.view.to_text(layer()), TypeError, "as of model(x), not of Linear"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_an_error_says_what_to_do(mistake: str) -> None:
+    do, kind, message = MISTAKES[mistake]
+    with pytest.raises(kind, match=re.escape(message)):
+        do()
+
+
+def test_a_parameter_can_be_replaced_on_purpose() -> None:
+    model = layer()
+    model.weight = wy.Parameter(np.ones((4, 3), np.float32))
+    model.bias = wy.Constant(np.zeros(3, np.float32))  # no longer trained
+    assert [name for name, _ in model.named_parameters()] == ["weight"]
+    del model.weight
+    model.weight = wy.Parameter(np.ones((4, 3), np.float32)) * 2.0
+    assert model.parameters() == []
+
+
+def test_a_scalar_is_formatted_as_its_value() -> None:
+    loss = wy.Parameter(1.25, name="loss") * 2.0
+    loss.forward()
+    assert f"{loss:.2f}" == "2.50"
+    assert f"{loss}" == repr(loss)
+    with pytest.raises(wy.errors.NotSet, match=r"call \.forward\(\) on it"):
+        _ = f"{loss * 2.0:.2f}"
+
+
+def test_layers_by_position_and_arrays_of_tokens() -> None:
+    first = layer()
+    model = wy.nn.Sequential(first, wy.nn.relu)
+    assert model[0] is first
+    assert model[-1] is wy.nn.relu
+    tokens: Any = np.array([[1, 2, 3]])
+    assert gpt2()(tokens).shape == (1, 3, 4)
