@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.compiler.pipeline import Graph
 from wyrm.train.partition import divide
+from wyrm.train.runner import NativeRunner
 from wyrm.train.shuffle import Shuffle, compiled, fingerprint
 
 
@@ -48,6 +52,27 @@ def test_two_threads_learn(make: Any, mode: Any) -> None:
     losses = [train.epoch(columns, batch_size=10, shuffle=True, threads=2, mode=mode) for _ in range(4)]
     assert losses[-1] < losses[0]
     assert all(np.isfinite(parameter.value).all() for parameter in parameters)
+
+
+def test_more_threads_than_kept_bindings_each_keep_their_arrays() -> None:
+    x = wy.Input(dims=(Batch(), 5), name="x")
+    runner = NativeRunner(Graph([x.tanh().sum()], None), "auto")
+    first = [runner.binding({x: (10, 5)}, thread) for thread in range(40)]
+    assert all(runner.binding({x: (10, 5)}, thread) is binding for thread, binding in enumerate(first))
+
+    def alternate(thread: int) -> None:
+        for size in range(60):
+            assert runner.binding({x: (size % 7 + 1, 5)}, thread).sizes == {Batch: size % 7 + 1}
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(40) as pool:
+            list(pool.map(alternate, range(40)))
+    finally:
+        sys.setswitchinterval(interval)
+    runner.release()
+    assert runner.allocated_bytes == 0
 
 
 @pytest.mark.parametrize("make", [recommender, dense])

@@ -23,7 +23,7 @@ _OF_ONE = {
 # Rounding functions return integers unchanged.
 _ROUNDING = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "round", "round": "round"}
 _OF_TWO = {
-    "arctan2": "atan2", "atan2": "atan2", "hypot": "hypot", "copysign": "copysign", "fmod": "fmod",
+    "arctan2": "atan2", "atan2": "atan2", "hypot": "hypot", "copysign": "copysign", "fmod": "remainder",
 }  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def _of_two(builder: Builder, name: str, x: Num, y: Num) -> Value | None:
         type = common_type(x, y)
         type = type if type.kind == "f" else FLOAT64
         first, second = (as_type(each, type).expression for each in (x, y))
-        return Num(Operation({"fmod": "remainder"}.get(_OF_TWO[name], _OF_TWO[name]), (first, second), type))
+        return Num(Operation(_OF_TWO[name], (first, second), type))
     match name:
         case "maximum" | "minimum":
             return _extreme(builder, name, x, y)

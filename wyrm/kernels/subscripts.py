@@ -6,6 +6,8 @@ import ast
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from wyrm.ir.program import Number, Operation, Select
 from wyrm.ir.types import BOOL, INT64, ScalarType
 from wyrm.kernels import indexing
@@ -65,7 +67,7 @@ def subscript(body: Expressions, value: Value, index: ast.expr) -> Value:
         return indexing.read(part(body, value, index))
     if isinstance(value, Group):
         return _item(body, value, index)
-    if isinstance(value, Static) and type(value.value).__name__ == "ndarray":
+    if isinstance(value, Static) and isinstance(value.value, np.ndarray):
         raise NotCompiled("kernels cannot use global arrays; pass the array as an argument")
     raise NotCompiled(f"[{ast.unparse(index)}]: only arrays and tuples can be indexed")
 

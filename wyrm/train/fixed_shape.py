@@ -51,7 +51,7 @@ class FixedShapeProgram:
     def release(self) -> None:
         """Free all arrays; the next call allocates them again."""
         self._binding, self._targets, self._outputs = None, [], []
-        self.runner._bindings.clear()
+        self.runner.release()
 
     def __call__(self, arrays: Sequence[np.ndarray | float], step: int = 0) -> list[Any]:
         """Return the outputs, scalars as numbers; `arrays` must have the shapes and dtypes of the inputs."""

@@ -35,8 +35,11 @@ Feed = Mapping[Any, Any]
 Leaf = BaseNode
 # In a program with more calls per step than this, BLAS may use all threads while the program itself uses one.
 LARGE = 120
-# Bindings of other sizes are cached too, because a smaller last batch comes back every epoch.
+# Bindings of all threads together. Other sizes are cached too, because a smaller last batch comes back every epoch.
 _KEPT_BINDINGS = 16
+# Bindings of one thread that are kept however many threads there are: a batch and a smaller last one.
+_FEWEST_BINDINGS = 2
+_Shapes = tuple[tuple[BaseNode, tuple[int, ...]], ...]
 
 
 _NO_COLUMNS: Mapping[Leaf, np.ndarray] = MappingProxyType({})
@@ -79,7 +82,8 @@ class NativeRunner:
         # `run`, loaded on its first call, and the compiled functions that a Python `run` calls.
         self._loaded: Any = None
         self._entries: dict[Routine, CompiledFunction] = {}
-        self._bindings: dict[tuple[object, ...], Binding] = {}
+        # By thread, each of which changes only its own.
+        self._bindings: dict[int, dict[_Shapes, Binding]] = {}
         self._compiling = threading.Lock()
         # Placeholders for the arguments of a call, to compile before the first one.
         self._own: Own = (
@@ -94,8 +98,8 @@ class NativeRunner:
 
     def binding(self, shapes: dict[Leaf, tuple[int, ...]], thread: int = 0) -> Binding:
         """Return one thread's arrays for inputs of these shapes."""
-        key = thread, tuple(shapes.items())
-        binding = self._bindings.get(key)
+        bindings, key = self._bindings.setdefault(thread, {}), tuple(shapes.items())
+        binding = bindings.get(key)
         if binding is None or not binding.is_current():
             missing = [leaf for leaf in self.graph.schedule.leaves if leaf not in shapes and stored(leaf).array is None]
             if missing:
@@ -104,9 +108,10 @@ class NativeRunner:
                 check_shape(leaf, shape)
             sizes = self.graph.schedule.bind(shapes)
             binding = Binding(self.graph.source, sizes, shapes, self.graph.optimizer)
-            if len(self._bindings) >= _KEPT_BINDINGS:
-                self._bindings.pop(next(iter(self._bindings)))
-            self._bindings[key] = binding
+            bindings.pop(key, None)
+            while len(bindings) >= max(_FEWEST_BINDINGS, _KEPT_BINDINGS // len(self._bindings)):
+                del bindings[next(iter(bindings))]
+            bindings[key] = binding
         return binding
 
     @property
@@ -243,7 +248,7 @@ class NativeRunner:
         }
 
     def _some_binding(self) -> Binding:
-        found = next(iter(self._bindings.values()), None)
+        found = next(self._held(), None)
         if found is not None:
             return found
         return self.binding({leaf: tuple(axis_size(axis) or 1 for axis in leaf.dims) for leaf in self.graph.inputs})
@@ -257,13 +262,22 @@ class NativeRunner:
 
     def after_fork(self) -> None:
         """Forget half-written arrays and locks of threads that do not exist in a forked process."""
-        self._bindings.clear()
+        self.release()
         self._compiling = threading.Lock()
+
+    def release(self) -> None:
+        """Free the arrays of all bindings."""
+        self._bindings.clear()
+
+    def _held(self) -> Iterator[Binding]:
+        """Yield the bindings of all threads."""
+        for bindings in self._bindings.values():
+            yield from bindings.values()
 
     def plan(self) -> ProgramPlan:
         """Return statistics of all runs so far, or else of a run on the data that the inputs hold."""
         graph = self.graph
-        if not self._bindings and all(stored(leaf).array is not None for leaf in graph.inputs):
+        if not any(self._held()) and all(stored(leaf).array is not None for leaf in graph.inputs):
             self.binding({leaf: bound_array(leaf).shape for leaf in graph.inputs})
         buffers = {buffer.root for invocation in graph.source.invocations for buffer in invocation.buffers}
         held = [buffer for buffer in buffers if buffer.leaf is None and buffer.fixed is None]
@@ -274,7 +288,7 @@ class NativeRunner:
     @property
     def allocated_bytes(self) -> int:
         """The bytes of all bindings, for every thread and batch size."""
-        return sum(binding.buffers + binding.own_bytes for binding in self._bindings.values())
+        return sum(binding.buffers + binding.own_bytes for binding in self._held())
 
     @property
     def _purpose(self) -> str:
