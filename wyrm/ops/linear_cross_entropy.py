@@ -37,13 +37,18 @@ from wyrm.types.typing import Array, Bs, FloatArray, Indices, IntegerArray, M, N
 _LOGITS_BYTES = 2**22
 # Least number of rows in a block: matrix products of fewer rows are slow.
 _FEWEST_ROWS = 64
-# The `ignore_index` that ignores nothing: no class has it.
-NO_LABEL = -(2**62)
+# The ignored label of kernels if `ignore_index` is None: no class has it.
+_NO_LABEL = -(2**62)
 
 
 class _Options(TypedDict):
     label_smoothing: float
-    ignore_index: int
+    ignore_index: int | None
+
+
+def _ignored_label(ignore_index: int | None) -> int:
+    """Return the label that does not count, one that no row has if there is none."""
+    return _NO_LABEL if ignore_index is None else ignore_index
 
 
 class _LinearCrossEntropy(
@@ -52,8 +57,18 @@ class _LinearCrossEntropy(
     """Base class of the fused ops; the parents are x, (rows, width), the weight, (classes, width), and labels."""
 
     __slots__ = ("ignore_index", "label_smoothing")
-    ignore_index: int
+    ignore_index: int | None
     label_smoothing: float
+
+    def __init__(
+        self,
+        x: Node,
+        weight: Node,
+        labels: IndexNode | Indices,
+        label_smoothing: float = 0.0,
+        ignore_index: int | None = None,
+    ) -> None:
+        self._construct((x, weight, as_indices(labels)), label_smoothing=label_smoothing, ignore_index=ignore_index)
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(2, self.parents[1].dims[0], self.ignore_index),)
@@ -81,7 +96,7 @@ class _LinearCrossEntropy(
         """Return the mean loss and the gradient with respect to the logits."""
         x, weight, labels = operands
         classes = weight.shape[0]
-        is_counted = labels != self.ignore_index
+        is_counted = labels != _ignored_label(self.ignore_index)
         valid = xp.astype(is_counted, self.dtype)[:, None]
         smoothing = self.dtype.type(self.label_smoothing)
         valid_labels: Any = xp.where(is_counted, labels, 0)
@@ -122,7 +137,8 @@ class _LinearCrossEntropyLoops(LoopForm):
         block_rows = max(_FEWEST_ROWS, _LOGITS_BYTES // (weight.shape[0] * weight.itemsize))
         logits = scratch((max(1, min(block_rows, len(x))), weight.shape[0]), node.dtype)
         result = out.reshape(1) if out.ndim == 0 else out
-        return x, weight, labels, result, node.dtype.type(node.label_smoothing), node.ignore_index, logits
+        smoothing, ignored = node.dtype.type(node.label_smoothing), _ignored_label(node.ignore_index)
+        return x, weight, labels, result, smoothing, ignored, logits
 
 
 class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
@@ -134,16 +150,6 @@ class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
     """
 
     __slots__ = ()
-
-    def __init__(
-        self,
-        x: Node,
-        weight: Node,
-        labels: IndexNode | Indices,
-        label_smoothing: float = 0.0,
-        ignore_index: int = NO_LABEL,
-    ) -> None:
-        self._construct((x, weight, as_indices(labels)), label_smoothing=label_smoothing, ignore_index=ignore_index)
 
     def _own(self) -> LinearCrossEntropy[Axes]:
         return self
@@ -157,7 +163,7 @@ class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         # With ignored labels, the mean over a batch is not the mean of the means over its parts.
-        return "mean" if list(rows) == [0, None, 0] and self.ignore_index == NO_LABEL else None
+        return "mean" if list(rows) == [0, None, 0] and self.ignore_index is None else None
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         residuals: LinearCrossEntropyResiduals = LinearCrossEntropyResiduals(*self.parents, **self._options())
@@ -188,16 +194,6 @@ class LinearCrossEntropyResiduals(_LinearCrossEntropy[Axes]):
     """
 
     __slots__ = ()
-
-    def __init__(
-        self,
-        x: Node,
-        weight: Node,
-        labels: IndexNode | Indices,
-        label_smoothing: float = 0.0,
-        ignore_index: int = NO_LABEL,
-    ) -> None:
-        self._construct((x, weight, as_indices(labels)), label_smoothing=label_smoothing, ignore_index=ignore_index)
 
     def _own(self) -> LinearCrossEntropyResiduals[Axes]:
         return self
@@ -342,10 +338,10 @@ class LabelTargets(HasIndexOperands[tuple[IndexNode, Node], Axes], Node[tuple[In
     """The target probabilities of the classes, (rows, classes); zeros where the label is ignored."""
 
     __slots__ = ("ignore_index", "label_smoothing")
-    ignore_index: int
+    ignore_index: int | None
     label_smoothing: float
 
-    def __init__(self, labels: IndexNode, weight: Node, label_smoothing: float, ignore_index: int) -> None:
+    def __init__(self, labels: IndexNode, weight: Node, label_smoothing: float, ignore_index: int | None) -> None:
         self._construct((labels, weight), label_smoothing=label_smoothing, ignore_index=ignore_index)
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
@@ -368,7 +364,7 @@ class LabelTargets(HasIndexOperands[tuple[IndexNode, Node], Axes], Node[tuple[In
         one_hot = xp.astype(labels[:, None] == xp.arange(shape[1]), self.dtype)
         smoothing = self.dtype.type(self.label_smoothing)
         targets = one_hot * (1 - smoothing) + smoothing / self.dtype.type(max(shape[1], 1))
-        result: FloatArray = targets * xp.astype(labels != self.ignore_index, self.dtype)[:, None]
+        result: FloatArray = targets * xp.astype(labels != _ignored_label(self.ignore_index), self.dtype)[:, None]
         return result
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
@@ -380,7 +376,7 @@ class _LabelTargetsLoops(LoopForm):
     kernel = staticmethod(targets_kernel)
 
     def kernel_arguments(self, node: LabelTargets, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        return operands[0], out, node.dtype.type(node.label_smoothing), node.ignore_index
+        return operands[0], out, node.dtype.type(node.label_smoothing), _ignored_label(node.ignore_index)
 
 
 def linear_cross_entropy(
@@ -412,5 +408,5 @@ def linear_cross_entropy(
         count = product(rows.dims[:-1])
         rows, wanted = rows.reshape((count, rows.dims[-1])), wanted.reshape((count,))
     return LinearCrossEntropy(
-        rows, weight, wanted, float(label_smoothing), NO_LABEL if ignore_index is None else int(ignore_index)
+        rows, weight, wanted, float(label_smoothing), None if ignore_index is None else int(ignore_index)
     )
