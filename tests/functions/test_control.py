@@ -65,6 +65,13 @@ def test_a_recurrent_network(engine: Any, reverse: bool) -> None:
     to_second_order(mine, theirs, (W, U, B, START, XS), engine)
 
 
+def test_numbers_take_the_float_dtype_of_the_enclosing_function() -> None:
+    def doubled(x: Any) -> Any:
+        return wy.while_loop(lambda c: c < 10.0, lambda c: c * 2.0, 1.0) + x
+
+    assert wy.function(doubled)(np.ones(2)).tolist() == [17.0, 17.0]
+
+
 def test_a_carry_of_a_batch_with_structure(engine: Any) -> None:
     batch = RANDOM.normal(size=(2, 4))
 

@@ -11,7 +11,7 @@ from typing_extensions import TypeVar, TypeVarTuple
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.function import function_of_nodes
 from wyrm.functions.pytree import Branch, PyTreeDef, Tree, flatten, leaf_paths, unflatten
-from wyrm.functions.tracing import enclosing_trace, name_of
+from wyrm.functions.tracing import enclosing_trace, name_of, number_dtype
 from wyrm.node.base import BaseNode, describe, format_dims
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
@@ -41,12 +41,11 @@ Condition: TypeAlias = "Tensor[()] | bool | np.bool_"
 
 
 def dtype_of(leaves: Sequence[object]) -> np.dtype:
-    """Return the float dtype of the nodes, else of the arrays, else float32."""
-    for kind in (BaseNode, np.ndarray):
-        for leaf in leaves:
-            if isinstance(leaf, kind) and leaf.dtype.kind == "f":
-                return np.dtype(leaf.dtype)
-    return np.dtype(np.float32)
+    """Return the float dtype of the nodes, else of the arrays, else of the enclosing trace, else float32."""
+    for leaf in leaves:
+        if isinstance(leaf, BaseNode) and leaf.dtype.kind == "f":
+            return np.dtype(leaf.dtype)
+    return number_dtype(leaves)
 
 
 def as_nodes(leaves: Sequence[object], dtype: np.dtype) -> list[Any]:
