@@ -252,5 +252,5 @@ def test_bad_arguments(make: Callable[[Any], Any], message: str) -> None:
 
 def test_only_parameters_are_optimized() -> None:
     node: Any = wy.Input(name="x")
-    with pytest.raises(TypeError, match="SGD takes parameters, not Input"):
+    with pytest.raises(TypeError, match=r"SGD takes a list of parameters, .* element is Input"):
         SGD([node], 0.1)

@@ -99,8 +99,8 @@ def test_products_in_parts(sizes: tuple[int, int, int], dtype: type, monkeypatch
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sizes", [(9, 64, 20), (6, 130, 7), (64, 128, 1), (65, 200, 300), (5, 70, 50), (30, 101, 30)])
 def test_products_by_four_rows(sizes: tuple[int, int, int], dtype: type, monkeypatch: Any) -> None:
-    monkeypatch.setattr(gemm, "AHEAD", True)
-    monkeypatch.setattr(gemm, "NEAR", 10_000)
+    monkeypatch.setattr(gemm, "LOOPS_BEAT_BLAS", True)
+    monkeypatch.setattr(gemm, "CACHED_ELEMENTS", 10_000)
     check_products(sizes, dtype)
 
 

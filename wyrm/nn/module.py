@@ -104,7 +104,7 @@ class Module(Answering):
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "forward" in vars(cls) and not any("__call__" in vars(base) for base in cls.__mro__):
-            cls.__call__ = _without_call  # type: ignore[method-assign]  # type checkers refuse the call, too
+            setattr(cls, "__call__", _without_call)  # noqa: B010  # an assignment would declare it to type checkers
 
     def __setattr__(self, name: str, value: object) -> None:
         computed = isinstance(value, BaseNode | np.ndarray | float) and not getattr(value, "is_leaf", False)

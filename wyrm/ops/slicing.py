@@ -61,7 +61,7 @@ def as_key(key: Any, node: Node | IndexNode) -> Key:
         elif isinstance(entry, IndexNode | np.ndarray | list):
             raise TypeError(f"{describe(node)}: select rows with node.take(indices, axis=0), not with node[indices]")
         elif not hasattr(type(entry), "__index__"):
-            raise TypeError(f"{describe(node)} is indexed by whole numbers, slices, None and ..., not by {entry!r}")
+            raise TypeError(f"{describe(node)} is indexed by integers, slices, None and ..., not by {entry!r}")
         else:
             result.append(operator.index(entry))
     return tuple(result)

@@ -343,7 +343,7 @@ def checked_parameters(who: str, parameters: Iterable[Parameter]) -> list[Parame
     for parameter in found:
         if not isinstance(parameter, Parameter):
             raise TypeError(
-                f"{who} takes a list of parameters, as model.parameters() gives, but the list holds a "
+                f"{who} takes a list of parameters, as model.parameters() gives; an element is "
                 f"{type(parameter).__name__}"
             )
         if parameter in seen:
