@@ -5,15 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from wyrm.errors import DataError, DTypeError
+from wyrm.types.options import whole
 
 
 def whole_number(name: str, value: object, minimum: int) -> int:
-    """Return `value` as an int of at least `minimum`; raise for a float or a bool instead of rounding."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise DTypeError(f"{name} must be an integer of at least {minimum}, not {value!r}")
-    if value < minimum:
-        raise DataError(f"{name} must be an integer of at least {minimum}, not {value}")
-    return int(value)
+    """Return `value` as an int of at least `minimum`; raise `DataError`, or `DTypeError` for a float or a bool."""
+    return whole(name, value, minimum, DataError)
 
 
 def fraction(name: str, value: object) -> float:

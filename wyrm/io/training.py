@@ -20,6 +20,7 @@ from wyrm.io.checkpoint import Kept, Parameters, by_name, differences, not_finit
 from wyrm.io.files import FilePath, replacing
 from wyrm.io.record import KEY, CheckpointRecord, checked_state, examined, parsed
 from wyrm.optim.optimizer import Optimizer
+from wyrm.types.options import whole
 
 _NAME = re.compile(r"step-([0-9]{8}|[1-9][0-9]{8,})\.safetensors")
 _WEIGHTS, _OPTIMIZER = "weights/", "optimizer/"
@@ -59,7 +60,7 @@ class Checkpoints:
         self, directory: FilePath, keep_last: int = 3, keep_best: bool = True, *, higher_is_better: bool = False
     ) -> None:
         self.directory = Path(directory)
-        self.keep_last = _whole_number("keep_last", keep_last, 1)
+        self.keep_last = whole("keep_last", keep_last, 1)
         self.keep_best = keep_best
         self.higher_is_better = higher_is_better
         # Records by path and signature, so that no file is read twice.
@@ -95,7 +96,7 @@ class Checkpoints:
         ...     sorted(wy.io.load_arrays(path).arrays)
         ['optimizer/counts', 'optimizer/steps', 'weights/x']
         """
-        number = _whole_number("step", step, 0)
+        number = whole("step", step, 0)
         named = by_name(parameters)
         record = CheckpointRecord(
             number, _score(score), type(optimizer).__name__, _parameter_names(optimizer, named), checked_state(state)
@@ -315,11 +316,3 @@ def _score(score: object) -> float | None:
     if not np.isfinite(score):
         raise NotFinite(f"score must be finite, not {score}; nothing was written")
     return float(score)
-
-
-def _whole_number(name: str, value: object, minimum: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise DTypeError(f"{name} must be an integer of at least {minimum}, not {value!r}")
-    if value < minimum:
-        raise ValueError(f"{name} must be an integer of at least {minimum}, not {value}")
-    return int(value)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from wyrm.errors import DTypeError, OptionError
+from wyrm.errors import DTypeError, OptionError, WyrmError
 
 
 def number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
@@ -30,8 +30,8 @@ def number(name: str, value: object, low: float = -math.inf, high: float = math.
     return result
 
 
-def whole(name: str, value: object, low: int) -> int:
-    """Return `value` as an int of at least `low`; raise `OptionError`, or `DTypeError` if it is no integer.
+def whole(name: str, value: object, low: int, error: type[WyrmError] = OptionError) -> int:
+    """Return `value` as an int of at least `low`; raise `error`, or `DTypeError` if it is no integer.
 
     >>> whole("threads", 2, 1)
     2
@@ -39,5 +39,5 @@ def whole(name: str, value: object, low: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise DTypeError(f"{name} must be an integer of at least {low}, not {value!r}")
     if value < low:
-        raise OptionError(f"{name} must be an integer of at least {low}, not {value}")
+        raise error(f"{name} must be an integer of at least {low}, not {value}")
     return int(value)
