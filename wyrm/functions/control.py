@@ -26,7 +26,7 @@ from wyrm.types.dims import Axis, axis_size
 from wyrm.types.typing import HasArray
 
 T = TypeVar("T")
-# The shape of what a loop carries. Of a tuple of axes pyright would infer nothing from a scalar.
+# The shape of a carry. A variable for its axes would not do: pyright does not infer that a scalar has none.
 Carried = TypeVar("Carried")
 # The axes of a branch's operand, of a row, and of results.
 Carry = TypeVarTuple("Carry")
@@ -177,10 +177,8 @@ def scan(
     carry, structure, dtype = _carry(init, given, what)
     rows = as_nodes(given, dtype)
     time = _time(rows, length, what)
-    placeholders, row_placeholders = (
-        _placeholders(carry, structure, "carry"),
-        _placeholders(rows, rows_structure, "x", axes=1),
-    )
+    placeholders = _placeholders(carry, structure, "carry")
+    row_placeholders = _placeholders(rows, rows_structure, "x", axes=1)
     with enclosing_trace([*placeholders, *row_placeholders]), building() as built:
         result = plain(unflatten(structure, placeholders), unflatten(rows_structure, row_placeholders))
     if not isinstance(result, tuple) or len(result) != 2:

@@ -214,7 +214,7 @@ class _Broadcast(NamedTuple):
     known_right: bool = False
 
 
-# mypy's messages quote the first.
+# mypy's messages quote the first one.
 _BROADCASTS = (
     _Broadcast("S", "S | tuple[()]", "S"),
     _Broadcast("S", "FittingShape", None, known_right=True),

@@ -68,7 +68,7 @@ _UNKNOWN_SIZE = 2
 
 
 def _of_table(node: MatMul) -> Node | None:
-    """Return the replacement for a product of such rows, or for `rows.T @ y`, the other operand's gradient."""
+    """Return the replacement for a product of gathered rows, or for `rows.T @ y`, the other operand's gradient."""
     x, y = node.parents
     if y.ndim != 2:
         return None

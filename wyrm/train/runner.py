@@ -292,7 +292,7 @@ class NativeRunner:
 
     @property
     def _purpose(self) -> str:
-        """What is compiled, named by the user's line of code that made the first output."""
+        """A description of the program for messages, with the user's line that built the first output."""
         what = "the training" if self._training else "a program"
         return f"{what} of {self.graph.outputs[0].location}"
 

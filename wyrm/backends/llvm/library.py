@@ -84,7 +84,7 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
-# What this process has loaded: the symbols of shared modules, and the entry points of programs by symbol.
+# Machine code that this process has loaded: the symbols of shared modules, and the entry points of programs by symbol.
 _provided: set[str] = set()
 _entries: dict[str, Callable[[int], int]] = {}
 

@@ -27,7 +27,7 @@ _CALL_CACHE_SIZE = 8
 
 
 class _Traits(NamedTuple):
-    """What a plan needs to know about a node's class."""
+    """The properties of a node's class that a plan reads."""
 
     leaf: bool
     # The single NumPy call that computes a node of the class, and its operands; None if it takes more than that.
