@@ -14,6 +14,7 @@ from scipy import special
 import wyrm as wy
 from tests.attention_samples import attention_samples
 from tests.fused_samples import fused_samples
+from tests.linalg_samples import linalg_samples
 from tests.linear_cross_entropy_samples import linear_cross_entropy_samples
 from tests.normalization_samples import normalization_samples
 from tests.pass_through_samples import passing_samples
@@ -456,6 +457,7 @@ SAMPLES: list[Sample] = [
     ),
     *recurrent_samples(),
     *attention_samples(),
+    *linalg_samples(),
     *linear_cross_entropy_samples(),
     *normalization_samples(),
     *fused_samples(),

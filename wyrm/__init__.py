@@ -73,7 +73,7 @@ from wyrm.ops.updating import updating
 from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
 if TYPE_CHECKING:
-    from wyrm import data, io, losses, metrics, nn, optim, random, testing, view
+    from wyrm import data, io, linalg, losses, metrics, nn, optim, random, testing, view
     from wyrm.functions.control import cond, scan, while_loop
     from wyrm.functions.creation import arange, full, full_like, ones, ones_like, zeros, zeros_like
     from wyrm.functions.custom import custom_jvp, custom_vjp
@@ -135,6 +135,7 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
         "data",
         "io",
         "kernels",
+        "linalg",
         "losses",
         "metrics",
         "nn",
@@ -227,6 +228,7 @@ __all__ = [  # without abs, max, min and sum, which would shadow the builtins af
     "io",
     "jacobian",
     "jvp",
+    "linalg",
     "linear_cross_entropy",
     "linearize",
     "log",

@@ -55,17 +55,6 @@ def _positive(x: Node) -> Node:
     return x
 
 
-def _norm(x: Node, ord: object = None, axis: AxisLike = None, keepdims: bool = False) -> Node:
-    given = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
-    known = ord is None and (axis is None or len(given) in (1, 2))
-    if not (known or (ord == 2 and len(given) == 1) or (ord == "fro" and len(given) == 2)):
-        raise TypeError(
-            f"numpy.linalg.norm of a node is the root of the sum of squares over all axes, one or two; it does not "
-            f"support ord={ord!r} over {len(given)} axes"
-        )
-    return x.square().sum(axis=given, keepdims=keepdims).sqrt()
-
-
 def _dot(a: Node, b: Node) -> Node:
     if not a.dims or not b.dims:
         return a * b
@@ -133,7 +122,6 @@ FUNCTIONS: dict[Operation, Operation] = {
     np.var: lambda a, axis=None, ddof=0, keepdims=False: a.var(axis=axis, ddof=ddof, keepdims=keepdims),
     np.std: lambda a, axis=None, ddof=0, keepdims=False: a.std(axis=axis, ddof=ddof, keepdims=keepdims),
     np.prod: _reduced("prod"),
-    np.linalg.norm: _norm,
     np.clip: _clip,
     np.zeros_like: lambda a, dtype=None: zeros_like(a, dtype),
     np.ones_like: lambda a, dtype=None: ones_like(a, dtype),
@@ -202,11 +190,10 @@ def array_function(
     node: Node, function: Any, types: object, arguments: Sequence[Any], options: Mapping[str, Any]
 ) -> Any:
     """Apply any other NumPy function to arguments of which `node` is one; NumPy calls this."""
-    name = function.__name__
-    if function not in FUNCTIONS:
+    name, full = function.__name__, f"{function.__module__}.{function.__name__}"
+    implementation = _implementation(function)
+    if implementation is None:
         raise _unknown(name, function.__module__)
-    implementation = FUNCTIONS[function]
-    full = f"numpy.linalg.{name}" if function is np.linalg.norm else f"numpy.{name}"
     if function is np.einsum:
         several, named = tuple(arguments), {k: v for k, v in options.items() if k != "optimize"}
         if any(value is not None for value in named.values()):
@@ -222,6 +209,15 @@ def array_function(
         operands = [key for key in _OPERANDS if key in given]
         given |= dict(zip(operands, _nodes([given[key] for key in operands]), strict=True))
     return implementation(**given)
+
+
+def _implementation(function: Operation) -> Operation | None:
+    """Return the implementation for nodes; that of `numpy.linalg` is imported on first use."""
+    if function.__module__ == "numpy.linalg":
+        from wyrm.linalg.numpy_functions import FUNCTIONS as LINEAR_ALGEBRA
+
+        return LINEAR_ALGEBRA.get(function)
+    return FUNCTIONS.get(function)
 
 
 def _bound_arguments(

@@ -26,7 +26,7 @@ from wyrm.ops import (
 )
 
 if TYPE_CHECKING:
-    from wyrm.ops import attention, cached_attention, checkpoint, custom, linear_cross_entropy, recurrent, scan
+    from wyrm.ops import attention, cached_attention, checkpoint, custom, linalg, linear_cross_entropy, recurrent, scan
 
 if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every attribute
     _LATER = (
@@ -36,6 +36,7 @@ if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has ever
         "custom",
         "recurrent",
         "scan",
+        "linalg",
         "linear_cross_entropy",
     )
     __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {name: name for name in _LATER})
@@ -53,6 +54,7 @@ __all__ = [
     "exponential",
     "fused",
     "index",
+    "linalg",
     "linear_cross_entropy",
     "normalization",
     "prod",
