@@ -32,5 +32,11 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     np.linalg.multi_dot: products.multi_dot,
     np.linalg.matmul: lambda x1, x2: operator.matmul(x1, x2),
     np.linalg.matrix_transpose: lambda x: x.mT,
+    # NumPy's functions of the same name, with other names of the operands.
+    np.linalg.outer: lambda x1, x2: np.outer(x1, x2),
+    np.linalg.cross: lambda x1, x2, axis=-1: np.cross(x1, x2, axis=axis),
+    np.linalg.tensordot: lambda x1, x2, axes=2: np.tensordot(x1, x2, axes),
+    np.linalg.trace: lambda x, offset=0: np.trace(x, offset, -2, -1),
+    np.linalg.diagonal: lambda x, offset=0: np.diagonal(x, offset, -2, -1),
     np.linalg.vecdot: lambda x1, x2: x1.vector_dot(x2) if isinstance(x1, Node) else x2.vector_dot(x1),
 }

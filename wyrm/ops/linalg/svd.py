@@ -11,6 +11,7 @@ from wyrm.node.base import ZERO, Gradient
 from wyrm.node.index_maps import AxisLength, IndexMap
 from wyrm.node.loop_form import LOOPS, LoopForm, SameIndex
 from wyrm.node.node import Node
+from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import Axes
 from wyrm.ops.linalg.kernels import svd_kernel
 from wyrm.ops.linalg.lu import NO_GRADIENT
@@ -233,3 +234,15 @@ class PseudoInverse(MatrixOp[Axes]):
         right = (g - a @ (p @ g)) @ (p @ p.mT)
         left = (p.mT @ p) @ (g - (g @ p) @ a)
         return (inside + right + left,)
+
+
+@LOOPS.register(PseudoInverse)
+class _PseudoInverseLoops(LoopForm):
+    def decompose(self, node: PseudoInverse) -> Node:
+        a: Node = node.parents[0]
+        parts = SVDResiduals(a), a
+        values: Node = SingularValues(*parts)
+        right: Node = RightSingularVectors(*parts)
+        left: Node = LeftSingularVectors(*parts)
+        reciprocals = where(values > values[..., :1] * node.cutoff, 1.0 / values, 0.0)
+        return (right * reciprocals[..., None, :]) @ left.mT
