@@ -13,6 +13,7 @@ from scipy import special
 
 import wyrm as wy
 from tests.attention_samples import attention_samples
+from tests.cumulative_samples import cumulative_samples
 from tests.fused_samples import fused_samples
 from tests.linear_cross_entropy_samples import linear_cross_entropy_samples
 from tests.normalization_samples import normalization_samples
@@ -21,6 +22,7 @@ from tests.prod_samples import prod_samples
 from tests.recurrent_samples import recurrent_samples
 from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, reducing, unary
 from tests.scan_samples import scan_samples
+from tests.sorting_samples import sorting_samples
 from wyrm.ops import activation, arithmetic, comparison, exponential, index, product, reduction, shape, slicing, softmax
 from wyrm.ops.dropout import Dropout
 from wyrm.ops.philox import STEP
@@ -188,6 +190,8 @@ SAMPLES: list[Sample] = [
     *reducing(reduction.Max, np.max),
     *reducing(reduction.Min, np.min),
     *reducing(reduction.LogSumExp, special.logsumexp),
+    *cumulative_samples(),
+    *sorting_samples(),
     *prod_samples(),
     *reducing(reduction.Variance, np.var),
     *reducing(reduction.Variance, np.var, ddof=1),

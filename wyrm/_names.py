@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from wyrm.functions.mapping import vmap as vmap
     from wyrm.functions.methods import abs as abs
     from wyrm.functions.methods import argmax as argmax
+    from wyrm.functions.methods import argsort as argsort
     from wyrm.functions.methods import broadcast_to as broadcast_to
     from wyrm.functions.methods import clip as clip
     from wyrm.functions.methods import cos as cos
+    from wyrm.functions.methods import cumprod as cumprod
+    from wyrm.functions.methods import cumsum as cumsum
     from wyrm.functions.methods import erf as erf
     from wyrm.functions.methods import exp as exp
     from wyrm.functions.methods import expand_dims as expand_dims
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import log1p as log1p
     from wyrm.functions.methods import log_softmax as log_softmax
     from wyrm.functions.methods import logsumexp as logsumexp
+    from wyrm.functions.methods import matrix_transpose as matrix_transpose
     from wyrm.functions.methods import max as max
     from wyrm.functions.methods import maximum as maximum
     from wyrm.functions.methods import mean as mean
@@ -45,11 +49,13 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import ravel as ravel
     from wyrm.functions.methods import relu as relu
     from wyrm.functions.methods import reshape as reshape
+    from wyrm.functions.methods import searchsorted as searchsorted
     from wyrm.functions.methods import sigmoid as sigmoid
     from wyrm.functions.methods import sign as sign
     from wyrm.functions.methods import sin as sin
     from wyrm.functions.methods import softmax as softmax
     from wyrm.functions.methods import softplus as softplus
+    from wyrm.functions.methods import sort as sort
     from wyrm.functions.methods import split as split
     from wyrm.functions.methods import sqrt as sqrt
     from wyrm.functions.methods import square as square
@@ -80,9 +86,12 @@ FUNCTIONS = {
     "functions.methods": (
         "abs",
         "argmax",
+        "argsort",
         "broadcast_to",
         "clip",
         "cos",
+        "cumprod",
+        "cumsum",
         "erf",
         "exp",
         "expand_dims",
@@ -92,6 +101,7 @@ FUNCTIONS = {
         "log1p",
         "log_softmax",
         "logsumexp",
+        "matrix_transpose",
         "max",
         "maximum",
         "mean",
@@ -101,11 +111,13 @@ FUNCTIONS = {
         "ravel",
         "relu",
         "reshape",
+        "searchsorted",
         "sigmoid",
         "sign",
         "sin",
         "softmax",
         "softplus",
+        "sort",
         "split",
         "sqrt",
         "square",
@@ -124,17 +136,26 @@ FUNCTIONS = {
 }
 
 # The module of each method that `import wyrm` does not import.
-METHODS: dict[str, str] = {}
+METHODS: dict[str, str] = {
+    "Node.argsort": "wyrm.ops.sorting",
+    "Node.cumprod": "wyrm.ops.cumulative",
+    "Node.cumsum": "wyrm.ops.cumulative",
+    "Node.searchsorted": "wyrm.ops.sorting",
+    "Node.sort": "wyrm.ops.sorting",
+}
 
 __all__ = [
     "Function",
     "abs",
     "arange",
     "argmax",
+    "argsort",
     "broadcast_to",
     "clip",
     "cond",
     "cos",
+    "cumprod",
+    "cumsum",
     "custom_jvp",
     "custom_vjp",
     "erf",
@@ -154,6 +175,7 @@ __all__ = [
     "log1p",
     "log_softmax",
     "logsumexp",
+    "matrix_transpose",
     "max",
     "maximum",
     "mean",
@@ -166,12 +188,14 @@ __all__ = [
     "relu",
     "reshape",
     "scan",
+    "searchsorted",
     "show",
     "sigmoid",
     "sign",
     "sin",
     "softmax",
     "softplus",
+    "sort",
     "split",
     "sqrt",
     "square",

@@ -20,6 +20,7 @@ from wyrm.node.node import Node as _Node
 from wyrm.ops.activation import Elu, Gelu, GeluTanh, LeakyRelu, Relu, Silu
 from wyrm.ops.arithmetic import Absolute, Clip, Maximum, Minimum, Sign, Sqrt, Square
 from wyrm.ops.comparison import Cast, Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual, StopGradient
+from wyrm.ops.cumulative import CumProd, CumSum
 from wyrm.ops.dropout import AddDropout, Dropout
 from wyrm.ops.elementwise import L, R, S
 from wyrm.ops.exponential import Cos, Erf, Exp, Expm1, Log, Log1p, Sigmoid, Sin, Softplus, Tanh
@@ -32,6 +33,7 @@ from wyrm.ops.reduction import ArgMax, AxisLike, LogSumExp, Max, Mean, Min, Std,
 from wyrm.ops.shape import BroadcastTo, IndexReshape, Reshape, Transpose
 from wyrm.ops.slicing import All, Concatenate, IndexSlice, Key_, Slice
 from wyrm.ops.softmax import CrossEntropy, LogSoftmax, Softmax
+from wyrm.ops.sorting import ArgSort, SearchSorted
 from wyrm.types.dims import Axis, One, Plus
 from wyrm.types.typing import (
     D1,
@@ -293,6 +295,22 @@ class Node:
 
     def stop_gradient(self: Shaped[L, S]) -> StopGradient[L, S]:
         """`x`, as a constant to differentiation: its gradient is zero."""
+
+    @overload
+    def cumsum(self: Shaped[L, AtLeast1D], axis: int | None = None) -> CumSum: ...
+    @overload
+    def cumsum(self: Shaped[L, S], axis: int) -> CumSum[S]: ...
+    @overload
+    def cumsum(self: Shaped[L, S], axis: None = None) -> CumSum[tuple[Any]]:
+        """Return the sums of the elements up to each one along `axis`, or of all elements in row-major order if it is None."""
+
+    @overload
+    def cumprod(self: Shaped[L, AtLeast1D], axis: int | None = None) -> CumProd: ...
+    @overload
+    def cumprod(self: Shaped[L, S], axis: int) -> CumProd[S]: ...
+    @overload
+    def cumprod(self: Shaped[L, S], axis: None = None) -> CumProd[tuple[Any]]:
+        """Return the products of the elements up to each one along `axis`, or of all in row-major order if it is None."""
 
     def dropout(self: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
         """Return `x` with elements set to zero with probability `rate` and the rest divided by `1 - rate`."""
@@ -1004,6 +1022,30 @@ class Node:
         self: Shaped[L, tuple[*Bs, N]], labels: _IndexNode[tuple[*Bs]] | IntegerArray, *, reduction: Literal["none"]
     ) -> CrossEntropy[L, tuple[*Bs]]:
         """Return `-log softmax(logits)[label]` over the last axis, reduced to its mean or sum, or for each label."""
+
+    @overload
+    def argsort(self: Shaped[L, AtLeast1D], axis: int | None = -1) -> ArgSort: ...
+    @overload
+    def argsort(self: Shaped[L, S], axis: int = -1) -> ArgSort[S]: ...
+    @overload
+    def argsort(self: Shaped[L, S], axis: None) -> ArgSort[tuple[Any]]:
+        """Return the indices that sort `x` along `axis`, or all elements in row-major order if it is None."""
+
+    @overload
+    def sort(self: Shaped[L, AtLeast1D], axis: int | None = -1) -> TakeAlongAxis[L, _IndexNode]: ...
+    @overload
+    def sort(self: Shaped[L, S], axis: int = -1) -> TakeAlongAxis[L, _IndexNode, S]: ...
+    @overload
+    def sort(self: Shaped[L, S], axis: None) -> TakeAlongAxis[Any, _IndexNode, tuple[Any]]:
+        """Return `x` sorted along `axis`, or all elements in row-major order if it is None. NaN comes last."""
+
+    @overload
+    def searchsorted(
+        self: Shaped[L, S], v: Number, side: Literal["left", "right"] = "left"
+    ) -> SearchSorted[tuple[()]]: ...
+    @overload
+    def searchsorted(self: Shaped[L, S], v: _Node | Array, side: Literal["left", "right"] = "left") -> SearchSorted:
+        """Return for each element of `v` the index in the sorted `x` before which it belongs, from 0 to `len(x)`."""
 
 class Parameter:
     """The methods that ops add to `Parameter`, which is `x` in these descriptions."""
