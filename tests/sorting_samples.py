@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tests.sampling import Sample, distinct, normal
-from wyrm.ops.index import TakeAlongAxis
 from wyrm.ops.sorting import ArgSort, SearchSorted
+from wyrm.ops.take_along_axis import TakeAlongAxis
 
 
 def sorting_samples() -> list[Sample]:
@@ -47,7 +47,7 @@ def sorting_samples() -> list[Sample]:
         *(
             Sample(
                 SearchSorted,
-                lambda a, v, s=side: a.searchsorted(v, s),
+                lambda a, v, s=side: SearchSorted(a, v, s),
                 (ascending, values),
                 lambda a, v, s=side: np.searchsorted(a, v, s),
                 name=f"SearchSorted-{side}",
@@ -55,5 +55,14 @@ def sorting_samples() -> list[Sample]:
                 misfit=(normal(2, 2), normal(3)),
             )
             for side in ("left", "right")
+        ),
+        Sample(
+            SearchSorted,
+            lambda a, v: SearchSorted(a, v, batch=1),
+            (np.sort(distinct(3, 5)), distinct(3, 2)),
+            lambda a, v: np.stack([np.searchsorted(*rows) for rows in zip(a, v, strict=True)]),
+            name="SearchSorted-rows",
+            differentiable=False,
+            empty=False,
         ),
     ]  # fmt: skip

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import ravel as ravel
     from wyrm.functions.methods import relu as relu
     from wyrm.functions.methods import reshape as reshape
-    from wyrm.functions.methods import searchsorted as searchsorted
     from wyrm.functions.methods import sigmoid as sigmoid
     from wyrm.functions.methods import sign as sign
     from wyrm.functions.methods import sin as sin
@@ -111,7 +110,6 @@ FUNCTIONS = {
         "ravel",
         "relu",
         "reshape",
-        "searchsorted",
         "sigmoid",
         "sign",
         "sin",
@@ -140,8 +138,8 @@ METHODS: dict[str, str] = {
     "Node.argsort": "wyrm.ops.sorting",
     "Node.cumprod": "wyrm.ops.cumulative",
     "Node.cumsum": "wyrm.ops.cumulative",
-    "Node.searchsorted": "wyrm.ops.sorting",
     "Node.sort": "wyrm.ops.sorting",
+    "Node.take_along_axis": "wyrm.ops.take_along_axis",
 }
 
 __all__ = [
@@ -188,7 +186,6 @@ __all__ = [
     "relu",
     "reshape",
     "scan",
-    "searchsorted",
     "show",
     "sigmoid",
     "sign",

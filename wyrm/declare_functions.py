@@ -38,7 +38,7 @@ _METHODS_ONLY = frozenset([
 ])  # fmt: skip
 # The results of functions of arrays and numbers that do not return one node.
 _OTHER_RESULTS = {
-    "argmax": "_IndexNode", "argsort": "_IndexNode", "searchsorted": "_IndexNode", "split": "list[_Node]",
+    "argmax": "_IndexNode", "argsort": "_IndexNode", "split": "list[_Node]",
 }  # fmt: skip
 
 

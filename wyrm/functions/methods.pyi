@@ -17,13 +17,15 @@ from wyrm.ops.comparison import StopGradient
 from wyrm.ops.cumulative import CumProd, CumSum
 from wyrm.ops.elementwise import L, R, S
 from wyrm.ops.exponential import Cos, Erf, Exp, Expm1, Log, Log1p, Sigmoid, Sin, Softplus, Tanh
-from wyrm.ops.index import Index, TakeAlongAxis
+from wyrm.ops.index import Index
 from wyrm.ops.prod import Prod
 from wyrm.ops.reduction import ArgMax, AxisLike, LogSumExp, Max, Mean, Min, Std, Sum, Variance
-from wyrm.ops.shape import BroadcastTo, Reshape, Transpose
+from wyrm.ops.shape import BroadcastTo, Reshape
 from wyrm.ops.slicing import Slice
 from wyrm.ops.softmax import LogSoftmax, Softmax
-from wyrm.ops.sorting import ArgSort, SearchSorted
+from wyrm.ops.sorting import ArgSort
+from wyrm.ops.take_along_axis import TakeAlongAxis
+from wyrm.ops.transpose import Transpose
 from wyrm.types.dims import Axis, One
 from wyrm.types.typing import (
     D1,
@@ -486,12 +488,6 @@ def reshape(
     /,
     *more: Axis,
 ) -> _Node: ...
-@overload
-def searchsorted(x: Shaped[L, S], v: Number, side: Literal["left", "right"] = "left") -> SearchSorted[tuple[()]]: ...
-@overload
-def searchsorted(x: Shaped[L, S], v: _Node | Array, side: Literal["left", "right"] = "left") -> SearchSorted: ...
-@overload
-def searchsorted(x: Number | Array, v: Number | _Node | Array, side: str = ...) -> _IndexNode: ...
 @overload
 def sigmoid(x: Shaped[L, S]) -> Sigmoid[L, S]: ...
 @overload

@@ -25,15 +25,18 @@ from wyrm.ops.dropout import AddDropout, Dropout
 from wyrm.ops.elementwise import L, R, S
 from wyrm.ops.exponential import Cos, Erf, Exp, Expm1, Log, Log1p, Sigmoid, Sin, Softplus, Tanh
 from wyrm.ops.fused import Embed, LinearGelu
-from wyrm.ops.index import Index, ScatterAdd, TakeAlongAxis
+from wyrm.ops.index import Index, ScatterAdd
+from wyrm.ops.keys import Advanced, All, Key_
 from wyrm.ops.normalization import LayerNorm, RMSNorm
 from wyrm.ops.prod import Prod
 from wyrm.ops.product import VectorDot
 from wyrm.ops.reduction import ArgMax, AxisLike, LogSumExp, Max, Mean, Min, Std, Sum, Variance
-from wyrm.ops.shape import BroadcastTo, IndexReshape, Reshape, Transpose
-from wyrm.ops.slicing import All, Concatenate, IndexSlice, Key_, Slice
+from wyrm.ops.shape import BroadcastTo, IndexReshape, Reshape
+from wyrm.ops.slicing import Concatenate, IndexSlice, Slice
 from wyrm.ops.softmax import CrossEntropy, LogSoftmax, Softmax
-from wyrm.ops.sorting import ArgSort, SearchSorted
+from wyrm.ops.sorting import ArgSort
+from wyrm.ops.take_along_axis import TakeAlongAxis
+from wyrm.ops.transpose import IndexTranspose, Transpose
 from wyrm.types.dims import Axis, One, Plus
 from wyrm.types.typing import (
     D1,
@@ -390,28 +393,6 @@ class Node:
     @overload
     def take(self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode | Indices, axis: int = 0) -> _Node:
         """Return the elements that `indices` select along `axis`, as `numpy.take(x, indices, axis)`."""
-
-    @overload
-    def take_along_axis(
-        self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1
-    ) -> TakeAlongAxis[L, _IndexNode]: ...
-    @overload
-    def take_along_axis(
-        self: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1
-    ) -> TakeAlongAxis[L, _IndexNode]: ...
-    @overload
-    def take_along_axis(
-        self: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
-    ) -> TakeAlongAxis[L, _IndexNode[tuple[*Bs, M]], tuple[*Bs, M]]: ...
-    @overload
-    def take_along_axis(
-        self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode[tuple[M, *Bs]], axis: Literal[0]
-    ) -> TakeAlongAxis[L, _IndexNode[tuple[M, *Bs]], tuple[M, *Bs]]: ...
-    @overload
-    def take_along_axis(
-        self: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
-    ) -> TakeAlongAxis[L, _IndexNode]:
-        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`."""
 
     def scatter_add(
         self: Shaped[L, S], indices: _IndexNode | Indices, values: _Node | Array
@@ -868,56 +849,6 @@ class Node:
         """Return `x` with another shape and the same elements in row-major order; one axis may be -1, to be inferred."""
 
     @overload
-    def transpose(self: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L]: ...
-    @overload
-    def transpose(self: Shaped[L, tuple[M, N]]) -> Transpose[L, tuple[N, M]]: ...
-    @overload
-    def transpose(self: Shaped[L, tuple[A, M, N]]) -> Transpose[L, tuple[N, M, A]]: ...
-    @overload
-    def transpose(
-        self: Shaped[L, tuple[A, M, N]], a: Literal[0], m: Literal[2], n: Literal[1], /
-    ) -> Transpose[L, tuple[A, N, M]]: ...
-    @overload
-    def transpose(
-        self: Shaped[L, tuple[A, M, N]], a: Literal[1], m: Literal[0], n: Literal[2], /
-    ) -> Transpose[L, tuple[M, A, N]]: ...
-    @overload
-    def transpose(
-        self: Shaped[L, tuple[A, M, N, K]], a: Literal[0], m: Literal[2], n: Literal[1], k: Literal[3], /
-    ) -> Transpose[L, tuple[A, N, M, K]]: ...
-    @overload
-    def transpose(self: Shaped[L, S], *axes: int | Sequence[int]) -> Transpose[L]:
-        """Return `x` with its axes in the order `axes`, reversed by default."""
-
-    @overload
-    def swapaxes(self: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L]: ...
-    @overload
-    def swapaxes(
-        self: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-1], axis2: Literal[-2]
-    ) -> Transpose[L, tuple[*Bs, N, M]]: ...
-    @overload
-    def swapaxes(
-        self: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-2], axis2: Literal[-1]
-    ) -> Transpose[L, tuple[*Bs, N, M]]: ...
-    @overload
-    def swapaxes(
-        self: Shaped[L, tuple[M, N, *Bs]], axis1: Literal[0], axis2: Literal[1]
-    ) -> Transpose[L, tuple[N, M, *Bs]]: ...
-    @overload
-    def swapaxes(
-        self: Shaped[L, tuple[A, M, N, *Bs]], axis1: Literal[1], axis2: Literal[2]
-    ) -> Transpose[L, tuple[A, N, M, *Bs]]: ...
-    @overload
-    def swapaxes(self: Shaped[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]:
-        """Return `x` with two axes swapped. Raise `ShapeError` for an axis that `x` lacks."""
-
-    @overload
-    def matrix_transpose(self: Shaped[L, AtLeast2D]) -> Transpose[L]: ...
-    @overload
-    def matrix_transpose(self: Shaped[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]:
-        """Return `x` with its last two axes swapped; `.mT` for short. Raise `ShapeError` for fewer than two axes."""
-
-    @overload
     def broadcast_to(self: Shaped[L, S], shape: Sizes) -> BroadcastTo[L]: ...
     @overload
     def broadcast_to(self: Shaped[L, S], shape: tuple[D1 | int]) -> BroadcastTo[L, tuple[D1]]: ...
@@ -1040,12 +971,76 @@ class Node:
         """Return `x` sorted along `axis`, or all elements in row-major order if it is None. NaN comes last."""
 
     @overload
-    def searchsorted(
-        self: Shaped[L, S], v: Number, side: Literal["left", "right"] = "left"
-    ) -> SearchSorted[tuple[()]]: ...
+    def take_along_axis(
+        self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1
+    ) -> TakeAlongAxis[L, _IndexNode]: ...
     @overload
-    def searchsorted(self: Shaped[L, S], v: _Node | Array, side: Literal["left", "right"] = "left") -> SearchSorted:
-        """Return for each element of `v` the index in the sorted `x` before which it belongs, from 0 to `len(x)`."""
+    def take_along_axis(
+        self: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1
+    ) -> TakeAlongAxis[L, _IndexNode]: ...
+    @overload
+    def take_along_axis(
+        self: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
+    ) -> TakeAlongAxis[L, _IndexNode[tuple[*Bs, M]], tuple[*Bs, M]]: ...
+    @overload
+    def take_along_axis(
+        self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode[tuple[M, *Bs]], axis: Literal[0]
+    ) -> TakeAlongAxis[L, _IndexNode[tuple[M, *Bs]], tuple[M, *Bs]]: ...
+    @overload
+    def take_along_axis(
+        self: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
+    ) -> TakeAlongAxis[L, _IndexNode]:
+        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`."""
+
+    @overload
+    def transpose(self: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L]: ...
+    @overload
+    def transpose(self: Shaped[L, tuple[M, N]]) -> Transpose[L, tuple[N, M]]: ...
+    @overload
+    def transpose(self: Shaped[L, tuple[A, M, N]]) -> Transpose[L, tuple[N, M, A]]: ...
+    @overload
+    def transpose(
+        self: Shaped[L, tuple[A, M, N]], a: Literal[0], m: Literal[2], n: Literal[1], /
+    ) -> Transpose[L, tuple[A, N, M]]: ...
+    @overload
+    def transpose(
+        self: Shaped[L, tuple[A, M, N]], a: Literal[1], m: Literal[0], n: Literal[2], /
+    ) -> Transpose[L, tuple[M, A, N]]: ...
+    @overload
+    def transpose(
+        self: Shaped[L, tuple[A, M, N, K]], a: Literal[0], m: Literal[2], n: Literal[1], k: Literal[3], /
+    ) -> Transpose[L, tuple[A, N, M, K]]: ...
+    @overload
+    def transpose(self: Shaped[L, S], *axes: int | Sequence[int]) -> Transpose[L]:
+        """Return `x` with its axes in the order `axes`, reversed by default."""
+
+    @overload
+    def swapaxes(self: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L]: ...
+    @overload
+    def swapaxes(
+        self: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-1], axis2: Literal[-2]
+    ) -> Transpose[L, tuple[*Bs, N, M]]: ...
+    @overload
+    def swapaxes(
+        self: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-2], axis2: Literal[-1]
+    ) -> Transpose[L, tuple[*Bs, N, M]]: ...
+    @overload
+    def swapaxes(
+        self: Shaped[L, tuple[M, N, *Bs]], axis1: Literal[0], axis2: Literal[1]
+    ) -> Transpose[L, tuple[N, M, *Bs]]: ...
+    @overload
+    def swapaxes(
+        self: Shaped[L, tuple[A, M, N, *Bs]], axis1: Literal[1], axis2: Literal[2]
+    ) -> Transpose[L, tuple[A, N, M, *Bs]]: ...
+    @overload
+    def swapaxes(self: Shaped[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]:
+        """Return `x` with two axes swapped. Raise `ShapeError` for an axis that `x` lacks."""
+
+    @overload
+    def matrix_transpose(self: Shaped[L, AtLeast2D]) -> Transpose[L]: ...
+    @overload
+    def matrix_transpose(self: Shaped[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]:
+        """Return `x` with its last two axes swapped; `.mT` for short. Raise `ShapeError` for fewer than two axes."""
 
 class Parameter:
     """The methods that ops add to `Parameter`, which is `x` in these descriptions."""
@@ -1216,6 +1211,11 @@ class IndexNode:
     @overload
     def __getitem__(self: _IndexNode[tuple[M, N, *Bs]], key: tuple[All, int]) -> IndexSlice[tuple[M, *Bs]]: ...
     @overload
-    def __getitem__(self: _IndexNode, key: Key_) -> IndexSlice:
-        """Return the part of the integers that ints, slices, `None` and `...` select, as in NumPy."""
+    def __getitem__(self: _IndexNode, key: Key_) -> IndexSlice: ...
+    @overload
+    def __getitem__(self: _IndexNode, key: Advanced) -> _IndexNode:
+        """Return the part of the integers that a key selects, as for `Node.__getitem__`, with the same errors."""
+
+    def transpose(self: _IndexNode, *axes: int | Sequence[int]) -> IndexTranspose:
+        """Return `x` with its axes in the order `axes`, reversed by default; errors are as for `Node.transpose`."""
     def __hash__(self) -> int: ...

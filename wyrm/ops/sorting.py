@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal, overload
 
@@ -12,12 +13,13 @@ from wyrm.node.base import ZERO, Gradient, format_dims
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.along_axis import split_at
-from wyrm.ops.elementwise import Axes, L, S, common_dtype, method, operand
-from wyrm.ops.index import TakeAlongAxis
+from wyrm.ops.batching import spread
+from wyrm.ops.elementwise import Axes, L, S, common_dtype, method
 from wyrm.ops.scratch import scratch
-from wyrm.types.dims import Axis, Dims, normalize_axis
+from wyrm.ops.take_along_axis import TakeAlongAxis
+from wyrm.types.dims import Axis, Dims, normalize_axis, unify
 from wyrm.types.namespace import ArrayNamespace
-from wyrm.types.typing import Array, AtLeast1D, FloatArray, IntegerArray, Number, Shaped
+from wyrm.types.typing import Array, AtLeast1D, FloatArray, IntegerArray, Shaped
 
 
 class ArgSort(IndexNode[Axes]):
@@ -137,13 +139,17 @@ def sort(x: Any, axis: int | None = -1) -> TakeAlongAxis:
 
 
 class SearchSorted(IndexNode[Axes]):
-    """For each element of the second operand, where it belongs in the sorted first one, as `numpy.searchsorted`."""
+    """For each element of the second operand, where it belongs in the sorted first one, as `numpy.searchsorted`.
 
-    __slots__ = ("side",)
+    The first `batch` axes of both are rows, each with its own sorted values.
+    """
+
+    __slots__ = ("batch", "side")
     side: Literal["left", "right"]
+    batch: int
 
-    def __init__(self, a: Node, v: Node, side: Literal["left", "right"] = "left") -> None:
-        self._construct((a, v), side=side)
+    def __init__(self, a: Node, v: Node, side: Literal["left", "right"] = "left", batch: int = 0) -> None:
+        self._construct((a, v), side=side, batch=batch)
 
     def dtype_rule(self) -> np.dtype:
         common_dtype(self.parents)
@@ -153,19 +159,25 @@ class SearchSorted(IndexNode[Axes]):
         a, v = self.parents
         if self.side not in ("left", "right"):
             raise ShapeError(f"side must be 'left' or 'right', not {self.side!r}")
-        if len(a.dims) != 1:
+        if len(a.dims) != self.batch + 1:
             raise ShapeError(f"the sorted values must have one axis, not {format_dims(a.dims)}")
-        dims: Dims = v.dims
-        return dims
+        rows = tuple(map(unify, a.dims[: self.batch], v.dims[: self.batch]))
+        return rows + tuple(v.dims[self.batch :])
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> IndexNode | None:
-        return None if mapped[0] else SearchSorted(operands[0], operands[1], self.side)
+        a, v = operands if mapped == [False, True] and not self.batch else spread(operands, mapped)
+        return SearchSorted(a, v, self.side, self.batch + 1 if mapped[0] or self.batch else 0)
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Any:
-        return xp.searchsorted(operands[0], operands[1], side=self.side)
+        count = math.prod(shape[: self.batch])
+        a, v = (operand.reshape(count, *operand.shape[self.batch :]) for operand in operands)
+        rows = [xp.searchsorted(a[i], v[i], side=self.side) for i in range(count)]
+        return xp.stack(rows).reshape(shape) if rows else xp.zeros(shape, np.int64)
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if rows[0] is None else None
+        of_a, of_v = rows
+        same_values = self.batch == 0 and of_a is None
+        return "rows" if same_values or (of_a is not None and of_a == of_v and of_a < self.batch) else None
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return ZERO, ZERO
@@ -176,38 +188,23 @@ class _SearchSortedLoops(LoopForm):
     @staticmethod
     def kernel(a: FloatArray, v: FloatArray, out: IntegerArray, after_equal: bool) -> None:
         """Search by bisection; NaN is larger than any number."""
-        for i in range(v.size):
-            value, low, high = v[i], 0, a.size
-            while low < high:
-                middle = (low + high) // 2
-                element = a[middle]
-                if after_equal:
-                    is_before = element <= value or value != value
-                else:
-                    is_before = element < value or (value != value and element == element)
-                if is_before:
-                    low = middle + 1
-                else:
-                    high = middle
-            out[i] = low
+        for row in range(v.shape[0]):
+            for i in range(v.shape[1]):
+                value, low, high = v[row, i], 0, a.shape[1]
+                while low < high:
+                    middle = (low + high) // 2
+                    element = a[row, middle]
+                    if after_equal:
+                        is_before = element <= value or value != value
+                    else:
+                        is_before = element < value or (value != value and element == element)
+                    if is_before:
+                        low = middle + 1
+                    else:
+                        high = middle
+                out[row, i] = low
 
     def kernel_arguments(self, node: SearchSorted, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
-        a, v = operands
-        return a, v.reshape(-1), out.reshape(-1), node.side == "right"
-
-
-@overload
-def searchsorted(x: Shaped[L, S], v: Number, side: Literal["left", "right"] = "left") -> SearchSorted[tuple[()]]: ...
-@overload
-def searchsorted(x: Shaped[L, S], v: Node | Array, side: Literal["left", "right"] = "left") -> SearchSorted: ...
-@method("searchsorted")
-def searchsorted(x: Any, v: Any, side: Literal["left", "right"] = "left") -> SearchSorted:
-    """Return for each element of `v` the index in the sorted `x` before which it belongs, from 0 to `len(x)`.
-
-    Of equal elements, `side` chooses the place before the first ("left") or after the last ("right"). NaN is larger
-    than any number. The result is undefined if `x` is not sorted. Raise `ShapeError` unless `x` has one axis.
-
-    >>> wy.Constant([1.0, 2.0, 3.0]).searchsorted(np.array([0.5, 2.0, 9.0])).forward().tolist()
-    [0, 1, 3]
-    """
-    return SearchSorted(x, operand(v, x), side)
+        rows = math.prod(out.shape[: node.batch])
+        a, v, out = (x.reshape(rows, math.prod(x.shape[node.batch :])) for x in (*operands, out))
+        return a, v, out, node.side == "right"
