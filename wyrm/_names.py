@@ -34,9 +34,12 @@ if TYPE_CHECKING:
     from wyrm.functions.mapping import vmap as vmap
     from wyrm.functions.methods import abs as abs
     from wyrm.functions.methods import argmax as argmax
+    from wyrm.functions.methods import argsort as argsort
     from wyrm.functions.methods import broadcast_to as broadcast_to
     from wyrm.functions.methods import clip as clip
     from wyrm.functions.methods import cos as cos
+    from wyrm.functions.methods import cumprod as cumprod
+    from wyrm.functions.methods import cumsum as cumsum
     from wyrm.functions.methods import erf as erf
     from wyrm.functions.methods import exp as exp
     from wyrm.functions.methods import expand_dims as expand_dims
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import log1p as log1p
     from wyrm.functions.methods import log_softmax as log_softmax
     from wyrm.functions.methods import logsumexp as logsumexp
+    from wyrm.functions.methods import matrix_transpose as matrix_transpose
     from wyrm.functions.methods import max as max
     from wyrm.functions.methods import maximum as maximum
     from wyrm.functions.methods import mean as mean
@@ -60,6 +64,7 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import sin as sin
     from wyrm.functions.methods import softmax as softmax
     from wyrm.functions.methods import softplus as softplus
+    from wyrm.functions.methods import sort as sort
     from wyrm.functions.methods import split as split
     from wyrm.functions.methods import sqrt as sqrt
     from wyrm.functions.methods import square as square
@@ -102,9 +107,12 @@ FUNCTIONS = {
     "functions.methods": (
         "abs",
         "argmax",
+        "argsort",
         "broadcast_to",
         "clip",
         "cos",
+        "cumprod",
+        "cumsum",
         "erf",
         "exp",
         "expand_dims",
@@ -114,6 +122,7 @@ FUNCTIONS = {
         "log1p",
         "log_softmax",
         "logsumexp",
+        "matrix_transpose",
         "max",
         "maximum",
         "mean",
@@ -128,6 +137,7 @@ FUNCTIONS = {
         "sin",
         "softmax",
         "softplus",
+        "sort",
         "split",
         "sqrt",
         "square",
@@ -146,18 +156,27 @@ FUNCTIONS = {
 }
 
 # The module of each method that `import wyrm` does not import.
-METHODS: dict[str, str] = {}
+METHODS: dict[str, str] = {
+    "Node.argsort": "wyrm.ops.sorting",
+    "Node.cumprod": "wyrm.ops.cumulative",
+    "Node.cumsum": "wyrm.ops.cumulative",
+    "Node.sort": "wyrm.ops.sorting",
+    "Node.take_along_axis": "wyrm.ops.take_along_axis",
+}
 
 __all__ = [
     "Function",
     "abs",
     "arange",
     "argmax",
+    "argsort",
     "broadcast_to",
     "clip",
     "cond",
     "cos",
     "cross",
+    "cumprod",
+    "cumsum",
     "custom_jvp",
     "custom_vjp",
     "dot",
@@ -182,6 +201,7 @@ __all__ = [
     "log_softmax",
     "logsumexp",
     "matmul",
+    "matrix_transpose",
     "max",
     "maximum",
     "mean",
@@ -201,6 +221,7 @@ __all__ = [
     "sin",
     "softmax",
     "softplus",
+    "sort",
     "split",
     "sqrt",
     "square",

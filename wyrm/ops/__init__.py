@@ -23,6 +23,7 @@ from wyrm.ops import (
     shape,
     slicing,
     softmax,
+    transpose,
 )
 
 if TYPE_CHECKING:
@@ -64,4 +65,5 @@ __all__ = [
     "shape",
     "slicing",
     "softmax",
+    "transpose",
 ]

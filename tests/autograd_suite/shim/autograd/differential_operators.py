@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
 import wyrm as wy
 
-from .core import is_complex, leaves_of, make_jvp as jvp_of, make_vjp as vjp_of, plain, vspace
+from .core import is_complex, leaves_of, plain, vspace
+from .core import make_jvp as jvp_of
+from .core import make_vjp as vjp_of
 from .wrap_util import unary_to_nary
 
 
@@ -159,4 +162,3 @@ def multigrad_dict(function: Callable[..., Any]) -> Callable[..., Any]:
         return grad(lambda values: function(**values))(given)
 
     return of
-
