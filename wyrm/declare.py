@@ -10,7 +10,9 @@ method, `operator_declaration` and `reflected` for the two sides of an operator.
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -19,8 +21,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import wyrm.node
-import wyrm.ops  # the ops register as they are imported
+import wyrm.ops
 from wyrm.ops.elementwise import METHODS
+
+for _each in pkgutil.iter_modules(wyrm.ops.__path__, "wyrm.ops."):
+    importlib.import_module(_each.name)  # the ops register as they are imported
 
 _FILE = """# {summary}
 #

@@ -65,6 +65,11 @@ def test_the_declarations_are_those_that_the_methods_give() -> None:
     assert written == declare_functions.declarations(), "out of date: run python -m wyrm.declare_functions"
 
 
+def test_the_table_of_names_is_that_of_the_modules() -> None:
+    written = declare_functions.table_path().read_text(encoding="utf-8")
+    assert written == declare_functions.table(), "out of date: run python -m wyrm.declare_functions"
+
+
 def test_star_import_leaves_the_builtins_alone() -> None:
     assert not set(wy.__all__) & set(vars(builtins)) - {"compile"}
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from wyrm._names import FUNCTIONS
 from wyrm.node.base import BaseNode
 from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
@@ -27,44 +28,7 @@ def _function(name: str) -> Callable[..., Any]:
     return function
 
 
-abs = _function("abs")
-argmax = _function("argmax")
-broadcast_to = _function("broadcast_to")
-clip = _function("clip")
-cos = _function("cos")
-erf = _function("erf")
-exp = _function("exp")
-expand_dims = _function("expand_dims")
-expm1 = _function("expm1")
-flatten = _function("flatten")
-log = _function("log")
-log1p = _function("log1p")
-log_softmax = _function("log_softmax")
-logsumexp = _function("logsumexp")
-max = _function("max")
-maximum = _function("maximum")
-mean = _function("mean")
-min = _function("min")
-minimum = _function("minimum")
-prod = _function("prod")
-ravel = _function("ravel")
-relu = _function("relu")
-reshape = _function("reshape")
-sigmoid = _function("sigmoid")
-sign = _function("sign")
-sin = _function("sin")
-softmax = _function("softmax")
-softplus = _function("softplus")
-split = _function("split")
-sqrt = _function("sqrt")
-square = _function("square")
-squeeze = _function("squeeze")
-std = _function("std")
-stop_gradient = _function("stop_gradient")
-sum = _function("sum")
-swapaxes = _function("swapaxes")
-take = _function("take")
-take_along_axis = _function("take_along_axis")
-tanh = _function("tanh")
-transpose = _function("transpose")
-var = _function("var")
+def __getattr__(name: str) -> Callable[..., Any]:
+    if name not in FUNCTIONS[__name__.removeprefix("wyrm.")]:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals().setdefault(name, _function(name))

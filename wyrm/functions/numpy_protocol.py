@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import math
 import operator
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from wyrm import _names
 from wyrm.errors import DTypeError
 from wyrm.functions.creation import full_like, ones_like, zeros_like
 from wyrm.node.base import BaseNode, describe
@@ -150,6 +152,8 @@ FUNCTIONS: dict[Operation, Operation] = {
     np.take: _take,
     np.take_along_axis: lambda arr, indices, axis=-1: arr.take_along_axis(indices, axis),
 }  # fmt: skip
+# The modules whose functions serve those of the same name.
+_PACKAGES = {"numpy.linalg": "wyrm.linalg", "scipy.special": "wyrm.special"}
 # NumPy's parameter names for the operands of these functions.
 _OPERANDS = ("a", "b", "x", "array", "ary", "arr")
 # Signatures of functions that lack one in some version of NumPy.
@@ -183,12 +187,17 @@ def ufunc(node: Node, function: Any, method: str, *operands: Any, **options: Any
     if wrong - {"dtype"}:
         refuse_keywords(f"numpy.{name} of a node", wrong, ("its operands",))
     integers = next((x for x in operands if isinstance(x, IndexNode)), None)
-    if integers is not None and name not in _COMPARISONS:
+    if integers is not None and name in UFUNCS and name not in _COMPARISONS:
         raise DTypeError(
             f"numpy.{name}: {describe(integers)} holds integers, which support comparison and indexing, not arithmetic"
         )
     if name not in UFUNCS:
-        raise _unknown(name)
+        found = _same_name("numpy", name) or _same_name("scipy.special", name)
+        if found is None:
+            raise _unknown(name)
+        if dtype is not None:
+            refuse_keywords(f"numpy.{name} of a node", ("dtype",), ("its operands",))
+        return found(*operands)
     given = (
         _nodes(operands) if integers is None else [x if isinstance(x, BaseNode) else as_indices(x) for x in operands]
     )
@@ -204,7 +213,10 @@ def array_function(
     """Apply any other NumPy function to arguments of which `node` is one; NumPy calls this."""
     name = function.__name__
     if function not in FUNCTIONS:
-        raise _unknown(name, function.__module__)
+        found = _same_name(function.__module__, name)
+        if found is None:
+            raise _unknown(name, function.__module__)
+        return _call(found, function, arguments, options)
     implementation = FUNCTIONS[function]
     full = f"numpy.linalg.{name}" if function is np.linalg.norm else f"numpy.{name}"
     if function is np.einsum:
@@ -222,6 +234,34 @@ def array_function(
         operands = [key for key in _OPERANDS if key in given]
         given |= dict(zip(operands, _nodes([given[key] for key in operands]), strict=True))
     return implementation(**given)
+
+
+def _same_name(module: str, name: str) -> Operation | None:
+    """Return the function of wyrm with the name of a function of NumPy or SciPy; None if there is none."""
+    if module == "numpy":
+        origin = next((f"wyrm.{origin}" for origin, names in _names.FUNCTIONS.items() if name in names), None)
+    else:
+        origin = _PACKAGES.get(module)
+    found: Operation | None = None if origin is None else getattr(importlib.import_module(origin), name, None)
+    return found
+
+
+def _call(implementation: Operation, function: Operation, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """Call a function of wyrm with the arguments of the function of NumPy that has its name."""
+    name = f"{function.__module__}.{function.__name__}"
+    taken = inspect.signature(implementation).parameters
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in taken.values()):
+        return implementation(*arguments, **options)
+    given = _bound_arguments(function, name, arguments, options)
+    # The operands come first, under names that differ from NumPy's in some functions.
+    required = [key for key, parameter in taken.items() if parameter.default is parameter.empty]
+    first = [key for key in given if key not in taken][: len(required)]
+    renamed = dict(zip(first, (key for key in required if key not in given), strict=False))
+    given = {renamed.get(key, key): value for key, value in given.items()}
+    if given.keys() - taken.keys():
+        refuse_keywords(f"{name} of a node", given.keys() - taken.keys(), taken)
+    positional = [key for key in taken if key in given and taken[key].kind is inspect.Parameter.POSITIONAL_ONLY]
+    return implementation(*[given.pop(key) for key in positional], **given)
 
 
 def _bound_arguments(
