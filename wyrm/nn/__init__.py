@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from wyrm.nn.batch_normalization import BatchNorm
     from wyrm.nn.dropout import Dropout
     from wyrm.nn.embedding import Embedding
+    from wyrm.nn.embedding_bag import EmbeddingBag
     from wyrm.nn.generation import CachedDecoder, generate
     from wyrm.nn.gpt2 import GPT2, GPT2Config
     from wyrm.nn.layer import Layer, Pointwise, Sequential
@@ -78,6 +79,7 @@ _NAMES = {
     "batch_normalization": ("BatchNorm",),
     "dropout": ("Dropout",),
     "embedding": ("Embedding",),
+    "embedding_bag": ("EmbeddingBag",),
     "generation": (
         "CachedDecoder",
         "generate",
@@ -131,6 +133,7 @@ __all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "Dropout",
     "EWMA",
     "Embedding",
+    "EmbeddingBag",
     "FeedForward",
     "GLU",
     "GPT2",
