@@ -95,11 +95,11 @@ def test_an_id_out_of_range_is_an_error(name: str) -> None:
     for ids in (np.array([0, 1, 2]), np.array([0, -1, 1])):
         with pytest.raises(IndexOutOfRange):
             reduce(x, ids, 2)
-    ids = wy.IndexInput(dims=(3,))
-    result = reduce(x, ids, 2)
+    given = wy.IndexInput(dims=(3,))
+    result = reduce(x, given, 2)
     with pytest.raises(IndexOutOfRange):
-        ids.set(np.array([0, 1, 2]))
-    ids.set(np.array([0, 1, 1]))
+        given.set(np.array([0, 1, 2]))
+    given.set(np.array([0, 1, 1]))
     result.forward()
 
 
@@ -110,7 +110,7 @@ def test_wrong_operands_are_errors() -> None:
     with pytest.raises(ShapeError):
         wy.segment_max(x, np.zeros((3, 2), np.int64), 2)
     with pytest.raises(ShapeError):
-        wy.segment_sum(wy.Input(1.0), np.array(0), 2)
+        wy.segment_sum(wy.Input(1.0), np.array(0), 2)  # type: ignore[arg-type]  # the mistake
     with pytest.raises(DTypeError):
         wy.segment_mean(x > 0.0, np.array([0, 1, 1]), 2)
 

@@ -12,7 +12,7 @@ from wyrm.ops.index import as_indices
 from wyrm.ops.segment import SegmentMax, segment_total
 from wyrm.types.dims import Axis, Dim
 from wyrm.types.options import whole
-from wyrm.types.typing import Bs, D, IntegerArray, N
+from wyrm.types.typing import D1, Bs, IntegerArray, N
 
 __all__ = ["segment_max", "segment_mean", "segment_min", "segment_softmax", "segment_sum"]
 
@@ -32,7 +32,7 @@ def _segments(caller: str, data: Any, num_segments: Any) -> Axis:
 
 
 @overload
-def segment_sum(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D) -> Tensor[D, *Bs]: ...
+def segment_sum(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1) -> Tensor[D1, *Bs]: ...
 @overload
 def segment_sum(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: int) -> Tensor[Any, *Bs]: ...
 def segment_sum(data: Any, segment_ids: Any, num_segments: Any) -> Any:
@@ -53,7 +53,7 @@ def segment_sum(data: Any, segment_ids: Any, num_segments: Any) -> Any:
 
 
 @overload
-def segment_mean(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D) -> Tensor[D, *Bs]: ...
+def segment_mean(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1) -> Tensor[D1, *Bs]: ...
 @overload
 def segment_mean(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: int) -> Tensor[Any, *Bs]: ...
 def segment_mean(data: Any, segment_ids: Any, num_segments: Any) -> Any:
@@ -72,7 +72,7 @@ def segment_mean(data: Any, segment_ids: Any, num_segments: Any) -> Any:
 
 
 @overload
-def segment_max(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D) -> Tensor[D, *Bs]: ...
+def segment_max(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1) -> Tensor[D1, *Bs]: ...
 @overload
 def segment_max(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: int) -> Tensor[Any, *Bs]: ...
 def segment_max(data: Any, segment_ids: Any, num_segments: Any) -> Any:
@@ -87,7 +87,7 @@ def segment_max(data: Any, segment_ids: Any, num_segments: Any) -> Any:
 
 
 @overload
-def segment_min(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D) -> Tensor[D, *Bs]: ...
+def segment_min(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1) -> Tensor[D1, *Bs]: ...
 @overload
 def segment_min(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: int) -> Tensor[Any, *Bs]: ...
 def segment_min(data: Any, segment_ids: Any, num_segments: Any) -> Any:

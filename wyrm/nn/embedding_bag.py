@@ -102,7 +102,8 @@ class EmbeddingBag(Module, Generic[Rows, Columns]):
             if factors.ndim != indices.ndim:
                 raise ShapeError(f"EmbeddingBag: {describe(factors)} must have the axes of {describe(indices)}")
             rows = rows * factors.expand_dims(-1)
-        return _reduced(rows, present, self.mode)
+        result: Tensor[*Bs, Columns] = _reduced(rows, present, self.mode)
+        return result
 
     def __repr__(self) -> str:
         num_embeddings, embedding_dim = self.weight.dims

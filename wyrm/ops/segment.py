@@ -58,7 +58,7 @@ class SegmentMax(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Lef
 
     def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
         x, ids = operands
-        lowest: Any = xp.full(shape, -math.inf, dtype=self.dtype)
+        lowest: Any = xp.zeros(shape, self.dtype) - math.inf
         if hasattr(lowest, "at"):
             return lowest.at[ids].max(x)
         np.maximum.at(lowest, ids, x)
