@@ -22,7 +22,19 @@ from tests.recurrent_samples import recurrent_samples
 from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, reducing, unary
 from tests.scan_samples import scan_samples
 from tests.segment_samples import segment_samples
-from wyrm.ops import activation, arithmetic, comparison, exponential, index, product, reduction, shape, slicing, softmax
+from wyrm.ops import (
+    activation,
+    arithmetic,
+    comparison,
+    einsum,
+    exponential,
+    index,
+    product,
+    reduction,
+    shape,
+    slicing,
+    softmax,
+)
 from wyrm.ops.dropout import Dropout
 from wyrm.ops.philox import STEP
 from wyrm.ops.sampling import RandomIndex
@@ -50,7 +62,7 @@ def _matmul(*shapes: tuple[int, ...]) -> Sample:
 
 def _einsum(subscripts: str, left: tuple[int, ...], right: tuple[int, ...]) -> Sample:
     return Sample(
-        product.Einsum,
+        einsum.Einsum,
         lambda x, y: wy.einsum(subscripts, x, y),
         (normal(*left), normal(*right)),
         lambda x, y: np.einsum(subscripts, x, y),
