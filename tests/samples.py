@@ -23,6 +23,7 @@ from tests.prod_samples import prod_samples
 from tests.recurrent_samples import recurrent_samples
 from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, reducing, unary
 from tests.scan_samples import scan_samples
+from tests.segment_samples import segment_samples
 from tests.sorting_samples import sorting_samples
 from wyrm.ops import (
     activation,
@@ -482,6 +483,7 @@ SAMPLES: list[Sample] = [
         tags=frozenset(["random"]),
     ),
     *recurrent_samples(),
+    *segment_samples(),
     *attention_samples(),
     *linear_cross_entropy_samples(),
     *normalization_samples(),

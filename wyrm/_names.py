@@ -78,6 +78,11 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import tanh as tanh
     from wyrm.functions.methods import transpose as transpose
     from wyrm.functions.methods import var as var
+    from wyrm.functions.segment import segment_max as segment_max
+    from wyrm.functions.segment import segment_mean as segment_mean
+    from wyrm.functions.segment import segment_min as segment_min
+    from wyrm.functions.segment import segment_softmax as segment_softmax
+    from wyrm.functions.segment import segment_sum as segment_sum
     from wyrm.functions.transforms import hessian as hessian
     from wyrm.functions.transforms import hvp as hvp
     from wyrm.functions.transforms import jacobian as jacobian
@@ -152,14 +157,25 @@ FUNCTIONS = {
         "transpose",
         "var",
     ),
+    "functions.segment": ("segment_max", "segment_mean", "segment_min", "segment_softmax", "segment_sum"),
     "functions.transforms": ("hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"),
 }
 
 # The module of each method that `import wyrm` does not import.
 METHODS: dict[str, str] = {
     "Node.argsort": "wyrm.ops.sorting",
+    "Node.celu": "wyrm.ops.composed_activation",
     "Node.cumprod": "wyrm.ops.cumulative",
     "Node.cumsum": "wyrm.ops.cumulative",
+    "Node.glu": "wyrm.ops.composed_activation",
+    "Node.hardsigmoid": "wyrm.ops.composed_activation",
+    "Node.hardswish": "wyrm.ops.composed_activation",
+    "Node.hardtanh": "wyrm.ops.composed_activation",
+    "Node.log_sigmoid": "wyrm.ops.composed_activation",
+    "Node.mish": "wyrm.ops.composed_activation",
+    "Node.relu6": "wyrm.ops.composed_activation",
+    "Node.selu": "wyrm.ops.composed_activation",
+    "Node.softsign": "wyrm.ops.composed_activation",
     "Node.sort": "wyrm.ops.sorting",
     "Node.take_along_axis": "wyrm.ops.take_along_axis",
 }
@@ -215,6 +231,11 @@ __all__ = [
     "relu",
     "reshape",
     "scan",
+    "segment_max",
+    "segment_mean",
+    "segment_min",
+    "segment_softmax",
+    "segment_sum",
     "show",
     "sigmoid",
     "sign",

@@ -299,6 +299,39 @@ class Node:
     def stop_gradient(self: Shaped[L, S]) -> StopGradient[L, S]:
         """`x`, as a constant to differentiation: its gradient is zero."""
 
+    def relu6(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `min(max(x, 0), 6)`; the derivative at 0 is 0."""
+
+    def hardtanh(self: Shaped[L, S], min_value: float = -1.0, max_value: float = 1.0) -> _Node[Any, S]:
+        """Return `x` limited to `min_value`..`max_value`, as `x.clip`; raise `ValueError` if `min_value` is the larger."""
+
+    def hardsigmoid(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x / 6 + 1 / 2` limited to 0..1, a piecewise linear approximation of the sigmoid."""
+
+    def hardswish(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x * hardsigmoid(x)` (Howard et al., "Searching for MobileNetV3", 2019)."""
+
+    def selu(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `1.0507 * elu(x, 1.6733)` (Klambauer et al., "Self-normalizing neural networks", 2017)."""
+
+    def celu(self: Shaped[L, S], alpha: float = 1.0) -> _Node[Any, S]:
+        """Return `x` where positive, else `alpha * (exp(x / alpha) - 1)`, which has a continuous derivative."""
+
+    def mish(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x * tanh(softplus(x))` (Misra, "Mish", 2019)."""
+
+    def softsign(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x / (1 + |x|)`."""
+
+    def log_sigmoid(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `log(sigmoid(x))`, finite for all finite `x`."""
+
+    @overload
+    def glu(self: Shaped[L, AtLeast1D], axis: int = -1) -> _Node: ...
+    @overload
+    def glu(self: Shaped[L, tuple[*Bs, N]], axis: int = -1) -> _Node:
+        """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`."""
+
     @overload
     def cumsum(self: Shaped[L, AtLeast1D], axis: int | None = None) -> CumSum: ...
     @overload

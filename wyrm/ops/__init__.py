@@ -27,16 +27,28 @@ from wyrm.ops import (
 )
 
 if TYPE_CHECKING:
-    from wyrm.ops import attention, cached_attention, checkpoint, custom, linear_cross_entropy, recurrent, scan
+    from wyrm.ops import (
+        attention,
+        cached_attention,
+        checkpoint,
+        composed_activation,
+        custom,
+        linear_cross_entropy,
+        recurrent,
+        scan,
+        segment,
+    )
 
 if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every attribute
     _LATER = (
         "attention",
         "cached_attention",
         "checkpoint",
+        "composed_activation",
         "custom",
         "recurrent",
         "scan",
+        "segment",
         "linear_cross_entropy",
     )
     __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {name: name for name in _LATER})
@@ -48,6 +60,7 @@ __all__ = [
     "cached_attention",
     "checkpoint",
     "comparison",
+    "composed_activation",
     "custom",
     "dropout",
     "elementwise",
@@ -62,6 +75,7 @@ __all__ = [
     "recurrent",
     "reduction",
     "scan",
+    "segment",
     "shape",
     "slicing",
     "softmax",
