@@ -13,6 +13,7 @@ from scipy import special
 
 import wyrm as wy
 from tests.attention_samples import attention_samples
+from tests.elementwise_samples import elementwise_samples
 from tests.fused_samples import fused_samples
 from tests.linear_cross_entropy_samples import linear_cross_entropy_samples
 from tests.normalization_samples import normalization_samples
@@ -454,6 +455,7 @@ SAMPLES: list[Sample] = [
         empty=False,
         tags=frozenset(["random"]),
     ),
+    *elementwise_samples(),
     *recurrent_samples(),
     *attention_samples(),
     *linear_cross_entropy_samples(),
