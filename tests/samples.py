@@ -14,6 +14,7 @@ from scipy import special
 import wyrm as wy
 from tests.attention_samples import attention_samples
 from tests.cumulative_samples import cumulative_samples
+from tests.elementwise_samples import elementwise_samples
 from tests.fused_samples import fused_samples
 from tests.gather_samples import gather_samples
 from tests.linear_cross_entropy_samples import linear_cross_entropy_samples
@@ -482,6 +483,7 @@ SAMPLES: list[Sample] = [
         empty=False,
         tags=frozenset(["random"]),
     ),
+    *elementwise_samples(),
     *recurrent_samples(),
     *segment_samples(),
     *attention_samples(),

@@ -33,21 +33,56 @@ if TYPE_CHECKING:
     from wyrm.functions.function import show as show
     from wyrm.functions.mapping import vmap as vmap
     from wyrm.functions.methods import abs as abs
+    from wyrm.functions.methods import acos as acos
+    from wyrm.functions.methods import acosh as acosh
+    from wyrm.functions.methods import arccos as arccos
+    from wyrm.functions.methods import arccosh as arccosh
+    from wyrm.functions.methods import arcsin as arcsin
+    from wyrm.functions.methods import arcsinh as arcsinh
+    from wyrm.functions.methods import arctan as arctan
+    from wyrm.functions.methods import arctan2 as arctan2
+    from wyrm.functions.methods import arctanh as arctanh
     from wyrm.functions.methods import argmax as argmax
     from wyrm.functions.methods import argsort as argsort
+    from wyrm.functions.methods import asin as asin
+    from wyrm.functions.methods import asinh as asinh
+    from wyrm.functions.methods import atan as atan
+    from wyrm.functions.methods import atan2 as atan2
+    from wyrm.functions.methods import atanh as atanh
     from wyrm.functions.methods import broadcast_to as broadcast_to
+    from wyrm.functions.methods import cbrt as cbrt
+    from wyrm.functions.methods import ceil as ceil
     from wyrm.functions.methods import clip as clip
+    from wyrm.functions.methods import copysign as copysign
     from wyrm.functions.methods import cos as cos
+    from wyrm.functions.methods import cosh as cosh
     from wyrm.functions.methods import cumprod as cumprod
     from wyrm.functions.methods import cumsum as cumsum
     from wyrm.functions.methods import erf as erf
     from wyrm.functions.methods import exp as exp
+    from wyrm.functions.methods import exp2 as exp2
     from wyrm.functions.methods import expand_dims as expand_dims
     from wyrm.functions.methods import expm1 as expm1
+    from wyrm.functions.methods import fix as fix
     from wyrm.functions.methods import flatten as flatten
+    from wyrm.functions.methods import floor as floor
+    from wyrm.functions.methods import floor_divide as floor_divide
+    from wyrm.functions.methods import fmax as fmax
+    from wyrm.functions.methods import fmin as fmin
+    from wyrm.functions.methods import fmod as fmod
+    from wyrm.functions.methods import heaviside as heaviside
+    from wyrm.functions.methods import hypot as hypot
+    from wyrm.functions.methods import i0 as i0
+    from wyrm.functions.methods import isfinite as isfinite
+    from wyrm.functions.methods import isinf as isinf
+    from wyrm.functions.methods import isnan as isnan
     from wyrm.functions.methods import log as log
     from wyrm.functions.methods import log1p as log1p
+    from wyrm.functions.methods import log2 as log2
+    from wyrm.functions.methods import log10 as log10
     from wyrm.functions.methods import log_softmax as log_softmax
+    from wyrm.functions.methods import logaddexp as logaddexp
+    from wyrm.functions.methods import logaddexp2 as logaddexp2
     from wyrm.functions.methods import logsumexp as logsumexp
     from wyrm.functions.methods import matrix_transpose as matrix_transpose
     from wyrm.functions.methods import max as max
@@ -55,13 +90,19 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import mean as mean
     from wyrm.functions.methods import min as min
     from wyrm.functions.methods import minimum as minimum
+    from wyrm.functions.methods import mod as mod
     from wyrm.functions.methods import prod as prod
     from wyrm.functions.methods import ravel as ravel
     from wyrm.functions.methods import relu as relu
+    from wyrm.functions.methods import remainder as remainder
     from wyrm.functions.methods import reshape as reshape
+    from wyrm.functions.methods import rint as rint
+    from wyrm.functions.methods import round as round
     from wyrm.functions.methods import sigmoid as sigmoid
     from wyrm.functions.methods import sign as sign
+    from wyrm.functions.methods import signbit as signbit
     from wyrm.functions.methods import sin as sin
+    from wyrm.functions.methods import sinh as sinh
     from wyrm.functions.methods import softmax as softmax
     from wyrm.functions.methods import softplus as softplus
     from wyrm.functions.methods import sort as sort
@@ -75,8 +116,10 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import swapaxes as swapaxes
     from wyrm.functions.methods import take as take
     from wyrm.functions.methods import take_along_axis as take_along_axis
+    from wyrm.functions.methods import tan as tan
     from wyrm.functions.methods import tanh as tanh
     from wyrm.functions.methods import transpose as transpose
+    from wyrm.functions.methods import trunc as trunc
     from wyrm.functions.methods import var as var
     from wyrm.functions.segment import segment_max as segment_max
     from wyrm.functions.segment import segment_mean as segment_mean
@@ -111,21 +154,56 @@ FUNCTIONS = {
     "functions.mapping": ("vmap",),
     "functions.methods": (
         "abs",
+        "acos",
+        "acosh",
+        "arccos",
+        "arccosh",
+        "arcsin",
+        "arcsinh",
+        "arctan",
+        "arctan2",
+        "arctanh",
         "argmax",
         "argsort",
+        "asin",
+        "asinh",
+        "atan",
+        "atan2",
+        "atanh",
         "broadcast_to",
+        "cbrt",
+        "ceil",
         "clip",
+        "copysign",
         "cos",
+        "cosh",
         "cumprod",
         "cumsum",
         "erf",
         "exp",
+        "exp2",
         "expand_dims",
         "expm1",
+        "fix",
         "flatten",
+        "floor",
+        "floor_divide",
+        "fmax",
+        "fmin",
+        "fmod",
+        "heaviside",
+        "hypot",
+        "i0",
+        "isfinite",
+        "isinf",
+        "isnan",
         "log",
+        "log10",
         "log1p",
+        "log2",
         "log_softmax",
+        "logaddexp",
+        "logaddexp2",
         "logsumexp",
         "matrix_transpose",
         "max",
@@ -133,13 +211,19 @@ FUNCTIONS = {
         "mean",
         "min",
         "minimum",
+        "mod",
         "prod",
         "ravel",
         "relu",
+        "remainder",
         "reshape",
+        "rint",
+        "round",
         "sigmoid",
         "sign",
+        "signbit",
         "sin",
+        "sinh",
         "softmax",
         "softplus",
         "sort",
@@ -153,16 +237,104 @@ FUNCTIONS = {
         "swapaxes",
         "take",
         "take_along_axis",
+        "tan",
         "tanh",
         "transpose",
+        "trunc",
         "var",
     ),
     "functions.segment": ("segment_max", "segment_mean", "segment_min", "segment_softmax", "segment_sum"),
     "functions.transforms": ("hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"),
 }
 
+# The module of each op that is a function; those of `wyrm.special` start with "special.".
+OPS = {
+    "acos": "wyrm.ops.trigonometric",
+    "acosh": "wyrm.ops.trigonometric",
+    "arccos": "wyrm.ops.trigonometric",
+    "arccosh": "wyrm.ops.trigonometric",
+    "arcsin": "wyrm.ops.trigonometric",
+    "arcsinh": "wyrm.ops.trigonometric",
+    "arctan": "wyrm.ops.trigonometric",
+    "arctan2": "wyrm.ops.trigonometric",
+    "arctanh": "wyrm.ops.trigonometric",
+    "asin": "wyrm.ops.trigonometric",
+    "asinh": "wyrm.ops.trigonometric",
+    "atan": "wyrm.ops.trigonometric",
+    "atan2": "wyrm.ops.trigonometric",
+    "atanh": "wyrm.ops.trigonometric",
+    "cbrt": "wyrm.ops.powers",
+    "ceil": "wyrm.ops.rounding",
+    "copysign": "wyrm.ops.signs",
+    "cosh": "wyrm.ops.exponential",
+    "exp2": "wyrm.ops.exponential",
+    "fix": "wyrm.ops.rounding",
+    "floor": "wyrm.ops.rounding",
+    "floor_divide": "wyrm.ops.division",
+    "fmax": "wyrm.ops.signs",
+    "fmin": "wyrm.ops.signs",
+    "fmod": "wyrm.ops.division",
+    "heaviside": "wyrm.ops.signs",
+    "hypot": "wyrm.ops.powers",
+    "i0": "wyrm.ops.bessel",
+    "isfinite": "wyrm.ops.predicates",
+    "isinf": "wyrm.ops.predicates",
+    "isnan": "wyrm.ops.predicates",
+    "log10": "wyrm.ops.exponential",
+    "log2": "wyrm.ops.exponential",
+    "logaddexp": "wyrm.ops.exponential",
+    "logaddexp2": "wyrm.ops.powers",
+    "mod": "wyrm.ops.division",
+    "remainder": "wyrm.ops.division",
+    "rint": "wyrm.ops.rounding",
+    "signbit": "wyrm.ops.predicates",
+    "sinh": "wyrm.ops.exponential",
+    "special.beta": "wyrm.ops.gamma",
+    "special.betaln": "wyrm.ops.gamma",
+    "special.digamma": "wyrm.ops.gamma",
+    "special.entr": "wyrm.ops.entropy",
+    "special.erfc": "wyrm.ops.normal_distribution",
+    "special.erfinv": "wyrm.ops.normal_distribution",
+    "special.gamma": "wyrm.ops.gamma",
+    "special.gammaln": "wyrm.ops.gamma",
+    "special.i0": "wyrm.ops.bessel",
+    "special.i0e": "wyrm.ops.bessel",
+    "special.i1": "wyrm.ops.bessel",
+    "special.i1e": "wyrm.ops.bessel",
+    "special.log_expit": "wyrm.ops.entropy",
+    "special.log_ndtr": "wyrm.ops.normal_distribution",
+    "special.logit": "wyrm.ops.entropy",
+    "special.ndtr": "wyrm.ops.normal_distribution",
+    "special.ndtri": "wyrm.ops.normal_distribution",
+    "special.psi": "wyrm.ops.gamma",
+    "special.rel_entr": "wyrm.ops.entropy",
+    "special.xlog1py": "wyrm.ops.entropy",
+    "special.xlogy": "wyrm.ops.entropy",
+    "tan": "wyrm.ops.trigonometric",
+    "trunc": "wyrm.ops.rounding",
+}
+
 # The module of each method that `import wyrm` does not import.
 METHODS: dict[str, str] = {
+    "IndexNode.__add__": "wyrm.ops.index_arithmetic",
+    "IndexNode.__floordiv__": "wyrm.ops.index_arithmetic",
+    "IndexNode.__mod__": "wyrm.ops.index_arithmetic",
+    "IndexNode.__mul__": "wyrm.ops.index_arithmetic",
+    "IndexNode.__neg__": "wyrm.ops.index_arithmetic",
+    "IndexNode.__radd__": "wyrm.ops.index_arithmetic",
+    "IndexNode.__rfloordiv__": "wyrm.ops.index_arithmetic",
+    "IndexNode.__rmod__": "wyrm.ops.index_arithmetic",
+    "IndexNode.__rmul__": "wyrm.ops.index_arithmetic",
+    "IndexNode.__rsub__": "wyrm.ops.index_arithmetic",
+    "IndexNode.__sub__": "wyrm.ops.index_arithmetic",
+    "IndexNode.astype": "wyrm.ops.index_arithmetic",
+    "Node.__divmod__": "wyrm.ops.division",
+    "Node.__floordiv__": "wyrm.ops.division",
+    "Node.__mod__": "wyrm.ops.division",
+    "Node.__pos__": "wyrm.ops.division",
+    "Node.__rdivmod__": "wyrm.ops.division",
+    "Node.__rfloordiv__": "wyrm.ops.division",
+    "Node.__rmod__": "wyrm.ops.division",
     "Node.argsort": "wyrm.ops.sorting",
     "Node.celu": "wyrm.ops.composed_activation",
     "Node.cumprod": "wyrm.ops.cumulative",
@@ -174,6 +346,7 @@ METHODS: dict[str, str] = {
     "Node.log_sigmoid": "wyrm.ops.composed_activation",
     "Node.mish": "wyrm.ops.composed_activation",
     "Node.relu6": "wyrm.ops.composed_activation",
+    "Node.round": "wyrm.ops.rounding",
     "Node.selu": "wyrm.ops.composed_activation",
     "Node.softsign": "wyrm.ops.composed_activation",
     "Node.sort": "wyrm.ops.sorting",
@@ -183,13 +356,31 @@ METHODS: dict[str, str] = {
 __all__ = [
     "Function",
     "abs",
+    "acos",
+    "acosh",
     "arange",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
     "argmax",
     "argsort",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
     "broadcast_to",
+    "cbrt",
+    "ceil",
     "clip",
     "cond",
+    "copysign",
     "cos",
+    "cosh",
     "cross",
     "cumprod",
     "cumsum",
@@ -199,22 +390,39 @@ __all__ = [
     "einsum",
     "erf",
     "exp",
+    "exp2",
     "expand_dims",
     "expm1",
+    "fix",
     "flatten",
+    "floor",
+    "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
     "full",
     "full_like",
     "function",
+    "heaviside",
     "hessian",
     "hvp",
+    "hypot",
+    "i0",
     "inner",
+    "isfinite",
+    "isinf",
+    "isnan",
     "jacobian",
     "jvp",
     "kron",
     "linearize",
     "log",
     "log1p",
+    "log2",
+    "log10",
     "log_softmax",
+    "logaddexp",
+    "logaddexp2",
     "logsumexp",
     "matmul",
     "matrix_transpose",
@@ -223,13 +431,17 @@ __all__ = [
     "mean",
     "min",
     "minimum",
+    "mod",
     "ones",
     "ones_like",
     "outer",
     "prod",
     "ravel",
     "relu",
+    "remainder",
     "reshape",
+    "rint",
+    "round",
     "scan",
     "segment_max",
     "segment_mean",
@@ -239,7 +451,9 @@ __all__ = [
     "show",
     "sigmoid",
     "sign",
+    "signbit",
     "sin",
+    "sinh",
     "softmax",
     "softplus",
     "sort",
@@ -253,9 +467,11 @@ __all__ = [
     "swapaxes",
     "take",
     "take_along_axis",
+    "tan",
     "tanh",
     "tensordot",
     "transpose",
+    "trunc",
     "var",
     "vdot",
     "vecdot",

@@ -26,6 +26,7 @@ from wyrm.ops.elementwise import L, R, S
 from wyrm.ops.exponential import Cos, Erf, Exp, Expm1, Log, Log1p, Sigmoid, Sin, Softplus, Tanh
 from wyrm.ops.fused import Embed, LinearGelu
 from wyrm.ops.index import Index, ScatterAdd
+from wyrm.ops.index_arithmetic import IndexAdd, IndexFloorDivide, IndexMultiply, IndexRemainder, IndexSubtract
 from wyrm.ops.keys import Advanced, All, Key_
 from wyrm.ops.normalization import LayerNorm, RMSNorm
 from wyrm.ops.prod import Prod
@@ -851,6 +852,9 @@ class Node:
     def argmax(self: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode:
         """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None."""
 
+    def round(self: Shaped[L, S], decimals: int = 0) -> _Node[Any, S]:
+        """Return `x` rounded to a number of decimals, halves to even, as `numpy.round`; the gradient is zero."""
+
     @overload
     def reshape(self: Shaped[L, S], shape: Sizes, /) -> Reshape[L]: ...
     @overload
@@ -1216,6 +1220,121 @@ class IndexNode:
         self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
     ) -> NotEqual[Any, Any, tuple[*Bs, N]]:
         """Elementwise `x != y`, as a mask."""
+
+    @overload
+    def __add__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexAdd[S]: ...
+    @overload
+    def __add__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexAdd: ...
+    @overload
+    def __add__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexAdd[S]: ...
+    @overload
+    def __add__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexAdd[S]: ...
+    @overload
+    def __add__(
+        self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
+    ) -> IndexAdd[tuple[*Bs, N]]: ...
+    @overload
+    def __add__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexAdd[tuple[*Bs, N]]: ...
+    @overload
+    def __add__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexAdd[tuple[*Bs, N]]:
+        """Elementwise sum of integers."""
+
+    def __radd__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexAdd[S]:
+        """Elementwise sum of integers."""
+
+    @overload
+    def __sub__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexSubtract[S]: ...
+    @overload
+    def __sub__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexSubtract: ...
+    @overload
+    def __sub__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexSubtract[S]: ...
+    @overload
+    def __sub__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexSubtract[S]: ...
+    @overload
+    def __sub__(
+        self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
+    ) -> IndexSubtract[tuple[*Bs, N]]: ...
+    @overload
+    def __sub__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexSubtract[tuple[*Bs, N]]: ...
+    @overload
+    def __sub__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexSubtract[tuple[*Bs, N]]:
+        """Elementwise difference of integers."""
+
+    def __rsub__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexSubtract[S]:
+        """Elementwise difference of integers."""
+
+    @overload
+    def __mul__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMultiply[S]: ...
+    @overload
+    def __mul__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexMultiply: ...
+    @overload
+    def __mul__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexMultiply[S]: ...
+    @overload
+    def __mul__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMultiply[S]: ...
+    @overload
+    def __mul__(
+        self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
+    ) -> IndexMultiply[tuple[*Bs, N]]: ...
+    @overload
+    def __mul__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMultiply[tuple[*Bs, N]]: ...
+    @overload
+    def __mul__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMultiply[tuple[*Bs, N]]:
+        """Elementwise product of integers."""
+
+    def __rmul__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMultiply[S]:
+        """Elementwise product of integers."""
+
+    @overload
+    def __floordiv__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexFloorDivide[S]: ...
+    @overload
+    def __floordiv__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexFloorDivide: ...
+    @overload
+    def __floordiv__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexFloorDivide[S]: ...
+    @overload
+    def __floordiv__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexFloorDivide[S]: ...
+    @overload
+    def __floordiv__(
+        self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
+    ) -> IndexFloorDivide[tuple[*Bs, N]]: ...
+    @overload
+    def __floordiv__(
+        self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]
+    ) -> IndexFloorDivide[tuple[*Bs, N]]: ...
+    @overload
+    def __floordiv__(
+        self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
+    ) -> IndexFloorDivide[tuple[*Bs, N]]:
+        """Elementwise quotient of integers, rounded down; 0 where the divisor is 0, as in NumPy."""
+
+    def __rfloordiv__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexFloorDivide[S]:
+        """Elementwise quotient of integers, rounded down; 0 where the divisor is 0, as in NumPy."""
+
+    @overload
+    def __mod__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexRemainder[S]: ...
+    @overload
+    def __mod__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexRemainder: ...
+    @overload
+    def __mod__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexRemainder[S]: ...
+    @overload
+    def __mod__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexRemainder[S]: ...
+    @overload
+    def __mod__(
+        self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
+    ) -> IndexRemainder[tuple[*Bs, N]]: ...
+    @overload
+    def __mod__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexRemainder[tuple[*Bs, N]]: ...
+    @overload
+    def __mod__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexRemainder[tuple[*Bs, N]]:
+        """Elementwise rest of the division of integers that rounds down; 0 where the divisor is 0, as in NumPy."""
+
+    def __rmod__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexRemainder[S]:
+        """Elementwise rest of the division of integers that rounds down; 0 where the divisor is 0, as in NumPy."""
+
+    def __neg__(self: _IndexNode[S]) -> IndexSubtract[S]:
+        """Return the elementwise negation of integers."""
+
+    def astype(self: _IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
+        """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes."""
 
     @overload
     def reshape(self: _IndexNode, shape: Sizes, /) -> IndexReshape: ...
