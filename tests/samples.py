@@ -13,6 +13,7 @@ from scipy import special
 
 import wyrm as wy
 from tests.attention_samples import attention_samples
+from tests.convolution_samples import convolution_samples
 from tests.fused_samples import fused_samples
 from tests.linear_cross_entropy_samples import linear_cross_entropy_samples
 from tests.normalization_samples import normalization_samples
@@ -459,6 +460,7 @@ SAMPLES: list[Sample] = [
     *linear_cross_entropy_samples(),
     *normalization_samples(),
     *fused_samples(),
+    *convolution_samples(),
     *scan_samples(),
     *passing_samples(),
 ]

@@ -26,13 +26,14 @@ from wyrm.ops import (
 )
 
 if TYPE_CHECKING:
-    from wyrm.ops import attention, cached_attention, checkpoint, custom, linear_cross_entropy, recurrent, scan
+    from wyrm.ops import attention, cached_attention, checkpoint, convolution, custom, linear_cross_entropy, recurrent, scan
 
 if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every attribute
     _LATER = (
         "attention",
         "cached_attention",
         "checkpoint",
+        "convolution",
         "custom",
         "recurrent",
         "scan",
@@ -47,6 +48,7 @@ __all__ = [
     "cached_attention",
     "checkpoint",
     "comparison",
+    "convolution",
     "custom",
     "dropout",
     "elementwise",
