@@ -18,6 +18,7 @@ from tests.fused_samples import fused_samples
 from tests.linear_cross_entropy_samples import linear_cross_entropy_samples
 from tests.normalization_samples import normalization_samples
 from tests.pass_through_samples import passing_samples
+from tests.pooling_samples import pooling_samples
 from tests.prod_samples import prod_samples
 from tests.recurrent_samples import recurrent_samples
 from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, reducing, unary
@@ -461,6 +462,7 @@ SAMPLES: list[Sample] = [
     *normalization_samples(),
     *fused_samples(),
     *convolution_samples(),
+    *pooling_samples(),
     *scan_samples(),
     *passing_samples(),
 ]

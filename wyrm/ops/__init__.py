@@ -26,7 +26,18 @@ from wyrm.ops import (
 )
 
 if TYPE_CHECKING:
-    from wyrm.ops import attention, cached_attention, checkpoint, convolution, custom, linear_cross_entropy, recurrent, scan
+    from wyrm.ops import (
+        attention,
+        cached_attention,
+        checkpoint,
+        convolution,
+        custom,
+        linear_cross_entropy,
+        pooling,
+        recurrent,
+        resample,
+        scan,
+    )
 
 if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every attribute
     _LATER = (
@@ -35,7 +46,9 @@ if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has ever
         "checkpoint",
         "convolution",
         "custom",
+        "pooling",
         "recurrent",
+        "resample",
         "scan",
         "linear_cross_entropy",
     )
@@ -57,11 +70,13 @@ __all__ = [
     "index",
     "linear_cross_entropy",
     "normalization",
+    "pooling",
     "prod",
     "product",
     "product_loops",
     "recurrent",
     "reduction",
+    "resample",
     "scan",
     "shape",
     "slicing",

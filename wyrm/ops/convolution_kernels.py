@@ -113,8 +113,12 @@ def four_rows(
     """
     taps = offsets.size
     fours, vectors = taps - taps % 4, columns // VECTOR
-    first, second, third, fourth = (natural(row * taps), natural((row + 1) * taps), natural((row + 2) * taps),
-                                    natural((row + 3) * taps))
+    first, second, third, fourth = (
+        natural(row * taps),
+        natural((row + 1) * taps),
+        natural((row + 2) * taps),
+        natural((row + 3) * taps),
+    )
     for j in range(0, fours, 4):
         adds = j > 0
         o0, o1, o2, o3 = natural(offsets[j]), natural(offsets[j + 1]), natural(offsets[j + 2]), natural(offsets[j + 3])
@@ -230,8 +234,17 @@ def correlation_kernel(
                 for h in range(0, span[1], tile[2]):
                     for w in range(0, span[2], tile[3]):
                         size = min(tile[1], span[0] - d), min(tile[2], span[1] - h), min(tile[3], span[2] - w)
-                        fill_boxes(source[b : b + images, g * channels : (g + 1) * channels], box, (d, h, w), size, halo,
-                                   pitch, source_step, source_shifts, tile[0])
+                        fill_boxes(
+                            source[b : b + images, g * channels : (g + 1) * channels],
+                            box,
+                            (d, h, w),
+                            size,
+                            halo,
+                            pitch,
+                            source_step,
+                            source_shifts,
+                            tile[0],
+                        )
                         planes = images * pitch[0]
                         for p in range(out_shifts.shape[0]):
                             first, last = natural(starts[p]), natural(starts[p + 1])
@@ -240,14 +253,28 @@ def correlation_kernel(
                                     start = plane * pitch[1] * pitch[2]
                                     length = run_length(size[1], size[2], pitch[2])
                                     columns = (length + VECTOR - 1) // VECTOR * VECTOR
-                                    all_rows(packed[first * rows : last * rows], offsets[first:last], box[start:],
-                                             result[:, start : start + columns], columns)
-                            corner = (d * out_step[0] + out_shifts[p, 0], h * out_step[1] + out_shifts[p, 1],
-                                      w * out_step[2] + out_shifts[p, 2])
+                                    all_rows(
+                                        packed[first * rows : last * rows],
+                                        offsets[first:last],
+                                        box[start:],
+                                        result[:, start : start + columns],
+                                        columns,
+                                    )
+                            corner = (
+                                d * out_step[0] + out_shifts[p, 0],
+                                h * out_step[1] + out_shifts[p, 1],
+                                w * out_step[2] + out_shifts[p, 2],
+                            )
                             for image in range(images):
                                 for i in range(rows):
-                                    copy_box(result[i, image * volume : (image + 1) * volume],
-                                             out[b + image, g * rows + i], corner, size, pitch, out_step)
+                                    copy_box(
+                                        result[i, image * volume : (image + 1) * volume],
+                                        out[b + image, g * rows + i],
+                                        corner,
+                                        size,
+                                        pitch,
+                                        out_step,
+                                    )
 
 
 # --- the gradient with respect to the weight --------------------------------------------------------------------------
@@ -318,14 +345,28 @@ def weight_gradient_kernel(
                 for h in range(0, span[1], tile[2]):
                     for w in range(0, span[2], tile[3]):
                         size = min(tile[1], span[0] - d), min(tile[2], span[1] - h), min(tile[3], span[2] - w)
-                        fill_boxes(source[b : b + images, g * channels : (g + 1) * channels], box, (d, h, w), size, halo,
-                                   pitch, source_step, source_shifts, tile[0])
+                        fill_boxes(
+                            source[b : b + images, g * channels : (g + 1) * channels],
+                            box,
+                            (d, h, w),
+                            size,
+                            halo,
+                            pitch,
+                            source_step,
+                            source_shifts,
+                            tile[0],
+                        )
                         for i in range(rows):
                             for image in range(images):
                                 start = image * volume
-                                fill_box(gradient[b + image, g * rows + i, :, :, : w + size[2]],
-                                         gradients[i, start : start + volume], (d, h, w),
-                                         (size[0], size[1], pitch[2]), pitch, (1, 1, 1))
+                                fill_box(
+                                    gradient[b + image, g * rows + i, :, :, : w + size[2]],
+                                    gradients[i, start : start + volume],
+                                    (d, h, w),
+                                    (size[0], size[1], pitch[2]),
+                                    pitch,
+                                    (1, 1, 1),
+                                )
                         for plane in range(images * pitch[0]):
                             if plane % pitch[0] < size[0]:
                                 start = plane * pitch[1] * pitch[2]
