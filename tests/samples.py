@@ -13,6 +13,7 @@ from scipy import special
 
 import wyrm as wy
 from tests.attention_samples import attention_samples
+from tests.convolution_samples import convolution_samples
 from tests.cumulative_samples import cumulative_samples
 from tests.elementwise_samples import elementwise_samples
 from tests.fused_samples import fused_samples
@@ -20,6 +21,7 @@ from tests.gather_samples import gather_samples
 from tests.linear_cross_entropy_samples import linear_cross_entropy_samples
 from tests.normalization_samples import normalization_samples
 from tests.pass_through_samples import passing_samples
+from tests.pooling_samples import pooling_samples
 from tests.prod_samples import prod_samples
 from tests.recurrent_samples import recurrent_samples
 from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, reducing, unary
@@ -490,6 +492,8 @@ SAMPLES: list[Sample] = [
     *linear_cross_entropy_samples(),
     *normalization_samples(),
     *fused_samples(),
+    *convolution_samples(),
+    *pooling_samples(),
     *scan_samples(),
     *passing_samples(),
 ]
