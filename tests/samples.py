@@ -23,6 +23,7 @@ from tests.normalization_samples import normalization_samples
 from tests.pass_through_samples import passing_samples
 from tests.pooling_samples import pooling_samples
 from tests.prod_samples import prod_samples
+from tests.random_samples import random_samples
 from tests.recurrent_samples import recurrent_samples
 from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, reducing, unary
 from tests.scan_samples import scan_samples
@@ -213,6 +214,7 @@ SAMPLES: list[Sample] = [
     *sorting_samples(),
     *gather_samples(),
     *prod_samples(),
+    *random_samples(),
     *reducing(reduction.Variance, np.var),
     *reducing(reduction.Variance, np.var, ddof=1),
     *reducing(reduction.Std, np.std),

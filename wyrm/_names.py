@@ -121,6 +121,17 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import transpose as transpose
     from wyrm.functions.methods import trunc as trunc
     from wyrm.functions.methods import var as var
+    from wyrm.functions.random_nodes import bernoulli as bernoulli
+    from wyrm.functions.random_nodes import categorical as categorical
+    from wyrm.functions.random_nodes import exponential as exponential
+    from wyrm.functions.random_nodes import gumbel as gumbel
+    from wyrm.functions.random_nodes import laplace as laplace
+    from wyrm.functions.random_nodes import normal as normal
+    from wyrm.functions.random_nodes import normal_like as normal_like
+    from wyrm.functions.random_nodes import permutation as permutation
+    from wyrm.functions.random_nodes import randint as randint
+    from wyrm.functions.random_nodes import uniform as uniform
+    from wyrm.functions.random_nodes import uniform_like as uniform_like
     from wyrm.functions.segment import segment_max as segment_max
     from wyrm.functions.segment import segment_mean as segment_mean
     from wyrm.functions.segment import segment_min as segment_min
@@ -242,6 +253,19 @@ FUNCTIONS = {
         "transpose",
         "trunc",
         "var",
+    ),
+    "functions.random_nodes": (
+        "bernoulli",
+        "categorical",
+        "exponential",
+        "gumbel",
+        "laplace",
+        "normal",
+        "normal_like",
+        "permutation",
+        "randint",
+        "uniform",
+        "uniform_like",
     ),
     "functions.segment": ("segment_max", "segment_mean", "segment_min", "segment_softmax", "segment_sum"),
     "functions.transforms": ("hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"),
@@ -373,7 +397,9 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "bernoulli",
     "broadcast_to",
+    "categorical",
     "cbrt",
     "ceil",
     "clip",
@@ -393,6 +419,7 @@ __all__ = [
     "exp2",
     "expand_dims",
     "expm1",
+    "exponential",
     "fix",
     "flatten",
     "floor",
@@ -403,6 +430,7 @@ __all__ = [
     "full",
     "full_like",
     "function",
+    "gumbel",
     "heaviside",
     "hessian",
     "hvp",
@@ -415,6 +443,7 @@ __all__ = [
     "jacobian",
     "jvp",
     "kron",
+    "laplace",
     "linearize",
     "log",
     "log1p",
@@ -432,10 +461,14 @@ __all__ = [
     "min",
     "minimum",
     "mod",
+    "normal",
+    "normal_like",
     "ones",
     "ones_like",
     "outer",
+    "permutation",
     "prod",
+    "randint",
     "ravel",
     "relu",
     "remainder",
@@ -472,6 +505,8 @@ __all__ = [
     "tensordot",
     "transpose",
     "trunc",
+    "uniform",
+    "uniform_like",
     "var",
     "vdot",
     "vecdot",
