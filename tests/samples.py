@@ -29,6 +29,7 @@ from tests.sampling import Sample, binary, distinct, integers, mask, normal, pos
 from tests.scan_samples import scan_samples
 from tests.segment_samples import segment_samples
 from tests.sorting_samples import sorting_samples
+from tests.special_order_samples import special_order_samples
 from wyrm.ops import (
     activation,
     arithmetic,
@@ -497,5 +498,6 @@ SAMPLES: list[Sample] = [
     *convolution_samples(),
     *pooling_samples(),
     *scan_samples(),
+    *special_order_samples(),
     *passing_samples(),
 ]
