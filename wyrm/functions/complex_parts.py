@@ -7,7 +7,7 @@ import math
 from wyrm.functions.creation import full_like, zeros_like
 from wyrm.functions.operands import Operand, as_node
 from wyrm.node.node import Node
-from wyrm.ops.comparison import where
+from wyrm.ops.trigonometric import Arctan2
 
 __all__ = ["angle", "conj", "conjugate", "imag", "iscomplex", "isreal", "real", "real_if_close"]
 
@@ -52,13 +52,14 @@ def real_if_close(a: Operand, tol: float = 100.0) -> Node:
 
 
 def angle(z: Operand, deg: bool = False) -> Node:
-    """Return the angle of each number in the complex plane, as `numpy.angle`: 0, or pi for a number below 0.
+    """Return the angle of each number in the complex plane, as `numpy.angle`: 0, or pi for a negative number.
 
     >>> wy.angle(wy.Constant([1.0, -2.0]), deg=True).forward().tolist()
     [0.0, 180.0]
     """
     node = as_node(z)
-    return where(node < 0.0, full_like(node, 180.0 if deg else math.pi), zeros_like(node))
+    radians: Node = Arctan2(zeros_like(node), node)
+    return radians * (180.0 / math.pi) if deg else radians
 
 
 def iscomplex(x: Operand) -> Node:
