@@ -18,6 +18,26 @@ if TYPE_CHECKING:
     from wyrm.functions.creation import zeros_like as zeros_like
     from wyrm.functions.custom import custom_jvp as custom_jvp
     from wyrm.functions.custom import custom_vjp as custom_vjp
+    from wyrm.functions.elementwise import allclose as allclose
+    from wyrm.functions.elementwise import array_equal as array_equal
+    from wyrm.functions.elementwise import deg2rad as deg2rad
+    from wyrm.functions.elementwise import degrees as degrees
+    from wyrm.functions.elementwise import divmod as divmod
+    from wyrm.functions.elementwise import float_power as float_power
+    from wyrm.functions.elementwise import isclose as isclose
+    from wyrm.functions.elementwise import isneginf as isneginf
+    from wyrm.functions.elementwise import isposinf as isposinf
+    from wyrm.functions.elementwise import logical_and as logical_and
+    from wyrm.functions.elementwise import logical_not as logical_not
+    from wyrm.functions.elementwise import logical_or as logical_or
+    from wyrm.functions.elementwise import logical_xor as logical_xor
+    from wyrm.functions.elementwise import nan_to_num as nan_to_num
+    from wyrm.functions.elementwise import positive as positive
+    from wyrm.functions.elementwise import rad2deg as rad2deg
+    from wyrm.functions.elementwise import radians as radians
+    from wyrm.functions.elementwise import reciprocal as reciprocal
+    from wyrm.functions.elementwise import select as select
+    from wyrm.functions.elementwise import sinc as sinc
     from wyrm.functions.function import Function as Function
     from wyrm.functions.function import function as function
     from wyrm.functions.function import show as show
@@ -25,6 +45,8 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import abs as abs
     from wyrm.functions.methods import acos as acos
     from wyrm.functions.methods import acosh as acosh
+    from wyrm.functions.methods import all as all
+    from wyrm.functions.methods import any as any
     from wyrm.functions.methods import arccos as arccos
     from wyrm.functions.methods import arccosh as arccosh
     from wyrm.functions.methods import arcsin as arcsin
@@ -33,6 +55,7 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import arctan2 as arctan2
     from wyrm.functions.methods import arctanh as arctanh
     from wyrm.functions.methods import argmax as argmax
+    from wyrm.functions.methods import argmin as argmin
     from wyrm.functions.methods import asin as asin
     from wyrm.functions.methods import asinh as asinh
     from wyrm.functions.methods import atan as atan
@@ -106,6 +129,16 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import transpose as transpose
     from wyrm.functions.methods import trunc as trunc
     from wyrm.functions.methods import var as var
+    from wyrm.functions.reductions import average as average
+    from wyrm.functions.reductions import count_nonzero as count_nonzero
+    from wyrm.functions.reductions import nanmax as nanmax
+    from wyrm.functions.reductions import nanmean as nanmean
+    from wyrm.functions.reductions import nanmin as nanmin
+    from wyrm.functions.reductions import nanprod as nanprod
+    from wyrm.functions.reductions import nanstd as nanstd
+    from wyrm.functions.reductions import nansum as nansum
+    from wyrm.functions.reductions import nanvar as nanvar
+    from wyrm.functions.reductions import ptp as ptp
     from wyrm.functions.transforms import hessian as hessian
     from wyrm.functions.transforms import hvp as hvp
     from wyrm.functions.transforms import jacobian as jacobian
@@ -118,12 +151,36 @@ FUNCTIONS = {
     "functions.control": ("cond", "scan", "while_loop"),
     "functions.creation": ("arange", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"),
     "functions.custom": ("custom_jvp", "custom_vjp"),
+    "functions.elementwise": (
+        "allclose",
+        "array_equal",
+        "deg2rad",
+        "degrees",
+        "divmod",
+        "float_power",
+        "isclose",
+        "isneginf",
+        "isposinf",
+        "logical_and",
+        "logical_not",
+        "logical_or",
+        "logical_xor",
+        "nan_to_num",
+        "positive",
+        "rad2deg",
+        "radians",
+        "reciprocal",
+        "select",
+        "sinc",
+    ),
     "functions.function": ("Function", "function", "show"),
     "functions.mapping": ("vmap",),
     "functions.methods": (
         "abs",
         "acos",
         "acosh",
+        "all",
+        "any",
         "arccos",
         "arccosh",
         "arcsin",
@@ -132,6 +189,7 @@ FUNCTIONS = {
         "arctan2",
         "arctanh",
         "argmax",
+        "argmin",
         "asin",
         "asinh",
         "atan",
@@ -205,6 +263,18 @@ FUNCTIONS = {
         "transpose",
         "trunc",
         "var",
+    ),
+    "functions.reductions": (
+        "average",
+        "count_nonzero",
+        "nanmax",
+        "nanmean",
+        "nanmin",
+        "nanprod",
+        "nanstd",
+        "nansum",
+        "nanvar",
+        "ptp",
     ),
     "functions.transforms": ("hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"),
 }
@@ -297,6 +367,9 @@ METHODS: dict[str, str] = {
     "Node.__rdivmod__": "wyrm.ops.division",
     "Node.__rfloordiv__": "wyrm.ops.division",
     "Node.__rmod__": "wyrm.ops.division",
+    "Node.all": "wyrm.ops.counting",
+    "Node.any": "wyrm.ops.counting",
+    "Node.argmin": "wyrm.ops.counting",
     "Node.round": "wyrm.ops.rounding",
 }
 
@@ -305,6 +378,9 @@ __all__ = [
     "abs",
     "acos",
     "acosh",
+    "all",
+    "allclose",
+    "any",
     "arange",
     "arccos",
     "arccosh",
@@ -314,11 +390,14 @@ __all__ = [
     "arctan2",
     "arctanh",
     "argmax",
+    "argmin",
+    "array_equal",
     "asin",
     "asinh",
     "atan",
     "atan2",
     "atanh",
+    "average",
     "broadcast_to",
     "cbrt",
     "ceil",
@@ -327,8 +406,12 @@ __all__ = [
     "copysign",
     "cos",
     "cosh",
+    "count_nonzero",
     "custom_jvp",
     "custom_vjp",
+    "deg2rad",
+    "degrees",
+    "divmod",
     "erf",
     "exp",
     "exp2",
@@ -336,6 +419,7 @@ __all__ = [
     "expm1",
     "fix",
     "flatten",
+    "float_power",
     "floor",
     "floor_divide",
     "fmax",
@@ -349,19 +433,26 @@ __all__ = [
     "hvp",
     "hypot",
     "i0",
+    "isclose",
     "isfinite",
     "isinf",
     "isnan",
+    "isneginf",
+    "isposinf",
     "jacobian",
     "jvp",
     "linearize",
     "log",
-    "log10",
     "log1p",
     "log2",
+    "log10",
     "log_softmax",
     "logaddexp",
     "logaddexp2",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
     "logsumexp",
     "max",
     "maximum",
@@ -369,21 +460,36 @@ __all__ = [
     "min",
     "minimum",
     "mod",
+    "nan_to_num",
+    "nanmax",
+    "nanmean",
+    "nanmin",
+    "nanprod",
+    "nanstd",
+    "nansum",
+    "nanvar",
     "ones",
     "ones_like",
+    "positive",
     "prod",
+    "ptp",
+    "rad2deg",
+    "radians",
     "ravel",
+    "reciprocal",
     "relu",
     "remainder",
     "reshape",
     "rint",
     "round",
     "scan",
+    "select",
     "show",
     "sigmoid",
     "sign",
     "signbit",
     "sin",
+    "sinc",
     "sinh",
     "softmax",
     "softplus",
