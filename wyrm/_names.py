@@ -36,6 +36,26 @@ if TYPE_CHECKING:
     from wyrm.functions.creation import zeros_like as zeros_like
     from wyrm.functions.custom import custom_jvp as custom_jvp
     from wyrm.functions.custom import custom_vjp as custom_vjp
+    from wyrm.functions.elementwise import allclose as allclose
+    from wyrm.functions.elementwise import array_equal as array_equal
+    from wyrm.functions.elementwise import deg2rad as deg2rad
+    from wyrm.functions.elementwise import degrees as degrees
+    from wyrm.functions.elementwise import divmod as divmod
+    from wyrm.functions.elementwise import float_power as float_power
+    from wyrm.functions.elementwise import isclose as isclose
+    from wyrm.functions.elementwise import isneginf as isneginf
+    from wyrm.functions.elementwise import isposinf as isposinf
+    from wyrm.functions.elementwise import logical_and as logical_and
+    from wyrm.functions.elementwise import logical_not as logical_not
+    from wyrm.functions.elementwise import logical_or as logical_or
+    from wyrm.functions.elementwise import logical_xor as logical_xor
+    from wyrm.functions.elementwise import nan_to_num as nan_to_num
+    from wyrm.functions.elementwise import positive as positive
+    from wyrm.functions.elementwise import rad2deg as rad2deg
+    from wyrm.functions.elementwise import radians as radians
+    from wyrm.functions.elementwise import reciprocal as reciprocal
+    from wyrm.functions.elementwise import select as select
+    from wyrm.functions.elementwise import sinc as sinc
     from wyrm.functions.function import Function as Function
     from wyrm.functions.function import function as function
     from wyrm.functions.function import show as show
@@ -43,6 +63,8 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import abs as abs
     from wyrm.functions.methods import acos as acos
     from wyrm.functions.methods import acosh as acosh
+    from wyrm.functions.methods import all as all
+    from wyrm.functions.methods import any as any
     from wyrm.functions.methods import arccos as arccos
     from wyrm.functions.methods import arccosh as arccosh
     from wyrm.functions.methods import arcsin as arcsin
@@ -51,6 +73,7 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import arctan2 as arctan2
     from wyrm.functions.methods import arctanh as arctanh
     from wyrm.functions.methods import argmax as argmax
+    from wyrm.functions.methods import argmin as argmin
     from wyrm.functions.methods import argsort as argsort
     from wyrm.functions.methods import asin as asin
     from wyrm.functions.methods import asinh as asinh
@@ -140,6 +163,16 @@ if TYPE_CHECKING:
     from wyrm.functions.random_nodes import randint as randint
     from wyrm.functions.random_nodes import uniform as uniform
     from wyrm.functions.random_nodes import uniform_like as uniform_like
+    from wyrm.functions.reductions import average as average
+    from wyrm.functions.reductions import count_nonzero as count_nonzero
+    from wyrm.functions.reductions import nanmax as nanmax
+    from wyrm.functions.reductions import nanmean as nanmean
+    from wyrm.functions.reductions import nanmin as nanmin
+    from wyrm.functions.reductions import nanprod as nanprod
+    from wyrm.functions.reductions import nanstd as nanstd
+    from wyrm.functions.reductions import nansum as nansum
+    from wyrm.functions.reductions import nanvar as nanvar
+    from wyrm.functions.reductions import ptp as ptp
     from wyrm.functions.segment import segment_max as segment_max
     from wyrm.functions.segment import segment_mean as segment_mean
     from wyrm.functions.segment import segment_min as segment_min
@@ -170,12 +203,36 @@ FUNCTIONS = {
     "functions.control": ("cond", "scan", "while_loop"),
     "functions.creation": ("arange", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"),
     "functions.custom": ("custom_jvp", "custom_vjp"),
+    "functions.elementwise": (
+        "allclose",
+        "array_equal",
+        "deg2rad",
+        "degrees",
+        "divmod",
+        "float_power",
+        "isclose",
+        "isneginf",
+        "isposinf",
+        "logical_and",
+        "logical_not",
+        "logical_or",
+        "logical_xor",
+        "nan_to_num",
+        "positive",
+        "rad2deg",
+        "radians",
+        "reciprocal",
+        "select",
+        "sinc",
+    ),
     "functions.function": ("Function", "function", "show"),
     "functions.mapping": ("vmap",),
     "functions.methods": (
         "abs",
         "acos",
         "acosh",
+        "all",
+        "any",
         "arccos",
         "arccosh",
         "arcsin",
@@ -184,6 +241,7 @@ FUNCTIONS = {
         "arctan2",
         "arctanh",
         "argmax",
+        "argmin",
         "argsort",
         "asin",
         "asinh",
@@ -275,6 +333,18 @@ FUNCTIONS = {
         "randint",
         "uniform",
         "uniform_like",
+    ),
+    "functions.reductions": (
+        "average",
+        "count_nonzero",
+        "nanmax",
+        "nanmean",
+        "nanmin",
+        "nanprod",
+        "nanstd",
+        "nansum",
+        "nanvar",
+        "ptp",
     ),
     "functions.segment": ("segment_max", "segment_mean", "segment_min", "segment_softmax", "segment_sum"),
     "functions.transforms": ("hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"),
@@ -370,6 +440,9 @@ METHODS: dict[str, str] = {
     "Node.__rdivmod__": "wyrm.ops.division",
     "Node.__rfloordiv__": "wyrm.ops.division",
     "Node.__rmod__": "wyrm.ops.division",
+    "Node.all": "wyrm.ops.counting",
+    "Node.any": "wyrm.ops.counting",
+    "Node.argmin": "wyrm.ops.counting",
     "Node.argsort": "wyrm.ops.sorting",
     "Node.celu": "wyrm.ops.composed_activation",
     "Node.cumprod": "wyrm.ops.cumulative",
@@ -393,7 +466,10 @@ __all__ = [
     "abs",
     "acos",
     "acosh",
+    "all",
+    "allclose",
     "angle",
+    "any",
     "arange",
     "arccos",
     "arccosh",
@@ -403,12 +479,15 @@ __all__ = [
     "arctan2",
     "arctanh",
     "argmax",
+    "argmin",
     "argsort",
+    "array_equal",
     "asin",
     "asinh",
     "atan",
     "atan2",
     "atanh",
+    "average",
     "bernoulli",
     "broadcast_to",
     "categorical",
@@ -421,11 +500,15 @@ __all__ = [
     "copysign",
     "cos",
     "cosh",
+    "count_nonzero",
     "cross",
     "cumprod",
     "cumsum",
     "custom_jvp",
     "custom_vjp",
+    "deg2rad",
+    "degrees",
+    "divmod",
     "dot",
     "einsum",
     "erf",
@@ -436,6 +519,7 @@ __all__ = [
     "exponential",
     "fix",
     "flatten",
+    "float_power",
     "floor",
     "floor_divide",
     "fmax",
@@ -452,10 +536,13 @@ __all__ = [
     "i0",
     "imag",
     "inner",
+    "isclose",
     "iscomplex",
     "isfinite",
     "isinf",
     "isnan",
+    "isneginf",
+    "isposinf",
     "isreal",
     "jacobian",
     "jvp",
@@ -463,12 +550,16 @@ __all__ = [
     "laplace",
     "linearize",
     "log",
-    "log10",
     "log1p",
     "log2",
+    "log10",
     "log_softmax",
     "logaddexp",
     "logaddexp2",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
     "logsumexp",
     "matmul",
     "matrix_transpose",
@@ -478,17 +569,30 @@ __all__ = [
     "min",
     "minimum",
     "mod",
+    "nan_to_num",
+    "nanmax",
+    "nanmean",
+    "nanmin",
+    "nanprod",
+    "nanstd",
+    "nansum",
+    "nanvar",
     "normal",
     "normal_like",
     "ones",
     "ones_like",
     "outer",
     "permutation",
+    "positive",
     "prod",
+    "ptp",
+    "rad2deg",
+    "radians",
     "randint",
     "ravel",
     "real",
     "real_if_close",
+    "reciprocal",
     "relu",
     "remainder",
     "reshape",
@@ -500,11 +604,13 @@ __all__ = [
     "segment_min",
     "segment_softmax",
     "segment_sum",
+    "select",
     "show",
     "sigmoid",
     "sign",
     "signbit",
     "sin",
+    "sinc",
     "sinh",
     "softmax",
     "softplus",
