@@ -14,6 +14,7 @@ from scipy import special
 import wyrm as wy
 from tests.attention_samples import attention_samples
 from tests.fused_samples import fused_samples
+from tests.gated_recurrent_samples import gated_recurrent_samples
 from tests.label_samples import label_samples
 from tests.linear_cross_entropy_samples import linear_cross_entropy_samples
 from tests.normalization_samples import normalization_samples
@@ -469,6 +470,7 @@ SAMPLES: list[Sample] = [
         tags=frozenset(["random"]),
     ),
     *recurrent_samples(),
+    *gated_recurrent_samples(),
     *segment_samples(),
     *label_samples(),
     *attention_samples(),

@@ -21,8 +21,7 @@ Weights: TypeAlias = "Node | Array | None"
 
 def _weights(loss: str, name: str, weights: Node | Array | float, beside: Node) -> Node:
     """Return weights as a node; raise `ValueError` if an array of weights has negative ones."""
-    given = np.asarray(weights) if isinstance(weights, float) else weights
-    node = as_node(loss, name, given, beside)
+    node = as_node(loss, name, weights, beside)
     if isinstance(node, Constant):
         array = np.asarray(stored(node).array)
         if not (array >= 0.0).all():
