@@ -193,7 +193,7 @@ class GRU(Recurrent[Axes]):
         rows = sums.reshape((product((batch, time)), product((3, width))))
         previous = residuals[:, :, _PREVIOUS].reshape((product((batch, time)), width))
         first: Node = sums[:, 0].reshape((batch, product((3, width))))
-        hidden_gradient = first @ weights.T + gradients[:, 0, _DIRECT]
+        hidden_gradient: Node = first @ weights.T + gradients[:, 0, _DIRECT]
         for mask in resets:
             hidden_gradient = where(mask[:, 0, None], 0.0, hidden_gradient)
         return (
