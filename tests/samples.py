@@ -17,7 +17,9 @@ from tests.convolution_samples import convolution_samples
 from tests.cumulative_samples import cumulative_samples
 from tests.elementwise_samples import elementwise_samples
 from tests.fused_samples import fused_samples
+from tests.gated_recurrent_samples import gated_recurrent_samples
 from tests.gather_samples import gather_samples
+from tests.label_samples import label_samples
 from tests.linear_cross_entropy_samples import linear_cross_entropy_samples
 from tests.normalization_samples import normalization_samples
 from tests.pass_through_samples import passing_samples
@@ -490,7 +492,9 @@ SAMPLES: list[Sample] = [
     ),
     *elementwise_samples(),
     *recurrent_samples(),
+    *gated_recurrent_samples(),
     *segment_samples(),
+    *label_samples(),
     *attention_samples(),
     *linear_cross_entropy_samples(),
     *normalization_samples(),
