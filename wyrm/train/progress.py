@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, Protocol
 
@@ -27,8 +27,10 @@ class NoBar:
         pass
 
 
-def bar(rows: int, shown: bool) -> AbstractContextManager[Bar]:
-    """Return a bar for `rows` rows, or one that shows nothing and costs nothing."""
+def bar(rows: int | None, shown: bool | Bar) -> AbstractContextManager[Bar]:
+    """Return a bar for `rows` rows, the given bar, or one that shows nothing and costs nothing."""
+    if not isinstance(shown, bool):
+        return nullcontext(shown)
     return _shown()(total=rows, unit="row", miniters=1) if shown else NoBar()
 
 
