@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -74,6 +74,17 @@ def checked_metrics(metrics: Mapping[str, BaseNode], single: bool, several_losse
     return {name: node * 1.0 for name, node in metrics.items() if isinstance(node, Node)}
 
 
+class _Prepared(NamedTuple):
+    """A program of forward passes, the nodes that it computes, and the data in batches."""
+
+    training: Training
+    nodes: list[BaseNode]
+    given: dict[Leaf, np.ndarray]
+    rows: int
+    batch_size: int
+    singly: bool
+
+
 class Evaluation:
     """Computes nodes over data sets in batches, and keeps the program for the last nodes."""
 
@@ -85,13 +96,7 @@ class Evaluation:
         self, outputs: Sequence[BaseNode], columns: object, batch_size: int | None, metrics: Mapping[str, Any]
     ) -> tuple[list[float], dict[str, Any]]:
         """Return the means of the outputs over all rows, and the results of the metrics."""
-        arguments = _arguments(metrics)
-        fed = [node for node in arguments if isinstance(node, Input | IndexInput)]
-        nodes = list(dict.fromkeys([*outputs, *(node for node in arguments if node not in set(fed))]))
-        training = self._compiled(nodes)
-        inputs = list(dict.fromkeys([*training.graph.inputs, *fed]))
-        given, rows, singly = checked_columns(columns, inputs, training.graph.ranges.limits)
-        size = _batch_size(given, rows, singly, batch_size)
+        training, nodes, given, rows, size, singly = self.prepare(outputs, columns, batch_size, metrics)
         by_row = [_has_rows(output, given, singly) for output in outputs]
         for metric, *_ in metrics.values():
             metric.reset()
@@ -110,6 +115,18 @@ class Evaluation:
                 metric.update(*(array[np.newaxis] if singly else array for array in arrays))
         means: list[float] = (sums / rows).tolist()
         return means, {name: metric.compute() for name, (metric, *_) in metrics.items()}
+
+    def prepare(
+        self, outputs: Sequence[BaseNode], columns: object, batch_size: int | None, metrics: Mapping[str, Any]
+    ) -> _Prepared:
+        """Check everything, and return what an evaluation runs on."""
+        arguments = _arguments(metrics)
+        fed = [node for node in arguments if isinstance(node, Input | IndexInput)]
+        nodes = list(dict.fromkeys([*outputs, *(node for node in arguments if node not in set(fed))]))
+        training = self._compiled(nodes)
+        inputs = list(dict.fromkeys([*training.graph.inputs, *fed]))
+        given, rows, singly = checked_columns(columns, inputs, training.graph.ranges.limits)
+        return _Prepared(training, nodes, given, rows, _batch_size(given, rows, singly, batch_size), singly)
 
     def _compiled(self, nodes: Sequence[BaseNode]) -> Training:
         key = tuple(map(id, nodes))

@@ -18,6 +18,8 @@ from wyrm.compiler.updates import OptimizerInterface
 from wyrm.errors import CheckpointError, OptionError, ShapeError
 from wyrm.foreign_names import Answering, answering
 from wyrm.node.base import BaseNode, describe, label
+from wyrm.node.buffer import Buffer
+from wyrm.node.leaves import Parameter
 from wyrm.node.node import IndexNode, Node, Tensor
 from wyrm.node.pickling import Records, copied, flatten_all, restore_all
 from wyrm.node.training_mode import modes_of, warn_of_training
@@ -26,7 +28,7 @@ from wyrm.train.evaluation import AnyRunningMetrics, Evaluation, Metrics, Runnin
 from wyrm.train.feeding import check_values, checked_columns, given_inputs
 from wyrm.train.progress import Bar, bar
 from wyrm.train.runner import NativeRunner, ProgramPlan
-from wyrm.train.tables import Loader, Table, is_batches
+from wyrm.train.tables import Loader, Table, is_batches, row_count
 from wyrm.train.training import Mode, Training
 from wyrm.types.options import whole
 from wyrm.types.typing import FloatArray, IntegerArray
@@ -142,6 +144,16 @@ class Program(Answering, Generic[R, E]):
         return tuple(self._graph.inputs)
 
     @property
+    def optimizer(self) -> OptimizerInterface | None:
+        """The optimizer, None if the program only computes outputs."""
+        return self._graph.optimizer
+
+    @property
+    def trained(self) -> tuple[Parameter | Buffer, ...]:
+        """The parameters and buffers that an epoch changes."""
+        return (*self._graph.parameters, *self._graph.buffers)
+
+    @property
     def plan(self) -> ProgramPlan:
         """The calls of a step, the buffers and their bytes, and the nodes that cost nothing.
 
@@ -226,8 +238,7 @@ class Program(Answering, Generic[R, E]):
 
     def _epoch_of_batches(self, batches: Any, threads: int, mode: Mode, progress: bool | Bar) -> list[float]:
         training, inputs, epochs = self._training, self._graph.inputs, self._training.epochs
-        dataset: Any = getattr(batches, "dataset", None)
-        with bar(len(dataset) if hasattr(dataset, "__len__") else None, progress) as shown:
+        with bar(row_count(batches), progress) as shown:
 
             def train(chunk: Chunk) -> list[float]:
                 given, rows, singly = checked_columns(chunk.columns, inputs, self._graph.ranges.limits)

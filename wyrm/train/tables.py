@@ -90,6 +90,12 @@ def is_batches(data: object) -> bool:
     return hasattr(data, "__iter__") and not isinstance(data, BaseNode)
 
 
+def row_count(data: Any) -> int | None:
+    """Return the number of rows of columns by input, or of a loader's data set; None if it is unknown."""
+    rows: Any = next(iter(data.values()), None) if isinstance(data, Mapping) else getattr(data, "dataset", None)
+    return len(rows) if hasattr(rows, "__len__") else None
+
+
 def _selected(data: Any, names: list[str]) -> Any:
     """Return the table with these columns, as an Arrow table for a data set of Hugging Face."""
     if hasattr(data, "select_columns") and hasattr(data, "with_format"):
