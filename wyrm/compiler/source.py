@@ -320,9 +320,16 @@ class Source:
         statements += map(self._call_of, self._last)
         counts = {rows.count.name: rows.count for rows in self.lowering.rows}
         statements += [arrays.CallStatement(release, (self._use(count),)) for count in counts.values()]
+        for position, mean in enumerate(self._metrics, 2):
+            statements.append(Store("totals", (Literal(position),), Element(self._use(mean).name, ()), adds=True))
         if self.lowering.loss is not None:  # in every step, because a later one may raise
             statements.append(Store("totals", (Literal(1),), Apply("add", (k, Literal(1)))))
         return statements
+
+    @property
+    def _metrics(self) -> list[ArrayBuffer]:
+        """The scalars beside the loss whose totals an epoch returns."""
+        return [] if self.lowering.loss is None else self.lowering.outputs[1:]
 
     def _call_of(self, invocation: Invocation) -> arrays.CallStatement:
         arguments = tuple(map(self._use, invocation.arguments))
