@@ -28,6 +28,7 @@ from wyrm.ops import (
     activation,
     arithmetic,
     comparison,
+    einsum,
     exponential,
     index,
     product,
@@ -65,7 +66,7 @@ def _matmul(*shapes: tuple[int, ...]) -> Sample:
 
 def _einsum(subscripts: str, left: tuple[int, ...], right: tuple[int, ...]) -> Sample:
     return Sample(
-        product.Einsum,
+        einsum.Einsum,
         lambda x, y: wy.einsum(subscripts, x, y),
         (normal(*left), normal(*right)),
         lambda x, y: np.einsum(subscripts, x, y),

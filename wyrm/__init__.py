@@ -68,7 +68,6 @@ from wyrm.node import (
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import Binary, Elementwise, Unary
-from wyrm.ops.product import einsum
 from wyrm.ops.slicing import concatenate, stack
 from wyrm.ops.updating import updating
 from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
@@ -144,7 +143,6 @@ __all__ = [
     "compile",
     "concatenate",
     "data",
-    "einsum",
     "errors",
     "grad",
     "io",

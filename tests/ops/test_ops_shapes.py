@@ -249,10 +249,10 @@ def test_arrays_among_nodes_and_what_is_no_list(join: Any) -> None:
         ("ij,jk->ii", "must use letters of the operands, each at most once"),
         ("ij,kj->ik", "axis 'j': 3 against 4"),
         ("ijk,jk->i", "'ijk' names 3 axes, but the operand has 2"),
-        ("ii,jk->i", "names an axis twice"),
-        ("ij->i", "are not of the form"),
-        ("i...,jk->i", "are not of the form"),
-        ("ij,jk,kl->il", "are not of the form"),
+        ("ii,jk->i", r"'ii' takes a diagonal of axes 2 and 3, whose sizes must be known and equal"),
+        ("ij->i", "name 1 operands, not 2"),
+        ("i1,jk->i", "are not of the form"),
+        ("ij,jk,kl->il", "name 3 operands, not 2"),
     ],
 )
 def test_einsums_that_do_not_fit(subscripts: str, reason: str) -> None:
@@ -268,7 +268,7 @@ def test_einsum_takes_an_array_on_either_side() -> None:
     expected = np.ones((2, 3)) @ array
     np.testing.assert_allclose(wy.einsum("ij,jk->ik", x, array).forward(), expected)
     np.testing.assert_allclose(wy.einsum("jk,ij->ik", array, x).forward(), expected)
-    with pytest.raises(TypeError, match=r"for two arrays use numpy\.einsum"):
+    with pytest.raises(TypeError, match=r"for arrays use numpy\.einsum"):
         wy.einsum("ij,jk->ik", array, array)
 
 
