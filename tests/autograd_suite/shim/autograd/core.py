@@ -43,9 +43,7 @@ def rebuilt(value: Any, leaves: Sequence[Any]) -> Any:
 
 
 def is_float(leaf: Any) -> bool:
-    return isinstance(leaf, float | np.floating) or (
-        isinstance(leaf, np.ndarray | wy.Node) and leaf.dtype.kind == "f"
-    )
+    return isinstance(leaf, float | np.floating) or (isinstance(leaf, np.ndarray | wy.Node) and leaf.dtype.kind == "f")
 
 
 def as_leaf(leaf: Any) -> Any:
@@ -72,7 +70,9 @@ def gradients(outputs: Sequence[Any], weights: Sequence[Any], inputs: Sequence[A
     terms = [(y * w).sum() for y, w in zip(outputs, weights, strict=True) if isinstance(y, wy.Node)]
     if not terms:
         return [wy.zeros_like(x) for x in inputs]
-    return [grad.erase() for grad in wy.grad(functools.reduce(lambda a, b: a + b, terms), list(inputs), allow_unused=True)]
+    return [
+        grad.erase() for grad in wy.grad(functools.reduce(lambda a, b: a + b, terms), list(inputs), allow_unused=True)
+    ]
 
 
 # The inputs of the functions that run now, outermost first.

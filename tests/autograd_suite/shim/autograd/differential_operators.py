@@ -162,4 +162,3 @@ def multigrad_dict(function: Callable[..., Any]) -> Callable[..., Any]:
         return grad(lambda values: function(**values))(given)
 
     return of
-

@@ -68,4 +68,3 @@ def defvjp(function: Any, *makers: Any, argnums: Any = None) -> None:
     """Give a primitive its derivatives, one for each argument."""
     for argnum, maker in zip(argnums or range(len(makers)), makers, strict=False):
         _add(function, maker, argnum)
-

@@ -27,7 +27,9 @@ def array(value: Any, *arguments: Any, **keywords: Any) -> Any:
         return value
     if _has_nodes(value):
         parts = [array(each) if isinstance(each, list | tuple) else each for each in value]
-        return wy.stack([each if isinstance(each, wy.Node) else wy.Constant(np.asarray(each, np.float64)) for each in parts])
+        return wy.stack(
+            [each if isinstance(each, wy.Node) else wy.Constant(np.asarray(each, np.float64)) for each in parts]
+        )
     return np.array(value, *arguments, **keywords)
 
 
