@@ -31,7 +31,29 @@ if TYPE_CHECKING:
     from wyrm.functions.function import Function as Function
     from wyrm.functions.function import function as function
     from wyrm.functions.function import show as show
+    from wyrm.functions.joining import append as append
+    from wyrm.functions.joining import array_split as array_split
+    from wyrm.functions.joining import atleast_1d as atleast_1d
+    from wyrm.functions.joining import atleast_2d as atleast_2d
+    from wyrm.functions.joining import atleast_3d as atleast_3d
+    from wyrm.functions.joining import block as block
+    from wyrm.functions.joining import column_stack as column_stack
+    from wyrm.functions.joining import dsplit as dsplit
+    from wyrm.functions.joining import dstack as dstack
+    from wyrm.functions.joining import hsplit as hsplit
+    from wyrm.functions.joining import hstack as hstack
+    from wyrm.functions.joining import unstack as unstack
+    from wyrm.functions.joining import vsplit as vsplit
+    from wyrm.functions.joining import vstack as vstack
     from wyrm.functions.mapping import vmap as vmap
+    from wyrm.functions.matrices import diag as diag
+    from wyrm.functions.matrices import diagflat as diagflat
+    from wyrm.functions.matrices import eye as eye
+    from wyrm.functions.matrices import identity as identity
+    from wyrm.functions.matrices import tri as tri
+    from wyrm.functions.matrices import tril as tril
+    from wyrm.functions.matrices import triu as triu
+    from wyrm.functions.matrices import vander as vander
     from wyrm.functions.methods import abs as abs
     from wyrm.functions.methods import argmax as argmax
     from wyrm.functions.methods import argsort as argsort
@@ -40,6 +62,7 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import cos as cos
     from wyrm.functions.methods import cumprod as cumprod
     from wyrm.functions.methods import cumsum as cumsum
+    from wyrm.functions.methods import diagonal as diagonal
     from wyrm.functions.methods import erf as erf
     from wyrm.functions.methods import exp as exp
     from wyrm.functions.methods import expand_dims as expand_dims
@@ -58,6 +81,7 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import prod as prod
     from wyrm.functions.methods import ravel as ravel
     from wyrm.functions.methods import relu as relu
+    from wyrm.functions.methods import repeat as repeat
     from wyrm.functions.methods import reshape as reshape
     from wyrm.functions.methods import sigmoid as sigmoid
     from wyrm.functions.methods import sign as sign
@@ -76,8 +100,18 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import take as take
     from wyrm.functions.methods import take_along_axis as take_along_axis
     from wyrm.functions.methods import tanh as tanh
+    from wyrm.functions.methods import trace as trace
     from wyrm.functions.methods import transpose as transpose
     from wyrm.functions.methods import var as var
+    from wyrm.functions.rearranging import flip as flip
+    from wyrm.functions.rearranging import fliplr as fliplr
+    from wyrm.functions.rearranging import flipud as flipud
+    from wyrm.functions.rearranging import moveaxis as moveaxis
+    from wyrm.functions.rearranging import permute_dims as permute_dims
+    from wyrm.functions.rearranging import roll as roll
+    from wyrm.functions.rearranging import rollaxis as rollaxis
+    from wyrm.functions.rearranging import rot90 as rot90
+    from wyrm.functions.rearranging import tile as tile
     from wyrm.functions.transforms import hessian as hessian
     from wyrm.functions.transforms import hvp as hvp
     from wyrm.functions.transforms import jacobian as jacobian
@@ -103,7 +137,24 @@ FUNCTIONS = {
     "functions.creation": ("arange", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"),
     "functions.custom": ("custom_jvp", "custom_vjp"),
     "functions.function": ("Function", "function", "show"),
+    "functions.joining": (
+        "append",
+        "array_split",
+        "atleast_1d",
+        "atleast_2d",
+        "atleast_3d",
+        "block",
+        "column_stack",
+        "dsplit",
+        "dstack",
+        "hsplit",
+        "hstack",
+        "unstack",
+        "vsplit",
+        "vstack",
+    ),
     "functions.mapping": ("vmap",),
+    "functions.matrices": ("diag", "diagflat", "eye", "identity", "tri", "tril", "triu", "vander"),
     "functions.methods": (
         "abs",
         "argmax",
@@ -113,6 +164,7 @@ FUNCTIONS = {
         "cos",
         "cumprod",
         "cumsum",
+        "diagonal",
         "erf",
         "exp",
         "expand_dims",
@@ -131,6 +183,7 @@ FUNCTIONS = {
         "prod",
         "ravel",
         "relu",
+        "repeat",
         "reshape",
         "sigmoid",
         "sign",
@@ -149,8 +202,20 @@ FUNCTIONS = {
         "take",
         "take_along_axis",
         "tanh",
+        "trace",
         "transpose",
         "var",
+    ),
+    "functions.rearranging": (
+        "flip",
+        "fliplr",
+        "flipud",
+        "moveaxis",
+        "permute_dims",
+        "roll",
+        "rollaxis",
+        "rot90",
+        "tile",
     ),
     "functions.transforms": ("hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"),
 }
@@ -160,18 +225,28 @@ METHODS: dict[str, str] = {
     "Node.argsort": "wyrm.ops.sorting",
     "Node.cumprod": "wyrm.ops.cumulative",
     "Node.cumsum": "wyrm.ops.cumulative",
+    "Node.diagonal": "wyrm.ops.rearranging",
+    "Node.repeat": "wyrm.ops.rearranging",
     "Node.sort": "wyrm.ops.sorting",
     "Node.take_along_axis": "wyrm.ops.take_along_axis",
+    "Node.trace": "wyrm.ops.rearranging",
 }
 
 __all__ = [
     "Function",
     "abs",
+    "append",
     "arange",
     "argmax",
     "argsort",
+    "array_split",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "block",
     "broadcast_to",
     "clip",
+    "column_stack",
     "cond",
     "cos",
     "cross",
@@ -179,18 +254,30 @@ __all__ = [
     "cumsum",
     "custom_jvp",
     "custom_vjp",
+    "diag",
+    "diagflat",
+    "diagonal",
     "dot",
+    "dsplit",
+    "dstack",
     "einsum",
     "erf",
     "exp",
     "expand_dims",
     "expm1",
+    "eye",
     "flatten",
+    "flip",
+    "fliplr",
+    "flipud",
     "full",
     "full_like",
     "function",
     "hessian",
+    "hsplit",
+    "hstack",
     "hvp",
+    "identity",
     "inner",
     "jacobian",
     "jvp",
@@ -207,13 +294,19 @@ __all__ = [
     "mean",
     "min",
     "minimum",
+    "moveaxis",
     "ones",
     "ones_like",
     "outer",
+    "permute_dims",
     "prod",
     "ravel",
     "relu",
+    "repeat",
     "reshape",
+    "roll",
+    "rollaxis",
+    "rot90",
     "scan",
     "show",
     "sigmoid",
@@ -234,12 +327,21 @@ __all__ = [
     "take_along_axis",
     "tanh",
     "tensordot",
+    "tile",
+    "trace",
     "transpose",
+    "tri",
+    "tril",
+    "triu",
+    "unstack",
+    "vander",
     "var",
     "vdot",
     "vecdot",
     "vjp",
     "vmap",
+    "vsplit",
+    "vstack",
     "while_loop",
     "zeros",
     "zeros_like",
