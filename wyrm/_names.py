@@ -26,11 +26,24 @@ if TYPE_CHECKING:
     from wyrm.functions.creation import ones_like as ones_like
     from wyrm.functions.creation import zeros as zeros
     from wyrm.functions.creation import zeros_like as zeros_like
+    from wyrm.functions.cumulative import cumulative_prod as cumulative_prod
+    from wyrm.functions.cumulative import cumulative_sum as cumulative_sum
     from wyrm.functions.custom import custom_jvp as custom_jvp
     from wyrm.functions.custom import custom_vjp as custom_vjp
+    from wyrm.functions.differences import diff as diff
+    from wyrm.functions.differences import ediff1d as ediff1d
+    from wyrm.functions.differences import gradient as gradient
+    from wyrm.functions.differences import interp as interp
+    from wyrm.functions.differences import trapezoid as trapezoid
     from wyrm.functions.function import Function as Function
     from wyrm.functions.function import function as function
     from wyrm.functions.function import show as show
+    from wyrm.functions.grids import geomspace as geomspace
+    from wyrm.functions.grids import indices as indices
+    from wyrm.functions.grids import linspace as linspace
+    from wyrm.functions.grids import logspace as logspace
+    from wyrm.functions.grids import meshgrid as meshgrid
+    from wyrm.functions.grids import one_hot as one_hot
     from wyrm.functions.joining import append as append
     from wyrm.functions.joining import array_split as array_split
     from wyrm.functions.joining import atleast_1d as atleast_1d
@@ -103,6 +116,14 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import trace as trace
     from wyrm.functions.methods import transpose as transpose
     from wyrm.functions.methods import var as var
+    from wyrm.functions.order_statistics import argpartition as argpartition
+    from wyrm.functions.order_statistics import digitize as digitize
+    from wyrm.functions.order_statistics import median as median
+    from wyrm.functions.order_statistics import partition as partition
+    from wyrm.functions.order_statistics import percentile as percentile
+    from wyrm.functions.order_statistics import quantile as quantile
+    from wyrm.functions.order_statistics import searchsorted as searchsorted
+    from wyrm.functions.padding import pad as pad
     from wyrm.functions.rearranging import flip as flip
     from wyrm.functions.rearranging import fliplr as fliplr
     from wyrm.functions.rearranging import flipud as flipud
@@ -112,6 +133,13 @@ if TYPE_CHECKING:
     from wyrm.functions.rearranging import rollaxis as rollaxis
     from wyrm.functions.rearranging import rot90 as rot90
     from wyrm.functions.rearranging import tile as tile
+    from wyrm.functions.statistics import average as average
+    from wyrm.functions.statistics import bincount as bincount
+    from wyrm.functions.statistics import convolve as convolve
+    from wyrm.functions.statistics import corrcoef as corrcoef
+    from wyrm.functions.statistics import correlate as correlate
+    from wyrm.functions.statistics import cov as cov
+    from wyrm.functions.statistics import histogram as histogram
     from wyrm.functions.transforms import hessian as hessian
     from wyrm.functions.transforms import hvp as hvp
     from wyrm.functions.transforms import jacobian as jacobian
@@ -135,8 +163,11 @@ FUNCTIONS = {
     ),
     "functions.control": ("cond", "scan", "while_loop"),
     "functions.creation": ("arange", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"),
+    "functions.cumulative": ("cumulative_prod", "cumulative_sum"),
     "functions.custom": ("custom_jvp", "custom_vjp"),
+    "functions.differences": ("diff", "ediff1d", "gradient", "interp", "trapezoid"),
     "functions.function": ("Function", "function", "show"),
+    "functions.grids": ("geomspace", "indices", "linspace", "logspace", "meshgrid", "one_hot"),
     "functions.joining": (
         "append",
         "array_split",
@@ -206,6 +237,16 @@ FUNCTIONS = {
         "transpose",
         "var",
     ),
+    "functions.order_statistics": (
+        "argpartition",
+        "digitize",
+        "median",
+        "partition",
+        "percentile",
+        "quantile",
+        "searchsorted",
+    ),
+    "functions.padding": ("pad",),
     "functions.rearranging": (
         "flip",
         "fliplr",
@@ -217,6 +258,7 @@ FUNCTIONS = {
         "rot90",
         "tile",
     ),
+    "functions.statistics": ("average", "bincount", "convolve", "corrcoef", "correlate", "cov", "histogram"),
     "functions.transforms": ("hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"),
 }
 
@@ -238,28 +280,40 @@ __all__ = [
     "append",
     "arange",
     "argmax",
+    "argpartition",
     "argsort",
     "array_split",
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
+    "average",
+    "bincount",
     "block",
     "broadcast_to",
     "clip",
     "column_stack",
     "cond",
+    "convolve",
+    "corrcoef",
+    "correlate",
     "cos",
+    "cov",
     "cross",
     "cumprod",
     "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
     "custom_jvp",
     "custom_vjp",
     "diag",
     "diagflat",
     "diagonal",
+    "diff",
+    "digitize",
     "dot",
     "dsplit",
     "dstack",
+    "ediff1d",
     "einsum",
     "erf",
     "exp",
@@ -273,33 +327,47 @@ __all__ = [
     "full",
     "full_like",
     "function",
+    "geomspace",
+    "gradient",
     "hessian",
+    "histogram",
     "hsplit",
     "hstack",
     "hvp",
     "identity",
+    "indices",
     "inner",
+    "interp",
     "jacobian",
     "jvp",
     "kron",
     "linearize",
+    "linspace",
     "log",
     "log1p",
     "log_softmax",
+    "logspace",
     "logsumexp",
     "matmul",
     "matrix_transpose",
     "max",
     "maximum",
     "mean",
+    "median",
+    "meshgrid",
     "min",
     "minimum",
     "moveaxis",
+    "one_hot",
     "ones",
     "ones_like",
     "outer",
+    "pad",
+    "partition",
+    "percentile",
     "permute_dims",
     "prod",
+    "quantile",
     "ravel",
     "relu",
     "repeat",
@@ -308,6 +376,7 @@ __all__ = [
     "rollaxis",
     "rot90",
     "scan",
+    "searchsorted",
     "show",
     "sigmoid",
     "sign",
@@ -330,6 +399,7 @@ __all__ = [
     "tile",
     "trace",
     "transpose",
+    "trapezoid",
     "tri",
     "tril",
     "triu",
