@@ -34,8 +34,15 @@ if TYPE_CHECKING:
     from wyrm.functions.creation import ones_like as ones_like
     from wyrm.functions.creation import zeros as zeros
     from wyrm.functions.creation import zeros_like as zeros_like
+    from wyrm.functions.cumulative import cumulative_prod as cumulative_prod
+    from wyrm.functions.cumulative import cumulative_sum as cumulative_sum
     from wyrm.functions.custom import custom_jvp as custom_jvp
     from wyrm.functions.custom import custom_vjp as custom_vjp
+    from wyrm.functions.differences import diff as diff
+    from wyrm.functions.differences import ediff1d as ediff1d
+    from wyrm.functions.differences import gradient as gradient
+    from wyrm.functions.differences import interp as interp
+    from wyrm.functions.differences import trapezoid as trapezoid
     from wyrm.functions.elementwise import allclose as allclose
     from wyrm.functions.elementwise import array_equal as array_equal
     from wyrm.functions.elementwise import deg2rad as deg2rad
@@ -59,7 +66,35 @@ if TYPE_CHECKING:
     from wyrm.functions.function import Function as Function
     from wyrm.functions.function import function as function
     from wyrm.functions.function import show as show
+    from wyrm.functions.grids import geomspace as geomspace
+    from wyrm.functions.grids import indices as indices
+    from wyrm.functions.grids import linspace as linspace
+    from wyrm.functions.grids import logspace as logspace
+    from wyrm.functions.grids import meshgrid as meshgrid
+    from wyrm.functions.grids import one_hot as one_hot
+    from wyrm.functions.joining import append as append
+    from wyrm.functions.joining import array_split as array_split
+    from wyrm.functions.joining import atleast_1d as atleast_1d
+    from wyrm.functions.joining import atleast_2d as atleast_2d
+    from wyrm.functions.joining import atleast_3d as atleast_3d
+    from wyrm.functions.joining import block as block
+    from wyrm.functions.joining import column_stack as column_stack
+    from wyrm.functions.joining import dsplit as dsplit
+    from wyrm.functions.joining import dstack as dstack
+    from wyrm.functions.joining import hsplit as hsplit
+    from wyrm.functions.joining import hstack as hstack
+    from wyrm.functions.joining import unstack as unstack
+    from wyrm.functions.joining import vsplit as vsplit
+    from wyrm.functions.joining import vstack as vstack
     from wyrm.functions.mapping import vmap as vmap
+    from wyrm.functions.matrices import diag as diag
+    from wyrm.functions.matrices import diagflat as diagflat
+    from wyrm.functions.matrices import eye as eye
+    from wyrm.functions.matrices import identity as identity
+    from wyrm.functions.matrices import tri as tri
+    from wyrm.functions.matrices import tril as tril
+    from wyrm.functions.matrices import triu as triu
+    from wyrm.functions.matrices import vander as vander
     from wyrm.functions.methods import abs as abs
     from wyrm.functions.methods import acos as acos
     from wyrm.functions.methods import acosh as acosh
@@ -89,6 +124,7 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import cosh as cosh
     from wyrm.functions.methods import cumprod as cumprod
     from wyrm.functions.methods import cumsum as cumsum
+    from wyrm.functions.methods import diagonal as diagonal
     from wyrm.functions.methods import erf as erf
     from wyrm.functions.methods import exp as exp
     from wyrm.functions.methods import exp2 as exp2
@@ -126,6 +162,7 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import ravel as ravel
     from wyrm.functions.methods import relu as relu
     from wyrm.functions.methods import remainder as remainder
+    from wyrm.functions.methods import repeat as repeat
     from wyrm.functions.methods import reshape as reshape
     from wyrm.functions.methods import rint as rint
     from wyrm.functions.methods import round as round
@@ -149,9 +186,18 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import take_along_axis as take_along_axis
     from wyrm.functions.methods import tan as tan
     from wyrm.functions.methods import tanh as tanh
+    from wyrm.functions.methods import trace as trace
     from wyrm.functions.methods import transpose as transpose
     from wyrm.functions.methods import trunc as trunc
     from wyrm.functions.methods import var as var
+    from wyrm.functions.order_statistics import argpartition as argpartition
+    from wyrm.functions.order_statistics import digitize as digitize
+    from wyrm.functions.order_statistics import median as median
+    from wyrm.functions.order_statistics import partition as partition
+    from wyrm.functions.order_statistics import percentile as percentile
+    from wyrm.functions.order_statistics import quantile as quantile
+    from wyrm.functions.order_statistics import searchsorted as searchsorted
+    from wyrm.functions.padding import pad as pad
     from wyrm.functions.random_nodes import bernoulli as bernoulli
     from wyrm.functions.random_nodes import categorical as categorical
     from wyrm.functions.random_nodes import exponential as exponential
@@ -163,6 +209,15 @@ if TYPE_CHECKING:
     from wyrm.functions.random_nodes import randint as randint
     from wyrm.functions.random_nodes import uniform as uniform
     from wyrm.functions.random_nodes import uniform_like as uniform_like
+    from wyrm.functions.rearranging import flip as flip
+    from wyrm.functions.rearranging import fliplr as fliplr
+    from wyrm.functions.rearranging import flipud as flipud
+    from wyrm.functions.rearranging import moveaxis as moveaxis
+    from wyrm.functions.rearranging import permute_dims as permute_dims
+    from wyrm.functions.rearranging import roll as roll
+    from wyrm.functions.rearranging import rollaxis as rollaxis
+    from wyrm.functions.rearranging import rot90 as rot90
+    from wyrm.functions.rearranging import tile as tile
     from wyrm.functions.reductions import average as average
     from wyrm.functions.reductions import count_nonzero as count_nonzero
     from wyrm.functions.reductions import nanmax as nanmax
@@ -178,6 +233,13 @@ if TYPE_CHECKING:
     from wyrm.functions.segment import segment_min as segment_min
     from wyrm.functions.segment import segment_softmax as segment_softmax
     from wyrm.functions.segment import segment_sum as segment_sum
+    from wyrm.functions.statistics import average as average
+    from wyrm.functions.statistics import bincount as bincount
+    from wyrm.functions.statistics import convolve as convolve
+    from wyrm.functions.statistics import corrcoef as corrcoef
+    from wyrm.functions.statistics import correlate as correlate
+    from wyrm.functions.statistics import cov as cov
+    from wyrm.functions.statistics import histogram as histogram
     from wyrm.functions.transforms import hessian as hessian
     from wyrm.functions.transforms import hvp as hvp
     from wyrm.functions.transforms import jacobian as jacobian
@@ -202,7 +264,9 @@ FUNCTIONS = {
     ),
     "functions.control": ("cond", "scan", "while_loop"),
     "functions.creation": ("arange", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"),
+    "functions.cumulative": ("cumulative_prod", "cumulative_sum"),
     "functions.custom": ("custom_jvp", "custom_vjp"),
+    "functions.differences": ("diff", "ediff1d", "gradient", "interp", "trapezoid"),
     "functions.elementwise": (
         "allclose",
         "array_equal",
@@ -226,7 +290,25 @@ FUNCTIONS = {
         "sinc",
     ),
     "functions.function": ("Function", "function", "show"),
+    "functions.grids": ("geomspace", "indices", "linspace", "logspace", "meshgrid", "one_hot"),
+    "functions.joining": (
+        "append",
+        "array_split",
+        "atleast_1d",
+        "atleast_2d",
+        "atleast_3d",
+        "block",
+        "column_stack",
+        "dsplit",
+        "dstack",
+        "hsplit",
+        "hstack",
+        "unstack",
+        "vsplit",
+        "vstack",
+    ),
     "functions.mapping": ("vmap",),
+    "functions.matrices": ("diag", "diagflat", "eye", "identity", "tri", "tril", "triu", "vander"),
     "functions.methods": (
         "abs",
         "acos",
@@ -257,6 +339,7 @@ FUNCTIONS = {
         "cosh",
         "cumprod",
         "cumsum",
+        "diagonal",
         "erf",
         "exp",
         "exp2",
@@ -294,6 +377,7 @@ FUNCTIONS = {
         "ravel",
         "relu",
         "remainder",
+        "repeat",
         "reshape",
         "rint",
         "round",
@@ -317,10 +401,21 @@ FUNCTIONS = {
         "take_along_axis",
         "tan",
         "tanh",
+        "trace",
         "transpose",
         "trunc",
         "var",
     ),
+    "functions.order_statistics": (
+        "argpartition",
+        "digitize",
+        "median",
+        "partition",
+        "percentile",
+        "quantile",
+        "searchsorted",
+    ),
+    "functions.padding": ("pad",),
     "functions.random_nodes": (
         "bernoulli",
         "categorical",
@@ -333,6 +428,17 @@ FUNCTIONS = {
         "randint",
         "uniform",
         "uniform_like",
+    ),
+    "functions.rearranging": (
+        "flip",
+        "fliplr",
+        "flipud",
+        "moveaxis",
+        "permute_dims",
+        "roll",
+        "rollaxis",
+        "rot90",
+        "tile",
     ),
     "functions.reductions": (
         "average",
@@ -347,6 +453,7 @@ FUNCTIONS = {
         "ptp",
     ),
     "functions.segment": ("segment_max", "segment_mean", "segment_min", "segment_softmax", "segment_sum"),
+    "functions.statistics": ("average", "bincount", "convolve", "corrcoef", "correlate", "cov", "histogram"),
     "functions.transforms": ("hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"),
 }
 
@@ -447,6 +554,7 @@ METHODS: dict[str, str] = {
     "Node.celu": "wyrm.ops.composed_activation",
     "Node.cumprod": "wyrm.ops.cumulative",
     "Node.cumsum": "wyrm.ops.cumulative",
+    "Node.diagonal": "wyrm.ops.rearranging",
     "Node.glu": "wyrm.ops.composed_activation",
     "Node.hardsigmoid": "wyrm.ops.composed_activation",
     "Node.hardswish": "wyrm.ops.composed_activation",
@@ -454,11 +562,13 @@ METHODS: dict[str, str] = {
     "Node.log_sigmoid": "wyrm.ops.composed_activation",
     "Node.mish": "wyrm.ops.composed_activation",
     "Node.relu6": "wyrm.ops.composed_activation",
+    "Node.repeat": "wyrm.ops.rearranging",
     "Node.round": "wyrm.ops.rounding",
     "Node.selu": "wyrm.ops.composed_activation",
     "Node.softsign": "wyrm.ops.composed_activation",
     "Node.sort": "wyrm.ops.sorting",
     "Node.take_along_axis": "wyrm.ops.take_along_axis",
+    "Node.trace": "wyrm.ops.rearranging",
 }
 
 __all__ = [
@@ -470,6 +580,7 @@ __all__ = [
     "allclose",
     "angle",
     "any",
+    "append",
     "arange",
     "arccos",
     "arccosh",
@@ -480,36 +591,58 @@ __all__ = [
     "arctanh",
     "argmax",
     "argmin",
+    "argpartition",
     "argsort",
     "array_equal",
+    "array_split",
     "asin",
     "asinh",
     "atan",
     "atan2",
     "atanh",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
     "average",
     "bernoulli",
+    "bincount",
+    "block",
     "broadcast_to",
     "categorical",
     "cbrt",
     "ceil",
     "clip",
+    "column_stack",
     "cond",
     "conj",
     "conjugate",
+    "convolve",
     "copysign",
+    "corrcoef",
+    "correlate",
     "cos",
     "cosh",
     "count_nonzero",
+    "cov",
     "cross",
     "cumprod",
     "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
     "custom_jvp",
     "custom_vjp",
     "deg2rad",
     "degrees",
+    "diag",
+    "diagflat",
+    "diagonal",
+    "diff",
+    "digitize",
     "divmod",
     "dot",
+    "dsplit",
+    "dstack",
+    "ediff1d",
     "einsum",
     "erf",
     "exp",
@@ -517,8 +650,12 @@ __all__ = [
     "expand_dims",
     "expm1",
     "exponential",
+    "eye",
     "fix",
     "flatten",
+    "flip",
+    "fliplr",
+    "flipud",
     "float_power",
     "floor",
     "floor_divide",
@@ -528,14 +665,22 @@ __all__ = [
     "full",
     "full_like",
     "function",
+    "geomspace",
+    "gradient",
     "gumbel",
     "heaviside",
     "hessian",
+    "histogram",
+    "hsplit",
+    "hstack",
     "hvp",
     "hypot",
     "i0",
+    "identity",
     "imag",
+    "indices",
     "inner",
+    "interp",
     "isclose",
     "iscomplex",
     "isfinite",
@@ -549,6 +694,7 @@ __all__ = [
     "kron",
     "laplace",
     "linearize",
+    "linspace",
     "log",
     "log1p",
     "log2",
@@ -560,15 +706,19 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
+    "logspace",
     "logsumexp",
     "matmul",
     "matrix_transpose",
     "max",
     "maximum",
     "mean",
+    "median",
+    "meshgrid",
     "min",
     "minimum",
     "mod",
+    "moveaxis",
     "nan_to_num",
     "nanmax",
     "nanmean",
@@ -579,13 +729,19 @@ __all__ = [
     "nanvar",
     "normal",
     "normal_like",
+    "one_hot",
     "ones",
     "ones_like",
     "outer",
+    "pad",
+    "partition",
+    "percentile",
     "permutation",
+    "permute_dims",
     "positive",
     "prod",
     "ptp",
+    "quantile",
     "rad2deg",
     "radians",
     "randint",
@@ -595,10 +751,15 @@ __all__ = [
     "reciprocal",
     "relu",
     "remainder",
+    "repeat",
     "reshape",
     "rint",
+    "roll",
+    "rollaxis",
+    "rot90",
     "round",
     "scan",
+    "searchsorted",
     "segment_max",
     "segment_mean",
     "segment_min",
@@ -628,15 +789,25 @@ __all__ = [
     "tan",
     "tanh",
     "tensordot",
+    "tile",
+    "trace",
     "transpose",
+    "trapezoid",
+    "tri",
+    "tril",
+    "triu",
     "trunc",
     "uniform",
     "uniform_like",
+    "unstack",
+    "vander",
     "var",
     "vdot",
     "vecdot",
     "vjp",
     "vmap",
+    "vsplit",
+    "vstack",
     "while_loop",
     "zeros",
     "zeros_like",

@@ -569,6 +569,15 @@ class Node:
     def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant]:
         """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast."""
 
+    def repeat(self: Shaped[L, S], repeats: int | Sequence[int] | IntegerArray, axis: int | None = None) -> _Node:
+        """Return `x` with each element repeated along `axis`, or all elements in row-major order if it is None."""
+
+    def diagonal(self: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node:
+        """Return the diagonals of the matrices over two axes of `x`, which become its last axis."""
+
+    def trace(self: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node:
+        """Return the sums of the diagonals of the matrices over two axes of `x`; arguments and errors as in `diagonal`."""
+
     @overload
     def sum(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Sum[L, tuple[()]]: ...
     @overload
