@@ -20,6 +20,7 @@ from tests.fused_samples import fused_samples
 from tests.gated_recurrent_samples import gated_recurrent_samples
 from tests.gather_samples import gather_samples
 from tests.label_samples import label_samples
+from tests.linalg_samples import linalg_samples
 from tests.linear_cross_entropy_samples import linear_cross_entropy_samples
 from tests.normalization_samples import normalization_samples
 from tests.pass_through_samples import passing_samples
@@ -496,6 +497,7 @@ SAMPLES: list[Sample] = [
     *segment_samples(),
     *label_samples(),
     *attention_samples(),
+    *linalg_samples(),
     *linear_cross_entropy_samples(),
     *normalization_samples(),
     *fused_samples(),

@@ -48,17 +48,6 @@ _OF_INTEGERS = {*_COMPARISONS, "add", "subtract", "multiply", "negative", "floor
 _UFUNC_DEFAULTS = {"out": None, "where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
 
 
-def _norm(x: Node, ord: object = None, axis: AxisLike = None, keepdims: bool = False) -> Node:
-    given = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
-    known = ord is None and (axis is None or len(given) in (1, 2))
-    if not (known or (ord == 2 and len(given) == 1) or (ord == "fro" and len(given) == 2)):
-        raise TypeError(
-            f"numpy.linalg.norm of a node is the root of the sum of squares over all axes, one or two; it does not "
-            f"support ord={ord!r} over {len(given)} axes"
-        )
-    return x.square().sum(axis=given, keepdims=keepdims).sqrt()
-
-
 def _take(a: Node, indices: Any, axis: int | None = None) -> Node:
     return a.ravel().take(indices) if axis is None else a.take(indices, axis=axis)
 
@@ -105,7 +94,6 @@ FUNCTIONS: dict[Operation, Operation] = {
     np.var: lambda a, axis=None, ddof=0, keepdims=False: a.var(axis=axis, ddof=ddof, keepdims=keepdims),
     np.std: lambda a, axis=None, ddof=0, keepdims=False: a.std(axis=axis, ddof=ddof, keepdims=keepdims),
     np.prod: _reduced("prod"),
-    np.linalg.norm: _norm,
     np.clip: _clip,
     np.zeros_like: lambda a, dtype=None: zeros_like(a, dtype),
     np.ones_like: lambda a, dtype=None: ones_like(a, dtype),
@@ -185,7 +173,7 @@ def array_function(
             raise _unknown(name, function.__module__)
         return _call(found, function, arguments, options)
     implementation = FUNCTIONS[function]
-    full = f"numpy.linalg.{name}" if function is np.linalg.norm else f"numpy.{name}"
+    full = f"numpy.{name}"
     if function is np.einsum:
         refused = {key for key, value in options.items() if key != "optimize" and value is not None}
         if refused:
