@@ -61,8 +61,13 @@ def test_functions_are_typed_as_the_methods_are() -> None:
 
 
 def test_the_declarations_are_those_that_the_methods_give() -> None:
-    written = declare_functions.path().read_text(encoding="utf-8")
-    assert written == declare_functions.declarations(), "out of date: run python -m wyrm.declare_functions"
+    for path, text in declare_functions.declarations().items():
+        assert path.read_text(encoding="utf-8") == text, "out of date: run python -m wyrm.declare_functions"
+
+
+def test_the_table_of_names_is_that_of_the_modules() -> None:
+    written = declare_functions.table_path().read_text(encoding="utf-8")
+    assert written == declare_functions.table(), "out of date: run python -m wyrm.declare_functions"
 
 
 def test_star_import_leaves_the_builtins_alone() -> None:

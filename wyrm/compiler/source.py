@@ -12,7 +12,15 @@ from wyrm.compiler.loops import ArrayBuffer, KernelCall, Loop, RowSums, ScalarBl
 from wyrm.compiler.lower import Lowering
 from wyrm.compiler.naming import UniqueNames, identifier
 from wyrm.compiler.op_kernels import OpKernels
-from wyrm.compiler.runtime import check_all, check_counted, fill_with_invalid_indices, fill_with_nan, load, release
+from wyrm.compiler.runtime import (
+    check_all,
+    check_counted,
+    check_from_end,
+    fill_with_invalid_indices,
+    fill_with_nan,
+    load,
+    release,
+)
 from wyrm.compiler.updates import OptimizerInterface, update
 from wyrm.ir import arrays
 from wyrm.ir.arrays import Apply, ArrayFunction, Element, Literal, Name, Return, Store, When
@@ -184,12 +192,14 @@ class Source:
         """Check the indices of a kernel that are not known to be in range."""
         for choice in node.index_operands():
             indices = self.lowering.schedule.representative[node.parents[choice.operand]]
-            if self.lowering.ranges.is_known(indices, choice.axis, choice.ignore_index):
+            if self.lowering.ranges.is_known(indices, *choice[1:]):
                 continue
             buffer = call.operands[choice.operand]
             arguments: list[Argument]
             function, arguments = check_all, [buffer, self._writer.extent(choice.axis)]
-            if choice.ignore_index is not None:
+            if choice.from_end:
+                function = check_from_end
+            elif choice.ignore_index is not None:
                 function = check_counted
                 arguments.append(NumberArgument(self.lowering.name(f"ignored_of_{buffer.name}"), choice.ignore_index))
             self.invocations.append(Invocation(function, arguments, {buffer}, f"the indices of {comment}"))

@@ -33,6 +33,8 @@ from wyrm.ops.steps import ENDLESS, Steps
 from wyrm.types.dims import Axis, axis_size
 from wyrm.types.typing import HasArray
 
+__all__ = ["cond", "scan", "while_loop"]
+
 T = TypeVar("T")
 # The shape of a carry. A variable for its axes would not do: pyright does not infer that a scalar has none.
 Carried = TypeVar("Carried")

@@ -28,6 +28,8 @@ from wyrm.ops.steps import Steps
 from wyrm.ops.updating import Updating
 from wyrm.types.dims import axis_size, normalize_axis
 
+__all__ = ["vmap"]
+
 # One axis for all leaves, or a pytree prefix of axes.
 Axes: TypeAlias = Any
 

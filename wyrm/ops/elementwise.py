@@ -57,6 +57,8 @@ def method(name: str, on: type[BaseNode] = Node, op: type[BaseNode] | None = Non
 
 # The functions bound as methods, or the ops that they construct, by class and method name; `wyrm.declare` reads it.
 METHODS: dict[tuple[str, str], Callable[..., object]] = {}
+# The ops that functions construct, by the function's name.
+FUNCTIONS: dict[str, type[BaseNode]] = {}
 
 
 def bind_class(cls: Any) -> None:
@@ -138,6 +140,14 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
     # The number of operands, if the class fixes it, and the number that the formula uses.
     arity: ClassVar[int | None] = None
     needs: ClassVar[int] = 0
+    # The names of the functions that construct the op, separated by spaces; those of `wyrm.special` start with
+    # "special.". They are no methods of nodes.
+    function: ClassVar[str | None] = None
+
+    def __init_subclass__(cls, **keywords: bool) -> None:
+        super().__init_subclass__(**keywords)
+        for name in (cls.__dict__.get("function") or "").split():
+            FUNCTIONS[name] = cls
 
     @classmethod
     def check_registration(cls) -> None:

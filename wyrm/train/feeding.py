@@ -76,17 +76,17 @@ def check_ranges(limits: Sequence[Limit], given: Mapping[Leaf, np.ndarray], size
     `sizes` holds the axis sizes known from the data of a run; native code checks limits of unknown size as it runs.
     Indices that a leaf holds were checked when they were set, unless the size was unknown then.
     """
-    for leaf, user, axis, ignore_index in limits:
+    for leaf, user, axis, ignore_index, from_end in limits:
         sized = axis_size(axis) is not None
         array = given[leaf] if leaf in given else None if sized else stored(leaf).array
         if array is None or not (sized or set(open_axes((axis,))) <= sizes.keys()):
             continue
         size = resolve_axis(axis, sizes)
-        where = first_out_of_range(array, size, ignore_index)
+        where = first_out_of_range(array, size, ignore_index, from_end)
         if where is not None:
             raise IndexOutOfRange(
                 f"column {label(leaf)} holds {int(array[where])} in row {_position(where)}, but "
-                f"{accepted_indices(user, size)}; no parameter has moved"
+                f"{accepted_indices(user, size, from_end)}; no parameter has moved"
             )
 
 

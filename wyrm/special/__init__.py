@@ -1,0 +1,3 @@
+"""Special functions with the names of `scipy.special`."""
+
+__all__: list[str] = []
