@@ -86,7 +86,6 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
         "compiler",
         "data",
         "io",
-        "linalg",
         "kernels",
         "linalg",
         "losses",
