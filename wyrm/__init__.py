@@ -148,6 +148,7 @@ __all__ = [
     "errors",
     "grad",
     "io",
+    "linalg",
     "linear_cross_entropy",
     "losses",
     "metrics",
