@@ -20,6 +20,7 @@ from wyrm.node.node import Node as _Node
 from wyrm.ops.activation import Elu, Gelu, GeluTanh, LeakyRelu, Relu, Silu
 from wyrm.ops.arithmetic import Absolute, Clip, Maximum, Minimum, Sign, Sqrt, Square
 from wyrm.ops.comparison import Cast, Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual, StopGradient
+from wyrm.ops.counting import CountTrue
 from wyrm.ops.dropout import AddDropout, Dropout
 from wyrm.ops.elementwise import L, R, S
 from wyrm.ops.exponential import Cos, Erf, Exp, Expm1, Log, Log1p, Sigmoid, Sin, Softplus, Tanh
@@ -53,6 +54,7 @@ from wyrm.types.typing import (
     N,
     Number,
     Shaped,
+    ShapedMask,
     Size,
     Sizes,
 )
@@ -537,6 +539,10 @@ class Node:
     def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant]:
         """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast."""
 
+    @overload
+    def sum(self: ShapedMask[S], axis: None = None, keepdims: Literal[False] = False) -> CountTrue[tuple[()]]: ...
+    @overload
+    def sum(self: ShapedMask[S], axis: AxisLike = None, keepdims: bool = False) -> CountTrue: ...
     @overload
     def sum(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Sum[L, tuple[()]]: ...
     @overload
