@@ -52,5 +52,5 @@ Node.__array_function__ = _first_array_function  # type: ignore[attr-defined]  #
 for _name, _module in METHODS.items():
     _class, _method = _name.split(".")
     setattr(_CLASSES[_class], _method, LateMethod(_module, _method))
-    if _class == "Node" and not hasattr(IndexNode, _method):
+    if _class == "Node" and not _method.startswith("__") and not hasattr(IndexNode, _method):
         setattr(IndexNode, _method, Foreign(_method))
