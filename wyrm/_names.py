@@ -604,7 +604,6 @@ __all__ = [
     "atleast_2d",
     "atleast_3d",
     "average",
-    "average",
     "bernoulli",
     "bincount",
     "block",
