@@ -131,4 +131,6 @@ def _with_bias() -> Sample:
 
 
 def convolution_samples() -> list[Sample]:
-    return [_with_bias()] + [sample for name, (x, weight, options) in CASES.items() for sample in _samples(name, x, weight, options)]
+    return [_with_bias()] + [
+        sample for name, (x, weight, options) in CASES.items() for sample in _samples(name, x, weight, options)
+    ]

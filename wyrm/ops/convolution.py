@@ -161,11 +161,27 @@ class _ConvolutionLoops(LoopForm):
         channels, rows = source.shape[1] // node.groups, out.shape[1] // node.groups
         bias = biases[0] if biases else np.zeros(0, node.dtype)
         return (
-            self.volumes(source), weight.reshape(-1), bias, self.volumes(out), node.groups, tables.merged, tables.tile,
-            tables.span, tables.halo, tables.source_step, tables.out_step, steps, tables.source_shifts, tables.out_shifts,
-            tables.starts, tables.offsets, tables.positions, scratch(rows * len(tables.offsets), node.dtype),
-            self.box(tables, channels, node.dtype), scratch((rows, tables.volume + VECTOR), node.dtype),
-        )  # fmt: skip
+            self.volumes(source),
+            weight.reshape(-1),
+            bias,
+            self.volumes(out),
+            node.groups,
+            tables.merged,
+            tables.tile,
+            tables.span,
+            tables.halo,
+            tables.source_step,
+            tables.out_step,
+            steps,
+            tables.source_shifts,
+            tables.out_shifts,
+            tables.starts,
+            tables.offsets,
+            tables.positions,
+            scratch(rows * len(tables.offsets), node.dtype),
+            self.box(tables, channels, node.dtype),
+            scratch((rows, tables.volume + VECTOR), node.dtype),
+        )
 
 
 def _in_space(values: Sequence[Any], filler: Any) -> tuple[Any, Any, Any]:
@@ -192,9 +208,16 @@ class Convolution(_Convolution[Axes]):
     __slots__ = ()
 
     def __init__(
-        self, x: Node, weight: Node, bias: Node | None = None, *, stride: tuple[int, ...], padding: tuple[tuple[int, int], ...],
-        dilation: tuple[int, ...], groups: int,
-    ) -> None:  # fmt: skip
+        self,
+        x: Node,
+        weight: Node,
+        bias: Node | None = None,
+        *,
+        stride: tuple[int, ...],
+        padding: tuple[tuple[int, int], ...],
+        dilation: tuple[int, ...],
+        groups: int,
+    ) -> None:
         parents = (x, weight) if bias is None else (x, weight, bias)
         self._construct(parents, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
@@ -261,9 +284,16 @@ class ConvolutionInputGradient(_Convolution[Axes]):
     sizes: Dims
 
     def __init__(
-        self, gradient: Node, weight: Node, *, sizes: Dims, stride: tuple[int, ...],
-        padding: tuple[tuple[int, int], ...], dilation: tuple[int, ...], groups: int,
-    ) -> None:  # fmt: skip
+        self,
+        gradient: Node,
+        weight: Node,
+        *,
+        sizes: Dims,
+        stride: tuple[int, ...],
+        padding: tuple[tuple[int, int], ...],
+        dilation: tuple[int, ...],
+        groups: int,
+    ) -> None:
         self._construct(
             (gradient, weight), sizes=sizes, stride=stride, padding=padding, dilation=dilation, groups=groups
         )
@@ -327,9 +357,16 @@ class ConvolutionWeightGradient(_Convolution[Axes]):
     sizes: Dims
 
     def __init__(
-        self, x: Node, gradient: Node, *, sizes: Dims, stride: tuple[int, ...],
-        padding: tuple[tuple[int, int], ...], dilation: tuple[int, ...], groups: int,
-    ) -> None:  # fmt: skip
+        self,
+        x: Node,
+        gradient: Node,
+        *,
+        sizes: Dims,
+        stride: tuple[int, ...],
+        padding: tuple[tuple[int, int], ...],
+        dilation: tuple[int, ...],
+        groups: int,
+    ) -> None:
         self._construct((x, gradient), sizes=sizes, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
     def _own(self) -> ConvolutionWeightGradient[Axes]:
@@ -382,10 +419,21 @@ class _WeightGradientLoops(_ConvolutionLoops):
         offsets = np.zeros(-(-taps // 4) * 4, np.int64)
         offsets[:taps] = tables.offsets
         return (
-            self.volumes(x), self.volumes(gradient), out.reshape(out.shape[0], taps), node.groups, tables.merged,
-            tables.tile, tables.halo, tables.source_step, tables.source_shifts, offsets, taps,
-            self.box(tables, channels, node.dtype), scratch((whole, tables.volume), node.dtype), scratch((whole, len(offsets)), node.dtype),
-        )  # fmt: skip
+            self.volumes(x),
+            self.volumes(gradient),
+            out.reshape(out.shape[0], taps),
+            node.groups,
+            tables.merged,
+            tables.tile,
+            tables.halo,
+            tables.source_step,
+            tables.source_shifts,
+            offsets,
+            taps,
+            self.box(tables, channels, node.dtype),
+            scratch((whole, tables.volume), node.dtype),
+            scratch((whole, len(offsets)), node.dtype),
+        )
 
 
 # --- batching ---------------------------------------------------------------------------------------------------------

@@ -128,10 +128,10 @@ def copy_box(
 def four_rows(
     weights: FloatArray, offsets: IntegerArray, box: FloatArray, out: FloatArray, row: int, columns: int
 ) -> None:
-    """`out[row + r, k] = sum_j weights[(row + r) * taps + j] * box[offsets[j] + k]` for r = 0 to 3, four taps at a time.
+    """`out[row + r, k] = sum_j weights[(row + r) * taps + j] * box[offsets[j] + k]` for r = 0 to 3.
 
-    The 16 weights fit the AVX-512 registers together with elements of the box and of `out`. `columns` is a multiple of
-    `VECTOR`.
+    It sums four taps at a time: the 16 weights fit the AVX-512 registers together with elements of the box and of
+    `out`. `columns` is a multiple of `VECTOR`.
     """
     taps = offsets.size
     fours, vectors = taps - taps % 4, columns // VECTOR
@@ -347,7 +347,7 @@ def add_tile(
 def fill_gradients(
     gradient: FloatArray, out: FloatArray, first: Triple, size: Triple, pitch: Triple, width: int
 ) -> None:
-    """Write a tile of `gradient`, (images, channels, ...), to the rows of `out`, with zeros after each row of the tile."""
+    """Write a tile of `gradient`, (images, channels, ...), to `out`, with zeros up to `width` after each row."""
     volume, end = pitch[0] * pitch[1] * pitch[2], first[2] + size[2]
     for b in range(gradient.shape[0]):
         for i in range(gradient.shape[1]):
@@ -390,13 +390,14 @@ def weight_gradient_kernel(
         for b in range(0, source.shape[0], tile[0]):
             images = min(tile[0], source.shape[0] - b)
             inputs = source[b : b + images, g * channels : (g + 1) * channels]
+            outputs = gradient[b : b + images, top : top + rows]
             for d in range(0, span[0], tile[1]):
                 for h in range(0, span[1], tile[2]):
                     for w in range(0, span[2], tile[3]):
                         first = d, h, w
                         size = min(tile[1], span[0] - d), min(tile[2], span[1] - h), min(tile[3], span[2] - w)
                         fill_boxes(inputs, box, first, size, halo, pitch, source_step, source_shifts, tile[0])
-                        fill_gradients(gradient[b : b + images, top : top + rows], gradients, first, size, pitch, tile[3])
+                        fill_gradients(outputs, gradients, first, size, pitch, tile[3])
                         add_tile(gradients, box, offsets, totals, merged, images, size, pitch)
         for i in range(rows):
             for j in range(taps):
