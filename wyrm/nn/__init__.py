@@ -11,7 +11,27 @@ from wyrm import _lazy_imports
 
 if TYPE_CHECKING:
     from wyrm.nn import initializers
-    from wyrm.nn.activation import Activation, gelu, relu, sigmoid, silu, softplus, tanh
+    from wyrm.nn.activation import (
+        Activation,
+        celu,
+        elu,
+        gelu,
+        hardsigmoid,
+        hardswish,
+        hardtanh,
+        leaky_relu,
+        log_sigmoid,
+        mish,
+        relu,
+        relu6,
+        selu,
+        sigmoid,
+        silu,
+        softplus,
+        softsign,
+        tanh,
+    )
+    from wyrm.nn.activation_layers import GLU, GatedFeedForward, PReLU, geglu, glu, reglu, swiglu
     from wyrm.nn.attention import MultiHeadAttention
     from wyrm.nn.batch_normalization import BatchNorm
     from wyrm.nn.convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
@@ -19,6 +39,8 @@ if TYPE_CHECKING:
     from wyrm.nn.dropout import Dropout, Dropout1d, Dropout2d, Dropout3d
     from wyrm.nn.embedding import Embedding
     from wyrm.nn.flatten import Flatten
+    from wyrm.nn.embedding_bag import EmbeddingBag
+    from wyrm.nn.gated_recurrent import GRU, GRUCell, GRUOutput
     from wyrm.nn.generation import CachedDecoder, generate
     from wyrm.nn.gpt2 import GPT2, GPT2Config
     from wyrm.nn.group_normalization import GroupNorm, InstanceNorm, group_norm, instance_norm
@@ -58,6 +80,7 @@ if TYPE_CHECKING:
     )
     from wyrm.nn.positional_encoding import LearnedPositionalEncoding, SinusoidalPositionalEncoding, rotary_embedding
     from wyrm.nn.recurrent import LSTM, LSTMCell
+    from wyrm.nn.recurrent_stack import StackedGRU, StackedLSTM, StackedOutput
     from wyrm.nn.seeding import seed
     from wyrm.nn.token_sampling import sample_tokens
     from wyrm.nn.transformer import FeedForward, TransformerBlock
@@ -68,13 +91,25 @@ _NAMES = {
     "initializers": ("initializers",),
     "activation": (
         "Activation",
+        "celu",
+        "elu",
         "gelu",
+        "hardsigmoid",
+        "hardswish",
+        "hardtanh",
+        "leaky_relu",
+        "log_sigmoid",
+        "mish",
         "relu",
+        "relu6",
+        "selu",
         "sigmoid",
         "silu",
         "softplus",
+        "softsign",
         "tanh",
     ),
+    "activation_layers": ("GLU", "GatedFeedForward", "PReLU", "geglu", "glu", "reglu", "swiglu"),
     "attention": ("MultiHeadAttention",),
     "batch_normalization": ("BatchNorm",),
     "convolution": (
@@ -101,6 +136,8 @@ _NAMES = {
     ),
     "embedding": ("Embedding",),
     "flatten": ("Flatten",),
+    "embedding_bag": ("EmbeddingBag",),
+    "gated_recurrent": ("GRU", "GRUCell", "GRUOutput"),
     "generation": (
         "CachedDecoder",
         "generate",
@@ -168,6 +205,7 @@ _NAMES = {
         "LSTM",
         "LSTMCell",
     ),
+    "recurrent_stack": ("StackedGRU", "StackedLSTM", "StackedOutput"),
     "seeding": ("seed",),
     "token_sampling": ("sample_tokens",),
     "transformer": (
@@ -210,10 +248,16 @@ __all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "Dropout3d",
     "EWMA",
     "Embedding",
+    "EmbeddingBag",
     "FeedForward",
     "Flatten",
+    "GLU",
     "GPT2",
     "GPT2Config",
+    "GRU",
+    "GRUCell",
+    "GRUOutput",
+    "GatedFeedForward",
     "GroupNorm",
     "InstanceNorm",
     "LSTM",
@@ -229,10 +273,14 @@ __all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "MaxPool3d",
     "Module",
     "MultiHeadAttention",
+    "PReLU",
     "Pointwise",
     "RMSNorm",
     "Sequential",
     "SinusoidalPositionalEncoding",
+    "StackedGRU",
+    "StackedLSTM",
+    "StackedOutput",
     "TransformerBlock",
     "Upsample",
     "adaptive_avg_pool1d",
@@ -244,27 +292,42 @@ __all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
+    "celu",
     "conv1d",
     "conv2d",
     "conv3d",
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "elu",
+    "geglu",
     "gelu",
     "generate",
+    "glu",
     "group_norm",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
     "initializers",
     "instance_norm",
     "interpolate",
+    "leaky_relu",
+    "log_sigmoid",
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
+    "mish",
+    "reglu",
     "relu",
+    "relu6",
     "rotary_embedding",
     "sample_tokens",
     "seed",
+    "selu",
     "sigmoid",
     "silu",
     "softplus",
+    "softsign",
+    "swiglu",
     "tanh",
 ]
