@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from wyrm.nn.convolution_layers import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
     from wyrm.nn.dropout import Dropout, Dropout1d, Dropout2d, Dropout3d
     from wyrm.nn.embedding import Embedding
-    from wyrm.nn.flatten import Flatten
     from wyrm.nn.embedding_bag import EmbeddingBag
+    from wyrm.nn.flatten import Flatten
     from wyrm.nn.gated_recurrent import GRU, GRUCell, GRUOutput
     from wyrm.nn.generation import CachedDecoder, generate
     from wyrm.nn.gpt2 import GPT2, GPT2Config
