@@ -63,6 +63,10 @@ class Batch(wy.Dim): ...
         ("matrix_transpose", (BATCH,), {}),
         ("vecdot", (SQUARE, SQUARE), {}),
         ("outer", (normal(3), normal(2)), {}),
+        ("cross", (normal(2, 3), normal(2, 3)), {}),
+        ("tensordot", (SQUARE, SQUARE), {"axes": 1}),
+        ("trace", (BATCH,), {"offset": 1}),
+        ("diagonal", (BATCH,), {"offset": -1}),
     ],
 )
 def test_numpy_functions_take_nodes(name: str, arguments: Any, options: dict[str, Any]) -> None:
@@ -176,7 +180,7 @@ def test_operands_that_do_not_match_are_refused() -> None:
             solve(a, wy.Input(dims=(4, 2)))
     with pytest.raises(ShapeError, match="solve: the matrix must be square"):
         wy.linalg.solve(wy.Input(dims=(3, 4)), wy.Input(dims=(4,)))
-    with pytest.raises(ShapeError, match="full_matrices=False"):
+    with pytest.raises(ShapeError, match="svd: the matrix is not square; pass full_matrices=False"):
         wy.linalg.svd(wy.Input(dims=(3, 4)))
     with pytest.raises(OptionError, match="ord"):
         wy.linalg.norm(a, 3, axis=(0, 1))
