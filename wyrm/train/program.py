@@ -176,6 +176,7 @@ class Program(Answering, Generic[R]):
         threads: int = 1,
         mode: Mode = "hogwild",
         progress: bool = False,
+        accumulate: int = 1,
     ) -> float:
         """Train on a data set `{input: column}` once; return the mean loss over its rows.
 
@@ -185,7 +186,9 @@ class Program(Answering, Generic[R]):
         reproducible. Mode "synchronized" gives the same bits for the same seed and number of threads: threads that
         touch different table rows step independently, else they divide the rows of each batch. One thread computes
         batches whose axis has a fixed size or whose rows depend on each other, as in batch normalization.
-        `progress` shows a progress bar.
+        `progress` shows a progress bar. `accumulate` batches make one step with the mean of their gradients, weighted
+        by their rows: for a mean over rows, the step of one batch that large, in the memory of a small one. The last
+        step of an epoch may have fewer batches. Threads that accumulate are synchronized.
 
         Raise `ShapeError`, `DTypeError`, `NotFinite`, or `IndexOutOfRange` naming the column and row, before any
         parameter changes. Raise `Diverged` for a loss that is not finite, and restore the last finite parameters.
@@ -198,7 +201,7 @@ class Program(Answering, Generic[R]):
             given, rows, singly = checked_columns(columns, self._graph.inputs, self._graph.ranges.limits)
             return self._training.epoch(
                 given, rows, singly, batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode,
-                progress=progress,
+                progress=progress, accumulate=accumulate,
             )  # fmt: skip
 
     def backward(self, columns: FeedT, *, threads: int = 1, weight: float = 1.0, blas_threads: int = 1) -> float:
