@@ -74,9 +74,10 @@ def test_import_wyrm_leaves_the_compiler_and_the_layers_for_who_uses_them() -> N
 
 def test_the_methods_of_nodes_are_there_from_the_start() -> None:
     program = (
-        "import importlib, pkgutil, wyrm; from wyrm.ops.elementwise import METHODS; before = set(METHODS); "
+        "import importlib, pkgutil, wyrm; owners = wyrm.Node, wyrm.IndexNode, wyrm.Parameter; "
+        "before = {(owner.__name__, name) for owner in owners for name in vars(owner)}; "
         "[importlib.import_module(f'wyrm.ops.{each.name}') for each in pkgutil.iter_modules(wyrm.ops.__path__)]; "
-        "assert before and set(METHODS) == before"
+        "from wyrm.ops.elementwise import METHODS; assert METHODS and set(METHODS) <= before"
     )
     subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 

@@ -43,10 +43,11 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
 - *source location*: the user's file and line that built a node.
 """
 
+import builtins
 from typing import TYPE_CHECKING
 
 from wyrm import _bind as _bind  # attaches methods that other packages implement to nodes
-from wyrm import _lazy_imports, errors
+from wyrm import _lazy_imports, _names, errors
 from wyrm.backends.numpy import Timing, run, time_ops, watch_nan
 from wyrm.errors import WyrmError
 from wyrm.grad import grad, value_and_grad
@@ -67,62 +68,13 @@ from wyrm.node import (
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import Binary, Elementwise, Unary
-from wyrm.ops.product import einsum
 from wyrm.ops.slicing import concatenate, stack
 from wyrm.ops.updating import updating
 from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
 if TYPE_CHECKING:
-    from wyrm import data, io, losses, metrics, nn, optim, random, testing, view
-    from wyrm.functions.control import cond, scan, while_loop
-    from wyrm.functions.creation import arange, full, full_like, ones, ones_like, zeros, zeros_like
-    from wyrm.functions.custom import custom_jvp, custom_vjp
-    from wyrm.functions.function import Function, function, show
-    from wyrm.functions.mapping import vmap
-    from wyrm.functions.methods import abs as abs
-    from wyrm.functions.methods import (
-        argmax,
-        broadcast_to,
-        clip,
-        cos,
-        erf,
-        exp,
-        expand_dims,
-        expm1,
-        flatten,
-        log,
-        log1p,
-        log_softmax,
-        logsumexp,
-        maximum,
-        mean,
-        minimum,
-        prod,
-        ravel,
-        relu,
-        reshape,
-        sigmoid,
-        sign,
-        sin,
-        softmax,
-        softplus,
-        split,
-        sqrt,
-        square,
-        squeeze,
-        std,
-        stop_gradient,
-        swapaxes,
-        take,
-        take_along_axis,
-        tanh,
-        transpose,
-        var,
-    )
-    from wyrm.functions.methods import max as max
-    from wyrm.functions.methods import min as min
-    from wyrm.functions.methods import sum as sum
-    from wyrm.functions.transforms import hessian, hvp, jacobian, jvp, linearize, vjp
+    from wyrm import data, io, linalg, losses, metrics, nn, optim, random, special, testing, view
+    from wyrm._names import *  # noqa: F403  # a generated table
     from wyrm.ops.attention import attention
     from wyrm.ops.checkpoint import checkpoint
     from wyrm.ops.linear_cross_entropy import linear_cross_entropy
@@ -135,28 +87,19 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
         "data",
         "io",
         "kernels",
+        "linalg",
         "losses",
         "metrics",
         "nn",
         "optim",
         "random",
+        "special",
         "testing",
         "train",
         "view",
     )
-    _METHODS = (
-        "abs argmax broadcast_to clip cos erf exp expand_dims expm1 flatten log log1p log_softmax logsumexp max "
-        "maximum mean min minimum prod ravel relu reshape sigmoid sign sin softmax softplus split sqrt square "
-        "squeeze std stop_gradient sum swapaxes take take_along_axis tanh transpose var"
-    )
     _NAMES = {
-        "functions.control": ("cond", "scan", "while_loop"),
-        "functions.creation": ("arange", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"),
-        "functions.custom": ("custom_jvp", "custom_vjp"),
-        "functions.function": ("Function", "function", "show"),
-        "functions.mapping": ("vmap",),
-        "functions.methods": _METHODS.split(),
-        "functions.transforms": ("hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"),
+        **_names.FUNCTIONS,
         "ops.attention": ("attention",),
         "ops.checkpoint": ("checkpoint",),
         "ops.linear_cross_entropy": ("linear_cross_entropy",),
@@ -170,7 +113,7 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
 
 __version__ = "0.1.0"
 
-__all__ = [  # without abs, max, min and sum, which would shadow the builtins after `from wyrm import *`
+__all__ = [
     "LOOPS",
     "ZERO",
     "Binary",
@@ -178,7 +121,6 @@ __all__ = [  # without abs, max, min and sum, which would shadow the builtins af
     "Constant",
     "Dim",
     "Elementwise",
-    "Function",
     "IndexConstant",
     "IndexInput",
     "IndexNode",
@@ -198,86 +140,33 @@ __all__ = [  # without abs, max, min and sum, which would shadow the builtins af
     "Undefined",
     "WyrmError",
     "any_dim",
-    "arange",
-    "argmax",
     "attention",
-    "broadcast_to",
     "checkpoint",
-    "clip",
     "compile",
     "concatenate",
-    "cond",
-    "cos",
-    "custom_jvp",
-    "custom_vjp",
     "data",
-    "einsum",
-    "erf",
     "errors",
-    "exp",
-    "expand_dims",
-    "expm1",
-    "flatten",
-    "full",
-    "full_like",
-    "function",
     "grad",
-    "hessian",
-    "hvp",
     "io",
-    "jacobian",
-    "jvp",
+    "linalg",
     "linear_cross_entropy",
-    "linearize",
-    "log",
-    "log1p",
-    "log_softmax",
-    "logsumexp",
     "losses",
-    "maximum",
-    "mean",
     "metrics",
-    "minimum",
     "nn",
-    "ones",
-    "ones_like",
     "optim",
-    "prod",
     "random",
-    "ravel",
-    "relu",
-    "reshape",
     "run",
-    "scan",
-    "show",
-    "sigmoid",
-    "sign",
-    "sin",
-    "softmax",
-    "softplus",
-    "split",
-    "sqrt",
-    "square",
-    "squeeze",
+    "special",
     "stack",
-    "std",
-    "stop_gradient",
-    "swapaxes",
-    "take",
-    "take_along_axis",
-    "tanh",
     "testing",
     "time_ops",
-    "transpose",
     "updating",
     "value_and_grad",
-    "var",
     "view",
-    "vjp",
-    "vmap",
     "watch_nan",
     "where",
-    "while_loop",
-    "zeros",
-    "zeros_like",
 ]
+
+if not TYPE_CHECKING:
+    # The builtins keep their names after `from wyrm import *`.
+    __all__ = sorted({*__all__, *_names.__all__} - set(dir(builtins)) | {"compile"})

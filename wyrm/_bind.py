@@ -5,9 +5,15 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from wyrm._lazy_imports import LateMethod
+from wyrm._names import METHODS
 from wyrm.backends.numpy import reference
+from wyrm.foreign_names import Foreign
 from wyrm.node import node
+from wyrm.node.leaves import Parameter
 from wyrm.node.node import IndexNode, Node
+
+_CLASSES = {"Node": Node, "IndexNode": IndexNode, "Parameter": Parameter}
 
 
 def _numpy_protocol() -> ModuleType:
@@ -42,3 +48,9 @@ for _methods in (reference.Evaluated, reference.Differentiated):
 Node.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # declared as None for type checkers
 IndexNode.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # as above
 Node.__array_function__ = _first_array_function  # type: ignore[attr-defined]  # as above
+
+for _name, _module in METHODS.items():
+    _class, _method = _name.split(".")
+    setattr(_CLASSES[_class], _method, LateMethod(_module, _method))
+    if _class == "Node" and not _method.startswith("__") and not hasattr(IndexNode, _method):
+        setattr(IndexNode, _method, Foreign(_method))

@@ -1,4 +1,4 @@
-"""Names of a package that are imported on first use, and that `dir` and `import *` already list."""
+"""Names that are imported on first use, and that `dir` and `import *` already list."""
 
 from __future__ import annotations
 
@@ -13,6 +13,19 @@ from typing import Any
 def _is_from_import(frame: FrameType) -> bool:
     """Return whether a frame is at `from package import name`, which replaces an `AttributeError` by its own text."""
     return frame.f_code.co_code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]
+
+
+class LateMethod:
+    """A method of nodes whose module is imported on first use; the module binds the method in its place."""
+
+    __slots__ = ("module", "name")
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module, self.name = module, name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        importlib.import_module(self.module)
+        return getattr(owner if instance is None else instance, self.name)
 
 
 def lazy_imports(package: str, origins: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -36,6 +36,24 @@ def test_batches_that_accumulate_equal_a_larger_batch(batch_size: int, accumulat
         np.testing.assert_allclose(have, want, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.parametrize(("batch_size", "accumulate"), [(4, 2), (2, 4), (3, 3)])
+def test_batches_of_a_loader_accumulate_too(batch_size: int, accumulate: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wyrm.train.batches._BYTES", 200)  # many chunks
+    _, values, steps = trained(batch_size, accumulate=accumulate)
+    loss, columns, parameters = model(np.float64)
+    optimizer = wy.optim.Adam(parameters, 0.1, max_norm=0.5, average=wy.optim.EMA(0.9))
+    program = wy.compile(loss, optimizer)
+    for _ in range(2):
+        batches = [
+            {leaf: column[start : start + batch_size] for leaf, column in columns.items()}
+            for start in range(0, 23, batch_size)
+        ]
+        program.epoch(batches, accumulate=accumulate)
+    assert optimizer.steps == steps
+    for have, want in zip(parameters, values, strict=True):
+        np.testing.assert_allclose(have.value, want, rtol=1e-9, atol=1e-11)
+
+
 def test_each_batch_has_its_own_random_numbers() -> None:
     x: Any = wy.Input(dims=(Batch(),))
     weight = wy.Parameter(1.0)

@@ -24,8 +24,9 @@ class Targets:
     """The nodes that a program computes.
 
     `gradients` are the dense gradients of parameters. `rows` holds the (gradient, indices) pairs of the parameters with
-    row-sparse gradients. `buffer_updates` holds the new values of buffers. With an optimizer, the only output is the
-    loss. `original` lists the nodes as users wrote them, before composite ops were replaced.
+    row-sparse gradients. `buffer_updates` holds the new values of buffers. With an optimizer, the first output is the
+    loss, and the others are its metrics. `original` lists the nodes as users wrote them, before composite ops were
+    replaced.
     """
 
     outputs: Sequence[AnyNode]

@@ -19,7 +19,15 @@ from wyrm.compiler.loops import ArrayBuffer, KernelCall, Loop, ScalarBlock
 from wyrm.compiler.lower import Lowering
 from wyrm.compiler.naming import UniqueNames, identifier
 from wyrm.compiler.op_kernels import OpKernels
-from wyrm.compiler.runtime import check_all, check_counted, fill_with_invalid_indices, fill_with_nan, load, release
+from wyrm.compiler.runtime import (
+    check_all,
+    check_counted,
+    check_from_end,
+    fill_with_invalid_indices,
+    fill_with_nan,
+    load,
+    release,
+)
 from wyrm.compiler.update_calls import UpdateCalls
 from wyrm.compiler.updates import OptimizerInterface, UpdateRule
 from wyrm.ir import arrays
@@ -139,12 +147,14 @@ class Source:
         """Check the indices of a kernel that are not known to be in range."""
         for choice in node.index_operands():
             indices = self.lowering.schedule.representative[node.parents[choice.operand]]
-            if self.lowering.ranges.is_known(indices, choice.axis, choice.ignore_index):
+            if self.lowering.ranges.is_known(indices, *choice[1:]):
                 continue
             buffer = call.operands[choice.operand]
             arguments: list[Argument]
             function, arguments = check_all, [buffer, self._writer.extent(choice.axis)]
-            if choice.ignore_index is not None:
+            if choice.from_end:
+                function = check_from_end
+            elif choice.ignore_index is not None:
                 function = check_counted
                 arguments.append(NumberArgument(self.lowering.name(f"ignored_of_{buffer.name}"), choice.ignore_index))
             self.invocations.append(Invocation(function, arguments, {buffer}, f"the indices of {comment}"))
@@ -253,9 +263,16 @@ class Source:
         statements += map(self._call_of, self._last)
         counts = {rows.count.name: rows.count for rows in self.lowering.rows}
         statements += [arrays.CallStatement(release, (self._use(count),)) for count in counts.values()]
+        for position, mean in enumerate(self._metrics, 2):
+            statements.append(Store("totals", (Literal(position),), Element(self._use(mean).name, ()), adds=True))
         if self.lowering.loss is not None:  # in every step, because a later one may raise
             statements.append(Store("totals", (Literal(1),), Apply("add", (k, Literal(1)))))
         return statements
+
+    @property
+    def _metrics(self) -> list[ArrayBuffer]:
+        """The scalars beside the loss whose totals an epoch returns."""
+        return [] if self.lowering.loss is None else self.lowering.outputs[1:]
 
     def _call_of(self, invocation: Invocation) -> arrays.CallStatement:
         arguments = tuple(map(self._use, invocation.arguments))

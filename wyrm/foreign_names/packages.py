@@ -85,7 +85,7 @@ ANSWERS: dict[str, dict[str, str]] = {
             "round floor ceil": NO_ROUNDING,
             "isnan": "use x != x",
             "isfinite": "use abs(x) < np.inf",
-            "norm linalg": "use np.linalg.norm(x); " + NO_ALGEBRA,
+            "norm": "use np.linalg.norm(x); " + NO_ALGEBRA,
             "outer tensordot inner kron": "use wy.einsum(subscripts, x, y) or np.outer(x, y)",
             "gelu silu elu leaky_relu layer_norm rms_norm cross_entropy dropout": "use the methods of nodes, as in x.gelu()",
             "allclose testing_assert_close": "use np.testing.assert_allclose(x.forward(), expected)",

@@ -18,6 +18,8 @@ from wyrm.ops.shape import BroadcastTo
 from wyrm.types.dims import Dim
 from wyrm.types.typing import Array, NewDims, Number, Size
 
+__all__ = ["arange", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"]
+
 # The shape of an array: sizes, or axes with names and sizes.
 Axes = Size | Dim | Sequence[Size | Dim]
 

@@ -23,6 +23,8 @@ from wyrm.ops.custom import Custom, GradientRule
 from wyrm.ops.pass_through import alias
 from wyrm.ops.shape import zeros_like
 
+__all__ = ["custom_jvp", "custom_vjp"]
+
 P = ParamSpec("P")
 R = TypeVar("R")
 # The residuals, which `forward` returns for `backward`.

@@ -30,6 +30,8 @@ from wyrm.types.exact import exact
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
 
+__all__ = ["Function", "function", "show"]
+
 if TYPE_CHECKING:
     from wyrm.train.fixed_shape import FixedShapeProgram
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import math
 import operator
@@ -11,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from wyrm import _names
 from wyrm.errors import DTypeError
+from wyrm.functions import contraction
 from wyrm.functions.creation import full_like, ones_like, zeros_like
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
-from wyrm.ops import exponential
 from wyrm.ops.comparison import where
 from wyrm.ops.index import as_indices
 from wyrm.ops.keywords import refuse_keywords
-from wyrm.ops.product import LETTERS, einsum
 from wyrm.ops.reduction import AxisLike, all_axes
 from wyrm.ops.slicing import concatenate, stack
 
@@ -35,45 +36,16 @@ UFUNCS: dict[str, Operation] = {
     **_COMPARISONS,
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
     "true_divide": operator.truediv, "power": operator.pow, "matmul": operator.matmul, "negative": operator.neg,
-    "positive": lambda x: _positive(x), "absolute": abs, "fabs": abs, "reciprocal": lambda x: 1.0 / x,
-    "exp": Node.exp, "exp2": exponential.Exp2, "expm1": Node.expm1,
-    "log": Node.log, "log2": exponential.Log2, "log10": exponential.Log10, "log1p": Node.log1p,
-    "logaddexp": exponential.LogAddExp, "sqrt": Node.sqrt, "square": Node.square, "sign": Node.sign,
-    "sin": Node.sin, "cos": Node.cos, "tan": lambda x: x.sin() / x.cos(), "tanh": Node.tanh,
-    "sinh": exponential.Sinh, "cosh": exponential.Cosh, "maximum": Node.maximum, "minimum": Node.minimum,
-    "logical_and": operator.and_, "logical_or": operator.or_, "logical_not": operator.invert,
-    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "invert": operator.invert,
-    "erf": Node.erf, "expit": Node.sigmoid,
+    "floor_divide": operator.floordiv, "remainder": operator.mod, "positive": operator.pos, "absolute": abs,
+    "fabs": abs, "exp": Node.exp, "expm1": Node.expm1, "log": Node.log, "log1p": Node.log1p, "sqrt": Node.sqrt,
+    "square": Node.square, "sign": Node.sign, "sin": Node.sin, "cos": Node.cos, "tanh": Node.tanh,
+    "maximum": Node.maximum, "minimum": Node.minimum, "bitwise_and": operator.and_, "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor, "invert": operator.invert, "erf": Node.erf, "expit": Node.sigmoid,
 }  # fmt: skip
+# The ufuncs of integer nodes.
+_OF_INTEGERS = {*_COMPARISONS, "add", "subtract", "multiply", "negative", "floor_divide", "remainder"}
 # Ufunc keywords with the default values that nodes accept.
 _UFUNC_DEFAULTS = {"out": None, "where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
-
-
-def _positive(x: Node) -> Node:
-    if x.dtype.kind != "f":
-        raise DTypeError(f"positive: {describe(x)} is a mask, which has no sign")
-    return x
-
-
-def _norm(x: Node, ord: object = None, axis: AxisLike = None, keepdims: bool = False) -> Node:
-    given = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
-    known = ord is None and (axis is None or len(given) in (1, 2))
-    if not (known or (ord == 2 and len(given) == 1) or (ord == "fro" and len(given) == 2)):
-        raise TypeError(
-            f"numpy.linalg.norm of a node is the root of the sum of squares over all axes, one or two; it does not "
-            f"support ord={ord!r} over {len(given)} axes"
-        )
-    return x.square().sum(axis=given, keepdims=keepdims).sqrt()
-
-
-def _dot(a: Node, b: Node) -> Node:
-    if not a.dims or not b.dims:
-        return a * b
-    if a.ndim == 1 or b.ndim <= 2:
-        return a @ b
-    rows, columns, inner = LETTERS[: a.ndim - 1], LETTERS[a.ndim : a.ndim + b.ndim - 1], LETTERS[-1]
-    terms = f"{rows}{inner},{columns[:-1]}{inner}{columns[-1]}->{rows}{columns}"
-    return einsum(terms, a, b)
 
 
 def _take(a: Node, indices: Any, axis: int | None = None) -> Node:
@@ -96,15 +68,6 @@ def _size(a: Node, axis: AxisLike = None) -> int:
     return math.prod(a.shape[i] for i in all_axes(axis, a.ndim))
 
 
-def _einsum(*operands: Any) -> Node:
-    if len(operands) != 3 or not isinstance(operands[0], str):
-        raise TypeError(
-            f"numpy.einsum of nodes takes subscripts and two operands, as in np.einsum('ij,jk->ik', x, y), not "
-            f"{len(operands)} arguments of which the first is a {type(operands[0]).__name__}"
-        )
-    return einsum(*operands)
-
-
 def _where(condition: Node, x: Any = None, y: Any = None) -> Node:
     if x is None or y is None:
         raise TypeError(
@@ -125,15 +88,12 @@ FUNCTIONS: dict[Operation, Operation] = {
     np.where: _where,
     np.concatenate: _concatenate,
     np.stack: lambda arrays, axis=0: stack(arrays, axis=axis),
-    np.einsum: _einsum,
-    np.dot: _dot,
-    np.outer: lambda a, b: a.reshape((-1, 1)) * b.reshape((1, -1)),
+    np.einsum: contraction.einsum,
     np.sum: _reduced("sum"), np.mean: _reduced("mean"), np.max: _reduced("max"), np.min: _reduced("min"),
     np.amax: _reduced("max"), np.amin: _reduced("min"), np.argmax: _reduced("argmax"),
     np.var: lambda a, axis=None, ddof=0, keepdims=False: a.var(axis=axis, ddof=ddof, keepdims=keepdims),
     np.std: lambda a, axis=None, ddof=0, keepdims=False: a.std(axis=axis, ddof=ddof, keepdims=keepdims),
     np.prod: _reduced("prod"),
-    np.linalg.norm: _norm,
     np.clip: _clip,
     np.zeros_like: lambda a, dtype=None: zeros_like(a, dtype),
     np.ones_like: lambda a, dtype=None: ones_like(a, dtype),
@@ -150,13 +110,14 @@ FUNCTIONS: dict[Operation, Operation] = {
     np.take: _take,
     np.take_along_axis: lambda arr, indices, axis=-1: arr.take_along_axis(indices, axis),
 }  # fmt: skip
+# The modules whose functions serve those of the same name.
+_PACKAGES = {"numpy.linalg": "wyrm.linalg", "scipy.special": "wyrm.special"}
 # NumPy's parameter names for the operands of these functions.
 _OPERANDS = ("a", "b", "x", "array", "ary", "arr")
 # Signatures of functions that lack one in some version of NumPy.
 _SIGNATURES: dict[Operation, Operation] = {
     np.where: lambda condition, x=None, y=None, /: None,
     np.concatenate: lambda arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind": None,
-    np.dot: lambda a, b, out=None: None,
 }
 
 
@@ -183,12 +144,15 @@ def ufunc(node: Node, function: Any, method: str, *operands: Any, **options: Any
     if wrong - {"dtype"}:
         refuse_keywords(f"numpy.{name} of a node", wrong, ("its operands",))
     integers = next((x for x in operands if isinstance(x, IndexNode)), None)
-    if integers is not None and name not in _COMPARISONS:
-        raise DTypeError(
-            f"numpy.{name}: {describe(integers)} holds integers, which support comparison and indexing, not arithmetic"
-        )
+    if integers is not None and name in UFUNCS and name not in _OF_INTEGERS:
+        raise DTypeError(f"numpy.{name}: {describe(integers)} holds integers; convert them with .astype(np.float32)")
     if name not in UFUNCS:
-        raise _unknown(name)
+        found = _same_name("numpy", name) or _same_name("scipy.special", name)
+        if found is None:
+            raise _unknown(name)
+        if dtype is not None:
+            refuse_keywords(f"numpy.{name} of a node", ("dtype",), ("its operands",))
+        return found(*operands)
     given = (
         _nodes(operands) if integers is None else [x if isinstance(x, BaseNode) else as_indices(x) for x in operands]
     )
@@ -204,14 +168,17 @@ def array_function(
     """Apply any other NumPy function to arguments of which `node` is one; NumPy calls this."""
     name = function.__name__
     if function not in FUNCTIONS:
-        raise _unknown(name, function.__module__)
+        found = _same_name(function.__module__, name)
+        if found is None:
+            raise _unknown(name, function.__module__)
+        return _call(found, function, arguments, options)
     implementation = FUNCTIONS[function]
-    full = f"numpy.linalg.{name}" if function is np.linalg.norm else f"numpy.{name}"
+    full = f"numpy.{name}"
     if function is np.einsum:
-        several, named = tuple(arguments), {k: v for k, v in options.items() if k != "optimize"}
-        if any(value is not None for value in named.values()):
-            refuse_keywords(f"{full} of nodes", named, ("subscripts", "two operands"))
-        return implementation(*several[:1], *_nodes(several[1:]))
+        refused = {key for key, value in options.items() if key != "optimize" and value is not None}
+        if refused:
+            refuse_keywords(f"{full} of nodes", refused, ("subscripts", "operands", "optimize"))
+        return implementation(*arguments, optimize=options.get("optimize", True))
     given = _bound_arguments(function, full, arguments, options)
     taken = inspect.signature(implementation).parameters
     if given.keys() - taken.keys():
@@ -222,6 +189,34 @@ def array_function(
         operands = [key for key in _OPERANDS if key in given]
         given |= dict(zip(operands, _nodes([given[key] for key in operands]), strict=True))
     return implementation(**given)
+
+
+def _same_name(module: str, name: str) -> Operation | None:
+    """Return the function of wyrm with the name of a function of NumPy or SciPy; None if there is none."""
+    if module == "numpy":
+        origin = next((f"wyrm.{origin}" for origin, names in _names.FUNCTIONS.items() if name in names), None)
+    else:
+        origin = _PACKAGES.get(module)
+    found: Operation | None = None if origin is None else getattr(importlib.import_module(origin), name, None)
+    return found
+
+
+def _call(implementation: Operation, function: Operation, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """Call a function of wyrm with the arguments of the function of NumPy that has its name."""
+    name = f"{function.__module__}.{function.__name__}"
+    taken = inspect.signature(implementation).parameters
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in taken.values()):
+        return implementation(*arguments, **options)
+    given = _bound_arguments(function, name, arguments, options)
+    # The operands come first, under names that differ from NumPy's in some functions.
+    required = [key for key, parameter in taken.items() if parameter.default is parameter.empty]
+    first = [key for key in given if key not in taken][: len(required)]
+    renamed = dict(zip(first, (key for key in required if key not in given), strict=False))
+    given = {renamed.get(key, key): value for key, value in given.items()}
+    if given.keys() - taken.keys():
+        refuse_keywords(f"{name} of a node", given.keys() - taken.keys(), taken)
+    positional = [key for key in taken if key in given and taken[key].kind is inspect.Parameter.POSITIONAL_ONLY]
+    return implementation(*[given.pop(key) for key in positional], **given)
 
 
 def _bound_arguments(

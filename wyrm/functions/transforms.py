@@ -30,6 +30,8 @@ from wyrm.ops.loop_body import placeholder_like
 from wyrm.ops.shape import zeros_like
 from wyrm.types.typing import Values  # noqa: F401  # as above
 
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"]
+
 Axes = TypeVarTuple("Axes")
 
 

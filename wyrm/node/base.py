@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedT
 import numpy as np
 from typing_extensions import TypeVar
 
+from wyrm._lazy_imports import LateMethod
 from wyrm.errors import DTypeError, IndexOutOfRange, RegistrationError, ShapeError
 from wyrm.foreign_names import Foreign, SizeWithHint, nodes
 from wyrm.node.pickling import copied, flatten, restore
@@ -380,7 +381,10 @@ def register(cls: type[BaseNode]) -> None:
     previous = REGISTRY.get(key)  # a class defined again, as in a notebook, may take its methods again
     for name in (cls.__dict__.get("method"), f"__{cls.__dict__.get('operator')}__"):
         taken = name is not None and any(
-            not isinstance(vars(base)[name], Foreign) for base in cls.__mro__[1:-1] if name in vars(base)
+            not isinstance(member := vars(base)[name], Foreign)
+            and not (isinstance(member, LateMethod) and member.module == cls.__module__)
+            for base in cls.__mro__[1:-1]
+            if name in vars(base)
         )
         if taken and (previous is None or name not in (previous.method, f"__{previous.operator}__")):
             raise RegistrationError(f"op {cls.__name__} declares the method {name}, which nodes already have")

@@ -62,8 +62,11 @@ class EpochState:
     rows: int
     batch: int
     singly: bool
+    # The number of batches of the epoch before these rows.
+    first: int = 0
     bar: Bar = field(default_factory=NoBar)
-    weighted_loss: float = 0.0
+    # The sums over rows of the loss and of the metrics.
+    sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
     steps: int = 0
     # The number of batches in a step, and the program's first step of the epoch; the program counts batches.
     accumulate: int = 1

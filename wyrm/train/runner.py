@@ -92,7 +92,7 @@ class NativeRunner:
             0,
             0,
             np.zeros(0, np.int64),
-            np.zeros(2),
+            np.zeros(1 + len(graph.outputs)),
             np.zeros((0, len(graph.source.hyperparameters))),
         )
 

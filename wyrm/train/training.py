@@ -26,7 +26,7 @@ from wyrm.train.epoch_state import EpochState, ThreadWork, check_batches, check_
 from wyrm.train.feeding import as_column, check_ranges
 from wyrm.train.partition import Partition, Partitioner
 from wyrm.train.pool import Barrier, Pool
-from wyrm.train.progress import bar
+from wyrm.train.progress import Bar, bar
 from wyrm.train.repeated_call import RepeatedCall
 from wyrm.train.runner import NativeRunner, Own
 from wyrm.train.shuffle import Shuffle
@@ -58,7 +58,7 @@ class Training:
         self._data_parallel_step: DataParallelStep | None = None
         self._shuffles = defaultdict[int, Shuffle](Shuffle)
         # The totals and the optimizer's numbers of steps that take their inputs as a whole.
-        self._totals, self._numbers = np.zeros(2), np.zeros((1, len(graph.source.hyperparameters)))
+        self._totals, self._numbers = np.zeros(1 + len(graph.outputs)), np.zeros((1, len(graph.source.hyperparameters)))
         # The arguments of a step that takes its inputs as a whole, and the arrays of the last one.
         self._own: Own = (0, 1, 0, 0, _ALONE, self._totals, self._numbers)
         self._repeated_call: RepeatedCall | None = None
@@ -77,10 +77,11 @@ class Training:
         seed: int,
         threads: int,
         mode: Mode,
-        progress: bool,
+        progress: bool | Bar,
+        first: int = 0,
         accumulate: int = 1,
-    ) -> float:
-        """Train on all rows once; return the mean loss."""
+    ) -> list[float]:
+        """Train on all rows once; return the means of the loss and of the metrics."""
         check_options(batch_size, threads, mode, seed, accumulate)
         check_batches(given, rows, singly, batch_size)
         self._check_open_ranges(given, min(rows, batch_size), singly)
@@ -105,7 +106,8 @@ class Training:
             )
             data_parallel = accumulate > 1 or (threads > 1 and mode == "synchronized" and not separate)
             used = given if data_parallel else columns
-            work = EpochState(given, {leaf: as_column(used[leaf]) for leaf in given}, rows, batch_size, singly)
+            work = EpochState(given, {leaf: as_column(used[leaf]) for leaf in given}, rows, batch_size, singly, first)
+            work.sums = np.zeros(len(self.graph.outputs))
             work.accumulate, work.first_step = accumulate, self.steps
             if self._snapshot is None or not self._snapshot.is_current():
                 self._snapshot = Snapshot(self.graph)
@@ -124,7 +126,8 @@ class Training:
             if work.failed_at is not None:
                 self._raise_diverged(work)
             self.epochs += 1
-        return work.weighted_loss / rows
+        means: list[float] = (work.sums / rows).tolist()
+        return means
 
     @property
     def _sparse(self) -> set[Leaf]:
@@ -149,10 +152,11 @@ class Training:
 
     def _raise_diverged(self, work: EpochState) -> None:
         assert work.failed_at is not None
+        failed, last = (work.first + steps * work.accumulate for steps in (work.failed_at, work.snapshot_steps))
         raise Diverged(
             f"the loss or a parameter of {self.runner.name} became NaN or infinite in epoch {self.epochs + 1}, batch "
-            f"{work.failed_at + 1} at learning rate {work.failing_rate:g}; the parameters are as they were after "
-            f"batch {work.snapshot_steps}. Lower the learning rate, or look for the cause with wy.watch_nan()"
+            f"{failed + 1} at learning rate {work.failing_rate:g}; the parameters are as they were after batch "
+            f"{last}. Lower the learning rate, or look for the cause with wy.watch_nan()"
         )
 
     # --- threads over parts of the data ---------------------------------------------------------------------------
@@ -265,7 +269,7 @@ class Training:
         hyperparameters: NDArray[np.float64],
     ) -> int:
         """Do steps and return how many; steps done before an exception are counted too."""
-        totals: NDArray[np.float64] = aligned((2,), np.dtype(np.float64))
+        totals: NDArray[np.float64] = aligned((1 + len(self.graph.outputs),), np.dtype(np.float64))
         try:
             self.runner.call(binding, work.columns, (0, count, batch, step, order, totals, hyperparameters))
         except BaseException:
@@ -275,7 +279,8 @@ class Training:
             raise
         steps_done = int(totals[1])
         with self._count_lock:
-            work.weighted_loss += totals[0] * batch
+            work.sums[0] += totals[0] * batch
+            work.sums[1:] += totals[2:] * batch
             work.steps += steps_done
             self._count(steps_done)
             work.bar.update(steps_done * batch)
@@ -367,7 +372,7 @@ class Training:
     @property
     def _data_parallel(self) -> DataParallelStep:
         if self._data_parallel_step is None:
-            self._data_parallel_step = DataParallelStep(self.graph.outputs[0], self.graph.optimizer)
+            self._data_parallel_step = DataParallelStep(*self.graph.outputs, optimizer=self.graph.optimizer)
         return self._data_parallel_step
 
     def _run_data_parallel(self, work: EpochState, threads: int, seed: int | None) -> None:
@@ -408,7 +413,7 @@ class Training:
             add(gradients, added)
             step.move_buffers()
             self.steps += 1  # the optimizer counts its own steps
-            work.weighted_loss += loss * len(rows)
+            work.sums += np.array([loss, *self._data_parallel.metrics]) * len(rows)
             work.bar.update(len(rows))
         step.apply(gradients)
         return loss
