@@ -10,6 +10,7 @@ from scipy import special
 
 from tests.sampling import Sample, normal
 from wyrm.ops import draws
+from wyrm.ops.drawing import LoopSteps
 from wyrm.ops.dropout import RandomKey
 from wyrm.ops.philox import STEP, philox_block
 from wyrm.ops.standard_draws import position_words
@@ -31,6 +32,11 @@ def _quantiles(x: Any, quantile: Callable[[bool, float], float]) -> Any:
 
 def _exponential(upper: bool, tail: float) -> float:
     return float(-np.log(tail) if upper else -np.log1p(-tail))
+
+
+def _loop_step(position: int) -> int:
+    first, second = map(int, philox_block(2**62 + position, 0, 0, 0)[:2])
+    return (first << 30) ^ second
 
 
 def _permutations(x: Any) -> Any:
@@ -74,6 +80,14 @@ def random_samples() -> list[Sample]:
                 tags=random,
             )
             for op, expected in _EXPECTED
+        ),
+        Sample(
+            LoopSteps,
+            lambda x: LoopSteps(STEP, x.dims),
+            (normal(*SHAPE),),
+            lambda x: np.array([_loop_step(i) for i in range(np.size(x))], np.int64).reshape(np.shape(x)),
+            differentiable=False,
+            tags=random,
         ),
         Sample(
             draws.RandomInteger,

@@ -178,9 +178,9 @@ def _renamed(text: str) -> str:
 
 
 def formatted(text: str, file: Path) -> str:
-    """Return the text formatted by the project's ruff settings for this file, with sorted imports."""
+    """Return the text formatted by the project's ruff settings for this file, with sorted imports and exports."""
     place = ["--stdin-filename", str(file), "-"]
-    for command in (["check", "--quiet", "--fix", "--select", "I"], ["format"]):
+    for command in (["check", "--quiet", "--fix", "--select", "I,RUF022"], ["format"]):
         finished = subprocess.run(
             [sys.executable, "-m", "ruff", *command, *place], input=text, capture_output=True, text=True, check=True
         )

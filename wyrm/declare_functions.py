@@ -62,10 +62,15 @@ _METHODS_ONLY = frozenset([
     "softsign",
     "vector_dot",
 ])  # fmt: skip
+# What every overload for arrays and numbers names.
+_IMPORTS = ["from wyrm.node.node import Node as _Node", "from wyrm.types.typing import Array, Number"]
 # The results of functions of arrays and numbers that do not return one node.
 _OTHER_RESULTS = {
-    "argmax": "_IndexNode", "argsort": "_IndexNode", "split": "list[_Node]",
-}  # fmt: skip
+    "argmax": "_IndexNode",
+    "argmin": "_IndexNode",
+    "argsort": "_IndexNode",
+    "split": "list[_Node]",
+}
 
 
 _NAMES = '''"""Names that are imported on first use.
@@ -268,6 +273,7 @@ def _declared(summary: str, names: Iterable[str], texts: Iterable[str], path: Pa
         for alias in each.names
         if (alias.asname or alias.name) in used
     )
+    imports |= dict.fromkeys(_IMPORTS)
     text = "\n".join(ast.unparse(function) for function in functions).replace(",]", "]")
     return declare.formatted(_FILE.format(summary=summary, imports="\n".join(imports), functions=text), path)
 

@@ -73,7 +73,10 @@ def differentiate(targets: Targets) -> Targets:
 def gradients_of(
     loss: AnyNode, optimizer: OptimizerInterface
 ) -> tuple[dict[AnyNode, AnyNode], dict[AnyNode, list[tuple[Any, Any]]]]:
-    """Return the optimizer's dense gradients, and the (gradient, indices) pairs of its row-sparse ones."""
+    """Return the optimizer's dense gradients, and the (gradient, indices) pairs of its row-sparse ones.
+
+    A parameter with a rule over whole parameters has a dense gradient.
+    """
     if not isinstance(loss, Node) or loss.dims != () or loss.dtype.kind != "f":
         raise NotDifferentiable(
             f"a program that trains takes one scalar float loss, not {describe(loss)}: reduce it with .sum() or .mean()"
@@ -84,7 +87,7 @@ def gradients_of(
     for parameter, gradient in zip(optimizer.parameters, gradients, strict=True):
         if gradient is None:
             continue
-        pairs = row_parts(gradient)
+        pairs = row_parts(gradient) if optimizer.rule(parameter).elementwise else None
         if pairs is None:
             dense[parameter] = gradient
         else:

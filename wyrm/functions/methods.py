@@ -38,8 +38,8 @@ def function_of(name: str, module: str = __name__) -> Callable[..., Any]:
         return op(x if isinstance(x, BaseNode) else Constant(x))
 
     def of_two(x: Any, other: Any) -> Any:
-        beside = next((each for each in (x, other) if isinstance(each, Node) and each.dtype.kind == "f"), None)
-        beside = beside or next((each for each in (x, other) if isinstance(each, Node)), None) or Constant(x)
+        nodes = [each for each in (x, other) if isinstance(each, Node)] or [Constant(x)]
+        beside = next((node for node in nodes if node.dtype.kind == "f"), nodes[0])
         return op(operand(x, beside), operand(other, beside))
 
     function = of_one if op.arity == 1 else of_two

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from wyrm.nn.dropout import Dropout
     from wyrm.nn.embedding import Embedding
     from wyrm.nn.embedding_bag import EmbeddingBag
+    from wyrm.nn.gated_recurrent import GRU, GRUCell, GRUOutput
     from wyrm.nn.generation import CachedDecoder, generate
     from wyrm.nn.gpt2 import GPT2, GPT2Config
     from wyrm.nn.layer import Layer, Pointwise, Sequential
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from wyrm.nn.normalization import LayerNorm, RMSNorm
     from wyrm.nn.positional_encoding import LearnedPositionalEncoding, SinusoidalPositionalEncoding, rotary_embedding
     from wyrm.nn.recurrent import LSTM, LSTMCell
+    from wyrm.nn.recurrent_stack import StackedGRU, StackedLSTM, StackedOutput
     from wyrm.nn.seeding import seed
     from wyrm.nn.token_sampling import sample_tokens
     from wyrm.nn.transformer import FeedForward, TransformerBlock
@@ -80,6 +82,7 @@ _NAMES = {
     "dropout": ("Dropout",),
     "embedding": ("Embedding",),
     "embedding_bag": ("EmbeddingBag",),
+    "gated_recurrent": ("GRU", "GRUCell", "GRUOutput"),
     "generation": (
         "CachedDecoder",
         "generate",
@@ -113,6 +116,7 @@ _NAMES = {
         "LSTM",
         "LSTMCell",
     ),
+    "recurrent_stack": ("StackedGRU", "StackedLSTM", "StackedOutput"),
     "seeding": ("seed",),
     "token_sampling": ("sample_tokens",),
     "transformer": (
@@ -138,6 +142,9 @@ __all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "GLU",
     "GPT2",
     "GPT2Config",
+    "GRU",
+    "GRUCell",
+    "GRUOutput",
     "GatedFeedForward",
     "LSTM",
     "LSTMCell",
@@ -154,6 +161,9 @@ __all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "RMSNorm",
     "Sequential",
     "SinusoidalPositionalEncoding",
+    "StackedGRU",
+    "StackedLSTM",
+    "StackedOutput",
     "TransformerBlock",
     "celu",
     "elu",

@@ -195,7 +195,18 @@ class Node:
     def sqrt(self: Shaped[L, S]) -> Sqrt[L, S]:
         """Elementwise square root; NaN for negative `x`."""
 
-    def clip(self: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]:
+    @overload
+    def clip(self: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]: ...
+    @overload
+    def clip(
+        self: Shaped[L, S],
+        min: Shaped[R, S] | Shaped[R, tuple[()]] | Array | float | None = None,
+        max: Shaped[R, S] | Shaped[R, tuple[()]] | Array | float | None = None,
+    ) -> _Node[Any, S]: ...
+    @overload
+    def clip(
+        self: Shaped[L, S], min: _Node | Array | float | None = None, max: _Node | Array | float | None = None
+    ) -> _Node:
         """Return `x` limited to `min`..`max`; None means no bound. The derivative is 1 within the bounds, at them too."""
 
     @overload
@@ -332,6 +343,54 @@ class Node:
     @overload
     def glu(self: Shaped[L, tuple[*Bs, N]], axis: int = -1) -> _Node:
         """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`."""
+
+    @overload
+    def any(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]: ...
+    @overload
+    def any(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
+    @overload
+    def any(
+        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    ) -> _Node[Any, tuple[*Bs]]: ...
+    @overload
+    def any(
+        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    ) -> _Node[Any, tuple[*Bs]]: ...
+    @overload
+    def any(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node:
+        """Return whether any element over `axis` is true, or not 0, as a mask; false over an axis of size 0."""
+
+    @overload
+    def all(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]: ...
+    @overload
+    def all(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
+    @overload
+    def all(
+        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    ) -> _Node[Any, tuple[*Bs]]: ...
+    @overload
+    def all(
+        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    ) -> _Node[Any, tuple[*Bs]]: ...
+    @overload
+    def all(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node:
+        """Return whether all elements over `axis` are true, or not 0, as a mask; true over an axis of size 0."""
+
+    @overload
+    def argmin(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
+    @overload
+    def argmin(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
+    @overload
+    def argmin(
+        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    ) -> _IndexNode[tuple[*Bs]]: ...
+    @overload
+    def argmin(
+        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    ) -> _IndexNode[tuple[*Bs]]: ...
+    @overload
+    def argmin(self: Shaped[L, tuple[N, *Bs]], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
+        """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None."""
 
     @overload
     def cumsum(self: Shaped[L, AtLeast1D], axis: int | None = None) -> CumSum: ...
@@ -509,6 +568,15 @@ class Node:
     @overload
     def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant]:
         """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast."""
+
+    def repeat(self: Shaped[L, S], repeats: int | Sequence[int] | IntegerArray, axis: int | None = None) -> _Node:
+        """Return `x` with each element repeated along `axis`, or all elements in row-major order if it is None."""
+
+    def diagonal(self: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node:
+        """Return the diagonals of the matrices over two axes of `x`, which become its last axis."""
+
+    def trace(self: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node:
+        """Return the sums of the diagonals of the matrices over two axes of `x`; arguments and errors as in `diagonal`."""
 
     @overload
     def sum(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Sum[L, tuple[()]]: ...

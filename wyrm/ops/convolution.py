@@ -154,13 +154,15 @@ class _ConvolutionLoops(LoopForm):
         return scratch(channels * len(tables.source_shifts) * tables.volume + VECTOR, dtype)
 
     def correlation(
-        self, node: _Convolution, tables: Tables, source: Array, weight: Array, out: Array, steps: tuple[int, int]
+        self, node: _Convolution, tables: Tables, operands: Sequence[Array], out: Array, steps: tuple[int, int]
     ) -> tuple[KernelArgument, ...]:
         """Return the arguments of `correlation_kernel`."""
+        source, weight, *biases = operands
         channels, rows = source.shape[1] // node.groups, out.shape[1] // node.groups
+        bias = biases[0] if biases else np.zeros(0, node.dtype)
         return (
-            self.volumes(source), weight.reshape(-1), self.volumes(out), node.groups, tables.tile, tables.span,
-            tables.halo, tables.source_step, tables.out_step, steps, tables.source_shifts, tables.out_shifts,
+            self.volumes(source), weight.reshape(-1), bias, self.volumes(out), node.groups, tables.merged, tables.tile,
+            tables.span, tables.halo, tables.source_step, tables.out_step, steps, tables.source_shifts, tables.out_shifts,
             tables.starts, tables.offsets, tables.positions, scratch(rows * len(tables.offsets), node.dtype),
             self.box(tables, channels, node.dtype), scratch((rows, tables.volume + VECTOR), node.dtype),
         )  # fmt: skip
@@ -229,12 +231,12 @@ class _ForwardLoops(_ConvolutionLoops):
     kernel = staticmethod(correlation_kernel)
 
     def kernel_arguments(self, node: Convolution, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        x, weight = operands
+        x, weight = operands[:2]
         windows = self.windows(node, weight.shape[2:])
         rows, taps = weight.shape[0] // node.groups, math.prod(weight.shape[1:])
         sizes = self.volumes(out).shape[2:]
-        tables = forward_tables(windows, x.shape[0], weight.shape[1], sizes, x.itemsize)
-        return self.correlation(node, tables, x, weight, out, (rows * taps, taps))
+        tables = forward_tables(windows, x.shape[0], weight.shape[1], sizes, x.itemsize, dots=False)
+        return self.correlation(node, tables, operands, out, (rows * taps, taps))
 
 
 class ConvolutionInputGradient(_Convolution[Axes]):
@@ -300,7 +302,7 @@ class _InputGradientLoops(_ConvolutionLoops):
         channels, inputs, taps = weight.shape[0] // node.groups, weight.shape[1], math.prod(weight.shape[2:])
         sizes = self.volumes(out).shape[2:]
         tables = input_gradient_tables(windows, gradient.shape[0], channels, inputs, sizes, gradient.itemsize)
-        return self.correlation(node, tables, gradient, weight, out, (channels * inputs * taps, taps))
+        return self.correlation(node, tables, operands, out, (channels * inputs * taps, taps))
 
 
 class ConvolutionWeightGradient(_Convolution[Axes]):
@@ -362,15 +364,15 @@ class _WeightGradientLoops(_ConvolutionLoops):
         windows = self.windows(node, out.shape[2:])
         channels, rows = out.shape[1], out.shape[0] // node.groups
         sizes = self.volumes(gradient).shape[2:]
-        tables = forward_tables(windows, x.shape[0], channels, sizes, x.itemsize)
+        tables = forward_tables(windows, x.shape[0], channels, sizes, x.itemsize, dots=True)
         taps = math.prod(out.shape[1:])
         whole = -(-rows // 4) * 4
         offsets = np.zeros(-(-taps // 4) * 4, np.int64)
         offsets[:taps] = tables.offsets
         return (
-            self.volumes(x), self.volumes(gradient), out.reshape(out.shape[0], taps), node.groups, tables.tile,
-            tables.halo, tables.source_step, tables.source_shifts, offsets, taps, self.box(tables, channels, node.dtype),
-            scratch((whole, tables.volume), node.dtype), scratch((whole, len(offsets)), node.dtype),
+            self.volumes(x), self.volumes(gradient), out.reshape(out.shape[0], taps), node.groups, tables.merged,
+            tables.tile, tables.halo, tables.source_step, tables.source_shifts, offsets, taps,
+            self.box(tables, channels, node.dtype), scratch((whole, tables.volume), node.dtype), scratch((whole, len(offsets)), node.dtype),
         )  # fmt: skip
 
 

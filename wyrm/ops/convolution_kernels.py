@@ -22,22 +22,24 @@ Triple = tuple[int, int, int]
 # --- boxes ------------------------------------------------------------------------------------------------------------
 
 
-def fill_row(x: FloatArray, out: FloatArray, first: int, step: int) -> None:
-    """`out[i] = x[first + i * step]`, and 0 where that is outside of `x`."""
+def lanes(x: FloatArray, out: FloatArray, addend: np.floating, first: int, count: int) -> None:
+    """`out[first + i] = x[first + i] + addend` for i < `count`, a constant after inlining."""
+    for i in range(count):
+        out[first + i] = x[first + i] + addend
+
+
+def copy(x: FloatArray, out: FloatArray, addend: np.floating) -> None:
+    """`out = x + addend`, in whole vectors that overlap at the end: rows are short."""
     size = out.size
-    low = min(size, max(0, (step - 1 - first) // step))
-    high = min(size, max(low, (x.size - first + step - 1) // step))
-    for i in range(low):
-        out[i] = 0
-    if step == 1:
-        inside = x[first + low : first + high]
-        for i in range(high - low):
-            out[low + i] = inside[i]
+    if size >= VECTOR:
+        for i in range(0, size - VECTOR, VECTOR):
+            lanes(x, out, addend, i, VECTOR)
+        lanes(x, out, addend, size - VECTOR, VECTOR)
+    elif size >= VECTOR // 2:
+        lanes(x, out, addend, 0, VECTOR // 2)
+        lanes(x, out, addend, size - VECTOR // 2, VECTOR // 2)
     else:
-        for i in range(low, high):
-            out[i] = x[first + i * step]
-    for i in range(high, size):
-        out[i] = 0
+        lanes(x, out, addend, 0, size)
 
 
 def fill_zeros(out: FloatArray) -> None:
@@ -46,16 +48,37 @@ def fill_zeros(out: FloatArray) -> None:
         out[i] = 0
 
 
+def low_end(first: int, step: int) -> int:
+    """Return the least i from 0 on with `first + i * step >= 0`."""
+    return max(0, (step - 1 - first) // step)
+
+
+def high_end(first: int, step: int, count: int, size: int, low: int) -> int:
+    """Return the end of the i from `low` to `count` with `first + i * step < size`."""
+    return max(low, min(count, (size - first + step - 1) // step))
+
+
 def fill_box(volume: FloatArray, out: FloatArray, first: Triple, size: Triple, pitch: Triple, step: Triple) -> None:
     """Fill `size` elements of a box: element i is `volume[first + i * step]`, or 0 outside of `volume`."""
+    low = min(size[2], low_end(first[2], step[2]))
+    high = high_end(first[2], step[2], size[2], volume.shape[2], low)
+    start, end = first[2] + low * step[2], first[2] + high * step[2]
+    zero = out.dtype.type(0)
     for d in range(size[0]):
         z = first[0] + d * step[0]
         for h in range(size[1]):
             y = first[1] + h * step[1]
-            start = (d * pitch[1] + h) * pitch[2]
-            row = out[start : start + size[2]]
+            at = (d * pitch[1] + h) * pitch[2]
+            row = out[at : at + size[2]]
             if 0 <= z < volume.shape[0] and 0 <= y < volume.shape[1]:
-                fill_row(volume[z, y], row, first[2], step[2])
+                fill_zeros(row[:low])
+                if step[2] == 1:
+                    copy(volume[z, y, start:end], row[low:high], zero)
+                else:
+                    own = volume[z, y]
+                    for i in range(low, high):
+                        row[i] = own[natural(first[2] + i * step[2])]
+                fill_zeros(row[high:])
             else:
                 fill_zeros(row)
 
@@ -68,36 +91,36 @@ def fill_boxes(
     volume, filled = pitch[0] * pitch[1] * pitch[2], (size[0] + halo[0], size[1] + halo[1], size[2] + halo[2])
     for c in range(source.shape[1]):
         for q in range(shifts.shape[0]):
-            corner = (first[0] * step[0] + shifts[q, 0], first[1] * step[1] + shifts[q, 1],
-                      first[2] * step[2] + shifts[q, 2])  # fmt: skip
+            corner = (
+                first[0] * step[0] + shifts[q, 0],
+                first[1] * step[1] + shifts[q, 1],
+                first[2] * step[2] + shifts[q, 2],
+            )
             for b in range(source.shape[0]):
                 start = ((c * shifts.shape[0] + q) * images + b) * volume
                 fill_box(source[b, c], box[start : start + volume], corner, filled, pitch, step)
 
 
-def copy_row(x: FloatArray, out: FloatArray, first: int, step: int) -> None:
-    """`out[first + i * step] = x[i]` where that is inside of `out`."""
-    low = max(0, (step - 1 - first) // step)
-    high = min(x.size, (out.size - first + step - 1) // step)
-    if step == 1:
-        inside = out[first + low :]
-        for i in range(high - low):
-            inside[i] = x[low + i]
-    else:
-        for i in range(low, high):
-            out[first + i * step] = x[i]
-
-
-def copy_box(x: FloatArray, volume: FloatArray, first: Triple, size: Triple, pitch: Triple, step: Triple) -> None:
-    """`volume[first + i * step] = x[i]` for `size` elements of a box, where that is inside of `volume`."""
+def copy_box(
+    x: FloatArray, volume: FloatArray, addend: np.floating, first: Triple, size: Triple, pitch: Triple, step: Triple
+) -> None:
+    """`volume[first + i * step] = x[i] + addend` for `size` elements of a box, where that is inside of `volume`."""
+    low = min(size[2], low_end(first[2], step[2]))
+    high = high_end(first[2], step[2], size[2], volume.shape[2], low)
+    start, end = first[2] + low * step[2], first[2] + high * step[2]
     for d in range(size[0]):
         z = first[0] + d * step[0]
         if 0 <= z < volume.shape[0]:
             for h in range(size[1]):
                 y = first[1] + h * step[1]
                 if 0 <= y < volume.shape[1]:
-                    start = (d * pitch[1] + h) * pitch[2]
-                    copy_row(x[start : start + size[2]], volume[z, y], first[2], step[2])
+                    at = (d * pitch[1] + h) * pitch[2]
+                    if step[2] == 1:
+                        copy(x[at + low : at + high], volume[z, y, start:end], addend)
+                    else:
+                        row, own = x[at : at + size[2]], volume[z, y]
+                        for i in range(low, high):
+                            own[natural(first[2] + i * step[2])] = row[i] + addend
 
 
 # --- sums over taps ---------------------------------------------------------------------------------------------------
@@ -185,16 +208,47 @@ def pack(weight: FloatArray, positions: IntegerArray, row_step: int, rows: int, 
             packed[j] = row[natural(positions[j])]
 
 
-def run_length(rows: int, columns: int, pitch: int) -> int:
-    """Return the length of a run from the first element of the first row to the last one of the last row."""
-    return (rows - 1) * pitch + columns
+def run_length(merged: bool, images: int, size: Triple, pitch: Triple) -> int:
+    """Return the length of a run, from the first output of a plane, or if `merged` of the tile, to its last output."""
+    length = (size[1] - 1) * pitch[2] + size[2]
+    if merged:
+        length += (images * pitch[0] - pitch[0] + size[0] - 1) * pitch[1] * pitch[2]
+    return length
+
+
+def correlate_tile(
+    weights: FloatArray, offsets: IntegerArray, box: FloatArray, result: FloatArray, merged: bool, images: int,
+    size: Triple, pitch: Triple,
+) -> None:  # fmt: skip
+    """Fill `result` with the sums over taps of one tile, in one run if `merged`, else in a run for each plane."""
+    length = run_length(merged, images, size, pitch)
+    columns = (length + VECTOR - 1) // VECTOR * VECTOR
+    for plane in range(1 if merged else images * pitch[0]):
+        if plane % pitch[0] < size[0]:
+            start = plane * pitch[1] * pitch[2]
+            all_rows(weights, offsets, box[start:], result[:, start : start + columns], columns)
+
+
+def copy_tile(
+    result: FloatArray, out: FloatArray, bias: FloatArray, first: Triple, size: Triple, pitch: Triple, step: Triple,
+    shifts: IntegerArray,
+) -> None:  # fmt: skip
+    """Write `result`, plus the bias unless that is empty, to `out`, of the axes (images, channels, ...)."""
+    volume = pitch[0] * pitch[1] * pitch[2]
+    corner = first[0] * step[0] + shifts[0], first[1] * step[1] + shifts[1], first[2] * step[2] + shifts[2]
+    for b in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            addend = bias[i] if bias.size > 0 else out.dtype.type(0)
+            copy_box(result[i, b * volume : (b + 1) * volume], out[b, i], addend, corner, size, pitch, step)
 
 
 def correlation_kernel(
     source: FloatArray,
     weight: FloatArray,
+    bias: FloatArray,
     out: FloatArray,
     groups: int,
+    merged: bool,
     tile: tuple[int, int, int, int],
     span: Triple,
     halo: Triple,
@@ -215,66 +269,35 @@ def correlation_kernel(
     The outputs of phase p at u = 0, 1, ... along each axis of `span` are written at `u * out_step + out_shifts[p]`, if
     that is inside of `out`. They sum over the taps `starts[p]` to `starts[p + 1]`. Phase q of the box starts at
     `source_shifts[q]`. `tile` has the outputs per tile along (batch, depth, height, width), `halo` the further elements
-    that they read. `weight_steps` are the distances of groups and of output channels in the flat `weight`.
+    that they read. `weight_steps` are the distances of groups and of output channels in the flat `weight`; `bias`, one
+    number per output channel, may be empty.
 
-    Scratch memory: `packed` for the weights of a group; `box` for (channels, phases, batch, depth, height, width);
-    `result` (output channels of a group, elements of a box without channels and phases, plus a vector).
+    Scratch memory: `packed` for the weights of a group; `box` for (channels, phases, batch, depth, height, width) and a
+    vector; `result` (output channels of a group, elements of a box without channels and phases, and a vector).
     """
-    batches, channels, rows = source.shape[0], source.shape[1] // groups, out.shape[1] // groups
+    channels, rows = source.shape[1] // groups, out.shape[1] // groups
     pitch = tile[1] + halo[0], tile[2] + halo[1], tile[3] + halo[2]
-    volume = pitch[0] * pitch[1] * pitch[2]
     for g in range(groups):
-        own = weight[g * weight_steps[0] :]
+        top = g * rows
+        own_bias = bias[top : top + rows] if bias.size > 0 else bias[:0]
         for p in range(out_shifts.shape[0]):
-            first, last = natural(starts[p]), natural(starts[p + 1])
-            pack(own, positions[first:last], weight_steps[1], rows, packed[first * rows :])
-        for b in range(0, batches, tile[0]):
-            images = min(tile[0], batches - b)
+            j, end = natural(starts[p]), natural(starts[p + 1])
+            pack(weight[g * weight_steps[0] :], positions[j:end], weight_steps[1], rows, packed[j * rows :])
+        for b in range(0, source.shape[0], tile[0]):
+            images = min(tile[0], source.shape[0] - b)
+            inputs = source[b : b + images, g * channels : (g + 1) * channels]
             for d in range(0, span[0], tile[1]):
                 for h in range(0, span[1], tile[2]):
                     for w in range(0, span[2], tile[3]):
+                        first = d, h, w
                         size = min(tile[1], span[0] - d), min(tile[2], span[1] - h), min(tile[3], span[2] - w)
-                        fill_boxes(
-                            source[b : b + images, g * channels : (g + 1) * channels],
-                            box,
-                            (d, h, w),
-                            size,
-                            halo,
-                            pitch,
-                            source_step,
-                            source_shifts,
-                            tile[0],
-                        )
-                        planes = images * pitch[0]
+                        fill_boxes(inputs, box, first, size, halo, pitch, source_step, source_shifts, tile[0])
                         for p in range(out_shifts.shape[0]):
-                            first, last = natural(starts[p]), natural(starts[p + 1])
-                            for plane in range(planes):
-                                if plane % pitch[0] < size[0]:
-                                    start = plane * pitch[1] * pitch[2]
-                                    length = run_length(size[1], size[2], pitch[2])
-                                    columns = (length + VECTOR - 1) // VECTOR * VECTOR
-                                    all_rows(
-                                        packed[first * rows : last * rows],
-                                        offsets[first:last],
-                                        box[start:],
-                                        result[:, start : start + columns],
-                                        columns,
-                                    )
-                            corner = (
-                                d * out_step[0] + out_shifts[p, 0],
-                                h * out_step[1] + out_shifts[p, 1],
-                                w * out_step[2] + out_shifts[p, 2],
-                            )
-                            for image in range(images):
-                                for i in range(rows):
-                                    copy_box(
-                                        result[i, image * volume : (image + 1) * volume],
-                                        out[b + image, g * rows + i],
-                                        corner,
-                                        size,
-                                        pitch,
-                                        out_step,
-                                    )
+                            j, end = natural(starts[p]), natural(starts[p + 1])
+                            weights = packed[j * rows : end * rows]
+                            correlate_tile(weights, offsets[j:end], box, result, merged, images, size, pitch)
+                            to = out[b : b + images, top : top + rows]
+                            copy_tile(result, to, own_bias, first, size, pitch, out_step, out_shifts[p])
 
 
 # --- the gradient with respect to the weight --------------------------------------------------------------------------
@@ -308,11 +331,37 @@ def add_four(out: FloatArray, j: int, a: np.floating, b: np.floating, c: np.floa
     out[j + 3] += d
 
 
+def add_tile(
+    gradients: FloatArray, box: FloatArray, offsets: IntegerArray, totals: FloatArray, merged: bool, images: int,
+    size: Triple, pitch: Triple,
+) -> None:  # fmt: skip
+    """Add the products of one tile to `totals`, in one run if `merged`, else in a run for each plane."""
+    length = run_length(merged, images, size, pitch)
+    for plane in range(1 if merged else images * pitch[0]):
+        if plane % pitch[0] < size[0]:
+            start = plane * pitch[1] * pitch[2]
+            for j in range(0, offsets.size, 4):
+                for i in range(0, totals.shape[0], 4):
+                    four_dots(gradients[:, start:], box[start:], offsets, totals, i, j, length)
+
+
+def fill_gradients(
+    gradient: FloatArray, out: FloatArray, first: Triple, size: Triple, pitch: Triple, width: int
+) -> None:
+    """Write a tile of `gradient`, (images, channels, ...), to the rows of `out`, with zeros after each row of the tile."""
+    volume, end = pitch[0] * pitch[1] * pitch[2], first[2] + size[2]
+    for b in range(gradient.shape[0]):
+        for i in range(gradient.shape[1]):
+            own = gradient[b, i, :, :, :end]
+            fill_box(own, out[i, b * volume : (b + 1) * volume], first, (size[0], size[1], width), pitch, (1, 1, 1))
+
+
 def weight_gradient_kernel(
     source: FloatArray,
     gradient: FloatArray,
     out: FloatArray,
     groups: int,
+    merged: bool,
     tile: tuple[int, int, int, int],
     halo: Triple,
     source_step: Triple,
@@ -329,51 +378,29 @@ def weight_gradient_kernel(
     group, and the columns of `totals` the taps, both rounded up to a multiple of 4, as the length of `offsets` is;
     `gradients` has zeros between the rows of a tile, which hide what the box has there.
     """
-    batches, channels, rows = source.shape[0], source.shape[1] // groups, gradient.shape[1] // groups
+    channels, rows = source.shape[1] // groups, gradient.shape[1] // groups
     span = gradient.shape[2], gradient.shape[3], gradient.shape[4]
     pitch = tile[1] + halo[0], tile[2] + halo[1], tile[3] + halo[2]
-    volume = pitch[0] * pitch[1] * pitch[2]
     fill_zeros(box)
     for i in range(gradients.shape[0]):
         fill_zeros(gradients[i])
     for g in range(groups):
+        top = g * rows
         for i in range(totals.shape[0]):
             fill_zeros(totals[i])
-        for b in range(0, batches, tile[0]):
-            images = min(tile[0], batches - b)
+        for b in range(0, source.shape[0], tile[0]):
+            images = min(tile[0], source.shape[0] - b)
+            inputs = source[b : b + images, g * channels : (g + 1) * channels]
             for d in range(0, span[0], tile[1]):
                 for h in range(0, span[1], tile[2]):
                     for w in range(0, span[2], tile[3]):
+                        first = d, h, w
                         size = min(tile[1], span[0] - d), min(tile[2], span[1] - h), min(tile[3], span[2] - w)
-                        fill_boxes(
-                            source[b : b + images, g * channels : (g + 1) * channels],
-                            box,
-                            (d, h, w),
-                            size,
-                            halo,
-                            pitch,
-                            source_step,
-                            source_shifts,
-                            tile[0],
+                        fill_boxes(inputs, box, first, size, halo, pitch, source_step, source_shifts, tile[0])
+                        fill_gradients(
+                            gradient[b : b + images, top : top + rows], gradients, first, size, pitch, tile[3]
                         )
-                        for i in range(rows):
-                            for image in range(images):
-                                start = image * volume
-                                fill_box(
-                                    gradient[b + image, g * rows + i, :, :, : w + size[2]],
-                                    gradients[i, start : start + volume],
-                                    (d, h, w),
-                                    (size[0], size[1], pitch[2]),
-                                    pitch,
-                                    (1, 1, 1),
-                                )
-                        for plane in range(images * pitch[0]):
-                            if plane % pitch[0] < size[0]:
-                                start = plane * pitch[1] * pitch[2]
-                                length = run_length(size[1], size[2], pitch[2])
-                                for j in range(0, offsets.size, 4):
-                                    for i in range(0, totals.shape[0], 4):
-                                        four_dots(gradients[:, start:], box[start:], offsets, totals, i, j, length)
+                        add_tile(gradients, box, offsets, totals, merged, images, size, pitch)
         for i in range(rows):
             for j in range(taps):
-                out[g * rows + i, j] = totals[i, j]
+                out[top + i, j] = totals[i, j]

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 Triple = tuple[int, int, int]
 
 # The number of outputs of a channel in a tile: a tile of one channel fits the nearest cache, and the loop over it is
-# long enough to pay for its start.
-_TILE_OUTPUTS = 512
+# long enough to pay for its start. Dot products end with a sum over vector lanes, so theirs are longer.
+_TILE_OUTPUTS, _TILE_OUTPUTS_OF_DOTS = 512, 1536
+# Outputs of a plane below which several planes share a run, although those between them are computed in vain.
+_SHORT_RUN = 48
 # A tile of at least `_FEWEST_OUTPUTS` outputs is halved while the inputs that it reads take more than `_BOX_BYTES`.
 _FEWEST_OUTPUTS, _BOX_BYTES = 256, 2**19
 
@@ -47,6 +49,7 @@ class Window:
 class Tables:
     """The arguments of `correlation_kernel` and `weight_gradient_kernel` that follow from the geometry alone."""
 
+    merged: bool
     tile: tuple[int, int, int, int]
     span: Triple
     halo: Triple
@@ -70,18 +73,23 @@ def _triple(values: Sequence[int]) -> Triple:
     return first, second, third
 
 
-def _tile(batch: int, span: Triple, halo: Triple, planes: int, itemsize: int) -> tuple[int, int, int, int]:
-    """Return the outputs of a tile along (batch, depth, height, width); `planes` boxes are filled for each."""
+def _tile(
+    batch: int, span: Triple, halo: Triple, planes: int, itemsize: int, outputs: int
+) -> tuple[int, int, int, int]:
+    """Return the outputs of a tile along (batch, depth, height, width), about `outputs` in all.
+
+    `planes` boxes of elements of `itemsize` bytes are filled for each tile.
+    """
     tile, pitch = [1, 1, 1, 1], 1
     for axis in (2, 1, 0):
-        size, most = max(1, span[axis]), max(1, _TILE_OUTPUTS // pitch)
+        size, most = max(1, span[axis]), max(1, outputs // pitch)
         parts = -(-size // most)
         tile[axis + 1] = -(-size // parts)
         pitch *= tile[axis + 1] + halo[axis]
         if parts > 1:
             break
     else:
-        tile[0] = max(1, min(batch, _TILE_OUTPUTS // pitch))
+        tile[0] = max(1, min(batch, outputs // pitch))
 
     def size_of_box() -> int:
         return planes * itemsize * tile[0] * math.prod(n + more for n, more in zip(tile[1:], halo, strict=True))
@@ -92,17 +100,26 @@ def _tile(batch: int, span: Triple, halo: Triple, planes: int, itemsize: int) ->
     return tile[0], tile[1], tile[2], tile[3]
 
 
+def _merges(tile: tuple[int, int, int, int], span: Triple, dots: bool) -> bool:
+    """Return whether all planes of a tile share a run."""
+    return tile[1:] == span and (dots or tile[2] * tile[3] < _SHORT_RUN)
+
+
 @lru_cache(maxsize=256)
 def forward_tables(
-    windows: tuple[Window, Window, Window], batch: int, channels: int, sizes: Triple, itemsize: int
+    windows: tuple[Window, Window, Window], batch: int, channels: int, sizes: Triple, itemsize: int, dots: bool
 ) -> Tables:
-    """Return the tables of a convolution of `channels` channels per group to outputs of these sizes."""
+    """Return the tables of a convolution of `channels` channels per group to outputs of these sizes.
+
+    `dots`: they are for the gradient with respect to the weight, which consists of dot products.
+    """
     halo = _triple([(window.extent - 1) // window.stride for window in windows])
     taps = list(itertools.product(*(range(window.size) for window in windows)))
     places = [[k * window.dilation for k, window in zip(tap, windows, strict=True)] for tap in taps]
     phases = [tuple(at % w.stride for at, w in zip(place, windows, strict=True)) for place in places]
     used = sorted(set(phases))
-    tile = _tile(batch, sizes, halo, channels * len(used), itemsize)
+    outputs = _TILE_OUTPUTS_OF_DOTS if dots else _TILE_OUTPUTS
+    tile = _tile(batch, sizes, halo, channels * len(used), itemsize, outputs)
     pitch = [n + more for n, more in zip(tile[1:], halo, strict=True)]
     volume = tile[0] * math.prod(pitch)
     offsets = [
@@ -113,7 +130,7 @@ def forward_tables(
     shifts = [[q - w.before for q, w in zip(phase, windows, strict=True)] for phase in used]
     count = channels * len(taps)
     return Tables(
-        tile, sizes, halo, _triple([w.stride for w in windows]), (1, 1, 1), np.array(shifts, np.int64).reshape(-1, 3),
+        _merges(tile, sizes, dots), tile, sizes, halo, _triple([w.stride for w in windows]), (1, 1, 1), np.array(shifts, np.int64).reshape(-1, 3),
         np.zeros((1, 3), np.int64), np.array([0, count]), (per_channel + np.array(offsets, np.int64)).ravel(),
         np.arange(count),
     )  # fmt: skip
@@ -131,7 +148,7 @@ def input_gradient_tables(
     """
     halo = _triple([(window.extent - 1) // window.stride for window in windows])
     span = _triple([(size - 1 + w.before) // w.stride + 1 for size, w in zip(sizes, windows, strict=True)])
-    tile = _tile(batch, span, halo, channels, itemsize)
+    tile = _tile(batch, span, halo, channels, itemsize, _TILE_OUTPUTS)
     pitch = [n + more for n, more in zip(tile[1:], halo, strict=True)]
     volume, taps = tile[0] * math.prod(pitch), math.prod(window.size for window in windows)
     channel = np.arange(channels, dtype=np.int64)[:, None]
@@ -153,7 +170,7 @@ def input_gradient_tables(
         starts.append(starts[-1] + channels * len(own))
         shifts.append([at - w.before for at, w in zip(phase, windows, strict=True)])
     return Tables(
-        tile, span, halo, (1, 1, 1), _triple([w.stride for w in windows]), -np.array([halo], np.int64),
+        _merges(tile, span, False), tile, span, halo, (1, 1, 1), _triple([w.stride for w in windows]), -np.array([halo], np.int64),
         np.array(shifts, np.int64).reshape(-1, 3), np.array(starts), np.concatenate(offsets), np.concatenate(positions),
     )  # fmt: skip
 

@@ -17,6 +17,7 @@ from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, BaseNode, Gradient, label
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
+from wyrm.ops.drawing import Draws
 from wyrm.ops.dropout import RandomKey
 from wyrm.ops.elementwise import Axes
 from wyrm.ops.philox import STEP
@@ -26,7 +27,7 @@ from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, IntegerArray
 
 
-class _Draws(BaseNode, abstract=True):
+class _KeyedDraws(Draws, abstract=True):
     """Base class of the ops whose elements are drawn from a key; `to` are the axes of the result."""
 
     __slots__ = ("to",)
@@ -38,6 +39,9 @@ class _Draws(BaseNode, abstract=True):
             raise ShapeError(f"the key must have two words, like a RandomKey, not {label(key)}")
         return self.to
 
+    def drawn_by_rows(self, operands: Sequence[Node], mapped: Sequence[bool], axis: Axis) -> BaseNode:
+        return self.rebuild(tuple(operands), self.attribute_values() | {"to": (axis, *self.to)})
+
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
 
@@ -48,7 +52,7 @@ def _key_and_positions(key: Array, shape: tuple[int, ...]) -> tuple[Array, Array
     return np.arange(math.prod(shape), dtype=np.uint32), words[:1], words[1:]
 
 
-class _StandardDraw(_Draws, Node[tuple[Node], Axes], abstract=True):
+class _StandardDraw(_KeyedDraws, Node[tuple[Node], Axes], abstract=True):
     """Base class of the draws from a distribution without parameters; `float_dtype` is the dtype of the result."""
 
     __slots__ = ("float_dtype",)
@@ -129,7 +133,7 @@ class _StandardLaplaceLoops(_StandardDrawLoops):
     by_flat_index = staticmethod(laplace_at)
 
 
-class RandomInteger(_Draws, IndexNode[Axes]):
+class RandomInteger(_KeyedDraws, IndexNode[Axes]):
     """Draws of integers in [low, low + count), all equally likely."""
 
     __slots__ = ("count", "low")
@@ -167,7 +171,7 @@ def permutation_kernel(key: IntegerArray, out: IntegerArray) -> None:
             out[row, other] = i
 
 
-class RandomPermutation(_Draws, IndexNode[Axes]):
+class RandomPermutation(_KeyedDraws, IndexNode[Axes]):
     """Random permutations of the positions of the last axis, one for each index of the other axes."""
 
     __slots__ = ()

@@ -61,15 +61,19 @@ METHODS: dict[tuple[str, str], Callable[..., object]] = {}
 FUNCTIONS: dict[str, type[BaseNode]] = {}
 
 
-def bind_class(cls: Any) -> None:
-    """Bind `cls` as the method `cls.method` of every node: `node.method(...)` constructs `cls(node, ...)`."""
+def bind_class(cls: Any, of_masks: Callable[[Node], Callable[..., Any]] | None = None) -> None:
+    """Bind `cls` as the method `cls.method` of every node: `node.method(...)` constructs `cls(node, ...)`.
+
+    `of_masks` returns the function to call instead for a node that is a mask.
+    """
 
     def plain(self: Node) -> Any:
         return cls(self)
 
     def with_arguments(self: Node, *arguments: Any, **keywords: Any) -> Any:
         try:
-            return cls(self, *arguments, **keywords)
+            build = of_masks(self) if of_masks is not None and self.dtype.kind == "b" else cls
+            return build(self, *arguments, **keywords)
         except TypeError as error:
             explain_keywords(error, cls.method, keywords)
             raise

@@ -77,9 +77,9 @@ class Entr(Unary[Left_co, Axes]):
 
 
 class RelEntr(Binary[Left_co, Right_co, Axes]):
-    """Elementwise `x * log(x / y)`: 0 where `x` is 0 and `y` at least 0, infinite where either is below; they broadcast.
+    """Elementwise `x * log(x / y)`, for operands of at least 0, which broadcast; else infinite.
 
-    The gradient is 0 unless both operands are above 0.
+    It is 0 where `x` is 0, and infinite where only `y` is. The gradient is 0 unless both operands are above 0.
 
     >>> wy.special.rel_entr(wy.Constant([1.0, 0.0]), wy.Constant([1.0, 2.0])).forward().tolist()
     [0.0, 0.0]
@@ -129,11 +129,11 @@ class LogExpit(Unary[Left_co, Axes]):
     """Elementwise logarithm of `expit`, `-log(1 + exp(-x))`, without overflow.
 
     >>> wy.special.log_expit(wy.Constant([-1e4, 1e4])).forward().tolist()
-    [-10000.0, 0.0]
+    [-10000.0, -0.0]
     """
 
     __slots__ = ()
-    formula = "minimum(x, 0.0) - log1p(exp(-abs(x)))"
+    formula = "-(maximum(-x, 0.0) + log1p(exp(-abs(x))))"
     function = "special.log_expit"
 
     def _own(self) -> LogExpit[Any, Axes]:

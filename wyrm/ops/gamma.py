@@ -52,8 +52,8 @@ class Gamma(Unary[Left_co, Axes]):
 class Digamma(Unary[Left_co, Axes]):
     """Elementwise derivative of the logarithm of the gamma function; NaN at the integers below 0.
 
-    >>> wy.special.digamma(wy.Constant(1.0)).forward().item() == np.float32(-np.euler_gamma)
-    True
+    >>> f'{wy.special.digamma(wy.Constant(1.0)).forward().item():.4f}'
+    '-0.5772'
     """
 
     __slots__ = ()

@@ -26,6 +26,7 @@ Array_ = IndexNode | Array | Sequence[Any]
 Advanced = Array_ | tuple[Index_ | Array_, ...]
 All: TypeAlias = "slice[None, None, None]"  # a bare `:`
 ALL: Range = (None, None, None)
+REVERSED: Range = (None, None, -1)
 _ARRAYS = (BaseNode, np.ndarray, list)
 
 
@@ -69,7 +70,7 @@ def sliced_dims(dims: Dims, key: Key) -> Dims:
         if isinstance(entry, int):
             if size is not None and not -size <= entry < size:
                 raise IndexOutOfRange(f"index {entry} is out of range on axis {position}, which has {size} elements")
-        elif entry == ALL:
+        elif entry in (ALL, REVERSED):
             result.append(axis)
         elif size is None:
             raise ShapeError(
@@ -114,6 +115,8 @@ def sliced_index(key: Key, dims: Dims, index: IndexMap) -> IndexMap:
             result.append(AxisLength(axis) - -entry if from_end else IndexLiteral(entry % size if size else entry))
         elif entry == ALL:
             result.append(next(entries))
+        elif entry == REVERSED and axis_size(axis) is None:
+            result.append(AxisLength(axis) - (next(entries) + 1))
         else:
             start, _, step = slice(*entry).indices(operator.index(axis))
             result.append(start + step * next(entries))

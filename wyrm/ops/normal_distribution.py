@@ -85,8 +85,8 @@ class Ndtr(Unary[Left_co, Axes]):
 class LogNdtr(Unary[Left_co, Axes]):
     """Elementwise logarithm of the normal distribution function, accurate in both tails.
 
-    >>> wy.special.log_ndtr(wy.Constant(0.0)).forward().item() == np.float32(np.log(0.5))
-    True
+    >>> f'{wy.special.log_ndtr(wy.Constant(0.0)).forward().item():.4f}'
+    '-0.6931'
     """
 
     __slots__ = ()

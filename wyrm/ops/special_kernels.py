@@ -1,8 +1,10 @@
 """Special functions of one or two numbers, for generated code: those that the C math library lacks.
 
 They have the names and values of `scipy.special`, which the reference engine calls. All compute in float64 and return
-the type of their last argument. The relative errors, measured against mpmath, are below 20 ulp of float64, except next
-to the zeros of `betaln` and next to the zeros of `digamma` below 0, where the same bound holds for the absolute error.
+the type of their last argument. The relative errors, measured against mpmath, are below 15 ulp of float64. `beta` is
+within 100 ulp for arguments from 0 to 300. Next to the zeros of `betaln`, and of `digamma` and odd `zeta` below 0, the
+bound holds for the absolute error. SciPy's `beta` and `betaln` differ where an argument is not finite, and are less
+exact where one is large.
 """
 
 from __future__ import annotations
@@ -203,6 +205,8 @@ def beta(a: np.floating, b: np.floating) -> np.floating:
         size = np.exp(np.float64(betaln(x, y)))
         odd = size < np.inf and other != 2.0 * np.floor(0.5 * other)
         return b.dtype.type(-size if odd else size)
+    if x + y <= 0.0 and x + y == np.floor(x + y):
+        return b.dtype.type(0.0)
     if abs(x) < 80.0 and abs(y) < 80.0 and min(abs(x), abs(y)) > 1e-100:
         return b.dtype.type(math.gamma(x) / math.gamma(x + y) * math.gamma(y))
     sign = sign_of_gamma(x) * sign_of_gamma(y) * sign_of_gamma(x + y)
@@ -259,7 +263,7 @@ def erfinv(y: np.floating) -> np.floating:
     x = np.float64(y)
     if not abs(x) < 1.0:
         return y.dtype.type(np.copysign(np.inf, x) if abs(x) == 1.0 else np.nan)
-    return y.dtype.type(normal_quantile(0.5 * x, 0.5 - 0.5 * abs(x)) * math.sqrt(0.5))
+    return y.dtype.type(normal_quantile(0.5 * x, 0.5 - 0.5 * abs(x)) * math.sqrt(0.5) + 0.0)
 
 
 # --- modified Bessel functions of the first kind ----------------------------------------------------------------------
@@ -310,7 +314,7 @@ def i1(x: np.floating) -> np.floating:
     number, size = np.float64(x), abs(np.float64(x))
     if size > _FAR:
         return x.dtype.type(np.copysign(np.exp(size) * bessel_far(size, 1.0), number))
-    return x.dtype.type(0.5 * number * bessel_series(0.25 * size * size, 1.0))
+    return x.dtype.type(0.5 * number * bessel_series(0.25 * size * size, 1.0) + 0.0)
 
 
 def i1e(x: np.floating) -> np.floating:
@@ -318,4 +322,4 @@ def i1e(x: np.floating) -> np.floating:
     number, size = np.float64(x), abs(np.float64(x))
     if size > _FAR:
         return x.dtype.type(np.copysign(bessel_far(size, 1.0), number))
-    return x.dtype.type(0.5 * number * np.exp(-size) * bessel_series(0.25 * size * size, 1.0))
+    return x.dtype.type(0.5 * number * np.exp(-size) * bessel_series(0.25 * size * size, 1.0) + 0.0)

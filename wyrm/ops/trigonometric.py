@@ -30,8 +30,8 @@ class Tan(Unary[Left_co, Axes]):
 class Arcsin(Unary[Left_co, Axes]):
     """Elementwise inverse sine, from -pi / 2 to pi / 2; NaN outside of -1..1.
 
-    >>> wy.arcsin(wy.Constant(1.0)).forward().item() == np.float32(np.pi / 2)
-    True
+    >>> f'{wy.arcsin(wy.Constant(1.0)).forward().item():.4f}'
+    '1.5708'
     """
 
     __slots__ = ()
@@ -68,8 +68,8 @@ class Arccos(Unary[Left_co, Axes]):
 class Arctan(Unary[Left_co, Axes]):
     """Elementwise inverse tangent, from -pi / 2 to pi / 2.
 
-    >>> wy.arctan(wy.Constant(np.inf)).forward().item() == np.float32(np.pi / 2)
-    True
+    >>> f'{wy.arctan(wy.Constant(np.inf)).forward().item():.4f}'
+    '1.5708'
     """
 
     __slots__ = ()

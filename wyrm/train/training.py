@@ -18,7 +18,7 @@ from wyrm.backends.llvm.blas_threads import limited
 from wyrm.backends.numpy.reference import accumulate
 from wyrm.compiler.arguments import Binding
 from wyrm.compiler.pipeline import Graph
-from wyrm.errors import Diverged
+from wyrm.errors import Diverged, OptionError
 from wyrm.node.base import BaseNode
 from wyrm.node.storage import bound_array, stored, touch
 from wyrm.train.data_parallel import DataParallelStep, parts_of
@@ -84,6 +84,13 @@ class Training:
         check_options(batch_size, threads, mode, seed)
         check_batches(given, rows, singly, batch_size)
         self._check_open_ranges(given, min(rows, batch_size), singly)
+        optimizer = self.graph.optimizer
+        assert optimizer is not None
+        if threads > 1 and mode == "hogwild" and self.graph.source.rules:
+            raise OptionError(
+                f"{optimizer!r} has a rule over whole parameters, which threads would overwrite for each "
+                f"other: use mode='synchronized', or threads=1"
+            )
         with deferred:  # until the end of a chunk of steps, when `deliver` is called
             # At most one thread per full batch.
             stepping = min(threads, max(1, rows // batch_size))
@@ -91,7 +98,11 @@ class Training:
             partition, columns = self._partitioner.divide(rows, stepping, given, self.graph.lowering.rows)
             mixed = int(np.random.SeedSequence([seed, self.epochs]).generate_state(1, np.uint64)[0])
             shuffled_by = mixed if shuffle else None
-            separate = partition.disjoint and all(parameter in self._sparse for parameter in self.graph.parameters)
+            separate = (
+                partition.disjoint
+                and optimizer.average is None
+                and all(parameter in self._sparse for parameter in self.graph.parameters)
+            )
             data_parallel = threads > 1 and mode == "synchronized" and not separate
             used = given if data_parallel else columns
             work = EpochState(given, {leaf: as_column(used[leaf]) for leaf in given}, rows, batch_size, singly, first)
