@@ -129,12 +129,13 @@ def histogram(
     (x,) = as_nodes(a)
     if isinstance(bins, int | np.integer) and range is None:
         raise ValueError("histogram: the data would decide the edges; pass range=(low, high), or the edges as bins")
-    edges: Any = np.histogram_bin_edges(np.zeros(0), bins, range)  # type: ignore[arg-type]  # NumPy checks both
+    edges: Any = np.histogram_bin_edges(np.zeros(0), bins, range)
     values = x.ravel()
     bounds = as_constant(np.asarray(edges, x.dtype), x.dtype)
     bin_of = SearchSorted(bounds[1:-1], values, "right")
     weight = as_constant(1.0, x.dtype).broadcast_to(values.dims) if weights is None else as_nodes(weights)[0].ravel()
-    counted = where((values >= bounds[0]) & (values <= bounds[-1]), weight, as_constant(0.0, weight.dtype))
+    counts: Any = (values >= bounds[0]) & (values <= bounds[-1])
+    counted: Node = where(counts, weight, 0.0)
     sums: Node = as_constant(0.0, weight.dtype).broadcast_to((len(edges) - 1,)).scatter_add(bin_of, counted)
     return (sums / np.diff(edges) / sums.sum() if density else sums), edges
 
