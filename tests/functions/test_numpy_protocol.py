@@ -74,8 +74,6 @@ def test_ufuncs_and_their_gradients(name: str) -> None:
     ("call", "message"),
     [
         (lambda x: np.arctanh(x), r"numpy\.arctanh takes no nodes: wyrm has no inverse"),
-        (lambda x: np.sort(x), r"numpy\.sort takes no nodes: wyrm has no sorting"),
-        (lambda x: np.cumsum(x), r"use wy\.scan\(step, start, x\)"),
         (lambda x: np.linalg.cholesky(x), r"numpy\.linalg\.cholesky takes no nodes: wyrm has no linear algebra"),
         (lambda x: np.modf(x), r"numpy\.modf takes no nodes: compose it of operators"),
         (lambda x: np.add.reduce(x), r"numpy\.add\.reduce takes arrays, not nodes"),

@@ -121,7 +121,8 @@ class Updates(Generic[S]):
         if None in map(axis_size, x.dims):
             raise ShapeError(f"at: {describe(x)}: the data of each run decides a size; give its axes sizes")
         numbers = IndexConstant(np.arange(x.size).reshape(x.shape))
-        positions: Any = numbers[self.key]  # type: ignore[index]  # checked there
+        key: Any = self.key
+        positions: Any = numbers[key]
         selected = operand(values, x)
         try:
             spread = selected.broadcast_to(positions.dims)
@@ -132,4 +133,4 @@ class Updates(Generic[S]):
         return positions.reshape((-1,)), spread.ravel()
 
 
-Node.at = property(Updates)  # type: ignore[assignment, misc]  # declared with its type for type checkers
+Node.at = property(Updates)  # type: ignore[assignment]  # declared with its type for type checkers
