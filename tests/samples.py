@@ -13,17 +13,26 @@ from scipy import special
 
 import wyrm as wy
 from tests.attention_samples import attention_samples
+from tests.convolution_samples import convolution_samples
 from tests.cumulative_samples import cumulative_samples
+from tests.elementwise_samples import elementwise_samples
 from tests.fused_samples import fused_samples
+from tests.gated_recurrent_samples import gated_recurrent_samples
 from tests.gather_samples import gather_samples
+from tests.label_samples import label_samples
+from tests.linalg_samples import linalg_samples
 from tests.linear_cross_entropy_samples import linear_cross_entropy_samples
 from tests.normalization_samples import normalization_samples
 from tests.pass_through_samples import passing_samples
+from tests.pooling_samples import pooling_samples
 from tests.prod_samples import prod_samples
+from tests.random_samples import random_samples
 from tests.recurrent_samples import recurrent_samples
 from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, reducing, unary
 from tests.scan_samples import scan_samples
+from tests.segment_samples import segment_samples
 from tests.sorting_samples import sorting_samples
+from tests.special_order_samples import special_order_samples
 from wyrm.ops import (
     activation,
     arithmetic,
@@ -209,6 +218,7 @@ SAMPLES: list[Sample] = [
     *sorting_samples(),
     *gather_samples(),
     *prod_samples(),
+    *random_samples(),
     *reducing(reduction.Variance, np.var),
     *reducing(reduction.Variance, np.var, ddof=1),
     *reducing(reduction.Std, np.std),
@@ -481,11 +491,19 @@ SAMPLES: list[Sample] = [
         empty=False,
         tags=frozenset(["random"]),
     ),
+    *elementwise_samples(),
     *recurrent_samples(),
+    *gated_recurrent_samples(),
+    *segment_samples(),
+    *label_samples(),
     *attention_samples(),
+    *linalg_samples(),
     *linear_cross_entropy_samples(),
     *normalization_samples(),
     *fused_samples(),
+    *convolution_samples(),
+    *pooling_samples(),
     *scan_samples(),
+    *special_order_samples(),
     *passing_samples(),
 ]

@@ -109,7 +109,6 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "index out of range": (lambda: weights()[5], IndexError, "operand  weights (3,) float32 (at test_newcomers.py:"),
     "operands of einsum": (lambda: W.einsum(weights(), weights(), "i,i->"), TypeError, "the subscripts come first"),
     "methods of integers": (lambda: labels().mean(), AttributeError, "index nodes only have slices"),
-    "dtype of integers": (lambda: labels().astype(np.float32), AttributeError, "use a wy.Input for numbers"),
     "integers for floats": (lambda: W.losses.mse(images()[:, 0], labels()), TypeError, "use a wy.Input for numbers"),
     "floats for integers": (float_labels, TypeError, "the data is float64; convert with array.astype(np.int64)"),
     "names for inputs": (program_of_names, TypeError, "not 'images'; inputs: images, labels"),

@@ -73,7 +73,7 @@ from wyrm.ops.updating import updating
 from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
 if TYPE_CHECKING:
-    from wyrm import data, io, losses, metrics, nn, optim, random, testing, view
+    from wyrm import data, io, linalg, losses, metrics, nn, optim, random, special, testing, view
     from wyrm._names import *  # noqa: F403  # a generated table
     from wyrm.ops.attention import attention
     from wyrm.ops.checkpoint import checkpoint
@@ -87,11 +87,13 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
         "data",
         "io",
         "kernels",
+        "linalg",
         "losses",
         "metrics",
         "nn",
         "optim",
         "random",
+        "special",
         "testing",
         "train",
         "view",
@@ -146,6 +148,7 @@ __all__ = [
     "errors",
     "grad",
     "io",
+    "linalg",
     "linear_cross_entropy",
     "losses",
     "metrics",
@@ -153,6 +156,7 @@ __all__ = [
     "optim",
     "random",
     "run",
+    "special",
     "stack",
     "testing",
     "time_ops",

@@ -53,5 +53,5 @@ Node.at = LateMethod("wyrm.ops.index_update", "at")  # type: ignore[assignment] 
 for _name, _module in METHODS.items():
     _class, _method = _name.split(".")
     setattr(_CLASSES[_class], _method, LateMethod(_module, _method))
-    if _class == "Node" and not hasattr(IndexNode, _method):
+    if _class == "Node" and not _method.startswith("__") and not hasattr(IndexNode, _method):
         setattr(IndexNode, _method, Foreign(_method))

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import wyrm.node
 import wyrm.ops
-from wyrm.ops.elementwise import METHODS
+from wyrm.ops.elementwise import FUNCTIONS, METHODS
 
 for _each in pkgutil.iter_modules(wyrm.ops.__path__, "wyrm.ops."):
     importlib.import_module(_each.name)  # the ops register as they are imported
@@ -110,7 +110,7 @@ def _is_overload(statement: ast.FunctionDef) -> bool:
 def _from_class(name: str, cls: Any, owner: str) -> Declaration:
     """Return the declaration made from the template of the op's family."""
     if owner == "IndexNode":
-        template = cls.index_declaration
+        template = cls.index_reflected if name == f"__r{cls.operator}__" else cls.index_declaration
     elif name == f"__r{cls.operator}__":
         template = cls.reflected
     else:
@@ -178,9 +178,9 @@ def _renamed(text: str) -> str:
 
 
 def formatted(text: str, file: Path) -> str:
-    """Return the text formatted by the project's ruff settings for this file, with sorted imports."""
+    """Return the text formatted by the project's ruff settings for this file, with sorted imports and exports."""
     place = ["--stdin-filename", str(file), "-"]
-    for command in (["check", "--quiet", "--fix", "--select", "I"], ["format"]):
+    for command in (["check", "--quiet", "--fix", "--select", "I,RUF022"], ["format"]):
         finished = subprocess.run(
             [sys.executable, "-m", "ruff", *command, *place], input=text, capture_output=True, text=True, check=True
         )
@@ -196,19 +196,31 @@ def declarations() -> dict[str, str]:
     """Return the text of each generated file of `wyrm/node`, by file name."""
     texts = {}
     for file, summary in _SUMMARIES.items():
-        declared = {owner: _declared(file, owner) for owner in _OWNERS[file]}
-        bodies = {owner: _renamed("\n".join(one.text for one in found)) for owner, found in declared.items()}
-        # A class that defines `__eq__` has no hash unless it declares one.
-        bodies = {
-            owner: body + "\ndef __hash__(self) -> int: ..." * ("def __eq__" in body) for owner, body in bodies.items()
-        }
-        classes = "".join(
-            _CLASS.format(owner=owner, body="\n".join(f"    {line}" for line in body.splitlines()))
-            for owner, body in bodies.items()
-        )
-        imports = _imports(one for found in declared.values() for one in found)
-        texts[file] = formatted(_FILE.format(summary=summary, imports=imports, classes=classes), folder() / file)
+        classes = _classes({owner: _declared(file, owner) for owner in _OWNERS[file]})
+        texts[file] = formatted(_FILE.format(summary=summary, **classes), folder() / file)
     return texts
+
+
+def functions(prefix: str) -> str:
+    """Return the text that declares, as methods of `Node`, the ops that are functions with this prefix."""
+    names = sorted(name for name, op in FUNCTIONS.items() if op.__module__.startswith("wyrm."))
+    own = [name for name in names if name.rpartition(".")[0] == prefix.rstrip(".")]
+    declared = [_from_class(name.removeprefix(prefix), FUNCTIONS[name], "Node") for name in own]
+    return _FILE.format(summary="", **_classes({"Node": declared}))
+
+
+def _classes(declared: dict[str, list[Declaration]]) -> dict[str, str]:
+    """Return the text of classes with these methods, and of the imports that they need."""
+    bodies = {owner: _renamed("\n".join(one.text for one in found)) for owner, found in declared.items()}
+    # A class that defines `__eq__` has no hash unless it declares one.
+    bodies = {
+        owner: body + "\ndef __hash__(self) -> int: ..." * ("def __eq__" in body) for owner, body in bodies.items()
+    }
+    classes = "".join(
+        _CLASS.format(owner=owner, body="\n".join(f"    {line}" for line in body.splitlines()))
+        for owner, body in bodies.items()
+    )
+    return {"imports": _imports(one for found in declared.values() for one in found), "classes": classes}
 
 
 def folder() -> Path:

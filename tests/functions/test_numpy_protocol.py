@@ -46,7 +46,7 @@ def test_functions_give_what_numpy_gives(name: str) -> None:
     np.testing.assert_allclose(wy.function(function)(X, Y), function(X, Y), rtol=1e-12)
 
 
-MASKS = {"logical_and", "logical_or", "bitwise_and", "bitwise_or"}
+MASKS = {"bitwise_and", "bitwise_or", "bitwise_xor"}
 
 
 @pytest.mark.parametrize("name", [name for name in UFUNCS if name not in ("erf", "expit", "matmul")])
@@ -56,7 +56,7 @@ def test_ufuncs_and_their_gradients(name: str) -> None:
         found = wy.function(lambda x, y: np.where(ufunc(x > 0.5, y > 0.5), x, y))(X, Y)
         np.testing.assert_array_equal(found, np.where(ufunc(X > 0.5, Y > 0.5), X, Y))
         return
-    if name in ("logical_not", "invert"):
+    if name == "invert":
         assert (wy.function(lambda x: np.where(ufunc(x > 0.5), 1.0, x))(X) == np.where(X > 0.5, X, 1.0)).all()
         return
     operands = (X, Y)[: ufunc.nin]
@@ -73,7 +73,6 @@ def test_ufuncs_and_their_gradients(name: str) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: np.arctanh(x), r"numpy\.arctanh takes no nodes: wyrm has no inverse"),
         (lambda x: np.linalg.cholesky(x), r"numpy\.linalg\.cholesky takes no nodes: wyrm has no linear algebra"),
         (lambda x: np.modf(x), r"numpy\.modf takes no nodes: compose it of operators"),
         (lambda x: np.add.reduce(x), r"numpy\.add\.reduce takes arrays, not nodes"),

@@ -135,7 +135,7 @@ def choices() -> Iterator[tuple[str, Call]]:
 def ufuncs() -> Iterator[tuple[str, Call]]:
     for name in UFUNCS:
         function = getattr(np, name, None)
-        if function is not None and function.nin == 1 and name not in ("logical_not", "invert", "bitwise_not"):
+        if function is not None and function.nin == 1 and name not in ("invert", "bitwise_not"):
             yield name, function
     yield "neg", operator.neg
     yield "abs", abs
@@ -146,10 +146,25 @@ def ufuncs() -> Iterator[tuple[str, Call]]:
 def pairs() -> Iterator[tuple[str, Call]]:
     for name in UFUNCS:
         function = getattr(np, name, None)
-        if function is not None and function.nin == 2 and not name.startswith(("logical_", "bitwise_")):
+        if function is not None and function.nin == 2 and not name.startswith("bitwise_"):
             yield name, function
     yield "dot", lambda x, y: np.dot(x, y) if x.ndim and y.ndim else np.multiply(x, y)
-    for function in ("add", "sub", "mul", "truediv", "pow", "matmul", "eq", "ne", "lt", "le", "gt", "ge"):
+    for function in (
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "matmul",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+    ):
         yield function, getattr(operator, function)
 
 
@@ -282,7 +297,6 @@ def test_the_sum_of_exponentials_shares_its_gradient_at_ties() -> None:
         (lambda x: np.einsum("i,i", x, x, dtype=np.float64), r"numpy\.einsum .* not dtype"),
         (lambda x: np.where(x > 0.0), r"numpy\.where of nodes takes \(condition, x, y\)"),
         (lambda x: np.linalg.norm(x.reshape(3, 1), 2, axis=(0, 1)), "does not support ord=2 over 2 axes"),
-        (lambda x: np.clip(x, np.zeros(3), 1.0), r"clip: min must be a number or None.*node\.maximum\(low\)"),
         (lambda x: x.sum(dtype=np.float64), r"node\.sum takes axis, keepdims, not dtype; convert with \.astype"),
         (lambda x: x.mean(where=True), r"node\.mean takes axis, keepdims, not where"),
         (lambda x: x.var(mean=0.0), r"node\.var takes axis, keepdims, ddof, not mean"),

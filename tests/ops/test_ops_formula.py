@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import wyrm as wy
 from wyrm.errors import RegistrationError
-from wyrm.ops.formula import FUNCTIONS, parse
+from wyrm.ops.formula import FUNCTIONS, array_function, parse
 
-NAMES = {name: getattr(np, name) for name in FUNCTIONS if name != "erf"}
+NAMES = {name: array_function(np, name) for name in FUNCTIONS}
 
 
 def extend(children: st.SearchStrategy[str]) -> st.SearchStrategy[str]:

@@ -11,12 +11,15 @@ from wyrm.ir.arrays import Apply, CallResult, Expression, Let, Literal, Name
 from wyrm.ir.types import ScalarType, scalar_of
 from wyrm.kernels.functions import kernel_of
 from wyrm.node.base import BaseNode
+from wyrm.ops import special_kernels
 from wyrm.ops.fast_math import float32_exp, float32_tanh
-from wyrm.ops.formula import Attribute, FormulaCall, interpret, parse
+from wyrm.ops.formula import SPECIAL, Attribute, FormulaCall, interpret, parse
 from wyrm.ops.formula import EarlierCall as Earlier
 
 # float32 functions written so that LLVM vectorizes the loops that call them.
 FAST = {"exp": kernel_of(float32_exp), "tanh": kernel_of(float32_tanh)}
+# Functions of `scipy.special` that the C math library lacks.
+KERNELS = {name: kernel_of(getattr(special_kernels, name)) for name in SPECIAL if hasattr(special_kernels, name)}
 
 
 def scalar_type(dtype: np.dtype) -> ScalarType:
@@ -74,6 +77,8 @@ def formula_steps(
             value = Apply("accumulate", (arguments[total], arguments[1 - total]))
         elif call.function in FAST and dtype == np.float32:
             value = CallResult(FAST[call.function], tuple(arguments))
+        elif call.function in KERNELS:
+            value = CallResult(KERNELS[call.function], tuple(arguments))
         else:
             value = Apply(call.function, tuple(arguments))
         # Compute both sides of a `where` before it, because LLVM vectorizes loops without branches.

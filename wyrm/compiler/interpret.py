@@ -10,6 +10,7 @@ import numpy as np
 
 from wyrm.ir import arrays
 from wyrm.ir.arrays import ArrayFunction, Callee, Expression, Statement
+from wyrm.ops.formula import array_function
 
 _BY_NAME: dict[str, Callable[..., Any]] = {
     "abs": abs, "min": min, "erf": math.erf, "natural": lambda index: index,
@@ -94,6 +95,6 @@ class Interpreter:
             case arrays.CallResult(function, arguments):
                 return self._call(function, [self._value(each, variables) for each in arguments], variables)
             case arrays.Apply(function, operands):
-                named = _BY_NAME.get(function) or getattr(np, function)
+                named = _BY_NAME.get(function) or array_function(np, function)
                 return named(*(self._value(each, variables) for each in operands))
         raise AssertionError(f"{expression} is not an expression")

@@ -19,7 +19,6 @@ from wyrm.functions.creation import full_like, ones_like, zeros_like
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
-from wyrm.ops import exponential
 from wyrm.ops.comparison import where
 from wyrm.ops.index import as_indices
 from wyrm.ops.keywords import refuse_keywords
@@ -37,35 +36,16 @@ UFUNCS: dict[str, Operation] = {
     **_COMPARISONS,
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
     "true_divide": operator.truediv, "power": operator.pow, "matmul": operator.matmul, "negative": operator.neg,
-    "positive": lambda x: _positive(x), "absolute": abs, "fabs": abs, "reciprocal": lambda x: 1.0 / x,
-    "exp": Node.exp, "exp2": exponential.Exp2, "expm1": Node.expm1,
-    "log": Node.log, "log2": exponential.Log2, "log10": exponential.Log10, "log1p": Node.log1p,
-    "logaddexp": exponential.LogAddExp, "sqrt": Node.sqrt, "square": Node.square, "sign": Node.sign,
-    "sin": Node.sin, "cos": Node.cos, "tan": lambda x: x.sin() / x.cos(), "tanh": Node.tanh,
-    "sinh": exponential.Sinh, "cosh": exponential.Cosh, "maximum": Node.maximum, "minimum": Node.minimum,
-    "logical_and": operator.and_, "logical_or": operator.or_, "logical_not": operator.invert,
-    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "invert": operator.invert,
-    "erf": Node.erf, "expit": Node.sigmoid,
+    "floor_divide": operator.floordiv, "remainder": operator.mod, "positive": operator.pos, "absolute": abs,
+    "fabs": abs, "exp": Node.exp, "expm1": Node.expm1, "log": Node.log, "log1p": Node.log1p, "sqrt": Node.sqrt,
+    "square": Node.square, "sign": Node.sign, "sin": Node.sin, "cos": Node.cos, "tanh": Node.tanh,
+    "maximum": Node.maximum, "minimum": Node.minimum, "bitwise_and": operator.and_, "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor, "invert": operator.invert, "erf": Node.erf, "expit": Node.sigmoid,
 }  # fmt: skip
+# The ufuncs of integer nodes.
+_OF_INTEGERS = {*_COMPARISONS, "add", "subtract", "multiply", "negative", "floor_divide", "remainder"}
 # Ufunc keywords with the default values that nodes accept.
 _UFUNC_DEFAULTS = {"out": None, "where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
-
-
-def _positive(x: Node) -> Node:
-    if x.dtype.kind != "f":
-        raise DTypeError(f"positive: {describe(x)} is a mask, which has no sign")
-    return x
-
-
-def _norm(x: Node, ord: object = None, axis: AxisLike = None, keepdims: bool = False) -> Node:
-    given = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
-    known = ord is None and (axis is None or len(given) in (1, 2))
-    if not (known or (ord == 2 and len(given) == 1) or (ord == "fro" and len(given) == 2)):
-        raise TypeError(
-            f"numpy.linalg.norm of a node is the root of the sum of squares over all axes, one or two; it does not "
-            f"support ord={ord!r} over {len(given)} axes"
-        )
-    return x.square().sum(axis=given, keepdims=keepdims).sqrt()
 
 
 def _take(a: Node, indices: Any, axis: int | None = None) -> Node:
@@ -114,7 +94,6 @@ FUNCTIONS: dict[Operation, Operation] = {
     np.var: lambda a, axis=None, ddof=0, keepdims=False: a.var(axis=axis, ddof=ddof, keepdims=keepdims),
     np.std: lambda a, axis=None, ddof=0, keepdims=False: a.std(axis=axis, ddof=ddof, keepdims=keepdims),
     np.prod: _reduced("prod"),
-    np.linalg.norm: _norm,
     np.clip: _clip,
     np.zeros_like: lambda a, dtype=None: zeros_like(a, dtype),
     np.ones_like: lambda a, dtype=None: ones_like(a, dtype),
@@ -165,10 +144,8 @@ def ufunc(node: Node, function: Any, method: str, *operands: Any, **options: Any
     if wrong - {"dtype"}:
         refuse_keywords(f"numpy.{name} of a node", wrong, ("its operands",))
     integers = next((x for x in operands if isinstance(x, IndexNode)), None)
-    if integers is not None and name in UFUNCS and name not in _COMPARISONS:
-        raise DTypeError(
-            f"numpy.{name}: {describe(integers)} holds integers, which support comparison and indexing, not arithmetic"
-        )
+    if integers is not None and name in UFUNCS and name not in _OF_INTEGERS:
+        raise DTypeError(f"numpy.{name}: {describe(integers)} holds integers; convert them with .astype(np.float32)")
     if name not in UFUNCS:
         found = _same_name("numpy", name) or _same_name("scipy.special", name)
         if found is None:
@@ -196,7 +173,7 @@ def array_function(
             raise _unknown(name, function.__module__)
         return _call(found, function, arguments, options)
     implementation = FUNCTIONS[function]
-    full = f"numpy.linalg.{name}" if function is np.linalg.norm else f"numpy.{name}"
+    full = f"numpy.{name}"
     if function is np.einsum:
         refused = {key for key, value in options.items() if key != "optimize" and value is not None}
         if refused:

@@ -30,6 +30,11 @@ def as_nodes(*operands: Operand) -> tuple[Node, ...]:
     return tuple(operand(each, beside) for each in given)
 
 
+def as_node(operand: Operand) -> Node:
+    """Return the operand as a node, as `as_nodes` does."""
+    return as_nodes(operand)[0]
+
+
 def shape_error(name: str, reason: str, operands: Sequence[Node]) -> ShapeError:
     """Return the error for operands that a function does not accept, with the user's line."""
     lines = [f"{name}: {reason}", *(f"  operand {i}  {describe(each)}" for i, each in enumerate(operands))]

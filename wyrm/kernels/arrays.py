@@ -22,10 +22,12 @@ from wyrm.kernels.statements import FunctionBody
 from wyrm.kernels.values import Num, Value, View, rebuilt, variables_of
 
 _OPERATORS = frozenset(
-    ["add", "subtract", "multiply", "divide", "power", "less", "less_equal", "greater", "greater_equal", "equal",
-     "not_equal"]
+    ["add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "less", "less_equal", "greater",
+     "greater_equal", "equal", "not_equal"]
 )  # fmt: skip
 _NUMPY_NAMES = {"abs": "absolute"}
+# The functions of `scipy.special` that the C math library has.
+_SPECIAL = {"erf": math.erf, "erfc": math.erfc, "gamma": math.gamma}
 
 
 class ArrayRoutine(Routine):
@@ -173,7 +175,7 @@ class _RoutineWriter:
                 return calls.natural(self.body, x)
             case "min":
                 return of_several(self.builder, "min", x)
-        named = math.erf if function == "erf" else getattr(np, _NUMPY_NAMES.get(function, function))
+        named = _SPECIAL.get(function) or getattr(np, _NUMPY_NAMES.get(function, function))
         found = function_of(self.builder, named, x)
         assert found is not None, f"{function} is not a scalar function"
         return found

@@ -18,7 +18,9 @@ _OF_ONE = {
     "sqrt": "sqrt", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10",
     "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
     "arcsin": "arcsin", "arccos": "arccos", "arctan": "arctan", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
-    "erf": "erf", "fabs": "abs", "lgamma": "lgamma",
+    "arcsinh": "arcsinh", "arccosh": "arccosh", "arctanh": "arctanh", "asinh": "arcsinh", "acosh": "arccosh",
+    "atanh": "arctanh", "cbrt": "cbrt", "erf": "erf", "erfc": "erfc", "fabs": "abs", "gamma": "gamma",
+    "lgamma": "lgamma",
 }  # fmt: skip
 # Rounding functions return integers unchanged.
 _ROUNDING = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "round", "round": "round"}

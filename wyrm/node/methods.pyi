@@ -26,6 +26,7 @@ from wyrm.ops.elementwise import L, R, S
 from wyrm.ops.exponential import Cos, Erf, Exp, Expm1, Log, Log1p, Sigmoid, Sin, Softplus, Tanh
 from wyrm.ops.fused import Embed, LinearGelu
 from wyrm.ops.index import Index, ScatterAdd
+from wyrm.ops.index_arithmetic import IndexAdd, IndexFloorDivide, IndexMultiply, IndexRemainder, IndexSubtract
 from wyrm.ops.keys import Advanced, All, Key_
 from wyrm.ops.normalization import LayerNorm, RMSNorm
 from wyrm.ops.prod import Prod
@@ -194,7 +195,18 @@ class Node:
     def sqrt(self: Shaped[L, S]) -> Sqrt[L, S]:
         """Elementwise square root; NaN for negative `x`."""
 
-    def clip(self: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]:
+    @overload
+    def clip(self: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]: ...
+    @overload
+    def clip(
+        self: Shaped[L, S],
+        min: Shaped[R, S] | Shaped[R, tuple[()]] | Array | float | None = None,
+        max: Shaped[R, S] | Shaped[R, tuple[()]] | Array | float | None = None,
+    ) -> _Node[Any, S]: ...
+    @overload
+    def clip(
+        self: Shaped[L, S], min: _Node | Array | float | None = None, max: _Node | Array | float | None = None
+    ) -> _Node:
         """Return `x` limited to `min`..`max`; None means no bound. The derivative is 1 within the bounds, at them too."""
 
     @overload
@@ -298,6 +310,87 @@ class Node:
 
     def stop_gradient(self: Shaped[L, S]) -> StopGradient[L, S]:
         """`x`, as a constant to differentiation: its gradient is zero."""
+
+    def relu6(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `min(max(x, 0), 6)`; the derivative at 0 is 0."""
+
+    def hardtanh(self: Shaped[L, S], min_value: float = -1.0, max_value: float = 1.0) -> _Node[Any, S]:
+        """Return `x` limited to `min_value`..`max_value`, as `x.clip`; raise `ValueError` if `min_value` is the larger."""
+
+    def hardsigmoid(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x / 6 + 1 / 2` limited to 0..1, a piecewise linear approximation of the sigmoid."""
+
+    def hardswish(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x * hardsigmoid(x)` (Howard et al., "Searching for MobileNetV3", 2019)."""
+
+    def selu(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `1.0507 * elu(x, 1.6733)` (Klambauer et al., "Self-normalizing neural networks", 2017)."""
+
+    def celu(self: Shaped[L, S], alpha: float = 1.0) -> _Node[Any, S]:
+        """Return `x` where positive, else `alpha * (exp(x / alpha) - 1)`, which has a continuous derivative."""
+
+    def mish(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x * tanh(softplus(x))` (Misra, "Mish", 2019)."""
+
+    def softsign(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x / (1 + |x|)`."""
+
+    def log_sigmoid(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `log(sigmoid(x))`, finite for all finite `x`."""
+
+    @overload
+    def glu(self: Shaped[L, AtLeast1D], axis: int = -1) -> _Node: ...
+    @overload
+    def glu(self: Shaped[L, tuple[*Bs, N]], axis: int = -1) -> _Node:
+        """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`."""
+
+    @overload
+    def any(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]: ...
+    @overload
+    def any(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
+    @overload
+    def any(
+        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    ) -> _Node[Any, tuple[*Bs]]: ...
+    @overload
+    def any(
+        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    ) -> _Node[Any, tuple[*Bs]]: ...
+    @overload
+    def any(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node:
+        """Return whether any element over `axis` is true, or not 0, as a mask; false over an axis of size 0."""
+
+    @overload
+    def all(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]: ...
+    @overload
+    def all(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
+    @overload
+    def all(
+        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    ) -> _Node[Any, tuple[*Bs]]: ...
+    @overload
+    def all(
+        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    ) -> _Node[Any, tuple[*Bs]]: ...
+    @overload
+    def all(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node:
+        """Return whether all elements over `axis` are true, or not 0, as a mask; true over an axis of size 0."""
+
+    @overload
+    def argmin(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
+    @overload
+    def argmin(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
+    @overload
+    def argmin(
+        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    ) -> _IndexNode[tuple[*Bs]]: ...
+    @overload
+    def argmin(
+        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    ) -> _IndexNode[tuple[*Bs]]: ...
+    @overload
+    def argmin(self: Shaped[L, tuple[N, *Bs]], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
+        """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None."""
 
     @overload
     def cumsum(self: Shaped[L, AtLeast1D], axis: int | None = None) -> CumSum: ...
@@ -827,6 +920,9 @@ class Node:
     def argmax(self: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode:
         """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None."""
 
+    def round(self: Shaped[L, S], decimals: int = 0) -> _Node[Any, S]:
+        """Return `x` rounded to a number of decimals, halves to even, as `numpy.round`; the gradient is zero."""
+
     @overload
     def reshape(self: Shaped[L, S], shape: Sizes, /) -> Reshape[L]: ...
     @overload
@@ -1192,6 +1288,121 @@ class IndexNode:
         self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
     ) -> NotEqual[Any, Any, tuple[*Bs, N]]:
         """Elementwise `x != y`, as a mask."""
+
+    @overload
+    def __add__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexAdd[S]: ...
+    @overload
+    def __add__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexAdd: ...
+    @overload
+    def __add__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexAdd[S]: ...
+    @overload
+    def __add__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexAdd[S]: ...
+    @overload
+    def __add__(
+        self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
+    ) -> IndexAdd[tuple[*Bs, N]]: ...
+    @overload
+    def __add__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexAdd[tuple[*Bs, N]]: ...
+    @overload
+    def __add__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexAdd[tuple[*Bs, N]]:
+        """Elementwise sum of integers."""
+
+    def __radd__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexAdd[S]:
+        """Elementwise sum of integers."""
+
+    @overload
+    def __sub__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexSubtract[S]: ...
+    @overload
+    def __sub__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexSubtract: ...
+    @overload
+    def __sub__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexSubtract[S]: ...
+    @overload
+    def __sub__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexSubtract[S]: ...
+    @overload
+    def __sub__(
+        self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
+    ) -> IndexSubtract[tuple[*Bs, N]]: ...
+    @overload
+    def __sub__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexSubtract[tuple[*Bs, N]]: ...
+    @overload
+    def __sub__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexSubtract[tuple[*Bs, N]]:
+        """Elementwise difference of integers."""
+
+    def __rsub__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexSubtract[S]:
+        """Elementwise difference of integers."""
+
+    @overload
+    def __mul__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMultiply[S]: ...
+    @overload
+    def __mul__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexMultiply: ...
+    @overload
+    def __mul__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexMultiply[S]: ...
+    @overload
+    def __mul__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMultiply[S]: ...
+    @overload
+    def __mul__(
+        self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
+    ) -> IndexMultiply[tuple[*Bs, N]]: ...
+    @overload
+    def __mul__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMultiply[tuple[*Bs, N]]: ...
+    @overload
+    def __mul__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMultiply[tuple[*Bs, N]]:
+        """Elementwise product of integers."""
+
+    def __rmul__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMultiply[S]:
+        """Elementwise product of integers."""
+
+    @overload
+    def __floordiv__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexFloorDivide[S]: ...
+    @overload
+    def __floordiv__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexFloorDivide: ...
+    @overload
+    def __floordiv__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexFloorDivide[S]: ...
+    @overload
+    def __floordiv__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexFloorDivide[S]: ...
+    @overload
+    def __floordiv__(
+        self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
+    ) -> IndexFloorDivide[tuple[*Bs, N]]: ...
+    @overload
+    def __floordiv__(
+        self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]
+    ) -> IndexFloorDivide[tuple[*Bs, N]]: ...
+    @overload
+    def __floordiv__(
+        self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
+    ) -> IndexFloorDivide[tuple[*Bs, N]]:
+        """Elementwise quotient of integers, rounded down; 0 where the divisor is 0, as in NumPy."""
+
+    def __rfloordiv__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexFloorDivide[S]:
+        """Elementwise quotient of integers, rounded down; 0 where the divisor is 0, as in NumPy."""
+
+    @overload
+    def __mod__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexRemainder[S]: ...
+    @overload
+    def __mod__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexRemainder: ...
+    @overload
+    def __mod__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexRemainder[S]: ...
+    @overload
+    def __mod__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexRemainder[S]: ...
+    @overload
+    def __mod__(
+        self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
+    ) -> IndexRemainder[tuple[*Bs, N]]: ...
+    @overload
+    def __mod__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexRemainder[tuple[*Bs, N]]: ...
+    @overload
+    def __mod__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexRemainder[tuple[*Bs, N]]:
+        """Elementwise rest of the division of integers that rounds down; 0 where the divisor is 0, as in NumPy."""
+
+    def __rmod__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexRemainder[S]:
+        """Elementwise rest of the division of integers that rounds down; 0 where the divisor is 0, as in NumPy."""
+
+    def __neg__(self: _IndexNode[S]) -> IndexSubtract[S]:
+        """Return the elementwise negation of integers."""
+
+    def astype(self: _IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
+        """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes."""
 
     @overload
     def reshape(self: _IndexNode, shape: Sizes, /) -> IndexReshape: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, BaseNode, Gradient
 from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
-from wyrm.ops.elementwise import Axes, Binary, L, Left_co, Right_co, S, Unary, constant_like, method
-from wyrm.types.typing import Shaped
+from wyrm.ops.elementwise import Axes, Binary, L, Left_co, R, Right_co, S, Unary, constant_like, method, operand
+from wyrm.types.typing import Array, Shaped
 
 
 class Add(Binary[Left_co, Right_co, Axes]):
@@ -278,25 +278,42 @@ class Clip(Unary[Left_co, Axes]):
         return (where((x >= self.low) & (x <= self.high), gradient, constant_like(0.0, self)),)
 
 
+@overload
+def clip(x: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]: ...
+@overload
+def clip(
+    x: Shaped[L, S],
+    min: Shaped[R, S] | Shaped[R, tuple[()]] | Array | float | None = None,
+    max: Shaped[R, S] | Shaped[R, tuple[()]] | Array | float | None = None,
+) -> Node[Any, S]: ...
+@overload
+def clip(x: Shaped[L, S], min: Node | Array | float | None = None, max: Node | Array | float | None = None) -> Node: ...
 @method("clip")
 @answering
-def clip(x: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]:
+def clip(x: Any, min: Any = None, max: Any = None) -> Node:
     """Return `x` limited to `min`..`max`; None means no bound. The derivative is 1 within the bounds, at them too.
 
-    Raise `ValueError` if `min` is above `max`, and `TypeError` if a bound is not a single number.
+    Bounds that are arrays or nodes broadcast with `x`; where `min` is above `max`, the result is `max`. Raise
+    `ValueError` if the number `min` is above the number `max`.
 
     >>> wy.Constant([-2.0, 0.5, 2.0]).clip(-1.0, 1.0).forward().tolist()
     [-1.0, 0.5, 1.0]
+    >>> wy.Constant([-2.0, 0.5]).clip(np.array([-1.0, 1.0])).forward().tolist()
+    [-1.0, 1.0]
     """
-    bounds: tuple[tuple[str, Any], ...] = (("min", min), ("max", max))
-    for name, bound in bounds:
-        if bound is not None and (isinstance(bound, BaseNode) or np.ndim(bound)):
-            raise TypeError(
-                f"clip: {name} must be a number or None; for bounds that are arrays or nodes, use "
-                f"node.maximum(low).minimum(high)"
-            )
-    low = float("-inf") if min is None else float(min)
-    high = float("inf") if max is None else float(max)
-    if not low <= high:
-        raise ValueError(f"clip: min must be at most max, but min is {low} and max is {high}")
-    return Clip(x, low, high)
+    if all(bound is None or not (isinstance(bound, BaseNode) or np.ndim(bound)) for bound in (min, max)):
+        low = float("-inf") if min is None else float(min)
+        high = float("inf") if max is None else float(max)
+        if not low <= high:
+            raise ValueError(f"clip: min must be at most max, but min is {low} and max is {high}")
+        return Clip(x, low, high)
+    from wyrm.ops.comparison import where
+
+    result: Node = x
+    if min is not None:
+        least = operand(min, result)
+        result = where((result < least) | least.not_equal(least), least, result)
+    if max is not None:
+        most = operand(max, result)
+        result = where((result > most) | most.not_equal(most), most, result)
+    return result

@@ -207,6 +207,18 @@ class LogicalOr(_Mask, Comparison[Left_co, Right_co, Axes]):
         return self
 
 
+class LogicalXor(_Mask, Comparison[Left_co, Right_co, Axes]):
+    """Elementwise exclusive or of two masks, `x ^ y`."""
+
+    __slots__ = ()
+    operator_declaration = Binary.operator_declaration
+    formula = "x != y"
+    operator = "xor"
+
+    def _own(self) -> LogicalXor[Any, Any, Axes]:
+        return self
+
+
 class LogicalNot(_Mask, Unary[Left_co, Axes]):
     """Elementwise logical not of a mask, `~x`."""
 
@@ -318,7 +330,7 @@ def where(condition: object, x: object, y: object) -> Where:
 
 
 class Cast(Unary[Left_co, Axes]):
-    """The operand converted to another float dtype; a mask becomes zeros and ones."""
+    """The operand converted to another float dtype; a mask becomes zeros and ones, integers become floats."""
 
     __slots__ = ("to",)
     to: np.dtype
@@ -339,7 +351,7 @@ class Cast(Unary[Left_co, Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         (x,) = self.parents
-        return (ZERO if x.dtype.kind == "b" else Cast(gradient, x.dtype),)
+        return (Cast(gradient, x.dtype) if x.dtype.kind == "f" else ZERO,)
 
 
 LOOPS.register(Cast)(SameIndex())

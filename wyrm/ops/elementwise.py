@@ -57,17 +57,23 @@ def method(name: str, on: type[BaseNode] = Node, op: type[BaseNode] | None = Non
 
 # The functions bound as methods, or the ops that they construct, by class and method name; `wyrm.declare` reads it.
 METHODS: dict[tuple[str, str], Callable[..., object]] = {}
+# The ops that functions construct, by the function's name.
+FUNCTIONS: dict[str, type[BaseNode]] = {}
 
 
-def bind_class(cls: Any) -> None:
-    """Bind `cls` as the method `cls.method` of every node: `node.method(...)` constructs `cls(node, ...)`."""
+def bind_class(cls: Any, of_masks: Callable[[Node], Callable[..., Any]] | None = None) -> None:
+    """Bind `cls` as the method `cls.method` of every node: `node.method(...)` constructs `cls(node, ...)`.
+
+    `of_masks` returns the function to call instead for a node that is a mask.
+    """
 
     def plain(self: Node) -> Any:
         return cls(self)
 
     def with_arguments(self: Node, *arguments: Any, **keywords: Any) -> Any:
         try:
-            return cls(self, *arguments, **keywords)
+            build = of_masks(self) if of_masks is not None and self.dtype.kind == "b" else cls
+            return build(self, *arguments, **keywords)
         except TypeError as error:
             explain_keywords(error, cls.method, keywords)
             raise
@@ -138,6 +144,14 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
     # The number of operands, if the class fixes it, and the number that the formula uses.
     arity: ClassVar[int | None] = None
     needs: ClassVar[int] = 0
+    # The names of the functions that construct the op, separated by spaces; those of `wyrm.special` start with
+    # "special.". They are no methods of nodes.
+    function: ClassVar[str | None] = None
+
+    def __init_subclass__(cls, **keywords: bool) -> None:
+        super().__init_subclass__(**keywords)
+        for name in (cls.__dict__.get("function") or "").split():
+            FUNCTIONS[name] = cls
 
     @classmethod
     def check_registration(cls) -> None:

@@ -69,6 +69,7 @@ class Exp2(Unary[Left_co, Axes]):
 
     __slots__ = ()
     formula = "exp2(x)"
+    function = "exp2"
 
     def _own(self) -> Exp2[Any, Axes]:
         return self
@@ -82,6 +83,7 @@ class Log2(Unary[Left_co, Axes]):
 
     __slots__ = ()
     formula = "log2(x)"
+    function = "log2"
 
     def _own(self) -> Log2[Any, Axes]:
         return self
@@ -96,6 +98,7 @@ class Log10(Unary[Left_co, Axes]):
 
     __slots__ = ()
     formula = "log10(x)"
+    function = "log10"
 
     def _own(self) -> Log10[Any, Axes]:
         return self
@@ -110,6 +113,7 @@ class LogAddExp(Binary[Left_co, Right_co, Axes]):
 
     __slots__ = ()
     formula = "where(x == y, x + 0.6931471805599453, maximum(x, y) + log1p(exp(-abs(x - y))))"
+    function = "logaddexp"
 
     def _own(self) -> LogAddExp[Any, Any, Axes]:
         return self
@@ -128,6 +132,7 @@ class Sinh(Unary[Left_co, Axes]):
 
     __slots__ = ()
     formula = "sinh(x)"
+    function = "sinh"
 
     def _own(self) -> Sinh[Any, Axes]:
         return self
@@ -142,6 +147,7 @@ class Cosh(Unary[Left_co, Axes]):
 
     __slots__ = ()
     formula = "cosh(x)"
+    function = "cosh"
 
     def _own(self) -> Cosh[Any, Axes]:
         return self

@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from wyrm.errors import RegistrationError
 from wyrm.types.exact import exact
 from wyrm.types.namespace import ArrayNamespace
@@ -19,41 +21,41 @@ from wyrm.types.records import Record
 T = TypeVar("T")
 
 _ARRAY_NAMES = {"abs": "absolute"}
+# Functions of `scipy.special`.
+SPECIAL = frozenset([
+    "beta", "betaln", "digamma", "erf", "erfc", "erfinv", "gamma", "gammaln", "i0", "i0e", "i1", "i1e", "ndtri", "zeta",
+])  # fmt: skip
 
 
 def array_function(xp: ArrayNamespace, name: str) -> Callable[..., Any]:
     """Return the function of an array namespace for a function name in formulas."""
-    if name == "erf" and not hasattr(xp, "erf"):
-        from scipy.special import erf
+    if name in SPECIAL and (xp is np or not hasattr(xp, name)):
+        from scipy import special
 
-        return erf
-    return getattr(xp, _ARRAY_NAMES.get(name, name))  # type: ignore[no-any-return]  # the ufunc of that name
+        return getattr(special, name)  # type: ignore[no-any-return]  # the ufunc of that name
+    return getattr(xp, _ARRAY_NAMES.get(name, name))  # type: ignore[no-any-return]  # as above
 
 
 OPERANDS = ("x", "y", "z")
 
 # The functions that formulas may call, with their numbers of arguments; every engine implements exactly these.
 FUNCTIONS = {
-    "abs": 1,
-    "cos": 1,
-    "cosh": 1,
-    "erf": 1,
-    "exp": 1,
-    "exp2": 1,
-    "expm1": 1,
-    "log": 1,
-    "log10": 1,
-    "log1p": 1,
-    "log2": 1,
-    "maximum": 2,
-    "minimum": 2,
-    "sign": 1,
-    "sin": 1,
-    "sinh": 1,
-    "sqrt": 1,
-    "tanh": 1,
+    **dict.fromkeys(
+        ["abs", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cbrt", "ceil", "cos", "cosh", "exp",
+         "exp2", "expm1", "floor", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "rint", "sign", "sin",
+         "sinh", "sqrt", "tan", "tanh", "trunc"],
+        1,
+    ),
+    **dict.fromkeys(
+        ["arctan2", "copysign", "floor_divide", "fmod", "hypot", "maximum", "minimum", "remainder"],
+        2,
+    ),
+    **dict.fromkeys(SPECIAL, 1),
+    "beta": 2,
+    "betaln": 2,
+    "zeta": 2,
     "where": 3,
-}
+}  # fmt: skip
 _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "add",
     ast.Sub: "subtract",
@@ -72,7 +74,7 @@ _COMPARE: dict[type[ast.cmpop], str] = {
     ast.NotEq: "not_equal",
 }
 _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "negative", ast.Invert: "logical_not"}
-MASKS = frozenset([*_COMPARE.values(), "logical_and", "logical_or", "logical_not"])
+MASKS = frozenset([*_COMPARE.values(), "logical_and", "logical_or", "logical_not", "isfinite", "isinf", "isnan"])
 
 
 # Distinct classes, so that operand 0 and call 0 compare unequal.

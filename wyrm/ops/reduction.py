@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
@@ -87,7 +87,14 @@ def {method}(self, axis: AxisLike = None, keepdims: bool = False{more}) -> {op}:
     def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
         if "method" in cls.__dict__:
-            bind_class(cls)
+            bind_class(cls, cls._of_masks)
+
+    @classmethod
+    def _of_masks(cls, x: Node) -> Callable[..., Any]:
+        """Return the function that reduces a mask."""
+        from wyrm.ops.counting import OF_MASKS
+
+        return OF_MASKS.get(cls.op_name(), cls)
 
     def __init__(self, x: Node, axis: AxisLike = None, keepdims: bool = False, **attributes: Any) -> None:
         if attributes.keys() - self.attributes:

@@ -25,8 +25,12 @@ _INTRINSICS = {
     "copysign": "copysign", "round": "rint",
 }  # fmt: skip
 _LIBRARY = {
-    name: name for name in ("tanh", "sinh", "cosh", "tan", "expm1", "log1p", "erf", "atan2", "hypot", "lgamma")
-} | {"arcsin": "asin", "arccos": "acos", "arctan": "atan"}
+    name: name
+    for name in ("tanh", "sinh", "cosh", "tan", "cbrt", "expm1", "log1p", "erf", "erfc", "atan2", "hypot", "lgamma")
+} | {
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+    "gamma": "tgamma",
+}  # fmt: skip
 
 
 def llvm_type(type: Type) -> str:

@@ -62,7 +62,9 @@ def as_leaf(leaf: Any) -> Any:
 
 def plain(value: Any) -> Any:
     """Return nested containers with the values of nodes in place of nodes."""
-    return rebuilt(value, [leaf.forward() if isinstance(leaf, BaseNode) else leaf for leaf in leaves_of(value)])
+    return rebuilt(
+        value, [leaf.forward() if isinstance(leaf, wy.Node | wy.IndexNode) else leaf for leaf in leaves_of(value)]
+    )
 
 
 def gradients(outputs: Sequence[Any], weights: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
@@ -174,7 +176,7 @@ class VSpace:
         return rebuilt(self.value, [a * factor for a in leaves_of(x)])
 
     def inner_prod(self, x: Any, y: Any) -> Any:
-        return sum(np.sum(np.asarray(a) * np.asarray(b)) for a, b in zip(leaves_of(x), leaves_of(y), strict=True))
+        return sum(np.sum(a * b) for a, b in zip(leaves_of(x), leaves_of(y), strict=True))
 
     def covector(self, x: Any) -> Any:
         return x

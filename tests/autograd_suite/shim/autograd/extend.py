@@ -56,7 +56,7 @@ def primitive(function: Callable[..., Any]) -> Callable[..., Any]:
     call.defvjp = lambda vjp, argnum=0: _add(  # type: ignore[attr-defined]  # a deprecated name
         call, lambda ans, *a, **k: lambda g: vjp(g, ans, None, None, *a, **k), argnum
     )
-    call.defvjp_is_zero = lambda argnums=(0,): [_add(call, None, argnum) for argnum in argnums]  # type: ignore[attr-defined]  # a deprecated name
+    call.defvjp_is_zero = lambda argnums=(0,): _VJPS.setdefault(call, {}).update(dict.fromkeys(argnums))  # type: ignore[attr-defined]  # a deprecated name
     return call
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wyrm.node.base import BaseNode
+from wyrm.node.node import Node
 
 from .extend import primitive
 
@@ -14,7 +15,7 @@ def isbox(value: Any) -> bool:
 
 
 def getval(value: Any) -> Any:
-    return value.forward() if isinstance(value, BaseNode) else value
+    return value.forward() if isinstance(value, Node) else value
 
 
 __all__ = ["getval", "isbox", "primitive"]

@@ -38,7 +38,7 @@ def _of_lists(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
-        if arguments and isinstance(arguments[0], list) and _has_nodes(arguments[0]):
+        if arguments and isinstance(arguments[0], list | tuple) and _has_nodes(arguments[0]):
             try:
                 return function(*arguments, **keywords)
             except TypeError:
@@ -59,6 +59,32 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     if x is None or y is None:
         return np.where(condition)
     return np.where(condition, x, y)
+
+
+class _Joined:
+    """`np.r_` and `np.c_` of nodes."""
+
+    def __init__(self, joined: Any, as_columns: bool) -> None:
+        self.joined, self.as_columns = joined, as_columns
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        if not _has_nodes(list(parts)):
+            return self.joined[key]
+        arrays = [np.r_[part] if isinstance(part, slice) else array(part) for part in parts]
+        if self.as_columns:
+            arrays = [np.reshape(part, (-1, 1)) if np.ndim(part) == 1 else part for part in arrays]
+            return np.concatenate(arrays, axis=-1)
+        return np.concatenate([np.reshape(part, (1,)) if np.ndim(part) == 0 else part for part in arrays])
+
+
+r_, c_ = _Joined(np.r_, False), _Joined(np.c_, True)
+
+
+def make_diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """Return matrices with the last axis of `x` on their diagonal, the two axes at `axis1` and `axis2`."""
+    size = np.shape(x)[-1]
+    return np.moveaxis(x[..., None] * np.eye(size), (-2, -1), (axis1, axis2))
 
 
 def concatenate_args(axis: int, *arguments: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import scipy.special as scipy_special
 
-import wyrm as wy
+import wyrm.special
 from wyrm.node.base import BaseNode
 
 
@@ -15,7 +15,7 @@ def __getattr__(name: str) -> Any:
 
     def call(*arguments: Any, **keywords: Any) -> Any:
         if any(isinstance(each, BaseNode) for each in (*arguments, *keywords.values())):
-            return getattr(wy.special, name)(*arguments, **keywords)
+            return getattr(wyrm.special, name)(*arguments, **keywords)
         return function(*arguments, **keywords)
 
     call.__name__ = name

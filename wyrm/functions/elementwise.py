@@ -1,0 +1,313 @@
+"""NumPy's elementwise functions that are made of others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from wyrm.errors import DTypeError
+from wyrm.node.base import describe
+from wyrm.node.leaves import Constant
+from wyrm.node.node import IndexNode, Node
+from wyrm.ops.comparison import where
+from wyrm.ops.elementwise import S, operand
+from wyrm.ops.predicates import IsFinite, IsInf, IsNan
+from wyrm.types.typing import Array, BoolArray, Number
+
+__all__ = [
+    "allclose", "array_equal", "deg2rad", "degrees", "divmod", "float_power", "isclose", "isneginf", "isposinf",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "nan_to_num", "positive", "rad2deg", "radians",
+    "reciprocal", "select", "sinc",
+]  # fmt: skip
+
+Operand = Node | Number | Array
+
+
+def as_node(x: Operand | bool) -> Node:
+    """Return a node unchanged, and an array or a number as a constant; raise `DTypeError` for integer nodes."""
+    if isinstance(x, IndexNode):
+        raise DTypeError(f"{describe(x)} holds integers; convert them with .astype(np.float32)")
+    return x if isinstance(x, Node) else Constant(x)
+
+
+def _pair(x: Operand | bool, y: Operand | bool) -> tuple[Node, Node]:
+    """Return two operands as nodes; a number or an array takes the float dtype of the node beside it."""
+    nodes = [each for each in (x, y) if isinstance(each, Node)]
+    beside = next((node for node in nodes if node.dtype.kind == "f"), nodes[0] if nodes else as_node(x))
+    return operand(x, beside), operand(y, beside)
+
+
+def _mask(x: Operand | bool) -> Node:
+    """Return a mask unchanged, and for numbers whether they are not 0."""
+    node = as_node(x)
+    return node if node.dtype.kind == "b" else node.not_equal(0.0)
+
+
+@overload
+def reciprocal(x: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def reciprocal(x: Number | Array) -> Node: ...
+def reciprocal(x: Operand) -> Node:
+    """Return `1 / x`, elementwise.
+
+    >>> wy.reciprocal(wy.Constant([2.0, 0.0])).forward().tolist()
+    [0.5, inf]
+    """
+    return 1.0 / as_node(x)
+
+
+@overload
+def positive(x: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def positive(x: Number | Array) -> Node: ...
+def positive(x: Operand) -> Node:
+    """Return `+x`, which is `x`. Raise `DTypeError` for a mask.
+
+    >>> wy.positive(wy.Constant([-2.0])).forward().tolist()
+    [-2.0]
+    """
+    return +as_node(x)
+
+
+@overload
+def deg2rad(x: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def deg2rad(x: Number | Array) -> Node: ...
+def deg2rad(x: Operand) -> Node:
+    """Return angles in degrees as radians, elementwise; `radians` is the same function.
+
+    >>> f'{wy.deg2rad(180.0).forward().item():.4f}'
+    '3.1416'
+    """
+    return as_node(x) * (math.pi / 180.0)
+
+
+@overload
+def rad2deg(x: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def rad2deg(x: Number | Array) -> Node: ...
+def rad2deg(x: Operand) -> Node:
+    """Return angles in radians as degrees, elementwise; `degrees` is the same function.
+
+    >>> wy.rad2deg(np.pi).forward().item()
+    180.0
+    """
+    return as_node(x) * (180.0 / math.pi)
+
+
+radians, degrees = deg2rad, rad2deg
+
+
+@overload
+def sinc(x: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def sinc(x: Number | Array) -> Node: ...
+def sinc(x: Operand) -> Node:
+    """Return `sin(pi x) / (pi x)`, elementwise, and 1 at 0; the derivatives of all orders are accurate near 0 too.
+
+    >>> wy.sinc(wy.Constant([0.0, 0.5])).forward().round(4).tolist()
+    [1.0, 0.6366000175476074]
+    """
+    angle = as_node(x) * math.pi
+    square = angle.square()
+    near: Any = square < 1.0
+    # Below 1 the power series, up to a term of 1e-22, keeps the digits that the quotient's derivatives lose.
+    small = where(near, square, 0.0)
+    series: Node = small * (1.0 / math.factorial(23)) * -1.0 + 1.0 / math.factorial(21)
+    for k in range(9, -1, -1):
+        series = small * series + (-1.0) ** k / math.factorial(2 * k + 1)
+    far = where(near, 1.0, angle)
+    return where(near, series, far.sin() / far)
+
+
+@overload
+def float_power(x: Node[Any, S], y: Node[Any, S] | Node[Any, tuple[()]] | Number | Array) -> Node[Any, S]: ...
+@overload
+def float_power(x: Operand, y: Operand) -> Node: ...
+def float_power(x: Operand, y: Operand) -> Node:
+    """Return `x ** y` in float64, elementwise; the operands broadcast.
+
+    >>> wy.float_power(wy.Constant([2.0]), 0.5).forward().tolist()
+    [1.4142135623730951]
+    """
+    base, exponent = (each.astype(np.float64) if isinstance(each, Node) else each for each in (x, y))
+    left, right = _pair(np.asarray(base, np.float64) if not isinstance(base, Node) else base, exponent)
+    result: Node = left**right
+    return result
+
+
+def divmod(x: Operand, y: Operand) -> tuple[Node, Node]:
+    """Return `x // y` and `x % y`, elementwise; the operands broadcast.
+
+    >>> [each.forward().item() for each in wy.divmod(wy.Constant(-7.0), 2.0)]
+    [-4.0, 1.0]
+    """
+    left, right = _pair(x, y)
+    return left // right, left % right
+
+
+# --- masks ------------------------------------------------------------------------------------------------------------
+
+
+@overload
+def logical_not(x: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def logical_not(x: Number | Array) -> Node: ...
+def logical_not(x: Operand) -> Node:
+    """Return whether `x` is false, or 0, elementwise.
+
+    >>> wy.logical_not(wy.Constant([0.0, 2.0])).forward().tolist()
+    [True, False]
+    """
+    return ~_mask(x)
+
+
+@overload
+def logical_and(x: Node[Any, S], y: Node[Any, S] | Node[Any, tuple[()]] | Number) -> Node[Any, S]: ...
+@overload
+def logical_and(x: Operand, y: Operand) -> Node: ...
+def logical_and(x: Operand, y: Operand) -> Node:
+    """Return whether both operands are true, or not 0, elementwise; they broadcast.
+
+    >>> wy.logical_and(wy.Constant([0.0, 2.0]), 1.0).forward().tolist()
+    [False, True]
+    """
+    result: Node = _mask(x) & _mask(y)
+    return result
+
+
+@overload
+def logical_or(x: Node[Any, S], y: Node[Any, S] | Node[Any, tuple[()]] | Number) -> Node[Any, S]: ...
+@overload
+def logical_or(x: Operand, y: Operand) -> Node: ...
+def logical_or(x: Operand, y: Operand) -> Node:
+    """Return whether an operand is true, or not 0, elementwise; they broadcast.
+
+    >>> wy.logical_or(wy.Constant([0.0, 2.0]), 0.0).forward().tolist()
+    [False, True]
+    """
+    result: Node = _mask(x) | _mask(y)
+    return result
+
+
+@overload
+def logical_xor(x: Node[Any, S], y: Node[Any, S] | Node[Any, tuple[()]] | Number) -> Node[Any, S]: ...
+@overload
+def logical_xor(x: Operand, y: Operand) -> Node: ...
+def logical_xor(x: Operand, y: Operand) -> Node:
+    """Return whether one operand alone is true, or not 0, elementwise; they broadcast.
+
+    >>> wy.logical_xor(wy.Constant([0.0, 2.0]), 1.0).forward().tolist()
+    [True, False]
+    """
+    result: Node = _mask(x) ^ _mask(y)
+    return result
+
+
+def _infinite(x: Operand, sign: float) -> Node:
+    node = as_node(x)
+    return node.equal(sign * math.inf)
+
+
+def isposinf(x: Operand) -> Node:
+    """Return whether `x` is infinity, elementwise.
+
+    >>> wy.isposinf(wy.Constant([np.inf, -np.inf])).forward().tolist()
+    [True, False]
+    """
+    return _infinite(x, 1.0)
+
+
+def isneginf(x: Operand) -> Node:
+    """Return whether `x` is minus infinity, elementwise.
+
+    >>> wy.isneginf(wy.Constant([np.inf, -np.inf])).forward().tolist()
+    [False, True]
+    """
+    return _infinite(x, -1.0)
+
+
+def isclose(a: Operand, b: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Node:
+    """Return whether `abs(a - b) <= atol + rtol * abs(b)`, elementwise; equal infinities are close.
+
+    >>> wy.isclose(wy.Constant([1.0, 1.0]), np.array([1.0, 1.1])).forward().tolist()
+    [True, False]
+    """
+    x, y = _pair(a, b)
+    finite: Node = IsFinite(y)
+    close: Node = (finite & (abs(x - y) <= abs(y) * rtol + atol)) | x.equal(y)
+    if equal_nan:
+        nans: tuple[Node, Node] = IsNan(x), IsNan(y)
+        close = close | (nans[0] & nans[1])
+    return close
+
+
+def allclose(
+    a: Operand, b: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Node[Any, tuple[()]]:
+    """Return whether all elements of `isclose` are true, as a mask without axes.
+
+    >>> wy.allclose(wy.Constant([1.0, 2.0]), np.array([1.0, 2.0])).forward().item()
+    True
+    """
+    return isclose(a, b, rtol, atol, equal_nan).all()
+
+
+def array_equal(a1: Operand, a2: Operand) -> Node[Any, tuple[()]]:
+    """Return whether two arrays have the same shape and equal elements, as a mask without axes.
+
+    >>> wy.array_equal(wy.Constant([1.0, 2.0]), np.array([1.0, 2.0])).forward().item()
+    True
+    """
+    x, y = _pair(a1, a2)
+    return x.equal(y).all() if x.shape == y.shape else Constant(np.False_)
+
+
+# --- choices ----------------------------------------------------------------------------------------------------------
+
+
+@overload
+def nan_to_num(
+    x: Node[Any, S], nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Node[Any, S]: ...
+@overload
+def nan_to_num(
+    x: Number | Array, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Node: ...
+def nan_to_num(x: Operand, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Node:
+    """Return `x` with NaN and the infinities replaced by numbers, by default 0 and the largest of the dtype.
+
+    No gradient goes to replaced elements.
+
+    >>> wy.nan_to_num(wy.Constant([np.nan, np.inf, 1.0]), posinf=9.0).forward().tolist()
+    [0.0, 9.0, 1.0]
+    """
+    node = as_node(x)
+    largest = float(np.finfo(node.dtype).max)
+    high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
+    infinite: Node = IsInf(node)
+    result = where(infinite, where(node > 0.0, high, operand(low, node)), node)
+    unknown: Node = IsNan(node)
+    return where(unknown, nan, result)
+
+
+def select(condlist: Sequence[Node | BoolArray], choicelist: Sequence[Operand], default: Operand = 0.0) -> Node:
+    """Return, elementwise, the choice of the first condition that is true, else `default`; all broadcast.
+
+    Raise `ValueError` unless there are as many conditions as choices, and at least one.
+
+    >>> x = wy.Constant([-1.0, 0.5, 2.0])
+    >>> wy.select([x < 0, x < 1], [0.0, x], 1.0).forward().tolist()
+    [0.0, 0.5, 1.0]
+    """
+    if len(condlist) != len(choicelist) or not condlist:
+        raise ValueError(f"select: {len(condlist)} conditions for {len(choicelist)} choices")
+    result: Any = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        mask: Any = condition
+        chosen: Any = choice
+        result = where(mask, chosen, result)
+    return result  # type: ignore[no-any-return]  # a node, as there is at least one condition

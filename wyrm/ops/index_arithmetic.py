@@ -1,0 +1,160 @@
+"""Arithmetic of integer nodes with each other and with integers: `+ - * // %`, negation and size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from wyrm.errors import DTypeError
+from wyrm.node.base import ZERO, BaseNode, Gradient, describe
+from wyrm.node.index_leaves import IndexConstant
+from wyrm.node.node import IndexNode, Node
+from wyrm.ops.batching import aligned
+from wyrm.ops.comparison import Cast
+from wyrm.ops.elementwise import Axes, S, method
+from wyrm.types.dims import Dims, broadcast
+
+
+class IndexArithmetic(IndexNode[Axes], abstract=True):
+    """An elementwise op on integers, with int64 results that wrap around on overflow, as in NumPy.
+
+    The operands broadcast. `operator` is the Python operator that constructs the op.
+    """
+
+    __slots__ = ()
+    # The declarations of the operator and of its reflected form.
+    index_declaration = """
+@overload
+def {method}(self: IndexNode[S], other: Size | IntegerArray) -> {op}[S]: ...
+@overload
+def {method}(self: IndexNode[S], other: IndexNode[FittingShape]) -> {op}: ...
+@overload
+def {method}(self: IndexNode[S], other: IndexNode[S] | IndexNode[tuple[()]]) -> {op}[S]: ...
+@overload
+def {method}(self: IndexNode[tuple[()]], other: IndexNode[S]) -> {op}[S]: ...
+@overload
+def {method}(self: IndexNode[tuple[*Bs, N]], other: IndexNode[tuple[N]] | IndexNode[tuple[*Bs, One]]) -> {op}[tuple[*Bs, N]]: ...
+@overload
+def {method}(self: IndexNode[tuple[N]], other: IndexNode[tuple[*Bs, N]]) -> {op}[tuple[*Bs, N]]: ...
+@overload
+def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) -> {op}[tuple[*Bs, N]]: ...
+"""  # noqa: E501  # one declaration per line
+    index_reflected = "def {method}(self: IndexNode[S], other: Size | IntegerArray) -> {op}[S]: ..."
+
+    def __init_subclass__(cls, **keywords: bool) -> None:
+        super().__init_subclass__(**keywords)
+        if "operator" in cls.__dict__:
+            left, right = _bound(cls)
+            method(f"__{cls.operator}__", IndexNode, op=cls)(left)
+            method(f"__r{cls.operator}__", IndexNode, op=cls)(right)
+
+    def __init__(self, x: IndexNode, y: IndexNode) -> None:
+        self._construct((x, y))
+
+    def shape_rule(self) -> Dims:
+        x, y = self.parents
+        return broadcast(x.dims, y.dims)
+
+    def dtype_rule(self) -> np.dtype:
+        for parent in self.parents:
+            if not isinstance(parent, IndexNode):
+                raise DTypeError(f"{describe(parent)} holds {parent.dtype}, not integers")
+        return super().dtype_rule()
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> BaseNode | None:
+        return type(self)(*(aligned(x, many, self.ndim) for x, many in zip(operands, mapped, strict=True)))
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return ZERO, ZERO
+
+
+def _integers(node: IndexNode, other: object) -> IndexNode | None:
+    """Return the other operand as integers; None if it does not hold numbers."""
+    if isinstance(other, IndexNode):
+        return other
+    kind = other.dtype.kind if isinstance(other, BaseNode | np.ndarray | np.generic) else ""
+    if isinstance(other, int | np.integer | np.ndarray) and not isinstance(other, bool) and kind in ("", "i", "u"):
+        integers: Any = other
+        return IndexConstant(integers)
+    if isinstance(other, bool | float) or kind:
+        what = describe(other) if isinstance(other, BaseNode) else repr(other)
+        raise DTypeError(
+            f"{describe(node)} holds integers, and {what} does not: convert the integers with .astype(np.float32), or "
+            f"use integers"
+        )
+    return None
+
+
+def _bound(cls: Any) -> tuple[Callable[[IndexNode, object], object], Callable[[IndexNode, object], object]]:
+    """Return the methods by which an index node implements the operator of `cls`, on its left and on its right."""
+
+    def left(self: IndexNode, other: object) -> object:
+        integers = _integers(self, other)
+        return NotImplemented if integers is None else cls(self, integers)
+
+    def right(self: IndexNode, other: object) -> object:
+        integers = _integers(self, other)
+        return NotImplemented if integers is None else cls(integers, self)
+
+    return left, right
+
+
+class IndexAdd(IndexArithmetic[Axes]):
+    """Elementwise sum of integers."""
+
+    __slots__ = ()
+    formula = "x + y"
+    operator = "add"
+
+
+class IndexSubtract(IndexArithmetic[Axes]):
+    """Elementwise difference of integers."""
+
+    __slots__ = ()
+    formula = "x - y"
+    operator = "sub"
+
+
+class IndexMultiply(IndexArithmetic[Axes]):
+    """Elementwise product of integers."""
+
+    __slots__ = ()
+    formula = "x * y"
+    operator = "mul"
+
+
+class IndexFloorDivide(IndexArithmetic[Axes]):
+    """Elementwise quotient of integers, rounded down; 0 where the divisor is 0, as in NumPy."""
+
+    __slots__ = ()
+    formula = "floor_divide(x, y)"
+    operator = "floordiv"
+
+
+class IndexRemainder(IndexArithmetic[Axes]):
+    """Elementwise rest of the division of integers that rounds down; 0 where the divisor is 0, as in NumPy."""
+
+    __slots__ = ()
+    formula = "remainder(x, y)"
+    operator = "mod"
+
+
+@method("__neg__", IndexNode)
+def negated(x: IndexNode[S]) -> IndexSubtract[S]:
+    """Return the elementwise negation of integers."""
+    zero: Any = IndexConstant(0)
+    return IndexSubtract(zero, x)
+
+
+@method("astype", IndexNode)
+def astype_of_integers(x: IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
+    """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes.
+
+    >>> wy.IndexConstant([1, 2]).astype("float32").forward().tolist()
+    [1.0, 2.0]
+    """
+    integers: Any = x
+    return Cast(integers, dtype)

@@ -1,0 +1,69 @@
+"""The cube root, the length of a vector of two numbers, and `logaddexp2`, all elementwise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from wyrm.node.node import Node
+from wyrm.ops.comparison import where
+from wyrm.ops.elementwise import Axes, Binary, Left_co, Right_co, Unary
+
+
+class Cbrt(Unary[Left_co, Axes]):
+    """Elementwise cube root.
+
+    >>> wy.cbrt(wy.Constant([8.0, -1.0])).forward().tolist()
+    [2.0, -1.0]
+    """
+
+    __slots__ = ()
+    formula = "cbrt(x)"
+    function = "cbrt"
+
+    def _own(self) -> Cbrt[Any, Axes]:
+        return self
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        return (gradient / (self.erase().square() * 3.0),)
+
+
+class Hypot(Binary[Left_co, Right_co, Axes]):
+    """Elementwise `sqrt(x ** 2 + y ** 2)` without overflow; the operands broadcast. The gradient at the origin is NaN.
+
+    >>> wy.hypot(wy.Constant([3.0]), 4.0).forward().tolist()
+    [5.0]
+    """
+
+    __slots__ = ()
+    formula = "hypot(x, y)"
+    function = "hypot"
+
+    def _own(self) -> Hypot[Any, Any, Axes]:
+        return self
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, y = self.parents
+        return gradient * (x / self), gradient * (y / self)
+
+
+class LogAddExp2(Binary[Left_co, Right_co, Axes]):
+    """Elementwise `log2(2 ** x + 2 ** y)` without overflow; the operands broadcast.
+
+    >>> wy.logaddexp2(wy.Constant([3.0]), 3.0).forward().tolist()
+    [4.0]
+    """
+
+    __slots__ = ()
+    formula = "where(x == y, x + 1.0, maximum(x, y) + log1p(exp2(-abs(x - y))) * 1.4426950408889634)"
+    function = "logaddexp2"
+
+    def _own(self) -> LogAddExp2[Any, Any, Axes]:
+        return self
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, y = (parent.erase() for parent in self.parents)
+        # Equal infinities get half the gradient each, as other equal operands do; but their difference is NaN.
+        equal = (x == y) & (abs(x) == math.inf)
+        difference = where(equal, 0.0, x - y) * math.log(2.0)
+        return gradient * difference.sigmoid(), gradient * (-difference).sigmoid()
