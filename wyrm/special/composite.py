@@ -178,7 +178,7 @@ def logsumexp(
     top = where(abs(largest) < math.inf, largest, 0.0).stop_gradient()
     powers = (node - top).exp()
     total: Node = (powers if b is None else powers * scale).sum(axis=axes, keepdims=True)
-    result = abs(total).log() + top if return_sign else total.log() + top
+    result: Node = (abs(total) if return_sign else total).log() + top
     kept = reduced_dims(node.dims, axes, keepdims)
     sign: Node = total.sign()
     if not keepdims:
