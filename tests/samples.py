@@ -13,16 +13,41 @@ from scipy import special
 
 import wyrm as wy
 from tests.attention_samples import attention_samples
+from tests.convolution_samples import convolution_samples
+from tests.cumulative_samples import cumulative_samples
 from tests.elementwise_samples import elementwise_samples
 from tests.fused_samples import fused_samples
+from tests.gated_recurrent_samples import gated_recurrent_samples
+from tests.gather_samples import gather_samples
+from tests.label_samples import label_samples
+from tests.linalg_samples import linalg_samples
 from tests.linear_cross_entropy_samples import linear_cross_entropy_samples
 from tests.normalization_samples import normalization_samples
 from tests.pass_through_samples import passing_samples
+from tests.pooling_samples import pooling_samples
 from tests.prod_samples import prod_samples
+from tests.random_samples import random_samples
 from tests.recurrent_samples import recurrent_samples
 from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, reducing, unary
 from tests.scan_samples import scan_samples
-from wyrm.ops import activation, arithmetic, comparison, exponential, index, product, reduction, shape, slicing, softmax
+from tests.segment_samples import segment_samples
+from tests.sorting_samples import sorting_samples
+from tests.special_order_samples import special_order_samples
+from wyrm.ops import (
+    activation,
+    arithmetic,
+    comparison,
+    einsum,
+    exponential,
+    index,
+    product,
+    reduction,
+    shape,
+    slicing,
+    softmax,
+    take_along_axis,
+    transpose,
+)
 from wyrm.ops.dropout import Dropout
 from wyrm.ops.philox import STEP
 from wyrm.ops.sampling import RandomIndex
@@ -50,7 +75,7 @@ def _matmul(*shapes: tuple[int, ...]) -> Sample:
 
 def _einsum(subscripts: str, left: tuple[int, ...], right: tuple[int, ...]) -> Sample:
     return Sample(
-        product.Einsum,
+        einsum.Einsum,
         lambda x, y: wy.einsum(subscripts, x, y),
         (normal(*left), normal(*right)),
         lambda x, y: np.einsum(subscripts, x, y),
@@ -189,7 +214,11 @@ SAMPLES: list[Sample] = [
     *reducing(reduction.Max, np.max),
     *reducing(reduction.Min, np.min),
     *reducing(reduction.LogSumExp, special.logsumexp),
+    *cumulative_samples(),
+    *sorting_samples(),
+    *gather_samples(),
     *prod_samples(),
+    *random_samples(),
     *reducing(reduction.Variance, np.var),
     *reducing(reduction.Variance, np.var, ddof=1),
     *reducing(reduction.Std, np.std),
@@ -269,15 +298,22 @@ SAMPLES: list[Sample] = [
         misfit=(integers(5, 3, 3),),
     ),
     Sample(
-        shape.Transpose,
+        transpose.Transpose,
         lambda x: x.transpose(2, 0, 1),
         (normal(2, 3, 4),),
         lambda x: x.transpose(2, 0, 1),
         misfit=(normal(2, 3),),
     ),
-    Sample(shape.Transpose, lambda x: x.T, (normal(2, 3),), lambda x: x.T, name="Transpose-T"),
+    Sample(transpose.Transpose, lambda x: x.T, (normal(2, 3),), lambda x: x.T, name="Transpose-T"),
     Sample(
-        shape.Transpose,
+        transpose.IndexTranspose,
+        lambda x: x.transpose(2, 0, 1),
+        (integers(9, 2, 3, 4),),
+        lambda x: x.transpose(2, 0, 1),
+        differentiable=False,
+    ),
+    Sample(
+        transpose.Transpose,
         lambda x: x.swapaxes(0, -1),
         (normal(2, 3, 4),),
         lambda x: x.swapaxes(0, -1),
@@ -348,15 +384,15 @@ SAMPLES: list[Sample] = [
         empty=False,
     ),
     Sample(
-        index.TakeAlongAxis,
+        take_along_axis.TakeAlongAxis,
         lambda x, i: x.take_along_axis(i, axis=1),
         (normal(3, 5), integers(5, 3, 2)),
         lambda x, i: np.take_along_axis(x, i, 1),
         misfit=(normal(3, 5), integers(5, 4, 2)),
     ),
     Sample(
-        index.PlaceAlongAxis,
-        lambda x, i: index.PlaceAlongAxis(x, i, 1, (3, 5)),
+        take_along_axis.PlaceAlongAxis,
+        lambda x, i: take_along_axis.PlaceAlongAxis(x, i, 1, (3, 5)),
         (normal(3, 2), integers(5, 3, 2)),
         lambda x, i: _place_along(x, i, 1, (3, 5)),
         empty=False,
@@ -457,10 +493,17 @@ SAMPLES: list[Sample] = [
     ),
     *elementwise_samples(),
     *recurrent_samples(),
+    *gated_recurrent_samples(),
+    *segment_samples(),
+    *label_samples(),
     *attention_samples(),
+    *linalg_samples(),
     *linear_cross_entropy_samples(),
     *normalization_samples(),
     *fused_samples(),
+    *convolution_samples(),
+    *pooling_samples(),
     *scan_samples(),
+    *special_order_samples(),
     *passing_samples(),
 ]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import wyrm as wy
 from tests.sampling import Sample, normal
+from wyrm.ops.digits import FromDigits, Successor, ToDigits
 from wyrm.ops.scan import PlacePart, Scan, ScanPart
 
 
@@ -43,6 +44,33 @@ def _doubled(x: Any) -> Any:
     return x
 
 
+_LARGE = np.array([[0, 1, -1], [2**62 + 3, -(2**63), 2**44 - 1]])
+
+
+def _digits(x: Any) -> Any:
+    return np.stack([x % 2**22, x // 2**22 % 2**22, x // 2**44], axis=-1).astype(np.float64)
+
+
+def _digit_samples() -> list[Sample]:
+    return [
+        Sample(
+            ToDigits,
+            lambda x, like: ToDigits(x, like.dtype),
+            (_LARGE, normal(2)),
+            lambda x, like: _digits(x),
+            differentiable=False,
+        ),
+        Sample(
+            FromDigits,
+            FromDigits,
+            (_digits(_LARGE),),
+            lambda x: x.astype(np.int64) @ np.array([1, 2**22, 2**44]),
+            differentiable=False,
+        ),
+        Sample(Successor, Successor, (_LARGE,), lambda x: x + 1, differentiable=False),
+    ]
+
+
 def scan_samples() -> list[Sample]:
     """Return samples of loops with a fixed number of steps, of loops that stop, and of parts of residuals."""
     operands = (normal(3), normal(5, 3), 0.5 * normal(3, 3))
@@ -61,6 +89,7 @@ def scan_samples() -> list[Sample]:
     ]
     return [
         *loops,
+        *_digit_samples(),
         Sample(
             Scan,
             lambda x: wy.while_loop(lambda x: (x * x).sum() < 50.0, lambda x: x * 1.5, x, max_steps=9),

@@ -68,13 +68,12 @@ from wyrm.node import (
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import Binary, Elementwise, Unary
-from wyrm.ops.product import einsum
 from wyrm.ops.slicing import concatenate, stack
 from wyrm.ops.updating import updating
 from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
 if TYPE_CHECKING:
-    from wyrm import data, io, losses, metrics, nn, optim, random, special, testing, view
+    from wyrm import data, io, linalg, losses, metrics, nn, optim, random, special, testing, view
     from wyrm._names import *  # noqa: F403  # a generated table
     from wyrm.ops.attention import attention
     from wyrm.ops.checkpoint import checkpoint
@@ -88,6 +87,7 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
         "data",
         "io",
         "kernels",
+        "linalg",
         "losses",
         "metrics",
         "nn",
@@ -145,10 +145,10 @@ __all__ = [
     "compile",
     "concatenate",
     "data",
-    "einsum",
     "errors",
     "grad",
     "io",
+    "linalg",
     "linear_cross_entropy",
     "losses",
     "metrics",

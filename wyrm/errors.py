@@ -11,6 +11,8 @@ A message names the operation, the operands with their shapes, and the line of y
 
 from __future__ import annotations
 
+import numpy as np
+
 
 class WyrmError(Exception):
     """The base of all errors raised by wyrm."""
@@ -52,6 +54,10 @@ class Diverged(NotFinite):
     """A loss or parameter that became NaN or infinite in training."""
 
 
+class LinAlgError(WyrmError, np.linalg.LinAlgError):
+    """A matrix without the factorization or the solution that an operation needs, such as a singular one."""
+
+
 class RegistrationError(WyrmError, TypeError):
     """An op class that lacks a required part."""
 
@@ -75,6 +81,7 @@ __all__ = [
     "DataError",
     "Diverged",
     "IndexOutOfRange",
+    "LinAlgError",
     "NotDifferentiable",
     "NotFinite",
     "NotSet",

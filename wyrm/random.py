@@ -1,16 +1,48 @@
 """Random nodes: each value is a function of (seed, step, stream, position), the same in every engine.
 
->>> negatives = wy.random.index(1000, (3,), seed=0)  # three rows below 1000, new ones in every step
+>>> class Batch(wy.Dim): ...
+>>> class Latent(wy.Dim): ...
+>>> noise = wy.random.normal((Batch(2), Latent(8)))  # new numbers in every step
 >>> wy.random.set_step(0)
->>> first = negatives.forward()
+>>> first = noise.forward()
 >>> wy.random.set_step(0)
->>> bool((negatives.forward() == first).all())
+>>> bool((noise.forward() == first).all())
 True
 
 `Node.dropout` is a random node too. By default each random node has its own stream, so that they are independent.
 """
 
+from wyrm.functions.random_nodes import (
+    bernoulli,
+    categorical,
+    exponential,
+    gumbel,
+    laplace,
+    normal,
+    normal_like,
+    permutation,
+    randint,
+    uniform,
+    uniform_like,
+)
 from wyrm.ops.philox import at_step, next_step, set_step
 from wyrm.ops.sampling import RandomIndex, index
 
-__all__ = ["RandomIndex", "at_step", "index", "next_step", "set_step"]
+__all__ = [
+    "RandomIndex",
+    "at_step",
+    "bernoulli",
+    "categorical",
+    "exponential",
+    "gumbel",
+    "index",
+    "laplace",
+    "next_step",
+    "normal",
+    "normal_like",
+    "permutation",
+    "randint",
+    "set_step",
+    "uniform",
+    "uniform_like",
+]

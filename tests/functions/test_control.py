@@ -415,11 +415,10 @@ def _in_other_axes(c: Any, x: Any) -> Any:
         (lambda: wy.scan(lambda c, x: (c, x), 0.0, 1.0), ShapeError, "has no axis to scan over"),
         (lambda: wy.scan(lambda c, x: (c, x), (), np.zeros(3)), ShapeError, "init has no leaves"),
         (
-            lambda: wy.scan(lambda c, x: (c, x), wy.Input(dims=(2,)) > 0.0, np.zeros(3)),
+            lambda: wy.scan(lambda c, x: (x, None), wy.IndexConstant(1), np.zeros(3)),
             DTypeError,
-            "which is float; cast",
+            "carry is int64 but becomes",
         ),
-        (lambda: wy.scan(lambda c, x: (c, c > 0.0), 0.0, np.zeros(3)), DTypeError, "a step must return float arrays"),
         (lambda: wy.scan(lambda c, x: (c, x), 0.0, wy.Input(dims=(Time(),))), ShapeError, "needs a size"),
         (lambda: wy.scan(1.0, 0.0, length=3), TypeError, "scan takes a function"),  # type: ignore[call-overload]  # the mistake
         (lambda: wy.while_loop(lambda c: c, lambda c: c, 0.0), DTypeError, "a scalar mask as condition"),

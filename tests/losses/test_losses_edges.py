@@ -36,6 +36,21 @@ BUILDERS: dict[str, Callable[[Any], Any]] = {
     "cross_entropy-ignored": lambda x: losses.cross_entropy(
         x, np.resize([0, 1, -100], len(PAIRS)), ignore_index=-100, reduction="none"
     ),
+    "cross_entropy-weighted": lambda x: losses.cross_entropy(
+        x, np.resize([0, 1], len(PAIRS)), weight=np.array([0.0, 2.0]), reduction="none"
+    ),
+    "multiclass_focal": lambda x: losses.multiclass_focal(x, np.resize([0, 1], len(PAIRS)), reduction="none"),
+    "multiclass_focal-half": lambda x: losses.multiclass_focal(
+        x, np.resize([0, 1], len(PAIRS)), gamma=0.5, reduction="none"
+    ),
+    "smooth_l1": lambda x: losses.smooth_l1(x[:, 0], x[:, 1], reduction="none"),
+    "log_cosh": lambda x: losses.log_cosh(x[:, 0], x[:, 1], reduction="none"),
+    "quantile": lambda x: losses.quantile(x[:, 0], x[:, 1], level=0.9, reduction="none"),
+    "poisson_nll": lambda x: losses.poisson_nll(x * 1e-3, np.zeros(x.shape), reduction="none"),
+    "gaussian_nll": lambda x: losses.gaussian_nll(x[:, 0], x[:, 1], np.ones(len(PAIRS)), reduction="none"),
+    "student_t_nll": lambda x: losses.student_t_nll(
+        x[:, 0], x[:, 1], np.ones(len(PAIRS)), degrees_of_freedom=3.0, reduction="none"
+    ),
     "nll": lambda x: losses.nll(x.log_softmax(), np.resize([0, 1], len(PAIRS)), reduction="none"),
     "kl_divergence": lambda x: losses.kl_divergence(x.log_softmax(), x.softmax(), reduction="none"),
     "kl_divergence-log": lambda x: losses.kl_divergence(

@@ -23,21 +23,27 @@ def scores(*shape: int, dtype: Any = np.float32) -> Any:
 
 
 PAIRWISE = ["mse", "l1", "huber", "bce", "bce_with_logits", "focal", "hinge", "squared_hinge", "bpr"]
+PAIRWISE += ["smooth_l1", "log_cosh", "quantile", "poisson_nll"]
 REDUCIBLE: dict[str, tuple[Any, ...]] = {
     **{name: (scores(4, 3), np.ones((4, 3))) for name in PAIRWISE},
     "cross_entropy": (scores(4, 3), np.array([0, 1, 2, 0])),
     "nll": (scores(4, 3), np.array([0, 1, 2, 0])),
+    "multiclass_focal": (scores(4, 3), np.array([0, 1, 2, 0])),
+    "gaussian_nll": (scores(4, 3), np.ones((4, 3)), np.ones((4, 3))),
+    "student_t_nll": (scores(4, 3), np.ones((4, 3)), np.ones((4, 3))),
     "kl_divergence": (scores(4, 3), np.ones((4, 3))),
     "margin_ranking": (scores(4, 3), scores(4, 3), np.ones((4, 3))),
     "triplet": (scores(4, 3), scores(4, 3), scores(4, 3)),
     "cosine_embedding": (scores(4, 3), scores(4, 3), np.ones(4)),
 }
+# The options without a default.
+OPTIONS: dict[str, dict[str, Any]] = {"student_t_nll": {"degrees_of_freedom": 3.0}}
 
 
 @pytest.mark.parametrize("name", losses.__all__)
 def test_an_unknown_reduction_is_an_error(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name}: reduction must be 'mean', 'sum' or 'none', not 'average'"):
-        getattr(losses, name)(*REDUCIBLE[name], reduction="average")
+        getattr(losses, name)(*REDUCIBLE[name], **OPTIONS.get(name, {}), reduction="average")
 
 
 @pytest.mark.parametrize("name", PAIRWISE)

@@ -70,6 +70,16 @@ def _cross_entropy(x: Any, labels: Any, **options: Any) -> Any:
     return functional.cross_entropy(_rows_last(x), labels, reduction="none", **options)
 
 
+def _multiclass_focal(x: Any, labels: Any, gamma: float = 2.0) -> Any:
+    right = torch.log_softmax(x, -1).gather(-1, labels[..., None])[..., 0]
+    return -((1 - right.exp()) ** gamma) * right
+
+
+def _student_t(location: Any, target: Any, scale: Any, degrees_of_freedom: float, full: bool) -> Any:
+    assert full
+    return -torch.distributions.StudentT(degrees_of_freedom, location, scale).log_prob(target)
+
+
 PAIRS = [(5,), (4, 3), (2, 3, 4), ()]
 LABELS = np.array([2, 0, 1, 1, 2, 0])
 
@@ -130,6 +140,31 @@ for margin in (0.3, 1.0):
         {"margin": margin - 0.5},
         lambda x, y, t, margin: functional.cosine_embedding_loss(x, y, t, margin, reduction="none"),
         functional.cosine_embedding_loss)  # fmt: skip
+for beta in (0.3, 1.0, 2.5):
+    CASES[f"smooth_l1-{beta}"] = Case(losses.smooth_l1, (normal(6, 4), normal(6, 4)), (), {"beta": beta},
+        lambda x, y, beta: functional.smooth_l1_loss(x, y, reduction="none", beta=beta),
+        lambda x, y, beta: functional.smooth_l1_loss(x, y, beta=beta))  # fmt: skip
+CASES["log_cosh"] = Case(losses.log_cosh, (3.0 * normal(6, 4), normal(6, 4)), (), {},
+    lambda x, y: torch.log(torch.cosh(x - y)))  # fmt: skip
+for level in (0.5, 0.1, 0.97):
+    CASES[f"quantile-{level}"] = Case(losses.quantile, (normal(6, 4), normal(6, 4)), (), {"level": level},
+        lambda x, y, level: torch.maximum(level * (y - x), (level - 1) * (y - x)))  # fmt: skip
+for full in (False, True):
+    CASES[f"poisson_nll-log-{full}"] = Case(losses.poisson_nll, (normal(6, 4),), (RANDOM.poisson(2.0, (6, 4)) * 1.0,),
+        {"full": full}, lambda x, t, full: functional.poisson_nll_loss(x, t, full=full, reduction="none"),
+        lambda x, t, full: functional.poisson_nll_loss(x, t, full=full))  # fmt: skip
+    CASES[f"poisson_nll-{full}"] = Case(losses.poisson_nll, (between(6, 4),), (RANDOM.poisson(2.0, (6, 4)) * 1.0,),
+        {"full": full, "log_input": False},
+        lambda x, t, full, log_input: functional.poisson_nll_loss(x, t, log_input, full, reduction="none"))  # fmt: skip
+    CASES[f"gaussian_nll-{full}"] = Case(losses.gaussian_nll, (normal(6, 4), normal(6, 4), between(6, 4)), (),
+        {"full": full}, lambda x, t, v, full: functional.gaussian_nll_loss(x, t, v, full=full, reduction="none"),
+        lambda x, t, v, full: functional.gaussian_nll_loss(x, t, v, full=full))  # fmt: skip
+for degrees in (1.0, 4.5):
+    CASES[f"student_t_nll-{degrees}"] = Case(losses.student_t_nll, (normal(6, 4), normal(6, 4), between(6, 4)), (),
+        {"degrees_of_freedom": degrees, "full": True}, _student_t)  # fmt: skip
+for gamma in (0.0, 0.5, 1.0, 2.0, 5.0):
+    CASES[f"multiclass_focal-{gamma}"] = Case(losses.multiclass_focal, (2.0 * normal(2, 3, 3),),
+        (LABELS.reshape(2, 3),), {"gamma": gamma}, _multiclass_focal)  # fmt: skip
 CASES["triplet-vector"] = Case(losses.triplet, (normal(4), normal(4), normal(4)), (), {},
     lambda a, p, n: functional.triplet_margin_loss(a, p, n, reduction="none"))  # fmt: skip
 CASES["cosine_embedding-cube"] = Case(losses.cosine_embedding, (normal(2, 3, 4), normal(2, 3, 4)), (signs(2, 3),), {},
@@ -198,7 +233,7 @@ def test_arrays_and_constants_give_the_same_as_inputs(case: Case) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dtype_is_kept_whatever_the_arrays_hold(case: Case, dtype: Any) -> None:
     parameters = [wy.Parameter(np.asarray(array).astype(dtype)) for array in case.differentiable]
-    narrow = [array.astype(np.int8) if case.loss.__name__ != "cross_entropy" else array for array in case.constant]
+    narrow = [array.astype(np.int8) if np.asarray(array).dtype.kind == "f" else array for array in case.constant]
     result = case.loss(*parameters, *narrow, **case.options)
     assert result.dtype == dtype and result.forward().dtype == dtype
     wide = case.loss(*leaves(case), *constants(case), **case.options)

@@ -11,13 +11,23 @@ from hypothesis.extra import numpy as hypothesis_numpy
 from sklearn import metrics as sklearn_metrics
 
 from wyrm.errors import DataError, DTypeError, NotFinite, ShapeError
-from wyrm.metrics import mean_absolute_error, mean_squared_error, r2, root_mean_squared_error
+from wyrm.metrics import (
+    explained_variance,
+    max_error,
+    mean_absolute_error,
+    mean_absolute_percentage_error,
+    mean_squared_error,
+    r2,
+    root_mean_squared_error,
+)
 
 PAIRED: list[tuple[Callable[..., float], Callable[..., Any]]] = [
     (mean_squared_error, sklearn_metrics.mean_squared_error),
     (root_mean_squared_error, sklearn_metrics.root_mean_squared_error),
     (mean_absolute_error, sklearn_metrics.mean_absolute_error),
     (r2, sklearn_metrics.r2_score),
+    (mean_absolute_percentage_error, sklearn_metrics.mean_absolute_percentage_error),
+    (explained_variance, sklearn_metrics.explained_variance_score),
 ]
 METRICS = [ours for ours, _ in PAIRED]
 
@@ -91,3 +101,9 @@ def test_bad_arrays_are_refused(
 def test_r2_of_one_row_is_refused() -> None:
     with pytest.raises(DataError, match="at least two rows"):
         r2([1.0], [1.0])
+
+
+def test_the_largest_error_equals_scikit_learn_and_covers_all_outputs() -> None:
+    targets, predictions = np.random.default_rng(0).normal(size=(2, 9, 3))
+    assert max_error(targets[:, 1], predictions[:, 1]) == sklearn_metrics.max_error(targets[:, 1], predictions[:, 1])
+    assert max_error(targets, predictions) == np.abs(targets - predictions).max()

@@ -13,6 +13,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import (
+    DataError,
     Diverged,
     DTypeError,
     IndexOutOfRange,
@@ -69,8 +70,10 @@ def test_a_missing_and_an_extra_input(case: Case) -> None:
     columns = case.columns()
     refused(case, ShapeError, "weights.* is missing", {case.rows: columns[case.rows]})
     refused(case, ShapeError, "other.* is not an input", columns | {wy.Input(name="other"): np.ones(3)})
-    refused(case, TypeError, "the keys are the input nodes themselves", {"rows": columns[case.rows]})
-    refused(case, TypeError, "takes a dict", [columns])
+    mixed = {"rows": columns[case.rows], case.weights: columns[case.weights]}
+    refused(case, TypeError, "the keys are the input nodes themselves", mixed)
+    refused(case, DataError, "no column 'weights' for the input weights", {"rows": columns[case.rows]})
+    refused(case, TypeError, "takes a dict", columns[case.rows])
 
 
 def test_a_wrong_dtype(case: Case) -> None:

@@ -12,7 +12,8 @@ import torch
 
 import wyrm as wy
 from wyrm.errors import ShapeError
-from wyrm.ops.product import Einsum, MatMul
+from wyrm.ops.einsum import Einsum
+from wyrm.ops.product import MatMul
 from wyrm.ops.sums import summed
 
 LARGE = 12582912.0  # 1.5 * 2**23: adding and subtracting it rounds a float32 number to an integer

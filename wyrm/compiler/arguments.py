@@ -10,10 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.compiler.functions import SizeArgument
+from wyrm.compiler.invocations import (
+    Argument,
+    FlatArgument,
+    KernelArgument,
+    NumberArgument,
+    WholeArgument,
+    WholeCall,
+)
 from wyrm.compiler.loops import ArrayBuffer, KernelCall, RowSums
 from wyrm.compiler.memory import plan_memory
 from wyrm.compiler.scans import ScanSource
-from wyrm.compiler.source import Argument, FlatArgument, KernelArgument, NumberArgument, Source
+from wyrm.compiler.source import Source
 from wyrm.compiler.updates import OptimizerInterface
 from wyrm.node.base import BaseNode
 from wyrm.node.index_operands import check_index_operands
@@ -31,7 +39,7 @@ class Binding:
     """The arrays for every argument of a program's `run`.
 
     `sizes` are the sizes of the named axes. Inputs in `fed` get an array of this thread's own, leaves in `given` use
-    its arrays, and other leaves use the array that they hold.
+    its arrays, and other leaves use the array that they hold. Temporary buffers lie in `memory`, or in new memory.
     """
 
     def __init__(
@@ -41,16 +49,20 @@ class Binding:
         fed: Mapping[BaseNode, tuple[int, ...]],
         optimizer: OptimizerInterface | None,
         given: Mapping[BaseNode, np.ndarray] = _NOTHING,
+        memory: NDArray[np.uint8] | None = None,
     ) -> None:
         self.source, self.sizes, self.optimizer = source, sizes, optimizer
         self._fed, self._given = fed, given
         self._arrays: dict[ArrayBuffer, np.ndarray] = {}
         self._calls: dict[KernelCall, tuple[Any, ...]] = {}
+        self._wholes: dict[WholeCall, list[Any]] = {}
+        # The optimizer's numbers of a step, by the names of their arguments.
+        self._numbers: dict[str, np.ndarray] = {}
         self.functions: dict[str, Callable[[], None]] = {}
         # Whether all functions called with these arrays are compiled; the bound `run`, if `run` is compiled too.
         self.compiled: Any = False
         self.own_bytes = 0
-        self.buffers = self._place_buffers()
+        self.buffers = self._place_buffers(memory)
         self.columns: dict[BaseNode, int] = {}
         # The table stripes that random index nodes draw from; each thread sets its own.
         self.stripes: list[tuple[KernelCall, NDArray[np.int64]]] = []
@@ -96,10 +108,12 @@ class Binding:
             return argument.value
         if isinstance(argument, KernelArgument):
             return self._kernel_argument(argument)
+        if isinstance(argument, WholeArgument):
+            return self._whole_arguments(argument.call)[argument.position]
         if argument.column is not None:
             return None  # passed with each call
         if argument.number is not None:
-            return aligned((), argument.dtype)
+            return self._numbers.setdefault(argument.name, aligned((), argument.dtype))
         if argument.state is not None:
             parameter, state = argument.state
             assert self.optimizer is not None
@@ -164,10 +178,11 @@ class Binding:
         ]
         return np.array(node.evaluate(np, *operands, shape=resolve(node.dims, self.sizes)), node.dtype)
 
-    def _place_buffers(self) -> int:
-        """Allocate all temporary buffers in one block of memory; return its size in bytes."""
+    def _place_buffers(self, memory: NDArray[np.uint8] | None) -> int:
+        """Place all temporary buffers in one block of memory, by default a new one; return its size in bytes."""
         plan = plan_memory(self.source, self.sizes)
-        memory = aligned((plan.size,), np.dtype(np.uint8))
+        if memory is None:
+            memory = aligned((plan.size,), np.dtype(np.uint8))
         for buffer, (start, shape) in plan.places.items():
             stop = start + int(np.prod(shape, dtype=np.int64)) * buffer.dtype.itemsize
             self._arrays[buffer] = memory[start:stop].view(buffer.dtype).reshape(shape)
@@ -186,6 +201,19 @@ class Binding:
             new = {id(memory): memory for memory in map(_memory, filter(_is_array, found))}
             self.own_bytes += sum(memory.nbytes for key, memory in new.items() if key not in known)
         return self._calls[call][argument.position]
+
+    def _whole_arguments(self, call: WholeCall) -> list[Any]:
+        """Return the arguments of an update of a whole parameter."""
+        if call not in self._wholes:
+            given = {leaf: self._value(flat).reshape(leaf.shape) for leaf, flat in call.arrays.items()}
+            if not self._wholes:  # one block of memory for all rules, which run one after another
+                size = max(plan_memory(rule, {}).size for rule in self.source.rules)
+                self._memory = aligned((size,), np.dtype(np.uint8))
+                self.own_bytes += size
+            binding = Binding(call.source, {}, {}, None, given, self._memory)
+            self.own_bytes += binding.own_bytes
+            self._wholes[call] = binding.values
+        return self._wholes[call]
 
 
 def _arguments(call: KernelCall, operands: list[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:

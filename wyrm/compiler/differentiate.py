@@ -24,8 +24,9 @@ class Targets:
     """The nodes that a program computes.
 
     `gradients` are the dense gradients of parameters. `rows` holds the (gradient, indices) pairs of the parameters with
-    row-sparse gradients. `buffer_updates` holds the new values of buffers. With an optimizer, the only output is the
-    loss. `original` lists the nodes as users wrote them, before composite ops were replaced.
+    row-sparse gradients. `buffer_updates` holds the new values of buffers. With an optimizer, the first output is the
+    loss, and the others are its metrics. `original` lists the nodes as users wrote them, before composite ops were
+    replaced.
     """
 
     outputs: Sequence[AnyNode]
@@ -72,7 +73,10 @@ def differentiate(targets: Targets) -> Targets:
 def gradients_of(
     loss: AnyNode, optimizer: OptimizerInterface
 ) -> tuple[dict[AnyNode, AnyNode], dict[AnyNode, list[tuple[Any, Any]]]]:
-    """Return the optimizer's dense gradients, and the (gradient, indices) pairs of its row-sparse ones."""
+    """Return the optimizer's dense gradients, and the (gradient, indices) pairs of its row-sparse ones.
+
+    A parameter with a rule over whole parameters has a dense gradient.
+    """
     if not isinstance(loss, Node) or loss.dims != () or loss.dtype.kind != "f":
         raise NotDifferentiable(
             f"a program that trains takes one scalar float loss, not {describe(loss)}: reduce it with .sum() or .mean()"
@@ -83,7 +87,7 @@ def gradients_of(
     for parameter, gradient in zip(optimizer.parameters, gradients, strict=True):
         if gradient is None:
             continue
-        pairs = row_parts(gradient)
+        pairs = row_parts(gradient) if optimizer.rule(parameter).elementwise else None
         if pairs is None:
             dense[parameter] = gradient
         else:

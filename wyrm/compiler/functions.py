@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from wyrm.compiler.formulas import float_type, formula_steps, number, scalar_type
 from wyrm.compiler.indices import expression_of
 from wyrm.compiler.loops import (
@@ -268,7 +270,7 @@ class _Function:
             expression, part_depth = self.read(operand, path)
             arguments.append(expression)
             depth = max(depth, part_depth)
-        arguments += map(Literal, rule.flat_index_arguments(node))
+        arguments += map(_argument, rule.flat_index_arguments(node))
         function = self.writer.op_kernels.add(rule.by_flat_index, rule.by_flat_index.__name__)
         return self._hoisted(CallResult(function, tuple(arguments)), target.name, path, depth), depth
 
@@ -312,6 +314,10 @@ def _statements(block: Block) -> Iterator[Statement]:
             yield from _statements(item)
         elif isinstance(item, Statement):
             yield item
+
+
+def _argument(value: float | np.floating) -> Literal:
+    return number(value.item(), value.dtype) if isinstance(value, np.floating) else Literal(value)
 
 
 def small_size(axes: Sequence[Axis]) -> int | None:

@@ -52,6 +52,14 @@ def check_all(indices: IntegerArray, size: int) -> None:
 
 
 @inlined
+def check_from_end(indices: IntegerArray, size: int) -> None:
+    """Raise `IndexError` if an index into `size` elements, of which negative ones count from the end, is too far."""
+    for row in indices.flat:
+        if row < -size or row >= size:
+            raise IndexError(OUT_OF_RANGE)
+
+
+@inlined
 def check_counted(indices: IntegerArray, size: int, ignore_index: int) -> None:
     """Raise `IndexError` if an index into `size` elements is out of range and is not `ignore_index`."""
     for row in indices.flat:

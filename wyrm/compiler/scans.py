@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from wyrm.compiler.decompose import expand
 from wyrm.compiler.differentiate import Targets
+from wyrm.compiler.invocations import FlatArgument
 from wyrm.compiler.loops import ArrayBuffer
 from wyrm.compiler.lower import Lowering
 from wyrm.compiler.materialize import materialize
 from wyrm.compiler.naming import UniqueNames
 from wyrm.compiler.op_kernels import OpKernels
 from wyrm.compiler.runtime import added, copied, put, taken
-from wyrm.compiler.source import FlatArgument, Source
+from wyrm.compiler.source import Source
+from wyrm.compiler.whole_updates import WholeUpdate
 from wyrm.ir.arrays import (
     Apply,
     ArrayFunction,
@@ -43,7 +45,7 @@ def write(lowering: Lowering) -> Source:
     """Return the functions of a lowered program, with columns of data for all inputs."""
     leaves = lowering.schedule.leaves
     inputs = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput) and leaf is not STEP]
-    return Source(lowering, inputs, OpKernels(), ScanSource)
+    return Source(lowering, inputs, OpKernels(), ScanSource, WholeUpdate)
 
 
 class ScanSource(Source):
@@ -61,7 +63,7 @@ class ScanSource(Source):
         lowering.outputs = self.body_outputs
         self.outer: list[str] = []
         self._name = names("scan")
-        super().__init__(materialize(lowering), (), op_kernels, ScanSource)
+        super().__init__(materialize(lowering), (), op_kernels, ScanSource, WholeUpdate)
 
     def _routine(self) -> ArrayRoutine:
         steps, lowering = self.steps, self.lowering

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from wyrm.compiler.functions import FunctionWriter, Kernel, SizeArgument, comment_of, small_size
-from wyrm.compiler.loops import ArrayBuffer, KernelCall, Loop, RowSums, ScalarBlock
+from wyrm.compiler.functions import FunctionWriter, Kernel, comment_of
+from wyrm.compiler.invocations import (
+    Argument,
+    Evaluation,
+    FlatArgument,
+    Invocation,
+    KernelArgument,
+    NumberArgument,
+)
+from wyrm.compiler.loops import ArrayBuffer, KernelCall, Loop, ScalarBlock
 from wyrm.compiler.lower import Lowering
 from wyrm.compiler.naming import UniqueNames, identifier
 from wyrm.compiler.op_kernels import OpKernels
-from wyrm.compiler.runtime import check_all, check_counted, fill_with_invalid_indices, fill_with_nan, load, release
-from wyrm.compiler.updates import OptimizerInterface, update
+from wyrm.compiler.runtime import (
+    check_all,
+    check_counted,
+    check_from_end,
+    fill_with_invalid_indices,
+    fill_with_nan,
+    load,
+    release,
+)
+from wyrm.compiler.update_calls import UpdateCalls
+from wyrm.compiler.updates import OptimizerInterface, UpdateRule
 from wyrm.ir import arrays
 from wyrm.ir.arrays import Apply, ArrayFunction, Element, Literal, Name, Return, Store, When
 from wyrm.kernels.arrays import ArrayRoutine
-from wyrm.kernels.functions import Routine
 from wyrm.node.base import BaseNode, format_dims
 from wyrm.node.loop_form import LOOPS
 from wyrm.ops.philox import STEP
@@ -28,70 +43,16 @@ from wyrm.schedule.ranges import Ranges
 LARGEST_FUNCTION = 40
 
 
-@dataclass(eq=False)
-class KernelArgument:
-    """An argument of an op's kernel at one position; `kernel_arguments` computes it when arrays are bound."""
-
-    name: str
-    call: KernelCall
-    position: int
-
-
-@dataclass(eq=False)
-class FlatArgument:
-    """A buffer as a flat array or as (rows, elements); or a column, a parameter's state, or an optimizer's number."""
-
-    name: str
-    buffer: ArrayBuffer | None
-    axes: int
-    state: tuple[BaseNode, str] | None = None
-    column: BaseNode | None = None
-    # A number of the optimizer's rule, and its dtype.
-    number: str | None = None
-    dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float32))
-
-
-@dataclass(eq=False)
-class NumberArgument:
-    """An integer."""
-
-    name: str
-    value: int
-
-
-Argument = ArrayBuffer | SizeArgument | KernelArgument | FlatArgument | NumberArgument
-
-
-@dataclass(eq=False)
-class Evaluation:
-    """The `evaluate` of an op without a kernel, which Python calls by the name of an argument."""
-
-    name: str
-
-    @property
-    def __name__(self) -> str:
-        return self.name
-
-
-@dataclass
-class Invocation:
-    """A call in `run`: a function, its arguments, and the buffers that are live during the call."""
-
-    function: Routine | Evaluation
-    arguments: Sequence[Argument]
-    buffers: set[ArrayBuffer]
-    comment: str = ""
-
-
-# Creates the functions of a loop inside the graph.
+# Creates the functions of a loop inside the graph, and those of a rule over whole parameters.
 LoopSource = Callable[[BaseNode, UniqueNames, OpKernels, Ranges], "Source"]
+RuleSource = Callable[[UpdateRule, UniqueNames, OpKernels, LoopSource], "Source"]
 
 
 class Source:
     """The functions of a program, and the arguments of its `run`, in order.
 
-    `run` reads columns of data for `inputs`; `loop_of` creates the functions of loops inside the graph. A loss that is
-    not finite ends a step.
+    `run` reads columns of data for `inputs`. `loop_of` creates the functions of loops inside the graph, and `rule_of`
+    those of rules over whole parameters. A loss that is not finite ends a step.
     """
 
     def __init__(
@@ -100,9 +61,10 @@ class Source:
         inputs: Sequence[BaseNode],
         op_kernels: OpKernels,
         loop_of: LoopSource,
+        rule_of: RuleSource,
     ) -> None:
         self.lowering, self.inputs = lowering, list(inputs)
-        self.op_kernels, self._loop_of = op_kernels, loop_of
+        self.op_kernels, self._loop_of, self._rule_of = op_kernels, loop_of, rule_of
         # The sources of the loops inside the graph.
         self.scans: list[Source] = []
         self._writer = FunctionWriter(lowering, self.op_kernels)
@@ -114,7 +76,9 @@ class Source:
         # The buffers that are read after all calls.
         self.live_at_end = [*lowering.buffer_updates.values(), *([] if lowering.loss is None else [lowering.loss])]
         self.kernels = self._loops()
-        self.updates: dict[str, ArrayRoutine] = {}
+        self.updates: dict[object, ArrayRoutine] = {}
+        # The functions of rules over whole parameters.
+        self.rules: list[Source] = []
         # The number of invocations after which the loss is known.
         self._known = 0 if lowering.loss is None else self._first_with(lowering.loss)
         # Python code may raise, so no parameter changes before the last such call.
@@ -122,12 +86,11 @@ class Source:
             [self._known, *(i for i, each in enumerate(self.invocations, 1) if isinstance(each.function, Evaluation))]
         )
         self._last: list[Invocation] = []
-        if (optimizer := lowering.optimizer) is not None:
-            self._update_early(optimizer, lowering.gradients)
-            for rows in lowering.rows:
-                self._last.append(self._update(optimizer, rows.parameter, rows.sums, rows))
+        if lowering.optimizer is not None:
+            self._update(lowering.optimizer)
         self._last += [self._move(buffer, becomes) for buffer, becomes in lowering.buffer_updates.items()]
-        self.size: int = len(self.invocations) + len(self._last) + sum(scan.size for scan in self.scans)
+        inner = [*self.scans, *self.rules]
+        self.size: int = len(self.invocations) + len(self._last) + sum(source.size for source in inner)
         self.run = self._routine()
 
     @property
@@ -184,12 +147,14 @@ class Source:
         """Check the indices of a kernel that are not known to be in range."""
         for choice in node.index_operands():
             indices = self.lowering.schedule.representative[node.parents[choice.operand]]
-            if self.lowering.ranges.is_known(indices, choice.axis, choice.ignore_index):
+            if self.lowering.ranges.is_known(indices, *choice[1:]):
                 continue
             buffer = call.operands[choice.operand]
             arguments: list[Argument]
             function, arguments = check_all, [buffer, self._writer.extent(choice.axis)]
-            if choice.ignore_index is not None:
+            if choice.from_end:
+                function = check_from_end
+            elif choice.ignore_index is not None:
                 function = check_counted
                 arguments.append(NumberArgument(self.lowering.name(f"ignored_of_{buffer.name}"), choice.ignore_index))
             self.invocations.append(Invocation(function, arguments, {buffer}, f"the indices of {comment}"))
@@ -210,7 +175,26 @@ class Source:
         using = (i for i, invocation in enumerate(self.invocations) if buffer.root in map(_root, invocation.buffers))
         return next(using, -1) + 1
 
-    def _update_early(self, optimizer: OptimizerInterface, dense: Mapping[BaseNode, ArrayBuffer]) -> None:
+    def _update(self, optimizer: OptimizerInterface) -> None:
+        """Add the calls that update the parameters."""
+        lowering = self.lowering
+        calls = UpdateCalls(
+            lowering, optimizer, lambda rule: self._rule_of(rule, lowering.name, self.op_kernels, self._loop_of)
+        )
+        if optimizer.max_norm is None:
+            self._update_early(calls)
+        else:  # no parameter changes before all gradients are known
+            self.live_at_end += lowering.gradients.values()
+            self._last += calls.scale(optimizer.max_norm)
+            for parameter, gradient in lowering.gradients.items():
+                self._last += calls.update(parameter, gradient)
+        for rows in lowering.rows:
+            self._last += calls.update(rows.parameter, rows.sums, rows)
+        self.updates, self.rules = calls.routines, list(calls.rules.values())
+        self.hyperparameters = calls.hyperparameters
+        self.arguments.update(calls.numbers)
+
+    def _update_early(self, calls: UpdateCalls) -> None:
         """Put each update after its gradient is computed and its parameter is read for the last time.
 
         This frees the gradient's memory for others, and finds the gradient still in the processor's cache.
@@ -219,45 +203,14 @@ class Source:
         for position, invocation in enumerate(self.invocations, 1):
             last.update(dict.fromkeys(map(_root, invocation.buffers), position))
         after: dict[int, list[Invocation]] = {}
-        for parameter, gradient in dense.items():
+        for parameter, gradient in self.lowering.gradients.items():
             buffers = self.lowering.leaf(parameter), gradient.root
             position = max(self._safe, *(last.get(buffer, 0) for buffer in buffers))
-            after.setdefault(position, []).append(self._update(optimizer, parameter, gradient, None))
+            after.setdefault(position, []).extend(calls.update(parameter, gradient))
         ordered = after.pop(0, [])
         for position, invocation in enumerate(self.invocations, 1):
             ordered += [invocation, *after.get(position, [])]
         self.invocations = ordered
-
-    def _update(
-        self, optimizer: OptimizerInterface, parameter: BaseNode, gradient: ArrayBuffer, rows: RowSums | None
-    ) -> Invocation:
-        rule = optimizer.rule(parameter.dtype)
-        row_axes = 0 if rows is None else min(2, len(parameter.dims))
-        kind = ["all", "elements", "rows"][row_axes]
-        row_size = small_size(parameter.dims[1:]) if row_axes == 2 else None
-        key = f"{parameter.dtype} {kind} {row_size}"
-        if key not in self.updates:
-            name = self.lowering.name(f"update_{kind}_{parameter.dtype}")
-            code = update(name, rule, row_axes, not rows and optimizer.flushes, row_size)
-            self.updates[key] = ArrayRoutine(code, distinct=True)
-        axes, buffer = max(1, row_axes), self.lowering.leaf(parameter)
-        arguments: list[Argument] = [
-            FlatArgument(self.lowering.name(f"flat_{buffer.name}"), buffer, axes),
-            FlatArgument(self.lowering.name(f"flat_{gradient.name}"), gradient, axes),
-        ]
-        for state in rule.state:
-            named = self.lowering.name(f"{state}_of_{buffer.name}")
-            arguments.append(FlatArgument(named, None, axes, state=(parameter, state)))
-        for number in rule.hyperparameters:
-            if number not in self.hyperparameters:
-                self.hyperparameters.append(number)
-            named = f"{number}_{parameter.dtype}"
-            flat = self.arguments.get(named)
-            arguments.append(flat or FlatArgument(named, None, 0, number=number, dtype=parameter.dtype))
-            self.arguments[named] = arguments[-1]
-        if rows is not None:
-            arguments += [rows.rows, rows.count]
-        return Invocation(self.updates[key], arguments, {gradient}, f"{buffer.name} {format_dims(parameter.dims)}")
 
     def _move(self, buffer: BaseNode, becomes: ArrayBuffer) -> Invocation:
         if "move" not in self.updates:
@@ -310,9 +263,16 @@ class Source:
         statements += map(self._call_of, self._last)
         counts = {rows.count.name: rows.count for rows in self.lowering.rows}
         statements += [arrays.CallStatement(release, (self._use(count),)) for count in counts.values()]
+        for position, mean in enumerate(self._metrics, 2):
+            statements.append(Store("totals", (Literal(position),), Element(self._use(mean).name, ()), adds=True))
         if self.lowering.loss is not None:  # in every step, because a later one may raise
             statements.append(Store("totals", (Literal(1),), Apply("add", (k, Literal(1)))))
         return statements
+
+    @property
+    def _metrics(self) -> list[ArrayBuffer]:
+        """The scalars beside the loss whose totals an epoch returns."""
+        return [] if self.lowering.loss is None else self.lowering.outputs[1:]
 
     def _call_of(self, invocation: Invocation) -> arrays.CallStatement:
         arguments = tuple(map(self._use, invocation.arguments))
@@ -360,6 +320,7 @@ class Source:
         routines = [kernel.function for kernel in self.kernels]
         routines += self.updates.values()
         texts = [routine.code.text for routine in dict.fromkeys(routines)]
+        texts += [text for rule in self.rules for text in rule._texts()]
         return [*texts, *(text for scan in self.scans for text in scan._texts()), self.run.code.text]
 
 

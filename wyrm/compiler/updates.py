@@ -29,15 +29,32 @@ from wyrm.node.node import Node
 from wyrm.node.storage import bound_array
 from wyrm.schedule.schedule import Schedule
 
+# The rules' number that bounds the global norm of the gradients; a program computes it in each step.
+GRADIENT_SCALE = "gradient_scale"
+
 
 class UpdateRule(Protocol):
-    """The graph of an update; `outputs` are the new parameter and the new state, computed from the inputs."""
+    """The graph of an update; `outputs` are the new parameter and the new state, computed from the inputs.
+
+    `elementwise` says whether it is one of elements, or else of parameters of one shape. If it `flushes`, denormal
+    state becomes zero where the gradient is zero.
+    """
 
     parameter: Input
     gradient: Input
     state: dict[str, Input]
     hyperparameters: dict[str, Input]
     outputs: list[Node]
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether the graph is about one element."""
+        ...
+
+    @property
+    def flushes(self) -> bool:
+        """Whether denormal state becomes zero."""
+        ...
 
 
 class OptimizerInterface(Protocol):
@@ -52,16 +69,25 @@ class OptimizerInterface(Protocol):
         ...
 
     @property
-    def flushes(self) -> bool:
-        """Whether denormal state becomes zero if the gradient is zero."""
+    def average(self) -> object:
+        """The average of the parameters that the optimizer keeps, or None."""
         ...
 
-    def rule(self, dtype: np.dtype) -> Any:
-        """Return the rule for parameters of one float type."""
+    @property
+    def max_norm(self) -> float | None:
+        """The largest global norm of the gradients, which the number `GRADIENT_SCALE` of the rules brings about."""
+        ...
+
+    def rule(self, parameter: Parameter) -> Any:
+        """Return the rule of a parameter, the same for parameters with the same one."""
         ...
 
     def numbers(self, count: int, parameters: Any) -> dict[str, NDArray[np.float64]]:
-        """Return the rule's numbers for the next `count` steps of these parameters."""
+        """Return the rules' numbers for the next `count` steps of these parameters."""
+        ...
+
+    def average_of(self, parameter: Parameter) -> tuple[str, str] | None:
+        """Return the names of a parameter's average in its state and of its weight among the numbers, or None."""
         ...
 
     def state_of(self, parameter: Parameter) -> Mapping[str, np.ndarray]:
@@ -73,7 +99,7 @@ class OptimizerInterface(Protocol):
         ...
 
 
-def update(name: str, rule: UpdateRule, row_axes: int, flushes: bool, row_size: int | None) -> ArrayFunction:
+def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> ArrayFunction:
     """Return the function that updates one parameter: all of it, or with `row_axes` the touched rows.
 
     Its arguments are the parameter, the gradient, the arrays of the state and the numbers of the step, all in the order
@@ -111,7 +137,7 @@ def update(name: str, rule: UpdateRule, row_axes: int, flushes: bool, row_size: 
         variable = f"{node.op_name()}_{next(used)}"
         values[node] = Name(variable)
         (each if node.dims else once).extend([*steps, Let(variable, result)])
-    flushed = _flushing(dtype) if flushes and state else None
+    flushed = _flushing(dtype) if rule.flushes and not row_axes and state else None
     if flushed is not None:
         each.append(flushed[0])
     for target, output in zip(["parameter", *state], schedule.outputs, strict=True):

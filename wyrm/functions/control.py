@@ -9,15 +9,23 @@ import numpy as np
 from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, ShapeError
+from wyrm.functions.carries import (
+    as_floats,
+    as_nodes,
+    checked_carry,
+    dtype_of,
+    from_floats,
+    initial_carry,
+    own_step,
+    placeholders_of,
+)
 from wyrm.functions.function import function_of_nodes
-from wyrm.functions.pytree import Branch, PyTreeDef, Tree, flatten, leaf_paths, unflatten
-from wyrm.functions.tracing import enclosing_trace, name_of, number_dtype
-from wyrm.node.base import BaseNode, describe, format_dims
-from wyrm.node.index_leaves import IndexConstant
-from wyrm.node.leaves import Constant, as_constant
+from wyrm.functions.pytree import Branch, Tree, flatten, unflatten
+from wyrm.functions.tracing import enclosing_trace, name_of
+from wyrm.node.base import BaseNode, describe
 from wyrm.node.node import Node, Tensor
 from wyrm.node.source_location import building
-from wyrm.ops.loop_body import LoopBody, closure_convert, placeholder_like
+from wyrm.ops.loop_body import LoopBody, closure_convert
 from wyrm.ops.pass_through import alias
 from wyrm.ops.scan import Scan
 from wyrm.ops.shape import zeros_like
@@ -40,75 +48,6 @@ Container: TypeAlias = "tuple[Any, ...] | list[Any] | dict[str, Any]"
 C = TypeVar("C", bound=Container)
 # A scalar mask, or a bool that is known while the graph is built.
 Condition: TypeAlias = "Tensor[()] | bool | np.bool_"
-
-
-def dtype_of(leaves: Sequence[object]) -> np.dtype:
-    """Return the float dtype of the nodes, else of the arrays, else of the enclosing trace, else float32."""
-    for leaf in leaves:
-        if isinstance(leaf, BaseNode) and leaf.dtype.kind == "f":
-            return np.dtype(leaf.dtype)
-    return number_dtype(leaves)
-
-
-def as_nodes(leaves: Sequence[object], dtype: np.dtype) -> list[Any]:
-    """Return leaves as nodes: integer arrays become indices, masks stay masks, other numbers take the float dtype."""
-    found: list[Any] = []
-    for leaf in leaves:
-        if isinstance(leaf, BaseNode):
-            found.append(leaf)
-        elif isinstance(leaf, np.ndarray) and leaf.dtype.kind in "iu":
-            found.append(IndexConstant(leaf))
-        elif isinstance(leaf, np.ndarray) and leaf.dtype.kind == "b":
-            found.append(Constant(leaf))
-        else:
-            found.append(as_constant(leaf, dtype))
-    return found
-
-
-def _placeholders(nodes: Sequence[BaseNode], structure: PyTreeDef, name: str, axes: int = 0) -> list[Any]:
-    """Return placeholders for the nodes, or for their rows, named by their paths."""
-    return [
-        placeholder_like(node, node.dims[axes:], where)
-        for node, where in zip(nodes, leaf_paths(structure, name), strict=True)
-    ]
-
-
-def _checked_carry(
-    value: object, placeholders: Sequence[BaseNode], structure: PyTreeDef, what: str, dtype: np.dtype
-) -> list[Any]:
-    """Return the new carry as nodes like the old ones, or raise an error that says how they differ."""
-    leaves, found = flatten(value, what)
-    if found != structure:
-        raise ShapeError(f"{what} changes the structure of the carry: {value!r}")
-    nodes = as_nodes(leaves, dtype)
-    for given, node in zip(placeholders, nodes, strict=True):
-        if given.shape != node.shape:
-            raise ShapeError(
-                f"{what}: {given.name} has the axes {format_dims(given.dims)} but becomes {describe(node)}; a carry "
-                f"keeps its axes from step to step"
-            )
-        if given.dtype != node.dtype:
-            raise DTypeError(
-                f"{what}: {given.name} is {given.dtype} but becomes {describe(node)}; cast it with .astype"
-            )
-    return nodes
-
-
-def _carry(init: object, beside: Sequence[object], what: str) -> tuple[list[Any], PyTreeDef, np.dtype]:
-    """Return the initial carry as float nodes, its structure and its dtype."""
-    leaves, structure = flatten(init, f"init of {what}")
-    if not leaves:
-        raise ShapeError(f"{what}: init has no leaves to carry from step to step")
-    dtype = dtype_of([*leaves, *beside])
-    if structure.has_module:
-        raise DTypeError(f"{what}: a module cannot be a carry; carry its parameters' values and close over the module")
-    nodes = [as_constant(leaf, dtype) if not isinstance(leaf, BaseNode) else leaf for leaf in leaves]
-    for node in nodes:
-        if node.dtype.kind != "f":
-            raise DTypeError(
-                f"{what}: {describe(node)} cannot be a carry, which is float; cast it with .astype(np.float32)"
-            )
-    return nodes, structure, nodes[0].dtype
 
 
 @overload
@@ -163,11 +102,11 @@ def scan(
     every step.
 
     A scan is one node. The function runs once, on placeholders, and its code is compiled once. The gradient is another
-    scan, which stores every carry and recomputes the rest of each step. A random node inside draws the same values in
-    every step. Axes inside need sizes.
+    scan, which stores every carry and recomputes the rest of each step. Each step draws anew what random nodes inside
+    draw. Axes inside need sizes. An index node as carry, such as a counter, stays one in each step.
 
-    Raise `ShapeError` if the carry changes its structure or axes or sequence lengths differ, `DTypeError` for an
-    integer carry and for mixed float dtypes.
+    Raise `ShapeError` if the carry changes its structure or axes or sequence lengths differ, `DTypeError` if it changes
+    its dtype and for mixed float dtypes.
 
     >>> total, sums = wy.scan(lambda carry, x: (carry + x, carry * 10.0), wy.Constant(0.0), np.array([1.0, 2.0, 3.0]))
     >>> total.forward().item(), sums.forward().tolist()
@@ -176,25 +115,32 @@ def scan(
     plain = function_of_nodes(function, "scan takes a function")
     what = f"scan of {name_of(plain)}"
     given, rows_structure = flatten(xs, f"xs of {what}")
-    carry, structure, dtype = _carry(init, given, what)
+    carry, structure, dtype = initial_carry(init, given, what)
     rows = as_nodes(given, dtype)
     time = _time(rows, length, what)
-    placeholders = _placeholders(carry, structure, "carry")
-    row_placeholders = _placeholders(rows, rows_structure, "x", axes=1)
+    floats = as_floats(carry, dtype)
+    placeholders = placeholders_of(floats, structure, "carry")
+    row_placeholders = placeholders_of(rows, rows_structure, "x", axes=1)
+    before = from_floats(placeholders, carry)
     with enclosing_trace([*placeholders, *row_placeholders]), building() as built:
-        result = plain(unflatten(structure, placeholders), unflatten(rows_structure, row_placeholders))
+        result = plain(unflatten(structure, before), unflatten(rows_structure, row_placeholders))
     if not isinstance(result, tuple) or len(result) != 2:
         raise ShapeError(f"{what}: a step returns a pair (carry, y), where y may be None, not {result!r}")
-    following = _checked_carry(result[0], placeholders, structure, what, dtype)
+    following = checked_carry(result[0], before, structure, what, dtype)
     leaves, made_structure = flatten(result[1], f"the result of {what}")
     made = as_nodes(leaves, dtype)
-    outside, captured, outputs = closure_convert([*following, *made], [*placeholders, *row_placeholders], built=built)
-    steps = Steps(
-        LoopBody([*placeholders, *row_placeholders, *captured], outputs), time, len(carry), len(rows), reverse=reverse
-    )
-    loop = Scan(steps, *carry, *rows, *outside)
-    last = [loop.last(i) for i in range(len(carry))]
-    return unflatten(structure, last), unflatten(made_structure, [loop.output(i) for i in range(len(made))])
+    with building() as converted:
+        results = as_floats([*following, *made], dtype)
+    step, results = own_step(results, [*built, *converted], dtype)
+    inputs = [*placeholders, *step.placeholders, *row_placeholders]
+    results[len(carry) : len(carry)] = step.following
+    outside, captured, outputs = closure_convert(results, inputs, built=built)
+    carried = [*floats, *step.init]
+    steps = Steps(LoopBody([*inputs, *captured], outputs), time, len(carried), len(rows), reverse=reverse)
+    loop = Scan(steps, *carried, *rows, *outside)
+    last = from_floats([loop.last(i) for i in range(len(carry))], carry)
+    stacked = from_floats([loop.output(i) for i in range(len(made))], made)
+    return unflatten(structure, last), unflatten(made_structure, stacked)
 
 
 def _time(rows: Sequence[BaseNode], length: int | None, what: str) -> Axis:
@@ -252,7 +198,7 @@ def while_loop(
 ) -> Any:
     """Repeat `carry = function(carry)` from `init` while `condition(carry)`, a scalar mask, is true; return the carry.
 
-    The carry is as in `scan`. With `max_steps` the loop stops after that many steps at the latest and has a gradient,
+    The carry and random nodes are as in `scan`. With `max_steps` the loop stops after that many steps at the latest and has a gradient,
     which goes back through the steps that ran; it allocates memory for `max_steps` steps. Without it the loop has no
     gradient.
 
@@ -266,17 +212,22 @@ def while_loop(
     what = f"while_loop of {name_of(step)}"
     if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1):
         raise ValueError(f"{what}: max_steps must be an integer of at least 1, not {max_steps!r}")
-    carry, structure, dtype = _carry(init, (), what)
-    placeholders = _placeholders(carry, structure, "carry")
+    carry, structure, dtype = initial_carry(init, (), what)
+    floats = as_floats(carry, dtype)
+    placeholders = placeholders_of(floats, structure, "carry")
+    before = from_floats(placeholders, carry)
     with enclosing_trace(placeholders), building() as built:
-        following = _checked_carry(step(unflatten(structure, placeholders)), placeholders, structure, what, dtype)
+        following = checked_carry(step(unflatten(structure, before)), before, structure, what, dtype)
         again = _condition(keep_going(unflatten(structure, following)), what)
-    outside, captured, outputs = closure_convert([*following, again], placeholders, built=built)
+        results = as_floats(following, dtype)
+    turn, (*results, again) = own_step([*results, again], built, dtype)
+    inputs = [*placeholders, *turn.placeholders]
+    outside, captured, outputs = closure_convert([*results, *turn.following, again], inputs, built=built)
     most = ENDLESS if max_steps is None else max_steps
-    steps = Steps(LoopBody([*placeholders, *captured], outputs), most, len(carry), 0, limited=True, stops=True)
+    steps = Steps(LoopBody([*inputs, *captured], outputs), most, len(inputs), 0, limited=True, stops=True)
     limit = _condition(keep_going(unflatten(structure, carry)), what).astype(dtype) * float(most)
-    loop = Scan(steps, limit, *carry, *outside)
-    return unflatten(structure, [loop.last(i) for i in range(len(carry))])
+    loop = Scan(steps, limit, *floats, *turn.init, *outside)
+    return unflatten(structure, from_floats([loop.last(i) for i in range(len(carry))], carry))
 
 
 @overload
@@ -364,11 +315,13 @@ def cond(condition: object, true: Callable[..., Any], false: Callable[..., Any],
             raise DTypeError(
                 f"{what}: {describe(result)} is the result of a branch, which must be float; cast it with .astype"
             )
-    others = _checked_carry(other, _placeholders(results, shape, f"the result of {name_of(first)}"), shape, what, dtype)
+    others = checked_carry(
+        other, placeholders_of(results, shape, f"the result of {name_of(first)}"), shape, what, dtype
+    )
     carry = [zeros_like(x) for x in results]
     chosen = mask.astype(dtype)
     for limit, outputs, inner in ((chosen, results, taken), (1.0 - chosen, others, not_taken)):
-        placeholders = _placeholders(carry, shape, "result")
+        placeholders = placeholders_of(carry, shape, "result")
         outside, captured, made = closure_convert(outputs, placeholders, inner, built=[*nodes, *inner])
         steps = Steps(LoopBody([*placeholders, *captured], made), 1, len(carry), 0, limited=True)
         loop = Scan(steps, limit, *carry, *outside)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.foreign_names import answering
-from wyrm.functions.control import as_nodes, dtype_of
+from wyrm.functions.carries import as_floats, as_nodes, dtype_of, from_floats
 from wyrm.functions.function import Function, evaluated, function_of_nodes
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import argument_names, enclosing_trace, name_of
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.node import IndexNode
-from wyrm.node.source_location import located_at
+from wyrm.node.source_location import building, located_at
 from wyrm.node.traversal import topological_order
+from wyrm.ops.drawing import Draws, LoopSteps, draws_now
+from wyrm.ops.dropout import RandomKey
 from wyrm.ops.loop_body import LoopBody, closure_convert, placeholder_like
+from wyrm.ops.philox import STEP
 from wyrm.ops.scan import Scan
 from wyrm.ops.steps import Steps
 from wyrm.ops.updating import Updating
@@ -40,7 +43,7 @@ def vmap(function: Callable[..., object], in_axes: Axes = 0, out_axes: Axes = 0)
     None for a result that does not depend on batched arguments and stays unbatched. An entry may be a container of axes
     that matches the argument or result; a number or None applies to all leaves below it. The function runs once, on one
     row. Each op then handles all rows at once if it has a batched form, else in a loop inside the graph. Random nodes
-    draw the same values for every row.
+    that `function` builds draw for each row anew.
 
     The result is a `wyrm.function` on the engine of `function`; called with nodes, it returns nodes. A call raises
     `ShapeError` if no argument is batched, an axis does not exist, batch sizes differ, `in_axes` or `out_axes` does not
@@ -74,16 +77,18 @@ def vmap(function: Callable[..., object], in_axes: Axes = 0, out_axes: Axes = 0)
         if len(sizes) > 1:
             found = ", ".join(describe(whole) for whole in rows.values())
             raise ShapeError(f"{what}: batch sizes differ: {' and '.join(sorted(map(str, sizes)))}, in {found}")
-        with enclosing_trace(list(rows)):
+        with enclosing_trace(list(rows)), building() as built:
             result = plain(*given, **static)
         leaves, structure = flatten(result, f"the result of {what}")
         outputs = as_nodes(leaves, kind)
         wanted = axes_of(out_axes, structure, f"{what}: out_axes")
-        varied = _varied(outputs, rows)
+        drawing = {node for node in built if isinstance(node, Draws) or draws_now(node)}
+        varied = _varied(outputs, rows, drawing)
         for output, axis, where in zip(outputs, wanted, leaf_paths(structure, "the result"), strict=True):
             if axis is None and output in varied:
                 raise ShapeError(f"{what}: {where} differs between rows, so out_axes needs an axis for it, not None")
-        wholes = iter(batched([x for x, axis in zip(outputs, wanted, strict=True) if axis is not None], rows))
+        along_axis = [x for x, axis in zip(outputs, wanted, strict=True) if axis is not None]
+        wholes = iter(batched(along_axis, rows, drawing))
         return unflatten(
             structure,
             [x if axis is None else _moved(next(wholes), axis, what) for x, axis in zip(outputs, wanted, strict=True)],
@@ -151,11 +156,13 @@ def _check_moves(node: BaseNode, what: str) -> None:
         )
 
 
-def _varied(outputs: Sequence[BaseNode], rows: Mapping[BaseNode, BaseNode]) -> set[BaseNode]:
-    """Return the nodes that differ between rows."""
+def _varied(
+    outputs: Sequence[BaseNode], rows: Mapping[BaseNode, BaseNode], drawing: Collection[BaseNode]
+) -> set[BaseNode]:
+    """Return the nodes that differ between rows; those of `drawing` do."""
     varied = set(rows)
     for node in topological_order(outputs):
-        if not varied.isdisjoint(node.parents):
+        if node in drawing or not varied.isdisjoint(node.parents):
             varied.add(node)
     return varied
 
@@ -171,18 +178,28 @@ def _moved(whole: Any, axis: int, what: str) -> Any:
     return whole.transpose(*order)
 
 
-def batched(outputs: Sequence[Any], rows: Mapping[BaseNode, BaseNode]) -> list[Any]:
-    """Return the outputs with a leading batch axis; `rows` maps each one-row placeholder to its batched node."""
+def batched(outputs: Sequence[Any], rows: Mapping[BaseNode, BaseNode], drawing: Collection[BaseNode] = ()) -> list[Any]:
+    """Return the outputs with a leading batch axis; `rows` maps each one-row placeholder to its batched node.
+
+    The nodes of `drawing` draw random numbers for each row anew, others the same numbers for all rows.
+    """
     batches: dict[BaseNode, BaseNode] = dict(rows)
     axis = next(iter(rows.values())).dims[0]
     for node in topological_order(outputs):
-        if node in batches or batches.keys().isdisjoint(node.parents):
+        draws = node in drawing and not isinstance(node, RandomKey)  # rows have one key, and positions of their own
+        if node in batches or (batches.keys().isdisjoint(node.parents) and not draws):
             continue
         if isinstance(node, Updating):
             raise ShapeError(f"{describe(node)} updates a buffer, and vmap has one buffer for many rows")
         operands = [batches[x] if x in batches else x for x in node.parents]  # noqa: SIM401  # pyright: `get` may be None
         mapped = [parent in batches for parent in node.parents]
         with located_at(node.origin):
+            if draws and isinstance(node, Draws):
+                batches[node] = node.drawn_by_rows(operands, mapped, axis)
+                continue
+            if draws:
+                mapped = [many or x is STEP for x, many in zip(operands, mapped, strict=True)]
+                operands = [LoopSteps(STEP, (axis,)) if x is STEP else x for x in operands]
             batch = node.batched(operands, mapped)
             batches[node] = _one_by_one(node, operands, mapped) if batch is None else batch
     for output in outputs:
@@ -203,10 +220,7 @@ def _one_by_one(node: BaseNode, operands: Sequence[BaseNode], mapped: Sequence[b
     remaining = iter(placeholders)
     parents = tuple(next(remaining) if many else x for x, many in zip(operands, mapped, strict=True))
     one: Any = type(node).rebuild(parents, node.attribute_values(), node.name)
-    if one.dtype.kind not in "fb":
-        raise DTypeError(f"{describe(node)} gives {one.dtype} and has no batched form")
-    mask = one.dtype.kind == "b"
-    outside, captured, outputs = closure_convert([one.astype(np.float32) if mask else one], placeholders)
+    outside, captured, outputs = closure_convert(as_floats([one], np.dtype(np.float32)), placeholders)
     steps = Steps(LoopBody([*placeholders, *captured], outputs), rows[0].dims[0], 0, len(rows))
-    made = Scan(steps, *rows, *outside).output(0)
-    return made > 0.5 if mask else made
+    (made,) = from_floats([Scan(steps, *rows, *outside).output(0)], [one])
+    return made

@@ -14,6 +14,7 @@ import numpy as np
 
 from wyrm import _names
 from wyrm.errors import DTypeError
+from wyrm.functions import contraction
 from wyrm.functions.creation import full_like, ones_like, zeros_like
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, as_constant
@@ -21,7 +22,6 @@ from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where
 from wyrm.ops.index import as_indices
 from wyrm.ops.keywords import refuse_keywords
-from wyrm.ops.product import LETTERS, einsum
 from wyrm.ops.reduction import AxisLike, all_axes
 from wyrm.ops.slicing import concatenate, stack
 
@@ -48,27 +48,6 @@ _OF_INTEGERS = {*_COMPARISONS, "add", "subtract", "multiply", "negative", "floor
 _UFUNC_DEFAULTS = {"out": None, "where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
 
 
-def _norm(x: Node, ord: object = None, axis: AxisLike = None, keepdims: bool = False) -> Node:
-    given = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
-    known = ord is None and (axis is None or len(given) in (1, 2))
-    if not (known or (ord == 2 and len(given) == 1) or (ord == "fro" and len(given) == 2)):
-        raise TypeError(
-            f"numpy.linalg.norm of a node is the root of the sum of squares over all axes, one or two; it does not "
-            f"support ord={ord!r} over {len(given)} axes"
-        )
-    return x.square().sum(axis=given, keepdims=keepdims).sqrt()
-
-
-def _dot(a: Node, b: Node) -> Node:
-    if not a.dims or not b.dims:
-        return a * b
-    if a.ndim == 1 or b.ndim <= 2:
-        return a @ b
-    rows, columns, inner = LETTERS[: a.ndim - 1], LETTERS[a.ndim : a.ndim + b.ndim - 1], LETTERS[-1]
-    terms = f"{rows}{inner},{columns[:-1]}{inner}{columns[-1]}->{rows}{columns}"
-    return einsum(terms, a, b)
-
-
 def _take(a: Node, indices: Any, axis: int | None = None) -> Node:
     return a.ravel().take(indices) if axis is None else a.take(indices, axis=axis)
 
@@ -87,15 +66,6 @@ def _clip(
 
 def _size(a: Node, axis: AxisLike = None) -> int:
     return math.prod(a.shape[i] for i in all_axes(axis, a.ndim))
-
-
-def _einsum(*operands: Any) -> Node:
-    if len(operands) != 3 or not isinstance(operands[0], str):
-        raise TypeError(
-            f"numpy.einsum of nodes takes subscripts and two operands, as in np.einsum('ij,jk->ik', x, y), not "
-            f"{len(operands)} arguments of which the first is a {type(operands[0]).__name__}"
-        )
-    return einsum(*operands)
 
 
 def _where(condition: Node, x: Any = None, y: Any = None) -> Node:
@@ -118,15 +88,12 @@ FUNCTIONS: dict[Operation, Operation] = {
     np.where: _where,
     np.concatenate: _concatenate,
     np.stack: lambda arrays, axis=0: stack(arrays, axis=axis),
-    np.einsum: _einsum,
-    np.dot: _dot,
-    np.outer: lambda a, b: a.reshape((-1, 1)) * b.reshape((1, -1)),
+    np.einsum: contraction.einsum,
     np.sum: _reduced("sum"), np.mean: _reduced("mean"), np.max: _reduced("max"), np.min: _reduced("min"),
     np.amax: _reduced("max"), np.amin: _reduced("min"), np.argmax: _reduced("argmax"),
     np.var: lambda a, axis=None, ddof=0, keepdims=False: a.var(axis=axis, ddof=ddof, keepdims=keepdims),
     np.std: lambda a, axis=None, ddof=0, keepdims=False: a.std(axis=axis, ddof=ddof, keepdims=keepdims),
     np.prod: _reduced("prod"),
-    np.linalg.norm: _norm,
     np.clip: _clip,
     np.zeros_like: lambda a, dtype=None: zeros_like(a, dtype),
     np.ones_like: lambda a, dtype=None: ones_like(a, dtype),
@@ -151,7 +118,6 @@ _OPERANDS = ("a", "b", "x", "array", "ary", "arr")
 _SIGNATURES: dict[Operation, Operation] = {
     np.where: lambda condition, x=None, y=None, /: None,
     np.concatenate: lambda arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind": None,
-    np.dot: lambda a, b, out=None: None,
 }
 
 
@@ -207,12 +173,12 @@ def array_function(
             raise _unknown(name, function.__module__)
         return _call(found, function, arguments, options)
     implementation = FUNCTIONS[function]
-    full = f"numpy.linalg.{name}" if function is np.linalg.norm else f"numpy.{name}"
+    full = f"numpy.{name}"
     if function is np.einsum:
-        several, named = tuple(arguments), {k: v for k, v in options.items() if k != "optimize"}
-        if any(value is not None for value in named.values()):
-            refuse_keywords(f"{full} of nodes", named, ("subscripts", "two operands"))
-        return implementation(*several[:1], *_nodes(several[1:]))
+        refused = {key for key, value in options.items() if key != "optimize" and value is not None}
+        if refused:
+            refuse_keywords(f"{full} of nodes", refused, ("subscripts", "operands", "optimize"))
+        return implementation(*arguments, optimize=options.get("optimize", True))
     given = _bound_arguments(function, full, arguments, options)
     taken = inspect.signature(implementation).parameters
     if given.keys() - taken.keys():

@@ -14,7 +14,7 @@ from wyrm.kernels.errors import NotCompiled
 from wyrm.kernels.known import known
 from wyrm.kernels.names import may_overflow
 from wyrm.kernels.values import Value
-from wyrm.ops import fast_math
+from wyrm.ops import fast_math, standard_draws
 
 if TYPE_CHECKING:
     from wyrm.kernels.statements import FunctionBody
@@ -204,9 +204,11 @@ _OPS = fast_math.__name__.removesuffix("fast_math")
 def kernel_of(function: FunctionType, name: str | None = None) -> KernelFunction:
     """Return the kernel of a Python function.
 
-    Only kernels of this library may use fused multiply-adds. Users' arithmetic is compiled as written, so it gives the
-    same numbers as NumPy.
+    Only kernels of this library may use fused multiply-adds. Users' arithmetic and that of random draws are compiled as
+    written, so they give the same numbers as NumPy.
     """
+    if function.__module__ == standard_draws.__name__:
+        return KernelFunction(function, name=name, inlined=True)
     if function.__module__ == fast_math.__name__:
         return KernelFunction(function, name=name, inlined=True, fused=True)
     own = function.__module__.startswith(_OPS)

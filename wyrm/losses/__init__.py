@@ -5,16 +5,18 @@
 >>> round(float(loss.forward()), 3)
 0.088
 
-Each takes `reduction="mean"`, `"sum"` or `"none"`. None of them broadcasts: a target of another shape is an error.
+Each takes `reduction="mean"`, `"sum"` or `"none"`, and `sample_weight`. None of them broadcasts: a target of another
+shape is an error.
 """
 
 from typing import TYPE_CHECKING
 
 from wyrm import _lazy_imports
 from wyrm.losses.binary import bce, bce_with_logits, focal, hinge, squared_hinge
-from wyrm.losses.classification import cross_entropy, kl_divergence, nll
+from wyrm.losses.classification import cross_entropy, kl_divergence, multiclass_focal, nll
+from wyrm.losses.likelihood import gaussian_nll, poisson_nll, student_t_nll
 from wyrm.losses.ranking import bpr, cosine_embedding, margin_ranking, triplet
-from wyrm.losses.regression import huber, l1, mse
+from wyrm.losses.regression import huber, l1, log_cosh, mse, quantile, smooth_l1
 
 if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
     __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})
@@ -26,13 +28,20 @@ __all__ = [
     "cosine_embedding",
     "cross_entropy",
     "focal",
+    "gaussian_nll",
     "hinge",
     "huber",
     "kl_divergence",
     "l1",
+    "log_cosh",
     "margin_ranking",
     "mse",
+    "multiclass_focal",
     "nll",
+    "poisson_nll",
+    "quantile",
+    "smooth_l1",
     "squared_hinge",
+    "student_t_nll",
     "triplet",
 ]

@@ -8,7 +8,8 @@ from typing import Literal, overload
 from typing_extensions import TypeVarTuple
 
 from wyrm.foreign_names import answering
-from wyrm.losses.checks import check_range, check_reduction, reduced, same_axes
+from wyrm.losses.checks import check_range, check_reduction, same_axes
+from wyrm.losses.weights import Weights, positive_weights, weighted
 from wyrm.node.node import Node, Tensor
 from wyrm.ops.comparison import where
 from wyrm.ops.exponential import LimitedLog
@@ -20,18 +21,30 @@ Axes = TypeVarTuple("Axes")
 
 @overload
 def bce(
-    probability: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["mean", "sum"] = "mean"
+    probability: Tensor[*Axes],
+    target: Tensor[*Axes] | Array,
+    *,
+    sample_weight: Weights = None,
+    reduction: Literal["mean", "sum"] = "mean",
 ) -> Tensor[()]: ...
 @overload
-def bce(probability: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["none"]) -> Tensor[*Axes]: ...
+def bce(
+    probability: Tensor[*Axes],
+    target: Tensor[*Axes] | Array,
+    *,
+    sample_weight: Weights = None,
+    reduction: Literal["none"],
+) -> Tensor[*Axes]: ...
 @answering
-def bce(probability: Node, target: Node | Array, *, reduction: Reduction = "mean") -> Node:
+def bce(
+    probability: Node, target: Node | Array, *, sample_weight: Weights = None, reduction: Reduction = "mean"
+) -> Node:
     """Return the binary cross-entropy of probabilities, `-(t * log(p) + (1 - t) * log(1 - p))`.
 
     `probability` and `target`, a node or an array of the same shape, lie between 0 and 1; a mask counts as 0 and 1. As
     in PyTorch, logarithms are at least -100 and their derivatives at most 1e12, so that loss and gradient are finite
     for probabilities of 0 and 1. Values outside the range count as the nearest probability, with gradient 0. For
-    sigmoids, prefer `bce_with_logits`, which is exact. Reductions are as in `mse`.
+    sigmoids, prefer `bce_with_logits`, which is exact. `sample_weight` and reductions are as in `mse`.
 
     Raises:
         ShapeError: the shapes differ.
@@ -47,30 +60,53 @@ def bce(probability: Node, target: Node | Array, *, reduction: Reduction = "mean
     if_yes: Node = -LimitedLog(inside)
     # log1p keeps the digits of a small probability; for a large one the subtraction is exact.
     if_no = -where(inside < 0.5, (-inside.minimum(0.5)).log1p(), LimitedLog(1.0 - inside))
-    return reduced(target * if_yes + (1.0 - target) * if_no, reduction)
+    return weighted("bce", target * if_yes + (1.0 - target) * if_no, reduction, sample_weight)
 
 
 @overload
 def bce_with_logits(
-    logits: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["mean", "sum"] = "mean"
+    logits: Tensor[*Axes],
+    target: Tensor[*Axes] | Array,
+    *,
+    pos_weight: float | Weights = None,
+    sample_weight: Weights = None,
+    reduction: Literal["mean", "sum"] = "mean",
 ) -> Tensor[()]: ...
 @overload
 def bce_with_logits(
-    logits: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["none"]
+    logits: Tensor[*Axes],
+    target: Tensor[*Axes] | Array,
+    *,
+    pos_weight: float | Weights = None,
+    sample_weight: Weights = None,
+    reduction: Literal["none"],
 ) -> Tensor[*Axes]: ...
 @answering
-def bce_with_logits(logits: Node, target: Node | Array, *, reduction: Reduction = "mean") -> Node:
+def bce_with_logits(
+    logits: Node,
+    target: Node | Array,
+    *,
+    pos_weight: float | Weights = None,
+    sample_weight: Weights = None,
+    reduction: Reduction = "mean",
+) -> Node:
     """Return the binary cross-entropy of `sigmoid(logits)`, `log(1 + e ** x) - t * x`, finite for all finite logits.
 
-    `target`, a node or an array of the same shape, lies between 0 and 1; a mask counts as 0 and 1. Reductions and
-    errors are as in `bce`.
+    `target`, a node or an array of the same shape, lies between 0 and 1; a mask counts as 0 and 1. `pos_weight`, one
+    number or one for each entry of the last axis, multiplies the loss of target 1, against an imbalance of the classes;
+    as in PyTorch, the mean does not divide by it. Other weights, reductions and errors are as in `bce`.
 
     >>> bce_with_logits(wy.Constant([1e4, -1e4]), np.array([1.0, 1.0]), reduction="none").forward().tolist()
     [0.0, 10000.0]
     """
     check_reduction("bce_with_logits", reduction)
     logits, target = same_axes("bce_with_logits", "probabilities", logits=logits, target=target)
-    return reduced(logits.softplus() - logits * target, reduction)
+    if pos_weight is None:
+        losses: Node = logits.softplus() - logits * target
+    else:
+        positive = positive_weights("bce_with_logits", pos_weight, logits)
+        losses = (1.0 - target) * logits.softplus() + positive * target * (-logits).softplus()
+    return weighted("bce_with_logits", losses, reduction, sample_weight)
 
 
 @overload
@@ -80,6 +116,7 @@ def focal(
     *,
     gamma: float = 2.0,
     alpha: float | None = 0.25,
+    sample_weight: Weights = None,
     reduction: Literal["mean", "sum"] = "mean",
 ) -> Tensor[()]: ...
 @overload
@@ -89,11 +126,18 @@ def focal(
     *,
     gamma: float = 2.0,
     alpha: float | None = 0.25,
+    sample_weight: Weights = None,
     reduction: Literal["none"],
 ) -> Tensor[*Axes]: ...
 @answering
 def focal(
-    logits: Node, target: Node | Array, *, gamma: float = 2.0, alpha: float | None = 0.25, reduction: Reduction = "mean"
+    logits: Node,
+    target: Node | Array,
+    *,
+    gamma: float = 2.0,
+    alpha: float | None = 0.25,
+    sample_weight: Weights = None,
+    reduction: Reduction = "mean",
 ) -> Node:
     """Return the binary focal loss, `-a * (1 - q) ** gamma * log(q)`, in which easy examples weigh less.
 
@@ -101,7 +145,7 @@ def focal(
     a target in between, the loss is the average of both, weighted by the target. `a` is `alpha` for target 1 and
     `1 - alpha` for target 0, or 1 for both if `alpha` is None. Lin et al., "Focal loss for dense object detection"
     (2017), formula 5. `gamma` is at least 0; with 0 the loss is a weighted `bce_with_logits`. `alpha` lies between 0
-    and 1. Shapes, reductions and other errors are as in `bce`.
+    and 1. Shapes, weights, reductions and other errors are as in `bce`.
 
     >>> focal(wy.Constant([0.0]), np.array([1.0]), gamma=1.0, alpha=None).forward().round(4).item()
     0.3465999960899353
@@ -116,21 +160,33 @@ def focal(
     yes, no = (if_no * -gamma).exp() * if_yes, (if_yes * -gamma).exp() * if_no
     if alpha is not None:
         yes, no = yes * alpha, no * (1.0 - alpha)
-    return reduced(target * yes + (1.0 - target) * no, reduction)
+    return weighted("focal", target * yes + (1.0 - target) * no, reduction, sample_weight)
 
 
 @overload
 def hinge(
-    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["mean", "sum"] = "mean"
+    prediction: Tensor[*Axes],
+    target: Tensor[*Axes] | Array,
+    *,
+    sample_weight: Weights = None,
+    reduction: Literal["mean", "sum"] = "mean",
 ) -> Tensor[()]: ...
 @overload
-def hinge(prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["none"]) -> Tensor[*Axes]: ...
+def hinge(
+    prediction: Tensor[*Axes],
+    target: Tensor[*Axes] | Array,
+    *,
+    sample_weight: Weights = None,
+    reduction: Literal["none"],
+) -> Tensor[*Axes]: ...
 @answering
-def hinge(prediction: Node, target: Node | Array, *, reduction: Reduction = "mean") -> Node:
+def hinge(
+    prediction: Node, target: Node | Array, *, sample_weight: Weights = None, reduction: Reduction = "mean"
+) -> Node:
     """Return the hinge loss of a support vector machine, `max(0, 1 - target * prediction)`.
 
     `target`, a node or an array of the shape of the prediction, is -1 or 1. Cortes and Vapnik, "Support-vector
-    networks" (1995). Reductions are as in `mse`.
+    networks" (1995). `sample_weight` and reductions are as in `mse`.
 
     Raises:
         ShapeError: the shapes differ.
@@ -142,26 +198,36 @@ def hinge(prediction: Node, target: Node | Array, *, reduction: Reduction = "mea
     """
     check_reduction("hinge", reduction)
     prediction, target = same_axes("hinge", "signs", prediction=prediction, target=target)
-    return reduced((1.0 - target * prediction).relu(), reduction)
+    return weighted("hinge", (1.0 - target * prediction).relu(), reduction, sample_weight)
 
 
 @overload
 def squared_hinge(
-    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["mean", "sum"] = "mean"
+    prediction: Tensor[*Axes],
+    target: Tensor[*Axes] | Array,
+    *,
+    sample_weight: Weights = None,
+    reduction: Literal["mean", "sum"] = "mean",
 ) -> Tensor[()]: ...
 @overload
 def squared_hinge(
-    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, reduction: Literal["none"]
+    prediction: Tensor[*Axes],
+    target: Tensor[*Axes] | Array,
+    *,
+    sample_weight: Weights = None,
+    reduction: Literal["none"],
 ) -> Tensor[*Axes]: ...
 @answering
-def squared_hinge(prediction: Node, target: Node | Array, *, reduction: Reduction = "mean") -> Node:
+def squared_hinge(
+    prediction: Node, target: Node | Array, *, sample_weight: Weights = None, reduction: Reduction = "mean"
+) -> Node:
     """Return the square of the hinge loss, `max(0, 1 - target * prediction) ** 2`, which is differentiable everywhere.
 
-    Shapes, reductions and errors are as in `hinge`.
+    Shapes, weights, reductions and errors are as in `hinge`.
 
     >>> squared_hinge(wy.Constant([0.5, 2.0, 2.0]), np.array([1, 1, -1]), reduction="none").forward().tolist()
     [0.25, 0.0, 9.0]
     """
     check_reduction("squared_hinge", reduction)
     prediction, target = same_axes("squared_hinge", "signs", prediction=prediction, target=target)
-    return reduced((1.0 - target * prediction).relu().square(), reduction)
+    return weighted("squared_hinge", (1.0 - target * prediction).relu().square(), reduction, sample_weight)

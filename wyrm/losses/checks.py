@@ -23,7 +23,7 @@ from wyrm.types.typing import Array, IntegerArray
 Values = Literal["any", "signs", "probabilities"]
 
 
-def as_node(loss: str, name: str, value: Node | IndexNode | Array, beside: Node | None = None) -> Node:
+def as_node(loss: str, name: str, value: Node | IndexNode | Array | float, beside: Node | None = None) -> Node:
     """Return `value` as a float node; beside another node, an array or a mask takes the dtype of that node."""
     if isinstance(value, IndexNode):
         raise DTypeError(

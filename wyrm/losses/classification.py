@@ -8,24 +8,19 @@ from typing import Literal, overload
 import numpy as np
 from typing_extensions import TypeVar, TypeVarTuple
 
-from wyrm.errors import ShapeError
 from wyrm.foreign_names import answering
 from wyrm.losses.checks import (
     as_node,
     check_range,
     check_reduction,
     labels_of,
-    reduced,
     rows_of,
     same_axes,
 )
-from wyrm.node.base import describe
-from wyrm.node.leaves import Constant
+from wyrm.losses.weights import Weights, class_weights, label_weights, weighted
 from wyrm.node.node import IndexNode, Node, Tensor
 from wyrm.ops.comparison import where
-from wyrm.ops.linear_cross_entropy import LabelTargets
 from wyrm.ops.softmax import Reduction
-from wyrm.types.dims import axis_size, product
 from wyrm.types.typing import Array, IntegerArray
 
 N = TypeVar("N")
@@ -38,7 +33,9 @@ def cross_entropy(
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     label_smoothing: float = 0.0,
+    weight: Weights = None,
     ignore_index: int | None = None,
+    sample_weight: Weights = None,
     reduction: Literal["mean", "sum"] = "mean",
 ) -> Tensor[()]: ...
 @overload
@@ -47,7 +44,9 @@ def cross_entropy(
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     label_smoothing: float = 0.0,
+    weight: Weights = None,
     ignore_index: int | None = None,
+    sample_weight: Weights = None,
     reduction: Literal["none"],
 ) -> Tensor[*Bs]: ...
 @answering
@@ -56,23 +55,29 @@ def cross_entropy(
     labels: IndexNode | IntegerArray,
     *,
     label_smoothing: float = 0.0,
+    weight: Weights = None,
     ignore_index: int | None = None,
+    sample_weight: Weights = None,
     reduction: Reduction = "mean",
 ) -> Node:
     """Return `-log softmax(logits)[label]` over the last axis, finite for all finite logits.
 
     `logits` have the axes (..., classes), `labels` the leading axes: an index node or an array of integers in
     0..classes - 1. `label_smoothing`, in [0, 1], is the part of each target that is spread evenly over all classes
-    (Szegedy et al., "Rethinking the inception architecture", 2015). Labels of `ignore_index` have the loss 0 and do not
-    count in the mean, which is 0 where no label counts. The result is a scalar for `reduction="mean"` and `"sum"`; for
-    `"none"` it has the axes of the labels. `wy.linear_cross_entropy` fuses this loss with the linear layer before it.
+    (Szegedy et al., "Rethinking the inception architecture", 2015). The result is a scalar for `reduction="mean"` and
+    `"sum"`; for `"none"` it has the axes of the labels. `wy.linear_cross_entropy` fuses this loss with the linear layer
+    before it.
+
+    `weight`, of the axis of classes, multiplies the loss of each label by the weight of its class; with smoothing, the
+    part of each class by its weight. `sample_weight`, of the axes of the labels or their leading axes, multiplies the
+    loss of each row. Labels of `ignore_index` have the loss 0. The mean divides by the sum of the weights of the labels
+    that count, as in PyTorch, and is 0 if that is 0.
 
     Raises:
-        ShapeError: the axes of the labels are not the leading axes of the logits, or with `ignore_index` the axis of
-            classes has no size.
+        ShapeError: the axes of the labels are not the leading axes of the logits, or weights have other axes.
         IndexOutOfRange: a label is neither a class nor `ignore_index`; for an input, when it is set.
         DTypeError: the logits are not floats, or the labels not integers.
-        ValueError: `label_smoothing` or `reduction` is out of range.
+        ValueError: `label_smoothing` or `reduction` is out of range, or an array of weights has negative ones.
 
     >>> cross_entropy(wy.Constant([[0.0, 0.0]]), np.array([1]), label_smoothing=0.1).forward().round(4).item()
     0.6930999755859375
@@ -81,31 +86,16 @@ def cross_entropy(
     check_range("cross_entropy", "label_smoothing", label_smoothing, 0.0, 1.0)
     logits = as_node("cross_entropy", "logits", logits)
     labels = labels_of("cross_entropy", "logits", logits, labels)
-    if ignore_index is not None:
-        return _without_ignored(logits, labels, label_smoothing, ignore_index, reduction)
-    exact = logits.cross_entropy(labels, reduction=reduction)
-    if label_smoothing == 0.0:
-        return exact
-    even = reduced(-logits.log_softmax().mean(axis=-1), reduction)
-    return (1.0 - label_smoothing) * exact + label_smoothing * even
-
-
-def _without_ignored(
-    logits: Node, labels: IndexNode, label_smoothing: float, ignore_index: int, reduction: Reduction
-) -> Node:
-    """Return the cross-entropy of the labels that are not `ignore_index`."""
-    classes = axis_size(logits.dims[-1])
-    if classes is None:
-        raise ShapeError(f"cross_entropy: ignore_index needs an axis of classes with a size, not {describe(logits)}")
-    # `LabelTargets` takes the axis of classes and the dtype from a weight, and reads none of its elements.
-    weight = Constant(np.zeros((classes, 0)), (logits.dims[-1], 0), dtype=logits.dtype)
-    rows = labels.reshape((product(labels.dims),))
-    targets: Node = LabelTargets(rows, weight, label_smoothing, ignore_index).reshape(logits.dims)
-    # A class of target 0 counts nothing, even where its logit is minus infinity.
-    losses = -where(targets > 0.0, targets * logits.log_softmax(), 0.0).sum(axis=-1)
-    if reduction != "mean":
-        return reduced(losses, reduction)
-    return losses.sum() / (targets.max(axis=-1) > 0.0).astype(logits.dtype).sum().maximum(1.0)
+    classes = None if weight is None else class_weights("cross_entropy", weight, logits)
+    weights = label_weights("cross_entropy", logits, labels, classes, ignore_index, sample_weight)
+    if weights.are_even and label_smoothing == 0.0:
+        return logits.cross_entropy(labels, reduction=reduction)
+    losses = weights.apply(logits.cross_entropy(weights.labels, reduction="none"), weights.of_rows)
+    if label_smoothing > 0.0:
+        every = logits.log_softmax() if classes is None else logits.log_softmax() * classes
+        even = weights.apply(-every.mean(axis=-1), weights.of_samples)
+        losses = (1.0 - label_smoothing) * losses + label_smoothing * even
+    return weights.reduced(losses, reduction)
 
 
 @overload
@@ -113,6 +103,9 @@ def nll(
     log_probability: Tensor[*Bs, N],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
+    weight: Weights = None,
+    ignore_index: int | None = None,
+    sample_weight: Weights = None,
     reduction: Literal["mean", "sum"] = "mean",
 ) -> Tensor[()]: ...
 @overload
@@ -120,14 +113,25 @@ def nll(
     log_probability: Tensor[*Bs, N],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
+    weight: Weights = None,
+    ignore_index: int | None = None,
+    sample_weight: Weights = None,
     reduction: Literal["none"],
 ) -> Tensor[*Bs]: ...
 @answering
-def nll(log_probability: Node, labels: IndexNode | IntegerArray, *, reduction: Reduction = "mean") -> Node:
+def nll(
+    log_probability: Node,
+    labels: IndexNode | IntegerArray,
+    *,
+    weight: Weights = None,
+    ignore_index: int | None = None,
+    sample_weight: Weights = None,
+    reduction: Reduction = "mean",
+) -> Node:
     """Return the negative log-likelihood, `-log_probability[label]` over the last axis.
 
-    `log_probability` has shape (..., classes), as `log_softmax` returns it. Labels, reductions and errors are as in
-    `cross_entropy`, which fuses both.
+    `log_probability` has shape (..., classes), as `log_softmax` returns it. Labels, weights, reductions and errors are
+    as in `cross_entropy`, which fuses both.
 
     >>> nll(wy.Constant([[-2.0, -0.5]]), np.array([1])).forward().item()
     0.5
@@ -135,8 +139,66 @@ def nll(log_probability: Node, labels: IndexNode | IntegerArray, *, reduction: R
     check_reduction("nll", reduction)
     log_probability = as_node("nll", "log_probability", log_probability)
     labels = labels_of("nll", "log_probability", log_probability, labels)
-    chosen = log_probability.take_along_axis(labels.reshape((*labels.dims, 1)), axis=-1)
-    return reduced(-chosen.squeeze(-1), reduction)
+    classes = None if weight is None else class_weights("nll", weight, log_probability)
+    weights = label_weights("nll", log_probability, labels, classes, ignore_index, sample_weight)
+    chosen = log_probability.take_along_axis(weights.labels.reshape((*labels.dims, 1)), axis=-1)
+    return weights.reduced(weights.apply(-chosen.squeeze(-1), weights.of_rows), reduction)
+
+
+@overload
+def multiclass_focal(
+    logits: Tensor[*Bs, N],
+    labels: IndexNode[tuple[*Bs]] | IntegerArray,
+    *,
+    gamma: float = 2.0,
+    weight: Weights = None,
+    ignore_index: int | None = None,
+    sample_weight: Weights = None,
+    reduction: Literal["mean", "sum"] = "mean",
+) -> Tensor[()]: ...
+@overload
+def multiclass_focal(
+    logits: Tensor[*Bs, N],
+    labels: IndexNode[tuple[*Bs]] | IntegerArray,
+    *,
+    gamma: float = 2.0,
+    weight: Weights = None,
+    ignore_index: int | None = None,
+    sample_weight: Weights = None,
+    reduction: Literal["none"],
+) -> Tensor[*Bs]: ...
+@answering
+def multiclass_focal(
+    logits: Node,
+    labels: IndexNode | IntegerArray,
+    *,
+    gamma: float = 2.0,
+    weight: Weights = None,
+    ignore_index: int | None = None,
+    sample_weight: Weights = None,
+    reduction: Reduction = "mean",
+) -> Node:
+    """Return the focal loss of classes, `-(1 - q) ** gamma * log(q)` with `q = softmax(logits)[label]`.
+
+    Easy examples weigh less than in `cross_entropy`, which `gamma=0` gives. Lin et al., "Focal loss for dense object
+    detection" (2017); `weight` is their alpha for each class. `focal` is the binary form. `gamma` is at least 0.
+    Labels, weights, reductions and other errors are as in `cross_entropy`.
+
+    >>> multiclass_focal(wy.Constant([[0.0, 0.0]]), np.array([1]), gamma=1.0).forward().round(4).item()
+    0.3465999960899353
+    """
+    check_reduction("multiclass_focal", reduction)
+    check_range("multiclass_focal", "gamma", gamma, 0.0, math.inf)
+    logits = as_node("multiclass_focal", "logits", logits)
+    labels = labels_of("multiclass_focal", "logits", logits, labels)
+    classes = None if weight is None else class_weights("multiclass_focal", weight, logits)
+    weights = label_weights("multiclass_focal", logits, labels, classes, ignore_index, sample_weight)
+    losses: Node = logits.cross_entropy(weights.labels, reduction="none")
+    if gamma > 0.0:
+        # 1 - q is 0 for a q that rounds to 1. There, a power below 1 would have no finite derivative.
+        wrong = (-(-losses).expm1()).maximum(float(np.finfo(logits.dtype).tiny))
+        losses = losses * wrong**gamma
+    return weights.reduced(weights.apply(losses, weights.of_rows), reduction)
 
 
 @overload
@@ -145,6 +207,7 @@ def kl_divergence(
     target: Tensor[*Bs, N] | Array,
     *,
     log_target: bool = False,
+    sample_weight: Weights = None,
     reduction: Literal["mean", "sum"] = "mean",
 ) -> Tensor[()]: ...
 @overload
@@ -153,11 +216,17 @@ def kl_divergence(
     target: Tensor[*Bs, N] | Array,
     *,
     log_target: bool = False,
+    sample_weight: Weights = None,
     reduction: Literal["none"],
 ) -> Tensor[*Bs]: ...
 @answering
 def kl_divergence(
-    log_prediction: Node, target: Node | Array, *, log_target: bool = False, reduction: Reduction = "mean"
+    log_prediction: Node,
+    target: Node | Array,
+    *,
+    log_target: bool = False,
+    sample_weight: Weights = None,
+    reduction: Reduction = "mean",
 ) -> Node:
     """Return the Kullback-Leibler divergence, `sum(t * (log(t) - log_prediction))` over the last axis.
 
@@ -165,7 +234,7 @@ def kl_divergence(
     `log_softmax` returns them. `target`, a node or an array, holds probabilities, or log-probabilities with
     `log_target=True`. A target probability of 0 adds 0. Kullback and Leibler, "On information and sufficiency" (1951).
     `reduction="mean"` returns the mean over the distributions, `"sum"` the sum, both scalars; `"none"` returns the
-    divergences, of the leading axes.
+    divergences, of the leading axes. `sample_weight` is as in `mse`.
 
     Raises:
         ShapeError: the shapes differ, or the operands are scalars.
@@ -187,4 +256,4 @@ def kl_divergence(
         losses = target.exp() * (where(present, target, 0.0) - predicted)
     else:
         losses = target * (where(present, target, 1.0).log() - predicted)
-    return reduced(losses.sum(axis=-1), reduction)
+    return weighted("kl_divergence", losses.sum(axis=-1), reduction, sample_weight)

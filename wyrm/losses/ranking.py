@@ -14,10 +14,10 @@ from wyrm.losses.checks import (
     check_range,
     check_reduction,
     check_values,
-    reduced,
     rows_of,
     same_axes,
 )
+from wyrm.losses.weights import Weights, weighted
 from wyrm.node.node import Node, Tensor
 from wyrm.ops.comparison import where
 from wyrm.ops.softmax import Reduction
@@ -34,16 +34,22 @@ _COSINE_EPSILON = 1e-12
 
 @overload
 def bpr(
-    positive: Tensor[*Axes], negative: Tensor[*Axes], *, reduction: Literal["mean", "sum"] = "mean"
+    positive: Tensor[*Axes],
+    negative: Tensor[*Axes],
+    *,
+    sample_weight: Weights = None,
+    reduction: Literal["mean", "sum"] = "mean",
 ) -> Tensor[()]: ...
 @overload
-def bpr(positive: Tensor[*Axes], negative: Tensor[*Axes], *, reduction: Literal["none"]) -> Tensor[*Axes]: ...
+def bpr(
+    positive: Tensor[*Axes], negative: Tensor[*Axes], *, sample_weight: Weights = None, reduction: Literal["none"]
+) -> Tensor[*Axes]: ...
 @answering
-def bpr(positive: Node, negative: Node, *, reduction: Reduction = "mean") -> Node:
+def bpr(positive: Node, negative: Node, *, sample_weight: Weights = None, reduction: Reduction = "mean") -> Node:
     """Return the Bayesian personalised ranking loss, `-log sigmoid(positive - negative)`, finite for finite scores.
 
     `positive` and `negative` are scores of chosen and of other items, of the same shape. Rendle et al., "BPR: Bayesian
-    personalized ranking from implicit feedback" (2009). Reductions are as in `mse`.
+    personalized ranking from implicit feedback" (2009). `sample_weight` and reductions are as in `mse`.
 
     Raises:
         ShapeError: the shapes differ.
@@ -55,7 +61,7 @@ def bpr(positive: Node, negative: Node, *, reduction: Reduction = "mean") -> Nod
     """
     check_reduction("bpr", reduction)
     positive, negative = same_axes("bpr", positive=positive, negative=negative)
-    return reduced((negative - positive).softplus(), reduction)
+    return weighted("bpr", (negative - positive).softplus(), reduction, sample_weight)
 
 
 @overload
@@ -65,6 +71,7 @@ def margin_ranking(
     target: Tensor[*Axes] | Array,
     *,
     margin: float = 0.0,
+    sample_weight: Weights = None,
     reduction: Literal["mean", "sum"] = "mean",
 ) -> Tensor[()]: ...
 @overload
@@ -74,16 +81,23 @@ def margin_ranking(
     target: Tensor[*Axes] | Array,
     *,
     margin: float = 0.0,
+    sample_weight: Weights = None,
     reduction: Literal["none"],
 ) -> Tensor[*Axes]: ...
 @answering
 def margin_ranking(
-    first: Node, second: Node, target: Node | Array, *, margin: float = 0.0, reduction: Reduction = "mean"
+    first: Node,
+    second: Node,
+    target: Node | Array,
+    *,
+    margin: float = 0.0,
+    sample_weight: Weights = None,
+    reduction: Reduction = "mean",
 ) -> Node:
     """Return the margin ranking loss, `max(0, margin - target * (first - second))`.
 
     `target`, a node or an array of the shape of the scores, is 1 where `first` should rank higher and -1 where `second`
-    should. `margin` is at least 0. Shapes, reductions and other errors are as in `hinge`.
+    should. `margin` is at least 0. Shapes, weights, reductions and other errors are as in `hinge`.
 
     >>> margin_ranking(wy.Constant([1.0]), wy.Constant([0.5]), np.array([-1]), margin=0.25).forward().item()
     0.75
@@ -91,7 +105,7 @@ def margin_ranking(
     check_reduction("margin_ranking", reduction)
     check_range("margin_ranking", "margin", margin, 0.0, math.inf)
     first, second, target = same_axes("margin_ranking", "signs", first=first, second=second, target=target)
-    return reduced((margin - target * (first - second)).relu(), reduction)
+    return weighted("margin_ranking", (margin - target * (first - second)).relu(), reduction, sample_weight)
 
 
 @overload
@@ -101,6 +115,7 @@ def triplet(
     negative: Tensor[*Bs, N],
     *,
     margin: float = 1.0,
+    sample_weight: Weights = None,
     reduction: Literal["mean", "sum"] = "mean",
 ) -> Tensor[()]: ...
 @overload
@@ -110,19 +125,26 @@ def triplet(
     negative: Tensor[*Bs, N],
     *,
     margin: float = 1.0,
+    sample_weight: Weights = None,
     reduction: Literal["none"],
 ) -> Tensor[*Bs]: ...
 @answering
 def triplet(
-    anchor: Node, positive: Node, negative: Node, *, margin: float = 1.0, reduction: Reduction = "mean"
+    anchor: Node,
+    positive: Node,
+    negative: Node,
+    *,
+    margin: float = 1.0,
+    sample_weight: Weights = None,
+    reduction: Reduction = "mean",
 ) -> Node:
     """Return the triplet loss, `max(0, |anchor - positive| - |anchor - negative| + margin)`, of Euclidean distances.
 
     The operands have the same shape (..., features), the vectors along the last axis. `margin`, at least 0, is how much
     farther from the anchor the negative should be than the positive. Schroff et al., "FaceNet" (2015), but with
     distances not squared. As in PyTorch, 1e-6 is added to each difference, so that equal vectors have a finite
-    gradient. `reduction="mean"` and `"sum"` return a scalar, `"none"` the leading axes. Errors are as in `bpr`, and
-    `ValueError` for the margin.
+    gradient. `reduction="mean"` and `"sum"` return a scalar, `"none"` the leading axes. `sample_weight` and errors are
+    as in `bpr`, and `ValueError` for the margin.
 
     >>> near, far = wy.Constant([[0.0, 1.0]]), wy.Constant([[3.0, 4.0]])
     >>> triplet(wy.Constant([[0.0, 0.0]]), far, near).forward().round(4).item()
@@ -133,7 +155,7 @@ def triplet(
     anchor, positive, negative = same_axes("triplet", anchor=anchor, positive=positive, negative=negative)
     rows_of("triplet", "anchor", anchor)
     near, far = ((anchor - other + _DISTANCE_EPSILON).square().sum(axis=-1).sqrt() for other in (positive, negative))
-    return reduced((near - far + margin).relu(), reduction)
+    return weighted("triplet", (near - far + margin).relu(), reduction, sample_weight)
 
 
 @overload
@@ -143,6 +165,7 @@ def cosine_embedding(
     target: Tensor[*Bs] | Array,
     *,
     margin: float = 0.0,
+    sample_weight: Weights = None,
     reduction: Literal["mean", "sum"] = "mean",
 ) -> Tensor[()]: ...
 @overload
@@ -152,18 +175,25 @@ def cosine_embedding(
     target: Tensor[*Bs] | Array,
     *,
     margin: float = 0.0,
+    sample_weight: Weights = None,
     reduction: Literal["none"],
 ) -> Tensor[*Bs]: ...
 @answering
 def cosine_embedding(
-    first: Node, second: Node, target: Node | Array, *, margin: float = 0.0, reduction: Reduction = "mean"
+    first: Node,
+    second: Node,
+    target: Node | Array,
+    *,
+    margin: float = 0.0,
+    sample_weight: Weights = None,
+    reduction: Reduction = "mean",
 ) -> Node:
     """Return the cosine embedding loss: `1 - cos(first, second)` for target 1, `max(0, cos - margin)` for target -1.
 
     `first` and `second` have the same shape (..., features), the vectors along the last axis; `target`, a node or an
     array, has the leading axes. `margin` lies between -1 and 1. As in PyTorch, 1e-12 is added to each squared norm, so
-    that a zero vector has cosine 0. `reduction="mean"` and `"sum"` return a scalar, `"none"` the leading axes. Other
-    errors are as in `hinge`.
+    that a zero vector has cosine 0. `reduction="mean"` and `"sum"` return a scalar, `"none"` the leading axes.
+    `sample_weight` and other errors are as in `hinge`.
 
     >>> x, y = wy.Constant([[1.0, 0.0]]), wy.Constant([[0.0, 2.0]])
     >>> cosine_embedding(x, y, np.array([1])).forward().item()
@@ -180,4 +210,6 @@ def cosine_embedding(
     # Divide by one norm at a time: the product of the squared norms may overflow.
     lengths = [(x.square().sum(axis=-1) + _COSINE_EPSILON).sqrt() for x in (first, second)]
     cosine = first.vector_dot(second) / lengths[0] / lengths[1]
-    return reduced(where(sign > 0.0, 1.0 - cosine, (cosine - margin).relu()), reduction)
+    return weighted(
+        "cosine_embedding", where(sign > 0.0, 1.0 - cosine, (cosine - margin).relu()), reduction, sample_weight
+    )

@@ -1,17 +1,48 @@
-"""Metrics: functions of arrays that return a Python float.
+"""Metrics: functions of arrays that return a Python float, and running metrics that take their data in batches.
 
 >>> wy.metrics.accuracy([0, 1, 1], [0, 1, 0])
 0.6666666666666666
 """
 
 from wyrm.metrics.classification import accuracy, f1, precision, recall, top_k_accuracy
+from wyrm.metrics.confusion import confusion_matrix, specificity
 from wyrm.metrics.ranking import mean_ranking_auc, mean_reciprocal_rank, ranking_auc, reciprocal_rank, roc_auc
-from wyrm.metrics.regression import mean_absolute_error, mean_squared_error, r2, root_mean_squared_error
+from wyrm.metrics.regression import (
+    explained_variance,
+    max_error,
+    mean_absolute_error,
+    mean_absolute_percentage_error,
+    mean_squared_error,
+    r2,
+    root_mean_squared_error,
+)
+from wyrm.metrics.running import (
+    Accuracy,
+    Collected,
+    ConfusionMatrix,
+    MaxError,
+    Mean,
+    MeanAbsoluteError,
+    MeanSquaredError,
+    RootMeanSquaredError,
+)
 
-__all__ = [
+__all__ = [  # in the order of `sorted`, as a test expects
+    "Accuracy",
+    "Collected",
+    "ConfusionMatrix",
+    "MaxError",
+    "Mean",
+    "MeanAbsoluteError",
+    "MeanSquaredError",
+    "RootMeanSquaredError",
     "accuracy",
+    "confusion_matrix",
+    "explained_variance",
     "f1",
+    "max_error",
     "mean_absolute_error",
+    "mean_absolute_percentage_error",
     "mean_ranking_auc",
     "mean_reciprocal_rank",
     "mean_squared_error",
@@ -22,5 +53,6 @@ __all__ = [
     "reciprocal_rank",
     "roc_auc",
     "root_mean_squared_error",
+    "specificity",
     "top_k_accuracy",
 ]

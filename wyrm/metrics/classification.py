@@ -76,7 +76,7 @@ def top_k_accuracy(targets: ArrayLike, scores: ArrayLike, k: int = 2) -> float:
     return float(np.mean(ahead.sum(axis=1) < k))
 
 
-def _counts(
+def class_counts(
     targets: ArrayLike, predictions: ArrayLike, average: Average, positive_label: int
 ) -> tuple[Counts, Counts, Counts]:
     """Return, per class selected by `average`, the number of correct predictions, of predictions, and of targets."""
@@ -111,7 +111,7 @@ def _counts(
     return right[positive], claimed[positive], present[positive]
 
 
-def _mean_ratio(numerator: Counts, denominator: Counts) -> float:
+def mean_ratio(numerator: Counts, denominator: Counts) -> float:
     """Return the mean over classes of the ratio, taken as 0 where the denominator is 0."""
     return float(np.mean(numerator / np.maximum(denominator, 1)))
 
@@ -134,8 +134,8 @@ def precision(
     >>> precision([1, 1, 0, 0], [1, 1, 1, 0])
     0.6666666666666666
     """
-    right, claimed, _ = _counts(targets, predictions, average, positive_label)
-    return _mean_ratio(right, claimed)
+    right, claimed, _ = class_counts(targets, predictions, average, positive_label)
+    return mean_ratio(right, claimed)
 
 
 def recall(targets: ArrayLike, predictions: ArrayLike, average: Average = "binary", positive_label: int = 1) -> float:
@@ -146,8 +146,8 @@ def recall(targets: ArrayLike, predictions: ArrayLike, average: Average = "binar
     >>> recall([1, 1, 0, 0], [1, 0, 1, 0])
     0.5
     """
-    right, _, present = _counts(targets, predictions, average, positive_label)
-    return _mean_ratio(right, present)
+    right, _, present = class_counts(targets, predictions, average, positive_label)
+    return mean_ratio(right, present)
 
 
 def f1(targets: ArrayLike, predictions: ArrayLike, average: Average = "binary", positive_label: int = 1) -> float:
@@ -159,5 +159,5 @@ def f1(targets: ArrayLike, predictions: ArrayLike, average: Average = "binary", 
     >>> f1([1, 1, 0, 0], [1, 1, 1, 0])
     0.8
     """
-    right, claimed, present = _counts(targets, predictions, average, positive_label)
-    return _mean_ratio(2 * right, claimed + present)
+    right, claimed, present = class_counts(targets, predictions, average, positive_label)
+    return mean_ratio(2 * right, claimed + present)

@@ -11,11 +11,33 @@ from wyrm import _lazy_imports
 
 if TYPE_CHECKING:
     from wyrm.nn import initializers
-    from wyrm.nn.activation import Activation, gelu, relu, sigmoid, silu, softplus, tanh
+    from wyrm.nn.activation import (
+        Activation,
+        celu,
+        elu,
+        gelu,
+        hardsigmoid,
+        hardswish,
+        hardtanh,
+        leaky_relu,
+        log_sigmoid,
+        mish,
+        relu,
+        relu6,
+        selu,
+        sigmoid,
+        silu,
+        softplus,
+        softsign,
+        tanh,
+    )
+    from wyrm.nn.activation_layers import GLU, GatedFeedForward, PReLU, geglu, glu, reglu, swiglu
     from wyrm.nn.attention import MultiHeadAttention
     from wyrm.nn.batch_normalization import BatchNorm
     from wyrm.nn.dropout import Dropout
     from wyrm.nn.embedding import Embedding
+    from wyrm.nn.embedding_bag import EmbeddingBag
+    from wyrm.nn.gated_recurrent import GRU, GRUCell, GRUOutput
     from wyrm.nn.generation import CachedDecoder, generate
     from wyrm.nn.gpt2 import GPT2, GPT2Config
     from wyrm.nn.layer import Layer, Pointwise, Sequential
@@ -26,6 +48,7 @@ if TYPE_CHECKING:
     from wyrm.nn.normalization import LayerNorm, RMSNorm
     from wyrm.nn.positional_encoding import LearnedPositionalEncoding, SinusoidalPositionalEncoding, rotary_embedding
     from wyrm.nn.recurrent import LSTM, LSTMCell
+    from wyrm.nn.recurrent_stack import StackedGRU, StackedLSTM, StackedOutput
     from wyrm.nn.seeding import seed
     from wyrm.nn.token_sampling import sample_tokens
     from wyrm.nn.transformer import FeedForward, TransformerBlock
@@ -35,17 +58,31 @@ _NAMES = {
     "initializers": ("initializers",),
     "activation": (
         "Activation",
+        "celu",
+        "elu",
         "gelu",
+        "hardsigmoid",
+        "hardswish",
+        "hardtanh",
+        "leaky_relu",
+        "log_sigmoid",
+        "mish",
         "relu",
+        "relu6",
+        "selu",
         "sigmoid",
         "silu",
         "softplus",
+        "softsign",
         "tanh",
     ),
+    "activation_layers": ("GLU", "GatedFeedForward", "PReLU", "geglu", "glu", "reglu", "swiglu"),
     "attention": ("MultiHeadAttention",),
     "batch_normalization": ("BatchNorm",),
     "dropout": ("Dropout",),
     "embedding": ("Embedding",),
+    "embedding_bag": ("EmbeddingBag",),
+    "gated_recurrent": ("GRU", "GRUCell", "GRUOutput"),
     "generation": (
         "CachedDecoder",
         "generate",
@@ -79,6 +116,7 @@ _NAMES = {
         "LSTM",
         "LSTMCell",
     ),
+    "recurrent_stack": ("StackedGRU", "StackedLSTM", "StackedOutput"),
     "seeding": ("seed",),
     "token_sampling": ("sample_tokens",),
     "transformer": (
@@ -99,9 +137,15 @@ __all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "Dropout",
     "EWMA",
     "Embedding",
+    "EmbeddingBag",
     "FeedForward",
+    "GLU",
     "GPT2",
     "GPT2Config",
+    "GRU",
+    "GRUCell",
+    "GRUOutput",
+    "GatedFeedForward",
     "LSTM",
     "LSTMCell",
     "LSTMOutput",
@@ -112,20 +156,39 @@ __all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "Linear",
     "Module",
     "MultiHeadAttention",
+    "PReLU",
     "Pointwise",
     "RMSNorm",
     "Sequential",
     "SinusoidalPositionalEncoding",
+    "StackedGRU",
+    "StackedLSTM",
+    "StackedOutput",
     "TransformerBlock",
+    "celu",
+    "elu",
+    "geglu",
     "gelu",
     "generate",
+    "glu",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
     "initializers",
+    "leaky_relu",
+    "log_sigmoid",
+    "mish",
+    "reglu",
     "relu",
+    "relu6",
     "rotary_embedding",
     "sample_tokens",
     "seed",
+    "selu",
     "sigmoid",
     "silu",
     "softplus",
+    "softsign",
+    "swiglu",
     "tanh",
 ]

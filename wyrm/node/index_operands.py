@@ -15,11 +15,15 @@ from wyrm.types.dims import Axis, Dim, axis_size, resolve_axis
 
 
 class IndexOperand(NamedTuple):
-    """An operand of indices into `axis`, from 0 to its size less 1; `ignore_index` is allowed too."""
+    """An operand of indices into `axis`, from 0 to its size less 1.
+
+    `ignore_index` is allowed too, and with `from_end` negative indices that count from the end of the axis.
+    """
 
     operand: int
     axis: Axis
     ignore_index: int | None = None
+    from_end: bool = False
 
 
 class HasIndexOperands(BaseNode[P_co, S], abstract=True):
@@ -78,11 +82,12 @@ def _limit(user: BaseNode, choice: IndexOperand, size: int) -> None:
         return
     storage = stored(source)
     if storage.array is not None:
-        check_indices(source, user, storage.array, size, choice.ignore_index)
+        check_indices(source, user, storage.array, size, choice.ignore_index, choice.from_end)
     if storage.limits is None:
         storage.limits = {}
     limits, key = storage.limits, (id(user), choice.operand)
-    limits[key] = IndexLimit(weakref.ref(user, lambda _: limits.pop(key, None)), size, choice.ignore_index)
+    user_reference = weakref.ref(user, lambda _: limits.pop(key, None))
+    limits[key] = IndexLimit(user_reference, size, choice.ignore_index, choice.from_end)
 
 
 def is_checked_when_set(user: BaseNode, choice: IndexOperand) -> bool:
@@ -96,4 +101,4 @@ def check_index_operands(user: BaseNode, operands: Sequence[np.ndarray], sizes: 
     for choice in user.index_operands():
         indices = np.asarray(operands[choice.operand])
         size = resolve_axis(choice.axis, dict(sizes))
-        check_indices(user.parents[choice.operand], user, indices, size, choice.ignore_index)
+        check_indices(user.parents[choice.operand], user, indices, size, choice.ignore_index, choice.from_end)

@@ -113,8 +113,11 @@ class LoopForm:
         """Return where in the result a parent's element at `index` is written; None if that parent is not written."""
         return None
 
-    def flat_index_arguments(self, node: Any) -> tuple[int | float, ...]:
-        """Return the arguments of `by_flat_index` after the flat index and the numbers in the parent."""
+    def flat_index_arguments(self, node: Any) -> tuple[int | float | np.floating, ...]:
+        """Return the arguments of `by_flat_index` after the flat index and the numbers in the parent.
+
+        A NumPy number keeps its dtype, so that the function may select the precision by it.
+        """
         return ()
 
     def kernel_arguments(self, node: Any, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:

@@ -21,19 +21,24 @@ from wyrm.ops.activation import Elu, Gelu, GeluTanh, LeakyRelu, Relu, Silu
 from wyrm.ops.arithmetic import Absolute, Clip, Maximum, Minimum, Sign, Sqrt, Square
 from wyrm.ops.comparison import Cast, Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual, StopGradient
 from wyrm.ops.counting import CountTrue
+from wyrm.ops.cumulative import CumProd, CumSum
 from wyrm.ops.dropout import AddDropout, Dropout
 from wyrm.ops.elementwise import L, R, S
 from wyrm.ops.exponential import Cos, Erf, Exp, Expm1, Log, Log1p, Sigmoid, Sin, Softplus, Tanh
 from wyrm.ops.fused import Embed, LinearGelu
-from wyrm.ops.index import Index, ScatterAdd, TakeAlongAxis
+from wyrm.ops.index import Index, ScatterAdd
 from wyrm.ops.index_arithmetic import IndexAdd, IndexFloorDivide, IndexMultiply, IndexRemainder, IndexSubtract
+from wyrm.ops.keys import Advanced, All, Key_
 from wyrm.ops.normalization import LayerNorm, RMSNorm
 from wyrm.ops.prod import Prod
 from wyrm.ops.product import VectorDot
 from wyrm.ops.reduction import ArgMax, AxisLike, LogSumExp, Max, Mean, Min, Std, Sum, Variance
-from wyrm.ops.shape import BroadcastTo, IndexReshape, Reshape, Transpose
-from wyrm.ops.slicing import All, Concatenate, IndexSlice, Key_, Slice
+from wyrm.ops.shape import BroadcastTo, IndexReshape, Reshape
+from wyrm.ops.slicing import Concatenate, IndexSlice, Slice
 from wyrm.ops.softmax import CrossEntropy, LogSoftmax, Softmax
+from wyrm.ops.sorting import ArgSort
+from wyrm.ops.take_along_axis import TakeAlongAxis
+from wyrm.ops.transpose import IndexTranspose, Transpose
 from wyrm.types.dims import Axis, One, Plus
 from wyrm.types.typing import (
     D1,
@@ -308,6 +313,39 @@ class Node:
     def stop_gradient(self: Shaped[L, S]) -> StopGradient[L, S]:
         """`x`, as a constant to differentiation: its gradient is zero."""
 
+    def relu6(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `min(max(x, 0), 6)`; the derivative at 0 is 0."""
+
+    def hardtanh(self: Shaped[L, S], min_value: float = -1.0, max_value: float = 1.0) -> _Node[Any, S]:
+        """Return `x` limited to `min_value`..`max_value`, as `x.clip`; raise `ValueError` if `min_value` is the larger."""
+
+    def hardsigmoid(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x / 6 + 1 / 2` limited to 0..1, a piecewise linear approximation of the sigmoid."""
+
+    def hardswish(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x * hardsigmoid(x)` (Howard et al., "Searching for MobileNetV3", 2019)."""
+
+    def selu(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `1.0507 * elu(x, 1.6733)` (Klambauer et al., "Self-normalizing neural networks", 2017)."""
+
+    def celu(self: Shaped[L, S], alpha: float = 1.0) -> _Node[Any, S]:
+        """Return `x` where positive, else `alpha * (exp(x / alpha) - 1)`, which has a continuous derivative."""
+
+    def mish(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x * tanh(softplus(x))` (Misra, "Mish", 2019)."""
+
+    def softsign(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x / (1 + |x|)`."""
+
+    def log_sigmoid(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `log(sigmoid(x))`, finite for all finite `x`."""
+
+    @overload
+    def glu(self: Shaped[L, AtLeast1D], axis: int = -1) -> _Node: ...
+    @overload
+    def glu(self: Shaped[L, tuple[*Bs, N]], axis: int = -1) -> _Node:
+        """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`."""
+
     @overload
     def any(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]: ...
     @overload
@@ -355,6 +393,22 @@ class Node:
     @overload
     def argmin(self: Shaped[L, tuple[N, *Bs]], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
         """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None."""
+
+    @overload
+    def cumsum(self: Shaped[L, AtLeast1D], axis: int | None = None) -> CumSum: ...
+    @overload
+    def cumsum(self: Shaped[L, S], axis: int) -> CumSum[S]: ...
+    @overload
+    def cumsum(self: Shaped[L, S], axis: None = None) -> CumSum[tuple[Any]]:
+        """Return the sums of the elements up to each one along `axis`, or of all elements in row-major order if it is None."""
+
+    @overload
+    def cumprod(self: Shaped[L, AtLeast1D], axis: int | None = None) -> CumProd: ...
+    @overload
+    def cumprod(self: Shaped[L, S], axis: int) -> CumProd[S]: ...
+    @overload
+    def cumprod(self: Shaped[L, S], axis: None = None) -> CumProd[tuple[Any]]:
+        """Return the products of the elements up to each one along `axis`, or of all in row-major order if it is None."""
 
     def dropout(self: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
         """Return `x` with elements set to zero with probability `rate` and the rest divided by `1 - rate`."""
@@ -434,28 +488,6 @@ class Node:
     @overload
     def take(self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode | Indices, axis: int = 0) -> _Node:
         """Return the elements that `indices` select along `axis`, as `numpy.take(x, indices, axis)`."""
-
-    @overload
-    def take_along_axis(
-        self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1
-    ) -> TakeAlongAxis[L, _IndexNode]: ...
-    @overload
-    def take_along_axis(
-        self: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1
-    ) -> TakeAlongAxis[L, _IndexNode]: ...
-    @overload
-    def take_along_axis(
-        self: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
-    ) -> TakeAlongAxis[L, _IndexNode[tuple[*Bs, M]], tuple[*Bs, M]]: ...
-    @overload
-    def take_along_axis(
-        self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode[tuple[M, *Bs]], axis: Literal[0]
-    ) -> TakeAlongAxis[L, _IndexNode[tuple[M, *Bs]], tuple[M, *Bs]]: ...
-    @overload
-    def take_along_axis(
-        self: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
-    ) -> TakeAlongAxis[L, _IndexNode]:
-        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`."""
 
     def scatter_add(
         self: Shaped[L, S], indices: _IndexNode | Indices, values: _Node | Array
@@ -538,6 +570,15 @@ class Node:
     @overload
     def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant]:
         """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast."""
+
+    def repeat(self: Shaped[L, S], repeats: int | Sequence[int] | IntegerArray, axis: int | None = None) -> _Node:
+        """Return `x` with each element repeated along `axis`, or all elements in row-major order if it is None."""
+
+    def diagonal(self: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node:
+        """Return the diagonals of the matrices over two axes of `x`, which become its last axis."""
+
+    def trace(self: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node:
+        """Return the sums of the diagonals of the matrices over two axes of `x`; arguments and errors as in `diagonal`."""
 
     @overload
     def sum(self: ShapedMask[S], axis: None = None, keepdims: Literal[False] = False) -> CountTrue[tuple[()]]: ...
@@ -919,56 +960,6 @@ class Node:
         """Return `x` with another shape and the same elements in row-major order; one axis may be -1, to be inferred."""
 
     @overload
-    def transpose(self: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L]: ...
-    @overload
-    def transpose(self: Shaped[L, tuple[M, N]]) -> Transpose[L, tuple[N, M]]: ...
-    @overload
-    def transpose(self: Shaped[L, tuple[A, M, N]]) -> Transpose[L, tuple[N, M, A]]: ...
-    @overload
-    def transpose(
-        self: Shaped[L, tuple[A, M, N]], a: Literal[0], m: Literal[2], n: Literal[1], /
-    ) -> Transpose[L, tuple[A, N, M]]: ...
-    @overload
-    def transpose(
-        self: Shaped[L, tuple[A, M, N]], a: Literal[1], m: Literal[0], n: Literal[2], /
-    ) -> Transpose[L, tuple[M, A, N]]: ...
-    @overload
-    def transpose(
-        self: Shaped[L, tuple[A, M, N, K]], a: Literal[0], m: Literal[2], n: Literal[1], k: Literal[3], /
-    ) -> Transpose[L, tuple[A, N, M, K]]: ...
-    @overload
-    def transpose(self: Shaped[L, S], *axes: int | Sequence[int]) -> Transpose[L]:
-        """Return `x` with its axes in the order `axes`, reversed by default."""
-
-    @overload
-    def swapaxes(self: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L]: ...
-    @overload
-    def swapaxes(
-        self: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-1], axis2: Literal[-2]
-    ) -> Transpose[L, tuple[*Bs, N, M]]: ...
-    @overload
-    def swapaxes(
-        self: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-2], axis2: Literal[-1]
-    ) -> Transpose[L, tuple[*Bs, N, M]]: ...
-    @overload
-    def swapaxes(
-        self: Shaped[L, tuple[M, N, *Bs]], axis1: Literal[0], axis2: Literal[1]
-    ) -> Transpose[L, tuple[N, M, *Bs]]: ...
-    @overload
-    def swapaxes(
-        self: Shaped[L, tuple[A, M, N, *Bs]], axis1: Literal[1], axis2: Literal[2]
-    ) -> Transpose[L, tuple[A, N, M, *Bs]]: ...
-    @overload
-    def swapaxes(self: Shaped[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]:
-        """Return `x` with two axes swapped. Raise `ShapeError` for an axis that `x` lacks."""
-
-    @overload
-    def matrix_transpose(self: Shaped[L, AtLeast2D]) -> Transpose[L]: ...
-    @overload
-    def matrix_transpose(self: Shaped[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]:
-        """Return `x` with its last two axes swapped; `.mT` for short. Raise `ShapeError` for fewer than two axes."""
-
-    @overload
     def broadcast_to(self: Shaped[L, S], shape: Sizes) -> BroadcastTo[L]: ...
     @overload
     def broadcast_to(self: Shaped[L, S], shape: tuple[D1 | int]) -> BroadcastTo[L, tuple[D1]]: ...
@@ -1073,6 +1064,94 @@ class Node:
         self: Shaped[L, tuple[*Bs, N]], labels: _IndexNode[tuple[*Bs]] | IntegerArray, *, reduction: Literal["none"]
     ) -> CrossEntropy[L, tuple[*Bs]]:
         """Return `-log softmax(logits)[label]` over the last axis, reduced to its mean or sum, or for each label."""
+
+    @overload
+    def argsort(self: Shaped[L, AtLeast1D], axis: int | None = -1) -> ArgSort: ...
+    @overload
+    def argsort(self: Shaped[L, S], axis: int = -1) -> ArgSort[S]: ...
+    @overload
+    def argsort(self: Shaped[L, S], axis: None) -> ArgSort[tuple[Any]]:
+        """Return the indices that sort `x` along `axis`, or all elements in row-major order if it is None."""
+
+    @overload
+    def sort(self: Shaped[L, AtLeast1D], axis: int | None = -1) -> TakeAlongAxis[L, _IndexNode]: ...
+    @overload
+    def sort(self: Shaped[L, S], axis: int = -1) -> TakeAlongAxis[L, _IndexNode, S]: ...
+    @overload
+    def sort(self: Shaped[L, S], axis: None) -> TakeAlongAxis[Any, _IndexNode, tuple[Any]]:
+        """Return `x` sorted along `axis`, or all elements in row-major order if it is None. NaN comes last."""
+
+    @overload
+    def take_along_axis(
+        self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1
+    ) -> TakeAlongAxis[L, _IndexNode]: ...
+    @overload
+    def take_along_axis(
+        self: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1
+    ) -> TakeAlongAxis[L, _IndexNode]: ...
+    @overload
+    def take_along_axis(
+        self: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
+    ) -> TakeAlongAxis[L, _IndexNode[tuple[*Bs, M]], tuple[*Bs, M]]: ...
+    @overload
+    def take_along_axis(
+        self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode[tuple[M, *Bs]], axis: Literal[0]
+    ) -> TakeAlongAxis[L, _IndexNode[tuple[M, *Bs]], tuple[M, *Bs]]: ...
+    @overload
+    def take_along_axis(
+        self: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
+    ) -> TakeAlongAxis[L, _IndexNode]:
+        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`."""
+
+    @overload
+    def transpose(self: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L]: ...
+    @overload
+    def transpose(self: Shaped[L, tuple[M, N]]) -> Transpose[L, tuple[N, M]]: ...
+    @overload
+    def transpose(self: Shaped[L, tuple[A, M, N]]) -> Transpose[L, tuple[N, M, A]]: ...
+    @overload
+    def transpose(
+        self: Shaped[L, tuple[A, M, N]], a: Literal[0], m: Literal[2], n: Literal[1], /
+    ) -> Transpose[L, tuple[A, N, M]]: ...
+    @overload
+    def transpose(
+        self: Shaped[L, tuple[A, M, N]], a: Literal[1], m: Literal[0], n: Literal[2], /
+    ) -> Transpose[L, tuple[M, A, N]]: ...
+    @overload
+    def transpose(
+        self: Shaped[L, tuple[A, M, N, K]], a: Literal[0], m: Literal[2], n: Literal[1], k: Literal[3], /
+    ) -> Transpose[L, tuple[A, N, M, K]]: ...
+    @overload
+    def transpose(self: Shaped[L, S], *axes: int | Sequence[int]) -> Transpose[L]:
+        """Return `x` with its axes in the order `axes`, reversed by default."""
+
+    @overload
+    def swapaxes(self: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L]: ...
+    @overload
+    def swapaxes(
+        self: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-1], axis2: Literal[-2]
+    ) -> Transpose[L, tuple[*Bs, N, M]]: ...
+    @overload
+    def swapaxes(
+        self: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-2], axis2: Literal[-1]
+    ) -> Transpose[L, tuple[*Bs, N, M]]: ...
+    @overload
+    def swapaxes(
+        self: Shaped[L, tuple[M, N, *Bs]], axis1: Literal[0], axis2: Literal[1]
+    ) -> Transpose[L, tuple[N, M, *Bs]]: ...
+    @overload
+    def swapaxes(
+        self: Shaped[L, tuple[A, M, N, *Bs]], axis1: Literal[1], axis2: Literal[2]
+    ) -> Transpose[L, tuple[A, N, M, *Bs]]: ...
+    @overload
+    def swapaxes(self: Shaped[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]:
+        """Return `x` with two axes swapped. Raise `ShapeError` for an axis that `x` lacks."""
+
+    @overload
+    def matrix_transpose(self: Shaped[L, AtLeast2D]) -> Transpose[L]: ...
+    @overload
+    def matrix_transpose(self: Shaped[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]:
+        """Return `x` with its last two axes swapped; `.mT` for short. Raise `ShapeError` for fewer than two axes."""
 
 class Parameter:
     """The methods that ops add to `Parameter`, which is `x` in these descriptions."""
@@ -1358,6 +1437,11 @@ class IndexNode:
     @overload
     def __getitem__(self: _IndexNode[tuple[M, N, *Bs]], key: tuple[All, int]) -> IndexSlice[tuple[M, *Bs]]: ...
     @overload
-    def __getitem__(self: _IndexNode, key: Key_) -> IndexSlice:
-        """Return the part of the integers that ints, slices, `None` and `...` select, as in NumPy."""
+    def __getitem__(self: _IndexNode, key: Key_) -> IndexSlice: ...
+    @overload
+    def __getitem__(self: _IndexNode, key: Advanced) -> _IndexNode:
+        """Return the part of the integers that a key selects, as for `Node.__getitem__`, with the same errors."""
+
+    def transpose(self: _IndexNode, *axes: int | Sequence[int]) -> IndexTranspose:
+        """Return `x` with its axes in the order `axes`, reversed by default; errors are as for `Node.transpose`."""
     def __hash__(self) -> int: ...

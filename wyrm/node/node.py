@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from wyrm.backends.numpy.reference import Differentiated, Evaluated
     from wyrm.ops.elementwise import L
-    from wyrm.ops.shape import Transpose
     from wyrm.ops.slicing import Slice
+    from wyrm.ops.transpose import Transpose
     from wyrm.types.typing import A, AtLeast1D, AtLeast2D, FloatArray, IntegerArray, K, M, N, Shaped
 else:
     from wyrm.types.typing import FloatArray, IntegerArray

@@ -13,6 +13,7 @@ from types import EllipsisType
 from typing import Any, overload
 
 from wyrm.node.leaves import Constant
+from wyrm.node.node import IndexNode as _IndexNode
 from wyrm.node.node import Node as _Node
 from wyrm.ops.arithmetic import Absolute, Add, Divide, Multiply, Negative, Power, Subtract
 from wyrm.ops.comparison import (
@@ -29,8 +30,9 @@ from wyrm.ops.comparison import (
 )
 from wyrm.ops.division import FloorDivide, Remainder
 from wyrm.ops.elementwise import L, R, S
+from wyrm.ops.keys import Advanced, All, Key_
 from wyrm.ops.product import MatMul
-from wyrm.ops.slicing import All, Key_, Slice
+from wyrm.ops.slicing import Slice
 from wyrm.types.dims import One
 from wyrm.types.typing import A, Array, AtLeast1D, Bs, FittingShape, K, M, N, Number, Shaped
 
@@ -1034,6 +1036,10 @@ class Node:
     @overload
     def __getitem__(self: Shaped[L, tuple[N, *Bs]], key: Key_) -> Slice[L]: ...
     @overload
-    def __getitem__(self: Shaped[L, tuple[()]], key: EllipsisType) -> Slice[L]:
-        """Return the part of `x` that ints, slices, `None` and `...` select, as in NumPy; for rows by indices use `take`."""
+    def __getitem__(self: Shaped[L, tuple[()]], key: EllipsisType) -> Slice[L]: ...
+    @overload
+    def __getitem__(self: Shaped[L, tuple[N, *Bs]], key: _IndexNode[tuple[M]]) -> _Node[Any, tuple[M, *Bs]]: ...
+    @overload
+    def __getitem__(self: Shaped[L, S], key: Advanced) -> _Node:
+        """Return the part of `x` that ints, slices, `None`, `...`, index nodes, lists and arrays select, as in NumPy."""
     def __hash__(self) -> int: ...

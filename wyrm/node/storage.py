@@ -43,11 +43,12 @@ CHANGES = Changes()
 
 
 class IndexLimit(NamedTuple):
-    """A limit on indices from an op, while the op exists: an axis of `size`; `ignore_index` is allowed too."""
+    """A limit on indices from an op, while the op exists: an axis of `size`; see `IndexOperand`."""
 
     user: weakref.ref[BaseNode]
     size: int
     ignore_index: int | None
+    from_end: bool
 
 
 class Storage:
@@ -205,13 +206,16 @@ def check_shape(node: BaseNode, shape: tuple[int, ...]) -> None:
 
 
 def first_out_of_range(
-    array: NDArray[np.integer], size: int, ignore_index: int | None = None
+    array: NDArray[np.integer], size: int, ignore_index: int | None = None, from_end: bool = False
 ) -> tuple[int, ...] | None:
-    """Return the position of the first integer outside 0..size-1 that is not `ignore_index`; None if there is none."""
+    """Return the position of the first integer outside 0..size-1 that is not `ignore_index`; None if there is none.
+
+    With `from_end`, integers from -size on are in range.
+    """
     # A single pass: as unsigned numbers, negative ones are large.
     if not array.size or int(array.view(f"u{array.itemsize}").max()) < size:
         return None
-    beyond = (array < 0) | (array >= size)
+    beyond = (array < (-size if from_end else 0)) | (array >= size)
     if ignore_index is not None:
         beyond &= array != ignore_index
     positions = np.argwhere(beyond)
@@ -224,20 +228,21 @@ def check_indices(
     array: NDArray[np.integer],
     size: int,
     ignore_index: int | None = None,
+    from_end: bool = False,
 ) -> None:
-    """Raise `IndexOutOfRange`, naming position, value and the op that uses it, for a value outside 0..size-1."""
-    position = first_out_of_range(array, size, ignore_index)
+    """Raise `IndexOutOfRange`, naming position, value and the op that uses it, for a value out of range."""
+    position = first_out_of_range(array, size, ignore_index, from_end)
     if position is not None:
         where = f" at position {position}" if position else ""
         raise IndexOutOfRange(
-            f"{describe(node)} holds {int(array[position])}{where}, but {accepted_indices(user, size)}"
+            f"{describe(node)} holds {int(array[position])}{where}, but {accepted_indices(user, size, from_end)}"
         )
 
 
-def accepted_indices(user: BaseNode, size: int) -> str:
+def accepted_indices(user: BaseNode, size: int, from_end: bool = False) -> str:
     """Return the indices that an op accepts, for a message about one that is out of range."""
     chosen = f" of {user.parents[0].name}" if user.parents and user.parents[0].is_leaf and user.parents[0].name else ""
-    takes = f"takes 0 to {size - 1}" if size else "indexes an axis of size 0"
+    takes = f"takes {-size if from_end else 0} to {size - 1}" if size else "indexes an axis of size 0"
     return f"{user.op_name()}{chosen} at {user.location} {takes}"
 
 
@@ -250,7 +255,7 @@ def check_limits(leaf: BaseNode, array: NDArray[np.integer]) -> None:
     for limit in list(limits.values()):
         user = limit.user()
         if user is not None and (low < 0 or high >= limit.size):
-            check_indices(leaf, user, array, limit.size, limit.ignore_index)
+            check_indices(leaf, user, array, limit.size, limit.ignore_index, limit.from_end)
 
 
 def bound_array(leaf: BaseNode) -> np.ndarray:

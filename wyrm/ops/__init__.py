@@ -1,11 +1,8 @@
 """Operations on nodes: one class per op, one module per family of ops.
 
-`import wyrm` imports the ops that are methods of nodes; the other modules are imported on first use.
+`import wyrm` imports these modules; the others are imported when a method or a function of theirs is first used.
 """
 
-from typing import TYPE_CHECKING
-
-from wyrm import _lazy_imports
 from wyrm.ops import (
     activation,
     arithmetic,
@@ -23,45 +20,25 @@ from wyrm.ops import (
     shape,
     slicing,
     softmax,
+    transpose,
 )
-
-if TYPE_CHECKING:
-    from wyrm.ops import attention, cached_attention, checkpoint, custom, linear_cross_entropy, recurrent, scan
-
-if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every attribute
-    _LATER = (
-        "attention",
-        "cached_attention",
-        "checkpoint",
-        "custom",
-        "recurrent",
-        "scan",
-        "linear_cross_entropy",
-    )
-    __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {name: name for name in _LATER})
 
 __all__ = [
     "activation",
     "arithmetic",
-    "attention",
-    "cached_attention",
-    "checkpoint",
     "comparison",
-    "custom",
     "dropout",
     "elementwise",
     "exponential",
     "fused",
     "index",
-    "linear_cross_entropy",
     "normalization",
     "prod",
     "product",
     "product_loops",
-    "recurrent",
     "reduction",
-    "scan",
     "shape",
     "slicing",
     "softmax",
+    "transpose",
 ]

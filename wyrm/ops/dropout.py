@@ -18,17 +18,18 @@ from wyrm.node.base import ZERO, Gradient, explain, label
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import Where
+from wyrm.ops.drawing import Draws
 from wyrm.ops.dropout_mask import check_rate, drop_threshold, is_kept
 from wyrm.ops.elementwise import Axes, L, Left_co, R, Right_co, S, common_dtype, constant_like, method, operand
 from wyrm.ops.philox import STEP, WORD, philox_block, stream_or_next
-from wyrm.types.dims import Dims, unify
+from wyrm.types.dims import Axis, Dims, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, BoolArray, FloatArray, IntegerArray, Shaped
 
 
 def _key(xp: ArrayNamespace, step: Array, seed: int, stream: int) -> Array:
     """Return the two words of a key."""
-    words: Array = xp.stack(philox_block(0, int(step) & WORD, seed & WORD, stream & WORD)[:2])
+    words: Array = xp.stack(philox_block(0, int(step) % 2**64, seed & WORD, stream & WORD)[:2])
     return words
 
 
@@ -120,7 +121,7 @@ class _DropoutMaskLoops(LoopForm):
         return (drop_threshold(node.rate, 2**32),)
 
 
-class _Dropout(Node[Any, Axes], abstract=True):
+class _Dropout(Draws, Node[Any, Axes], abstract=True):
     """Base class of the dropout ops; the first parent is the operand to drop from, the last one the step."""
 
     __slots__ = ("rate", "seed", "stream")
@@ -140,6 +141,23 @@ class _Dropout(Node[Any, Axes], abstract=True):
             raise ShapeError(f"rate must be in [0, 1), not {self.rate}")
         dims: Dims = self.parents[0].dims
         return dims
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
+        # All rows have the mask of this node; `drawn_by_rows` has a mask for each row.
+        if mapped[-1]:
+            return None
+        x, one = operands[0], self.parents[0]
+        factors = self.dropped(constant_like(1.0, one).broadcast_to(one.dims))
+        return self.added(x * factors, operands)
+
+    def added(self, dropped: Node, operands: Sequence[Node]) -> Node:
+        """Return the value of the op for the operand after dropout."""
+        return dropped
+
+    def dropped(self, x: Node) -> Node:
+        """Return dropout of `x` with the mask of this node."""
+        attributes = {"rate": self.rate, "seed": self.seed, "stream": self.stream}
+        return Dropout.rebuild((x, self.parents[-1]), attributes)
 
     def _dropped(self, xp: ArrayNamespace, x: FloatArray, step: IntegerArray, shape: tuple[int, ...]) -> FloatArray:
         mask = _mask(xp, _key(xp, step, self.seed, self.stream), self.rate, shape)
@@ -169,7 +187,11 @@ class Dropout(_Dropout[Axes], Generic[Left_co, Axes]):
         return self._dropped(xp, x, step, shape)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return Dropout(gradient, self.rate, self.seed, self.stream), ZERO
+        return self.dropped(gradient), ZERO
+
+    def drawn_by_rows(self, operands: Sequence[Node], mapped: Sequence[bool], axis: Axis) -> Node:
+        x = operands[0] if mapped[0] else operands[0].broadcast_to((axis, *operands[0].dims))
+        return self.rebuild((x, operands[1]), self.attribute_values())
 
 
 @LOOPS.register(Dropout)
@@ -205,8 +227,18 @@ class AddDropout(_Dropout[Axes], Generic[Left_co, Right_co, Axes]):
         total: FloatArray = residual + self._dropped(xp, x, step, shape)
         return total
 
+    def added(self, dropped: Node, operands: Sequence[Node]) -> Node:
+        return operands[1] + dropped
+
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return Dropout(gradient, self.rate, self.seed, self.stream), gradient, ZERO
+        return self.dropped(gradient), gradient, ZERO
+
+    def drawn_by_rows(self, operands: Sequence[Node], mapped: Sequence[bool], axis: Axis) -> Node:
+        x, residual = (
+            operand if many else operand.broadcast_to((axis, *operand.dims))
+            for operand, many in zip(operands[:2], mapped, strict=False)
+        )
+        return self.rebuild((x, residual, operands[2]), self.attribute_values())
 
 
 @LOOPS.register(AddDropout)

@@ -17,12 +17,11 @@ from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.leaves import Parameter
 from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import IndexNode, Node
-from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import Axes, L, Left_co, Right_co, S, common_dtype, method, operand
 from wyrm.types.dims import Dims, normalize_axis, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.rows import RowSparse
-from wyrm.types.typing import AnyShape, Array, AtLeast1D, Bs, Indices, IntegerArray, K, M, N, Number, Shaped
+from wyrm.types.typing import AnyShape, Array, AtLeast1D, Bs, Indices, K, M, N, Number, Shaped
 
 # The class of the indices, as a parameter of a class of ops and of a function.
 Rows_co = TypeVar("Rows_co", bound="IndexNode", covariant=True, default=Any)
@@ -38,7 +37,7 @@ def as_indices(indices: Any) -> IndexNode:
     return IndexConstant(indices)
 
 
-class _Indexing(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Left_co, Rows_co], Axes], abstract=True):
+class Indexing(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Left_co, Rows_co], Axes], abstract=True):
     """An op whose second parent holds integer indices along an axis of the first."""
 
     __slots__ = ()
@@ -52,7 +51,7 @@ class _Indexing(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Left
         return common_dtype((x,))
 
 
-class Index(_Indexing[Left_co, Rows_co, Axes]):
+class Index(Indexing[Left_co, Rows_co, Axes]):
     """Rows of a table gathered by indices; the gradient is row-sparse."""
 
     __slots__ = ()
@@ -267,142 +266,6 @@ def row_parts(gradient: BaseNode) -> list[tuple[BaseNode, BaseNode]] | None:
 def row_gradient(gradient: Any, indices: Any, to: Dims) -> RowGradient:
     """Return one such pair as a row-sparse gradient with axes `to`."""
     return RowGradient(gradient, indices, to)
-
-
-def _columns(xp: ArrayNamespace, indices: IntegerArray, axis: int) -> tuple[IntegerArray, ...]:
-    """Return the advanced index that equals `take_along_axis` with `indices`."""
-    grid = [
-        xp.arange(n).reshape([-1 if i == j else 1 for j in range(indices.ndim)]) for i, n in enumerate(indices.shape)
-    ]
-    grid[axis] = indices
-    return tuple(grid)
-
-
-class TakeAlongAxis(_Indexing[Left_co, Rows_co, Axes]):
-    """The elements that `indices` select along `axis`, as `numpy.take_along_axis`."""
-
-    __slots__ = ("axis",)
-    axis: int
-
-    def __init__(self, x: Node, indices: IndexNode | Indices, axis: int) -> None:
-        self._construct((x, as_indices(indices)), axis=axis)
-
-    def _own(self) -> TakeAlongAxis[Any, Any, Axes]:
-        return self
-
-    def shape_rule(self) -> Dims:
-        x, indices = self.parents
-        axis = normalize_axis(self.axis, len(x.dims))
-        object.__setattr__(self, "axis", axis)
-        if len(indices.dims) != len(x.dims):
-            raise ShapeError(f"the operand has {len(x.dims)} axes, but the indices have {len(indices.dims)}")
-        return tuple(
-            i if position == axis else unify(a, i)
-            for position, (a, i) in enumerate(zip(x.dims, indices.dims, strict=True))
-        )
-
-    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Array:
-        x, indices = operands
-        chosen: Array = x[_columns(xp, indices, self.axis)]
-        return chosen
-
-    def index_operands(self) -> tuple[IndexOperand, ...]:
-        return (IndexOperand(1, self.parents[0].dims[self.axis]),)
-
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
-        return self.rebuild(tuple(spread(operands, mapped)), {"axis": self.axis + 1}) if mapped[1] else None
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        x, indices = self.parents
-        return PlaceAlongAxis(gradient, indices, self.axis, x.dims), ZERO
-
-
-@LOOPS.register(TakeAlongAxis)
-class _TakeAlongAxisLoops(LoopForm):
-    def gather_index(self, node: TakeAlongAxis, index: IndexMap) -> IndexMap:
-        return (*index[: node.axis], IndexLoad(1, index), *index[node.axis + 1 :])
-
-
-class PlaceAlongAxis(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Left_co, Rows_co], Axes]):
-    """Zeros with the operand added at the indices along `axis`: the transpose of `TakeAlongAxis`."""
-
-    __slots__ = ("axis", "to")
-    axis: int
-    to: Dims
-
-    def __init__(self, x: Node, indices: IndexNode, axis: int, to: Dims) -> None:
-        self._construct((x, indices), axis=axis, to=to)
-
-    def _own(self) -> PlaceAlongAxis[Any, Any, Axes]:
-        return self
-
-    def dtype_rule(self) -> np.dtype:
-        return common_dtype((self.parents[0],))
-
-    def shape_rule(self) -> Dims:
-        return self.to
-
-    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
-        x, indices = operands
-        result: Any = xp.zeros(shape, self.dtype)
-        positions = _columns(xp, indices, self.axis)
-        if hasattr(result, "at"):
-            return result.at[positions].add(x)
-        np.add.at(result, positions, x)
-        return result
-
-    def index_operands(self) -> tuple[IndexOperand, ...]:
-        return (IndexOperand(1, self.to[self.axis]),)
-
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
-        if not mapped[1]:
-            return None
-        values, indices = spread(operands, mapped)
-        return PlaceAlongAxis(values, indices, self.axis + 1, (indices.dims[0], *self.to))
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return TakeAlongAxis(gradient, self.parents[1], self.axis), ZERO
-
-
-@LOOPS.register(PlaceAlongAxis)
-class _PlaceAlongAxisLoops(LoopForm):
-    def scatter_index(self, node: PlaceAlongAxis, parent: int, index: IndexMap) -> ScatterTarget | None:
-        target = (*index[: node.axis], IndexLoad(1, index), *index[node.axis + 1 :])
-        return ScatterTarget(target, adds=True) if parent == 0 else None
-
-
-@overload
-def take_along_axis(
-    x: Shaped[L, AtLeast1D], indices: IndexNode | Indices, axis: int | None = -1
-) -> TakeAlongAxis[L, IndexNode]: ...
-@overload
-def take_along_axis(
-    x: Shaped[L, tuple[*Bs, N]], indices: IndexNode[AnyShape], axis: int = -1
-) -> TakeAlongAxis[L, IndexNode]: ...
-@overload
-def take_along_axis(
-    x: Shaped[L, tuple[*Bs, N]], indices: IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
-) -> TakeAlongAxis[L, IndexNode[tuple[*Bs, M]], tuple[*Bs, M]]: ...
-@overload
-def take_along_axis(
-    x: Shaped[L, tuple[N, *Bs]], indices: IndexNode[tuple[M, *Bs]], axis: Literal[0]
-) -> TakeAlongAxis[L, IndexNode[tuple[M, *Bs]], tuple[M, *Bs]]: ...
-@overload
-def take_along_axis(
-    x: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
-) -> TakeAlongAxis[L, IndexNode]: ...
-@method("take_along_axis")
-@answering
-def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> TakeAlongAxis:
-    """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
-
-    `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
-    Raise `ShapeError` if the axes differ, and `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
-
-    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
-    [[2.0], [3.0]]
-    """
-    return TakeAlongAxis(x.ravel(), indices, 0) if axis is None else TakeAlongAxis(x, indices, axis)
 
 
 class ScatterAdd(

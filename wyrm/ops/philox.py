@@ -23,11 +23,11 @@ WORD = 0xFFFFFFFF  # mask of a 32-bit word; only the low 32 bits of a seed or a 
 def philox_block(counter: Any, step: Any, seed: Any, stream: Any) -> tuple[Any, Any, Any, Any]:
     """Return four 32-bit words for the counter block (counter, step) and the key (seed, stream).
 
-    `counter` is a number or an array. All arguments are at least 0, `seed` and `stream` below 2**32.
+    `counter` is a number or an array. All arguments are at least 0 and below 2**64, `seed` and `stream` below 2**32.
     """
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     a, b = np.uint64(counter) & low, np.uint64(counter) >> half
-    c, d = np.uint64(step) & low, np.uint64(0)
+    c, d = np.uint64(step) & low, np.uint64(step) >> half
     first, second = np.uint64(seed), np.uint64(stream)
     for _ in range(10):
         left, right = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
@@ -42,7 +42,7 @@ def philox(counter: NDArray[np.uint64], step: int, seed: int, stream: int) -> ND
     >>> philox(np.zeros(1, np.uint64), 0, 0, 0).tolist()
     [[1713891541, 3781805453, 3159862348, 2600524760]]
     """
-    return np.stack(philox_block(counter, step & WORD, seed & WORD, stream & WORD), axis=-1)
+    return np.stack(philox_block(counter, step % 2**64, seed & WORD, stream & WORD), axis=-1)
 
 
 def random_bits(count: int, step: int, seed: int, stream: int) -> NDArray[np.uint32]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from wyrm.node.loop_form import LOOPS, LoopForm, Reducer
 from wyrm.node.node import Node
-from wyrm.ops.batching import spread
+from wyrm.ops.along_axis import AlongAxis, split_at
 from wyrm.ops.elementwise import Axes, Left_co
 from wyrm.ops.reduction import Reduction, ReductionLoops
-from wyrm.types.dims import Dims
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import FloatArray
 
@@ -50,28 +48,7 @@ class Prod(Reduction[Left_co, Axes]):
 LOOPS.register(Prod)(ReductionLoops(Reducer(1.0, "total * x")))
 
 
-class _AlongAxis(Node[tuple[Node, ...], Axes], abstract=True):
-    """An op along `axis` whose operands and result have one shape."""
-
-    __slots__ = ("axis",)
-    axis: int
-
-    def shape_rule(self) -> Dims:
-        dims: Dims = self.parents[0].dims
-        return dims
-
-    def dtype_rule(self) -> np.dtype:
-        dtype: np.dtype = self.parents[0].dtype
-        return dtype
-
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if self.axis not in rows else None
-
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node:
-        return self.rebuild(tuple(spread(operands, mapped)), {"axis": self.axis + 1})
-
-
-class ProductOfOthers(_AlongAxis[Axes]):
+class ProductOfOthers(AlongAxis[Axes]):
     """For each element, the product of the others along `axis`: the derivative of the product with respect to it."""
 
     __slots__ = ()
@@ -114,12 +91,10 @@ class _ProductOfOthersLoops(LoopForm):
     def kernel_arguments(
         self, node: ProductOfOthers, operands: Sequence[np.ndarray], out: np.ndarray
     ) -> tuple[np.ndarray, ...]:
-        axis = node.axis
-        shape = (math.prod(out.shape[:axis]), out.shape[axis], math.prod(out.shape[axis + 1 :]))
-        return operands[0].reshape(shape), out.reshape(shape)
+        return split_at(node.axis, operands[0], out)
 
 
-class ProductOfOthersAlong(_AlongAxis[Axes]):
+class ProductOfOthersAlong(AlongAxis[Axes]):
     """The directional derivative of `ProductOfOthers`, of any order; the parents are the point and the directions.
 
     For element i and directions a, b, ..., it is the sum over positions j, k, ..., distinct from each other and from i,

@@ -1,8 +1,7 @@
-"""Products that sum over an axis: matmul for operands of any rank, row-wise dot, and einsum of two operands."""
+"""Products that sum over an axis: matmul for operands of any rank, and row-wise dot."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Literal, overload
 
@@ -27,17 +26,15 @@ from wyrm.ops.elementwise import (
 )
 from wyrm.ops.reduction import Sum
 from wyrm.ops.sums import summed
-from wyrm.types.dims import Axis, Dims, broadcast, product, unify
+from wyrm.types.dims import Dims, broadcast, product, unify
 from wyrm.types.namespace import ArrayNamespace
-from wyrm.types.typing import S2, A, Array, AtLeast1D, Bs, D, FittingShape, FloatArray, K, M, N, Shaped
+from wyrm.types.typing import Array, AtLeast1D, Bs, FittingShape, FloatArray, N, Shaped
 
-# The letters allowed in subscripts.
-LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"  # not from `string`, which takes 2 ms to import
 # The maximum number of products that are summed sequentially in float32.
 _CHAIN = 1024
 
 
-class _Product(Node[tuple[Left_co, Right_co], Axes], abstract=True):
+class Product(Node[tuple[Left_co, Right_co], Axes], abstract=True):
     __slots__ = ()
 
     def dtype_rule(self) -> np.dtype:
@@ -58,7 +55,7 @@ def multiply_into(x: FloatArray, y: FloatArray, out: FloatArray, beta: float) ->
                 out[i, k] += weight * y[j, k]
 
 
-class MatMul(_Product[Left_co, Right_co, Axes]):
+class MatMul(Product[Left_co, Right_co, Axes]):
     """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast."""
 
     __slots__ = ()
@@ -169,7 +166,7 @@ def _which(dims: Dims) -> str:
 bind_operator(MatMul, "matmul")
 
 
-class VectorDot(_Product[Left_co, Right_co, Axes]):
+class VectorDot(Product[Left_co, Right_co, Axes]):
     """Dot products of corresponding rows, `sum(x * y, axis=-1)`; leading axes broadcast."""
 
     __slots__ = ()
@@ -234,180 +231,3 @@ def vector_dot(x: Any, other: object) -> VectorDot:
     [3.0, 7.0]
     """
     return VectorDot(x, operand(other, x))
-
-
-class Einsum(_Product[Left_co, Right_co, Axes]):
-    """Einstein summation of two operands: the sum of products over the letters that the result lacks."""
-
-    __slots__ = ("subscripts",)
-    subscripts: str
-
-    def __init__(self, x: Node, y: Node, subscripts: str) -> None:
-        self._construct((x, y), subscripts=subscripts)
-
-    def _own(self) -> Einsum[Any, Any, Axes]:
-        return self
-
-    def terms(self) -> tuple[str, str, str]:
-        """Return the letters of the two operands and of the result."""
-        operands, _, result = self.subscripts.partition("->")
-        x, _, y = operands.partition(",")
-        return x, y, result
-
-    def shape_rule(self) -> Dims:
-        terms = self.subscripts.replace(" ", "")
-        if "->" not in terms:  # NumPy's rule: letters that occur once, in alphabetical order
-            letters = terms.replace(",", "")
-            terms += "->" + "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
-        object.__setattr__(self, "subscripts", terms)
-        x, y, result = self.terms()
-        if terms.count(",") != 1 or not all(part.isalpha() or not part for part in (x, y, result)):
-            raise ShapeError(f"subscripts {terms!r} are not of the form 'ij,jk->ik' (letters, two operands)")
-        axes: dict[str, Axis] = {}
-        for term, parent in zip((x, y), self.parents, strict=True):
-            if len(term) != len(parent.dims):
-                raise ShapeError(f"{term!r} names {len(term)} axes, but the operand has {len(parent.dims)}")
-            if len(set(term)) != len(term):
-                raise ShapeError(f"{term!r} names an axis twice; diagonals are not supported")
-            for letter, axis in zip(term, parent.dims, strict=True):
-                try:
-                    axes[letter] = unify(axes[letter], axis) if letter in axes else axis
-                except ShapeError as error:
-                    raise ShapeError(f"axis {letter!r}: {error}") from None
-        if len(set(result)) != len(result) or not set(result) <= set(axes):
-            raise ShapeError(f"the result {result!r} must use letters of the operands, each at most once")
-        return tuple(axes[letter] for letter in result)
-
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        x_term, y_term, result = self.terms()
-        sizes = dict(zip(x_term + y_term, (axis for x in operands for axis in x.shape), strict=True))
-        if (
-            self.dtype == np.float32
-            and math.prod(size for letter, size in sizes.items() if letter not in result) > _CHAIN
-        ):
-            wide = (xp.astype(x, xp.float64) for x in operands)
-            return xp.asarray(xp.einsum(self.subscripts, *wide), dtype=self.dtype)
-        return xp.einsum(self.subscripts, *operands)
-
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
-        free = next(letter for letter in LETTERS if letter not in self.subscripts)
-        x, y, result = self.terms()
-        terms = (free * many + term for term, many in zip((x, y), mapped, strict=True))
-        return self.rebuild(tuple(operands), {"subscripts": f"{','.join(terms)}->{free}{result}"})
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x_term, y_term, result = self.terms()
-        x, y = self.parents
-        return _einsum_vjp(gradient, result, y, y_term, x, x_term), _einsum_vjp(gradient, result, x, x_term, y, y_term)
-
-
-@LOOPS.register(Einsum)
-class _EinsumLoops(LoopForm):
-    def decompose(self, node: Einsum) -> Node:
-        x, y = node.parents
-        x_term, y_term, result = node.terms()
-        x, x_term = _summed(x, x_term, y_term + result)
-        y, y_term = _summed(y, y_term, x_term + result)
-        batch = [letter for letter in x_term if letter in y_term and letter in result]
-        inner = [letter for letter in x_term if letter in y_term and letter not in result]
-        rows = [letter for letter in x_term if letter not in y_term]
-        columns = [letter for letter in y_term if letter not in x_term]
-        axes: dict[str, Any] = dict(zip(x_term + y_term, x.dims + y.dims, strict=True))
-        left = x.transpose(*(x_term.index(letter) for letter in (*batch, *rows, *inner))) if x_term else x
-        right = y.transpose(*(y_term.index(letter) for letter in (*batch, *inner, *columns))) if y_term else y
-        batched, widths = [axes[letter] for letter in batch], [_joined(axes, group) for group in (rows, inner, columns)]
-        left_dims: Any = (*batched, *widths[:2])
-        right_dims: Any = (*batched, *widths[1:])
-        products = left.reshape(left_dims) @ right.reshape(right_dims)
-        order = [*batch, *rows, *columns]
-        spread: Node = products.reshape(tuple(axes[letter] for letter in order))
-        answer: Node = spread.transpose(*(order.index(letter) for letter in result)) if result else spread
-        return answer
-
-
-def _summed(x: Node, term: str, others: str) -> tuple[Node, str]:
-    """Return the operand summed over its letters that are not in `others`, and its remaining letters."""
-    alone = tuple(i for i, letter in enumerate(term) if letter not in others)
-    return (x.sum(alone), "".join(letter for letter in term if letter in others)) if alone else (x, term)
-
-
-def _joined(axes: dict[str, Axis], letters: Sequence[str]) -> Axis:
-    """Return the axes of several letters flattened into one axis."""
-    return product(tuple(axes[letter] for letter in letters)) if letters else 1
-
-
-def _einsum_vjp(gradient: Node, result: str, other: Node, other_term: str, wanted: Node, term: str) -> Node:
-    """Return the gradient of an einsum with respect to `wanted`: an einsum, repeated along the letters only it has."""
-    present = "".join(letter for letter in term if letter in result or letter in other_term)
-    partial = Einsum(gradient, other, f"{result},{other_term}->{present}")
-    if present == term:
-        return partial
-    missing = tuple(i for i, letter in enumerate(term) if letter not in present)
-    return partial.erase().expand_dims(missing).broadcast_to(wanted.dims)
-
-
-@overload
-def einsum(
-    subscripts: Literal["ij,jk->ik", "ik,kj->ij", "mk,kn->mn", "bi,io->bo", "bi,ij->bj"],
-    x: Shaped[L, tuple[M, K]],
-    y: Shaped[R, tuple[K, N]],
-) -> Einsum[L, R, tuple[M, N]]: ...
-@overload
-def einsum(
-    subscripts: Literal["ij,kj->ik", "ik,jk->ij", "bi,oi->bo"], x: Shaped[L, tuple[M, K]], y: Shaped[R, tuple[N, K]]
-) -> Einsum[L, R, tuple[M, N]]: ...
-@overload
-def einsum(
-    subscripts: Literal["bij,bjk->bik", "bmk,bkn->bmn"], x: Shaped[L, tuple[A, M, K]], y: Shaped[R, tuple[A, K, N]]
-) -> Einsum[L, R, tuple[A, M, N]]: ...
-@overload
-def einsum(
-    subscripts: Literal["bij,bkj->bik", "bqd,bkd->bqk"], x: Shaped[L, tuple[A, M, K]], y: Shaped[R, tuple[A, N, K]]
-) -> Einsum[L, R, tuple[A, M, N]]: ...
-@overload
-def einsum(
-    subscripts: Literal["bti,io->bto", "bij,jk->bik"], x: Shaped[L, tuple[A, M, K]], y: Shaped[R, tuple[K, N]]
-) -> Einsum[L, R, tuple[A, M, N]]: ...
-@overload
-def einsum(
-    subscripts: Literal["bhqd,bhkd->bhqk", "bhid,bhjd->bhij"],
-    x: Shaped[L, tuple[A, D, M, K]],
-    y: Shaped[R, tuple[A, D, N, K]],
-) -> Einsum[L, R, tuple[A, D, M, N]]: ...
-@overload
-def einsum(
-    subscripts: Literal["bhqk,bhkd->bhqd", "bhij,bhjd->bhid"],
-    x: Shaped[L, tuple[A, D, M, K]],
-    y: Shaped[R, tuple[A, D, K, N]],
-) -> Einsum[L, R, tuple[A, D, M, N]]: ...
-@overload
-def einsum(
-    subscripts: Literal["i,j->ij"], x: Shaped[L, tuple[M]], y: Shaped[R, tuple[N]]
-) -> Einsum[L, R, tuple[M, N]]: ...
-@overload
-def einsum(subscripts: Literal["i,i->"], x: Shaped[L, tuple[N]], y: Shaped[R, tuple[N]]) -> Einsum[L, R, tuple[()]]: ...
-@overload
-def einsum(
-    subscripts: Literal["ij,ij->i", "bd,bd->b"], x: Shaped[L, tuple[M, N]], y: Shaped[R, tuple[M, N]]
-) -> Einsum[L, R, tuple[M]]: ...
-@overload
-def einsum(subscripts: str, x: Shaped[L, S], y: Shaped[R, S2]) -> Einsum[L, R]: ...
-@overload
-def einsum(subscripts: str, x: Array, y: Shaped[R, S2]) -> Einsum[Constant, R]: ...
-@overload
-def einsum(subscripts: str, x: Shaped[L, S], y: Array) -> Einsum[L, Constant]: ...
-def einsum(subscripts: str, x: Any, y: Any) -> Einsum:
-    """Return the Einstein summation of two operands, as `numpy.einsum`. One operand may be an array.
-
-    Raise `ShapeError` if the subscripts are invalid, name a diagonal such as `ii`, or do not match the operands' axes.
-
-    >>> x, y = wy.Constant(np.ones((2, 3))), wy.Constant(np.ones((3, 4)))
-    >>> wy.einsum("ij,jk->ik", x, y).shape
-    (2, 4)
-    """
-    if not isinstance(subscripts, str):
-        raise TypeError("einsum: the subscripts come first, as in wy.einsum('ij,jk->ik', x, y)")
-    beside = x if isinstance(x, Node) else y
-    if not isinstance(beside, Node):
-        raise TypeError("einsum: takes at least one node; for two arrays use numpy.einsum")
-    return Einsum(operand(x, beside), operand(y, beside), subscripts)

@@ -16,7 +16,8 @@ from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.index import Index, RowGradient
 from wyrm.ops.product import MatMul, multiply_into
-from wyrm.ops.shape import Reshape, Transpose
+from wyrm.ops.shape import Reshape
+from wyrm.ops.transpose import Transpose
 from wyrm.types.dims import axis_size
 from wyrm.types.typing import Array, FloatArray
 

@@ -7,22 +7,29 @@ and `_backward` define the formulas for arrays and nodes; the kernels implement 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Any, Literal
 
-import numpy as np
-
-from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import ZERO, Gradient, Undefined, format_dims, label
+from wyrm.node.base import ZERO, Gradient
 from wyrm.node.index_maps import IndexMap
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
 from wyrm.ops.composite_gradient import composite_vjp
-from wyrm.ops.elementwise import Axes, common_dtype
+from wyrm.ops.elementwise import Axes
 from wyrm.ops.recurrent_kernels import backward_kernel, forward_kernel, states_kernel
+from wyrm.ops.recurrent_parts import (
+    OF_NODES,
+    TRANSPOSE_FROM,
+    Functions,
+    Recurrent,
+    Residuals,
+    Value,
+    mask_rows,
+    of_arrays,
+    unsized_time,
+)
 from wyrm.ops.scratch import scratch
-from wyrm.ops.slicing import stack
 from wyrm.types.dims import Axis, Dims, axis_size, product, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, FloatArray
@@ -30,36 +37,12 @@ from wyrm.types.typing import Array, FloatArray
 # The residuals of a step after its gates, by index from the end.
 _TANH_CELL, _PREVIOUS_HIDDEN, _PREVIOUS_CELL, _HIDDEN, _CELL = -5, -4, -3, -2, -1
 _STATE_ENTRIES = 5
-# Least batch * time for which the backward pass copies the transposed weights.
-_TRANSPOSE_FROM = 256
 
 
 # --- the formulas, for arrays and for nodes ---------------------------------------------------------------------------
 
-Value = TypeVar("Value", FloatArray, Node)
 
-
-class _Functions(NamedTuple, Generic[Value]):
-    """The functions that the formulas call, for an array namespace or for nodes."""
-
-    sigmoid: Callable[[Value], Value]
-    tanh: Callable[[Value], Value]
-    where: Callable[[Value, float, Value], Value]
-    stack: Callable[[list[Value], int], Value]
-
-
-_OF_NODES: _Functions[Node] = _Functions(lambda x: x.sigmoid(), lambda x: x.tanh(), where, stack)
-
-
-def _of_arrays(xp: ArrayNamespace) -> _Functions[FloatArray]:
-    def sigmoid(x: FloatArray) -> FloatArray:
-        power = xp.exp(-xp.abs(x))
-        return xp.where(x < 0.0, power, 1.0) / (1.0 + power)
-
-    return _Functions(sigmoid, xp.tanh, xp.where, xp.stack)
-
-
-def _forward(of: _Functions[Value], steps: int, operands: Sequence[Any], axes: tuple[Axis, int, Axis]) -> Value:
+def _forward(of: Functions[Value], steps: int, operands: Sequence[Any], axes: tuple[Axis, int, Axis]) -> Value:
     """Return the residuals; `axes` is the shape of the gates of one step: (batch, gates, hidden)."""
     projected, weights, hidden, cell, *resets = operands
     residuals: list[Value] = []
@@ -78,7 +61,7 @@ def _forward(of: _Functions[Value], steps: int, operands: Sequence[Any], axes: t
     return of.stack(residuals, 1)
 
 
-def _backward(of: _Functions[Value], steps: int, operands: Sequence[Any], axes: tuple[Axis, int, Axis]) -> Value:
+def _backward(of: Functions[Value], steps: int, operands: Sequence[Any], axes: tuple[Axis, int, Axis]) -> Value:
     """Return the entries of `LSTMGradient`; `axes` is as in `_forward`."""
     residuals, weights, states_gradient, *resets = operands
     batch, gates, width = axes
@@ -118,19 +101,7 @@ def _backward(of: _Functions[Value], steps: int, operands: Sequence[Any], axes: 
 # --- the ops ----------------------------------------------------------------------------------------------------------
 
 
-class _Recurrent(Node[tuple[Node, ...], Axes], abstract=True):
-    __slots__ = ()
-
-    def dtype_rule(self) -> np.dtype:
-        return common_dtype(self.parents)
-
-
-def _mask_rows(resets: Sequence[Array]) -> Array:
-    """Return the mask of resets, empty where there is none."""
-    return resets[0] if resets else np.zeros((0, 0), np.bool_)
-
-
-class LSTMResiduals(_Recurrent[Axes]):
+class LSTMResiduals(Residuals[Axes]):
     """The residuals of an LSTM, of the axes (batch, time, entries, hidden); see `LSTM` for the operands.
 
     The entries of a step are the gates, tanh(cell), the previous hidden state and cell (zeros after a reset), and the
@@ -138,6 +109,7 @@ class LSTMResiduals(_Recurrent[Axes]):
     """
 
     __slots__ = ("coupled",)
+    layer = "an LSTM"
     coupled: bool
 
     def __init__(
@@ -157,33 +129,8 @@ class LSTMResiduals(_Recurrent[Axes]):
     def op_name(cls) -> str:
         return "lstm_residuals"
 
-    def dtype_rule(self) -> np.dtype:
-        for mask in self.parents[4:]:
-            if mask.dtype.kind != "b":
-                raise DTypeError(f"resets must have dtype bool, like x > 0; {label(mask)} is {mask.dtype}")
-        for parent in self.parents[:4]:
-            if parent.dtype.kind == "b":
-                raise DTypeError(f"{label(parent)} is a mask; convert it with .astype(np.float32)")
-        return super().dtype_rule()
-
     def shape_rule(self) -> Dims:
-        projected, weights, hidden, cell, *resets = self.parents
-        ranks = (projected, 3), (weights, 2), (hidden, 2), (cell, 2), *((mask, 2) for mask in resets)
-        for parent, rank in ranks:
-            if len(parent.dims) != rank:
-                raise ShapeError(f"{label(parent)} must have {rank} axes, not {format_dims(parent.dims)}")
-        batch, time, projected_width = projected.dims
-        width = weights.dims[0]
-        expected = product((self.gates, width))
-        for operand, axis in (("projected input", projected_width), ("recurrent weights", weights.dims[1])):
-            if axis_size(axis) != axis_size(expected):
-                raise ShapeError(f"the last axis of the {operand} must be {self.gates} * {width!r}, not {axis!r}")
-        for state in (hidden, cell):
-            batch, width = unify(batch, state.dims[0]), unify(width, state.dims[1])
-        for mask in resets:
-            batch, time = unify(batch, mask.dims[0]), unify(time, mask.dims[1])
-        if axis_size(time) == 0:
-            raise ShapeError("the time axis has size 0; an LSTM needs at least one step")
+        batch, time, width = self.common_axes(self.gates, (2, 3))
         return batch, time, self.gates + _STATE_ENTRIES, width
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
@@ -192,15 +139,15 @@ class LSTMResiduals(_Recurrent[Axes]):
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         if 0 in shape:
             return xp.zeros(shape, self.dtype)
-        return _forward(_of_arrays(xp), shape[1], operands, (shape[0], self.gates, shape[3]))
+        return _forward(of_arrays(xp), shape[1], operands, (shape[0], self.gates, shape[3]))
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         dims: Any = self.dims
         batch, time, _, width = dims
         steps = axis_size(time)
         if steps is None:
-            return _unsized_time(self, time)
-        composed = _forward(_OF_NODES, steps, self.parents, (batch, self.gates, width))
+            return unsized_time(self, time)
+        composed = _forward(OF_NODES, steps, self.parents, (batch, self.gates, width))
         return composite_vjp(composed, gradient, self.parents)
 
 
@@ -212,19 +159,10 @@ class _LSTMResidualsLoops(LoopForm):
         self, node: LSTMResiduals, operands: Sequence[Array], out: Array
     ) -> tuple[KernelArgument, ...]:
         batch, time, entries, width = out.shape
-        return (*operands[:4], _mask_rows(operands[4:]), out.reshape(batch, time, entries * width))
+        return (*operands[:4], mask_rows(operands[4:]), out.reshape(batch, time, entries * width))
 
 
-def _unsized_time(node: _Recurrent, time: Axis) -> tuple[Gradient, ...]:
-    """Return undefined gradients: the decomposition has nodes for each step, so it needs the number of steps."""
-    reason = (
-        f"the second-order gradient of an LSTM needs a time axis with a size, but {time!r} gets its size from the "
-        f"data of each run; give it one, as in {type(time).__name__}(20)"
-    )
-    return tuple(Undefined(reason) if parent.dtype.kind == "f" else ZERO for parent in node.parents)
-
-
-class LSTM(_Recurrent[Axes]):
+class LSTM(Recurrent[Axes]):
     """The states of a long short-term memory, of the axes (batch, time, 2, hidden): hidden at 0, cell at 1.
 
     `projected`, of the axes (batch, time, gates * hidden), is the inputs times their weights, plus the bias. `weights`,
@@ -247,6 +185,7 @@ class LSTM(_Recurrent[Axes]):
     """
 
     __slots__ = ()
+    layer = "an LSTM"
     residual_parents = frozenset([0])
 
     def __init__(
@@ -296,7 +235,7 @@ class _LSTMLoops(LoopForm):
         return operands[0], out
 
 
-class LSTMGradient(_Recurrent[Axes]):
+class LSTMGradient(Recurrent[Axes]):
     """The VJP of an LSTM, of the axes (batch, time, gates + 1, hidden), from the cotangent of its states.
 
     The entries of a step are the gradients with respect to the pre-activations of the gates and, last, with respect to
@@ -304,6 +243,7 @@ class LSTMGradient(_Recurrent[Axes]):
     """
 
     __slots__ = ()
+    layer = "an LSTM"
 
     def __init__(self, residuals: Node, weights: Node, states_gradient: Node, *resets: Node) -> None:
         self._construct((residuals, weights, states_gradient, *resets))
@@ -324,15 +264,15 @@ class LSTMGradient(_Recurrent[Axes]):
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         if 0 in shape:
             return xp.zeros(shape, self.dtype)
-        return _backward(_of_arrays(xp), shape[1], operands, (shape[0], shape[2] - 1, shape[3]))
+        return _backward(of_arrays(xp), shape[1], operands, (shape[0], shape[2] - 1, shape[3]))
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         dims: Any = self.dims
         batch, time, parts, width = dims
         steps = axis_size(time)
         if steps is None:
-            return _unsized_time(self, time)
-        composed = _backward(_OF_NODES, steps, self.parents, (batch, parts - 1, width))
+            return unsized_time(self, time)
+        composed = _backward(OF_NODES, steps, self.parents, (batch, parts - 1, width))
         return composite_vjp(composed, gradient, self.parents)
 
 
@@ -345,6 +285,6 @@ class _LSTMGradientLoops(LoopForm):
         batch, time, parts, width = out.shape
         rows = residuals.reshape(batch, time, residuals.shape[2] * width), out.reshape(batch, time, parts * width)
         # For few rows the copy costs more than the products gain.
-        transposed = scratch(weights.shape[::-1] if batch * time >= _TRANSPOSE_FROM else (0, 0), out.dtype)
+        transposed = scratch(weights.shape[::-1] if batch * time >= TRANSPOSE_FROM else (0, 0), out.dtype)
         hidden_gradient = scratch((batch, width), out.dtype)
-        return rows[0], weights, states_gradient, _mask_rows(resets), rows[1], hidden_gradient, transposed
+        return rows[0], weights, states_gradient, mask_rows(resets), rows[1], hidden_gradient, transposed

@@ -11,19 +11,20 @@ from numpy.typing import NDArray
 from typing_extensions import Unpack
 
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
-from wyrm.node.base import ZERO, BaseNode, Gradient
+from wyrm.node.base import ZERO, BaseNode, Gradient, describe
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.leaves import Constant
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.node.storage import declared_dims, index_array
+from wyrm.ops.drawing import Draws
 from wyrm.ops.elementwise import Axes
 from wyrm.ops.philox import STEP, WORD, philox, philox_block, random_bits, stream_or_next
 from wyrm.ops.scratch import scratch
 from wyrm.ops.sums import natural
 from wyrm.types.arrays import as_array
-from wyrm.types.dims import Dim, Dims, axis_size, unify
+from wyrm.types.dims import Axis, Dim, Dims, axis_size, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import (
     D1,
@@ -183,7 +184,7 @@ def sampling_kernel(
         out[i] = row
 
 
-class RandomIndex(HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode[Axes]):
+class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode[Axes]):
     """Random integers from 0 to `table_size - 1`, drawn anew in each step; they have no gradient.
 
     The parents are the step, with weights the cumulative probabilities, and with rejection the offsets and columns of
@@ -267,6 +268,11 @@ class RandomIndex(HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode[Axes])
             words = philox(counter, int(step), self.seed, self.stream)
             result[positions] = rows_of(words[np.arange(positions.size), positions & 3])
         return xp.asarray(result.reshape(shape))
+
+    def drawn_by_rows(self, operands: Sequence[Any], mapped: Sequence[bool], axis: Axis) -> BaseNode:
+        if self._rejects and not mapped[-1]:
+            raise ShapeError(f"{describe(self)}: rows must differ between the rows of vmap, or be absent")
+        return self.rebuild(tuple(operands), self.attribute_values() | {"to": (axis, *self.to)})
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if all(row is None for row in rows[:-1]) else None

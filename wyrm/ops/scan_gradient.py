@@ -12,8 +12,9 @@ from wyrm.ops.arithmetic import Add
 from wyrm.ops.composite_gradient import composite_vjps
 from wyrm.ops.loop_body import LoopBody, closure_convert, placeholder_like
 from wyrm.ops.product import MatMul
-from wyrm.ops.shape import Reshape, Transpose, zeros_like
+from wyrm.ops.shape import Reshape, zeros_like
 from wyrm.ops.steps import Steps
+from wyrm.ops.transpose import Transpose
 
 if TYPE_CHECKING:
     from wyrm.ops.scan import Scan

@@ -21,7 +21,7 @@ from wyrm.ops.elementwise import Axes, L, Left_co, S, method
 from wyrm.ops.reduction import AxisLike, all_axes
 from wyrm.types.dims import Axis, Dim, Dims, One, Times, axis_size, broadcast, normalize_axis, product
 from wyrm.types.namespace import ArrayNamespace
-from wyrm.types.typing import D1, D2, D3, D4, A, AnyShape, Array, AtLeast1D, AtLeast2D, Bs, K, M, N, Shaped, Size, Sizes
+from wyrm.types.typing import D1, D2, D3, D4, AnyShape, Array, AtLeast1D, Bs, M, N, Shaped, Size, Sizes
 
 
 class Rearrangement(Node[tuple[Left_co], Axes], abstract=True):
@@ -123,7 +123,8 @@ class Reshape(Rearrangement[Left_co, Axes]):
         return (Reshape(gradient, self.parents[0].dims),)
 
 
-def _target(shape: tuple[Any, ...]) -> tuple[Any, ...]:
+def target_axes(shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the axes that a method was called with, one by one or as one sequence."""
     if len(shape) == 1 and isinstance(shape[0], Sequence | np.ndarray):
         shape = tuple(shape[0])
     return tuple(axis if isinstance(axis, Dim) else operator.index(axis) for axis in shape)
@@ -167,7 +168,7 @@ def reshape(x: Any, *shape: Any) -> Reshape:
     >>> wy.Constant([1.0, 2.0, 3.0, 4.0]).reshape(2, -1).shape
     (2, 2)
     """
-    return Reshape(x, _target(shape))
+    return Reshape(x, target_axes(shape))
 
 
 class IndexReshape(IndexNode[Axes]):
@@ -229,128 +230,7 @@ def index_reshape(x: IndexNode, *shape: Any) -> IndexReshape:
     >>> wy.IndexConstant([0, 1, 2, 3]).reshape(2, -1).shape
     (2, 2)
     """
-    return IndexReshape(x, _target(shape))
-
-
-class Transpose(Rearrangement[Left_co, Axes]):
-    """The operand with its axes in the order `axes`."""
-
-    __slots__ = ("axes",)
-    axes: tuple[int, ...]
-
-    def __init__(self, x: Node, axes: tuple[int, ...]) -> None:
-        self._construct((x,), axes=axes)
-
-    def _own(self) -> Transpose[Any, Axes]:
-        return self
-
-    def shape_rule(self) -> Dims:
-        dims = self.parents[0].dims
-        axes = tuple(normalize_axis(axis, len(dims)) for axis in self.axes)
-        if sorted(axes) != list(range(len(dims))):
-            hint = "; x.swapaxes(axis1, axis2) swaps two" if len(axes) == 2 else ""
-            raise ShapeError(f"axes {self.axes} must name each of the {len(dims)} axes once{hint}")
-        object.__setattr__(self, "axes", axes)
-        return tuple(dims[axis] for axis in axes)
-
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        return xp.permute_dims(operands[0], self.axes)
-
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
-        return Transpose(operands[0], (0, *(axis + 1 for axis in self.axes)))
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        inverse = tuple(int(i) for i in np.argsort(self.axes))
-        return (Transpose(gradient, inverse),)
-
-
-@LOOPS.register(Transpose)
-class _TransposeLoops(LoopForm):
-    def gather_index(self, node: Transpose, index: IndexMap) -> IndexMap:
-        return tuple(index[node.axes.index(axis)] for axis in range(len(index)))
-
-
-@overload
-def transpose(x: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L]: ...
-@overload
-def transpose(x: Shaped[L, tuple[M, N]]) -> Transpose[L, tuple[N, M]]: ...
-@overload
-def transpose(x: Shaped[L, tuple[A, M, N]]) -> Transpose[L, tuple[N, M, A]]: ...
-@overload
-def transpose(
-    x: Shaped[L, tuple[A, M, N]], a: Literal[0], m: Literal[2], n: Literal[1], /
-) -> Transpose[L, tuple[A, N, M]]: ...
-@overload
-def transpose(
-    x: Shaped[L, tuple[A, M, N]], a: Literal[1], m: Literal[0], n: Literal[2], /
-) -> Transpose[L, tuple[M, A, N]]: ...
-@overload
-def transpose(
-    x: Shaped[L, tuple[A, M, N, K]], a: Literal[0], m: Literal[2], n: Literal[1], k: Literal[3], /
-) -> Transpose[L, tuple[A, N, M, K]]: ...
-@overload
-def transpose(x: Shaped[L, S], *axes: int | Sequence[int]) -> Transpose[L]: ...
-@method("transpose")
-def transpose(x: Any, *axes: Any) -> Transpose:
-    """Return `x` with its axes in the order `axes`, reversed by default.
-
-    Raise `ShapeError` if `axes` does not name each axis once.
-
-    >>> wy.Constant(np.zeros((2, 3, 4))).transpose(1, 0, 2).shape
-    (3, 2, 4)
-    """
-    node: Node = x
-    return Transpose(x, tuple(reversed(range(node.ndim))) if axes in ((), (None,)) else _target(axes))
-
-
-@overload
-def swapaxes(x: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L]: ...
-@overload
-def swapaxes(
-    x: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-1], axis2: Literal[-2]
-) -> Transpose[L, tuple[*Bs, N, M]]: ...
-@overload
-def swapaxes(
-    x: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-2], axis2: Literal[-1]
-) -> Transpose[L, tuple[*Bs, N, M]]: ...
-@overload
-def swapaxes(
-    x: Shaped[L, tuple[M, N, *Bs]], axis1: Literal[0], axis2: Literal[1]
-) -> Transpose[L, tuple[N, M, *Bs]]: ...
-@overload
-def swapaxes(
-    x: Shaped[L, tuple[A, M, N, *Bs]], axis1: Literal[1], axis2: Literal[2]
-) -> Transpose[L, tuple[A, N, M, *Bs]]: ...
-@overload
-def swapaxes(x: Shaped[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]: ...
-@method("swapaxes")
-def swapaxes(x: Any, axis1: int, axis2: int) -> Transpose:
-    """Return `x` with two axes swapped. Raise `ShapeError` for an axis that `x` lacks.
-
-    >>> wy.Constant(np.zeros((2, 3, 4))).swapaxes(0, -1).shape
-    (4, 3, 2)
-    """
-    node: Node = x
-    order = list(range(node.ndim))
-    first, second = (normalize_axis(axis, node.ndim) for axis in (axis1, axis2))
-    order[first], order[second] = order[second], order[first]
-    return Transpose(x, tuple(order))
-
-
-@overload
-def matrix_transpose(x: Shaped[L, AtLeast2D]) -> Transpose[L]: ...
-@overload
-def matrix_transpose(x: Shaped[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]: ...
-@method("matrix_transpose")
-def matrix_transpose(x: Any) -> Transpose:
-    """Return `x` with its last two axes swapped; `.mT` for short. Raise `ShapeError` for fewer than two axes.
-
-    >>> wy.Constant(np.zeros((2, 3, 4))).matrix_transpose().shape
-    (2, 4, 3)
-    """
-    if x.ndim < 2:
-        raise ShapeError(f"matrix_transpose: the operand must have two axes or more, not {format_dims(x.dims)}")
-    return swapaxes(x, -1, -2)
+    return IndexReshape(x, target_axes(shape))
 
 
 def aligned_index(dims: Dims, index: IndexMap) -> IndexMap:
@@ -420,7 +300,7 @@ def broadcast_to(x: Any, shape: Any) -> BroadcastTo:
     >>> wy.Constant([1.0, 2.0]).broadcast_to((3, 2)).shape
     (3, 2)
     """
-    return BroadcastTo(x, _target((shape,)))
+    return BroadcastTo(x, target_axes((shape,)))
 
 
 class WithSizes(Rearrangement[Left_co, Axes]):

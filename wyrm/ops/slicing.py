@@ -6,129 +6,35 @@ import itertools
 import operator
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import Any, Literal, SupportsIndex, TypeAlias, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
-from wyrm.errors import IndexOutOfRange, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.foreign_names import answering
-from wyrm.node.base import ZERO, BaseNode, Gradient, describe, explain, label
-from wyrm.node.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap
+from wyrm.node.base import ZERO, BaseNode, Gradient, describe, label
+from wyrm.node.index_maps import IndexLiteral, IndexMap
 from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import Axes, L, Left_co, Parents_co, R, S, common_dtype, method, operand
+from wyrm.ops.keys import (
+    ALL,
+    Advanced,
+    All,
+    Key,
+    Key_,
+    as_key,
+    check_key,
+    has_arrays,
+    numpy_key,
+    sliced_dims,
+    sliced_index,
+)
 from wyrm.ops.shape import Rearrangement
 from wyrm.types.dims import Axis, Dim, Dims, One, Plus, axis_size, normalize_axis, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import S2, Array, AtLeast1D, Bs, FittingShape, K, M, N, Shaped
-
-# One entry per axis of the operand: an int takes one element, (start, stop, step) a range. None adds an axis.
-Range = tuple[int | None, int | None, int | None]
-Key = tuple[int | Range | None, ...]
-Index_ = SupportsIndex | slice | EllipsisType | None
-Key_ = Index_ | tuple[Index_, ...]
-All: TypeAlias = "slice[None, None, None]"  # a bare `:`
-ALL: Range = (None, None, None)
-
-
-def as_key(key: Any, node: Node | IndexNode) -> Key:
-    """Return the key with one entry per axis. Raise `TypeError` for masks, arrays and lists, with the op to use."""
-    entries = list(key) if isinstance(key, tuple) else [key]
-    if sum(entry is Ellipsis for entry in entries) > 1:
-        raise ShapeError(f"{describe(node)} is indexed with more than one '...'")
-    taken = sum(entry is not None and entry is not Ellipsis for entry in entries)
-    if taken > node.ndim:
-        raise ShapeError(f"{describe(node)} has {node.ndim} axes, but the key indexes {taken}")
-    gap = next((i for i, entry in enumerate(entries) if entry is Ellipsis), None)
-    fill = [slice(None)] * (node.ndim - taken)
-    entries = entries + fill if gap is None else entries[:gap] + fill + entries[gap + 1 :]
-    result: list[int | Range | None] = []
-    for entry in entries:
-        if entry is None:
-            result.append(None)
-        elif isinstance(entry, bool | np.bool_):
-            raise TypeError(f"{describe(node)} is indexed by {entry}, which NumPy treats as a mask, not as a number")
-        elif isinstance(entry, slice):
-            bounds = (entry.start, entry.stop, entry.step)
-            result.append(tuple(None if b is None else operator.index(b) for b in bounds))  # type: ignore[arg-type]  # three of them
-        elif isinstance(entry, Node) or (isinstance(entry, np.ndarray) and entry.dtype.kind == "b"):
-            key_name = label(entry) if isinstance(entry, Node) else "a mask"
-            raise TypeError(
-                f"{describe(node)} cannot be indexed by {key_name}: the shape would depend on the data; use "
-                f"wy.where(mask, node, 0.0), or select rows with node.take(indices)"
-            )
-        elif isinstance(entry, IndexNode | np.ndarray | list):
-            raise TypeError(f"{describe(node)}: select rows with node.take(indices, axis=0), not with node[indices]")
-        elif not hasattr(type(entry), "__index__"):
-            raise TypeError(f"{describe(node)} is indexed by integers, slices, None and ..., not by {entry!r}")
-        else:
-            result.append(operator.index(entry))
-    return tuple(result)
-
-
-def sliced_dims(dims: Dims, key: Key) -> Dims:
-    """Return the axes after indexing: a full range keeps the axis and its name, a part of it keeps only a size."""
-    result: list[Axis] = []
-    position = 0
-    for entry in key:
-        if entry is None:
-            result.append(One())
-            continue
-        axis = dims[position]
-        size = axis_size(axis)
-        if isinstance(entry, int):
-            if size is not None and not -size <= entry < size:
-                raise IndexOutOfRange(f"index {entry} is out of range on axis {position}, which has {size} elements")
-        elif entry == ALL:
-            result.append(axis)
-        elif size is None:
-            raise ShapeError(
-                f"a part of axis {axis!r} has no known size; declare the axis with a size, or take all of it with ':'"
-            )
-        elif entry[2] == 0:
-            raise ShapeError("the step of a slice must not be 0")
-        else:
-            kept = len(range(*slice(*entry).indices(size)))
-            result.append(axis if kept == size else kept)
-        position += 1
-    return tuple(result)
-
-
-def check_key(node: BaseNode, shape: tuple[int, ...]) -> None:
-    """Raise `IndexOutOfRange` for an int in the key beyond an axis whose size only the data gives."""
-    key: Key = node.key  # type: ignore[attr-defined]  # a node with a key
-    for entry, size in zip((entry for entry in key if entry is not None), shape, strict=True):
-        if isinstance(entry, int) and not -size <= entry < size:
-            raise IndexOutOfRange(
-                explain(node, f"index {entry} is out of range on an axis that has {size} elements in this run")
-            )
-
-
-def numpy_key(key: Key) -> tuple[int | slice | EllipsisType | None, ...]:
-    """Return the key as NumPy takes it; the final '...' makes even a single element an array, and a view."""
-    return (*(slice(*entry) if isinstance(entry, tuple) else entry for entry in key), ...)
-
-
-def sliced_index(key: Key, dims: Dims, index: IndexMap) -> IndexMap:
-    """Return the index into an operand with axes `dims` of the element that `operand[key]` has at `index`."""
-    entries, axes = iter(index), iter(dims)
-    result: list[IndexExpression] = []
-    for entry in key:
-        if entry is None:
-            next(entries)
-            continue
-        axis = next(axes)
-        if isinstance(entry, int):
-            size = axis_size(axis)  # count from the start: the operand may be a slice of a larger array
-            from_end = size is None and entry < 0
-            result.append(AxisLength(axis) - -entry if from_end else IndexLiteral(entry % size if size else entry))
-        elif entry == ALL:
-            result.append(next(entries))
-        else:
-            start, _, step = slice(*entry).indices(operator.index(axis))
-            result.append(start + step * next(entries))
-    return tuple(result)
 
 
 class Slice(Rearrangement[Left_co, Axes]):
@@ -267,16 +173,27 @@ def getitem(x: Shaped[L, tuple[*Bs, N]], key: tuple[EllipsisType, slice]) -> Sli
 def getitem(x: Shaped[L, tuple[N, *Bs]], key: Key_) -> Slice[L]: ...
 @overload
 def getitem(x: Shaped[L, tuple[()]], key: EllipsisType) -> Slice[L]: ...
+@overload
+def getitem(x: Shaped[L, tuple[N, *Bs]], key: IndexNode[tuple[M]]) -> Node[Any, tuple[M, *Bs]]: ...
+@overload
+def getitem(x: Shaped[L, S], key: Advanced) -> Node: ...
 @method("__getitem__")
-def getitem(x: Any, key: object) -> Slice:
-    """Return the part of `x` that ints, slices, `None` and `...` select, as in NumPy; for rows by indices use `take`.
+def getitem(x: Any, key: object) -> Node:
+    """Return the part of `x` that ints, slices, `None`, `...`, index nodes, lists and arrays select, as in NumPy.
 
-    Raise `IndexOutOfRange` for an int beyond its axis, `ShapeError` for too many entries or for a part of an axis
-    without a size, and `TypeError` for masks, arrays and lists.
+    Arrays of bools are masks. Negative indices count from the end. The gradient adds up at indices that occur twice.
+    Raise `IndexOutOfRange` for an index beyond its axis, `ShapeError` for too many entries, for a mask of another shape
+    or for a part of an axis without a size, and `TypeError` for a mask that is computed: the data would decide the
+    shape.
 
-    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]])[:, 0].forward().tolist()
-    [1.0, 3.0]
+    >>> x = wy.Constant([[1.0, 2.0], [3.0, 4.0]])
+    >>> x[:, 0].forward().tolist(), x[[1, 0, 1], [0, 0, -1]].forward().tolist()
+    ([1.0, 3.0], [3.0, 1.0, 4.0])
     """
+    if has_arrays(key):
+        from wyrm.ops.advanced_indexing import advanced_getitem
+
+        return advanced_getitem(x, key)
     return Slice(x, as_key(key, x))
 
 
@@ -290,15 +207,19 @@ def index_getitem(x: IndexNode[tuple[N, *Bs]], key: slice) -> IndexSlice[tuple[A
 def index_getitem(x: IndexNode[tuple[M, N, *Bs]], key: tuple[All, int]) -> IndexSlice[tuple[M, *Bs]]: ...
 @overload
 def index_getitem(x: IndexNode, key: Key_) -> IndexSlice: ...
+@overload
+def index_getitem(x: IndexNode, key: Advanced) -> IndexNode: ...
 @method("__getitem__", IndexNode)
-def index_getitem(x: Any, key: object) -> IndexSlice:
-    """Return the part of the integers that ints, slices, `None` and `...` select, as in NumPy.
-
-    Raise the errors of `Node.__getitem__`.
+def index_getitem(x: Any, key: object) -> IndexNode:
+    """Return the part of the integers that a key selects, as for `Node.__getitem__`, with the same errors.
 
     >>> wy.IndexConstant([4, 5, 6])[1:].forward().tolist()
     [5, 6]
     """
+    if has_arrays(key):
+        from wyrm.ops.advanced_indexing import advanced_getitem
+
+        return advanced_getitem(x, key)
     return IndexSlice(x, as_key(key, x))
 
 

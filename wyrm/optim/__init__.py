@@ -11,9 +11,14 @@ array([2.4], dtype=float32)
 from typing import TYPE_CHECKING
 
 from wyrm import _lazy_imports
+from wyrm.optim.adafactor import Adafactor
 from wyrm.optim.adaptive import Adagrad, Adam, AdamW, RMSprop
+from wyrm.optim.averaging import EMA, SWA
 from wyrm.optim.clipping import clip_by_global_norm, clip_by_value
+from wyrm.optim.combined import Combined
 from wyrm.optim.descent import SGD
+from wyrm.optim.layerwise import LAMB, LARS
+from wyrm.optim.muon import Muon
 from wyrm.optim.optimizer import Optimizer
 from wyrm.optim.schedules import Cosine, Exponential, LinearWarmup, Step, WarmupCosine
 
@@ -21,13 +26,20 @@ if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as t
     __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})
 
 __all__ = [
+    "EMA",
+    "LAMB",
+    "LARS",
     "SGD",
+    "SWA",
+    "Adafactor",
     "Adagrad",
     "Adam",
     "AdamW",
+    "Combined",
     "Cosine",
     "Exponential",
     "LinearWarmup",
+    "Muon",
     "Optimizer",
     "RMSprop",
     "Step",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 
-from wyrm.node.leaves import Parameter
-from wyrm.optim.optimizer import LearningRate, Optimizer, Update, Value, Values
-from wyrm.types.options import number
+from typing_extensions import Unpack
+
+from wyrm.optim.optimizer import LearningRate, Optimizer, ParameterGroups, StepOptions, Update, Value, Values
+from wyrm.types.options import number, pair
 
 
 class Adagrad(Optimizer):
@@ -30,18 +31,19 @@ class Adagrad(Optimizer):
 
     def __init__(
         self,
-        parameters: Iterable[Parameter],
+        parameters: ParameterGroups,
         learning_rate: LearningRate = 0.01,
         initial_accumulator: float = 0.0,
         epsilon: float = 1e-10,
         weight_decay: float = 0.0,
         learning_rate_decay: float = 0.0,
+        **options: Unpack[StepOptions],
     ) -> None:
         self.learning_rate_decay = number("learning_rate_decay", learning_rate_decay, 0.0)
         self.initial_accumulator = number("initial_accumulator", initial_accumulator, 0.0)
         self.epsilon = number("epsilon", epsilon, 0.0)
         self.weight_decay = number("weight_decay", weight_decay, 0.0)
-        super().__init__(parameters, learning_rate)
+        super().__init__(parameters, learning_rate, **options)
 
     def initial_state(self) -> Mapping[str, float]:
         return {"total": self.initial_accumulator}
@@ -75,20 +77,21 @@ class RMSprop(Optimizer):
 
     def __init__(
         self,
-        parameters: Iterable[Parameter],
+        parameters: ParameterGroups,
         learning_rate: LearningRate = 0.01,
         decay: float = 0.99,
         epsilon: float = 1e-8,
         momentum: float = 0.0,
         centered: bool = False,
         weight_decay: float = 0.0,
+        **options: Unpack[StepOptions],
     ) -> None:
         self.decay = number("decay", decay, 0.0, 1.0)
         self.epsilon = number("epsilon", epsilon, 0.0)
         self.momentum = number("momentum", momentum, 0.0, 1.0)
         self.weight_decay = number("weight_decay", weight_decay, 0.0)
         self.centered = centered
-        super().__init__(parameters, learning_rate)
+        super().__init__(parameters, learning_rate, **options)
 
     def initial_state(self) -> Mapping[str, float]:
         names = ["square", *(["mean"] if self.centered else []), *(["velocity"] if self.momentum else [])]
@@ -132,20 +135,19 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        parameters: Iterable[Parameter],
+        parameters: ParameterGroups,
         learning_rate: LearningRate = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         epsilon: float = 1e-8,
         weight_decay: float = 0.0,
         amsgrad: bool = False,
+        **options: Unpack[StepOptions],
     ) -> None:
-        if not isinstance(betas, Sequence) or len(betas) != 2:
-            raise TypeError(f"betas must be two numbers, as in betas=(0.9, 0.999), not {betas!r}")
-        self.betas = number("betas[0]", betas[0], 0.0, 1.0), number("betas[1]", betas[1], 0.0, 1.0)
+        self.betas = pair("betas", betas)
         self.epsilon = number("epsilon", epsilon, 0.0)
         self.amsgrad = amsgrad
         self.weight_decay = number("weight_decay", weight_decay, 0.0)
-        super().__init__(parameters, learning_rate)
+        super().__init__(parameters, learning_rate, **options)
 
     def initial_state(self) -> Mapping[str, float]:
         return {"mean": 0.0, "square": 0.0} | ({"largest_square": 0.0} if self.amsgrad else {})
@@ -191,11 +193,12 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        parameters: Iterable[Parameter],
+        parameters: ParameterGroups,
         learning_rate: LearningRate = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         epsilon: float = 1e-8,
         weight_decay: float = 0.01,
         amsgrad: bool = False,
+        **options: Unpack[StepOptions],
     ) -> None:
-        super().__init__(parameters, learning_rate, betas, epsilon, weight_decay, amsgrad)
+        super().__init__(parameters, learning_rate, betas, epsilon, weight_decay, amsgrad, **options)

@@ -1,20 +1,19 @@
-"""Gradient clipping, between `backward()` and `step()`."""
+"""Gradient clipping between `backward()` and `step()`; optimizers clip by themselves with `max_norm`, `clip_value`."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 import numpy as np
 
 from wyrm._interrupts import deferred
-from wyrm.errors import DTypeError, NotFinite, OptionError
+from wyrm.errors import NotFinite
 from wyrm.foreign_names import answering
 from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import stored
-from wyrm.optim.optimizer import all_finite, checked_parameters, summed
-from wyrm.optim.rule import BLOCK
+from wyrm.optim.gradients import all_finite, checked_parameters, global_norm, summed
+from wyrm.optim.options import limit
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
 
@@ -51,7 +50,7 @@ def clip_by_value(parameters: Iterable[Parameter], clip_value: float) -> None:
     >>> x.gradient.tolist()
     [2.0, 5.0]
     """
-    _positive("clip_value", clip_value)
+    limit("clip_value", clip_value)
     gradients = _gradients("clip_by_value", parameters)
     with deferred, np.errstate(over="ignore"):  # a value beyond the dtype's range clips nothing
         for values in gradients:
@@ -74,33 +73,11 @@ def clip_by_global_norm(parameters: Iterable[Parameter], max_norm: float) -> flo
     >>> x.gradient.round(3).tolist()
     [0.6000000238418579, 0.800000011920929]
     """
-    _positive("max_norm", max_norm)
+    limit("max_norm", max_norm)
     gradients = _gradients("clip_by_global_norm", parameters)
-    norm = math.hypot(*map(_norm, gradients))  # hypot of the norms: their squares could overflow
+    norm = global_norm(gradients)
     if norm > max_norm:
         with deferred:
             for values in gradients:
                 values *= max_norm / norm
     return norm
-
-
-def _positive(name: str, value: float) -> None:
-    """Raise `OptionError` unless the limit is above 0, `DTypeError` unless it is a number; infinity clips nothing."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise DTypeError(f"{name} must be a number, not {value!r}")
-    if not value > 0.0:
-        raise OptionError(f"{name} must be above 0, not {value}")
-
-
-def _norm(values: FloatArray) -> float:
-    """Return the Euclidean norm in float64, computed block by block."""
-    flat, total = values.reshape(-1), 0.0
-    with np.errstate(over="ignore"):
-        for start in range(0, flat.size, BLOCK):
-            block = flat[start : start + BLOCK].astype(np.float64)
-            # Not a BLAS dot product: its rounding depends on its threads, and runs have to be repeatable.
-            total += float(np.add.reduce(np.square(block, out=block)))
-    if math.isfinite(total):
-        return math.sqrt(total)
-    largest = float(max(flat.max(), -flat.min()))  # only for float64 can the squares overflow
-    return largest * float(np.linalg.norm(flat / largest))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+
+from typing_extensions import Unpack
 
 from wyrm.errors import OptionError
-from wyrm.node.leaves import Parameter
-from wyrm.optim.optimizer import LearningRate, Optimizer, Update, Value, Values
+from wyrm.optim.optimizer import LearningRate, Optimizer, ParameterGroups, StepOptions, Update, Value, Values
 from wyrm.types.options import number
 
 
@@ -28,18 +29,19 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        parameters: Iterable[Parameter],
+        parameters: ParameterGroups,
         learning_rate: LearningRate,
         momentum: float = 0.0,
         nesterov: bool = False,
         weight_decay: float = 0.0,
+        **options: Unpack[StepOptions],
     ) -> None:
         self.momentum = number("momentum", momentum, 0.0, 1.0)
         self.weight_decay = number("weight_decay", weight_decay, 0.0)
         self.nesterov = nesterov
         if nesterov and momentum == 0.0:
             raise OptionError("nesterov=True needs a momentum above 0")
-        super().__init__(parameters, learning_rate)
+        super().__init__(parameters, learning_rate, **options)
 
     def initial_state(self) -> Mapping[str, float]:
         return {"velocity": 0.0} if self.momentum else {}

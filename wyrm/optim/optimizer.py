@@ -2,52 +2,58 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Unpack
 
 from wyrm._interrupts import deferred
-from wyrm.errors import CheckpointError, Diverged, NotSet
-from wyrm.foreign_names import Answering
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import Input, Parameter
-from wyrm.node.node import Node
+from wyrm.errors import Diverged, NotSet, OptionError
+from wyrm.node.base import describe
+from wyrm.node.leaves import Parameter
 from wyrm.node.storage import bound_array, stored, touch
-from wyrm.optim.rule import BLOCK, Elements, UpdateEvaluator
+from wyrm.optim.averaging import Average
+from wyrm.optim.gradients import all_finite, checked_parameters, global_norm, summed
+from wyrm.optim.group_rules import GRADIENT_SCALE, GroupRules, Update, Value, Values
+from wyrm.optim.groups import LearningRate, ParameterGroups, check_distinct, scaled_rate, split_groups
+from wyrm.optim.options import GROUP_OPTIONS, StepOptions, checked_options
+from wyrm.optim.rule import BLOCK, UpdateEvaluator
+from wyrm.optim.saving import check_state
+from wyrm.optim.whole import WholeRule
 from wyrm.types.arrays import as_array
 from wyrm.types.memory import aligned
 from wyrm.types.options import number
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
 
-LearningRate = float | Callable[[int], float]
-Value = Node
-Values = Mapping[str, Value]
-# The new parameter, and the new state by name, as nodes.
-Update = tuple[Value, dict[str, Value]]
+__all__ = ["LearningRate", "Optimizer", "ParameterGroups", "StepOptions", "Update", "Value", "Values"]
+
 # Once gradients are zero, their moving average decays to denormal numbers, with which a processor is a hundred times
 # slower. Every `_FLUSH_EVERY` steps, denormal state is therefore set to zero where the gradient is zero.
 _FLUSH_EVERY = 16
+# The name of the averages of a parameter among its state, and of their weight among the numbers of a step.
+_AVERAGE, _AVERAGE_WEIGHT = "averaged_parameter", "average_weight"
 
 
-def _filled(parameter: Parameter, start: float) -> np.ndarray:
-    """Return a state array for the parameter, filled with `start`."""
-    return aligned(parameter.shape, parameter.dtype, start)
-
-
-class Optimizer(Answering):
+class Optimizer(GroupRules):
     """The base class of all optimizers.
 
     A subclass declares its state with initial values, and its elementwise rule, `update`, over nodes. The rule runs on
     whole parameters, or on the rows that a row-sparse gradient touches; other rows keep their values and state, so
-    momentum, averages and weight decay do not apply to them. A parameter without a gradient is skipped, and bias
-    corrections count each parameter's own steps.
+    momentum and weight decay do not apply to them. A parameter without a gradient is skipped, and bias corrections
+    count each parameter's own steps. A subclass with `elementwise = False` may reduce over a parameter and multiply
+    matrices; its row-sparse gradients become dense.
 
-    `learning_rate` is a number or a schedule, a function of the number of completed steps. It can be set at any time;
-    other options are fixed once the rule has been built.
+    `parameters` are parameters, or groups of them: dicts with "parameters" and options that differ from the others'.
+    `"learning_rate_factor"` instead of `"learning_rate"` multiplies the optimizer's rate, which may be a schedule.
+
+    `learning_rate` is a number or a schedule, a function of the number of completed steps. It can be set at any time,
+    also that of one of the `groups`; other options are fixed once the rule has been built. `StepOptions` describes the
+    options that all optimizers share: `max_norm`, `clip_value`, `lower`, `upper` and `average`.
 
     Raise `ValueError` for an empty list, a repeated parameter, or a learning rate that is negative or not finite, and
     `TypeError` for an element that is not a parameter.
@@ -67,77 +73,104 @@ class Optimizer(Answering):
     >>> optimizer.step()
     >>> x.value.tolist()
     [0.5, -1.5]
+    >>> model = wy.nn.Linear(2, 3)
+    >>> groups = [{"parameters": [model.weight], "weight_decay": 0.1}, {"parameters": [model.bias]}]
+    >>> [group.weight_decay for group in wy.optim.SGD(groups, 0.5, max_norm=1.0).groups]
+    [0.1, 0.0]
     """
 
     _foreign = "OPTIMIZER"
-    # The arguments of `__init__` that are stored as attributes of the same names.
-    _options: ClassVar[tuple[str, ...]] = ()
-    # Whether the state can decay towards zero, through the denormal numbers.
-    _state_decays: ClassVar[bool] = True
-    # Names of state that is a sum or average of squares, and so cannot be negative.
-    _squares: ClassVar[frozenset[str]] = frozenset()
+    # The options that are about all groups together.
+    max_norm: float | None = None
+    average: Average | None = None
+    _state: list[dict[str, np.ndarray]]
+    _members: tuple[Optimizer, ...] = ()
+    # Whether this optimizer is a group of another one, which holds its state.
+    _is_member = False
+    # Whether the parameters hold their averages at present.
+    _averaged = False
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        super().__init_subclass__(**keywords)
-        cls._options = tuple(inspect.signature(cls.__init__).parameters)[2:]
-
-    def __init__(self, parameters: Iterable[Parameter], learning_rate: LearningRate) -> None:
-        self.parameters = checked_parameters(type(self).__name__, parameters)
-        self._position = {parameter: i for i, parameter in enumerate(self.parameters)}
-        self._rules: dict[np.dtype, UpdateEvaluator] = {}
+    def __init__(
+        self, parameters: ParameterGroups, learning_rate: LearningRate, **options: Unpack[StepOptions]
+    ) -> None:
+        for name, value in checked_options(options).items():
+            setattr(self, name, value)
+        self._begin()
         self.learning_rate = learning_rate
-        self.steps = 0
+        given, groups = split_groups(type(self).__name__, parameters)
+        if groups:
+            members = [self._member(group) for group in groups]
+            self._join(members, [state for member in members for state in member._state])
+            return
+        self.parameters = checked_parameters(type(self).__name__, given)
+        self._hold([self._new_state(parameter) for parameter in self.parameters], [0] * len(self.parameters))
+
+    # --- groups ---------------------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> tuple[Optimizer, ...]:
+        """The groups of parameters as optimizers with options of their own; without groups, this optimizer alone."""
+        return self._members or (self,)
+
+    def _member(self, group: Mapping[str, Any]) -> Optimizer:
+        """Return the optimizer of a group: the options are this one's unless the group has its own."""
+        own = {name: value for name, value in group.items() if name not in ("parameters", "learning_rate_factor")}
+        known = [*self._options, *GROUP_OPTIONS]
+        if unknown := [name for name in own if name not in known]:
+            raise OptionError(
+                f"a group of {type(self).__name__} has no option {unknown[0]!r}; it may have "
+                f"{', '.join(['learning_rate_factor', *known])}"
+            )
+        factor = number("learning_rate_factor", group.get("learning_rate_factor", 1.0), 0.0)
+        follows = "learning_rate" not in own
+        if not follows and "learning_rate_factor" in group:
+            raise OptionError("a group has either a learning_rate or a learning_rate_factor, not both")
+        shared = {name: getattr(self, name) for name in known if hasattr(self, name)}
+        rate = {"learning_rate": scaled_rate(self._learning_rate, factor)} if follows else {}
+        options = {name: value for name, value in (shared | own | rate).items() if value is not None}
+        member = type(self)(group["parameters"], **options)
+        member._rate_factor = factor if follows else None
+        return member
+
+    def _join(self, members: Sequence[Optimizer], state: list[dict[str, np.ndarray]]) -> None:
+        """Take over the parameters and the state of the optimizers of groups."""
+        check_distinct(type(self).__name__, [member.parameters for member in members])
+        self._members = tuple(members)
+        self.parameters = [parameter for member in members for parameter in member.parameters]
+        for position, member in enumerate(members):
+            member._suffix, member._rules = f"_{position}" if position else "", {}
+            member._is_member = True
+        groups = [position for position, member in enumerate(members) for _ in member.parameters]
+        self._hold(state, groups)
+        for member in members:
+            member._state = []
+
+    def _hold(self, state: list[dict[str, np.ndarray]], groups: list[int]) -> None:
+        """Start with this state of the parameters, which are in these groups."""
+        self._position = {parameter: i for i, parameter in enumerate(self.parameters)}
+        self._state, self._group_of = state, groups
         self._counts = [0] * len(self.parameters)
-        self._state = [
-            {slot: _filled(p, start) for slot, start in self.initial_state().items()} for p in self.parameters
-        ]
+        if self.average is not None:
+            for parameter, arrays in zip(self.parameters, state, strict=True):
+                arrays[_AVERAGE] = aligned(parameter.shape, parameter.dtype, bound_array(parameter))
 
-    # --- defined by subclasses ------------------------------------------------------------------------------------
+    def _new_state(self, parameter: Parameter) -> dict[str, np.ndarray]:
+        start = self.initial_state()
+        return {
+            name: aligned(shape, parameter.dtype, start[name])
+            for name, shape in self.state_shapes(parameter.shape).items()
+        }
 
-    def initial_state(self) -> Mapping[str, float]:
-        """Return the initial value of each state array, by name."""
-        return {}
-
-    def hyperparameters(self, step: int) -> dict[str, float]:
-        """Return the scalars of the rule that change from step to step; `step` counts a parameter's steps from 1.
-
-        They are computed in float64 and cast to the parameter's dtype.
-        """
-        return {"learning_rate": self.learning_rate}
-
-    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
-        """Return the new parameter and the new state as elementwise nodes of the arguments."""
-        raise NotImplementedError(f"{type(self).__name__} has no update")
+    def _rate_changed(self) -> None:
+        for member in self._members:
+            if member._rate_factor is not None:
+                member._learning_rate = scaled_rate(self._learning_rate, member._rate_factor)
 
     # --- stepping -------------------------------------------------------------------------------------------------
 
-    @property
-    def learning_rate(self) -> float:
-        """The learning rate of the next step. Set it to another number or schedule at any time.
-
-        Raise `ValueError` if a schedule returns a rate that is negative or not finite.
-        """
-        rate = self._learning_rate
-        if not callable(rate):
-            return rate
-        return number(f"the learning rate that {rate} gives after {self.steps} steps", rate(self.steps), 0.0)
-
-    @learning_rate.setter
-    def learning_rate(self, rate: LearningRate) -> None:
-        self._learning_rate = rate if callable(rate) else number("learning_rate", rate, 0.0)
-
-    def rule(self, dtype: np.dtype) -> UpdateEvaluator:
-        """Return the rule for parameters of this dtype, built on first use."""
-        rule = self._rules.get(dtype)
-        if rule is None:
-            elements = (Elements(),)
-            parameter = Input(name="parameter", dims=elements, dtype=dtype)
-            gradient = Input(name="gradient", dims=elements, dtype=dtype)
-            state = {name: Input(name=name, dims=elements, dtype=dtype) for name in self.initial_state()}
-            hyperparameters = {name: Input(name=name, dtype=dtype) for name in self.hyperparameters(1)}
-            update = self.update(parameter, gradient, state, hyperparameters)
-            rule = self._rules[dtype] = UpdateEvaluator(parameter, gradient, state, hyperparameters, update)
-        return rule
+    def rule(self, parameter: Parameter) -> UpdateEvaluator | WholeRule:
+        """Return the rule of a parameter, built on first use."""
+        return self.groups[self._group_of[self._position[parameter]]].rule_for(parameter, self.max_norm is not None)
 
     def step(self) -> None:
         """Update every parameter that has a gradient.
@@ -145,37 +178,43 @@ class Optimizer(Answering):
         The update is atomic: Ctrl-C takes effect before or after it. Raise `Diverged` for a gradient with a NaN or an
         infinity and `NotSet` if no parameter has a gradient; no parameter has changed then.
         """
+        self._check_usable()
         gradients = [stored(parameter).gradient for parameter in self.parameters]
         if all(gradient is None for gradient in gradients):
             raise NotSet(
                 "no parameter has a gradient: call loss.backward() before step(), and zero_gradient() only after it"
             )
         held = [summed(g) if isinstance(g, RowSparse) else g for g in gradients]
-        numbers: dict[int, dict[str, float]] = {}  # by step count, which most parameters share
+        arrays = [gradient.values if isinstance(gradient, RowSparse) else gradient for gradient in held]
+        numbers: dict[tuple[int, int], dict[str, float]] = {}  # by group and step count, which most parameters share
         with np.errstate(all="ignore"):
-            for parameter, gradient in zip(self.parameters, held, strict=True):
-                values = gradient.values if isinstance(gradient, RowSparse) else gradient
+            for parameter, values in zip(self.parameters, arrays, strict=True):
                 if values is not None and not all_finite(values):
                     raise Diverged(
                         f"the gradient of {describe(parameter)} holds {values[~np.isfinite(values)][0]} in step "
                         f"{self.steps + 1} at learning rate {self.learning_rate:g}; no parameter has moved. Find the "
-                        f"cause with wy.watch_nan(), lower the learning rate, or clip with "
-                        f"wy.optim.clip_by_global_norm"
+                        f"cause with wy.watch_nan(), lower the learning rate, or clip with the option max_norm"
                     )
-            rules = [self.rule(parameter.dtype) for parameter in self.parameters]
-            for count in self._counts:
-                if count + 1 not in numbers:
-                    numbers[count + 1] = self.hyperparameters(count + 1)
+            rules = [self.rule(parameter) for parameter in self.parameters]
+            scale: dict[str, float] = {}
+            if self.max_norm is not None:
+                norm = global_norm(values for values in arrays if values is not None)
+                scale[GRADIENT_SCALE] = self.max_norm / norm if norm > self.max_norm else 1.0
+            keys = [(group, count + 1) for group, count in zip(self._group_of, self._counts, strict=True)]
+            for group, step in keys:
+                if (group, step) not in numbers:
+                    numbers[group, step] = self.groups[group].numbers_at(step) | scale
             with deferred:
                 for i, gradient in enumerate(held):
                     if gradient is not None:
                         self._counts[i] += 1
-                        self._move(rules[i], self.parameters[i], gradient, self._state[i], numbers[self._counts[i]])
-                self.steps += 1
+                        self._move(rules[i], self.parameters[i], gradient, self._state[i], numbers[keys[i]])
+                        self._average(i)
+                self._set_steps(self.steps + 1)
 
     def _move(
         self,
-        rule: UpdateEvaluator,
+        rule: UpdateEvaluator | WholeRule,
         parameter: Parameter,
         gradient: FloatArray | RowSparse,
         state: Mapping[str, np.ndarray],
@@ -183,11 +222,11 @@ class Optimizer(Answering):
     ) -> None:
         array = bound_array(parameter)
         try:
-            if isinstance(gradient, RowSparse):
+            if isinstance(rule, UpdateEvaluator) and isinstance(gradient, RowSparse):
                 self._move_rows(rule, array, gradient, state, hyperparameters)
             else:
-                flush = self._state_decays and self.steps % _FLUSH_EVERY == 0
-                rule(array, gradient, state, hyperparameters, flush)
+                dense = gradient.dense() if isinstance(gradient, RowSparse) else gradient
+                rule(array, dense, state, hyperparameters, rule.flushes and self.steps % _FLUSH_EVERY == 0)
         finally:
             touch(stored(parameter))
 
@@ -200,44 +239,95 @@ class Optimizer(Answering):
         hyperparameters: Mapping[str, float],
     ) -> None:
         """Apply the rule to the rows of the gradient, each of which occurs once: gather, update, scatter."""
-        arrays = [array, *state.values()]
+        arrays = [array, *(state[name] for name in rule.state)]
         stride = max(1, BLOCK * array.shape[0] // max(1, array.size))
         for start in range(0, len(gradient.rows), stride):
             rows = gradient.rows[start : start + stride]
             gathered = [target.take(rows, axis=0) for target in arrays]
-            slots = dict(zip(state, gathered[1:], strict=True))
+            slots = dict(zip(rule.state, gathered[1:], strict=True))
             rule(gathered[0], gradient.values[start : start + stride], slots, hyperparameters)
             for target, values in zip(arrays, gathered, strict=True):
                 target[rows] = values
 
+    def _set_steps(self, steps: int) -> None:
+        for group in (self, *self._members):
+            group.steps = steps
+
+    def _check_usable(self) -> None:
+        """Raise `OptionError` for a group of another optimizer, and while the parameters hold their averages."""
+        if self._is_member:
+            raise OptionError(f"this {type(self).__name__} is a group of another optimizer: use that one")
+        if self._averaged:
+            raise OptionError("the parameters hold their averages: train and save after average_parameters()")
+
+    # --- averages -------------------------------------------------------------------------------------------------
+
+    def _average(self, i: int) -> None:
+        """Add a parameter's value after its step to its average."""
+        if self.average is None or not (weight := self.average.weights(np.array([self._counts[i]]))[0]):
+            return
+        flat, average = bound_array(self.parameters[i]).reshape(-1), self._state[i][_AVERAGE].reshape(-1)
+        for start in range(0, flat.size, BLOCK):
+            block = average[start : start + BLOCK]
+            block += flat.dtype.type(weight) * (flat[start : start + BLOCK] - block)
+
+    @contextmanager
+    def average_parameters(self) -> Iterator[None]:
+        """Exchange the parameters for their averages inside the `with` statement, for evaluation.
+
+        A parameter that no average counts yet keeps its value. Raise `OptionError` without the option `average`;
+        training, saving and loading the optimizer inside the statement raise it too.
+        """
+        if self.average is None:
+            raise OptionError(
+                f"{type(self).__name__} keeps no averages; give it average=wy.optim.EMA(0.999) when you make it"
+            )
+        self._check_usable()
+        chosen = [i for i, count in enumerate(self._counts) if count >= self.average.start]
+        self._exchange(chosen)
+        try:
+            yield
+        finally:
+            self._exchange(chosen)
+
+    def _exchange(self, chosen: Sequence[int]) -> None:
+        with deferred:
+            for i in chosen:
+                array, average = bound_array(self.parameters[i]), self._state[i][_AVERAGE]
+                array[...], average[...] = average.copy(), array.copy()
+                touch(stored(self.parameters[i]))
+            self._averaged = not self._averaged
+
     # --- for programs that run the rule themselves ----------------------------------------------------------------
 
     def numbers(self, count: int, parameters: Sequence[Parameter] | None = None) -> dict[str, NDArray[np.float64]]:
-        """Return the rule's scalars for the next `count` steps of these parameters, by default all, as arrays.
+        """Return the rules' scalars for the next `count` steps of these parameters, by default all, as arrays.
 
         `count` is at least 1; a schedule is evaluated for these steps only.
         """
-        counts = {self._counts[position] for position in self._positions(parameters)}
-        if len(counts) > 1:
-            raise ValueError(
-                f"the parameters of this {type(self).__name__} have completed different numbers of steps, so a program "
-                f"cannot update them together; make a new optimizer"
-            )
-        (done,) = counts
-        if not callable(self._learning_rate):
-            try:  # vectorized, if `hyperparameters` is plain arithmetic
-                found = self.hyperparameters(np.arange(done + 1, done + count + 1, dtype=np.float64))  # type: ignore[arg-type]  # steps
-                return {name: np.broadcast_to(np.asarray(value, np.float64), (count,)) for name, value in found.items()}
-            except (TypeError, ValueError):
-                pass  # `hyperparameters` branches on the step: fall back to a loop
-        steps, each = self.steps, []
-        try:
-            for i in range(count):
-                self.steps = steps + i
-                each.append(self.hyperparameters(done + 1 + i))
-        finally:
-            self.steps = steps
-        return {name: np.array([numbers[name] for numbers in each]) for name in each[0]}
+        self._check_usable()
+        counts: dict[int, set[int]] = {}
+        for position in self._positions(parameters):
+            counts.setdefault(self._group_of[position], set()).add(self._counts[position])
+        found: dict[str, NDArray[np.float64]] = {}
+        for index, completed in sorted(counts.items()):
+            if len(completed) > 1:
+                raise ValueError(
+                    f"the parameters of this {type(self).__name__} have completed different numbers of steps, so a "
+                    f"program cannot update them together; make a new optimizer"
+                )
+            (done,) = completed
+            group = self.groups[index]
+            found |= group.numbers_of(done, count)
+            if self.average is not None:
+                found[f"{_AVERAGE_WEIGHT}{group._suffix}"] = self.average.weights(np.arange(done + 1, done + count + 1))
+        return found
+
+    def average_of(self, parameter: Parameter) -> tuple[str, str] | None:
+        """Return the names of a parameter's average among its state and of its weight among the numbers; or None."""
+        if self.average is None:
+            return None
+        return _AVERAGE, f"{_AVERAGE_WEIGHT}{self.groups[self._group_of[self._position[parameter]]]._suffix}"
 
     def state_of(self, parameter: Parameter) -> dict[str, np.ndarray]:
         """Return the state arrays of a parameter, by name; a program updates them in place."""
@@ -245,7 +335,7 @@ class Optimizer(Answering):
 
     def advance(self, count: int, parameters: Sequence[Parameter] | None = None) -> None:
         """Add `count` to the step counts of these parameters, by default all; a negative `count` undoes steps."""
-        self.steps += count
+        self._set_steps(self.steps + count)
         for position in self._positions(parameters):
             self._counts[position] += count
 
@@ -255,39 +345,45 @@ class Optimizer(Answering):
             return range(len(self.parameters))
         return [self._position[parameter] for parameter in parameters]
 
-    @property
-    def flushes(self) -> bool:
-        """Whether denormal state is set to zero where the gradient is zero."""
-        return self._state_decays
-
     def zero_gradient(self) -> None:
         """Set the gradients of the parameters to zero."""
         for parameter in self.parameters:
             parameter.clear_gradient()
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name in self._options and name != "learning_rate" and self.__dict__.get("_rules"):
-            raise AttributeError(
-                f"{name} of {type(self).__name__} cannot change after the rule was built with {getattr(self, name)}; "
-                f"make a new optimizer, and load this one's state_dict if the state is the same"
-            )
+        if "_counts" in self.__dict__ and name != "learning_rate":
+            if name in ("max_norm", "average"):
+                raise AttributeError(f"{name} of {type(self).__name__} cannot change; make a new optimizer")
+            if self._members and (name in self._options or name in GROUP_OPTIONS):
+                raise AttributeError(f"{name} of {type(self).__name__} is that of each group: set it in groups[i]")
         super().__setattr__(name, value)
 
     def __repr__(self) -> str:
-        rate = self._learning_rate if callable(self._learning_rate) else self.learning_rate
-        options = {name: getattr(self, name, None) for name in self._options} | {"learning_rate": rate}
+        options = self.options()
         count = f"{len(self.parameters)} parameter{'' if len(self.parameters) == 1 else 's'}"
-        return f"{type(self).__name__}({', '.join([count, *(f'{name}={value}' for name, value in options.items())])})"
+        text = f"{type(self).__name__}({', '.join([count, *(f'{name}={value}' for name, value in options.items())])}"
+        for position, member in enumerate(self._members):
+            mine = member.options()
+            if member._rate_factor is not None and "learning_rate" in options:
+                del mine["learning_rate"]
+            if member._rate_factor not in (None, 1.0):
+                mine = {"learning_rate_factor": member._rate_factor} | mine
+            own = {name: value for name, value in mine.items() if name not in options or options[name] != value}
+            named = "".join(f", {name}={value}" for name, value in own.items())
+            text += f"; group {position}: {type(member).__name__}({len(member.parameters)}{named})"
+        return f"{text})"
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state for copies and pickles: own counts and arrays, and no rule, which is rebuilt."""
         state = [{slot: array.copy() for slot, array in arrays.items()} for arrays in self._state]
-        return self.__dict__ | {"_rules": {}, "_counts": list(self._counts), "_state": state}
+        members = tuple(map(copy.copy, self._members))
+        return self.__dict__ | {"_rules": {}, "_counts": list(self._counts), "_state": state, "_members": members}
 
     # --- saving ---------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return copies of the state arrays, as `position.name`, and the step counts."""
+        self._check_usable()
         arrays = {f"{i}.{slot}": a.copy() for i, state in enumerate(self._state) for slot, a in state.items()}
         return arrays | {"steps": np.asarray(self.steps), "counts": np.asarray(self._counts, np.int64)}
 
@@ -297,69 +393,16 @@ class Optimizer(Answering):
         Raise `CheckpointError` for missing, extra or mismatched arrays, and for state that no step can continue from:
         non-finite values, negative averages of squares, negative counts. Nothing has changed then.
         """
-        mine = self.state_dict()
         given = {name: as_array(array) for name, array in arrays.items()}
-        missing, extra = sorted(mine.keys() - given.keys()), sorted(given.keys() - mine.keys())
-        wrong = [
-            f"{name} (has {mine[name].shape} {mine[name].dtype}, given {given[name].shape} {given[name].dtype})"
-            for name in sorted(mine.keys() & given.keys())
-            if mine[name].shape != given[name].shape or mine[name].dtype != given[name].dtype
-        ]
-        found = {"missing": missing, "extra": extra, "mismatched": wrong}
-        if any(found.values()):
-            raise CheckpointError(
-                f"the state does not match this {type(self).__name__}: "
-                + "; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names)
-            )
-        impossible = [f"{name} {problem}" for name in sorted(mine) if (problem := self._impossible(name, given[name]))]
-        if impossible:
-            raise CheckpointError(f"{type(self).__name__} cannot continue from this state: {', '.join(impossible)}")
+        check_state(type(self).__name__, self.state_dict(), given, self._cannot_be_negative)
         with deferred:
             for i, state in enumerate(self._state):
                 for slot in state:
                     state[slot][...] = given[f"{i}.{slot}"]
-            self.steps = int(given["steps"])
+            self._set_steps(int(given["steps"]))
             self._counts = [int(count) for count in given["counts"]]
 
-    def _impossible(self, name: str, values: np.ndarray) -> str | None:
-        """Return why training cannot continue from a saved array, or None."""
-        if not np.isfinite(values).all():
-            return "holds a NaN or an infinity"
-        if name in ("steps", "counts") or name.partition(".")[2] in self._squares:
-            return "holds a negative number" if (values < 0).any() else None
-        return None
-
-
-def checked_parameters(who: str, parameters: Iterable[Parameter]) -> list[Parameter]:
-    """Return the parameters as a list; raise unless there is at least one, each occurs once, and all are parameters."""
-    if isinstance(parameters, BaseNode):
-        raise TypeError(f"{who} takes a list of parameters, not one node: {describe(parameters)}")
-    if not isinstance(parameters, Iterable):
-        raise TypeError(f"{who} takes a list of parameters, not {type(parameters).__name__}: pass model.parameters()")
-    found = list(parameters)
-    if not found:
-        raise ValueError(f"{who} was given no parameters; pass loss.parameters()")
-    seen: set[Parameter] = set()
-    for parameter in found:
-        if not isinstance(parameter, Parameter):
-            raise TypeError(
-                f"{who} takes a list of parameters, as model.parameters() gives; an element is "
-                f"{type(parameter).__name__}"
-            )
-        if parameter in seen:
-            raise ValueError(f"{who} was given {describe(parameter)} twice")
-        seen.add(parameter)
-    return found
-
-
-def all_finite(values: FloatArray) -> bool:
-    """Whether no element is a NaN or an infinity."""
-    if values.size <= BLOCK:
-        return bool(np.isfinite(values).all())
-    flat = values.reshape(-1)
-    return all(np.isfinite(flat[start : start + BLOCK]).all() for start in range(0, flat.size, BLOCK))
-
-
-def summed(gradient: RowSparse) -> RowSparse:
-    """Return the gradient with repeated rows summed."""
-    return gradient if len(gradient.rows) == 1 else gradient.summed()
+    def _cannot_be_negative(self, name: str) -> bool:
+        """Whether a saved array is a count, or a sum or average of squares."""
+        position, _, slot = name.partition(".")
+        return name in ("steps", "counts") or slot in self.groups[self._group_of[int(position)]]._squares

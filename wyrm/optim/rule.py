@@ -28,16 +28,38 @@ class Elements(Dim):
     """The elements of a parameter, or of the rows that a gradient touches, flattened."""
 
 
+def new_values(parameter: Input, state: Mapping[str, Input], update: tuple[Node, Mapping[str, Node]]) -> list[Node]:
+    """Return the new parameter and the new state, in the order of `state`, as an optimizer's `update` returns them.
+
+    Raise `RegistrationError` unless it returns the declared state, all in the parameter's dtype.
+    """
+    value, changed = update
+    if changed.keys() != state.keys():
+        raise RegistrationError(
+            f"an optimizer's update must return the state that initial_state declares, {', '.join(state) or 'none'}; "
+            f"it returned {', '.join(changed) or 'none'}"
+        )
+    outputs = [value, *(changed[name] for name in state)]
+    for output in outputs:
+        if output.dtype != parameter.dtype:
+            raise RegistrationError(
+                f"an optimizer's update must keep the dtype {parameter.dtype}, not return {describe(output)}"
+            )
+    return outputs
+
+
 class UpdateEvaluator:
     """The graph of an elementwise update, from the parameter, gradient, state and scalars to the new values.
 
     `parameter`, `gradient` and the values of `state` are inputs of any number of elements, the `hyperparameters` are
     scalar inputs. `outputs` are the new parameter and the new state, in the order of `state`. Every engine runs this
-    graph; a call runs it with NumPy.
+    graph; a call runs it with NumPy. `flushes` says whether denormal state may become zero.
 
     Raise `RegistrationError` for a rule that is not elementwise, uses leaves other than its arguments and constants,
     or does not return the declared state in the parameter's dtype.
     """
+
+    elementwise = True
 
     def __init__(
         self,
@@ -46,22 +68,12 @@ class UpdateEvaluator:
         state: Mapping[str, Input],
         hyperparameters: Mapping[str, Input],
         update: tuple[Node, Mapping[str, Node]],
+        flushes: bool = False,
     ) -> None:
         self.parameter, self.gradient = parameter, gradient
         self.state, self.hyperparameters = dict(state), dict(hyperparameters)
-        value, changed = update
-        if changed.keys() != state.keys():
-            raise RegistrationError(
-                f"an optimizer's update must return the state that initial_state declares, "
-                f"{', '.join(state) or 'none'}; "
-                f"it returned {', '.join(changed) or 'none'}"
-            )
-        self.outputs: list[Node] = [value, *(changed[name] for name in state)]
-        for output in self.outputs:
-            if output.dtype != parameter.dtype:
-                raise RegistrationError(
-                    f"an optimizer's update must keep the dtype {parameter.dtype}, not return {describe(output)}"
-                )
+        self.flushes = flushes
+        self.outputs = new_values(parameter, state, update)
         self._compile()
 
     # --- from the graph to calls on numbered slots ----------------------------------------------------------------
@@ -84,7 +96,7 @@ class UpdateEvaluator:
             elif node.is_leaf or node.formula is None:
                 raise RegistrationError(
                     f"an optimizer's rule must be elementwise and use only its arguments and constants; "
-                    f"{describe(node)} is not"
+                    f"{describe(node)} is not. A rule over whole parameters declares `elementwise = False`"
                 )
             else:
                 slot[node] = self._formula(node, [slot[parent] for parent in schedule.parents(node)])

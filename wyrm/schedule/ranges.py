@@ -21,12 +21,13 @@ _NONE: Mapping[Node, Node] = MappingProxyType({})
 
 
 class Limit(NamedTuple):
-    """Data of `leaf` must be indices into `axis`, because `user` indexes with it; `ignore_index` is allowed too."""
+    """Data of `leaf` must be indices into `axis`, because `user` indexes with it; see `IndexOperand`."""
 
     leaf: Node
     user: Node
     axis: Axis
     ignore_index: int | None
+    from_end: bool
 
 
 class Ranges:
@@ -44,11 +45,12 @@ class Ranges:
         always: bool = True,
     ) -> None:
         self._outer, self._given, self._always = outer, given, always
-        self._limits: dict[tuple[Node, Axis, int | None], Limit] = {}
-        self._below: dict[tuple[Node, int | None], int] = {}
+        self._limits: dict[tuple[Node, Axis, int | None, bool], Limit] = {}
+        self._below: dict[tuple[Node, int | None, bool], int] = {}
         for node in nodes:
             for choice in node.index_operands():
-                self._add(Limit(node.parents[choice.operand], node, choice.axis, choice.ignore_index))
+                leaf = node.parents[choice.operand]
+                self._add(Limit(leaf, node, choice.axis, choice.ignore_index, choice.from_end))
             if LOOPS.of(node).steps(node) is not None:
                 self.inside(node)
 
@@ -72,12 +74,12 @@ class Ranges:
             if self._always and self._outer is not None:
                 self._outer._add(limit._replace(leaf=self._given[source]))
         elif holds_data(source):
-            self._limits.setdefault((source, limit.axis, limit.ignore_index), limit._replace(leaf=source))
-            size, key = axis_size(limit.axis), (source, limit.ignore_index)
+            size, key = axis_size(limit.axis), (source, limit.ignore_index, limit.from_end)
+            self._limits.setdefault((source, limit.axis, *key[1:]), limit._replace(leaf=source))
             if size is not None:
                 self._below[key] = min(size, self._below.get(key, size))
 
-    def is_known(self, indices: Node, axis: Axis, ignore_index: int | None = None) -> bool:
+    def is_known(self, indices: Node, axis: Axis, ignore_index: int | None = None, from_end: bool = False) -> bool:
         """Return whether indices are in range of an axis in every run."""
         if is_within(indices, axis):
             return True
@@ -86,7 +88,8 @@ class Ranges:
             return (
                 self._always
                 and self._outer is not None
-                and self._outer.is_known(self._given[source], axis, ignore_index)
+                and self._outer.is_known(self._given[source], axis, ignore_index, from_end)
             )
-        known = [self._below[key] for key in ((source, None), (source, ignore_index)) if key in self._below]
+        enough = ((source, None, False), (source, ignore_index, False), (source, ignore_index, from_end))
+        known = [self._below[key] for key in enough if key in self._below]
         return size is not None and any(below <= size for below in known)

@@ -1,5 +1,71 @@
-"""The programs that `wyrm.compile` returns, and how they run over data.
+"""The programs that `wyrm.compile` returns, and how they run over data; `fit` and its callbacks.
 
 `runner` compiles a graph and calls it, `training` runs epochs, `partition` divides rows among threads, `data_parallel`
-combines the gradients of parts of a batch, `feeding` checks data, `snapshot` copies parameters.
+combines the gradients of parts of a batch, `feeding` checks data, `tables` reads that of other libraries, `batches`
+that of loaders, `evaluation` computes means and metrics, `snapshot` copies parameters. `fitting` is the loop over
+epochs.
+
+>>> slope, x = wy.Parameter(0.0), wy.Input(name="x")
+>>> program = wy.compile((slope * x - 1.0).square(), wy.optim.SGD([slope], learning_rate=0.1))
+>>> stopping = wy.train.EarlyStopping(patience=2)
+>>> history = wy.train.fit(program, {"x": np.ones(100)}, epochs=5, callbacks=[stopping])
+>>> round(float(slope), 3)
+1.0
 """
+
+from typing import TYPE_CHECKING
+
+from wyrm import _lazy_imports
+
+if TYPE_CHECKING:
+    from wyrm.train.callbacks import (
+        Callback,
+        EarlyStopping,
+        LambdaCallback,
+        Monitor,
+        ProgressBar,
+        ReduceOnPlateau,
+        Run,
+    )
+    from wyrm.train.checkpointing import Checkpoint
+    from wyrm.train.fitting import fit
+    from wyrm.train.history import EpochRecord, History
+    from wyrm.train.loggers import CSVLogger, TensorBoardLogger
+
+# The public names of each file, which is imported on first use.
+_NAMES = {
+    "callbacks": (
+        "Callback",
+        "EarlyStopping",
+        "LambdaCallback",
+        "Monitor",
+        "ProgressBar",
+        "ReduceOnPlateau",
+        "Run",
+    ),
+    "checkpointing": ("Checkpoint",),
+    "fitting": ("fit",),
+    "history": ("EpochRecord", "History"),
+    "loggers": ("CSVLogger", "TensorBoardLogger"),
+}
+
+if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
+    __getattr__, __dir__ = _lazy_imports.lazy_imports(
+        __name__, {name: module for module, names in _NAMES.items() for name in names}
+    )
+
+__all__ = [
+    "CSVLogger",
+    "Callback",
+    "Checkpoint",
+    "EarlyStopping",
+    "EpochRecord",
+    "History",
+    "LambdaCallback",
+    "Monitor",
+    "ProgressBar",
+    "ReduceOnPlateau",
+    "Run",
+    "TensorBoardLogger",
+    "fit",
+]

@@ -39,19 +39,22 @@ class Stepper(Protocol):
 class DataParallelStep:
     """The compiled gradients of a loss, run on parts of a batch and combined in a fixed order."""
 
-    def __init__(self, loss: BaseNode, optimizer: Any) -> None:
+    def __init__(self, loss: BaseNode, *metrics: BaseNode, optimizer: Any) -> None:
         self.optimizer: Stepper = optimizer
-        self._loss = loss
-        self._combinations: dict[frozenset[Leaf], Combination] = {}
+        self._loss, self._metrics = loss, metrics
+        # The metrics of the last step, and how each combines from those of the parts.
+        self.metrics: list[float] = []
+        self._kinds: list[Combination] = []
+        self._combinations: dict[frozenset[Leaf], tuple[Combination, list[Combination]]] = {}
         dense, sparse = gradients_of(loss, optimizer)
         self._dense = list(dense)
         self._sparse = {parameter: len(pairs) for parameter, pairs in sparse.items()}
         pairs = [node for touched in sparse.values() for pair in touched for node in pair]
-        updates = updates_of([loss])
+        updates = updates_of([loss, *metrics])
         self._buffers = list(updates)
         self._buffer_values: list[np.ndarray] = []
         self.runner = NativeRunner(
-            Graph([loss, *dense.values(), *updates.values(), *pairs], None), "auto", training=True
+            Graph([loss, *dense.values(), *updates.values(), *pairs, *metrics], None), "auto", training=True
         )
 
     @property
@@ -63,14 +66,18 @@ class DataParallelStep:
     def combination(self, columns: Iterable[Leaf]) -> Combination:
         """Return how the loss and gradients of a batch combine from those of its parts; `columns` are split by rows.
 
-        `MIXED` also if a buffer's new value is not the mean of its new values for the parts.
+        `MIXED` also if a metric does not combine, or a buffer's new value is not the mean of those for the parts.
         """
         key = frozenset(columns)
         if key not in self._combinations:
-            loss, *updates = combinations_of([self._loss, *updates_of([self._loss]).values()], key, expand)
-            means_only = all(update in (Combination.SAME, Combination.MEAN) for update in updates)
-            self._combinations[key] = loss if means_only else Combination.MIXED
-        return self._combinations[key]
+            scalars = [self._loss, *self._metrics]
+            found = combinations_of([*scalars, *updates_of(scalars).values()], key, expand)
+            loss, kinds, updates = found[0], found[1 : len(scalars)], found[len(scalars) :]
+            combine = all(update in (Combination.SAME, Combination.MEAN) for update in updates)
+            combine = combine and Combination.MIXED not in kinds
+            self._combinations[key] = loss if combine else Combination.MIXED, kinds
+        combination, self._kinds = self._combinations[key]
+        return combination
 
     def gradients(
         self,
@@ -91,11 +98,19 @@ class DataParallelStep:
         run_parallel([partial(work, thread) for thread in range(len(parts))])
         count = sum(map(len, parts))
         means = [len(rows) / count for rows in parts]
-        weights = [1.0] * len(parts) if combination is Combination.SUM else means
+
+        def weights_of(kind: Combination) -> list[float]:
+            return [1.0] * len(parts) if kind is Combination.SUM else means
+
+        weights = weights_of(combination)
         outputs = [[binding.array(buffer) for buffer in self.runner.graph.lowering.outputs] for binding in bindings]
         loss = float(sum(part_weight * float(arrays[0]) for part_weight, arrays in zip(weights, outputs, strict=True)))
         if not np.isfinite(loss):
             return loss, {}
+        self.metrics = [
+            float(sum(w * float(arrays[i]) for w, arrays in zip(weights_of(kind), outputs, strict=True)))
+            for i, kind in enumerate(self._kinds, len(outputs[0]) - len(self._kinds))
+        ]
         first = 1 + len(self._dense)
         self._buffer_values = [_weighted(outputs, first + i, means) for i in range(len(self._buffers))]
         return loss, self._combined(outputs, [part_weight * weight for part_weight in weights])

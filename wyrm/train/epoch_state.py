@@ -59,8 +59,11 @@ class EpochState:
     rows: int
     batch: int
     singly: bool
+    # The number of batches of the epoch before these rows.
+    first: int = 0
     bar: Bar = field(default_factory=NoBar)
-    weighted_loss: float = 0.0
+    # The sums over rows of the loss and of the metrics.
+    sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
     steps: int = 0
     # Tells the threads to stop at the end of their chunk.
     stop: threading.Event = field(default_factory=threading.Event)

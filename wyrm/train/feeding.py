@@ -11,7 +11,7 @@ from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.leaves import Input
 from wyrm.node.storage import accepted_indices, check_int64, first_out_of_range, not_set, stored
 from wyrm.schedule.ranges import Limit
-from wyrm.types.arrays import as_array
+from wyrm.train.tables import by_input, column_array
 from wyrm.types.dims import Dim, axis_size, open_axes, resolve_axis
 
 Leaf = BaseNode
@@ -27,13 +27,20 @@ class _Writable:
 
 def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, np.ndarray]:
     """Return the arrays given for the inputs, in the inputs' dtypes; inputs that hold data may be left out."""
+    feed = by_input(feed, inputs)
     if not isinstance(feed, Mapping):
-        raise TypeError(f"a program takes a dict of input nodes and arrays, as in {{x: X}}, not {type(feed).__name__}")
+        raise TypeError(
+            f"a program takes a dict of input nodes and arrays, as in {{x: X}}, or a table with columns named like the "
+            f"inputs, not {type(feed).__name__}"
+        )
     taken = set(inputs)
     for key in feed:
         if not isinstance(key, BaseNode):
             known = ", ".join(map(label, inputs)) or "none"
-            raise TypeError(f"the keys are the input nodes themselves, as in {{x: X}}, not {key!r}; inputs: {known}")
+            raise TypeError(
+                f"the keys are the input nodes themselves, as in {{x: X}}, or all are their names, not {key!r}; "
+                f"inputs: {known}"
+            )
         if key not in taken:
             known = ", ".join(map(label, inputs)) or "none"
             raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}")
@@ -46,7 +53,7 @@ def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, np.ndarray]
 
 
 def _converted(leaf: Leaf, value: object) -> np.ndarray:
-    array = as_array(value)
+    array = value if type(value) is np.ndarray else column_array(label(leaf), value)
     if array.size == 0 and not isinstance(value, np.ndarray):
         array = array.astype(leaf.dtype)
     kinds = {"i": "iu", "b": "b", "f": "fiub"}[leaf.dtype.kind]
@@ -76,17 +83,17 @@ def check_ranges(limits: Sequence[Limit], given: Mapping[Leaf, np.ndarray], size
     `sizes` holds the axis sizes known from the data of a run; native code checks limits of unknown size as it runs.
     Indices that a leaf holds were checked when they were set, unless the size was unknown then.
     """
-    for leaf, user, axis, ignore_index in limits:
+    for leaf, user, axis, ignore_index, from_end in limits:
         sized = axis_size(axis) is not None
         array = given[leaf] if leaf in given else None if sized else stored(leaf).array
         if array is None or not (sized or set(open_axes((axis,))) <= sizes.keys()):
             continue
         size = resolve_axis(axis, sizes)
-        where = first_out_of_range(array, size, ignore_index)
+        where = first_out_of_range(array, size, ignore_index, from_end)
         if where is not None:
             raise IndexOutOfRange(
                 f"column {label(leaf)} holds {int(array[where])} in row {_position(where)}, but "
-                f"{accepted_indices(user, size)}; no parameter has moved"
+                f"{accepted_indices(user, size, from_end)}; no parameter has moved"
             )
 
 

@@ -6,7 +6,7 @@ import copy
 import os
 import threading
 import weakref
-from collections.abc import ItemsView, Mapping, Sequence
+from collections.abc import ItemsView, Iterator, Mapping, Sequence
 from typing import Any, Generic, Literal, Protocol, overload
 
 import numpy as np
@@ -15,20 +15,28 @@ from typing_extensions import TypeVar
 from wyrm.backends.numpy.reference import checked_weight
 from wyrm.compiler.pipeline import Graph
 from wyrm.compiler.updates import OptimizerInterface
-from wyrm.errors import CheckpointError, ShapeError
+from wyrm.errors import CheckpointError, OptionError, ShapeError
 from wyrm.foreign_names import Answering, answering
 from wyrm.node.base import BaseNode, describe, label
+from wyrm.node.buffer import Buffer
+from wyrm.node.leaves import Parameter
 from wyrm.node.node import IndexNode, Node, Tensor
 from wyrm.node.pickling import Records, copied, flatten_all, restore_all
 from wyrm.node.training_mode import modes_of, warn_of_training
+from wyrm.train.batches import Chunk, epoch_of_batches
+from wyrm.train.evaluation import AnyRunningMetrics, Evaluation, Metrics, RunningMetrics, checked_metrics, merged
 from wyrm.train.feeding import check_values, checked_columns, given_inputs
+from wyrm.train.progress import Bar, bar
 from wyrm.train.runner import NativeRunner, ProgramPlan
+from wyrm.train.tables import Loader, Table, is_batches, row_count
 from wyrm.train.training import Mode, Training
 from wyrm.types.options import whole
 from wyrm.types.typing import FloatArray, IntegerArray
 
 # The result of a program: an array for one node, a list of arrays for several.
 R = TypeVar("R", default=Any)
+# The means of an epoch or an evaluation: a float for one output, a list for several, with metrics a dict.
+E = TypeVar("E", default=float)
 Loop = Literal["auto", "compiled", "python"]
 
 
@@ -39,11 +47,12 @@ class Feed(Protocol):
     def items(self) -> ItemsView[BaseNode, object]: ...
 
 
-# A type variable, so that type checkers infer the type of a dict from its entries alone.
-FeedT = TypeVar("FeedT", bound=Feed)
+# Type variables, so that type checkers infer the type of a dict from its entries alone.
+FeedT = TypeVar("FeedT", bound=Feed | Table)
+DataT = TypeVar("DataT", bound=Feed | Table | Loader | Iterator[Feed | Table])
 
 
-class Program(Answering, Generic[R]):
+class Program(Answering, Generic[R, E]):
     """Native code that computes outputs or, with an optimizer, trains a loss; `wyrm.compile` creates it.
 
     A call with `{input: array}` computes the outputs, and does one step if the program has an optimizer. `epoch`
@@ -61,6 +70,7 @@ class Program(Answering, Generic[R]):
         outputs: BaseNode | Sequence[BaseNode],
         optimizer: OptimizerInterface | None = None,
         *,
+        metrics: Mapping[str, BaseNode] | None = None,
         loop: Loop = "auto",
     ) -> None:
         self._single = isinstance(outputs, BaseNode)
@@ -75,6 +85,8 @@ class Program(Answering, Generic[R]):
                 raise TypeError(f"wyrm.compile takes nodes, not {type(output).__name__}")
         if not nodes:
             raise ShapeError("wyrm.compile needs at least one output")
+        self._metrics = checked_metrics(metrics or {}, self._single, optimizer is not None and len(nodes) > 1)
+        nodes += self._metrics.values()
         if loop not in ("auto", "compiled", "python"):
             raise ValueError(f"loop must be 'auto', 'compiled' or 'python', not {loop!r}")
         if optimizer is not None and not hasattr(optimizer, "parameters"):
@@ -88,6 +100,7 @@ class Program(Answering, Generic[R]):
         self._graph = Graph(nodes, optimizer)
         self._runner = NativeRunner(self._graph, loop)
         self._training = Training(self._graph, self._runner)
+        self._evaluation = Evaluation()
         # Reentrant, because a signal handler that runs between two steps may read the state.
         self._lock = threading.RLock()
         _programs.add(self)
@@ -131,6 +144,16 @@ class Program(Answering, Generic[R]):
         return tuple(self._graph.inputs)
 
     @property
+    def optimizer(self) -> OptimizerInterface | None:
+        """The optimizer, None if the program only computes outputs."""
+        return self._graph.optimizer
+
+    @property
+    def trained(self) -> tuple[Parameter | Buffer, ...]:
+        """The parameters and buffers that an epoch changes."""
+        return (*self._graph.parameters, *self._graph.buffers)
+
+    @property
     def plan(self) -> ProgramPlan:
         """The calls of a step, the buffers and their bytes, and the nodes that cost nothing.
 
@@ -162,22 +185,28 @@ class Program(Answering, Generic[R]):
 
     def _answer(self, values: list[np.ndarray]) -> R:
         answer: Any = values[0] if self._single else values
+        if self._metrics:
+            answer = dict(zip(("loss", *self._metrics), values, strict=True))
         result: R = answer
         return result
 
     @answering
     def epoch(
         self,
-        columns: FeedT,
+        columns: DataT,
         *,
         batch_size: int = 1,
         shuffle: bool = False,
         seed: int = 0,
         threads: int = 1,
         mode: Mode = "hogwild",
-        progress: bool = False,
-    ) -> float:
-        """Train on a data set `{input: column}` once; return the mean loss over its rows.
+        progress: bool | Bar = False,
+    ) -> E:
+        """Train on a data set once; return the mean loss over its rows, or with metrics all means by name.
+
+        The data is `{input: column}`, or columns by the inputs' names: a dict, a `wy.data.Dataset`, or a table of
+        pandas, polars, Arrow or Hugging Face, of which other columns are not read. A `wy.data.DataLoader`, or another
+        iterable of such batches, has its own `batch_size` and order.
 
         The first axis of a column is its rows. The inputs have the batch axis first, or take one row at a time
         (`batch_size=1`). A smaller last batch is a step too. `shuffle` permutes the rows by `seed` and the number of
@@ -185,21 +214,95 @@ class Program(Answering, Generic[R]):
         reproducible. Mode "synchronized" gives the same bits for the same seed and number of threads: threads that
         touch different table rows step independently, else they divide the rows of each batch. One thread computes
         batches whose axis has a fixed size or whose rows depend on each other, as in batch normalization.
-        `progress` shows a progress bar.
+        `progress` shows a progress bar, or is one with a method `update(rows)`.
 
-        Raise `ShapeError`, `DTypeError`, `NotFinite`, or `IndexOutOfRange` naming the column and row, before any
-        parameter changes. Raise `Diverged` for a loss that is not finite, and restore the last finite parameters.
+        Raise `DataError` for a column that is missing or has nulls, `ShapeError`, `DTypeError`, `NotFinite`, or
+        `IndexOutOfRange` naming the column and row, before any parameter changes. Raise `Diverged` for a loss that is
+        not finite, and restore the last finite parameters.
         """
         with self._lock:
             if self._graph.optimizer is None:
                 raise ShapeError(
                     "this program has no optimizer, so there is no epoch to train; call it for its outputs"
                 )
+            if is_batches(columns):
+                if batch_size != 1 or shuffle:
+                    raise OptionError("batches have their size and order already: set batch_size and shuffle there")
+                return self._means(self._epoch_of_batches(columns, threads, mode, progress))
             given, rows, singly = checked_columns(columns, self._graph.inputs, self._graph.ranges.limits)
-            return self._training.epoch(
+            means = self._training.epoch(
                 given, rows, singly, batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode,
                 progress=progress,
             )  # fmt: skip
+            return self._means(means)
+
+    def _epoch_of_batches(self, batches: Any, threads: int, mode: Mode, progress: bool | Bar) -> list[float]:
+        training, inputs, epochs = self._training, self._graph.inputs, self._training.epochs
+        with bar(row_count(batches), progress) as shown:
+
+            def train(chunk: Chunk) -> list[float]:
+                given, rows, singly = checked_columns(chunk.columns, inputs, self._graph.ranges.limits)
+                training.epochs = epochs
+                return training.epoch(
+                    given, rows, singly, batch_size=chunk.batch_size, shuffle=False, seed=0, threads=threads,
+                    mode=mode, progress=shown, first=chunk.first,
+                )  # fmt: skip
+
+            try:
+                means = epoch_of_batches(batches, inputs, train)
+            except BaseException:
+                training.epochs = epochs
+                raise
+            training.epochs = epochs + 1
+        return means
+
+    def _means(self, values: Sequence[float]) -> E:
+        answer: Any = values[0] if self._single else list(values)
+        if self._metrics:
+            answer = dict(zip(("loss", *self._metrics), values, strict=True))
+        result: E = answer
+        return result
+
+    @overload
+    def evaluate(self, columns: FeedT, *, batch_size: int | None = None, metrics: None = None) -> E: ...
+    @overload
+    def evaluate(
+        self, columns: FeedT, *, batch_size: int | None = None, metrics: RunningMetrics
+    ) -> dict[str, float]: ...
+    @overload
+    def evaluate(
+        self, columns: FeedT, *, batch_size: int | None = None, metrics: AnyRunningMetrics
+    ) -> dict[str, object]: ...
+    @answering
+    def evaluate(
+        self, columns: Any, *, batch_size: int | None = None, metrics: Mapping[str, Any] | None = None
+    ) -> E | dict[str, Any]:
+        """Return the means of the outputs over the rows of a data set, computed in batches; nothing changes.
+
+        The data is as in `epoch`, without batches. An output is a number for a batch, weighted by the rows of the
+        batch, or has one number for each row. `batch_size` is by default that of a fixed batch axis, else 256.
+
+        `metrics` are running metrics with the nodes of their arguments, `{name: (metric, targets, predictions)}`. They
+        are reset, then updated with the nodes' values of each batch. The result is then a dict: of the outputs ("loss"
+        for a single one, else by their names) and of the metrics' results.
+
+        Raise what `epoch` raises for the data, and `OptionError` for a graph built in training mode, as with dropout.
+
+        >>> class Batch(wy.Dim): ...
+        >>> x, y = wy.Input(dims=(Batch(),), name="x"), wy.Input(dims=(Batch(),), name="y")
+        >>> program = wy.compile((y - 2.0 * x).square().mean())
+        >>> data = {x: [0.0, 1.0, 2.0], y: [0.0, 2.0, 7.0]}
+        >>> program.evaluate(data, batch_size=2)
+        3.0
+        >>> program.evaluate(data, metrics={"largest": (wy.metrics.MaxError(), y, 2.0 * x)})
+        {'loss': 3.0, 'largest': 3.0}
+        """
+        with self._lock:
+            means, measured = self._evaluation(self._graph.outputs, columns, batch_size, metrics or {})
+        if metrics is None:
+            return self._means(means)
+        names = ["loss", *self._metrics] if self._single else list(map(label, self._graph.outputs))
+        return merged(names, means, measured)
 
     def backward(self, columns: FeedT, *, threads: int = 1, weight: float = 1.0, blas_threads: int = 1) -> float:
         """Add `weight` times the gradients of a batch's loss to the parameters' gradients; return the loss.
@@ -255,12 +358,17 @@ class Program(Answering, Generic[R]):
 
     # --- copies ---------------------------------------------------------------------------------------------------
 
-    def __copy__(self) -> Program[R]:
+    def __copy__(self) -> Program[R, E]:
         """Return a program with the same nodes and optimizer that counts its own steps from here on."""
         with self._lock:
-            return _build(self._graph.outputs, self._single, self._graph.optimizer, self._loop, self.state_dict())
+            return _build(self._graph.outputs, *self._form, self._graph.optimizer, self._loop, self.state_dict())
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Program[R]:
+    @property
+    def _form(self) -> tuple[bool, list[str]]:
+        """Whether there is a single output beside the metrics, and the names of the metrics."""
+        return self._single, list(self._metrics)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Program[R, E]:
         """Return a program with its own parameters, buffers and optimizer.
 
         The inputs stay the same nodes, because calls refer to them, unless `memo` already has copies of them.
@@ -270,12 +378,12 @@ class Program(Answering, Generic[R]):
                 memo.setdefault(id(leaf), leaf)
             outputs = [copied(output, memo) for output in self._graph.outputs]
             optimizer = copy.deepcopy(self._graph.optimizer, memo)
-            return _build(outputs, self._single, optimizer, self._loop, self.state_dict())
+            return _build(outputs, *self._form, optimizer, self._loop, self.state_dict())
 
     def __reduce__(self) -> tuple[object, ...]:
         with self._lock:
             records, roots = flatten_all(self._graph.outputs)
-            return _restored, (records, roots, self._single, self._graph.optimizer, self._loop, self.state_dict())
+            return _restored, (records, roots, *self._form, self._graph.optimizer, self._loop, self.state_dict())
 
     def _after_fork(self) -> None:
         """In a forked process, release what another thread held: that thread does not exist there."""
@@ -284,6 +392,7 @@ class Program(Answering, Generic[R]):
         else:
             self._lock = threading.RLock()
             self._training.after_fork()
+            self._evaluation = Evaluation()
 
     def __repr__(self) -> str:
         what = ", ".join(map(label, self._graph.outputs))
@@ -293,21 +402,23 @@ class Program(Answering, Generic[R]):
 def _build(
     outputs: Sequence[BaseNode],
     single: bool,
+    names: Sequence[str],
     optimizer: Any,
     loop: Loop,
     state: Mapping[str, int],
-) -> Program:
-    program: Program = Program(outputs[0] if single else outputs, optimizer, loop=loop)
+) -> Program[Any, Any]:
+    metrics = dict(zip(names, outputs[1:], strict=True)) if names else None
+    program: Program[Any, Any] = Program(outputs[0] if single else outputs, optimizer, metrics=metrics, loop=loop)
     program.load_state_dict(state)
     return program
 
 
-def _restored(records: Records, roots: Sequence[int], *rest: Any) -> Program:
+def _restored(records: Records, roots: Sequence[int], *rest: Any) -> Program[Any, Any]:
     nodes = restore_all(records)
     return _build([nodes[root] for root in roots], *rest)
 
 
-_programs: weakref.WeakSet[Program] = weakref.WeakSet()
+_programs: weakref.WeakSet[Program[Any, Any]] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
@@ -322,23 +433,36 @@ if hasattr(os, "register_at_fork"):
 @overload
 def compile(outputs: Tensor[()], optimizer: OptimizerInterface, *, loop: Loop = "auto") -> Program[FloatArray]: ...
 @overload
+def compile(
+    outputs: Tensor[()], optimizer: OptimizerInterface | None = None, *, metrics: Metrics, loop: Loop = "auto"
+) -> Program[dict[str, FloatArray], dict[str, float]]: ...
+@overload
 def compile(outputs: Node, optimizer: None = None, *, loop: Loop = "auto") -> Program[FloatArray]: ...
 @overload
 def compile(outputs: IndexNode, optimizer: None = None, *, loop: Loop = "auto") -> Program[IntegerArray]: ...
 @overload
-def compile(outputs: Sequence[Node], optimizer: None = None, *, loop: Loop = "auto") -> Program[list[FloatArray]]: ...
+def compile(
+    outputs: Sequence[Node], optimizer: None = None, *, loop: Loop = "auto"
+) -> Program[list[FloatArray], list[float]]: ...
 @overload
 def compile(
     outputs: Sequence[Node | IndexNode], optimizer: None = None, *, loop: Loop = "auto"
-) -> Program[list[np.ndarray]]: ...
+) -> Program[list[np.ndarray], list[float]]: ...
 @answering
 def compile(
-    outputs: BaseNode | Sequence[BaseNode], optimizer: OptimizerInterface | None = None, *, loop: Loop = "auto"
-) -> Program:
+    outputs: BaseNode | Sequence[BaseNode],
+    optimizer: OptimizerInterface | None = None,
+    *,
+    metrics: Metrics | None = None,
+    loop: Loop = "auto",
+) -> Program[Any, Any]:
     """Return native code that computes `outputs` or, with an optimizer, trains the single loss `outputs`.
 
     `loop` decides whether the loop over the data is compiled ("compiled") or is Python that calls compiled kernels
     ("python"); "auto" compiles it unless an op has no native form. All give the same numbers.
+
+    `metrics` are scalars of a batch beside a single scalar output, by name. Calls then return a dict of arrays, and
+    epochs a dict of means over all rows, with the output under "loss".
 
     Raise `NotDifferentiable` for a loss that is not a scalar, and `UnusedParameter` if it depends on none of the
     optimizer's parameters.
@@ -352,4 +476,4 @@ def compile(
     >>> round(float(slope), 3)
     3.0
     """
-    return Program(outputs, optimizer, loop=loop)
+    return Program(outputs, optimizer, metrics=metrics, loop=loop)

@@ -1,8 +1,8 @@
-"""The progress bar of an epoch."""
+"""The progress bars of epochs."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, Protocol
 
@@ -27,13 +27,15 @@ class NoBar:
         pass
 
 
-def bar(rows: int, shown: bool) -> AbstractContextManager[Bar]:
-    """Return a bar for `rows` rows, or one that shows nothing and costs nothing."""
-    return _shown()(total=rows, unit="row", miniters=1) if shown else NoBar()
+def bar(rows: int | None, shown: bool | Bar) -> AbstractContextManager[Bar]:
+    """Return a bar for `rows` rows, the given bar, or one that shows nothing and costs nothing."""
+    if not isinstance(shown, bool):
+        return nullcontext(shown)
+    return shown_bar()(total=rows, unit="row", miniters=1) if shown else NoBar()
 
 
 @cache
-def _shown() -> Any:
+def shown_bar() -> Any:
     """Return the class of visible bars, created on first use: importing tqdm takes as long as half of this library."""
     from tqdm import tqdm
     from tqdm.std import TqdmDefaultWriteLock  # type: ignore[attr-defined]  # its stubs leave it out

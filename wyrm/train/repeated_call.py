@@ -26,14 +26,15 @@ class _InputTarget(NamedTuple):
     dtype: np.dtype
     shape: tuple[int, ...]
     finite: bool
-    # For integers: the size of each axis that they index, and the index to ignore.
-    limits: tuple[tuple[int, int | None], ...]
+    # For integers: the size of each axis that they index, the index to ignore, and whether others count from the end.
+    limits: tuple[tuple[int, int | None, bool], ...]
 
     def is_within(self, array: np.ndarray) -> bool:
         """Return whether all indices are in range."""
         # Mostly there are no limits; a generator alone would take longer than everything else here.
         return not self.limits or all(
-            first_out_of_range(array, size, ignore_index) is None for size, ignore_index in self.limits
+            first_out_of_range(array, size, ignore_index, from_end) is None
+            for size, ignore_index, from_end in self.limits
         )
 
 
@@ -47,8 +48,8 @@ class RepeatedCall:
                 leaf, stored(leaf), binding.array(buffer), leaf.dtype, binding.array(buffer).shape,
                 isinstance(leaf, Input) and leaf._finite,
                 tuple(
-                    (resolve_axis(axis, binding.sizes), ignore_index)
-                    for limited, _, axis, ignore_index in graph.ranges.limits
+                    (resolve_axis(axis, binding.sizes), ignore_index, from_end)
+                    for limited, _, axis, ignore_index, from_end in graph.ranges.limits
                     # Native code checks the others.
                     if limited is leaf and set(open_axes((axis,))) <= binding.sizes.keys()
                 ),

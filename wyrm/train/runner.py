@@ -17,9 +17,9 @@ from wyrm.backends.llvm import cache
 from wyrm.compiler.arguments import Binding
 from wyrm.compiler.diagnosis import index_error
 from wyrm.compiler.interpret import Interpreter
+from wyrm.compiler.invocations import Evaluation
 from wyrm.compiler.memory import plan_memory
 from wyrm.compiler.pipeline import Graph
-from wyrm.compiler.source import Evaluation
 from wyrm.errors import CompileError, NotDifferentiable, RegistrationError
 from wyrm.ir.arrays import Callee
 from wyrm.kernels.errors import NotCompiled
@@ -92,7 +92,7 @@ class NativeRunner:
             0,
             0,
             np.zeros(0, np.int64),
-            np.zeros(2),
+            np.zeros(1 + len(graph.outputs)),
             np.zeros((0, len(graph.source.hyperparameters))),
         )
 

@@ -18,7 +18,7 @@ from wyrm.backends.llvm.blas_threads import limited
 from wyrm.backends.numpy.reference import accumulate
 from wyrm.compiler.arguments import Binding
 from wyrm.compiler.pipeline import Graph
-from wyrm.errors import Diverged
+from wyrm.errors import Diverged, OptionError
 from wyrm.node.base import BaseNode
 from wyrm.node.storage import bound_array, stored, touch
 from wyrm.train.data_parallel import DataParallelStep, parts_of
@@ -26,7 +26,7 @@ from wyrm.train.epoch_state import EpochState, ThreadWork, check_batches, check_
 from wyrm.train.feeding import as_column, check_ranges
 from wyrm.train.partition import Partition, Partitioner
 from wyrm.train.pool import Barrier, Pool
-from wyrm.train.progress import bar
+from wyrm.train.progress import Bar, bar
 from wyrm.train.repeated_call import RepeatedCall
 from wyrm.train.runner import NativeRunner, Own
 from wyrm.train.shuffle import Shuffle
@@ -58,7 +58,7 @@ class Training:
         self._data_parallel_step: DataParallelStep | None = None
         self._shuffles = defaultdict[int, Shuffle](Shuffle)
         # The totals and the optimizer's numbers of steps that take their inputs as a whole.
-        self._totals, self._numbers = np.zeros(2), np.zeros((1, len(graph.source.hyperparameters)))
+        self._totals, self._numbers = np.zeros(1 + len(graph.outputs)), np.zeros((1, len(graph.source.hyperparameters)))
         # The arguments of a step that takes its inputs as a whole, and the arrays of the last one.
         self._own: Own = (0, 1, 0, 0, _ALONE, self._totals, self._numbers)
         self._repeated_call: RepeatedCall | None = None
@@ -77,12 +77,20 @@ class Training:
         seed: int,
         threads: int,
         mode: Mode,
-        progress: bool,
-    ) -> float:
-        """Train on all rows once; return the mean loss."""
+        progress: bool | Bar,
+        first: int = 0,
+    ) -> list[float]:
+        """Train on all rows once; return the means of the loss and of the metrics."""
         check_options(batch_size, threads, mode, seed)
         check_batches(given, rows, singly, batch_size)
         self._check_open_ranges(given, min(rows, batch_size), singly)
+        optimizer = self.graph.optimizer
+        assert optimizer is not None
+        if threads > 1 and mode == "hogwild" and self.graph.source.rules:
+            raise OptionError(
+                f"{optimizer!r} has a rule over whole parameters, which threads would overwrite for each "
+                f"other: use mode='synchronized', or threads=1"
+            )
         with deferred:  # until the end of a chunk of steps, when `deliver` is called
             # At most one thread per full batch.
             stepping = min(threads, max(1, rows // batch_size))
@@ -90,10 +98,15 @@ class Training:
             partition, columns = self._partitioner.divide(rows, stepping, given, self.graph.lowering.rows)
             mixed = int(np.random.SeedSequence([seed, self.epochs]).generate_state(1, np.uint64)[0])
             shuffled_by = mixed if shuffle else None
-            separate = partition.disjoint and all(parameter in self._sparse for parameter in self.graph.parameters)
+            separate = (
+                partition.disjoint
+                and optimizer.average is None
+                and all(parameter in self._sparse for parameter in self.graph.parameters)
+            )
             data_parallel = threads > 1 and mode == "synchronized" and not separate
             used = given if data_parallel else columns
-            work = EpochState(given, {leaf: as_column(used[leaf]) for leaf in given}, rows, batch_size, singly)
+            work = EpochState(given, {leaf: as_column(used[leaf]) for leaf in given}, rows, batch_size, singly, first)
+            work.sums = np.zeros(len(self.graph.outputs))
             if self._snapshot is None or not self._snapshot.is_current():
                 self._snapshot = Snapshot(self.graph)
             self._snapshot.take()
@@ -111,7 +124,8 @@ class Training:
             if work.failed_at is not None:
                 self._raise_diverged(work)
             self.epochs += 1
-        return work.weighted_loss / rows
+        means: list[float] = (work.sums / rows).tolist()
+        return means
 
     @property
     def _sparse(self) -> set[Leaf]:
@@ -137,8 +151,9 @@ class Training:
         assert work.failed_at is not None
         raise Diverged(
             f"the loss or a parameter of {self.runner.name} became NaN or infinite in epoch {self.epochs + 1}, batch "
-            f"{work.failed_at + 1} at learning rate {work.failing_rate:g}; the parameters are as they were after "
-            f"batch {work.snapshot_steps}. Lower the learning rate, or look for the cause with wy.watch_nan()"
+            f"{work.first + work.failed_at + 1} at learning rate {work.failing_rate:g}; the parameters are as they "
+            f"were after batch {work.first + work.snapshot_steps}. Lower the learning rate, or look for the cause with "
+            f"wy.watch_nan()"
         )
 
     # --- threads over parts of the data ---------------------------------------------------------------------------
@@ -251,7 +266,7 @@ class Training:
         hyperparameters: NDArray[np.float64],
     ) -> int:
         """Do steps and return how many; steps done before an exception are counted too."""
-        totals: NDArray[np.float64] = aligned((2,), np.dtype(np.float64))
+        totals: NDArray[np.float64] = aligned((1 + len(self.graph.outputs),), np.dtype(np.float64))
         try:
             self.runner.call(binding, work.columns, (0, count, batch, step, order, totals, hyperparameters))
         except BaseException:
@@ -261,7 +276,8 @@ class Training:
             raise
         steps_done = int(totals[1])
         with self._count_lock:
-            work.weighted_loss += totals[0] * batch
+            work.sums[0] += totals[0] * batch
+            work.sums[1:] += totals[2:] * batch
             work.steps += steps_done
             self._count(steps_done)
             work.bar.update(steps_done * batch)
@@ -353,7 +369,7 @@ class Training:
     @property
     def _data_parallel(self) -> DataParallelStep:
         if self._data_parallel_step is None:
-            self._data_parallel_step = DataParallelStep(self.graph.outputs[0], self.graph.optimizer)
+            self._data_parallel_step = DataParallelStep(*self.graph.outputs, optimizer=self.graph.optimizer)
         return self._data_parallel_step
 
     def _run_data_parallel(self, work: EpochState, threads: int, seed: int | None) -> None:
@@ -380,7 +396,7 @@ class Training:
                 return
             work.steps += 1
             self.steps += 1  # the optimizer counts its own steps
-            work.weighted_loss += loss * len(rows)
+            work.sums += np.array([loss, *self._data_parallel.metrics]) * len(rows)
             work.bar.update(len(rows))
             self._take_snapshot_if_due(work)
             deliver()

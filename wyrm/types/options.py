@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -41,3 +42,10 @@ def whole(name: str, value: object, low: int, error: type[WyrmError] = OptionErr
     if value < low:
         raise error(f"{name} must be an integer of at least {low}, not {value}")
     return int(value)
+
+
+def pair(name: str, values: object) -> tuple[float, float]:
+    """Return two numbers in [0, 1), such as the betas of Adam; raise `TypeError` unless `values` are two numbers."""
+    if not isinstance(values, Sequence) or len(values) != 2:
+        raise TypeError(f"{name} must be two numbers, as in {name}=(0.9, 0.999), not {values!r}")
+    return number(f"{name}[0]", values[0], 0.0, 1.0), number(f"{name}[1]", values[1], 0.0, 1.0)

@@ -26,6 +26,27 @@ for _ in range(2):
 #@ columns_by_declared_nodes
 inputs: dict[wy.Node, NDArray[np.float32]] = {x: numbers(4, 7)}
 total = wy.compile(x.sum())(inputs)
+#@ columns_by_name
+loss = (x @ w - y).square().mean()
+train = wy.compile(loss, wy.optim.SGD([w], learning_rate=0.1))
+columns = {"x": numbers(4, 7), "y": numbers(4, 3)}
+dataset = wy.data.Dataset(columns)
+first: float = train.epoch(columns, batch_size=2)
+second: float = train.epoch(dataset, batch_size=2) + train.epoch({"x": numbers(4, 7), "y": numbers(4, 3)})
+third: float = train.epoch(wy.data.DataLoader(dataset, batch_size=2))
+product = wy.compile(x @ w)({"x": array})
+#@ metrics_of_a_program
+loss = (x @ w).cross_entropy(labels)
+predicted = (x @ w).argmax(axis=-1)
+accuracy = (predicted == labels).astype(np.float32).mean()
+train = wy.compile(loss, wy.optim.SGD([w], learning_rate=0.1), metrics={"accuracy": accuracy})
+data = {x: numbers(4, 7), labels: np.zeros(4, np.int64)}
+means: dict[str, float] = train.epoch(data)
+values: dict[str, NDArray[np.floating[Any]]] = train(data)
+also: dict[str, float] = train.evaluate(data)
+alone: float = wy.compile(loss).evaluate(data, batch_size=2)
+listed: list[float] = wy.compile([loss, accuracy]).evaluate(data)
+more: dict[str, float] = wy.compile(loss).evaluate(data, metrics={"f1": (wy.metrics.Accuracy(), labels, predicted)})
 #@ values_of_a_program
 program = wy.compile(x @ w)
 product: NDArray[np.floating[Any]] = program({x: array})

@@ -45,22 +45,12 @@ wy.compile(predict)  # error: [call-overload] No overload variant of "compile" m
 wy.compile(x.sum(), loops="python")  # error: [call-overload] Unexpected keyword argument "loops" for overloaded function "compile"; did you mean "loop"?
 #@ compiling_by_an_unknown_loop
 wy.compile(x.sum(), loop="fast")  # error: [call-overload] No overload variant of "compile" matches argument types "Sum[Input[tuple[Batch, In]], tuple[()]]", "str"
-#@ columns_by_name
-train = wy.compile((x @ w - y).square().mean(), wy.optim.SGD([w], learning_rate=0.1))
-train.epoch({"x": array, "y": array})  # error: [type-var] Value of type variable "FeedT" of "epoch" of "Program" cannot be "dict[str, ndarray[tuple[Any, ...],
 #@ columns_by_position
 train = wy.compile((x @ w - y).square().mean(), wy.optim.SGD([w], learning_rate=0.1))
-train.epoch([array, array])  # error: [type-var] Value of type variable "FeedT" of "epoch" of "Program" cannot be "list[ndarray[tuple[Any, ...],
+train.epoch([array, array])  # error: [type-var] Value of type variable "DataT" of "epoch" of "Program" cannot be "list[ndarray[tuple[Any, ...],
 #@ columns_as_arguments
 train = wy.compile((x @ w - y).square().mean(), wy.optim.SGD([w], learning_rate=0.1))
-train.epoch(array, batch_size=32)  # error: [type-var] Value of type variable "FeedT" of "epoch" of "Program" cannot be "ndarray[tuple[Any, ...],
-#@ columns_by_a_variable_of_names
-train = wy.compile((x @ w - y).square().mean(), wy.optim.SGD([w], learning_rate=0.1))
-columns = {"x": array, "y": numbers(4, 3)}
-train.epoch(columns)  # error: [type-var] Value of type variable "FeedT" of "epoch" of "Program" cannot be "dict[str, ndarray[tuple[Any, ...],
-#@ data_set_for_columns
-train = wy.compile((x @ w - y).square().mean(), wy.optim.SGD([w], learning_rate=0.1))
-train.epoch(wy.data.Dataset({"x": array}))  # error: [type-var] Value of type variable "FeedT" of "epoch" of "Program" cannot be "Dataset"
+train.epoch(array, batch_size=32)  # error: [type-var] Value of type variable "DataT" of "epoch" of "Program" cannot be "ndarray[tuple[Any, ...],
 #@ epochs_as_an_option
 train = wy.compile((x @ w - y).square().mean(), wy.optim.SGD([w], learning_rate=0.1))
 train.epoch({x: array, y: y.value}, epochs=5)  # error: [call-arg] Unexpected keyword argument "epochs" for "epoch" of "Program"
@@ -76,8 +66,6 @@ train.epoch({x: array, y: y.value}, 32)  # error: [call-arg] Too many positional
 #@ losses_of_an_epoch
 train = wy.compile((x @ w - y).square().mean(), wy.optim.SGD([w], learning_rate=0.1))
 losses: list[float] = train.epoch({x: array, y: y.value})  # error: [assignment] Incompatible types in assignment (expression has type "float", variable has type "list[float]")
-#@ program_called_by_names
-wy.compile(x @ w)({"x": array})  # error: [arg-type] Argument 1 to "__call__" of "Program" has incompatible type "dict[str, ndarray[tuple[Any, ...],
 #@ program_called_by_an_array
 wy.compile(x @ w)(array)  # error: [arg-type] Argument 1 to "__call__" of "Program" has incompatible type "ndarray[tuple[Any, ...],
 #@ program_gives_arrays
@@ -150,7 +138,7 @@ wy.metrics.mean_squared_error(array, x)  # error: [arg-type] Argument 2 to "mean
 #@ number_of_classes_in_part
 wy.metrics.top_k_accuracy([0, 1], array, k=1.5)  # error: [arg-type] Argument "k" to "top_k_accuracy" has incompatible type "float"; expected "int"
 #@ misspelled_metric
-wy.metrics.accurracy([0, 1], [0, 1])  # error: [attr-defined] Module has no attribute "accurracy"; maybe "accuracy"?
+wy.metrics.accurracy([0, 1], [0, 1])  # error: [attr-defined] Module has no attribute "accurracy"; maybe "accuracy" or "Accuracy"?
 #@ data_set_of_arrays
 wy.data.Dataset(array)  # error: [arg-type] Argument 1 to "Dataset" has incompatible type "ndarray[tuple[Any, ...], dtype[floating[_32Bit]]]"; expected
 #@ data_set_of_nodes
@@ -173,3 +161,12 @@ wy.nn.Linear(in_, out).load(3)  # error: [arg-type] Argument 1 to "load" of "Mod
 wy.io.save_arrays("arrays.safetensors", [array, array])  # error: [arg-type] Argument 2 to "save_arrays" has incompatible type "list[ndarray[tuple[Any, ...], dtype[floating[_32Bit]]]]";
 #@ text_of_an_array
 wy.view.to_text(array)  # error: [arg-type] Argument 1 to "to_text" has incompatible type "ndarray[tuple[Any, ...], dtype[floating[_32Bit]]]"; expected
+#@ metric_of_several_numbers
+loss = (x @ w - y).square().mean()
+wy.compile(loss, wy.optim.SGD([w], learning_rate=0.1), metrics={"scores": x @ w})  # error: [dict-item] Dict entry 0 has incompatible type "str": "MatMul[Input[tuple[Batch, In]], Any, tuple[Batch, Out]]"; expected "str": "Node[Any, tuple[()]]"
+#@ metrics_are_a_dict_of_numbers
+loss = (x @ w - y).square().mean()
+train = wy.compile(loss, wy.optim.SGD([w], learning_rate=0.1), metrics={"size": w.square().sum()})
+mean: float = train.epoch({x: array, y: y.value})  # error: [assignment] Incompatible types in assignment (expression has type "dict[str, float]", variable has type "float")
+#@ running_metric_without_nodes
+wy.compile((x @ w).mean()).evaluate({x: array}, metrics={"mean": wy.metrics.Mean()})  # error: [dict-item] Dict entry 0 has incompatible type "str": "Mean"; expected "str": "tuple[RunningMetric, *tuple[BaseNode[Any, Any], ...]]"

@@ -1,0 +1,82 @@
+"""Samples of cumulative ops and recurrences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.sampling import Sample, normal
+from wyrm.ops.cumulative import CumProd, CumSum, Recurrence, Shift
+
+
+def _from_the_end(function: Any) -> Any:
+    return lambda x: np.flip(function(np.flip(x, 1), axis=1), 1)
+
+
+def _recurrence(factor: Any, term: Any) -> Any:
+    result = term.copy()
+    for i in range(1, len(result)):
+        result[i] += factor[i] * result[i - 1]
+    return result
+
+
+def _recurrence_from_the_end(factor: Any, term: Any) -> Any:
+    return _recurrence(factor[::-1], term[::-1])[::-1]
+
+
+def _with_zeros() -> Any:
+    x = normal(3, 5)
+    x[0, 2] = x[1, 0] = x[1, 3] = x[2, 4] = 0.0
+    return x
+
+
+def cumulative_samples() -> list[Sample]:
+    """Samples of the four ops, in both directions."""
+    return [
+        Sample(CumSum, lambda x: x.cumsum(), (normal(2, 3),), np.cumsum, name="CumSum-all"),
+        Sample(CumSum, lambda x: x.cumsum(1), (normal(2, 3, 4),), lambda x: np.cumsum(x, 1), name="CumSum-1"),
+        Sample(
+            CumSum,
+            lambda x: CumSum(x, axis=1, reverse=True),
+            (normal(2, 3),),
+            _from_the_end(np.cumsum),
+            name="CumSum-reverse",
+        ),
+        Sample(CumProd, lambda x: x.cumprod(), (normal(2, 3),), np.cumprod, name="CumProd-all"),
+        Sample(CumProd, lambda x: x.cumprod(-1), (_with_zeros(),), lambda x: np.cumprod(x, -1), name="CumProd-zeros"),
+        Sample(
+            CumProd,
+            lambda x: CumProd(x, axis=1, reverse=True),
+            (normal(2, 3),),
+            _from_the_end(np.cumprod),
+            name="CumProd-reverse",
+        ),
+        Sample(
+            Shift,
+            lambda x: Shift(x, axis=0, fill=2.0),
+            (normal(3, 2),),
+            lambda x: np.concatenate([np.full_like(x[:1], 2.0), x[:-1]]),
+        ),
+        Sample(
+            Shift,
+            lambda x: Shift(x, axis=0, reverse=True, fill=0.0),
+            (normal(3, 2),),
+            lambda x: np.concatenate([x[1:], np.zeros_like(x[:1])]),
+            name="Shift-reverse",
+        ),
+        Sample(
+            Recurrence,
+            lambda factor, term: Recurrence(factor, term, axis=0),
+            (normal(4, 3), normal(4, 3)),
+            _recurrence,
+            misfit=(normal(4, 3), normal(4, 2)),
+        ),
+        Sample(
+            Recurrence,
+            lambda factor, term: Recurrence(factor, term, axis=0, reverse=True),
+            (normal(4, 3), normal(4, 3)),
+            _recurrence_from_the_end,
+            name="Recurrence-reverse",
+        ),
+    ]

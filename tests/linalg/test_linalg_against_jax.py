@@ -1,0 +1,153 @@
+"""Linear algebra against JAX in float64: values, first and second derivatives, in both engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import wyrm as wy
+from tests.linalg_samples import positive_definite, regular
+from tests.sampling import normal
+
+jnp = jax.numpy
+LA, JLA = wy.linalg, jax.numpy.linalg
+Case = tuple[Callable[..., Any], Callable[..., Any], tuple[NDArray[Any], ...]]
+
+
+def _symmetric(a: Any) -> Any:
+    return (a + jnp.swapaxes(a, -1, -2)) / 2
+
+
+def _projected_vectors(vectors: Any) -> Any:
+    """Return the squares of the vectors' elements, which do not depend on the vectors' signs."""
+    return vectors * vectors
+
+
+CASES: dict[str, Case] = {}
+for shape in ((1, 1), (3, 3), (2, 5, 5), (2, 3, 4, 4)):
+    CASES |= {
+        f"cholesky {shape}": (LA.cholesky, JLA.cholesky, (positive_definite(*shape),)),
+        f"inv {shape}": (LA.inv, JLA.inv, (regular(*shape),)),
+        f"det {shape}": (LA.det, JLA.det, (regular(*shape),)),
+        f"slogdet {shape}": (lambda a: LA.slogdet(a)[1], lambda a: JLA.slogdet(a)[1], (regular(*shape),)),
+        f"eigvalsh {shape}": (LA.eigvalsh, lambda a: JLA.eigvalsh(_symmetric(a)), (positive_definite(*shape),)),
+        f"eigh {shape}": (
+            lambda a: _projected_vectors(LA.eigh(a).eigenvectors),
+            lambda a: _projected_vectors(JLA.eigh(a)[1]),
+            (positive_definite(*shape),),
+        ),
+        f"solve {shape}": (LA.solve, JLA.solve, (regular(*shape), normal(*shape[:-1], 2))),
+        f"solve a vector {shape}": (
+            LA.solve,
+            lambda a, b: JLA.solve(a, b[:, None])[..., 0],
+            (regular(*shape), normal(shape[-1])),
+        ),
+        f"solve_triangular {shape}": (
+            lambda a, b: LA.solve_triangular(a, b, lower=True, trans=1),
+            lambda a, b: jax.lax.linalg.triangular_solve(a, b, lower=True, transpose_a=True, left_side=True),
+            (regular(*shape) + 2.0 * np.eye(shape[-1]), normal(*shape[:-1], 2)),
+        ),
+        f"expm {shape}": (LA.expm, jax.scipy.linalg.expm, (regular(*shape),)),
+        f"matrix_power {shape}": (
+            lambda a: LA.matrix_power(a, -3),
+            lambda a: JLA.matrix_power(a, -3),
+            (regular(*shape),),
+        ),
+    }
+for shape in ((1, 1), (3, 3), (5, 2), (2, 4, 3), (3, 5), (2, 1, 3)):
+    CASES |= {
+        f"svdvals {shape}": (
+            LA.svdvals,
+            lambda a: JLA.svd(a, full_matrices=False, compute_uv=False),
+            (regular(*shape),),
+        ),
+        f"svd, left {shape}": (
+            lambda a: _projected_vectors(LA.svd(a, full_matrices=False).U),
+            lambda a: _projected_vectors(JLA.svd(a, full_matrices=False)[0]),
+            (regular(*shape),),
+        ),
+        f"svd, right {shape}": (
+            lambda a: _projected_vectors(LA.svd(a, full_matrices=False).Vh),
+            lambda a: _projected_vectors(JLA.svd(a, full_matrices=False)[2]),
+            (regular(*shape),),
+        ),
+        f"pinv {shape}": (LA.pinv, JLA.pinv, (regular(*shape),)),
+    }
+    if shape[-2] >= shape[-1]:  # JAX has no gradient of other QR factorizations
+        CASES |= {
+            f"qr, q {shape}": (lambda a: LA.qr(a).Q, lambda a: JLA.qr(a)[0], (regular(*shape),)),
+            f"qr, r {shape}": (lambda a: LA.qr(a, "r"), lambda a: JLA.qr(a)[1], (regular(*shape),)),
+        }
+    if len(shape) == 2:
+        CASES[f"lstsq {shape}"] = (
+            lambda a, b: LA.lstsq(a, b).x,
+            lambda a, b: JLA.lstsq(a, b)[0],
+            (regular(*shape), normal(shape[0], 2)),
+        )
+        for order in (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf):
+            CASES[f"norm {order} {shape}"] = (
+                lambda a, o=order: LA.norm(a, o, axis=(0, 1)),
+                lambda a, o=order: JLA.norm(a, o, axis=(0, 1)),
+                (regular(*shape),),
+            )
+    for order in (None, 0, 1, 2, 3, -1, 0.5, np.inf, -np.inf):
+        CASES[f"norm of vectors {order} {shape}"] = (
+            lambda a, o=order: LA.norm(a, o, axis=-2, keepdims=True),
+            lambda a, o=order: JLA.norm(a, o, axis=-2, keepdims=True),
+            (regular(*shape),),
+        )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_derivatives(name: str) -> None:
+    ours, theirs, operands = CASES[name]
+    random = np.random.default_rng(0)
+    directions = [random.standard_normal(x.shape) for x in operands]
+    leaves: Any = [wy.Parameter(x) for x in operands]
+    node = ours(*leaves)
+    weights = random.standard_normal(node.shape)
+    first = wy.vjp(node, leaves, weights)
+    slope: Any = sum(((g * d).sum() for g, d in zip(first, directions, strict=True)), start=wy.Constant(np.zeros(())))
+    second = wy.grad(slope, leaves, allow_unused=True)
+    with jax.enable_x64(True):
+
+        def loss(*arrays: Any) -> Any:
+            return jnp.sum(theirs(*arrays) * weights)
+
+        positions = tuple(range(len(operands)))
+        gradient = jax.grad(loss, positions)
+
+        def along(*arrays: Any) -> Any:
+            return sum(jnp.vdot(g, d) for g, d in zip(gradient(*arrays), directions, strict=True))
+
+        expected = [theirs(*operands), *gradient(*operands), *jax.grad(along, positions)(*operands)]
+    outputs = [node, *first, *second]
+    for found, want in zip(wy.run(outputs), expected, strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("order", [None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [(0, 1), (2, 0), (-1, -2)])
+def test_matrix_norms_are_those_of_numpy(order: Any, keepdims: bool, axis: Any) -> None:
+    x = normal(3, 4, 2)
+    found = np.linalg.norm(wy.Parameter(x), order, axis=axis, keepdims=keepdims)  # type: ignore[call-overload]  # a node
+    expected = np.linalg.norm(x, order, axis=axis, keepdims=keepdims)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found.forward(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("order", [None, 0, 1, 2, 3, -1, 0.5, np.inf, -np.inf])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_vector_norms_are_those_of_numpy(order: Any, keepdims: bool, axis: int) -> None:
+    x = normal(3, 4)
+    found = np.linalg.norm(wy.Parameter(x), order, axis, keepdims)  # type: ignore[call-overload]  # a node
+    expected = np.linalg.norm(x, order, axis, keepdims)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found.forward(), expected, rtol=1e-12)

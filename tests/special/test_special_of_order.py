@@ -1,0 +1,75 @@
+"""Bessel functions, incomplete functions and relatives of the gamma function, against SciPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import special
+
+import wyrm as wy
+from wyrm.errors import NotDifferentiable
+from wyrm.special import of_order
+
+X = np.array([0.05, 0.4, 1.0, 2.5, 9.0])
+CASES: dict[str, tuple[tuple[Any, ...], Any]] = {
+    "betainc": ((1.5, 0.5), X / 10.0),
+    "jv": ((2.5,), X),
+    "jn": ((2,), X),
+    "j0": ((), X),
+    "j1": ((), X),
+    "yv": ((2.5,), X),
+    "yn": ((2,), X),
+    "y0": ((), X),
+    "y1": ((), X),
+    "iv": ((2.5,), X),
+    "ive": ((2.5,), np.array([-2.0, 0.5, 40.0])),
+    "gammasgn": ((), np.array([-3.5, -2.5, -1.0, -0.5, 0.0, 1.5, 3.0])),
+    "rgamma": ((), np.array([-3.5, -2.0, -0.5, 0.0, 1.5, 4.0])),
+    "erfcinv": ((), np.array([1e-30, 0.1, 1.0, 1.9])),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", CASES)
+def test_values_are_those_of_scipy(name: str, dtype: type[Any]) -> None:
+    parameters, x = CASES[name]
+    if name == "ive" and dtype is np.float32:
+        x = np.abs(x)
+    node = getattr(of_order, name)(*parameters, wy.Constant(x.astype(dtype)))
+    expected = getattr(special, name)(*parameters, x.astype(dtype).astype(np.float64))
+    assert node.dtype == dtype
+    tolerance = 1e-12 if dtype is np.float64 else 3e-6
+    np.testing.assert_allclose(node.forward(), expected, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(wy.compile(node)(), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", sorted(set(CASES) - {"gammasgn", "ive"}))
+def test_gradients_are_differences(name: str) -> None:
+    parameters, x = CASES[name]
+    x = x[(x != np.round(x)) & (x > 1e-3)]
+    node: Any = wy.Parameter(x)
+    for order in range(2):
+        value: Any = getattr(of_order, name)(*parameters, node)
+        for _ in range(order):
+            value = wy.grad(value.sum(), node)
+        found = wy.grad(value.sum(), node).forward()
+
+        def at(point: Any, order: int = order) -> Any:
+            inner: Any = wy.Parameter(point)
+            result: Any = getattr(of_order, name)(*parameters, inner)
+            for _ in range(order):
+                result = wy.grad(result.sum(), inner)
+            return result.forward()
+
+        step = 1e-5
+        np.testing.assert_allclose(found, (at(x + step) - at(x - step)) / (2.0 * step), rtol=1e-5, atol=1e-6)
+
+
+def test_a_parameter_of_an_incomplete_function_has_no_gradient() -> None:
+    a, x = wy.Parameter(np.array([1.5])), wy.Parameter(np.array([0.5]))
+    loss = of_order.betainc(a, 2.0, x).sum()
+    wy.grad(loss, x)
+    with pytest.raises(NotDifferentiable, match="only the derivative with respect to the last argument has a formula"):
+        wy.grad(loss, a)

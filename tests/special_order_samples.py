@@ -1,0 +1,40 @@
+"""Samples of incomplete gamma and beta functions and of Bessel functions of any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+import wyrm as wy
+from tests.sampling import Sample, positive, unary
+from wyrm.ops import bessel_of_order, incomplete
+
+
+def _of_argument(op: type[Any], function: Callable[..., Any], *parameters: float) -> list[Sample]:
+    """Return samples of an op that has a gradient with respect to the last operand only."""
+
+    def build(x: Any) -> Any:
+        operands = (*(wy.Constant(np.asarray(each, x.dtype)) for each in parameters), x)
+        return op(operands) if op is incomplete.BetaInc else op(*operands)
+
+    return unary(op, lambda x: function(*parameters, x), lambda *shape: positive(*shape) / 2.5, build)
+
+
+def special_order_samples() -> list[Sample]:
+    orders = [
+        (bessel_of_order.BesselJ, special.jv),
+        (bessel_of_order.BesselY, special.yv),
+        (bessel_of_order.BesselI, special.iv),
+        (bessel_of_order.BesselIe, special.ive),
+    ]
+    samples = [
+        *_of_argument(incomplete.GammaInc, special.gammainc, 1.5),
+        *_of_argument(incomplete.GammaIncC, special.gammaincc, 1.5),
+        *_of_argument(incomplete.BetaInc, special.betainc, 1.5, 2.5),
+    ]
+    for op, function in orders:
+        samples += unary(op, lambda x, f=function: f(1.5, x), positive, lambda x, op=op: op(x, 1.5))
+    return samples

@@ -1,0 +1,51 @@
+"""Rules over whole parameters as functions of the program around them."""
+
+from __future__ import annotations
+
+from wyrm.compiler.decompose import expand
+from wyrm.compiler.differentiate import Targets
+from wyrm.compiler.invocations import FlatArgument
+from wyrm.compiler.loops import ArrayBuffer
+from wyrm.compiler.lower import Lowering
+from wyrm.compiler.materialize import materialize
+from wyrm.compiler.naming import UniqueNames
+from wyrm.compiler.op_kernels import OpKernels
+from wyrm.compiler.runtime import copied
+from wyrm.compiler.source import LoopSource, Source
+from wyrm.compiler.updates import UpdateRule
+from wyrm.errors import RegistrationError
+from wyrm.ir.arrays import ArrayFunction, CallStatement, Name, Statement
+from wyrm.kernels.arrays import ArrayRoutine
+from wyrm.schedule.ranges import Ranges
+from wyrm.schedule.schedule import Schedule
+
+
+class WholeUpdate(Source):
+    """The function of a rule over whole parameters: it computes the new values, and then copies them to the arrays."""
+
+    def __init__(self, rule: UpdateRule, names: UniqueNames, op_kernels: OpKernels, loop_of: LoopSource) -> None:
+        replacements = expand(rule.outputs)
+        schedule = Schedule([replacements[output] for output in rule.outputs])
+        lowering = Lowering(schedule, Targets([]), Ranges(schedule.nodes), names)
+        # Own arrays, because a new state may be another old one.
+        self._new = [lowering.own_array(output) for output in schedule.outputs]
+        lowering.outputs = self._new
+        self._targets = [lowering.leaf(leaf) for leaf in (rule.parameter, *rule.state.values())]
+        self._name = names("update_whole")
+        super().__init__(materialize(lowering), (), op_kernels, loop_of, WholeUpdate)
+        if self.evaluated:
+            raise RegistrationError(
+                f"an optimizer's rule uses {self.evaluated[0].node.op_name()}, which has no native form; train with "
+                f"backward() and step(), or use other ops"
+            )
+
+    def _routine(self) -> ArrayRoutine:
+        statements, spoiling = list[Statement](), self._invalid_fills()
+        for invocation in self.invocations:
+            statements += [*spoiling.get(id(invocation), []), self._call_of(invocation)]
+        for new, target in zip(self._new, self._targets, strict=True):
+            statements.append(CallStatement(copied, (self._flat(new), self._flat(target))))
+        return ArrayRoutine(ArrayFunction(self._name, tuple(self.arguments), tuple(statements)), calls_shared=True)
+
+    def _flat(self, buffer: ArrayBuffer) -> Name:
+        return self._use(FlatArgument(self.lowering.name(f"flat_{buffer.name}"), buffer, 1))

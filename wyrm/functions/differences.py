@@ -1,0 +1,183 @@
+"""Differences, integrals and interpolation over sampled values, with NumPy's names and arguments."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from wyrm.errors import ShapeError
+from wyrm.functions.operands import Operand, as_nodes
+from wyrm.node.base import describe
+from wyrm.node.node import Node
+from wyrm.ops.comparison import where
+from wyrm.ops.rearranging import sized_axis
+from wyrm.ops.reduction import AxisLike, all_axes
+from wyrm.ops.slicing import concatenate
+from wyrm.ops.sorting import SearchSorted
+from wyrm.types.dims import normalize_axis
+
+__all__ = ["diff", "ediff1d", "gradient", "interp", "trapezoid"]
+
+
+def _along(axis: int, start: int | None, stop: int | None) -> tuple[slice, ...]:
+    """Return the key of a part of an axis."""
+    return *(slice(None),) * axis, slice(start, stop)
+
+
+def diff(a: Operand, n: int = 1, axis: int = -1, prepend: Operand | None = None, append: Operand | None = None) -> Node:
+    """Return the differences of neighbours along `axis`, taken `n` times; `prepend` and `append` extend `a` first.
+
+    Raise `ShapeError` for a scalar, and `ValueError` for a negative `n`.
+
+    >>> wy.diff([1.0, 4.0, 9.0]).forward().tolist()
+    [3.0, 5.0]
+    """
+    if operator.index(n) < 0:
+        raise ValueError(f"diff: n must be at least 0, not {n}")
+    if n == 0:
+        return as_nodes(a)[0]
+    extra = [each for each in (prepend, append) if each is not None]
+    x, *ends = as_nodes(a, *extra)
+    if not x.ndim:
+        raise ShapeError(f"diff: {describe(x)} has no axes")
+    axis = normalize_axis(axis, x.ndim)
+    dims: Any = x.dims
+    parts = [end if end.ndim else end.broadcast_to((*dims[:axis], 1, *dims[axis + 1 :])) for end in ends]
+    if parts:
+        position = 1 if prepend is not None else 0
+        x = concatenate([*parts[:position], x, *parts[position:]], axis)
+    for _ in range(min(n, sized_axis("diff", x, axis))):
+        x = x[_along(axis, 1, None)] - x[_along(axis, None, -1)]
+    return x
+
+
+def ediff1d(ary: Operand) -> Node:
+    """Return the differences of neighbours among all elements in row-major order.
+
+    >>> wy.ediff1d([[1.0, 4.0], [9.0, 16.0]]).forward().tolist()
+    [3.0, 5.0, 7.0]
+    """
+    return diff(as_nodes(ary)[0].ravel())
+
+
+def gradient(f: Operand, *varargs: Operand, axis: AxisLike = None, edge_order: Literal[1, 2] = 1) -> Any:
+    """Return the central differences of `f` along `axis`, one-sided at the ends, as `numpy.gradient`.
+
+    `varargs` is the spacing: nothing for 1, one number for all axes, or for each axis a number or the coordinates.
+    `axis` is an axis, several, or all by default. One axis gives a node, several a tuple. `edge_order` is the order of
+    the differences at the ends. Raise `ShapeError` for an axis with too few elements, or spacings that do not fit.
+
+    >>> wy.gradient([1.0, 2.0, 4.0, 7.0]).forward().tolist()
+    [1.0, 1.5, 2.5, 3.0]
+    """
+    (x,) = as_nodes(f)
+    axes = all_axes(axis, x.ndim) if axis is None or isinstance(axis, int | np.integer) else _in_order(axis, x.ndim)
+    spacings = varargs or (1.0,)
+    if len(spacings) == 1 and (len(axes) == 1 or np.ndim(spacings[0]) == 0):
+        spacings = spacings * len(axes)
+    if len(spacings) != len(axes):
+        raise ShapeError(f"gradient: {describe(x)}: {len(spacings)} spacings for {len(axes)} axes")
+    if edge_order not in (1, 2):
+        raise ValueError(f"gradient: edge_order must be 1 or 2, not {edge_order}")
+    found = tuple(_slope(x, i, h, edge_order) for i, h in zip(axes, spacings, strict=True))
+    return found[0] if len(found) == 1 else found
+
+
+def _in_order(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
+    return tuple(normalize_axis(axis, ndim) for axis in axes)
+
+
+def _slope(x: Node, axis: int, spacing: Operand, edge_order: int) -> Node:
+    """Return the derivative along one axis."""
+    size = sized_axis("gradient", x, axis)
+    if size < edge_order + 1:
+        raise ShapeError(f"gradient: {describe(x)}: axis {axis} needs {edge_order + 1} elements or more, not {size}")
+    _, h = as_nodes(x, spacing)
+
+    def part(start: int | None, stop: int | None) -> Node:
+        return x[_along(axis, start, stop)]
+
+    if not h.ndim:
+        middle = (part(2, None) - part(None, -2)) / (2.0 * h)
+        if edge_order == 1:
+            first, last = (part(1, 2) - part(0, 1)) / h, (part(-1, None) - part(-2, -1)) / h
+        else:
+            first = (part(1, 2) * 2.0 - part(0, 1) * 1.5 - part(2, 3) * 0.5) / h
+            last = (part(-1, None) * 1.5 - part(-2, -1) * 2.0 + part(-3, -2) * 0.5) / h
+        return concatenate([first, middle, last], axis)
+    if h.shape != (size,):
+        raise ShapeError(f"gradient: {describe(x)}: {h.shape} coordinates for axis {axis}, which has {size} elements")
+    steps = diff(h).reshape((size - 1, *[1] * (x.ndim - axis - 1)))
+    before, after = steps[:-1], steps[1:]
+    middle = (
+        part(None, -2) * (-after / (before * (before + after)))
+        + part(1, -1) * ((after - before) / (before * after))
+        + part(2, None) * (before / (after * (before + after)))
+    )
+    if edge_order == 1:
+        first, last = (part(1, 2) - part(0, 1)) / steps[0], (part(-1, None) - part(-2, -1)) / steps[-1]
+    else:
+        near, far = steps[0], steps[1]
+        first = (
+            part(1, 2) * ((near + far) / (near * far))
+            - part(0, 1) * ((2.0 * near + far) / (near * (near + far)))
+            - part(2, 3) * (near / (far * (near + far)))
+        )
+        far, near = steps[-2], steps[-1]
+        last = (
+            part(-3, -2) * (near / (far * (near + far)))
+            - part(-2, -1) * ((near + far) / (near * far))
+            + part(-1, None) * ((2.0 * near + far) / (near * (near + far)))
+        )
+    return concatenate([first, middle, last], axis)
+
+
+def trapezoid(y: Operand, x: Operand | None = None, dx: float = 1.0, axis: int = -1) -> Node:
+    """Return the integral of `y` along `axis` by the trapezoidal rule, over coordinates `x` or at distances `dx`.
+
+    `x` has one axis, or the shape of `y`. Raise `ShapeError` for another shape, or for a `y` without axes.
+
+    >>> wy.trapezoid([1.0, 2.0, 3.0]).forward().item()
+    4.0
+    """
+    values, *coordinates = as_nodes(y) if x is None else as_nodes(y, x)
+    if not values.ndim:
+        raise ShapeError(f"trapezoid: {describe(values)} has no axes")
+    axis = normalize_axis(axis, values.ndim)
+    heights = values[_along(axis, 1, None)] + values[_along(axis, None, -1)]
+    if not coordinates:
+        return (heights * (0.5 * dx)).sum(axis)
+    (at,) = coordinates
+    if at.ndim == 1:
+        widths = diff(at)
+        dims: Any = widths.dims
+        widths = widths.reshape((*dims, *[1] * (values.ndim - axis - 1)))
+    else:
+        widths = diff(at, axis=axis)
+    return (heights * widths * 0.5).sum(axis)
+
+
+def interp(x: Operand, xp: Operand, fp: Operand, left: float | None = None, right: float | None = None) -> Node:
+    """Return at `x` the piecewise linear function through the points `(xp, fp)`, whose `xp` must rise.
+
+    Beyond the ends it is `left` and `right`, by default the first and last of `fp`. Differentiable by all three; at a
+    point, the derivative is that of the piece to the right. Raise `ShapeError` unless `xp` and `fp` have one axis of
+    the same size, at least 1.
+
+    >>> wy.interp([1.5, 9.0], [1.0, 2.0], [10.0, 20.0]).forward().tolist()
+    [15.0, 20.0]
+    """
+    at, points, values = as_nodes(x, xp, fp)
+    if points.ndim != 1 or points.dims != values.dims or sized_axis("interp", points, 0) == 0:
+        raise ShapeError(f"interp: {describe(points)} and {describe(values)} must have one axis of the same size")
+    below, above = at < points[0], at > points[-1]
+    inside = values[0]
+    if sized_axis("interp", points, 0) > 1:
+        piece = SearchSorted(points[1:-1], at, "right")  # among the inner points, so it is never the last
+        near, start = points.take(piece), values.take(piece)
+        inside = start + (at - near) * ((values[1:].take(piece) - start) / (points[1:].take(piece) - near))
+    ended = where(above, values[-1] if right is None else right, inside)
+    return where(below, values[0] if left is None else left, ended)

@@ -1,0 +1,42 @@
+"""Operands of functions: nodes, arrays and numbers; and errors that describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from wyrm.errors import ShapeError
+from wyrm.node.base import describe
+from wyrm.node.leaves import Constant
+from wyrm.node.node import Node
+from wyrm.node.source_location import user_location
+from wyrm.ops.elementwise import operand
+from wyrm.types.typing import Array, Number
+
+Operand: TypeAlias = Node | Number | Array | Sequence[float] | Sequence[Sequence[float]]
+
+
+def as_nodes(*operands: Operand) -> tuple[Node, ...]:
+    """Return the operands as nodes; numbers, arrays and lists take the float dtype of the first node.
+
+    Raise `TypeError` for an operand that does not hold numbers.
+    """
+    given = [np.asarray(each) if isinstance(each, list | tuple) else each for each in operands]
+    beside = next((each for each in given if isinstance(each, Node)), None)
+    if beside is None:
+        beside = given[0] = Constant(np.asarray(given[0]))
+    return tuple(operand(each, beside) for each in given)
+
+
+def as_node(operand: Operand) -> Node:
+    """Return the operand as a node, as `as_nodes` does."""
+    return as_nodes(operand)[0]
+
+
+def shape_error(name: str, reason: str, operands: Sequence[Node]) -> ShapeError:
+    """Return the error for operands that a function does not accept, with the user's line."""
+    lines = [f"{name}: {reason}", *(f"  operand {i}  {describe(each)}" for i, each in enumerate(operands))]
+    where = user_location()
+    return ShapeError("\n".join([*lines, f"  at {where.filename}:{where.line}: {where.source}"]))

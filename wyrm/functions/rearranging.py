@@ -1,0 +1,198 @@
+"""Functions that rearrange or repeat the elements of an array, with NumPy's names and arguments."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from wyrm.errors import ShapeError
+from wyrm.functions.operands import Operand, as_nodes
+from wyrm.node.base import describe
+from wyrm.node.node import Node
+from wyrm.ops.elementwise import S
+from wyrm.ops.rearranging import sized_axis
+from wyrm.ops.reduction import AxisLike, all_axes
+from wyrm.ops.slicing import concatenate
+from wyrm.types.dims import Dims, normalize_axis
+
+__all__ = [
+    "flip", "fliplr", "flipud", "moveaxis", "permute_dims", "roll", "rollaxis", "rot90", "tile",
+]  # fmt: skip
+
+
+@overload
+def flip(m: Node[Any, S], axis: AxisLike = None) -> Node[Any, S]: ...
+@overload
+def flip(m: Operand, axis: AxisLike = None) -> Node: ...
+def flip(m: Any, axis: AxisLike = None) -> Node:
+    """Return `m` with the order of its elements along `axis` reversed: an axis, several, or all by default.
+
+    >>> wy.flip([1.0, 2.0, 3.0]).forward().tolist()
+    [3.0, 2.0, 1.0]
+    """
+    (x,) = as_nodes(m)
+    reversed_axes = all_axes(axis, x.ndim)
+    return x[tuple(slice(None, None, -1 if i in reversed_axes else None) for i in range(x.ndim))]
+
+
+def _with_axes(name: str, m: Operand, count: int) -> Node:
+    (x,) = as_nodes(m)
+    if x.ndim < count:
+        raise ShapeError(f"{name}: {describe(x)} has fewer than {count} axes")
+    return x
+
+
+@overload
+def flipud(m: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def flipud(m: Operand) -> Node: ...
+def flipud(m: Any) -> Node:
+    """Return `m` with its rows, along the first axis, in reverse order.
+
+    >>> wy.flipud([[1.0, 2.0], [3.0, 4.0]]).forward().tolist()
+    [[3.0, 4.0], [1.0, 2.0]]
+    """
+    return flip(_with_axes("flipud", m, 1), 0)
+
+
+@overload
+def fliplr(m: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def fliplr(m: Operand) -> Node: ...
+def fliplr(m: Any) -> Node:
+    """Return `m` with its columns, along the second axis, in reverse order.
+
+    >>> wy.fliplr([[1.0, 2.0], [3.0, 4.0]]).forward().tolist()
+    [[2.0, 1.0], [4.0, 3.0]]
+    """
+    return flip(_with_axes("fliplr", m, 2), 1)
+
+
+def rot90(m: Operand, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Node:
+    """Return `m` rotated `k` times by 90 degrees in the plane of two axes, from the first towards the second.
+
+    >>> wy.rot90([[1.0, 2.0], [3.0, 4.0]]).forward().tolist()
+    [[2.0, 4.0], [1.0, 3.0]]
+    """
+    x = _with_axes("rot90", m, 2)
+    if len(axes) != 2 or len(set(positions := [normalize_axis(axis, x.ndim) for axis in axes])) != 2:
+        raise ShapeError(f"rot90: {describe(x)}: axes must name two axes, not {axes}")
+    first, second = positions
+    turns = operator.index(k) % 4
+    if turns == 0:
+        return x
+    if turns == 2:
+        return flip(x, positions)
+    if turns == 1:
+        return flip(x, second).swapaxes(first, second)
+    return flip(x.swapaxes(first, second), second)
+
+
+@overload
+def roll(a: Node[Any, S], shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Node[Any, S]: ...
+@overload
+def roll(a: Operand, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Node: ...
+def roll(a: Any, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Node:
+    """Return `a` with its elements moved by `shift` positions along `axis`; those beyond the end come in at the start.
+
+    Without an axis, all elements move in row-major order. Several shifts go with several axes. Raise `ShapeError` if
+    the data of each run decides the size of the axis.
+
+    >>> wy.roll([1.0, 2.0, 3.0], 1).forward().tolist()
+    [3.0, 1.0, 2.0]
+    """
+    (x,) = as_nodes(a)
+    dims: Dims = x.dims
+    if axis is None:
+        result: Any = _rolled(x.ravel(), int(np.sum(shift)), 0)
+    else:
+        result = x
+        for amount, along in np.broadcast(np.asarray(shift), np.asarray(axis)):
+            result = _rolled(result, operator.index(amount), normalize_axis(operator.index(along), x.ndim))
+    return result if result is x else result.reshape(dims)  # which restores the names of axes
+
+
+def _rolled(x: Node, shift: int, axis: int) -> Node:
+    size = sized_axis("roll", x, axis)
+    start = -shift % size if size else 0
+    if start == 0:
+        return x
+    before = (slice(None),) * axis
+    return concatenate([x[(*before, slice(start, None))], x[(*before, slice(start))]], axis)
+
+
+def moveaxis(a: Operand, source: int | Sequence[int], destination: int | Sequence[int]) -> Node:
+    """Return `a` with the axes `source` moved to the positions `destination`; the other axes keep their order.
+
+    Raise `ShapeError` for an axis that `a` lacks, a repeated one, or different numbers of axes.
+
+    >>> wy.moveaxis(np.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
+    (x,) = as_nodes(a)
+    sources, destinations = (
+        [normalize_axis(each, x.ndim) for each in _several(given)] for given in (source, destination)
+    )
+    if len(sources) != len(destinations) or len(set(sources)) != len(sources) or len(set(destinations)) != len(sources):
+        raise ShapeError(f"moveaxis: {describe(x)}: {source} and {destination} must be as many different axes")
+    order = [axis for axis in range(x.ndim) if axis not in sources]
+    for position, axis in sorted(zip(destinations, sources, strict=True)):
+        order.insert(position, axis)
+    return x.transpose(order)
+
+
+def _several(axes: int | Sequence[int]) -> Sequence[int]:
+    return (axes,) if isinstance(axes, int | np.integer) else axes
+
+
+def rollaxis(a: Operand, axis: int, start: int = 0) -> Node:
+    """Return `a` with `axis` moved before the axis `start`; `moveaxis` is easier to read.
+
+    >>> wy.rollaxis(np.zeros((2, 3, 4)), 2).shape
+    (4, 2, 3)
+    """
+    (x,) = as_nodes(a)
+    axis = normalize_axis(axis, x.ndim)
+    if not -x.ndim <= start <= x.ndim:
+        raise ShapeError(f"rollaxis: {describe(x)}: start must be from {-x.ndim} to {x.ndim}, not {start}")
+    start = start + x.ndim if start < 0 else start
+    return moveaxis(x, axis, start - 1 if axis < start else start)
+
+
+def permute_dims(a: Operand, axes: Sequence[int] | None = None) -> Node:
+    """Return `a` with its axes in the order `axes`, reversed by default, as `Node.transpose`.
+
+    >>> wy.permute_dims(np.zeros((2, 3, 4)), (1, 2, 0)).shape
+    (3, 4, 2)
+    """
+    (x,) = as_nodes(a)
+    return x.transpose() if axes is None else x.transpose(axes)
+
+
+def tile(A: Operand, reps: int | Sequence[int]) -> Node:  # NumPy's name
+    """Return `A` repeated as a whole `reps` times along each axis; missing axes of either are added in front.
+
+    Raise `ShapeError` if the data of each run decides the size of a repeated axis.
+
+    >>> wy.tile([1.0, 2.0], (2, 2)).forward().tolist()
+    [[1.0, 2.0, 1.0, 2.0], [1.0, 2.0, 1.0, 2.0]]
+    """
+    (x,) = as_nodes(A)
+    given = [operator.index(each) for each in _several(reps)]
+    if any(each < 0 for each in given):
+        raise ShapeError(f"tile: {describe(x)}: reps must be at least 0, not {reps}")
+    missing = len(given) - x.ndim
+    counts, dims = [1] * -missing + given, [1] * missing + list(x.dims)
+    split: list[Any] = []
+    wide: list[Any] = []
+    joined: list[Any] = []
+    for axis, (dim, count) in enumerate(zip(dims, counts, strict=True), -max(missing, 0)):
+        if count == 1:
+            split, wide, joined = [*split, dim], [*wide, dim], [*joined, dim]
+        else:
+            size = sized_axis("tile", x, axis) if axis >= 0 else 1
+            split, wide, joined = [*split, 1, size], [*wide, count, size], [*joined, count * size]
+    return x.reshape(tuple(split)).broadcast_to(tuple(wide)).reshape(tuple(joined))

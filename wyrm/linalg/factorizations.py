@@ -1,0 +1,259 @@
+"""Factorizations of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Literal, NamedTuple, overload
+
+from typing_extensions import TypeVar
+
+from wyrm.errors import OptionError, ShapeError
+from wyrm.node.base import describe
+from wyrm.node.node import Node
+from wyrm.node.source_location import user_location
+from wyrm.ops.elementwise import L
+from wyrm.ops.linalg.eigh import Eigenvalues, Eigenvectors, EighResiduals
+from wyrm.ops.linalg.expm import MatrixExponential
+from wyrm.ops.linalg.matrices import at_least_as_long, matrix, square
+from wyrm.ops.linalg.qr import Orthonormal, QRResiduals, UpperFactor
+from wyrm.ops.linalg.svd import LeftSingularVectors, RightSingularVectors, SingularValues, SVDResiduals
+from wyrm.ops.linalg.triangular import Cholesky
+from wyrm.ops.slicing import concatenate
+from wyrm.types.typing import AtLeast2D, Bs, M, N, Shaped
+
+First = TypeVar("First", default=Any)
+Second = TypeVar("Second", default=Any)
+Third = TypeVar("Third", default=Any)
+
+
+class EighResult(NamedTuple, Generic[First, Second]):
+    """The result of `eigh`."""
+
+    eigenvalues: Node[Any, First]
+    eigenvectors: Node[Any, Second]
+
+
+class SVDResult(NamedTuple, Generic[First, Second, Third]):
+    """The result of `svd`."""
+
+    U: Node[Any, First]
+    S: Node[Any, Second]
+    Vh: Node[Any, Third]
+
+
+class QRResult(NamedTuple, Generic[First, Second]):
+    """The result of `qr`."""
+
+    Q: Node[Any, First]
+    R: Node[Any, Second]
+
+
+def as_matrix(name: str, a: object) -> Node:
+    """Return `a`; raise `TypeError` unless it is a node and `ShapeError` unless it has two axes or more."""
+    if not isinstance(a, Node):
+        raise TypeError(f"{name}: takes a node, not {type(a).__name__}; for arrays use numpy.linalg")
+    _check(name, a, matrix)
+    return a
+
+
+def as_square(name: str, a: object) -> Node:
+    """Return `a`; raise `TypeError` unless it is a node and `ShapeError` unless it holds square matrices."""
+    node = as_matrix(name, a)
+    _check(name, node, square)
+    return node
+
+
+def _check(name: str, a: Node, rule: Callable[[Node], object]) -> None:
+    """Raise the `ShapeError` of a rule, with the function, its operand and the user's line."""
+    try:
+        rule(a)
+    except ShapeError as error:
+        at = user_location()
+        raise ShapeError(
+            f"{name}: {error}\n  operand  {describe(a)}\n  at {at.filename}:{at.line}: {at.source}"
+        ) from None
+
+
+@overload
+def cholesky(a: Shaped[L, AtLeast2D], *, upper: bool = False) -> Node: ...
+@overload
+def cholesky(a: Shaped[L, tuple[*Bs, N, N]], *, upper: bool = False) -> Node[Any, tuple[*Bs, N, N]]: ...
+def cholesky(a: Any, *, upper: bool = False) -> Node:
+    """Return the lower triangular `l` with `l @ l.mT = a` for symmetric positive definite `a`, of the axes (..., n, n).
+
+    It factorizes `(a + a.mT) / 2`, so its gradient is symmetric. With `upper`, return the transposed factor.
+
+    Raise `ShapeError` unless the matrices are square and, when computed, `LinAlgError` for a matrix that is not
+    positive definite.
+
+    >>> wy.linalg.cholesky(wy.Constant([[4.0, 2.0], [2.0, 5.0]])).forward().tolist()
+    [[2.0, 0.0], [1.0, 2.0]]
+    """
+    factor: Node = Cholesky(as_square("cholesky", a))
+    return factor.mT if upper else factor
+
+
+@overload
+def eigh(a: Shaped[L, AtLeast2D], UPLO: Literal["L", "U"] = "L") -> EighResult: ...
+@overload
+def eigh(
+    a: Shaped[L, tuple[*Bs, N, N]], UPLO: Literal["L", "U"] = "L"
+) -> EighResult[tuple[*Bs, N], tuple[*Bs, N, N]]: ...
+def eigh(a: Any, UPLO: Literal["L", "U"] = "L") -> EighResult:  # NumPy's name
+    """Return the eigenvalues, ascending, and the eigenvectors (columns) of symmetric `a`, of the axes (..., n, n).
+
+    It reads both triangles and decomposes `(a + a.mT) / 2`, so `UPLO` makes no difference for symmetric matrices.
+
+    The gradient through the eigenvectors needs distinct eigenvalues, and that through the eigenvalues does not. The
+    sign of an eigenvector is arbitrary.
+
+    Raise `ShapeError` unless the matrices are square and, when computed, `LinAlgError` for a NaN or an infinity, or for
+    a gradient through eigenvectors of equal eigenvalues.
+
+    >>> wy.linalg.eigh(wy.Constant([[3.0, 0.0], [0.0, 1.0]])).eigenvalues.forward().tolist()
+    [1.0, 3.0]
+    """
+    if UPLO not in ("L", "U"):
+        raise OptionError(f"eigh: UPLO must be 'L' or 'U', not {UPLO!r}")
+    residuals = EighResiduals(as_square("eigh", a))
+    return EighResult(Eigenvalues(residuals, a), Eigenvectors(residuals, a))
+
+
+@overload
+def eigvalsh(a: Shaped[L, AtLeast2D], UPLO: Literal["L", "U"] = "L") -> Node: ...
+@overload
+def eigvalsh(a: Shaped[L, tuple[*Bs, N, N]], UPLO: Literal["L", "U"] = "L") -> Node[Any, tuple[*Bs, N]]: ...
+def eigvalsh(a: Any, UPLO: Literal["L", "U"] = "L") -> Node:
+    """Return the eigenvalues of symmetric `a`, ascending; see `eigh`.
+
+    >>> wy.linalg.eigvalsh(wy.Constant([[3.0, 0.0], [0.0, 1.0]])).forward().tolist()
+    [1.0, 3.0]
+    """
+    return eigh(as_square("eigvalsh", a), UPLO).eigenvalues
+
+
+@overload
+def svd(a: Shaped[L, AtLeast2D], full_matrices: bool = True, compute_uv: Literal[True] = True) -> SVDResult: ...
+@overload
+def svd(
+    a: Shaped[L, tuple[*Bs, N, N]], full_matrices: bool = True, compute_uv: Literal[True] = True
+) -> SVDResult[tuple[*Bs, N, N], tuple[*Bs, N], tuple[*Bs, N, N]]: ...
+@overload
+def svd(
+    a: Shaped[L, tuple[*Bs, M, N]], full_matrices: bool = True, compute_uv: Literal[True] = True
+) -> SVDResult[tuple[*Bs, M, Any], tuple[*Bs, Any], tuple[*Bs, Any, N]]: ...
+@overload
+def svd(
+    a: Shaped[L, tuple[*Bs, M, N]], full_matrices: bool = True, *, compute_uv: Literal[False]
+) -> Node[Any, tuple[*Bs, Any]]: ...
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> SVDResult | Node:
+    """Return `U`, `S` and `Vh` with `a = (U * S[..., None, :]) @ Vh`, of the axes (..., m, k), (..., k), (..., k, n).
+
+    `a` has the axes (..., m, n), and k is the smaller number. The singular values `S` are in descending order. Matrices
+    that are not square need `full_matrices=False`, because the other vectors have no gradient. With `compute_uv=False`,
+    return `S` alone.
+
+    The gradient through the vectors needs distinct singular values and, unless the matrix is square, none that is 0;
+    that through the values does not. The common sign of a pair of vectors is arbitrary.
+
+    Raise `ShapeError` for fewer than two axes, or for full matrices of another shape, and, when computed, `LinAlgError`
+    for a NaN or an infinity, or for a gradient that does not exist.
+
+    >>> wy.linalg.svd(wy.Constant([[3.0, 0.0], [0.0, -4.0]])).S.forward().tolist()
+    [4.0, 3.0]
+    """
+    residuals = SVDResiduals(as_matrix("svd", a))
+    values: Node = SingularValues(residuals, a)
+    if not compute_uv:
+        return values
+    left, right = LeftSingularVectors(residuals, a), RightSingularVectors(residuals, a).erase()
+    if full_matrices and left.dims[-2:] != right.dims[-2:]:
+        raise ShapeError(
+            f"svd: {describe(a)} is not square; pass full_matrices=False, because the vectors beyond the "
+            f"{residuals.dims[-1]!r} of the singular values have no gradient"
+        )
+    return SVDResult(left, values, right.mT)
+
+
+@overload
+def svdvals(x: Shaped[L, AtLeast2D]) -> Node: ...
+@overload
+def svdvals(x: Shaped[L, tuple[*Bs, N, N]]) -> Node[Any, tuple[*Bs, N]]: ...
+@overload
+def svdvals(x: Shaped[L, tuple[*Bs, M, N]]) -> Node[Any, tuple[*Bs, Any]]: ...
+def svdvals(x: Any) -> Node:
+    """Return the singular values in descending order; see `svd`.
+
+    >>> wy.linalg.svdvals(wy.Constant([[3.0, 0.0], [0.0, -4.0]])).forward().tolist()
+    [4.0, 3.0]
+    """
+    return SingularValues(SVDResiduals(as_matrix("svdvals", x)), x)
+
+
+@overload
+def qr(a: Shaped[L, AtLeast2D], mode: Literal["reduced"] = "reduced") -> QRResult: ...
+@overload
+def qr(
+    a: Shaped[L, tuple[*Bs, N, N]], mode: Literal["reduced"] = "reduced"
+) -> QRResult[tuple[*Bs, N, N], tuple[*Bs, N, N]]: ...
+@overload
+def qr(
+    a: Shaped[L, tuple[*Bs, M, N]], mode: Literal["reduced"] = "reduced"
+) -> QRResult[tuple[*Bs, M, Any], tuple[*Bs, Any, N]]: ...
+@overload
+def qr(a: Shaped[L, tuple[*Bs, M, N]], mode: Literal["r"]) -> Node[Any, tuple[*Bs, Any, N]]: ...
+def qr(a: Any, mode: Literal["reduced", "r"] = "reduced") -> QRResult | Node:
+    """Return `Q` with orthonormal columns, (..., m, k), and upper triangular `R`, (..., k, n), with `Q @ R = a`.
+
+    `a` has the axes (..., m, n), and k is the smaller number. With `mode="r"`, return `R` alone. The gradient needs
+    linearly independent columns (the first k ones of a matrix with more columns than rows).
+
+    Raise `ShapeError` for fewer than two axes, `OptionError` for another mode and, when computed, `LinAlgError` for a
+    gradient of a matrix whose columns depend on each other.
+
+    >>> wy.linalg.qr(wy.Constant([[0.0, 1.0], [2.0, 2.0]])).R.forward().tolist()
+    [[-2.0, -2.0], [0.0, -1.0]]
+    """
+    if mode not in ("reduced", "r"):
+        raise OptionError(f"qr: mode must be 'reduced' or 'r', not {mode!r}; the other results have no gradient")
+    *_, rows, columns = matrix(as_matrix("qr", a))
+    if at_least_as_long("qr", rows, columns):
+        residuals = QRResiduals(a)
+        orthonormal: Node = Orthonormal(residuals, a)
+        upper: Node = UpperFactor(residuals, a)
+    else:
+        count = int(rows)
+        orthonormal, first = qr(a[..., :count])
+        upper = concatenate([first, orthonormal.mT @ a[..., count:]], axis=-1).reshape((*a.dims[:-2], rows, columns))
+    return upper if mode == "r" else QRResult(orthonormal, upper)
+
+
+@overload
+def expm(a: Shaped[L, AtLeast2D]) -> Node: ...
+@overload
+def expm(a: Shaped[L, tuple[*Bs, N, N]]) -> Node[Any, tuple[*Bs, N, N]]: ...
+def expm(a: Any) -> Node:
+    """Return the exponential `1 + a + a @ a / 2 + ...` of square matrices, of the axes (..., n, n).
+
+    Raise `ShapeError` unless the matrices are square and, when computed, `LinAlgError` for a NaN or an infinity.
+
+    >>> wy.linalg.expm(wy.Constant([[0.0, 2.0], [0.0, 0.0]])).forward().tolist()
+    [[1.0, 2.0], [0.0, 1.0]]
+    """
+    return MatrixExponential(as_square("expm", a))
+
+
+__all__ = [
+    "EighResult",
+    "QRResult",
+    "SVDResult",
+    "as_matrix",
+    "as_square",
+    "cholesky",
+    "eigh",
+    "eigvalsh",
+    "expm",
+    "qr",
+    "svd",
+    "svdvals",
+]

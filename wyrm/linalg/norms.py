@@ -1,0 +1,135 @@
+"""Norms of vectors and matrices, as in `numpy.linalg`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from wyrm.errors import OptionError, ShapeError
+from wyrm.linalg.factorizations import as_matrix, svdvals
+from wyrm.linalg.systems import inv
+from wyrm.node.base import describe
+from wyrm.node.node import Node
+from wyrm.ops.elementwise import L, S
+from wyrm.ops.reduction import AxisLike, all_axes
+from wyrm.types.typing import Bs, N, Shaped
+
+Order = float | Literal["fro", "nuc"] | None
+
+
+@overload
+def norm(
+    x: Shaped[L, S], ord: Order = None, axis: None = None, keepdims: Literal[False] = False
+) -> Node[Any, tuple[()]]: ...
+@overload
+def norm(
+    x: Shaped[L, tuple[*Bs, N]], ord: Order = None, *, axis: Literal[-1], keepdims: Literal[False] = False
+) -> Node[Any, tuple[*Bs]]: ...
+@overload
+def norm(x: Shaped[L, S], ord: Order = None, axis: AxisLike = None, keepdims: bool = False) -> Node: ...
+def norm(x: Any, ord: Order = None, axis: AxisLike = None, keepdims: bool = False) -> Node:
+    """Return a norm of the vectors along one axis, or of the matrices along two, as `numpy.linalg.norm`.
+
+    Without `ord`, it is the root of the sum of squares, over all axes by default. For vectors, `ord` p gives
+    `sum(abs(x)**p)**(1/p)`; `inf` and `-inf` give the largest and the smallest absolute value, and 0 the number of
+    elements other than 0. For matrices, 1 and `inf` give the largest absolute column sum and row sum, 2 the largest
+    singular value, -1, `-inf` and -2 the smallest ones, "fro" the root of the sum of squares, and "nuc" the sum of the
+    singular values.
+
+    The gradient of a root is undefined where the norm is 0.
+
+    Raise `ShapeError` for more than two axes with `ord` and for an axis that `x` lacks, and `OptionError` for another
+    `ord`.
+
+    >>> x = wy.Constant([[3.0, 4.0], [0.0, 0.0]])
+    >>> wy.linalg.norm(x).forward().item(), wy.linalg.norm(x, 1, axis=-1).forward().tolist()
+    (5.0, [7.0, 0.0])
+    """
+    if not isinstance(x, Node):
+        raise TypeError(f"norm: takes a node, not {type(x).__name__}; for arrays use numpy.linalg.norm")
+    axes = all_axes(axis, x.ndim)
+    if ord is None and (axis is None or len(axes) in (1, 2)):
+        return x.square().sum(axis=axes, keepdims=keepdims).sqrt()
+    if len(axes) == 1:
+        return _of_vectors(x, ord, axes[0], keepdims)
+    if len(axes) == 2:
+        # NumPy's order: the axis of the rows comes first.
+        given = axes if axis is None or isinstance(axis, int | np.integer) else tuple(int(i) % x.ndim for i in axis)
+        return _of_matrices(x, ord, (given[0], given[1]), keepdims)
+    raise ShapeError(f"norm: ord={ord!r} takes one axis or two, not the {len(axes)} of {describe(x)}")
+
+
+def _of_vectors(x: Node, ord: Order, axis: int, keepdims: bool) -> Node:
+    if ord is None or ord == 2:
+        return x.square().sum(axis=axis, keepdims=keepdims).sqrt()
+    if isinstance(ord, str) or not isinstance(ord, int | float | np.number) or math.isnan(ord):
+        raise OptionError(f"norm: ord must be a number for vectors, not {ord!r}")
+    sizes = abs(x)
+    if math.isinf(ord):
+        return sizes.max(axis=axis, keepdims=keepdims) if ord > 0 else sizes.min(axis=axis, keepdims=keepdims)
+    if ord == 0:
+        return (x != 0.0).astype(x.dtype).sum(axis=axis, keepdims=keepdims)
+    if ord == 1:
+        return sizes.sum(axis=axis, keepdims=keepdims)
+    return (sizes ** float(ord)).sum(axis=axis, keepdims=keepdims) ** (1.0 / float(ord))
+
+
+def _of_matrices(x: Node, ord: Order, axes: tuple[int, int], keepdims: bool) -> Node:
+    result: Node
+    if ord is None or ord == "fro":
+        return x.square().sum(axis=axes, keepdims=keepdims).sqrt()
+    if axes[0] == axes[1]:
+        raise ShapeError(f"norm: the axes {axes} of a matrix must be different")
+    others = [i for i in range(x.ndim) if i not in axes]
+    moved: Node = x.transpose(*others, *axes)
+    if ord == "nuc":
+        result = svdvals(moved).sum(axis=-1)
+    elif ord in (2, -2):
+        result = svdvals(moved)[..., 0 if ord == 2 else -1]
+    elif ord in (1, -1, math.inf, -math.inf):
+        sums = abs(moved).sum(axis=-2 if ord in (1, -1) else -1)
+        result = sums.max(axis=-1) if ord in (1, math.inf) else sums.min(axis=-1)
+    else:
+        raise OptionError(f"norm: ord must be 1, -1, 2, -2, inf, -inf, 'fro' or 'nuc' for matrices, not {ord!r}")
+    return result.expand_dims(tuple(sorted(axes))) if keepdims else result
+
+
+def vector_norm(x: Any, *, axis: AxisLike = None, keepdims: bool = False, ord: float = 2) -> Node:
+    """Return the norm of the vectors along an axis, or of all elements as one vector, as `numpy.linalg.vector_norm`.
+
+    Raise the errors of `norm`.
+
+    >>> wy.linalg.vector_norm(wy.Constant([[3.0, 4.0]])).forward().item()
+    5.0
+    """
+    axes = all_axes(axis, x.ndim)
+    others = tuple(i for i in range(x.ndim) if i not in axes)
+    kept = tuple(x.dims[i] for i in others)
+    flat: Node = x.transpose(*others, *axes).reshape((*kept, -1)) if x.ndim > 1 else x.reshape((-1,))
+    result = norm(flat, ord, axis=-1)
+    return result.expand_dims(axes) if keepdims and x.ndim else result
+
+
+def matrix_norm(x: Any, *, keepdims: bool = False, ord: Order = "fro") -> Node:
+    """Return the norm of the matrices in the last two axes, as `numpy.linalg.matrix_norm`; see `norm`.
+
+    >>> wy.linalg.matrix_norm(wy.Constant([[3.0, 0.0], [0.0, 4.0]]), ord="nuc").forward().item()
+    7.0
+    """
+    return norm(as_matrix("matrix_norm", x), ord, axis=(-2, -1), keepdims=keepdims)
+
+
+def cond(x: Any, p: Order = None) -> Node:
+    """Return the condition number of matrices, as `numpy.linalg.cond`: by default from the singular values.
+
+    Raise the errors of `norm` and, when computed with a `p` other than 2 and -2, `LinAlgError` for a singular matrix.
+
+    >>> wy.linalg.cond(wy.Constant([[3.0, 0.0], [0.0, 1.5]])).forward().item()
+    2.0
+    """
+    if p is None or p in (2, -2):
+        values = svdvals(x)
+        return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
+    return matrix_norm(x, ord=p) * matrix_norm(inv(x), ord=p)

@@ -1,0 +1,300 @@
+"""Linear systems, inverses and determinants."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Literal, NamedTuple, overload
+
+import numpy as np
+from typing_extensions import TypeVar
+
+from wyrm.errors import OptionError, ShapeError
+from wyrm.linalg.factorizations import as_matrix, as_square, qr, svdvals
+from wyrm.node.base import describe
+from wyrm.node.leaves import Constant
+from wyrm.node.node import Node
+from wyrm.ops.elementwise import L, R, S, operand
+from wyrm.ops.linalg.lu import Determinant, LUResiduals, Solve, inverse
+from wyrm.ops.linalg.matrices import at_least_as_long, matrix
+from wyrm.ops.linalg.svd import PseudoInverse
+from wyrm.ops.linalg.triangular import TriangularSolve
+from wyrm.types.dims import axis_size
+from wyrm.types.typing import S2, A, Array, AtLeast2D, Bs, FittingShape, K, M, N, Shaped
+
+First = TypeVar("First", default=Any)
+
+
+class SlogdetResult(NamedTuple, Generic[First]):
+    """The result of `slogdet`."""
+
+    sign: Node[Any, First]
+    logabsdet: Node[Any, First]
+
+
+class LstsqResult(NamedTuple):
+    """The result of `lstsq`."""
+
+    x: Node
+    residuals: Node
+    rank: int
+    singular_values: Node
+
+
+def _operands(name: str, a: object, b: object) -> tuple[Node, Node, bool]:
+    """Return both operands as nodes with two axes or more, and whether `b` is one vector.
+
+    Raise `TypeError` if neither is a node.
+    """
+    beside = a if isinstance(a, Node) else b
+    if not isinstance(beside, Node):
+        raise TypeError(f"{name}: takes at least one node; for two arrays use numpy.linalg or scipy.linalg")
+    left, right = as_matrix(name, operand(a, beside)), operand(b, beside)
+    if right.ndim == 0:
+        raise ShapeError(f"{name}: the right-hand side must be a vector or a matrix, not {describe(right)}")
+    vector = right.ndim == 1
+    return left, right.expand_dims(-1) if vector else right, vector
+
+
+def _columns(x: Node, vector: bool) -> Node:
+    return x.squeeze(-1) if vector else x
+
+
+@overload
+def solve(a: Shaped[L, AtLeast2D], b: Shaped[R, S2]) -> Node: ...
+@overload
+def solve(a: Shaped[L, S], b: Shaped[R, FittingShape]) -> Node: ...
+@overload
+def solve(a: Shaped[L, tuple[*Bs, N, N]], b: Shaped[R, tuple[N]]) -> Node[Any, tuple[*Bs, N]]: ...
+@overload
+def solve(a: Shaped[L, tuple[*Bs, N, N]], b: Shaped[R, tuple[*Bs, N, K]]) -> Node[Any, tuple[*Bs, N, K]]: ...
+@overload
+def solve(a: Shaped[L, tuple[*Bs, N, N]], b: Shaped[R, tuple[N, K]]) -> Node[Any, tuple[*Bs, N, K]]: ...
+@overload
+def solve(a: Shaped[L, tuple[N, N]], b: Shaped[R, tuple[*Bs, N, K]]) -> Node[Any, tuple[*Bs, N, K]]: ...
+@overload
+def solve(a: Shaped[L, tuple[A, M, N, *Bs]], b: Shaped[R, tuple[A, M, N, *Bs]]) -> Node: ...
+@overload
+def solve(a: Shaped[L, S], b: Array) -> Node: ...
+@overload
+def solve(a: Array, b: Shaped[R, S]) -> Node: ...
+def solve(a: Any, b: Any) -> Node:
+    """Return the solution `x` of `a @ x = b`, of the axes of `b`, for square `a` of the axes (..., n, n).
+
+    `b` has the axes (..., n, k), or (n,) for one vector; leading axes broadcast. One operand may be an array. The
+    gradient uses the same LU factorization.
+
+    Raise `ShapeError` for shapes that do not match and, when computed, `LinAlgError` for a singular matrix.
+
+    >>> wy.linalg.solve(wy.Constant([[2.0, 0.0], [0.0, 4.0]]), wy.Constant([2.0, 8.0])).forward().tolist()
+    [1.0, 2.0]
+    """
+    left, right, vector = _operands("solve", a, b)
+    as_square("solve", left)
+    return _columns(Solve(LUResiduals(left), left, right), vector)
+
+
+@overload
+def solve_triangular(
+    a: Shaped[L, AtLeast2D],
+    b: Shaped[R, S2],
+    trans: Literal[0, 1, "N", "T"] = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+) -> Node: ...
+@overload
+def solve_triangular(
+    a: Shaped[L, S],
+    b: Shaped[R, FittingShape],
+    trans: Literal[0, 1, "N", "T"] = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+) -> Node: ...
+@overload
+def solve_triangular(
+    a: Shaped[L, tuple[*Bs, N, N]],
+    b: Shaped[R, tuple[N]],
+    trans: Literal[0, 1, "N", "T"] = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+) -> Node[Any, tuple[*Bs, N]]: ...
+@overload
+def solve_triangular(
+    a: Shaped[L, tuple[*Bs, N, N]],
+    b: Shaped[R, tuple[*Bs, N, K]],
+    trans: Literal[0, 1, "N", "T"] = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+) -> Node[Any, tuple[*Bs, N, K]]: ...
+@overload
+def solve_triangular(
+    a: Shaped[L, tuple[*Bs, N, N]],
+    b: Shaped[R, tuple[N, K]],
+    trans: Literal[0, 1, "N", "T"] = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+) -> Node[Any, tuple[*Bs, N, K]]: ...
+@overload
+def solve_triangular(
+    a: Shaped[L, S],
+    b: Array,
+    trans: Literal[0, 1, "N", "T"] = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+) -> Node: ...
+@overload
+def solve_triangular(
+    a: Array,
+    b: Shaped[R, S],
+    trans: Literal[0, 1, "N", "T"] = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+) -> Node: ...
+def solve_triangular(
+    a: Any, b: Any, trans: Literal[0, 1, "N", "T"] = 0, lower: bool = False, unit_diagonal: bool = False
+) -> Node:
+    """Return the solution `x` of `a @ x = b` for triangular `a`, as `scipy.linalg.solve_triangular`; see `solve`.
+
+    It reads the upper triangle of `a`, or the lower one with `lower`. With `unit_diagonal`, it takes the diagonal as
+    ones. With `trans` 1 or "T" it solves `a.mT @ x = b`.
+
+    Raise `ShapeError` for shapes that do not match, `OptionError` for another `trans` and, when computed, `LinAlgError`
+    for a zero on the diagonal.
+
+    >>> a, b = wy.Constant([[2.0, 0.0], [2.0, 1.0]]), wy.Constant([2.0, 5.0])
+    >>> wy.linalg.solve_triangular(a, b, lower=True).forward().tolist()
+    [1.0, 3.0]
+    """
+    if trans not in (0, 1, "N", "T"):
+        raise OptionError(f"solve_triangular: trans must be 0, 1, 'N' or 'T', not {trans!r}")
+    left, right, vector = _operands("solve_triangular", a, b)
+    return _columns(TriangularSolve(left, right, bool(lower), trans in (1, "T"), bool(unit_diagonal)), vector)
+
+
+@overload
+def cho_solve(c_and_lower: tuple[Shaped[L, tuple[*Bs, N, N]], bool], b: Shaped[R, S]) -> Node[Any, S]: ...
+@overload
+def cho_solve(c_and_lower: tuple[Shaped[L, S], bool], b: Shaped[R, S2] | Array) -> Node: ...
+def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Node:
+    """Return the solution `x` of `a @ x = b` from the Cholesky factor of `a`, as `scipy.linalg.cho_solve`.
+
+    `c_and_lower` is the factor and whether it is the lower one, which `cholesky` returns. Raise the errors of
+    `solve_triangular`.
+
+    >>> factor = wy.linalg.cholesky(wy.Constant([[4.0, 2.0], [2.0, 5.0]]))
+    >>> wy.linalg.cho_solve((factor, True), wy.Constant([4.0, 2.0])).forward().tolist()
+    [1.0, 0.0]
+    """
+    factor, lower = c_and_lower
+    left, right, vector = _operands("cho_solve", factor, b)
+    halfway = TriangularSolve(left, right, bool(lower), transposed=not lower)
+    return _columns(TriangularSolve(left, halfway, bool(lower), transposed=bool(lower)), vector)
+
+
+@overload
+def inv(a: Shaped[L, AtLeast2D]) -> Node: ...
+@overload
+def inv(a: Shaped[L, tuple[*Bs, N, N]]) -> Node[Any, tuple[*Bs, N, N]]: ...
+def inv(a: Any) -> Node:
+    """Return the inverse of square matrices, of the axes (..., n, n). To solve a system, use `solve`.
+
+    Raise `ShapeError` unless the matrices are square and, when computed, `LinAlgError` for a singular one.
+
+    >>> wy.linalg.inv(wy.Constant([[2.0, 0.0], [0.0, 4.0]])).forward().tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
+    """
+    return inverse(LUResiduals(as_square("inv", a)), a)
+
+
+@overload
+def det(a: Shaped[L, AtLeast2D]) -> Node: ...
+@overload
+def det(a: Shaped[L, tuple[*Bs, N, N]]) -> Node[Any, tuple[*Bs]]: ...
+def det(a: Any) -> Node:
+    """Return the determinant of square matrices, of the axes (...) for (..., n, n).
+
+    Raise `ShapeError` unless the matrices are square and, when computed, `LinAlgError` for the gradient of a singular
+    one.
+
+    >>> wy.linalg.det(wy.Constant([[2.0, 1.0], [0.0, 4.0]])).forward().item()
+    8.0
+    """
+    return Determinant(LUResiduals(as_square("det", a)), a, "value")
+
+
+@overload
+def slogdet(a: Shaped[L, AtLeast2D]) -> SlogdetResult: ...
+@overload
+def slogdet(a: Shaped[L, tuple[*Bs, N, N]]) -> SlogdetResult[tuple[*Bs]]: ...
+def slogdet(a: Any) -> SlogdetResult:
+    """Return the sign of the determinant and the logarithm of its absolute value: 0 and -inf for a singular matrix.
+
+    The sign has the gradient zero. Raise the errors of `det`.
+
+    >>> wy.linalg.slogdet(wy.Constant([[1.0, 0.0], [0.0, -1.0]])).sign.forward().item()
+    -1.0
+    """
+    factors = LUResiduals(as_square("slogdet", a))
+    return SlogdetResult(Determinant(factors, a, "sign"), Determinant(factors, a, "logarithm"))
+
+
+@overload
+def pinv(a: Shaped[L, AtLeast2D], rcond: float | None = None) -> Node: ...
+@overload
+def pinv(a: Shaped[L, tuple[*Bs, M, N]], rcond: float | None = None) -> Node[Any, tuple[*Bs, N, M]]: ...
+def pinv(a: Any, rcond: float | None = None) -> Node:
+    """Return the Moore-Penrose pseudoinverse, of the axes (..., n, m) for (..., m, n).
+
+    Singular values of at most `rcond` times the largest one count as 0; the default is the larger of m and n times the
+    machine epsilon. The gradient is valid where the rank is constant.
+
+    Raise `ShapeError` for fewer than two axes, `OptionError` for a negative `rcond` and, when computed, `LinAlgError`
+    for a NaN or an infinity.
+
+    >>> wy.linalg.pinv(wy.Constant([[2.0], [0.0]])).forward().tolist()
+    [[0.5, 0.0]]
+    """
+    node = as_matrix("pinv", a)
+    cutoff = _tolerance("pinv", node) if rcond is None else float(rcond)
+    if not cutoff >= 0.0:
+        raise OptionError(f"pinv: rcond must be at least 0, not {rcond}")
+    return PseudoInverse(node, cutoff)
+
+
+def _tolerance(name: str, a: Node) -> float:
+    """Return the relative size below which a singular value counts as zero, by NumPy's rule."""
+    *_, rows, columns = matrix(a)
+    longer = axis_size(rows if at_least_as_long(name, rows, columns) else columns) or 1
+    return longer * float(np.finfo(a.dtype).eps)
+
+
+def lstsq(a: Any, b: Any) -> LstsqResult:
+    """Return the least-squares solution of `a @ x = b` for `a` of full rank, of the axes (..., m, n).
+
+    `b` has the axes (..., m, k), or (m,) for one vector. For more columns than rows, `x` is the solution of the
+    smallest norm. The result has NumPy's parts: `x`, the sums of squared residuals (without elements unless m > n), the
+    rank and the singular values of `a`; a part that nothing uses is not computed.
+
+    Raise `ShapeError` for shapes that do not match and, when computed, `LinAlgError` for a matrix that is not of full
+    rank (use `pinv(a) @ b` there).
+
+    >>> a, b = wy.Constant([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), wy.Constant([1.0, 3.0, 5.0])
+    >>> wy.linalg.lstsq(a, b).x.forward().round(5).tolist()
+    [1.0, 2.0]
+    """
+    left, right, vector = _operands("lstsq", a, b)
+    *_, rows, columns = matrix(left)
+    tolerance = _tolerance("lstsq", left)
+    tall = at_least_as_long("lstsq", rows, columns)
+    orthonormal, upper = qr(left if tall else left.mT)
+    x: Node
+    if tall:
+        x = TriangularSolve(upper, orthonormal.mT @ right, lower=False, tolerance=tolerance)
+    else:
+        x = orthonormal @ TriangularSolve(upper, right, lower=False, transposed=True, tolerance=tolerance)
+    residuals: Node
+    if tall and axis_size(rows) != axis_size(columns):
+        residuals = (right - left @ x).square().sum(axis=-2)
+    else:
+        residuals = Constant(np.zeros(0), dtype=left.dtype)
+    rank = axis_size(columns if tall else rows)
+    assert rank is not None
+    return LstsqResult(_columns(x, vector), residuals, rank, svdvals(left))

@@ -1,0 +1,117 @@
+"""Weights of samples and classes, and the reductions of weighted losses."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from wyrm.losses.checks import as_node, check_axes, reduced
+from wyrm.node.base import format_dims
+from wyrm.node.leaves import Constant, as_constant
+from wyrm.node.node import IndexNode, Node
+from wyrm.node.storage import stored
+from wyrm.ops.comparison import where
+from wyrm.ops.label import CountedLabels
+from wyrm.ops.softmax import Reduction
+from wyrm.types.typing import Array
+
+Weights: TypeAlias = "Node | Array | None"
+
+
+def _weights(loss: str, name: str, weights: Node | Array | float, beside: Node) -> Node:
+    """Return weights as a node; raise `ValueError` if an array of weights has negative ones."""
+    node = as_node(loss, name, weights, beside)
+    if isinstance(node, Constant):
+        array = np.asarray(stored(node).array)
+        if not (array >= 0.0).all():
+            raise ValueError(f"{loss}: {name} must be at least 0, but holds {array[~(array >= 0.0)][0]}")
+    return node
+
+
+def sample_weights(loss: str, weights: Node | Array, scores: Node, dims: Any) -> Node:
+    """Return the weights of the losses, which have the axes `dims`; weights of the leading axes are repeated."""
+    node = _weights(loss, "sample_weight", weights, scores)
+    rule = f"{loss}: sample_weight must have the axes of the losses, {format_dims(dims)}, or their leading axes"
+    check_axes(rule, node, dims[: node.ndim], {"scores": scores, "sample_weight": node})
+    missing = len(dims) - node.ndim
+    return node.reshape((*node.dims, *[1] * missing)).broadcast_to(dims) if missing else node
+
+
+def positive_weights(loss: str, weights: Node | Array | float, scores: Node) -> Node:
+    """Return the weights of positive targets: one number, or one for each entry of the last axis of the scores."""
+    node = _weights(loss, "pos_weight", weights, scores)
+    if node.dims:
+        rule = f"{loss}: pos_weight must be one number, or one for each entry of the last axis"
+        check_axes(rule, node, scores.dims[-1:], {"scores": scores, "pos_weight": node})
+    return node
+
+
+def class_weights(loss: str, weights: Node | Array, scores: Node) -> Node:
+    """Return the weights of the classes, one for each entry of the last axis of the scores."""
+    node = _weights(loss, "weight", weights, scores)
+    rule = f"{loss}: weight must have one number for each class, the last axis of the scores"
+    check_axes(rule, node, scores.dims[-1:], {"scores": scores, "weight": node})
+    return node
+
+
+def _mean(total: Node, weights: Node) -> Node:
+    """Return the sum of weighted losses divided by the sum of the weights, or 0 if all weights are 0."""
+    count = weights.sum()
+    return total.sum() / where(count.equal(0.0), 1.0, count)
+
+
+def weighted(loss: str, losses: Node, reduction: Reduction, weights: Weights) -> Node:
+    """Return the losses times their weights, their sum, or that sum divided by the sum of the weights."""
+    if weights is None:
+        return reduced(losses, reduction)
+    factors = sample_weights(loss, weights, losses, losses.dims)
+    total = losses * factors
+    return _mean(total, factors) if reduction == "mean" else reduced(total, reduction)
+
+
+class LabelWeights(NamedTuple):
+    """The labels of a loss and the weights of its rows, which have the axes of the labels; None weighs 1.
+
+    `labels` has class 0 in place of ignored labels, for which the mask `counted` is false. `of_samples` are the weights
+    of samples, `of_rows` those times the weights of the labels' classes.
+    """
+
+    labels: IndexNode
+    counted: Node | None
+    of_samples: Node | None
+    of_rows: Node | None
+
+    @property
+    def are_even(self) -> bool:
+        """Whether every row counts the same."""
+        return self.counted is None and self.of_rows is None
+
+    def apply(self, losses: Node, factors: Node | None) -> Node:
+        """Return the losses times `factors`, and 0 for ignored labels."""
+        if factors is not None:
+            losses = losses * factors
+        return losses if self.counted is None else where(self.counted, losses, 0.0)
+
+    def reduced(self, total: Node, reduction: Reduction) -> Node:
+        """Return weighted losses, their sum, or their sum divided by the sum of the weights of rows."""
+        if self.are_even or reduction != "mean":
+            return reduced(total, reduction)
+        weights = as_constant(1.0, total.dtype) if self.of_rows is None else self.of_rows
+        return _mean(total, weights if self.counted is None else where(self.counted, weights, 0.0))
+
+
+def label_weights(
+    loss: str, scores: Node, labels: IndexNode, classes: Node | None, ignore_index: int | None, samples: Weights
+) -> LabelWeights:
+    """Return the labels and their weights, from the weights of `classes` and `samples` and the ignored label."""
+    of_samples = None if samples is None else sample_weights(loss, samples, scores, labels.dims)
+    counted: Node | None = None
+    if ignore_index is not None:
+        counted = labels != ignore_index
+        labels = CountedLabels(labels, scores.dims[-1], ignore_index)
+    of_rows = of_samples
+    if classes is not None:
+        chosen: Node = classes.take(labels)
+        of_rows = chosen if of_samples is None else chosen * of_samples
+    return LabelWeights(labels, counted, of_samples, of_rows)

@@ -1,0 +1,119 @@
+"""Activation layers with parameters or a gate."""
+
+from __future__ import annotations
+
+from typing import Any, Generic
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from wyrm.errors import ShapeError
+from wyrm.nn.activation import gelu, relu, sigmoid, silu
+from wyrm.nn.axes import Axes, Bs, Hidden, Width, sized_axis
+from wyrm.nn.initializers import Initializer, XavierUniform
+from wyrm.nn.layer import Layer, Pointwise
+from wyrm.nn.linear import Linear
+from wyrm.node.base import describe
+from wyrm.node.leaves import Parameter
+from wyrm.node.node import Tensor
+from wyrm.ops.comparison import where
+from wyrm.ops.composed_activation import halves
+from wyrm.types.dims import Dim, normalize_axis
+
+_WEIGHT = XavierUniform()
+
+
+class PReLU(Pointwise):
+    """`x` where positive, else `weight * x`, with a learned slope: one for all elements, or one for each of an axis.
+
+    `features`, a `Dim` with a size or an integer, is 1 or the size of `axis`; PyTorch's axis of channels is 1. `weight`
+    starts at `initial`. He et al., "Delving deep into rectifiers" (2015). Raise `ShapeError` for an axis without a size
+    or, in a call, of another size.
+
+    >>> PReLU(initial=0.5)(wy.Constant([-1.0, 1.0])).forward().tolist()
+    [-0.5, 1.0]
+    """
+
+    def __init__(
+        self, features: Dim | int = 1, *, axis: int = -1, initial: float = 0.25, dtype: DTypeLike = np.float32
+    ) -> None:
+        size: Any = sized_axis("PReLU", "features", features)
+        self.axis = axis
+        self.weight = Parameter(np.full(int(size), initial), (size,), name="weight", dtype=dtype)
+
+    def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
+        """Return the activation of `x`, of its axes."""
+        weight: Any = self.weight
+        dims: Any = x.dims
+        if self.weight.shape == (1,):
+            weight = weight.reshape(())
+        else:
+            position = normalize_axis(self.axis, len(dims))
+            if weight.shape[0] != x.shape[position]:
+                raise ShapeError(f"PReLU has {weight.shape[0]} features along axis {self.axis}, unlike {describe(x)}")
+            weight = weight.reshape((weight.dims[0], *[1] * (len(dims) - position - 1)))
+        result: Tensor[*Axes] = where(x > 0.0, x, x * weight)
+        return result
+
+
+class GLU(Layer):
+    """A gated linear unit: `first * activation(second)` for the halves of `x` along `axis`, which must be of even size.
+
+    With the sigmoid, the default, it is PyTorch's `GLU` (Dauphin et al., 2017). `swiglu`, `geglu` and `reglu` are
+    instances with `silu`, `gelu` and `relu` (Shazeer, "GLU variants improve transformer", 2020). Raise `ShapeError`
+    for an axis of odd size or without a size.
+
+    >>> GLU(wy.nn.relu)(wy.Constant([[3.0, 2.0]])).forward().tolist()
+    [[6.0]]
+    """
+
+    def __init__(self, activation: Pointwise = sigmoid, axis: int = -1) -> None:
+        self.activation, self.axis = activation, axis
+
+    def __call__(self, x: Tensor[*Bs, Any]) -> Tensor[*Bs, Any]:
+        """Return the gated half of `x`, of its axes except for `axis`."""
+        first, second = halves(x, self.axis, "GLU")
+        result: Tensor[*Bs, Any] = first * self.activation(second)
+        return result
+
+
+glu = GLU()
+swiglu = GLU(silu)
+geglu = GLU(gelu)
+reglu = GLU(relu)
+
+
+class GatedFeedForward(Layer[Width, Width], Generic[Width, Hidden]):
+    """`output(value(x) * activation(gate(x)))`, the feed-forward layer of recent transformers.
+
+    Maps the last axis from `embed_dim` to `hidden_dim` and back. With `silu`, the default, it is SwiGLU; with `gelu`,
+    `relu` and `sigmoid` it is GeGLU, ReGLU and GLU (Shazeer, "GLU variants improve transformer", 2020).
+
+    >>> GatedFeedForward(8, 16)(wy.Input(dims=(3, 5, 8))).shape
+    (3, 5, 8)
+    """
+
+    gate: Linear[Width, Hidden]
+    value: Linear[Width, Hidden]
+    output: Linear[Hidden, Width]
+
+    def __init__(
+        self,
+        embed_dim: Width | int,
+        hidden_dim: Hidden | int,
+        *,
+        activation: Pointwise = silu,
+        bias: bool = False,
+        initializer: Initializer = _WEIGHT,
+        dtype: DTypeLike = np.float32,
+    ) -> None:
+        self.activation = activation
+        self.gate = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
+        self.value = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
+        self.output = Linear(hidden_dim, embed_dim, bias=bias, initializer=initializer, dtype=dtype)
+
+    def __call__(self, x: Tensor[*Bs, Width]) -> Tensor[*Bs, Width]:
+        """Return the result of the layer, of the axes of `x`."""
+        gate: Tensor[*Bs, Hidden] = self.activation(self.gate(x))
+        hidden: Tensor[*Bs, Hidden] = self.value(x) * gate
+        return self.output(hidden)

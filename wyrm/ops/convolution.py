@@ -1,0 +1,420 @@
+"""Convolutions in one to three dimensions, and their gradients, which are convolutions as well.
+
+A convolution is linear in the input and in the weight, so the three ops here are each other's gradients to any order:
+`Convolution`, `ConvolutionInputGradient`, which is the transposed convolution, and `ConvolutionWeightGradient`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict
+
+import numpy as np
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.node.base import format_dims, label
+from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.node.node import Node
+from wyrm.ops import convolution_arrays
+from wyrm.ops.batching import batch_axis, spread
+from wyrm.ops.convolution_kernels import VECTOR, correlation_kernel, weight_gradient_kernel
+from wyrm.ops.convolution_tables import Tables, Window, forward_tables, input_gradient_tables
+from wyrm.ops.elementwise import Axes, common_dtype
+from wyrm.ops.scratch import scratch
+from wyrm.types.dims import Axis, Dims, axis_size, product, unify
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import Array, FloatArray
+
+Triple = tuple[int, int, int]
+
+
+class Options(TypedDict):
+    """The static attributes that the ops share: one entry per spatial axis, and the number of groups of channels."""
+
+    stride: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+
+class _Convolution(Node[tuple[Node, Node], Axes], abstract=True):
+    """Base class of the ops: x and gradient have the axes (batch, channels, *sizes)."""
+
+    __slots__ = ("dilation", "groups", "padding", "stride")
+    stride: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    def options(self) -> Options:
+        """Return the attributes that the ops share."""
+        return {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
+
+    def dtype_rule(self) -> np.dtype:
+        for parent in self.parents:
+            if parent.dtype.kind == "b":
+                raise DTypeError(f"{label(parent)} is a mask; convert it with .astype(np.float32)")
+        return common_dtype(self.parents)
+
+    def windows(self, sizes: Sequence[int]) -> list[Window]:
+        """Return the windows, of these sizes, along each spatial axis."""
+        each = zip(sizes, self.stride, self.padding, self.dilation, strict=True)
+        return [Window(size, stride, *padding, dilation) for size, stride, padding, dilation in each]
+
+    def check_options(self, spatial: Sequence[Axis]) -> list[Window]:
+        """Return the windows of a weight with these spatial axes; raise `ShapeError` if the attributes do not fit."""
+        rank = len(spatial)
+        if not 1 <= rank <= 3:
+            raise ShapeError(
+                f"the axes are (batch, channels, *sizes) with one to three sizes, but {label(self.parents[0])} has the "
+                f"axes {format_dims(self.parents[0].dims)}"
+            )
+        if not len(self.stride) == len(self.padding) == len(self.dilation) == rank:
+            raise ShapeError(
+                f"stride {self.stride}, padding {self.padding} and dilation {self.dilation} must have {rank} entries, "
+                f"one for each spatial axis"
+            )
+        sizes = [size for axis in spatial if (size := axis_size(axis)) is not None]
+        if len(sizes) < rank or min(sizes) < 1:
+            raise ShapeError(f"the windows have the axes {format_dims(tuple(spatial))}; each needs a size of 1 or more")
+        if min(*self.stride, *self.dilation, self.groups) < 1 or min(map(min, self.padding)) < 0:
+            raise ShapeError(
+                f"stride {self.stride}, dilation {self.dilation} and groups {self.groups} must be at least 1, padding "
+                f"{self.padding} at least 0"
+            )
+        return self.windows(sizes)
+
+    def check_channels(self, channels: Axis, per_group: Axis, of: Node) -> None:
+        """Raise `ShapeError` unless `channels`, of the node `of`, are `groups` times the channels per group."""
+        if self.groups == 1:
+            unify(channels, per_group)
+            return
+        sizes = axis_size(channels), axis_size(per_group)
+        if None in sizes or sizes[0] != self.groups * (sizes[1] or 0):
+            raise ShapeError(
+                f"{label(of)} has {channels!r} channels, but {self.groups} groups of {per_group!r} channels each are "
+                f"expected"
+            )
+
+    def check_groups(self, outputs: Axis) -> None:
+        """Raise `ShapeError` unless the output channels divide into groups."""
+        size = axis_size(outputs)
+        if size is None or size % self.groups:
+            raise ShapeError(f"{outputs!r} output channels cannot be divided into {self.groups} equal groups")
+
+    def output_axes(self, spatial: Sequence[Axis], windows: Sequence[Window]) -> Dims:
+        """Return the spatial axes of the outputs; an axis keeps its name where it keeps its size with stride 1."""
+        return tuple(self._output_axis(axis, window) for axis, window in zip(spatial, windows, strict=True))
+
+    def _output_axis(self, axis: Axis, window: Window) -> Axis:
+        if window.stride == 1 and window.before + window.after == window.extent - 1:
+            return axis
+        size = axis_size(axis)
+        if size is None:
+            raise ShapeError(
+                f"{axis!r} gets its size from the data of each run; give it one, as in {type(axis).__name__}(32), or "
+                f"keep its size with stride 1 and padding 'same'"
+            )
+        if window.count(size) < 1:
+            raise ShapeError(
+                f"a window that extends over {window.extent} elements does not fit in {axis!r} with padding "
+                f"{(window.before, window.after)}"
+            )
+        return window.count(size)
+
+    def check_gradient(self, x_axes: Sequence[Axis], gradient: Node, windows: Sequence[Window]) -> None:
+        """Raise `ShapeError` unless the spatial axes of the gradient are those of the outputs for `x_axes`."""
+        for expected, axis in zip(self.output_axes(x_axes, windows), gradient.dims[2:], strict=True):
+            unify(expected, axis)
+
+    def check_ranks(self) -> None:
+        """Raise `ShapeError` unless both parents have the same number of axes, at least three."""
+        x, y = self.parents
+        if len(x.dims) != len(y.dims) or len(x.dims) < 3:
+            raise ShapeError(
+                f"{label(x)} has the axes {format_dims(x.dims)}, {label(y)} {format_dims(y.dims)}; both need the same "
+                f"number, three to five: (batch, channels, *sizes), or (output channels, channels per group, *windows) "
+                f"of a weight"
+            )
+
+
+class _ConvolutionLoops(LoopForm):
+    def volumes(self, array: Array) -> Array:
+        """Return a view of the array with three spatial axes."""
+        return array.reshape(*array.shape[:2], *_in_space(array.shape[2:], 1))
+
+    def windows(self, node: _Convolution, sizes: Sequence[int]) -> tuple[Window, Window, Window]:
+        """Return the windows along three axes."""
+        first, second, third = _in_space(node.windows(sizes), Window(1))
+        return first, second, third
+
+    def box(self, tables: Tables, channels: int, dtype: np.dtype) -> Array:
+        """Return scratch memory for the inputs of a tile."""
+        return scratch(channels * len(tables.source_shifts) * tables.volume + VECTOR, dtype)
+
+    def correlation(
+        self, node: _Convolution, tables: Tables, operands: Sequence[Array], out: Array, steps: tuple[int, int]
+    ) -> tuple[KernelArgument, ...]:
+        """Return the arguments of `correlation_kernel`."""
+        source, weight, *biases = operands
+        channels, rows = source.shape[1] // node.groups, out.shape[1] // node.groups
+        bias = biases[0] if biases else np.zeros(0, node.dtype)
+        return (
+            self.volumes(source), weight.reshape(-1), bias, self.volumes(out), node.groups, tables.merged, tables.tile,
+            tables.span, tables.halo, tables.source_step, tables.out_step, steps, tables.source_shifts, tables.out_shifts,
+            tables.starts, tables.offsets, tables.positions, scratch(rows * len(tables.offsets), node.dtype),
+            self.box(tables, channels, node.dtype), scratch((rows, tables.volume + VECTOR), node.dtype),
+        )  # fmt: skip
+
+
+def _in_space(values: Sequence[Any], filler: Any) -> tuple[Any, Any, Any]:
+    """Return one value per axis of space: those of one or two axes after fillers."""
+    first, second, third = [filler] * (3 - len(values)) + list(values)
+    return first, second, third
+
+
+class Convolution(_Convolution[Axes]):
+    """The convolution (cross-correlation) of `x`, (batch, channels, *sizes), with a weight.
+
+    The weight has the axes (output channels, channels per group, *windows), the result (batch, output channels,
+    *outputs): `sum_{c, k} weight[o, c, k] * x[b, c, i * stride + k * dilation - padding]`, with zeros outside of `x`.
+    Group g of the output channels reads group g of the channels.
+
+    Raise `ShapeError` for axes or options that do not fit, `DTypeError` for masks and for operands of two dtypes.
+
+    >>> x, weight = wy.Constant(np.arange(5.0).reshape(1, 1, 5)), wy.Constant(np.ones((1, 1, 3)))
+    >>> options = {"stride": (1,), "padding": ((0, 0),), "dilation": (1,), "groups": 1}
+    >>> wy.ops.convolution.Convolution(x, weight, **options).forward().tolist()
+    [[[3.0, 6.0, 9.0]]]
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, x: Node, weight: Node, *, stride: tuple[int, ...], padding: tuple[tuple[int, int], ...],
+        dilation: tuple[int, ...], groups: int,
+    ) -> None:  # fmt: skip
+        self._construct((x, weight), stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+    def _own(self) -> Convolution[Axes]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        self.check_ranks()
+        x, weight = self.parents
+        windows = self.check_options(weight.dims[2:])
+        self.check_channels(x.dims[1], weight.dims[1], x)
+        self.check_groups(weight.dims[0])
+        return x.dims[0], weight.dims[0], *self.output_axes(x.dims[2:], windows)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        x, weight = operands
+        return convolution_arrays.convolution(xp, x, weight, self.windows(weight.shape[2:]), self.groups)
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if list(rows) == [0, None] else None
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
+        return _batched_over_weight(self, operands, mapped, {})
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, weight = self.parents
+        return (
+            ConvolutionInputGradient(gradient, weight, sizes=x.dims[2:], **self.options()),
+            ConvolutionWeightGradient(x, gradient, sizes=weight.dims[2:], **self.options()),
+        )
+
+
+@LOOPS.register(Convolution)
+class _ForwardLoops(_ConvolutionLoops):
+    kernel = staticmethod(correlation_kernel)
+
+    def kernel_arguments(self, node: Convolution, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
+        x, weight = operands[:2]
+        windows = self.windows(node, weight.shape[2:])
+        rows, taps = weight.shape[0] // node.groups, math.prod(weight.shape[1:])
+        sizes = self.volumes(out).shape[2:]
+        tables = forward_tables(windows, x.shape[0], weight.shape[1], sizes, x.itemsize, dots=False)
+        return self.correlation(node, tables, operands, out, (rows * taps, taps))
+
+
+class ConvolutionInputGradient(_Convolution[Axes]):
+    """The gradient of a convolution with respect to an input with the spatial axes `sizes`; a transposed convolution.
+
+    `gradient` has the axes (batch, output channels, *outputs), the weight those of `Convolution`.
+    """
+
+    __slots__ = ("sizes",)
+    sizes: Dims
+
+    def __init__(
+        self, gradient: Node, weight: Node, *, sizes: Dims, stride: tuple[int, ...],
+        padding: tuple[tuple[int, int], ...], dilation: tuple[int, ...], groups: int,
+    ) -> None:  # fmt: skip
+        self._construct(
+            (gradient, weight), sizes=sizes, stride=stride, padding=padding, dilation=dilation, groups=groups
+        )
+
+    def _own(self) -> ConvolutionInputGradient[Axes]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        self.check_ranks()
+        gradient, weight = self.parents
+        windows = self.check_options(weight.dims[2:])
+        unify(gradient.dims[1], weight.dims[0])
+        self.check_groups(weight.dims[0])
+        self.check_gradient(self.sizes, gradient, windows)
+        channels = weight.dims[1]
+        if self.groups > 1:
+            channels = self.groups * int(channels)
+        return gradient.dims[0], channels, *self.sizes
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        gradient, weight = operands
+        windows = self.windows(weight.shape[2:])
+        return convolution_arrays.input_gradient(xp, gradient, weight, windows, self.groups, shape[2:])
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if list(rows) == [0, None] else None
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
+        return _batched_over_weight(self, operands, mapped, {"sizes": self.sizes})
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        of_outputs, weight = self.parents
+        return (
+            Convolution(gradient, weight, **self.options()),
+            ConvolutionWeightGradient(gradient, of_outputs, sizes=weight.dims[2:], **self.options()),
+        )
+
+
+@LOOPS.register(ConvolutionInputGradient)
+class _InputGradientLoops(_ConvolutionLoops):
+    kernel = staticmethod(correlation_kernel)
+
+    def kernel_arguments(
+        self, node: ConvolutionInputGradient, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        gradient, weight = operands
+        windows = self.windows(node, weight.shape[2:])
+        channels, inputs, taps = weight.shape[0] // node.groups, weight.shape[1], math.prod(weight.shape[2:])
+        sizes = self.volumes(out).shape[2:]
+        tables = input_gradient_tables(windows, gradient.shape[0], channels, inputs, sizes, gradient.itemsize)
+        return self.correlation(node, tables, operands, out, (channels * inputs * taps, taps))
+
+
+class ConvolutionWeightGradient(_Convolution[Axes]):
+    """The gradient of a convolution with respect to a weight whose windows have the axes `sizes`.
+
+    The parents are x, (batch, channels, *sizes), and the gradient with respect to the outputs.
+    """
+
+    __slots__ = ("sizes",)
+    sizes: Dims
+
+    def __init__(
+        self, x: Node, gradient: Node, *, sizes: Dims, stride: tuple[int, ...],
+        padding: tuple[tuple[int, int], ...], dilation: tuple[int, ...], groups: int,
+    ) -> None:  # fmt: skip
+        self._construct((x, gradient), sizes=sizes, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+    def _own(self) -> ConvolutionWeightGradient[Axes]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        self.check_ranks()
+        x, gradient = self.parents
+        windows = self.check_options(self.sizes)
+        unify(x.dims[0], gradient.dims[0])
+        self.check_gradient(x.dims[2:], gradient, windows)
+        self.check_groups(gradient.dims[1])
+        channels = x.dims[1]
+        if self.groups > 1:
+            size = axis_size(channels)
+            if size is None or size % self.groups:
+                raise ShapeError(f"{channels!r} channels cannot be divided into {self.groups} equal groups")
+            channels = size // self.groups
+        return gradient.dims[1], channels, *self.sizes
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        x, gradient = operands
+        return convolution_arrays.weight_gradient(xp, x, gradient, self.windows(shape[2:]), self.groups)
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
+        return _batched_by_groups(self, spread(operands, mapped), {"sizes": self.sizes})
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, of_outputs = self.parents
+        return (
+            ConvolutionInputGradient(of_outputs, gradient, sizes=x.dims[2:], **self.options()),
+            Convolution(x, gradient, **self.options()),
+        )
+
+
+@LOOPS.register(ConvolutionWeightGradient)
+class _WeightGradientLoops(_ConvolutionLoops):
+    kernel = staticmethod(weight_gradient_kernel)
+
+    def kernel_arguments(
+        self, node: ConvolutionWeightGradient, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        x, gradient = operands
+        windows = self.windows(node, out.shape[2:])
+        channels, rows = out.shape[1], out.shape[0] // node.groups
+        sizes = self.volumes(gradient).shape[2:]
+        tables = forward_tables(windows, x.shape[0], channels, sizes, x.itemsize, dots=True)
+        taps = math.prod(out.shape[1:])
+        whole = -(-rows // 4) * 4
+        offsets = np.zeros(-(-taps // 4) * 4, np.int64)
+        offsets[:taps] = tables.offsets
+        return (
+            self.volumes(x), self.volumes(gradient), out.reshape(out.shape[0], taps), node.groups, tables.merged,
+            tables.tile, tables.halo, tables.source_step, tables.source_shifts, offsets, taps,
+            self.box(tables, channels, node.dtype), scratch((whole, tables.volume), node.dtype), scratch((whole, len(offsets)), node.dtype),
+        )  # fmt: skip
+
+
+# --- batching ---------------------------------------------------------------------------------------------------------
+
+
+def _batched_over_weight(
+    node: Convolution | ConvolutionInputGradient, operands: Sequence[Any], mapped: Sequence[bool], more: dict[str, Any]
+) -> Node | None:
+    """Return the op for operands with a new first axis: part of the batch if the weight has none, else of groups."""
+    x, weight = operands
+    if mapped[1]:
+        return _batched_by_groups(node, spread(operands, mapped), more)
+    batch, inner = x.dims[:2]
+    one = type(node)(x.reshape((product((batch, inner)), *x.dims[2:])), weight, **more, **node.options())
+    result: Node = one.reshape((batch, inner, *one.dims[1:]))
+    return result
+
+
+def _batched_by_groups(node: _Convolution, operands: Sequence[Any], more: dict[str, Any]) -> Node | None:
+    """Return the op for operands that all have a new first axis, as one op with more groups; None for an open axis."""
+    size = axis_size(batch_axis(operands, (True, True)))
+    if size is None or any(axis_size(axis) is None for x in operands for axis in x.dims[1:3]):
+        return None
+    over_images = isinstance(node, Convolution | ConvolutionInputGradient)
+    # A weight has its output channels first; other operands have them after the batch.
+    joined = [_joined(x, 0 if over_images and place == 1 else 1, size) for place, x in enumerate(operands)]
+    options: Any = {**node.options(), "groups": node.groups * size, **more}
+    result: Any = type(node)(*joined, **options)
+    axis = 1 if over_images else 0
+    dims = list(result.dims)
+    dims[axis : axis + 1] = [operands[0].dims[0], int(dims[axis]) // size]
+    apart: Any = result.reshape(tuple(dims))
+    return apart.transpose(1, 0, *range(2, apart.ndim)) if axis == 1 else apart
+
+
+def _joined(x: Any, axis: int, size: int) -> Any:
+    """Return `x` with its first axis joined to the axis that was `axis` before it was added."""
+    moved = x.transpose(*range(1, axis + 1), 0, *range(axis + 1, x.ndim)) if axis else x
+    dims = list(moved.dims)
+    dims[axis : axis + 2] = [size * int(dims[axis + 1])]
+    return moved.reshape(tuple(dims))
+
+
+__all__ = ["Convolution", "ConvolutionInputGradient", "ConvolutionWeightGradient", "Options"]

@@ -1,0 +1,98 @@
+"""The incomplete gamma and beta functions, elementwise. SciPy computes them, in native programs too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wyrm.node.base import Gradient, Undefined
+from wyrm.node.node import Node
+from wyrm.ops.elementwise import Axes, Binary, Elementwise, Left_co, Parents_co, Right_co
+from wyrm.ops.entropy import Xlog1py, Xlogy
+from wyrm.ops.gamma import BetaLn, GammaLn
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import FloatArray
+
+_OF_ARGUMENT_ONLY = Undefined("only the derivative with respect to the last argument has a formula")
+
+
+class GammaInc(Binary[Left_co, Right_co, Axes]):
+    """Elementwise regularized lower incomplete gamma function of a parameter and an argument, both at least 0.
+
+    It has a gradient with respect to the argument only.
+
+    >>> round(wy.special.gammainc(1.0, wy.Constant(1.0)).forward().item(), 4)
+    0.6321
+    """
+
+    __slots__ = ()
+    function = "special.gammainc"
+
+    def _own(self) -> GammaInc[Any, Any, Axes]:
+        return self
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        from scipy import special
+
+        return np.asarray(special.gammainc(*operands), self.dtype)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (_OF_ARGUMENT_ONLY, gradient * _gamma_density(*self.parents))
+
+
+class GammaIncC(Binary[Left_co, Right_co, Axes]):
+    """Elementwise `1 - gammainc(a, x)`, precise where it is small.
+
+    It has a gradient with respect to the argument only.
+
+    >>> round(wy.special.gammaincc(1.0, wy.Constant(1.0)).forward().item(), 4)
+    0.3679
+    """
+
+    __slots__ = ()
+    function = "special.gammaincc"
+
+    def _own(self) -> GammaIncC[Any, Any, Axes]:
+        return self
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        from scipy import special
+
+        return np.asarray(special.gammaincc(*operands), self.dtype)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (_OF_ARGUMENT_ONLY, -gradient * _gamma_density(*self.parents))
+
+
+def _gamma_density(a: Node, x: Node) -> Node:
+    """Return `x ** (a - 1) * exp(-x) / gamma(a)`."""
+    a, x = a.erase(), x.erase()
+    return (Xlogy(a - 1.0, x) - x - GammaLn(a)).exp()
+
+
+class BetaInc(Elementwise[Parents_co, Axes]):
+    """Elementwise regularized incomplete beta function of two parameters above 0 and an argument in [0, 1].
+
+    It has a gradient with respect to the argument only.
+    """
+
+    __slots__ = ()
+    arity = 3
+
+    def __init__(self, operands: tuple[Node, ...]) -> None:
+        self._construct(operands)
+
+    def _own(self) -> BetaInc[Any, Axes]:
+        return self
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        from scipy import special
+
+        return np.asarray(special.betainc(*operands), self.dtype)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        parents: Any = self.parents
+        a, b, x = (parent.erase() for parent in parents)
+        slope = (Xlogy(a - 1.0, x) + Xlog1py(b - 1.0, -x) - BetaLn(a, b)).exp()
+        return (_OF_ARGUMENT_ONLY, _OF_ARGUMENT_ONLY, gradient * slope)

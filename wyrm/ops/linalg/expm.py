@@ -1,0 +1,56 @@
+"""The exponential of square matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wyrm.errors import ShapeError
+from wyrm.node.base import format_dims
+from wyrm.node.node import Node
+from wyrm.ops.elementwise import Axes
+from wyrm.ops.linalg.matrices import MatrixOp, square
+from wyrm.ops.shape import zeros_like
+from wyrm.ops.slicing import concatenate
+from wyrm.types.dims import Dims, axis_size
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import FloatArray
+
+
+class MatrixExponential(MatrixOp[Axes]):
+    """The exponential `1 + a + a @ a / 2 + ...` of square matrices."""
+
+    __slots__ = ()
+
+    def __init__(self, a: Node) -> None:
+        self._construct((a,))
+
+    def _own(self) -> MatrixExponential[Axes]:
+        return self
+
+    @classmethod
+    def op_name(cls) -> str:
+        return "expm"
+
+    def shape_rule(self) -> Dims:
+        batch, size = square(self.parents[0])
+        return (*batch, size, size)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        from scipy.linalg import expm
+
+        a = np.asarray(operands[0])
+        self.refuse(~np.isfinite(a).all(axis=(-2, -1)), "holds a NaN or an infinity")
+        result: FloatArray = expm(a) if a.size else a
+        return result
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        # The exponential of a block triangular matrix holds the directional derivative: Higham, "Functions of
+        # matrices", 2008, equation 10.43.
+        transposed = self.parents[0].mT
+        size = axis_size(transposed.dims[-1])
+        if size is None:
+            raise ShapeError(f"the gradient of expm needs a matrix with sizes, not {format_dims(transposed.dims)}")
+        above = concatenate([transposed, gradient], axis=-1)
+        below = concatenate([zeros_like(transposed), transposed], axis=-1)
+        whole = MatrixExponential(concatenate([above, below], axis=-2)).erase()
+        return (whole[..., :size, size:].reshape(gradient.dims),)

@@ -1,0 +1,146 @@
+"""The LU factorization, and what follows from it: the solution of linear systems and determinants."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from wyrm.node.base import ZERO, Gradient, Undefined
+from wyrm.node.leaves import Constant, as_constant
+from wyrm.node.node import Node
+from wyrm.ops.elementwise import Axes
+from wyrm.ops.linalg.matrices import MatrixOp, TriangularPart, each_matrix, joined, square
+from wyrm.ops.linalg.triangular import solution_dims
+from wyrm.ops.shape import BroadcastTo
+from wyrm.types.dims import Axis, Dims, axis_size
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import Array, FloatArray
+
+NO_GRADIENT = Undefined("the residuals of a factorization have none; differentiate the ops that use them")
+
+
+class LUResiduals(MatrixOp[Axes]):
+    """The LU factorization with row interchanges of the transposed matrices, of the axes (..., n + 1, n).
+
+    The first n rows are the transpose of both factors in one matrix, as LAPACK's `getrf` returns them; it reads a
+    row-major matrix as its transpose. The last row holds the pivots, counted from 0.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, a: Node) -> None:
+        self._construct((a,))
+
+    def _own(self) -> LUResiduals[Axes]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        batch, size = square(self.parents[0])
+        return (*batch, joined(size, 1), size)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        from scipy.linalg import get_lapack_funcs
+
+        a = np.asarray(operands[0])
+        getrf: Any = get_lapack_funcs("getrf", (a,))
+
+        def factors(a: Array) -> FloatArray:
+            found, pivots, _ = getrf(a.T)
+            return np.concatenate([found.T, pivots[None].astype(a.dtype)])
+
+        return each_matrix(factors, shape, a)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (NO_GRADIENT,)
+
+
+class Solve(MatrixOp[Axes]):
+    """The solution `x` of `a @ x = b`, or of `a.mT @ x = b`, from the LU factorization of `a`."""
+
+    __slots__ = ("transposed",)
+    transposed: bool
+    residual_parents = frozenset([0])
+
+    def __init__(self, factors: Node, a: Node, b: Node, transposed: bool = False) -> None:
+        self._construct((factors, a, b), transposed=transposed)
+
+    def _own(self) -> Solve[Axes]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        return solution_dims(*self.parents[1:])
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        from scipy.linalg import get_lapack_funcs
+
+        factors, _, b = (np.asarray(operand) for operand in operands)
+        diagonal = np.diagonal(factors[..., :-1, :], axis1=-2, axis2=-1)
+        self.refuse((diagonal == 0.0).any(axis=-1), "is singular")
+        getrs: Any = get_lapack_funcs("getrs", (b,))
+
+        def solution(factors: Array, b: Array) -> Any:
+            return getrs(factors[:-1].T, factors[-1].astype(np.int32), b, trans=not self.transposed)[0]
+
+        return each_matrix(solution, shape, factors, b)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        factors, a, _ = self.parents
+        x: Node = self
+        of_b: Node = Solve(factors, a, gradient, not self.transposed)
+        return ZERO, -(x @ of_b.mT if self.transposed else of_b @ x.mT), of_b
+
+
+def inverse(factors: Node, a: Node, transposed: bool = False) -> Solve[Any]:
+    """Return the inverse of `a`, or the transposed inverse, from the LU factorization."""
+    _, size = square(a)
+    return Solve(factors, a, identity(size, a.dtype), transposed)
+
+
+def identity(axis: Axis, dtype: np.dtype) -> Node:
+    """Return the identity matrix of an axis, whose size data may decide."""
+    size = axis_size(axis)
+    if size is not None:
+        return Constant(np.eye(size), (axis, axis), dtype=dtype)
+    lower = TriangularPart(BroadcastTo(as_constant(1.0, dtype), (axis, axis)), lower=True)
+    return TriangularPart(lower, lower=False)
+
+
+class Determinant(MatrixOp[Axes]):
+    """The determinant, its sign, or the logarithm of its absolute value, from the LU factorization."""
+
+    __slots__ = ("part",)
+    part: Literal["value", "sign", "logarithm"]
+    residual_parents = frozenset([0])
+
+    def __init__(self, factors: Node, a: Node, part: Literal["value", "sign", "logarithm"]) -> None:
+        self._construct((factors, a), part=part)
+
+    def _own(self) -> Determinant[Axes]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        batch, _ = square(self.parents[1])
+        return batch
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        factors = np.asarray(operands[0])
+        diagonal = np.diagonal(factors[..., :-1, :], axis1=-2, axis2=-1)
+        interchanges = (factors[..., -1, :] != np.arange(factors.shape[-1])).sum(axis=-1)
+        sign = np.where(interchanges % 2, factors.dtype.type(-1.0), factors.dtype.type(1.0))
+        result: FloatArray
+        if self.part == "value":
+            result = sign * diagonal.prod(axis=-1)
+        elif self.part == "sign":
+            result = sign * np.sign(diagonal).prod(axis=-1)
+        else:
+            with np.errstate(divide="ignore"):
+                result = np.log(np.abs(diagonal)).sum(axis=-1)
+        return result
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        if self.part == "sign":
+            return ZERO, ZERO
+        weight: Node = gradient * self if self.part == "value" else gradient
+        factors, a = self.parents
+        return ZERO, weight[..., None, None] * inverse(factors, a, transposed=True)

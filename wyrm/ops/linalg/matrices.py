@@ -1,0 +1,201 @@
+"""What all ops on matrices share: the rules for leading axes, the checks of shapes, errors, and triangular parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from wyrm.errors import DTypeError, LinAlgError, ShapeError
+from wyrm.node.base import BaseNode, explain, format_dims
+from wyrm.node.loop_form import LOOPS, LoopForm
+from wyrm.node.node import Node
+from wyrm.ops.batching import aligned
+from wyrm.ops.elementwise import Axes, common_dtype
+from wyrm.types.dims import Axis, Dim, Dims, Plus, axis_size, unify
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import Array, BoolArray, FloatArray, IntegerArray
+
+
+class MatrixOp(Node[tuple[Node, ...], Axes], abstract=True):
+    """An op on the last `core` axes of its operands; the axes before them broadcast."""
+
+    __slots__ = ()
+    core: ClassVar[int] = 2
+
+    def dtype_rule(self) -> np.dtype:
+        dtype = common_dtype(self.parents)
+        if dtype.kind != "f":
+            raise DTypeError("a mask has no linear algebra; convert it with mask.astype(np.float32)")
+        return dtype
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        from_end = {len(parent.dims) - row for parent, row in zip(self.parents, rows, strict=True) if row is not None}
+        return "rows" if len(from_end) == 1 and min(from_end) > self.core else None
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Any:
+        rank = max(parent.ndim for parent in self.parents)
+        parents = (aligned(x, is_mapped, rank) for x, is_mapped in zip(operands, mapped, strict=True))
+        return self.rebuild(tuple(parents), self.attribute_values())
+
+    def refuse(self, wrong: BoolArray | np.bool_, reason: str) -> None:
+        """Raise `LinAlgError` with the reason if a matrix is `wrong`; there is one element for each matrix."""
+        if wrong.any():
+            position = tuple(int(i) for i in np.argwhere(wrong)[0])
+            number = position[0] if len(position) == 1 else position
+            which = f"matrix {number} of the batch" if position else "the matrix"
+            raise LinAlgError(explain(self, f"{which} {reason}"))
+
+
+def matrix(node: BaseNode) -> Dims:
+    """Return the axes of an operand; raise `ShapeError` unless it has two axes or more."""
+    dims: Dims = node.dims
+    if len(dims) < 2:
+        raise ShapeError(f"the operand must be a matrix, or a batch of matrices, not {format_dims(dims)}")
+    return dims
+
+
+def square(node: BaseNode) -> tuple[Dims, Axis]:
+    """Return the leading axes and the last axis of square matrices; raise `ShapeError` for any other operand."""
+    *batch, rows, columns = matrix(node)
+    try:
+        return tuple(batch), unify(rows, columns)
+    except ShapeError as error:
+        raise ShapeError(f"the matrix must be square; its axes are {format_dims((rows, columns))}: {error}") from None
+
+
+def joined(*axes: Axis) -> Axis:
+    """Return the axis of a concatenation along these axes."""
+    return Plus(axes) if any(isinstance(axis, Dim) for axis in axes) else sum(axis_size(axis) or 0 for axis in axes)
+
+
+def at_least_as_long(name: str, first: Axis, second: Axis) -> bool:
+    """Return whether the first axis has at least as many elements; raise `ShapeError` if only data decides it."""
+    sizes = axis_size(first), axis_size(second)
+    if first == second:
+        return True
+    if sizes[0] is None or sizes[1] is None:
+        raise ShapeError(
+            f"{name}: the axes {format_dims((first, second))} get their sizes from the data of each run; give both a "
+            f"size, because the shape of the result depends on which is longer"
+        )
+    return sizes[0] >= sizes[1]
+
+
+def each_matrix(function: Callable[..., Any], shape: tuple[int, ...], *operands: FloatArray) -> FloatArray:
+    """Return an array of `shape` that holds the results of a function of one matrix of each operand.
+
+    The leading axes of the operands broadcast; the last two are those of the matrices.
+    """
+    batch = np.broadcast_shapes(*(x.shape[:-2] for x in operands))
+    result: FloatArray = np.zeros(shape, operands[0].dtype)
+    if result.size:
+        spread = [np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in operands]
+        for index in np.ndindex(batch):
+            result[index] = function(*(x[index] for x in spread))
+    return result
+
+
+def transposed(x: FloatArray) -> FloatArray:
+    """Return an array with its last two axes exchanged."""
+    return np.swapaxes(x, -1, -2)
+
+
+def symmetrized(x: FloatArray) -> FloatArray:
+    """Return the mean of each matrix and its transpose."""
+    array = np.asarray(x)
+    mean: FloatArray = array.dtype.type(0.5) * (array + transposed(array))
+    return mean
+
+
+def matrices(x: Array) -> Array:
+    """Return a view of an array with one leading axis before those of the matrices."""
+    return x.reshape((math.prod(x.shape[:-2]), *x.shape[-2:]))
+
+
+def broadcast_numbers(x: Array, batch: tuple[int, ...]) -> IntegerArray:
+    """Return for each matrix of the result, whose leading axes are `batch`, the number of the operand's matrix."""
+    own = x.shape[:-2]
+    return np.broadcast_to(np.arange(math.prod(own)).reshape(own), batch).reshape(-1).copy()
+
+
+class TriangularPart(MatrixOp[Axes]):
+    """The lower or upper triangle of matrices, with its diagonal multiplied by a factor and zeros elsewhere."""
+
+    __slots__ = ("diagonal", "lower")
+    lower: bool
+    diagonal: float
+
+    def __init__(self, x: Node, lower: bool, diagonal: float = 1.0) -> None:
+        self._construct((x,), lower=lower, diagonal=diagonal)
+
+    def _own(self) -> TriangularPart[Axes]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        return matrix(self.parents[0])
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        (x,) = operands
+        below = xp.arange(shape[-2])[:, None] - xp.arange(shape[-1])
+        triangle = xp.where(below > 0 if self.lower else below < 0, x, xp.zeros_like(x))
+        return xp.where(below == 0, self.diagonal * x, triangle)
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        return (TriangularPart(gradient, self.lower, self.diagonal),)
+
+
+@LOOPS.register(TriangularPart)
+class _TriangularPartLoops(LoopForm):
+    @staticmethod
+    def kernel(x: FloatArray, lower: bool, diagonal: float, out: FloatArray) -> None:
+        for i in range(x.shape[0]):
+            for j in range(x.shape[1]):
+                for k in range(x.shape[2]):
+                    if j == k:
+                        out[i, j, k] = diagonal * x[i, j, k]
+                    elif (j > k) == lower:
+                        out[i, j, k] = x[i, j, k]
+                    else:
+                        out[i, j, k] = 0.0
+
+    def kernel_arguments(self, node: TriangularPart, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
+        return matrices(operands[0]), node.lower, node.diagonal, matrices(out)
+
+
+class ReciprocalGaps(MatrixOp[Axes]):
+    """The matrix of `1 / (x[j] - x[i])`, with zeros on the diagonal, of the axes (..., n, n) for x of (..., n).
+
+    The derivatives of eigenvectors contain it. Raise `LinAlgError` if two elements are equal.
+    """
+
+    __slots__ = ()
+    core = 1
+
+    def __init__(self, x: Node) -> None:
+        self._construct((x,))
+
+    def _own(self) -> ReciprocalGaps[Axes]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        return (*dims, dims[-1])
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        x = np.asarray(operands[0])
+        gaps = x[..., None, :] - x[..., :, None]
+        diagonal = np.eye(shape[-1], dtype=bool)
+        self.refuse(
+            ((gaps == 0.0) & ~diagonal).any(axis=(-2, -1)),
+            "has two equal eigenvalues or singular values (or one of a non-square matrix is zero), so its vectors have "
+            "no derivative",
+        )
+        result: FloatArray = np.where(diagonal, x.dtype.type(0.0), 1.0 / np.where(diagonal, x.dtype.type(1.0), gaps))
+        return result
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        weighted = gradient * self.square()
+        return (weighted.sum(axis=-1) - weighted.sum(axis=-2),)

@@ -1,0 +1,101 @@
+"""The QR factorization of matrices with at least as many rows as columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wyrm.errors import ShapeError
+from wyrm.node.base import ZERO, Gradient, format_dims
+from wyrm.node.node import Node
+from wyrm.ops.elementwise import Axes
+from wyrm.ops.linalg.lu import NO_GRADIENT
+from wyrm.ops.linalg.matrices import MatrixOp, TriangularPart, at_least_as_long, joined, matrix
+from wyrm.ops.linalg.triangular import TriangularSolve
+from wyrm.types.dims import Dims
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import Array, FloatArray
+
+
+class QRResiduals(MatrixOp[Axes]):
+    """The columns of length 1, above the transposed upper triangular factor, of the axes (..., m + n, n)."""
+
+    __slots__ = ()
+
+    def __init__(self, a: Node) -> None:
+        self._construct((a,))
+
+    def _own(self) -> QRResiduals[Axes]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        *batch, rows, columns = matrix(self.parents[0])
+        if not at_least_as_long("qr", rows, columns):
+            raise ShapeError(f"{format_dims((rows, columns))} has more columns than rows")
+        return (*batch, joined(rows, columns), columns)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        orthonormal, upper = np.linalg.qr(np.asarray(operands[0]))
+        return np.concatenate([orthonormal, np.swapaxes(upper, -1, -2)], axis=-2)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (NO_GRADIENT,)
+
+
+class _PartOfQR(MatrixOp[Axes], abstract=True):
+    __slots__ = ()
+    residual_parents = frozenset([0])
+
+    def __init__(self, residuals: Node, a: Node) -> None:
+        self._construct((residuals, a))
+
+    def gradient_of_matrix(self, product: Node, added: Node | None = None) -> Node:
+        """Return the gradient with respect to the matrix.
+
+        `product` is the upper triangular factor times its transposed cotangent, minus the transposed cotangent of the
+        columns times them. Walter and Lehmann, "Algorithmic differentiation of linear algebra functions", 2012.
+        """
+        orthonormal: Node = Orthonormal(*self.parents)
+        upper: Node = UpperFactor(*self.parents)
+        triangle: Node = TriangularPart(product, True, 0.5)
+        total: Node = orthonormal @ (triangle + triangle.mT)
+        solved: Node = TriangularSolve(upper, (total if added is None else total + added).mT, lower=False)
+        return solved.mT
+
+
+class Orthonormal(_PartOfQR[Axes]):
+    """The factor with orthonormal columns."""
+
+    __slots__ = ()
+
+    def _own(self) -> Orthonormal[Axes]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        return matrix(self.parents[1])
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Any:
+        return operands[0][..., : shape[-2], :]
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return ZERO, self.gradient_of_matrix(-(gradient.mT @ self), gradient)
+
+
+class UpperFactor(_PartOfQR[Axes]):
+    """The upper triangular factor."""
+
+    __slots__ = ()
+
+    def _own(self) -> UpperFactor[Axes]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        *batch, _, columns = matrix(self.parents[1])
+        return (*batch, columns, columns)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Any:
+        return np.swapaxes(np.asarray(operands[0])[..., operands[1].shape[-2] :, :], -1, -2)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return ZERO, self.gradient_of_matrix(self @ gradient.mT)

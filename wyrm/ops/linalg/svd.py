@@ -1,0 +1,192 @@
+"""The singular value decomposition and the pseudoinverse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wyrm.node.base import ZERO, Gradient
+from wyrm.node.node import Node
+from wyrm.ops.elementwise import Axes
+from wyrm.ops.linalg.lu import NO_GRADIENT
+from wyrm.ops.linalg.matrices import MatrixOp, ReciprocalGaps, at_least_as_long, joined, matrix
+from wyrm.ops.shape import zeros_like
+from wyrm.ops.slicing import concatenate
+from wyrm.types.dims import Axis, Dims, axis_size
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import Array, FloatArray
+
+
+def shorter_axis(a: Node) -> Axis:
+    """Return the shorter one of the last two axes: that of the singular values."""
+    *_, rows, columns = matrix(a)
+    return columns if at_least_as_long("svd", rows, columns) else rows
+
+
+class SVDResiduals(MatrixOp[Axes]):
+    """The left singular vectors, above the singular values in descending order, above the right singular vectors.
+
+    For matrices of m rows and n columns and k the smaller number, the axes are (..., m + 1 + n, k).
+    """
+
+    __slots__ = ()
+
+    def __init__(self, a: Node) -> None:
+        self._construct((a,))
+
+    def _own(self) -> SVDResiduals[Axes]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        *batch, rows, columns = matrix(self.parents[0])
+        return (*batch, joined(rows, 1, columns), shorter_axis(self.parents[0]))
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        a = np.asarray(operands[0])
+        self.refuse(~np.isfinite(a).all(axis=(-2, -1)), "holds a NaN or an infinity")
+        left, values, right = np.linalg.svd(a, full_matrices=False)
+        return np.concatenate([left, values[..., None, :], np.swapaxes(right, -1, -2)], axis=-2)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (NO_GRADIENT,)
+
+
+class _PartOfSVD(MatrixOp[Axes], abstract=True):
+    __slots__ = ()
+    residual_parents = frozenset([0])
+
+    def __init__(self, residuals: Node, a: Node) -> None:
+        self._construct((residuals, a))
+
+
+class SingularValues(_PartOfSVD[Axes]):
+    """The singular values, in descending order."""
+
+    __slots__ = ()
+
+    def _own(self) -> SingularValues[Axes]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        a = self.parents[1]
+        return (*matrix(a)[:-2], shorter_axis(a))
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Any:
+        return operands[0][..., operands[1].shape[-2], :]
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        left: Node = LeftSingularVectors(*self.parents)
+        right: Node = RightSingularVectors(*self.parents)
+        return ZERO, (left * gradient[..., None, :]) @ right.mT
+
+
+def _gaps(values: Node, longer: bool) -> tuple[Node, Node | None]:
+    """Return `1 / (s[j]**2 - s[i]**2)` for the singular values, and `1 / s**2` if the matrix is `longer` on a side.
+
+    A longer side has more singular vectors, whose singular value is 0.
+    """
+    squares = values.square()
+    if not longer:
+        return ReciprocalGaps(squares), None
+    gaps: Node = ReciprocalGaps(concatenate([squares, zeros_like(squares[..., :1])], axis=-1))
+    return gaps[..., :-1, :-1], gaps[..., -1:, :-1]
+
+
+def _inner(vectors: Node, gradient: Node, values: Node) -> tuple[Node, Node | None]:
+    """Return the terms of a gradient inside the span of the singular vectors and, if there are more rows, outside it.
+
+    Townsend, "Differentiating the singular value decomposition", 2016.
+    """
+    sizes = [axis_size(axis) for axis in vectors.dims[-2:]]
+    gaps, reciprocal = _gaps(values, sizes[0] != sizes[1])
+    product = vectors.mT @ gradient
+    scale = values[..., None, :]
+    inside = gaps * (product - product.mT) * scale
+    outside = None if reciprocal is None else (gradient - vectors @ product) * (reciprocal * scale)
+    return inside, outside
+
+
+class LeftSingularVectors(_PartOfSVD[Axes]):
+    """The matrix whose columns are the left singular vectors of length 1."""
+
+    __slots__ = ()
+
+    def _own(self) -> LeftSingularVectors[Axes]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        a = self.parents[1]
+        return (*matrix(a)[:-1], shorter_axis(a))
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Any:
+        return operands[0][..., : operands[1].shape[-2], :]
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        left: Node = self
+        right: Node = RightSingularVectors(*self.parents)
+        inside, outside = _inner(left, gradient, SingularValues(*self.parents))
+        total = left @ inside
+        return ZERO, (total if outside is None else total + outside) @ right.mT
+
+
+class RightSingularVectors(_PartOfSVD[Axes]):
+    """The matrix whose columns are the right singular vectors of length 1."""
+
+    __slots__ = ()
+
+    def _own(self) -> RightSingularVectors[Axes]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        a = self.parents[1]
+        *batch, _, columns = matrix(a)
+        return (*batch, columns, shorter_axis(a))
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Any:
+        return operands[0][..., operands[1].shape[-2] + 1 :, :]
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        # They are the left singular vectors of the transposed matrix.
+        left: Node = LeftSingularVectors(*self.parents)
+        right: Node = self
+        inside, outside = _inner(right, gradient, SingularValues(*self.parents))
+        total = right @ inside
+        return ZERO, left @ (total if outside is None else total + outside).mT
+
+
+class PseudoInverse(MatrixOp[Axes]):
+    """The Moore-Penrose pseudoinverse; singular values of at most `cutoff` times the largest one count as zero."""
+
+    __slots__ = ("cutoff",)
+    cutoff: float
+
+    def __init__(self, a: Node, cutoff: float) -> None:
+        self._construct((a,), cutoff=cutoff)
+
+    def _own(self) -> PseudoInverse[Axes]:
+        return self
+
+    @classmethod
+    def op_name(cls) -> str:
+        return "pinv"
+
+    def shape_rule(self) -> Dims:
+        *batch, rows, columns = matrix(self.parents[0])
+        return (*batch, columns, rows)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        a = np.asarray(operands[0])
+        self.refuse(~np.isfinite(a).all(axis=(-2, -1)), "holds a NaN or an infinity")
+        return np.linalg.pinv(a, self.cutoff)
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        # Golub and Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems", 1973; the
+        # rank is the same in a neighborhood.
+        a: Node = self.parents[0]
+        p: Node = self
+        g = gradient.mT
+        inside = -(p.mT @ gradient @ p.mT)
+        right = (g - a @ (p @ g)) @ (p @ p.mT)
+        left = (p.mT @ p) @ (g - (g @ p) @ a)
+        return (inside + right + left,)

@@ -1,0 +1,131 @@
+"""The Cholesky factorization, and the solution of triangular systems."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wyrm.errors import ShapeError
+from wyrm.node.node import Node
+from wyrm.ops.elementwise import Axes
+from wyrm.ops.linalg.matrices import MatrixOp, TriangularPart, each_matrix, matrix, square, symmetrized
+from wyrm.types.dims import Dims, broadcast, unify
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import Array, FloatArray
+
+
+def solution_dims(a: Node, b: Node) -> Dims:
+    """Return the axes of `x` in `a @ x = b`; raise `ShapeError` unless `a` is square and fits `b`."""
+    batch, size = square(a)
+    *other, rows, columns = matrix(b)
+    try:
+        size = unify(size, rows)
+    except ShapeError as error:
+        raise ShapeError(f"the matrix and the right-hand side have different numbers of rows: {error}") from None
+    dims: Dims = (*broadcast(batch, tuple(other)), size, columns)
+    return dims
+
+
+class TriangularSolve(MatrixOp[Axes]):
+    """The solution `x` of `a @ x = b`, or of `a.mT @ x = b`, for triangular matrices `a`.
+
+    Only the triangle that `lower` selects is read; with `unit_diagonal` the diagonal counts as ones. A diagonal element
+    of at most `tolerance` times the largest one makes a matrix singular.
+    """
+
+    __slots__ = ("lower", "tolerance", "transposed", "unit_diagonal")
+    lower: bool
+    transposed: bool
+    unit_diagonal: bool
+    tolerance: float
+
+    def __init__(
+        self,
+        a: Node,
+        b: Node,
+        lower: bool = True,
+        transposed: bool = False,
+        unit_diagonal: bool = False,
+        tolerance: float = 0.0,
+    ) -> None:
+        self._construct((a, b), lower=lower, transposed=transposed, unit_diagonal=unit_diagonal, tolerance=tolerance)
+
+    def _own(self) -> TriangularSolve[Axes]:
+        return self
+
+    @classmethod
+    def op_name(cls) -> str:
+        return "solve_triangular"
+
+    def shape_rule(self) -> Dims:
+        return solution_dims(*self.parents)
+
+    def check_diagonal(self, a: Array) -> None:
+        """Raise `LinAlgError` if a matrix is singular."""
+        if not self.unit_diagonal and a.size:
+            sizes = np.abs(np.diagonal(a, axis1=-2, axis2=-1))
+            least = self.tolerance * sizes.max(axis=-1, keepdims=True)
+            rank = "singular" if self.tolerance == 0.0 else "not of full rank, up to rounding"
+            self.refuse((sizes <= least).any(axis=-1), f"is {rank}")
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        from scipy.linalg import get_blas_funcs
+
+        a, b = (np.asarray(operand) for operand in operands)
+        self.check_diagonal(a)
+        (trsm,) = get_blas_funcs(("trsm",), (a, b))
+
+        def solution(a: Array, b: Array) -> Any:
+            # `a.T` is in Fortran's order, so its other triangle is read and nothing is copied.
+            return trsm(1.0, a.T, b, lower=not self.lower, trans_a=not self.transposed, diag=self.unit_diagonal)
+
+        return each_matrix(solution, shape, a, b)
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        a: Node = self.parents[0]
+        x: Node = self
+        options = {**self.attribute_values(), "transposed": not self.transposed}
+        of_b: Node = TriangularSolve(a, gradient, **options)
+        product = x @ of_b.mT if self.transposed else of_b @ x.mT
+        return TriangularPart(-product, self.lower, 0.0 if self.unit_diagonal else 1.0), of_b
+
+
+class Cholesky(MatrixOp[Axes]):
+    """The lower triangular factor `l` of `l @ l.mT = (a + a.mT) / 2`."""
+
+    __slots__ = ()
+
+    def __init__(self, a: Node) -> None:
+        self._construct((a,))
+
+    def _own(self) -> Cholesky[Axes]:
+        return self
+
+    def shape_rule(self) -> Dims:
+        batch, size = square(self.parents[0])
+        return (*batch, size, size)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        symmetric = symmetrized(operands[0])
+        try:
+            factor = np.linalg.cholesky(symmetric)
+        except np.linalg.LinAlgError:
+            factor = each_matrix(_factor_or_nan, shape, symmetric)
+        # A matrix with a NaN may get this far.
+        self.refuse(~(np.diagonal(factor, axis1=-2, axis2=-1) > 0.0).all(axis=-1), "is not positive definite")
+        return factor
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        # Murray, "Differentiation of the Cholesky decomposition", 2016, equation 10.
+        factor: Node = self
+        half: Node = TriangularSolve(factor, TriangularPart(factor.mT @ gradient, True, 0.5), transposed=True)
+        whole: Node = TriangularSolve(factor, half.mT, transposed=True)
+        return ((whole + whole.mT) * 0.5,)
+
+
+def _factor_or_nan(a: Array) -> Any:
+    try:
+        return np.linalg.cholesky(a)
+    except np.linalg.LinAlgError:
+        return np.nan

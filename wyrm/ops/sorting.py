@@ -1,0 +1,210 @@
+"""Sorting, and searching in sorted values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from wyrm.errors import ShapeError
+from wyrm.node.base import ZERO, Gradient, format_dims
+from wyrm.node.loop_form import LOOPS, LoopForm
+from wyrm.node.node import IndexNode, Node
+from wyrm.ops.along_axis import split_at
+from wyrm.ops.batching import spread
+from wyrm.ops.elementwise import Axes, L, S, common_dtype, method
+from wyrm.ops.scratch import scratch
+from wyrm.ops.take_along_axis import TakeAlongAxis
+from wyrm.types.dims import Axis, Dims, normalize_axis, unify
+from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.typing import Array, AtLeast1D, FloatArray, IntegerArray, Shaped
+
+
+class ArgSort(IndexNode[Axes]):
+    """The indices that sort the operand along `axis`: equal elements keep their order, and NaN comes last."""
+
+    __slots__ = ("axis",)
+    method = "argsort"
+    axis: int
+
+    def __init__(self, x: Node, axis: int) -> None:
+        self._construct((x,), axis=axis)
+
+    @property
+    def within(self) -> Axis:
+        """The axis that the values index."""
+        axis: Axis = self.parents[0].dims[self.axis]
+        return axis
+
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        object.__setattr__(self, "axis", normalize_axis(self.axis, len(dims)))
+        return dims
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> IndexNode | None:
+        return ArgSort(operands[0], self.axis + 1)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> IntegerArray:
+        return xp.argsort(operands[0], axis=self.axis, stable=True)
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if rows[0] != self.axis else None
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (ZERO,)
+
+
+@LOOPS.register(ArgSort)
+class _ArgSortLoops(LoopForm):
+    @staticmethod
+    def kernel(x: FloatArray, out: IntegerArray, values: FloatArray, order: IntegerArray) -> None:
+        """Sort by merging runs of 1, 2, 4, ... elements; `values` and `order` hold them before and after each pass."""
+        size = x.shape[1]
+        for i in range(x.shape[0]):
+            for k in range(x.shape[2]):
+                for j in range(size):
+                    values[0, j] = x[i, j, k]
+                    order[0, j] = j
+                source, width = 0, 1
+                while width < size:
+                    target = 1 - source
+                    for start in range(0, size, 2 * width):
+                        middle, end = min(start + width, size), min(start + 2 * width, size)
+                        left, right = start, middle
+                        for place in range(start, end):
+                            takes_left = right == end
+                            if left < middle and not takes_left:
+                                a, b = values[source, left], values[source, right]
+                                takes_left = a <= b or b != b
+                            chosen = left if takes_left else right
+                            values[target, place] = values[source, chosen]
+                            order[target, place] = order[source, chosen]
+                            if takes_left:
+                                left += 1
+                            else:
+                                right += 1
+                    source, width = target, 2 * width
+                for j in range(size):
+                    out[i, j, k] = order[source, j]
+
+    def kernel_arguments(self, node: ArgSort, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
+        size = out.shape[node.axis]
+        values, order = scratch((2, size), operands[0].dtype), scratch((2, size), np.int64)
+        return *split_at(node.axis, operands[0], out), values, order
+
+
+def _last_axis(x: Any, axis: int | None) -> tuple[Any, int]:
+    """Return the operand and the axis to sort along; None sorts all elements in row-major order."""
+    return (x.ravel(), 0) if axis is None else (x, axis)
+
+
+@overload
+def argsort(x: Shaped[L, AtLeast1D], axis: int | None = -1) -> ArgSort: ...
+@overload
+def argsort(x: Shaped[L, S], axis: int = -1) -> ArgSort[S]: ...
+@overload
+def argsort(x: Shaped[L, S], axis: None) -> ArgSort[tuple[Any]]: ...
+@method("argsort")
+def argsort(x: Any, axis: int | None = -1) -> ArgSort:
+    """Return the indices that sort `x` along `axis`, or all elements in row-major order if it is None.
+
+    Equal elements keep their order, and NaN comes last. Raise `ShapeError` for an axis that `x` lacks.
+
+    >>> wy.Constant([3.0, 1.0, 2.0]).argsort().forward().tolist()
+    [1, 2, 0]
+    """
+    return ArgSort(*_last_axis(x, axis))
+
+
+@overload
+def sort(x: Shaped[L, AtLeast1D], axis: int | None = -1) -> TakeAlongAxis[L, IndexNode]: ...
+@overload
+def sort(x: Shaped[L, S], axis: int = -1) -> TakeAlongAxis[L, IndexNode, S]: ...
+@overload
+def sort(x: Shaped[L, S], axis: None) -> TakeAlongAxis[Any, IndexNode, tuple[Any]]: ...
+@method("sort")
+def sort(x: Any, axis: int | None = -1) -> TakeAlongAxis:
+    """Return `x` sorted along `axis`, or all elements in row-major order if it is None. NaN comes last.
+
+    The gradient of each element goes to the element that it came from; of equal ones, the first comes first. Raise
+    `ShapeError` for an axis that `x` lacks.
+
+    >>> wy.Constant([3.0, 1.0, 2.0]).sort().forward().tolist()
+    [1.0, 2.0, 3.0]
+    """
+    x, axis = _last_axis(x, axis)
+    return TakeAlongAxis(x, ArgSort(x, axis), axis)
+
+
+class SearchSorted(IndexNode[Axes]):
+    """For each element of the second operand, where it belongs in the sorted first one, as `numpy.searchsorted`.
+
+    The first `batch` axes of both are rows, each with its own sorted values.
+    """
+
+    __slots__ = ("batch", "side")
+    side: Literal["left", "right"]
+    batch: int
+
+    def __init__(self, a: Node, v: Node, side: Literal["left", "right"] = "left", batch: int = 0) -> None:
+        self._construct((a, v), side=side, batch=batch)
+
+    def dtype_rule(self) -> np.dtype:
+        common_dtype(self.parents)
+        return super().dtype_rule()
+
+    def shape_rule(self) -> Dims:
+        a, v = self.parents
+        if self.side not in ("left", "right"):
+            raise ShapeError(f"side must be 'left' or 'right', not {self.side!r}")
+        if len(a.dims) != self.batch + 1:
+            raise ShapeError(f"the sorted values must have one axis, not {format_dims(a.dims)}")
+        rows = tuple(map(unify, a.dims[: self.batch], v.dims[: self.batch]))
+        return rows + tuple(v.dims[self.batch :])
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> IndexNode | None:
+        a, v = operands if mapped == [False, True] and not self.batch else spread(operands, mapped)
+        return SearchSorted(a, v, self.side, self.batch + 1 if mapped[0] or self.batch else 0)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Any:
+        count = math.prod(shape[: self.batch])
+        a, v = (operand.reshape(count, *operand.shape[self.batch :]) for operand in operands)
+        rows = [xp.searchsorted(a[i], v[i], side=self.side) for i in range(count)]
+        return xp.stack(rows).reshape(shape) if rows else xp.zeros(shape, np.int64)
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        of_a, of_v = rows
+        same_values = self.batch == 0 and of_a is None
+        return "rows" if same_values or (of_a is not None and of_a == of_v and of_a < self.batch) else None
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return ZERO, ZERO
+
+
+@LOOPS.register(SearchSorted)
+class _SearchSortedLoops(LoopForm):
+    @staticmethod
+    def kernel(a: FloatArray, v: FloatArray, out: IntegerArray, after_equal: bool) -> None:
+        """Search by bisection; NaN is larger than any number."""
+        for row in range(v.shape[0]):
+            for i in range(v.shape[1]):
+                value, low, high = v[row, i], 0, a.shape[1]
+                while low < high:
+                    middle = (low + high) // 2
+                    element = a[row, middle]
+                    if after_equal:
+                        is_before = element <= value or value != value
+                    else:
+                        is_before = element < value or (value != value and element == element)
+                    if is_before:
+                        low = middle + 1
+                    else:
+                        high = middle
+                out[row, i] = low
+
+    def kernel_arguments(self, node: SearchSorted, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
+        rows = math.prod(out.shape[: node.batch])
+        a, v, out = (x.reshape(rows, math.prod(x.shape[node.batch :])) for x in (*operands, out))
+        return a, v, out, node.side == "right"

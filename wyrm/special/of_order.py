@@ -1,0 +1,135 @@
+"""Functions of an order or of three arguments, and relatives of the gamma and error functions."""
+
+from __future__ import annotations
+
+import math
+
+from wyrm.functions.operands import Operand, as_node, as_nodes
+from wyrm.node.node import Node
+from wyrm.ops.bessel_of_order import BesselI, BesselIe, BesselJ, BesselY
+from wyrm.ops.comparison import where
+from wyrm.ops.gamma import GammaLn
+from wyrm.ops.incomplete import BetaInc
+from wyrm.ops.normal_distribution import Ndtri
+from wyrm.ops.rounding import Floor
+
+
+def betainc(a: Operand, b: Operand, x: Operand) -> Node:
+    """Return the regularized incomplete beta function; `a` and `b` are above 0 and `x` is in [0, 1].
+
+    It has a gradient with respect to `x` only. The operands broadcast.
+
+    >>> round(wy.special.betainc(1.0, 2.0, wy.Constant(0.5)).forward().item(), 4)
+    0.75
+    """
+    return BetaInc(as_nodes(a, b, x))
+
+
+def jv(v: float, z: Operand) -> Node:
+    """Return the Bessel function of the first kind of order `v`, a number.
+
+    >>> wy.special.jv(0, wy.Constant(0.0)).forward().item()
+    1.0
+    """
+    return BesselJ(as_node(z), v)
+
+
+def j0(x: Operand) -> Node:
+    """Return the Bessel function of the first kind of order 0.
+
+    >>> wy.special.j0(wy.Constant(0.0)).forward().item()
+    1.0
+    """
+    return jv(0.0, x)
+
+
+def j1(x: Operand) -> Node:
+    """Return the Bessel function of the first kind of order 1.
+
+    >>> wy.special.j1(wy.Constant(0.0)).forward().item()
+    0.0
+    """
+    return jv(1.0, x)
+
+
+def yv(v: float, z: Operand) -> Node:
+    """Return the Bessel function of the second kind of order `v`, a number; `z` is above 0.
+
+    >>> round(wy.special.yv(0, wy.Constant(1.0)).forward().item(), 4)
+    0.0883
+    """
+    return BesselY(as_node(z), v)
+
+
+def y0(x: Operand) -> Node:
+    """Return the Bessel function of the second kind of order 0; `x` is above 0.
+
+    >>> round(wy.special.y0(wy.Constant(1.0)).forward().item(), 4)
+    0.0883
+    """
+    return yv(0.0, x)
+
+
+def y1(x: Operand) -> Node:
+    """Return the Bessel function of the second kind of order 1; `x` is above 0.
+
+    >>> round(wy.special.y1(wy.Constant(1.0)).forward().item(), 4)
+    -0.7812
+    """
+    return yv(1.0, x)
+
+
+def iv(v: float, z: Operand) -> Node:
+    """Return the modified Bessel function of the first kind of order `v`, a number.
+
+    >>> wy.special.iv(0, wy.Constant(0.0)).forward().item()
+    1.0
+    """
+    return BesselI(as_node(z), v)
+
+
+def ive(v: float, z: Operand) -> Node:
+    """Return `exp(-abs(z)) * iv(v, z)`, which does not overflow.
+
+    >>> wy.special.ive(0, wy.Constant(0.0)).forward().item()
+    1.0
+    """
+    return BesselIe(as_node(z), v)
+
+
+def gammasgn(x: Operand) -> Node:
+    """Return the sign of the gamma function, of which the gradient is zero; NaN at the integers below 0.
+
+    >>> wy.special.gammasgn(wy.Constant([-0.5, -1.5, 2.0])).forward().tolist()
+    [-1.0, 1.0, 1.0]
+    """
+    node = as_node(x)
+    below = Floor(node).erase()
+    odd = (0.5 * below - Floor(0.5 * below)) * 4.0  # 2 for an odd number, else 0
+    sign = where(node > 0.0, 1.0, 1.0 - odd)
+    return where(node.equal(below) & (node < 0.0), math.nan, sign)
+
+
+def rgamma(x: Operand) -> Node:
+    """Return the reciprocal of the gamma function; 0 at the integers up to 0, where its gradient is NaN.
+
+    >>> wy.special.rgamma(wy.Constant([3.0, 0.0])).forward().tolist()
+    [0.5, 0.0]
+    """
+    node = as_node(x)
+    pole = node.equal(Floor(node).erase()) & (node <= 0.0)
+    return where(pole, 0.0, gammasgn(node) * (-GammaLn(node).erase()).exp())
+
+
+def erfcinv(y: Operand) -> Node:
+    """Return the inverse of `erfc`, of numbers in (0, 2).
+
+    >>> wy.special.erfcinv(wy.Constant(1.0)).forward().item()
+    0.0
+    """
+    node = as_node(y)
+    quantile: Node = Ndtri(0.5 * node)
+    return quantile * -math.sqrt(0.5)
+
+
+jn, yn = jv, yv

@@ -1,0 +1,87 @@
+"""An epoch over batches of a loader or another iterable, which are trained many at a time by native code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, ShapeError
+from wyrm.node.base import BaseNode
+from wyrm.train.feeding import given_inputs
+
+Leaf = BaseNode
+# The bytes of the batches that are joined for one call of native code.
+_BYTES = 1 << 26
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive batches of one size, as columns; `first` is the number of batches before them."""
+
+    columns: dict[Leaf, np.ndarray]
+    rows: int
+    batch_size: int
+    first: int
+
+    @contextmanager
+    def naming_its_place(self) -> Iterator[None]:
+        """Make errors that name a row say from where the rows are counted."""
+        try:
+            yield
+        except Diverged:
+            raise
+        except (NotFinite, IndexOutOfRange) as error:
+            text, first = str(error).removesuffix("; no parameter has moved"), self.first
+            state = f"the parameters are as they were after batch {first}" if first else "no parameter has moved"
+            raise type(error)(
+                f"{text}; rows are counted in the order of the batches, from batch {first + 1} on; {state}"
+            ) from None
+
+
+def chunks(batches: Iterable[object], inputs: Sequence[Leaf]) -> Iterator[Chunk]:
+    """Join consecutive batches of equal sizes into chunks of about 64 MB."""
+    held: list[dict[Leaf, np.ndarray]] = []
+    first = size = held_bytes = 0
+    for batch in batches:
+        given = given_inputs(batch, inputs)
+        rows = _rows(given)
+        if held and (rows != size or given.keys() != held[0].keys() or held_bytes > _BYTES):
+            yield _joined(held, size, first)
+            first += len(held)
+            held, held_bytes = [], 0
+        held.append(given)
+        size = rows
+        held_bytes += sum(array.nbytes for array in given.values())
+    if held:
+        yield _joined(held, size, first)
+
+
+def _rows(given: dict[Leaf, np.ndarray]) -> int:
+    sizes = {len(array) if array.ndim else 0 for array in given.values()}
+    if len(sizes) != 1 or 0 in sizes:
+        raise ShapeError("each column of a batch must have the same number of rows, at least one")
+    return sizes.pop()
+
+
+def _joined(held: Sequence[dict[Leaf, np.ndarray]], size: int, first: int) -> Chunk:
+    columns = {leaf: np.concatenate([batch[leaf] for batch in held]) for leaf in held[0]}
+    return Chunk(columns, size * len(held), size, first)
+
+
+def epoch_of_batches(
+    batches: Iterable[object], inputs: Sequence[Leaf], train: Callable[[Chunk], Sequence[float]]
+) -> list[float]:
+    """Train on all chunks in order with `train`, which returns means over a chunk's rows; return those of all rows."""
+    sums, rows = np.zeros(0), 0
+    for chunk in chunks(batches, inputs):
+        with chunk.naming_its_place():
+            means = np.asarray(train(chunk), np.float64)
+        sums = means * chunk.rows + (sums if rows else 0.0)
+        rows += chunk.rows
+    if not rows:
+        raise ShapeError("there are no batches, so there is nothing to train on; a generator yields its batches once")
+    result: list[float] = (sums / rows).tolist()
+    return result

@@ -1,0 +1,188 @@
+"""Means and running metrics of nodes over a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from wyrm.compiler.pipeline import Graph
+from wyrm.errors import NotDifferentiable, OptionError, ShapeError
+from wyrm.node.base import BaseNode, describe
+from wyrm.node.index_leaves import IndexInput
+from wyrm.node.leaves import Input
+from wyrm.node.node import Node, Tensor
+from wyrm.node.training_mode import modes_of
+from wyrm.train.epoch_state import check_batches
+from wyrm.train.feeding import checked_columns
+from wyrm.train.runner import NativeRunner
+from wyrm.train.training import Training
+from wyrm.types.dims import axis_size
+from wyrm.types.options import whole
+
+Leaf = BaseNode
+# Scalars of a batch, by name.
+Metrics = Mapping[str, Tensor[()]]
+# Rows of a batch of an evaluation: enough for products of matrices to be fast.
+_BATCH = 256
+
+
+class RunningMetric(Protocol):
+    """A metric that takes its data in batches, as those of `wy.metrics` do."""
+
+    @property
+    def update(self) -> Callable[..., object]:
+        """Take the arrays of a batch into account."""
+        ...
+
+    def compute(self) -> float:
+        """Return the metric of all batches since the last reset."""
+        ...
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        ...
+
+
+# Running metrics and the nodes of their arguments, by name.
+RunningMetrics = Mapping[str, tuple[RunningMetric, *tuple[BaseNode, ...]]]
+# The same, of metrics whose results are no floats, such as a confusion matrix.
+AnyRunningMetrics = Mapping[str, tuple[object, *tuple[BaseNode, ...]]]
+
+
+def checked_metrics(metrics: Mapping[str, BaseNode], single: bool, several_losses: bool) -> dict[str, BaseNode]:
+    """Return the metrics of a program as nodes that are computed before a step changes what they depend on."""
+    if several_losses:
+        raise NotDifferentiable(
+            "a program trains one loss, not a list: pass the others as metrics={'accuracy': accuracy}, or add them up"
+        )
+    if not isinstance(metrics, Mapping):
+        raise TypeError(f"metrics must be a dict of scalar nodes by name, not {type(metrics).__name__}")
+    if metrics and not single:
+        raise TypeError("metrics stand beside a single loss; give all outputs in one list, or all but one as metrics")
+    for name, node in metrics.items():
+        if not isinstance(name, str) or name == "loss":
+            raise OptionError(f"the name of a metric must be a string other than 'loss', not {name!r}")
+        if not isinstance(node, Node) or node.dims != () or node.dtype.kind != "f":
+            given = describe(node) if isinstance(node, BaseNode) else type(node).__name__
+            raise OptionError(
+                f"the metric {name!r} must be a scalar float node, not {given}; take the mean over the rows, as in "
+                f"(labels == predicted).astype(np.float32).mean()"
+            )
+    # The product is an array of its own: a metric that is an element of a parameter must not read the updated one.
+    return {name: node * 1.0 for name, node in metrics.items() if isinstance(node, Node)}
+
+
+class _Prepared(NamedTuple):
+    """A program of forward passes, the nodes that it computes, and the data in batches."""
+
+    training: Training
+    nodes: list[BaseNode]
+    given: dict[Leaf, np.ndarray]
+    rows: int
+    batch_size: int
+    singly: bool
+
+
+class Evaluation:
+    """Computes nodes over data sets in batches, and keeps the program for the last nodes."""
+
+    def __init__(self) -> None:
+        self._nodes: tuple[int, ...] = ()
+        self._training: Training | None = None
+
+    def __call__(
+        self, outputs: Sequence[BaseNode], columns: object, batch_size: int | None, metrics: Mapping[str, Any]
+    ) -> tuple[list[float], dict[str, Any]]:
+        """Return the means of the outputs over all rows, and the results of the metrics."""
+        training, nodes, given, rows, size, singly = self.prepare(outputs, columns, batch_size, metrics)
+        by_row = [_has_rows(output, given, singly) for output in outputs]
+        for metric, *_ in metrics.values():
+            metric.reset()
+        sums = np.zeros(len(outputs))
+        # Random nodes draw the same numbers in every evaluation.
+        training.steps = 0
+        for start in range(0, rows, size):
+            batch = {leaf: array[start] if singly else array[start : start + size] for leaf, array in given.items()}
+            feed = {leaf: batch[leaf] for leaf in training.graph.inputs if leaf in batch}
+            values = dict(zip(nodes, training.repeat(feed) or training.call(feed), strict=True))
+            for position, output in enumerate(outputs):
+                weight = 1 if by_row[position] else min(size, rows - start)
+                sums[position] += values[output].sum(dtype=np.float64) * weight
+            for metric, *operands in metrics.values():
+                arrays = [batch[node] if node in batch else values[node] for node in operands]
+                metric.update(*(array[np.newaxis] if singly else array for array in arrays))
+        means: list[float] = (sums / rows).tolist()
+        return means, {name: metric.compute() for name, (metric, *_) in metrics.items()}
+
+    def prepare(
+        self, outputs: Sequence[BaseNode], columns: object, batch_size: int | None, metrics: Mapping[str, Any]
+    ) -> _Prepared:
+        """Check everything, and return what an evaluation runs on."""
+        arguments = _arguments(metrics)
+        fed = [node for node in arguments if isinstance(node, Input | IndexInput)]
+        nodes = list(dict.fromkeys([*outputs, *(node for node in arguments if node not in set(fed))]))
+        training = self._compiled(nodes)
+        inputs = list(dict.fromkeys([*training.graph.inputs, *fed]))
+        given, rows, singly = checked_columns(columns, inputs, training.graph.ranges.limits)
+        return _Prepared(training, nodes, given, rows, _batch_size(given, rows, singly, batch_size), singly)
+
+    def _compiled(self, nodes: Sequence[BaseNode]) -> Training:
+        key = tuple(map(id, nodes))
+        if self._training is None or key != self._nodes:
+            _refuse_training(nodes)
+            graph = Graph(nodes, None)
+            self._nodes, self._training = key, Training(graph, NativeRunner(graph, "auto"))
+        return self._training
+
+
+def _refuse_training(nodes: Sequence[BaseNode]) -> None:
+    for mode in modes_of(nodes):
+        module = mode.module()
+        by = "" if module is None else f" by {type(module).__name__}"
+        raise OptionError(
+            f"{mode.node} was built in training mode{by}, so a mean over data would be that of training. Build the "
+            f"graph again after model.eval(), and evaluate a program of it: wy.compile(model(x)...)"
+        )
+
+
+def _arguments(metrics: Mapping[str, Any]) -> list[BaseNode]:
+    if not isinstance(metrics, Mapping):
+        raise TypeError(f"metrics must be a dict {{name: (metric, targets, predictions)}}, not {metrics!r}")
+    for name, entry in metrics.items():
+        nodes = entry[1:] if isinstance(entry, tuple) else ()
+        if not nodes or not hasattr(entry[0], "update") or not all(isinstance(node, BaseNode) for node in nodes):
+            raise TypeError(
+                f"the metric {name!r} must be a running metric and the nodes that it is updated with, as in "
+                f"(wy.metrics.Accuracy(), labels, predicted), not {entry!r}"
+            )
+    return [node for _, *nodes in metrics.values() for node in nodes]
+
+
+def _batch_size(given: Mapping[Leaf, np.ndarray], rows: int, singly: bool, batch_size: int | None) -> int:
+    fixed = [size for leaf in given if not singly and (size := axis_size(leaf.dims[0])) is not None]
+    if batch_size is None:
+        batch_size = 1 if singly else fixed[0] if fixed else min(rows, _BATCH)
+    check_batches(given, rows, singly, whole("batch_size", batch_size, 1))
+    return batch_size
+
+
+def _has_rows(output: BaseNode, given: Mapping[Leaf, np.ndarray], singly: bool) -> bool:
+    """Return whether the output has a number for each row; raise unless it does, or is one number."""
+    if not output.dims:
+        return False
+    if not singly and len(output.dims) == 1 and any(output.dims[0] == leaf.dims[0] for leaf in given):
+        return True
+    raise ShapeError(
+        f"{describe(output)} has several numbers for a row, so it has no mean over the rows: reduce it, as with "
+        f".mean(axis=-1), or call the program for its values"
+    )
+
+
+def merged(names: Sequence[str], means: Sequence[float], measured: dict[str, Any]) -> dict[str, Any]:
+    """Return the means by name and the results of metrics in one dict; raise `OptionError` if a name is repeated."""
+    repeated = [name for i, name in enumerate([*names, *measured]) if name in [*names, *measured][:i]]
+    if repeated:
+        raise OptionError(f"several results are called {repeated[0]!r}: give the nodes names, or the metrics others")
+    return dict(zip(names, means, strict=True)) | measured

@@ -1,0 +1,120 @@
+"""`fit`, the loop over epochs with validation and callbacks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from wyrm._interrupts import deferred
+from wyrm.errors import OptionError
+from wyrm.train.callbacks import Callback, ProgressBar, Run
+from wyrm.train.evaluation import RunningMetrics
+from wyrm.train.feeding import given_inputs
+from wyrm.train.history import History
+from wyrm.train.program import DataT, FeedT, Program
+from wyrm.train.tables import is_batches, row_count
+from wyrm.train.training import Mode
+from wyrm.types.options import whole
+
+
+def fit(
+    program: Program[Any, Any],
+    data: DataT,
+    *,
+    epochs: int,
+    batch_size: int = 1,
+    shuffle: bool = False,
+    seed: int = 0,
+    threads: int = 1,
+    mode: Mode = "hogwild",
+    validation: FeedT | None = None,
+    evaluation: Program[Any, Any] | None = None,
+    metrics: RunningMetrics | None = None,
+    validation_batch_size: int | None = None,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = False,
+) -> History:
+    """Train for a number of epochs; return the history of losses, metrics and validation.
+
+    Each epoch is `program.epoch(data, batch_size=..., shuffle=..., ...)`: the losses are those of these calls.
+    `validation` is a data set that `program.evaluate` takes after each epoch, or the program `evaluation`, as for a
+    model with dropout: compile it from a graph built after `model.eval()`. `metrics` are running metrics of the
+    validation. `callbacks` act between epochs, in order. `progress` shows a bar with the epoch, its values and the
+    rate in rows per second.
+
+    Ctrl-C ends the training between two steps: the result is the history so far, its `stopped` is "interrupted", and
+    the parameters are those of the last step. Any other exception, such as `Diverged`, is raised after the callbacks'
+    `on_end`.
+
+    Raise what `epoch` raises, and `OptionError` for less than one epoch, for a program without an optimizer, and for a
+    validation of a graph built in training mode. Validation data is checked before the first epoch.
+
+    >>> x, y = wy.Input(name="x"), wy.Input(name="y")
+    >>> slope = wy.Parameter(0.0)
+    >>> loss = (y - slope * x).square()
+    >>> train = wy.compile(loss, wy.optim.SGD([slope], learning_rate=0.1))
+    >>> data = np.linspace(-1.0, 1.0, 200)
+    >>> history = fit(train, {"x": data, "y": 3.0 * data}, epochs=5, validation={"x": [1.0], "y": [3.0]})
+    >>> history.stopped, history.epochs, round(float(slope), 3), history["validation_loss"][-1] < 1e-6
+    ('completed', 5, 3.0, True)
+    """
+    whole("epochs", epochs, 1)
+    if not isinstance(program, Program) or program.optimizer is None:
+        raise OptionError(f"fit trains a program that wy.compile made with an optimizer, not {program!r}")
+    if validation is None and (evaluation is not None or metrics is not None):
+        raise OptionError("evaluation and metrics are of a validation: give validation={input: column} too")
+    # Tables and lists are converted once, and not in each epoch.
+    held: Any = data if is_batches(data) else given_inputs(data, program.inputs)
+    if epochs > 1 and isinstance(held, Iterator):
+        raise OptionError("a generator yields its batches once, so it serves one epoch: give a wy.data.DataLoader")
+    validate = None
+    if validation is not None:
+        validate = _Validation(evaluation or program, validation, validation_batch_size, metrics or {})
+    run = Run(program, data, epochs, row_count(held))
+    steps: list[Callback] = [*callbacks, *([ProgressBar()] if progress else [])]
+    with ExitStack() as ending:
+        for callback in reversed(steps):
+            ending.callback(callback.on_end, run)
+        try:
+            for callback in steps:
+                callback.restore(run)
+            for callback in steps:
+                callback.on_start(run)
+            while run.epoch < epochs and not run.stopping:
+                for callback in steps:
+                    callback.on_epoch_start(run)
+                rate, start = run.optimizer.learning_rate, time.perf_counter()
+                means = program.epoch(
+                    held, batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode,
+                    progress=run.bar,
+                )  # fmt: skip
+                seconds = time.perf_counter() - start
+                values = means if isinstance(means, dict) else {"loss": means}
+                values |= validate() if validate is not None else {}
+                values |= {"learning_rate": rate, "seconds": seconds}
+                with deferred:
+                    run.history.append(values)
+                for callback in steps:
+                    callback.on_epoch_end(run, values)
+            run.finished = True
+            run.history.stopped = "early" if run.epoch < epochs else "completed"
+        except KeyboardInterrupt:
+            run.history.stopped = "interrupted"
+    return run.history
+
+
+class _Validation:
+    """The evaluation of a data set after each epoch, checked when it is created."""
+
+    def __init__(
+        self, program: Program[Any, Any], data: object, batch_size: int | None, metrics: RunningMetrics
+    ) -> None:
+        self._program, self._batch_size, self._metrics = program, batch_size, metrics
+        outputs = program._graph.outputs
+        self._data: Any = program._evaluation.prepare(outputs, data, batch_size, metrics).given
+
+    def __call__(self) -> dict[str, float]:
+        values = self._program.evaluate(self._data, batch_size=self._batch_size, metrics=self._metrics)
+        return {f"validation_{name}": value for name, value in values.items()}

@@ -1,0 +1,133 @@
+"""Callbacks that write the values of each epoch to a CSV file, and for TensorBoard."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from wyrm.errors import DataError
+from wyrm.train.callbacks import Callback, Run
+
+FilePath = str | os.PathLike[str]
+
+
+class CSVLogger(Callback):
+    """Writes a row for each epoch to a CSV file: the epoch, then the values under their names.
+
+    Each row is on disk when the epoch's callbacks have run. An existing file is replaced; with `append`, or after a
+    restore, rows are added to it.
+
+    Raise `DataError` for a file that cannot be written, or to append to one with other names.
+
+    >>> import tempfile, pathlib
+    >>> slope = wy.Parameter(0.0)
+    >>> x = wy.Input(name="x")
+    >>> program = wy.compile((slope * x - 1.0).square(), wy.optim.SGD([slope], 0.1))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = pathlib.Path(folder) / "log.csv"
+    ...     history = wy.train.fit(program, {"x": [1.0]}, epochs=2, callbacks=[CSVLogger(log)])
+    ...     lines = log.read_text().splitlines()
+    >>> lines[0], len(lines)
+    ('epoch,loss,learning_rate,seconds', 3)
+    """
+
+    def __init__(self, path: FilePath, *, append: bool = False) -> None:
+        self.path = Path(path)
+        self.append = append
+        self._file: Any = None
+        # The names in the first line, None before they are written.
+        self._names: list[str] | None = None
+
+    def on_start(self, run: Run) -> None:
+        """Open the file, so that a path that cannot be written is known before the first epoch."""
+        appends = self.append or run.epoch > 0
+        try:
+            self._names = _first_line(self.path) if appends else None
+            self._file = self.path.open("a" if appends else "w", newline="", encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"cannot write {os.fspath(self.path)!r}: {error.strerror or error}") from error
+
+    def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
+        """Write the row of the epoch, and before the first one the names."""
+        names, writer = ["epoch", *values], csv.writer(self._file)
+        if self._names is None:
+            writer.writerow(names)
+            self._names = names
+        if self._names != names:
+            raise DataError(
+                f"{os.fspath(self.path)!r} has the columns {', '.join(self._names)}, not {', '.join(names)}"
+            )
+        writer.writerow([run.epoch, *values.values()])
+        self._file.flush()
+
+    def on_end(self, run: Run) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _first_line(path: Path) -> list[str] | None:
+    if not path.exists():
+        return None
+    with path.open(newline="", encoding="utf-8") as file:
+        return next(csv.reader(file), None)
+
+
+class TensorBoardLogger(Callback):
+    """Writes the values of each epoch as scalars for TensorBoard, with TensorBoard's own writer.
+
+    `directory` receives an events file for each training: start `tensorboard --logdir directory` to see them.
+    "validation_loss" becomes "loss/validation" beside "loss/training", and so on for metrics.
+
+    Raise `ImportError` if neither the package tensorboard nor tensorboardX is installed.
+    """
+
+    def __init__(self, directory: FilePath) -> None:
+        self.directory = Path(directory)
+        self._writer_class = _writer_class()
+        self._writer: Any = None
+
+    def on_start(self, run: Run) -> None:
+        """Create the events file."""
+        self._writer = self._writer_class(os.fspath(self.directory))
+
+    def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
+        """Write the values of the epoch."""
+        for name, value in values.items():
+            self._writer.add_scalar(_tag(name, values), value, run.epoch)
+        self._writer.flush()
+
+    def on_end(self, run: Run) -> None:
+        """Close the events file."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def _tag(name: str, values: Mapping[str, float]) -> str:
+    """Return the name in TensorBoard, which shows tags with the same beginning together.
+
+    >>> [_tag(name, {"loss": 1.0, "validation_loss": 2.0}) for name in ("loss", "validation_loss", "seconds")]
+    ['loss/training', 'loss/validation', 'seconds']
+    """
+    validated = name.removeprefix("validation_")
+    if validated != name:
+        return f"{validated}/validation"
+    return f"{name}/training" if f"validation_{name}" in values else name
+
+
+def _writer_class() -> Any:
+    """Return the class of TensorBoard's writers, else that of the package tensorboardX."""
+    for module, name in (("tensorboard.summary", "Writer"), ("tensorboardX", "SummaryWriter")):
+        try:
+            return getattr(importlib.import_module(module), name)
+        except ImportError:
+            continue
+    raise ImportError(
+        "TensorBoardLogger needs the package tensorboard: pip install 'wyrm-autodiff[tensorboard]', or tensorboardX"
+    )
