@@ -12,7 +12,7 @@ import pytest
 
 import wyrm as wy
 from tests.special.test_special import check
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import DTypeError
 
 RANDOM = np.random.default_rng(5)
 EDGES = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -1.0, 1.0, -1.5, 2.5, 0.5, -0.5, 3.7, 1e-30, -1e30, 1e5])
@@ -29,7 +29,7 @@ OF_ONE = {
     "reciprocal": (0.1, 3.0), "deg2rad": (-9.0, 9.0), "rad2deg": (-9.0, 9.0), "sinc": (-4.0, 4.0),
     "nan_to_num": (-4.0, 4.0), "ptp": (-3.0, 3.0), "nansum": (-3.0, 3.0), "nanmean": (-3.0, 3.0),
     "nanvar": (-3.0, 3.0), "nanstd": (-3.0, 3.0), "nanmax": (-3.0, 3.0), "nanmin": (-3.0, 3.0),
-    "nanprod": (-3.0, 3.0), "average": (-3.0, 3.0),
+    "nanprod": (-3.0, 3.0),
 }  # fmt: skip
 OF_TWO = {
     "arctan2": (-3.0, 3.0), "hypot": (-3.0, 3.0), "logaddexp2": (-9.0, 9.0), "remainder": (0.5, 5.0),
@@ -59,7 +59,7 @@ def test_values_at_the_edges_are_those_of_numpy_in_both_engines(dtype: Any) -> N
     data = EDGES.astype(dtype)
     x, y = (part.ravel() for part in np.meshgrid(data, data))
     one, left, right = (wy.Input(part, finite=False) for part in (data, x, y))
-    singles = [*MASKS, *(name for name in OF_ONE if not name.startswith(("nan", "ptp", "average", "tan", "sinc")))]
+    singles = [*MASKS, *(name for name in OF_ONE if not name.startswith(("nan", "ptp", "tan", "sinc")))]
     pairs = [
         *(name for name in OF_TWO if name != "float_power"), "floor_divide", "heaviside", "logaddexp", "logical_and",
         "logical_or", "logical_xor", "isclose",
@@ -121,21 +121,6 @@ def test_no_gradient_goes_to_nan() -> None:
     for function in (wy.nansum, wy.nanmean, wy.nanvar, wy.nanmax, wy.nanprod):
         gradient = wy.grad(function(data), x).forward()
         assert np.isfinite(gradient).all() and gradient[1] == 0.0
-
-
-@pytest.mark.parametrize("axis", [None, 0, 1], ids=str)
-def test_weighted_averages(axis: Any) -> None:
-    x, weights = uniform(-3, 3, 3, 5), uniform(0.2, 2.0, 3, 5)
-    check(lambda x, w: wy.average(x, axis, w), lambda x, w: jnp.average(x, axis, w), (x, weights), 1e-10)
-    node: Any = wy.Constant(x)
-    mean, total = wy.average(node, axis, returned=True)
-    np.testing.assert_allclose(mean.forward(), np.average(x, axis), rtol=1e-13)
-    np.testing.assert_array_equal(total.forward(), np.average(x, axis, returned=True)[1])
-    if axis is not None:
-        along = weights[:, 0] if axis == 0 else weights[0]
-        np.testing.assert_allclose(np.average(node, axis, along).forward(), np.average(x, axis, along), rtol=1e-13)
-    with pytest.raises(ShapeError, match="one axis that is the axis of the mean"):
-        wy.average(node, None, weights[0])
 
 
 def test_bounds_that_are_arrays_and_nodes() -> None:
