@@ -8,6 +8,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from wyrm.functions.branches import cond as cond
     from wyrm.functions.branches import switch as switch
+    from wyrm.functions.complex_parts import angle as angle
+    from wyrm.functions.complex_parts import conj as conj
+    from wyrm.functions.complex_parts import conjugate as conjugate
+    from wyrm.functions.complex_parts import imag as imag
+    from wyrm.functions.complex_parts import iscomplex as iscomplex
+    from wyrm.functions.complex_parts import isreal as isreal
+    from wyrm.functions.complex_parts import real as real
+    from wyrm.functions.complex_parts import real_if_close as real_if_close
     from wyrm.functions.contraction import cross as cross
     from wyrm.functions.contraction import dot as dot
     from wyrm.functions.contraction import einsum as einsum
@@ -27,15 +35,72 @@ if TYPE_CHECKING:
     from wyrm.functions.creation import ones_like as ones_like
     from wyrm.functions.creation import zeros as zeros
     from wyrm.functions.creation import zeros_like as zeros_like
+    from wyrm.functions.cumulative import cumulative_prod as cumulative_prod
+    from wyrm.functions.cumulative import cumulative_sum as cumulative_sum
     from wyrm.functions.custom import custom_jvp as custom_jvp
     from wyrm.functions.custom import custom_vjp as custom_vjp
+    from wyrm.functions.differences import diff as diff
+    from wyrm.functions.differences import ediff1d as ediff1d
+    from wyrm.functions.differences import gradient as gradient
+    from wyrm.functions.differences import interp as interp
+    from wyrm.functions.differences import trapezoid as trapezoid
+    from wyrm.functions.elementwise import allclose as allclose
+    from wyrm.functions.elementwise import array_equal as array_equal
+    from wyrm.functions.elementwise import deg2rad as deg2rad
+    from wyrm.functions.elementwise import degrees as degrees
+    from wyrm.functions.elementwise import divmod as divmod
+    from wyrm.functions.elementwise import float_power as float_power
+    from wyrm.functions.elementwise import isclose as isclose
+    from wyrm.functions.elementwise import isneginf as isneginf
+    from wyrm.functions.elementwise import isposinf as isposinf
+    from wyrm.functions.elementwise import logical_and as logical_and
+    from wyrm.functions.elementwise import logical_not as logical_not
+    from wyrm.functions.elementwise import logical_or as logical_or
+    from wyrm.functions.elementwise import logical_xor as logical_xor
+    from wyrm.functions.elementwise import nan_to_num as nan_to_num
+    from wyrm.functions.elementwise import positive as positive
+    from wyrm.functions.elementwise import rad2deg as rad2deg
+    from wyrm.functions.elementwise import radians as radians
+    from wyrm.functions.elementwise import reciprocal as reciprocal
+    from wyrm.functions.elementwise import select as select
+    from wyrm.functions.elementwise import sinc as sinc
     from wyrm.functions.function import Function as Function
     from wyrm.functions.function import function as function
     from wyrm.functions.function import show as show
+    from wyrm.functions.grids import geomspace as geomspace
+    from wyrm.functions.grids import indices as indices
+    from wyrm.functions.grids import linspace as linspace
+    from wyrm.functions.grids import logspace as logspace
+    from wyrm.functions.grids import meshgrid as meshgrid
+    from wyrm.functions.grids import one_hot as one_hot
+    from wyrm.functions.joining import append as append
+    from wyrm.functions.joining import array_split as array_split
+    from wyrm.functions.joining import atleast_1d as atleast_1d
+    from wyrm.functions.joining import atleast_2d as atleast_2d
+    from wyrm.functions.joining import atleast_3d as atleast_3d
+    from wyrm.functions.joining import block as block
+    from wyrm.functions.joining import column_stack as column_stack
+    from wyrm.functions.joining import dsplit as dsplit
+    from wyrm.functions.joining import dstack as dstack
+    from wyrm.functions.joining import hsplit as hsplit
+    from wyrm.functions.joining import hstack as hstack
+    from wyrm.functions.joining import unstack as unstack
+    from wyrm.functions.joining import vsplit as vsplit
+    from wyrm.functions.joining import vstack as vstack
     from wyrm.functions.mapping import vmap as vmap
+    from wyrm.functions.matrices import diag as diag
+    from wyrm.functions.matrices import diagflat as diagflat
+    from wyrm.functions.matrices import eye as eye
+    from wyrm.functions.matrices import identity as identity
+    from wyrm.functions.matrices import tri as tri
+    from wyrm.functions.matrices import tril as tril
+    from wyrm.functions.matrices import triu as triu
+    from wyrm.functions.matrices import vander as vander
     from wyrm.functions.methods import abs as abs
     from wyrm.functions.methods import acos as acos
     from wyrm.functions.methods import acosh as acosh
+    from wyrm.functions.methods import all as all
+    from wyrm.functions.methods import any as any
     from wyrm.functions.methods import arccos as arccos
     from wyrm.functions.methods import arccosh as arccosh
     from wyrm.functions.methods import arcsin as arcsin
@@ -44,6 +109,7 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import arctan2 as arctan2
     from wyrm.functions.methods import arctanh as arctanh
     from wyrm.functions.methods import argmax as argmax
+    from wyrm.functions.methods import argmin as argmin
     from wyrm.functions.methods import argsort as argsort
     from wyrm.functions.methods import asin as asin
     from wyrm.functions.methods import asinh as asinh
@@ -59,6 +125,7 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import cosh as cosh
     from wyrm.functions.methods import cumprod as cumprod
     from wyrm.functions.methods import cumsum as cumsum
+    from wyrm.functions.methods import diagonal as diagonal
     from wyrm.functions.methods import erf as erf
     from wyrm.functions.methods import exp as exp
     from wyrm.functions.methods import exp2 as exp2
@@ -96,6 +163,7 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import ravel as ravel
     from wyrm.functions.methods import relu as relu
     from wyrm.functions.methods import remainder as remainder
+    from wyrm.functions.methods import repeat as repeat
     from wyrm.functions.methods import reshape as reshape
     from wyrm.functions.methods import rint as rint
     from wyrm.functions.methods import round as round
@@ -119,14 +187,49 @@ if TYPE_CHECKING:
     from wyrm.functions.methods import take_along_axis as take_along_axis
     from wyrm.functions.methods import tan as tan
     from wyrm.functions.methods import tanh as tanh
+    from wyrm.functions.methods import trace as trace
     from wyrm.functions.methods import transpose as transpose
     from wyrm.functions.methods import trunc as trunc
     from wyrm.functions.methods import var as var
+    from wyrm.functions.order_statistics import argpartition as argpartition
+    from wyrm.functions.order_statistics import digitize as digitize
+    from wyrm.functions.order_statistics import median as median
+    from wyrm.functions.order_statistics import partition as partition
+    from wyrm.functions.order_statistics import percentile as percentile
+    from wyrm.functions.order_statistics import quantile as quantile
+    from wyrm.functions.order_statistics import searchsorted as searchsorted
+    from wyrm.functions.padding import pad as pad
+    from wyrm.functions.rearranging import flip as flip
+    from wyrm.functions.rearranging import fliplr as fliplr
+    from wyrm.functions.rearranging import flipud as flipud
+    from wyrm.functions.rearranging import moveaxis as moveaxis
+    from wyrm.functions.rearranging import permute_dims as permute_dims
+    from wyrm.functions.rearranging import roll as roll
+    from wyrm.functions.rearranging import rollaxis as rollaxis
+    from wyrm.functions.rearranging import rot90 as rot90
+    from wyrm.functions.rearranging import tile as tile
+    from wyrm.functions.reductions import average as average
+    from wyrm.functions.reductions import count_nonzero as count_nonzero
+    from wyrm.functions.reductions import nanmax as nanmax
+    from wyrm.functions.reductions import nanmean as nanmean
+    from wyrm.functions.reductions import nanmin as nanmin
+    from wyrm.functions.reductions import nanprod as nanprod
+    from wyrm.functions.reductions import nanstd as nanstd
+    from wyrm.functions.reductions import nansum as nansum
+    from wyrm.functions.reductions import nanvar as nanvar
+    from wyrm.functions.reductions import ptp as ptp
     from wyrm.functions.segment import segment_max as segment_max
     from wyrm.functions.segment import segment_mean as segment_mean
     from wyrm.functions.segment import segment_min as segment_min
     from wyrm.functions.segment import segment_softmax as segment_softmax
     from wyrm.functions.segment import segment_sum as segment_sum
+    from wyrm.functions.statistics import average as average
+    from wyrm.functions.statistics import bincount as bincount
+    from wyrm.functions.statistics import convolve as convolve
+    from wyrm.functions.statistics import corrcoef as corrcoef
+    from wyrm.functions.statistics import correlate as correlate
+    from wyrm.functions.statistics import cov as cov
+    from wyrm.functions.statistics import histogram as histogram
     from wyrm.functions.transforms import hessian as hessian
     from wyrm.functions.transforms import hvp as hvp
     from wyrm.functions.transforms import jacobian as jacobian
@@ -137,6 +240,7 @@ if TYPE_CHECKING:
 # The functions of the top level, by module.
 FUNCTIONS = {
     "functions.branches": ("cond", "switch"),
+    "functions.complex_parts": ("angle", "conj", "conjugate", "imag", "iscomplex", "isreal", "real", "real_if_close"),
     "functions.contraction": (
         "cross",
         "dot",
@@ -151,13 +255,57 @@ FUNCTIONS = {
     ),
     "functions.control": ("scan", "while_loop"),
     "functions.creation": ("arange", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"),
+    "functions.cumulative": ("cumulative_prod", "cumulative_sum"),
     "functions.custom": ("custom_jvp", "custom_vjp"),
+    "functions.differences": ("diff", "ediff1d", "gradient", "interp", "trapezoid"),
+    "functions.elementwise": (
+        "allclose",
+        "array_equal",
+        "deg2rad",
+        "degrees",
+        "divmod",
+        "float_power",
+        "isclose",
+        "isneginf",
+        "isposinf",
+        "logical_and",
+        "logical_not",
+        "logical_or",
+        "logical_xor",
+        "nan_to_num",
+        "positive",
+        "rad2deg",
+        "radians",
+        "reciprocal",
+        "select",
+        "sinc",
+    ),
     "functions.function": ("Function", "function", "show"),
+    "functions.grids": ("geomspace", "indices", "linspace", "logspace", "meshgrid", "one_hot"),
+    "functions.joining": (
+        "append",
+        "array_split",
+        "atleast_1d",
+        "atleast_2d",
+        "atleast_3d",
+        "block",
+        "column_stack",
+        "dsplit",
+        "dstack",
+        "hsplit",
+        "hstack",
+        "unstack",
+        "vsplit",
+        "vstack",
+    ),
     "functions.mapping": ("vmap",),
+    "functions.matrices": ("diag", "diagflat", "eye", "identity", "tri", "tril", "triu", "vander"),
     "functions.methods": (
         "abs",
         "acos",
         "acosh",
+        "all",
+        "any",
         "arccos",
         "arccosh",
         "arcsin",
@@ -166,6 +314,7 @@ FUNCTIONS = {
         "arctan2",
         "arctanh",
         "argmax",
+        "argmin",
         "argsort",
         "asin",
         "asinh",
@@ -181,6 +330,7 @@ FUNCTIONS = {
         "cosh",
         "cumprod",
         "cumsum",
+        "diagonal",
         "erf",
         "exp",
         "exp2",
@@ -218,6 +368,7 @@ FUNCTIONS = {
         "ravel",
         "relu",
         "remainder",
+        "repeat",
         "reshape",
         "rint",
         "round",
@@ -241,11 +392,46 @@ FUNCTIONS = {
         "take_along_axis",
         "tan",
         "tanh",
+        "trace",
         "transpose",
         "trunc",
         "var",
     ),
+    "functions.order_statistics": (
+        "argpartition",
+        "digitize",
+        "median",
+        "partition",
+        "percentile",
+        "quantile",
+        "searchsorted",
+    ),
+    "functions.padding": ("pad",),
+    "functions.rearranging": (
+        "flip",
+        "fliplr",
+        "flipud",
+        "moveaxis",
+        "permute_dims",
+        "roll",
+        "rollaxis",
+        "rot90",
+        "tile",
+    ),
+    "functions.reductions": (
+        "average",
+        "count_nonzero",
+        "nanmax",
+        "nanmean",
+        "nanmin",
+        "nanprod",
+        "nanstd",
+        "nansum",
+        "nanvar",
+        "ptp",
+    ),
     "functions.segment": ("segment_max", "segment_mean", "segment_min", "segment_softmax", "segment_sum"),
+    "functions.statistics": ("average", "bincount", "convolve", "corrcoef", "correlate", "cov", "histogram"),
     "functions.transforms": ("hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"),
 }
 
@@ -298,6 +484,8 @@ OPS = {
     "special.erfc": "wyrm.ops.normal_distribution",
     "special.erfinv": "wyrm.ops.normal_distribution",
     "special.gamma": "wyrm.ops.gamma",
+    "special.gammainc": "wyrm.ops.incomplete",
+    "special.gammaincc": "wyrm.ops.incomplete",
     "special.gammaln": "wyrm.ops.gamma",
     "special.i0": "wyrm.ops.bessel",
     "special.i0e": "wyrm.ops.bessel",
@@ -337,10 +525,14 @@ METHODS: dict[str, str] = {
     "Node.__rdivmod__": "wyrm.ops.division",
     "Node.__rfloordiv__": "wyrm.ops.division",
     "Node.__rmod__": "wyrm.ops.division",
+    "Node.all": "wyrm.ops.counting",
+    "Node.any": "wyrm.ops.counting",
+    "Node.argmin": "wyrm.ops.counting",
     "Node.argsort": "wyrm.ops.sorting",
     "Node.celu": "wyrm.ops.composed_activation",
     "Node.cumprod": "wyrm.ops.cumulative",
     "Node.cumsum": "wyrm.ops.cumulative",
+    "Node.diagonal": "wyrm.ops.rearranging",
     "Node.glu": "wyrm.ops.composed_activation",
     "Node.hardsigmoid": "wyrm.ops.composed_activation",
     "Node.hardswish": "wyrm.ops.composed_activation",
@@ -348,11 +540,13 @@ METHODS: dict[str, str] = {
     "Node.log_sigmoid": "wyrm.ops.composed_activation",
     "Node.mish": "wyrm.ops.composed_activation",
     "Node.relu6": "wyrm.ops.composed_activation",
+    "Node.repeat": "wyrm.ops.rearranging",
     "Node.round": "wyrm.ops.rounding",
     "Node.selu": "wyrm.ops.composed_activation",
     "Node.softsign": "wyrm.ops.composed_activation",
     "Node.sort": "wyrm.ops.sorting",
     "Node.take_along_axis": "wyrm.ops.take_along_axis",
+    "Node.trace": "wyrm.ops.rearranging",
 }
 
 __all__ = [
@@ -360,6 +554,11 @@ __all__ = [
     "abs",
     "acos",
     "acosh",
+    "all",
+    "allclose",
+    "angle",
+    "any",
+    "append",
     "arange",
     "arccos",
     "arccosh",
@@ -369,34 +568,71 @@ __all__ = [
     "arctan2",
     "arctanh",
     "argmax",
+    "argmin",
+    "argpartition",
     "argsort",
+    "array_equal",
+    "array_split",
     "asin",
     "asinh",
     "atan",
     "atan2",
     "atanh",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "average",
+    "average",
+    "bincount",
+    "block",
     "broadcast_to",
     "cbrt",
     "ceil",
     "clip",
+    "column_stack",
     "cond",
+    "conj",
+    "conjugate",
+    "convolve",
     "copysign",
+    "corrcoef",
+    "correlate",
     "cos",
     "cosh",
+    "count_nonzero",
+    "cov",
     "cross",
     "cumprod",
     "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
     "custom_jvp",
     "custom_vjp",
+    "deg2rad",
+    "degrees",
+    "diag",
+    "diagflat",
+    "diagonal",
+    "diff",
+    "digitize",
+    "divmod",
     "dot",
+    "dsplit",
+    "dstack",
+    "ediff1d",
     "einsum",
     "erf",
     "exp",
     "exp2",
     "expand_dims",
     "expm1",
+    "eye",
     "fix",
     "flatten",
+    "flip",
+    "fliplr",
+    "flipud",
+    "float_power",
     "floor",
     "floor_divide",
     "fmax",
@@ -405,56 +641,107 @@ __all__ = [
     "full",
     "full_like",
     "function",
+    "geomspace",
+    "gradient",
     "heaviside",
     "hessian",
+    "histogram",
+    "hsplit",
+    "hstack",
     "hvp",
     "hypot",
     "i0",
+    "identity",
+    "imag",
+    "indices",
     "inner",
+    "interp",
+    "isclose",
+    "iscomplex",
     "isfinite",
     "isinf",
     "isnan",
+    "isneginf",
+    "isposinf",
+    "isreal",
     "jacobian",
     "jvp",
     "kron",
     "linearize",
+    "linspace",
     "log",
-    "log10",
     "log1p",
     "log2",
+    "log10",
     "log_softmax",
     "logaddexp",
     "logaddexp2",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "logspace",
     "logsumexp",
     "matmul",
     "matrix_transpose",
     "max",
     "maximum",
     "mean",
+    "median",
+    "meshgrid",
     "min",
     "minimum",
     "mod",
+    "moveaxis",
+    "nan_to_num",
+    "nanmax",
+    "nanmean",
+    "nanmin",
+    "nanprod",
+    "nanstd",
+    "nansum",
+    "nanvar",
+    "one_hot",
     "ones",
     "ones_like",
     "outer",
+    "pad",
+    "partition",
+    "percentile",
+    "permute_dims",
+    "positive",
     "prod",
+    "ptp",
+    "quantile",
+    "rad2deg",
+    "radians",
     "ravel",
+    "real",
+    "real_if_close",
+    "reciprocal",
     "relu",
     "remainder",
+    "repeat",
     "reshape",
     "rint",
+    "roll",
+    "rollaxis",
+    "rot90",
     "round",
     "scan",
+    "searchsorted",
     "segment_max",
     "segment_mean",
     "segment_min",
     "segment_softmax",
     "segment_sum",
+    "select",
     "show",
     "sigmoid",
     "sign",
     "signbit",
     "sin",
+    "sinc",
     "sinh",
     "softmax",
     "softplus",
@@ -473,13 +760,23 @@ __all__ = [
     "tan",
     "tanh",
     "tensordot",
+    "tile",
+    "trace",
     "transpose",
+    "trapezoid",
+    "tri",
+    "tril",
+    "triu",
     "trunc",
+    "unstack",
+    "vander",
     "var",
     "vdot",
     "vecdot",
     "vjp",
     "vmap",
+    "vsplit",
+    "vstack",
     "while_loop",
     "zeros",
     "zeros_like",
