@@ -378,7 +378,7 @@ def test_threads_draw_what_one_thread_draws(rows: int) -> None:
         order = wy.random.permutation((batch, 5), stream=3).astype(np.float64)
         own = wy.random.normal((5,), dtype=np.float64, stream=5)  # the same for all rows
         hidden = ((x * w * mask + own).dropout(0.4, stream=4) + order).expand_dims(1) + noise
-        loss = (hidden * hidden).mean(axis=(1, 2)).mean()
+        loss: Any = (hidden * hidden).mean(axis=(1, 2)).mean()
         program = wy.compile(loss, wy.optim.SGD([w, scale], 0.1))
         losses = [
             program.epoch({x: data}, batch_size=rows, threads=threads, mode="synchronized", shuffle=False)

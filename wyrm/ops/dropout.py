@@ -35,9 +35,9 @@ def _key(xp: ArrayNamespace, step: Array, seed: int, stream: int) -> Array:
 
 def _mask(xp: ArrayNamespace, key: Array, rate: float, shape: tuple[int, ...]) -> BoolArray:
     """Return the mask of a shape: true where an element is kept."""
-    mask = is_kept(*positions_of(key, shape), drop_threshold(rate, 2**32)).reshape(shape)
-    kept: BoolArray = xp.asarray(mask)
-    return kept
+    array: Any = xp.asarray(is_kept(*positions_of(key, shape), drop_threshold(rate, 2**32)).reshape(shape))
+    mask: BoolArray = array
+    return mask
 
 
 def random_key_kernel(step: IntegerArray, rows_before: IntegerArray, out: IntegerArray, seed: int, stream: int) -> None:
@@ -94,9 +94,10 @@ class _RandomKeyLoops(LoopForm):
 
 def key_for_rows(key: RandomKey[Any], to: Dims) -> RandomKey[Any]:
     """Return the key for draws of the axes `to`, which also counts rows if the data decides the first axis."""
-    if len(key.parents) > 1 or not to or axis_size(to[0]) is not None:
+    step, *counted = key.parents
+    if counted or not to or axis_size(to[0]) is not None:
         return key
-    return RandomKey(key.parents[0], key.seed, key.stream, ROWS_BEFORE)
+    return RandomKey(step, key.seed, key.stream, ROWS_BEFORE)
 
 
 def check_key(key: Node) -> None:
