@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from wyrm.nn.linear import Linear
     from wyrm.nn.lstm_state import LSTMOutput, LSTMState
     from wyrm.nn.module import Module
-    from wyrm.nn.moving_average import EWMA
+    from wyrm.nn.moving_average import EWMA, ewma
     from wyrm.nn.normalization import LayerNorm, RMSNorm
     from wyrm.nn.positional_encoding import LearnedPositionalEncoding, SinusoidalPositionalEncoding, rotary_embedding
     from wyrm.nn.recurrent import LSTM, LSTMCell
@@ -102,7 +102,7 @@ _NAMES = {
         "LSTMState",
     ),
     "module": ("Module",),
-    "moving_average": ("EWMA",),
+    "moving_average": ("EWMA", "ewma"),
     "normalization": (
         "LayerNorm",
         "RMSNorm",
@@ -167,6 +167,7 @@ __all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "TransformerBlock",
     "celu",
     "elu",
+    "ewma",
     "geglu",
     "gelu",
     "generate",
