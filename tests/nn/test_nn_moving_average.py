@@ -120,7 +120,8 @@ def weighted_means(x: NDArray[Any], alpha: float) -> NDArray[Any]:
     steps = np.arange(x.shape[1])
     back = steps[:, None] - steps
     weights = np.where(back >= 0, (1.0 - alpha) ** np.maximum(back, 0), 0.0)
-    return np.einsum("ts,bsf->btf", weights / weights.sum(1, keepdims=True), x)
+    means: NDArray[Any] = np.einsum("ts,bsf->btf", weights / weights.sum(1, keepdims=True), x)
+    return means
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.5, 1.0])

@@ -41,7 +41,8 @@ def ewma(x: Node[Any, S], alpha: Tensor[()] | float, axis: int = 0, adjust: bool
     else:
         raise ValueError(f"ewma: alpha must be above 0 and at most 1, not {alpha}")
     if not adjust:
-        return _average(node, keep, position)
+        plain: Node[Any, S] = _average(node, keep, position)
+        return plain
     dims: Any = tuple(axis if i == position else 1 for i, axis in enumerate(node.dims))
     ones = as_constant(1.0, node.dtype).broadcast_to(dims)
     total: Node = Recurrence(keep.broadcast_to(node.dims), node, axis=position)
