@@ -44,10 +44,17 @@ def ctc_samples() -> list[Sample]:
     operands = (normal(3, 4, 3), LABELS, STEPS, LENGTHS)
     wrong = (normal(2, 4, 3), *operands[1:])
     return [
-        Sample(CTC, lambda *nodes: CTC(*nodes, 0), operands, ctc_losses, misfit=wrong, empty=False),
+        Sample(
+            CTC,
+            lambda x, labels, steps, lengths: CTC(x, labels, steps, lengths, 0),
+            operands,
+            ctc_losses,
+            misfit=wrong,
+            empty=False,
+        ),
         Sample(
             CTCGradient,
-            lambda *nodes: CTCGradient(*nodes, 0),
+            lambda x, labels, steps, lengths: CTCGradient(x, labels, steps, lengths, 0),
             operands,
             ctc_gradient,
             misfit=wrong,

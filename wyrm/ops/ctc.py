@@ -198,7 +198,7 @@ class CTCGradient(_Alignment[Axes]):
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         totals, rows, emissions, follows = self._forward(operands)
-        labels, steps, lengths = (np.asarray(operand) for operand in operands[1:])
+        labels, steps, lengths = (np.asarray(operand, np.int64) for operand in operands[1:])
         states = _states(labels, self.blank)
         batch = np.arange(len(labels))
         last = 2 * lengths[:, None] - np.arange(states.shape[1])
