@@ -95,8 +95,7 @@ class Optimizer(GroupRules):
     ) -> None:
         for name, value in checked_options(options).items():
             setattr(self, name, value)
-        self._begin()
-        self.learning_rate = learning_rate
+        self._begin(learning_rate)
         given, groups = split_groups(type(self).__name__, parameters)
         if groups:
             members = [self._member(group) for group in groups]
@@ -127,7 +126,7 @@ class Optimizer(GroupRules):
             raise OptionError("a group has either a learning_rate or a learning_rate_factor, not both")
         shared = {name: getattr(self, name) for name in known if hasattr(self, name)}
         rate = {"learning_rate": scaled_rate(self._learning_rate, factor)} if follows else {}
-        options = {name: value for name, value in (shared | own | rate).items() if value is not None}
+        options: dict[str, Any] = {name: value for name, value in (shared | own | rate).items() if value is not None}
         member = type(self)(group["parameters"], **options)
         member._rate_factor = factor if follows else None
         return member
@@ -229,31 +228,12 @@ class Optimizer(GroupRules):
         array = bound_array(parameter)
         try:
             if isinstance(rule, UpdateEvaluator) and isinstance(gradient, RowSparse):
-                self._move_rows(rule, array, gradient, state, hyperparameters)
+                rule.move_rows(array, gradient, state, hyperparameters)
             else:
                 dense = gradient.dense() if isinstance(gradient, RowSparse) else gradient
                 rule(array, dense, state, hyperparameters, rule.flushes and self.steps % _FLUSH_EVERY == 0)
         finally:
             touch(stored(parameter))
-
-    @staticmethod
-    def _move_rows(
-        rule: UpdateEvaluator,
-        array: np.ndarray,
-        gradient: RowSparse,
-        state: Mapping[str, np.ndarray],
-        hyperparameters: Mapping[str, float],
-    ) -> None:
-        """Apply the rule to the rows of the gradient, each of which occurs once: gather, update, scatter."""
-        arrays = [array, *(state[name] for name in rule.state)]
-        stride = max(1, BLOCK * array.shape[0] // max(1, array.size))
-        for start in range(0, len(gradient.rows), stride):
-            rows = gradient.rows[start : start + stride]
-            gathered = [target.take(rows, axis=0) for target in arrays]
-            slots = dict(zip(rule.state, gathered[1:], strict=True))
-            rule(gathered[0], gradient.values[start : start + stride], slots, hyperparameters)
-            for target, values in zip(arrays, gathered, strict=True):
-                target[rows] = values
 
     def _set_steps(self, steps: int) -> None:
         for group in (self, *self._members):
