@@ -129,7 +129,8 @@ def column_array(name: str, column: Any) -> np.ndarray:
 
 def _of(count: Any) -> int:
     """Return the number of nulls: an attribute in Arrow, a method in polars."""
-    return int(count() if callable(count) else count)
+    number: Any = count() if callable(count) else count
+    return int(number)
 
 
 def _refuse_nulls(name: str, nulls: Any) -> None:
