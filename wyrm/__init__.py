@@ -78,7 +78,8 @@ if TYPE_CHECKING:
     from wyrm.ops.attention import attention
     from wyrm.ops.checkpoint import checkpoint
     from wyrm.ops.linear_cross_entropy import linear_cross_entropy
-    from wyrm.train.program import Program, compile
+    from wyrm.train.compiling import compile
+    from wyrm.train.program import Program
     from wyrm.view.model_summary import summary
 
 if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every name
@@ -104,7 +105,8 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
         "ops.attention": ("attention",),
         "ops.checkpoint": ("checkpoint",),
         "ops.linear_cross_entropy": ("linear_cross_entropy",),
-        "train.program": ("Program", "compile"),
+        "train.compiling": ("compile",),
+        "train.program": ("Program",),
         "view.model_summary": ("summary",),
     }
     __getattr__, __dir__ = _lazy_imports.lazy_imports(
