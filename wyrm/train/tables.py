@@ -68,7 +68,7 @@ def by_input(data: object, inputs: Sequence[Leaf]) -> object:
             raise DataError(_missing(leaf, listed, data))
     unread = [name for name in names if name not in wanted] if isinstance(data, Mapping) else []
     if unread and len(wanted) < len(inputs):
-        (*_, holding) = (leaf for leaf in inputs if leaf not in wanted.values())
+        holding = next(leaf for leaf in inputs if leaf.name not in wanted)
         raise DataError(
             f"the columns {', '.join(map(repr, unread))} belong to no input, and {label(holding)}, which holds data, "
             f"has no column: correct the name, or leave out columns that the program does not read"

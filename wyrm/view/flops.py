@@ -71,7 +71,8 @@ class Flops:
                 continue
             parents = [owners[parent] for parent in node.parents]
             known = [parent for parent in parents if parent is not None]
-            owners[node] = DATA if DATA in known else known[0] if known else None
+            # Not `in`, which compares parameters by a node.
+            owners[node] = DATA if any(isinstance(each, Data) for each in known) else known[0] if known else None
             if isinstance(node, Scan):
                 self._add_loop(node, times, parents)
             elif isinstance(node, _UNCOUNTED):
