@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from wyrm._names import *  # noqa: F403  # a generated table
     from wyrm.ops.attention import attention
     from wyrm.ops.checkpoint import checkpoint
+    from wyrm.ops.dot_product_attention import scaled_dot_product_attention
     from wyrm.ops.linear_cross_entropy import linear_cross_entropy
     from wyrm.train.compiling import compile
     from wyrm.train.program import Program
@@ -104,6 +105,7 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
         **_names.FUNCTIONS,
         "ops.attention": ("attention",),
         "ops.checkpoint": ("checkpoint",),
+        "ops.dot_product_attention": ("scaled_dot_product_attention",),
         "ops.linear_cross_entropy": ("linear_cross_entropy",),
         "train.compiling": ("compile",),
         "train.program": ("Program",),
@@ -152,6 +154,7 @@ __all__ = [
     "errors",
     "grad",
     "io",
+    "linalg",
     "linear_cross_entropy",
     "losses",
     "metrics",
@@ -159,6 +162,7 @@ __all__ = [
     "optim",
     "random",
     "run",
+    "scaled_dot_product_attention",
     "special",
     "stack",
     "summary",

@@ -21,6 +21,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "expand_dims": (1,),
     "maximum": (0.5,),
     "minimum": (0.5,),
+    "repeat": (2,),
     "reshape": (6, 4),
     "split": (2,),
     "swapaxes": (0, 1),

@@ -16,6 +16,7 @@ from wyrm.train.feeding import checked_columns, given_inputs
 from wyrm.train.progress import Bar, bar
 from wyrm.train.tables import row_count
 from wyrm.train.training import Mode, Training
+from wyrm.types.options import whole
 
 Leaf = BaseNode
 # The bytes of the batches that are joined for one call of native code.
@@ -45,19 +46,25 @@ class Chunk:
             ) from None
 
 
-def chunks(batches: Iterable[object], inputs: Sequence[Leaf]) -> Iterator[Chunk]:
-    """Join consecutive batches of equal sizes into chunks of about 64 MB."""
+def chunks(batches: Iterable[object], inputs: Sequence[Leaf], accumulate: int = 1) -> Iterator[Chunk]:
+    """Join consecutive batches of equal sizes into chunks of about 64 MB, each of whole steps of `accumulate` batches.
+
+    A smaller batch ends a step that it does not begin.
+    """
     held: list[dict[Leaf, np.ndarray]] = []
-    first = size = held_bytes = 0
+    first = size = last = held_bytes = 0
     for batch in batches:
         given = given_inputs(batch, inputs)
         rows = _rows(given)
-        if held and (rows != size or given.keys() != held[0].keys() or held_bytes > _BYTES):
+        inside = len(held) % accumulate > 0
+        fits = last == size and (rows == size or (rows < size and inside)) and (inside or held_bytes <= _BYTES)
+        if held and not (fits and given.keys() == held[0].keys()):
             yield _joined(held, size, first)
             first += len(held)
             held, held_bytes = [], 0
+        size = size if held else rows
         held.append(given)
-        size = rows
+        last = rows
         held_bytes += sum(array.nbytes for array in given.values())
     if held:
         yield _joined(held, size, first)
@@ -76,20 +83,26 @@ def _joined(held: Sequence[dict[Leaf, np.ndarray]], size: int, first: int) -> Ch
 
 
 def epoch_of_batches(
-    training: Training, limits: Sequence[Limit], batches: Any, threads: int, mode: Mode, progress: bool | Bar
+    training: Training,
+    limits: Sequence[Limit],
+    batches: Any,
+    threads: int,
+    mode: Mode,
+    progress: bool | Bar,
+    accumulate: int,
 ) -> list[float]:
     """Train on all batches in order, as one epoch; return the means of the loss and the metrics over all rows."""
     epochs, inputs = training.epochs, training.graph.inputs
     sums, rows = np.zeros(len(training.graph.outputs)), 0
     try:
         with bar(row_count(batches), progress) as shown:
-            for chunk in chunks(batches, inputs):
+            for chunk in chunks(batches, inputs, whole("accumulate", accumulate, 1)):
                 with chunk.naming_its_place():
                     given, count, singly = checked_columns(chunk.columns, inputs, limits)
                     training.epochs = epochs
                     means = training.epoch(
                         given, count, singly, batch_size=chunk.batch_size, shuffle=False, seed=0, threads=threads,
-                        mode=mode, progress=shown, first=chunk.first,
+                        mode=mode, progress=shown, first=chunk.first, accumulate=accumulate,
                     )  # fmt: skip
                 sums += np.asarray(means) * count
                 rows += count

@@ -188,6 +188,7 @@ class Program(Answering, Generic[R, E]):
         threads: int = 1,
         mode: Mode = "hogwild",
         progress: bool | Bar = False,
+        accumulate: int = 1,
     ) -> E:
         """Train on a data set once; return the mean loss over its rows, or with metrics all means by name.
 
@@ -201,7 +202,10 @@ class Program(Answering, Generic[R, E]):
         reproducible. Mode "synchronized" gives the same bits for the same seed and number of threads: threads that
         touch different table rows step independently, else they divide the rows of each batch. One thread computes
         batches whose axis has a fixed size or whose rows depend on each other, as in batch normalization.
-        `progress` shows a progress bar, or is one with a method `update(rows)`.
+        `progress` shows a progress bar, or is one with a method `update(rows)`. `accumulate` batches make one step with
+        the mean of their gradients, weighted by their rows: for a mean over rows, the step of one batch that large, in
+        the memory of a small one. The last step of an epoch may have fewer batches, and so may one that is followed by
+        a batch of another size, unless that is smaller and the last. Threads that accumulate are synchronized.
 
         Raise `DataError` for a column that is missing or has nulls, `ShapeError`, `DTypeError`, `NotFinite`, or
         `IndexOutOfRange` naming the column and row, before any parameter changes. Raise `Diverged` for a loss that is
@@ -216,11 +220,13 @@ class Program(Answering, Generic[R, E]):
                 if batch_size != 1 or shuffle:
                     raise OptionError("batches have their size and order already: set batch_size and shuffle there")
                 limits = self._graph.ranges.limits
-                return self._means(epoch_of_batches(self._training, limits, columns, threads, mode, progress))
+                return self._means(
+                    epoch_of_batches(self._training, limits, columns, threads, mode, progress, accumulate)
+                )
             given, rows, singly = checked_columns(columns, self._graph.inputs, self._graph.ranges.limits)
             means = self._training.epoch(
                 given, rows, singly, batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode,
-                progress=progress,
+                progress=progress, accumulate=accumulate,
             )  # fmt: skip
             return self._means(means)
 

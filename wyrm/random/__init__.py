@@ -12,7 +12,9 @@ True
 `Node.dropout` is a random node too. By default each random node has its own stream, so that they are independent.
 """
 
-from wyrm.functions.random_nodes import (
+from wyrm.ops.philox import at_step, next_step, set_step
+from wyrm.ops.sampling import RandomIndex, index
+from wyrm.random.distributions import (
     bernoulli,
     categorical,
     exponential,
@@ -25,8 +27,6 @@ from wyrm.functions.random_nodes import (
     uniform,
     uniform_like,
 )
-from wyrm.ops.philox import at_step, next_step, set_step
-from wyrm.ops.sampling import RandomIndex, index
 
 __all__ = [
     "RandomIndex",
