@@ -208,7 +208,6 @@ if TYPE_CHECKING:
     from wyrm.functions.rearranging import rollaxis as rollaxis
     from wyrm.functions.rearranging import rot90 as rot90
     from wyrm.functions.rearranging import tile as tile
-    from wyrm.functions.reductions import average as average
     from wyrm.functions.reductions import count_nonzero as count_nonzero
     from wyrm.functions.reductions import nanmax as nanmax
     from wyrm.functions.reductions import nanmean as nanmean
@@ -223,7 +222,6 @@ if TYPE_CHECKING:
     from wyrm.functions.segment import segment_min as segment_min
     from wyrm.functions.segment import segment_softmax as segment_softmax
     from wyrm.functions.segment import segment_sum as segment_sum
-    from wyrm.functions.statistics import average as average
     from wyrm.functions.statistics import bincount as bincount
     from wyrm.functions.statistics import convolve as convolve
     from wyrm.functions.statistics import corrcoef as corrcoef
@@ -419,7 +417,6 @@ FUNCTIONS = {
         "tile",
     ),
     "functions.reductions": (
-        "average",
         "count_nonzero",
         "nanmax",
         "nanmean",
@@ -431,7 +428,7 @@ FUNCTIONS = {
         "ptp",
     ),
     "functions.segment": ("segment_max", "segment_mean", "segment_min", "segment_softmax", "segment_sum"),
-    "functions.statistics": ("average", "bincount", "convolve", "corrcoef", "correlate", "cov", "histogram"),
+    "functions.statistics": ("bincount", "convolve", "corrcoef", "correlate", "cov", "histogram"),
     "functions.transforms": ("hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"),
 }
 
@@ -581,7 +578,6 @@ __all__ = [
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
-    "average",
     "bincount",
     "block",
     "broadcast_to",
