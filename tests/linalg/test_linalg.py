@@ -227,6 +227,29 @@ def test_sizes_from_data() -> None:
             np.testing.assert_allclose(found, want, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3, 3)])
+def test_matrices_without_elements(shape: tuple[int, ...]) -> None:
+    a, b = wy.Parameter(np.zeros(shape)), wy.Parameter(np.zeros((*shape[:-1], 2)))
+    nodes: dict[str, Any] = {
+        "cholesky": wy.linalg.cholesky(a),
+        "solve": wy.linalg.solve(a, b),
+        "inv": wy.linalg.inv(a),
+        "det": wy.linalg.det(a),
+        "eigvalsh": wy.linalg.eigvalsh(a),
+        "svdvals": wy.linalg.svdvals(a),
+        "pinv": wy.linalg.pinv(a),
+    }
+    expected = {name: getattr(np.linalg, name)(a.value) for name in nodes if name != "solve"}
+    expected["solve"] = np.linalg.solve(a.value, b.value)
+    more: list[Any] = [*wy.linalg.eigh(a), *wy.linalg.qr(a), *wy.linalg.slogdet(a), wy.linalg.expm(a)]
+    more.append(wy.linalg.solve_triangular(a, b))
+    outputs = [*nodes.values(), *more, wy.grad(sum(node.sum() for node in [*nodes.values(), *more]), a)]
+    for values in (wy.run(outputs), wy.compile(outputs)()):
+        assert [x.shape for x in values] == [x.shape for x in outputs]
+        for name, value in zip(nodes, values, strict=False):
+            np.testing.assert_array_equal(value, expected[name])
+
+
 # --- transformations --------------------------------------------------------------------------------------------------
 
 MAPPED: dict[str, Any] = {
