@@ -208,6 +208,7 @@ if TYPE_CHECKING:
     from wyrm.functions.rearranging import rollaxis as rollaxis
     from wyrm.functions.rearranging import rot90 as rot90
     from wyrm.functions.rearranging import tile as tile
+    from wyrm.functions.reductions import average as average
     from wyrm.functions.reductions import count_nonzero as count_nonzero
     from wyrm.functions.reductions import nanmax as nanmax
     from wyrm.functions.reductions import nanmean as nanmean
@@ -417,6 +418,7 @@ FUNCTIONS = {
         "tile",
     ),
     "functions.reductions": (
+        "average",
         "count_nonzero",
         "nanmax",
         "nanmean",
@@ -578,6 +580,7 @@ __all__ = [
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
+    "average",
     "bincount",
     "block",
     "broadcast_to",
