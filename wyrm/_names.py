@@ -223,7 +223,6 @@ if TYPE_CHECKING:
     from wyrm.functions.segment import segment_min as segment_min
     from wyrm.functions.segment import segment_softmax as segment_softmax
     from wyrm.functions.segment import segment_sum as segment_sum
-    from wyrm.functions.statistics import average as average
     from wyrm.functions.statistics import bincount as bincount
     from wyrm.functions.statistics import convolve as convolve
     from wyrm.functions.statistics import corrcoef as corrcoef
@@ -431,7 +430,7 @@ FUNCTIONS = {
         "ptp",
     ),
     "functions.segment": ("segment_max", "segment_mean", "segment_min", "segment_softmax", "segment_sum"),
-    "functions.statistics": ("average", "bincount", "convolve", "corrcoef", "correlate", "cov", "histogram"),
+    "functions.statistics": ("bincount", "convolve", "corrcoef", "correlate", "cov", "histogram"),
     "functions.transforms": ("hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"),
 }
 
@@ -581,7 +580,6 @@ __all__ = [
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
-    "average",
     "average",
     "bincount",
     "block",
