@@ -38,7 +38,7 @@ class Options(TypedDict):
     groups: int
 
 
-class _Convolution(Node[tuple[Node, Node], Axes], abstract=True):
+class _Convolution(Node[tuple[Node, ...], Axes], abstract=True):
     """Base class of the ops: x and gradient have the axes (batch, channels, *sizes)."""
 
     __slots__ = ("dilation", "groups", "padding", "stride")
@@ -130,7 +130,7 @@ class _Convolution(Node[tuple[Node, Node], Axes], abstract=True):
 
     def check_ranks(self) -> None:
         """Raise `ShapeError` unless both parents have the same number of axes, at least three."""
-        x, y = self.parents
+        x, y = self.parents[:2]
         if len(x.dims) != len(y.dims) or len(x.dims) < 3:
             raise ShapeError(
                 f"{label(x)} has the axes {format_dims(x.dims)}, {label(y)} {format_dims(y.dims)}; both need the same "
@@ -161,11 +161,27 @@ class _ConvolutionLoops(LoopForm):
         channels, rows = source.shape[1] // node.groups, out.shape[1] // node.groups
         bias = biases[0] if biases else np.zeros(0, node.dtype)
         return (
-            self.volumes(source), weight.reshape(-1), bias, self.volumes(out), node.groups, tables.merged, tables.tile,
-            tables.span, tables.halo, tables.source_step, tables.out_step, steps, tables.source_shifts, tables.out_shifts,
-            tables.starts, tables.offsets, tables.positions, scratch(rows * len(tables.offsets), node.dtype),
-            self.box(tables, channels, node.dtype), scratch((rows, tables.volume + VECTOR), node.dtype),
-        )  # fmt: skip
+            self.volumes(source),
+            weight.reshape(-1),
+            bias,
+            self.volumes(out),
+            node.groups,
+            tables.merged,
+            tables.tile,
+            tables.span,
+            tables.halo,
+            tables.source_step,
+            tables.out_step,
+            steps,
+            tables.source_shifts,
+            tables.out_shifts,
+            tables.starts,
+            tables.offsets,
+            tables.positions,
+            scratch(rows * len(tables.offsets), node.dtype),
+            self.box(tables, channels, node.dtype),
+            scratch((rows, tables.volume + VECTOR), node.dtype),
+        )
 
 
 def _in_space(values: Sequence[Any], filler: Any) -> tuple[Any, Any, Any]:
@@ -175,11 +191,11 @@ def _in_space(values: Sequence[Any], filler: Any) -> tuple[Any, Any, Any]:
 
 
 class Convolution(_Convolution[Axes]):
-    """The convolution (cross-correlation) of `x`, (batch, channels, *sizes), with a weight.
+    """The convolution (cross-correlation) of `x`, (batch, channels, *sizes), with a weight, plus an optional bias.
 
     The weight has the axes (output channels, channels per group, *windows), the result (batch, output channels,
     *outputs): `sum_{c, k} weight[o, c, k] * x[b, c, i * stride + k * dilation - padding]`, with zeros outside of `x`.
-    Group g of the output channels reads group g of the channels.
+    Group g of the output channels reads group g of the channels. The bias has the axis (output channels,).
 
     Raise `ShapeError` for axes or options that do not fit, `DTypeError` for masks and for operands of two dtypes.
 
@@ -192,37 +208,56 @@ class Convolution(_Convolution[Axes]):
     __slots__ = ()
 
     def __init__(
-        self, x: Node, weight: Node, *, stride: tuple[int, ...], padding: tuple[tuple[int, int], ...],
-        dilation: tuple[int, ...], groups: int,
-    ) -> None:  # fmt: skip
-        self._construct((x, weight), stride=stride, padding=padding, dilation=dilation, groups=groups)
+        self,
+        x: Node,
+        weight: Node,
+        bias: Node | None = None,
+        *,
+        stride: tuple[int, ...],
+        padding: tuple[tuple[int, int], ...],
+        dilation: tuple[int, ...],
+        groups: int,
+    ) -> None:
+        parents = (x, weight) if bias is None else (x, weight, bias)
+        self._construct(parents, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
     def _own(self) -> Convolution[Axes]:
         return self
 
     def shape_rule(self) -> Dims:
         self.check_ranks()
-        x, weight = self.parents
+        x, weight, *biases = self.parents
         windows = self.check_options(weight.dims[2:])
         self.check_channels(x.dims[1], weight.dims[1], x)
         self.check_groups(weight.dims[0])
+        for bias in biases:
+            if len(bias.dims) != 1:
+                raise ShapeError(f"{label(bias)} must have one axis, {weight.dims[0]!r}, not {format_dims(bias.dims)}")
+            unify(weight.dims[0], bias.dims[0])
         return x.dims[0], weight.dims[0], *self.output_axes(x.dims[2:], windows)
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        x, weight = operands
-        return convolution_arrays.convolution(xp, x, weight, self.windows(weight.shape[2:]), self.groups)
+        x, weight, *biases = operands
+        result = convolution_arrays.convolution(xp, x, weight, self.windows(weight.shape[2:]), self.groups)
+        return result + xp.reshape(biases[0], (-1, *[1] * (len(shape) - 2))) if biases else result
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if list(rows) == [0, None] else None
+        return "rows" if rows[0] == 0 and all(row is None for row in rows[1:]) else None
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
-        return _batched_over_weight(self, operands, mapped, {})
+        product = _batched_over_weight(self, operands[:2], mapped[:2], {}) if any(mapped[:2]) else None
+        if product is None or len(operands) == 2:
+            return product
+        bias = operands[2]
+        sums: Node = product + bias.reshape((*bias.dims[:-1], *[1] * mapped[2], bias.dims[-1], *[1] * len(self.stride)))
+        return sums
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, weight = self.parents
+        x, weight, *biases = self.parents
         return (
             ConvolutionInputGradient(gradient, weight, sizes=x.dims[2:], **self.options()),
             ConvolutionWeightGradient(x, gradient, sizes=weight.dims[2:], **self.options()),
+            *(gradient.sum((0, *range(2, len(gradient.dims)))) for _ in biases),
         )
 
 
@@ -249,9 +284,16 @@ class ConvolutionInputGradient(_Convolution[Axes]):
     sizes: Dims
 
     def __init__(
-        self, gradient: Node, weight: Node, *, sizes: Dims, stride: tuple[int, ...],
-        padding: tuple[tuple[int, int], ...], dilation: tuple[int, ...], groups: int,
-    ) -> None:  # fmt: skip
+        self,
+        gradient: Node,
+        weight: Node,
+        *,
+        sizes: Dims,
+        stride: tuple[int, ...],
+        padding: tuple[tuple[int, int], ...],
+        dilation: tuple[int, ...],
+        groups: int,
+    ) -> None:
         self._construct(
             (gradient, weight), sizes=sizes, stride=stride, padding=padding, dilation=dilation, groups=groups
         )
@@ -315,9 +357,16 @@ class ConvolutionWeightGradient(_Convolution[Axes]):
     sizes: Dims
 
     def __init__(
-        self, x: Node, gradient: Node, *, sizes: Dims, stride: tuple[int, ...],
-        padding: tuple[tuple[int, int], ...], dilation: tuple[int, ...], groups: int,
-    ) -> None:  # fmt: skip
+        self,
+        x: Node,
+        gradient: Node,
+        *,
+        sizes: Dims,
+        stride: tuple[int, ...],
+        padding: tuple[tuple[int, int], ...],
+        dilation: tuple[int, ...],
+        groups: int,
+    ) -> None:
         self._construct((x, gradient), sizes=sizes, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
     def _own(self) -> ConvolutionWeightGradient[Axes]:
@@ -370,10 +419,21 @@ class _WeightGradientLoops(_ConvolutionLoops):
         offsets = np.zeros(-(-taps // 4) * 4, np.int64)
         offsets[:taps] = tables.offsets
         return (
-            self.volumes(x), self.volumes(gradient), out.reshape(out.shape[0], taps), node.groups, tables.merged,
-            tables.tile, tables.halo, tables.source_step, tables.source_shifts, offsets, taps,
-            self.box(tables, channels, node.dtype), scratch((whole, tables.volume), node.dtype), scratch((whole, len(offsets)), node.dtype),
-        )  # fmt: skip
+            self.volumes(x),
+            self.volumes(gradient),
+            out.reshape(out.shape[0], taps),
+            node.groups,
+            tables.merged,
+            tables.tile,
+            tables.halo,
+            tables.source_step,
+            tables.source_shifts,
+            offsets,
+            taps,
+            self.box(tables, channels, node.dtype),
+            scratch((whole, tables.volume), node.dtype),
+            scratch((whole, len(offsets)), node.dtype),
+        )
 
 
 # --- batching ---------------------------------------------------------------------------------------------------------

@@ -178,6 +178,15 @@ class GroupRules(Answering):
         shared = {name: getattr(self, name, None) for name in STEP_OPTIONS}
         return found | {name: value for name, value in shared.items() if value is not None}
 
+    def own_options(self, others: Mapping[str, object]) -> dict[str, object]:
+        """Return the options that are not among these of the whole optimizer; the factor of a rate, not the rate."""
+        mine = self.options()
+        if self._rate_factor is not None and "learning_rate" in others:
+            del mine["learning_rate"]
+            if self._rate_factor != 1.0:
+                mine["learning_rate_factor"] = self._rate_factor
+        return {name: value for name, value in mine.items() if name not in others or others[name] != value}
+
 
 def flushed(state: Value, gradient: Value) -> Value:
     """Return the state, or zero where it is denormal and the gradient is zero."""

@@ -363,12 +363,7 @@ class Optimizer(GroupRules):
         count = f"{len(self.parameters)} parameter{'' if len(self.parameters) == 1 else 's'}"
         text = f"{type(self).__name__}({', '.join([count, *(f'{name}={value}' for name, value in options.items())])}"
         for position, member in enumerate(self._members):
-            mine = member.options()
-            if member._rate_factor is not None and "learning_rate" in options:
-                del mine["learning_rate"]
-            if member._rate_factor not in (None, 1.0):
-                mine = {"learning_rate_factor": member._rate_factor} | mine
-            own = {name: value for name, value in mine.items() if name not in options or options[name] != value}
+            own = member.own_options(options)
             named = "".join(f", {name}={value}" for name, value in own.items())
             text += f"; group {position}: {type(member).__name__}({len(member.parameters)}{named})"
         return f"{text})"

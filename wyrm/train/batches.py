@@ -41,19 +41,25 @@ class Chunk:
             ) from None
 
 
-def chunks(batches: Iterable[object], inputs: Sequence[Leaf]) -> Iterator[Chunk]:
-    """Join consecutive batches of equal sizes into chunks of about 64 MB."""
+def chunks(batches: Iterable[object], inputs: Sequence[Leaf], accumulate: int = 1) -> Iterator[Chunk]:
+    """Join consecutive batches of equal sizes into chunks of about 64 MB, each of whole steps of `accumulate` batches.
+
+    A smaller batch ends a step that it does not begin.
+    """
     held: list[dict[Leaf, np.ndarray]] = []
-    first = size = held_bytes = 0
+    first = size = last = held_bytes = 0
     for batch in batches:
         given = given_inputs(batch, inputs)
         rows = _rows(given)
-        if held and (rows != size or given.keys() != held[0].keys() or held_bytes > _BYTES):
+        inside = len(held) % accumulate > 0
+        fits = last == size and (rows == size or (rows < size and inside)) and (inside or held_bytes <= _BYTES)
+        if held and not (fits and given.keys() == held[0].keys()):
             yield _joined(held, size, first)
             first += len(held)
             held, held_bytes = [], 0
+        size = size if held else rows
         held.append(given)
-        size = rows
+        last = rows
         held_bytes += sum(array.nbytes for array in given.values())
     if held:
         yield _joined(held, size, first)
@@ -68,15 +74,19 @@ def _rows(given: dict[Leaf, np.ndarray]) -> int:
 
 def _joined(held: Sequence[dict[Leaf, np.ndarray]], size: int, first: int) -> Chunk:
     columns = {leaf: np.concatenate([batch[leaf] for batch in held]) for leaf in held[0]}
-    return Chunk(columns, size * len(held), size, first)
+    rows = len(next(iter(columns.values())))
+    return Chunk(columns, rows, size, first)
 
 
 def epoch_of_batches(
-    batches: Iterable[object], inputs: Sequence[Leaf], train: Callable[[Chunk], Sequence[float]]
+    batches: Iterable[object],
+    inputs: Sequence[Leaf],
+    train: Callable[[Chunk], Sequence[float]],
+    accumulate: int = 1,
 ) -> list[float]:
     """Train on all chunks in order with `train`, which returns means over a chunk's rows; return those of all rows."""
     sums, rows = np.zeros(0), 0
-    for chunk in chunks(batches, inputs):
+    for chunk in chunks(batches, inputs, accumulate):
         with chunk.naming_its_place():
             means = np.asarray(train(chunk), np.float64)
         sums = means * chunk.rows + (sums if rows else 0.0)

@@ -201,6 +201,7 @@ class Program(Answering, Generic[R, E]):
         threads: int = 1,
         mode: Mode = "hogwild",
         progress: bool | Bar = False,
+        accumulate: int = 1,
     ) -> E:
         """Train on a data set once; return the mean loss over its rows, or with metrics all means by name.
 
@@ -214,7 +215,10 @@ class Program(Answering, Generic[R, E]):
         reproducible. Mode "synchronized" gives the same bits for the same seed and number of threads: threads that
         touch different table rows step independently, else they divide the rows of each batch. One thread computes
         batches whose axis has a fixed size or whose rows depend on each other, as in batch normalization.
-        `progress` shows a progress bar, or is one with a method `update(rows)`.
+        `progress` shows a progress bar, or is one with a method `update(rows)`. `accumulate` batches make one step with
+        the mean of their gradients, weighted by their rows: for a mean over rows, the step of one batch that large, in
+        the memory of a small one. The last step of an epoch may have fewer batches, and so may one that is followed by
+        a batch of another size, unless that is smaller and the last. Threads that accumulate are synchronized.
 
         Raise `DataError` for a column that is missing or has nulls, `ShapeError`, `DTypeError`, `NotFinite`, or
         `IndexOutOfRange` naming the column and row, before any parameter changes. Raise `Diverged` for a loss that is
@@ -228,15 +232,17 @@ class Program(Answering, Generic[R, E]):
             if is_batches(columns):
                 if batch_size != 1 or shuffle:
                     raise OptionError("batches have their size and order already: set batch_size and shuffle there")
-                return self._means(self._epoch_of_batches(columns, threads, mode, progress))
+                return self._means(self._epoch_of_batches(columns, threads, mode, progress, accumulate))
             given, rows, singly = checked_columns(columns, self._graph.inputs, self._graph.ranges.limits)
             means = self._training.epoch(
                 given, rows, singly, batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode,
-                progress=progress,
+                progress=progress, accumulate=accumulate,
             )  # fmt: skip
             return self._means(means)
 
-    def _epoch_of_batches(self, batches: Any, threads: int, mode: Mode, progress: bool | Bar) -> list[float]:
+    def _epoch_of_batches(
+        self, batches: Any, threads: int, mode: Mode, progress: bool | Bar, accumulate: int
+    ) -> list[float]:
         training, inputs, epochs = self._training, self._graph.inputs, self._training.epochs
         with bar(row_count(batches), progress) as shown:
 
@@ -245,11 +251,11 @@ class Program(Answering, Generic[R, E]):
                 training.epochs = epochs
                 return training.epoch(
                     given, rows, singly, batch_size=chunk.batch_size, shuffle=False, seed=0, threads=threads,
-                    mode=mode, progress=shown, first=chunk.first,
+                    mode=mode, progress=shown, first=chunk.first, accumulate=accumulate,
                 )  # fmt: skip
 
             try:
-                means = epoch_of_batches(batches, inputs, train)
+                means = epoch_of_batches(batches, inputs, train, whole("accumulate", accumulate, 1))
             except BaseException:
                 training.epochs = epochs
                 raise

@@ -100,7 +100,9 @@ def _selected(data: Any, names: list[str]) -> Any:
     """Return the table with these columns, as an Arrow table for a data set of Hugging Face."""
     if hasattr(data, "select_columns") and hasattr(data, "with_format"):
         return data.select_columns(names).with_format("arrow")[:]
-    return data
+    # A dataset of this library may compute its columns: all at once, and only those needed.
+    columns = data.select_columns(*names).columns if names and hasattr(data, "select_columns") else None
+    return columns if isinstance(columns, Mapping) else data
 
 
 def column_array(name: str, column: Any) -> np.ndarray:
