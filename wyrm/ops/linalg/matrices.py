@@ -168,7 +168,7 @@ class _TriangularPartLoops(LoopForm):
     def kernel_arguments(
         self, node: TriangularPart, operands: Sequence[Array], out: Array
     ) -> tuple[KernelArgument, ...]:
-        return matrices(operands[0]), node.lower, node.diagonal, matrices(out)
+        return matrices(operands[0]), node.lower, node.factor, matrices(out)
 
 
 class ReciprocalGaps(MatrixOp[Axes]):
