@@ -30,6 +30,10 @@ METHODS = [
 ]
 
 
+WIDTHS: list[Any] = [((0, 0), (1, 0), (0, 2)), (1, 2)]
+UNKNOWN: Any = "linear_ramp"
+
+
 class Batch(wy.Dim): ...
 
 
@@ -167,7 +171,7 @@ def test_shapes_at_their_limits() -> None:
         *((wy.tile(scalar, reps), np.tile(3.0, reps)) for reps in (2, (2, 3))),
         *((wy.roll(x, shift, 1), np.roll(X, shift, 1)) for shift in (-9, -1, 3)),
         *((wy.diff(x, n), np.diff(X, n)) for n in (4, 5, 7)),
-        *((np.pad(x, w), np.pad(X, w)) for w in (((0, 0), (1, 0), (0, 2)), (1, 2))),
+        *((wy.pad(x, w), np.pad(X, w)) for w in WIDTHS),
         (wy.block([scalar, x[0, 0], 1.0]), np.block([3.0, X[0, 0], 1.0])),
         (wy.interp(x, [1.0], [2.0]), np.interp(X, [1.0], [2.0])),
         (wy.interp(x, [0.0, 1.0], [2.0, 3.0], -7.0, 7.0), np.interp(X, [0.0, 1.0], [2.0, 3.0], -7.0, 7.0)),
@@ -236,7 +240,7 @@ def test_axes_whose_size_data_decides() -> None:
         (lambda x: wy.vsplit(x[0, 0], 1), ShapeError, "vsplit: .* has fewer than 2 axes"),
         (lambda x: wy.pad(x, -1), ShapeError, "widths must be integers of at least 0"),
         (lambda x: wy.pad(x, ((1, 2), (3, 4))), ShapeError, r"widths of shape \(2, 2\) for 3 axes"),
-        (lambda x: wy.pad(x, 1, "linear_ramp"), TypeError, "mode must be 'constant'"),
+        (lambda x: wy.pad(x, 1, UNKNOWN), TypeError, "mode must be 'constant'"),
         (lambda x: wy.pad(x[:0], 1, "edge"), ShapeError, "axis 0 has no elements to repeat"),
         (lambda x: wy.quantile(x, 1.5), ValueError, "range"),
         (lambda x: wy.quantile(x, 0.5, method="best"), ValueError, "best"),
@@ -253,7 +257,7 @@ def test_axes_whose_size_data_decides() -> None:
         (lambda x: wy.cov(x), ShapeError, "has more than two axes"),
         (lambda x: wy.cov(x[0, :, :1]), ShapeError, "too few to divide by 0"),
         (lambda x: wy.convolve(x, x), ShapeError, "must have one axis, with elements"),
-        (lambda x: wy.convolve(x[0, 0], x[0, 0], "wide"), ValueError, "mode must be"),
+        (lambda x: wy.convolve(x[0, 0], x[0, 0], UNKNOWN), ValueError, "mode must be"),
         (lambda x: wy.cumulative_sum(x), ShapeError, "has 3 axes: pass the axis"),
         (lambda x: (x > 0).cumsum(), wy.errors.DTypeError, "is bool; convert it"),
     ],
