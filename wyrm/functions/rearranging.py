@@ -224,7 +224,9 @@ def compress(condition: ArrayLike, a: Operand, axis: int | None = None) -> Node:
     x, position = (x.ravel(), 0) if axis is None else (x, normalize_axis(axis, x.ndim))
     size = sized_axis("compress", x, position)
     if mask.ndim != 1 or mask.size > size:
-        raise ShapeError(f"compress: {describe(x)}: a condition of {mask.size} elements for {size} along axis {position}")
+        raise ShapeError(
+            f"compress: {describe(x)}: a condition of {mask.size} elements for {size} along axis {position}"
+        )
     return taken(x, np.flatnonzero(mask), position)
 
 

@@ -17,7 +17,7 @@ from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import Axes, L, S, common_dtype, method
 from wyrm.ops.scratch import scratch
 from wyrm.ops.take_along_axis import TakeAlongAxis
-from wyrm.types.dims import Axis, Dims, normalize_axis, unify
+from wyrm.types.dims import Axis, Dims, axis_size, normalize_axis, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, AtLeast1D, FloatArray, IntegerArray, Shaped
 
@@ -180,6 +180,12 @@ class SearchSorted(IndexNode[Axes]):
 
     def __init__(self, a: Node, v: Node, side: Literal["left", "right"] = "left", batch: int = 0) -> None:
         self._construct((a, v), side=side, batch=batch)
+
+    @property
+    def within(self) -> Axis | None:
+        """An axis that the values index: they are at most the number of sorted values."""
+        size = axis_size(self.parents[0].dims[-1])
+        return None if size is None else size + 1
 
     def dtype_rule(self) -> np.dtype:
         common_dtype(self.parents)
