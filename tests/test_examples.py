@@ -84,6 +84,12 @@ def test_images_are_encoded_with_random_draws() -> None:
 
 
 @needs_data
+def test_images_are_convolved() -> None:
+    text = run("convolve_images.py", "--data", DATA / "mnist-t10k-images-idx3-ubyte.gz", "--epochs", 3)
+    assert figure(text, r"accuracy (\S+)%") >= 95.0
+
+
+@needs_data
 def test_films_are_recommended() -> None:
     text = run("bpr_movielens.py", "--data", DATA / "ml-100k.csv", "--epochs", 2)
     assert figure(text, r"AUC (\S+)") > 0.85

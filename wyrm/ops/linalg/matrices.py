@@ -132,8 +132,8 @@ class TriangularPart(MatrixOp[Axes]):
     lower: bool
     factor: float
 
-    def __init__(self, x: Node, lower: bool, diagonal: float = 1.0) -> None:
-        self._construct((x,), lower=lower, factor=diagonal)
+    def __init__(self, x: Node, lower: bool, factor: float = 1.0) -> None:
+        self._construct((x,), lower=lower, factor=factor)
 
     def _own(self) -> TriangularPart[Axes]:
         return self
@@ -154,12 +154,12 @@ class TriangularPart(MatrixOp[Axes]):
 @LOOPS.register(TriangularPart)
 class _TriangularPartLoops(LoopForm):
     @staticmethod
-    def kernel(x: FloatArray, lower: bool, diagonal: float, out: FloatArray) -> None:
+    def kernel(x: FloatArray, lower: bool, factor: float, out: FloatArray) -> None:
         for i in range(x.shape[0]):
             for j in range(x.shape[1]):
                 for k in range(x.shape[2]):
                     if j == k:
-                        out[i, j, k] = diagonal * x[i, j, k]
+                        out[i, j, k] = factor * x[i, j, k]
                     elif (j > k) == lower:
                         out[i, j, k] = x[i, j, k]
                     else:
