@@ -208,7 +208,6 @@ if TYPE_CHECKING:
     from wyrm.functions.rearranging import rollaxis as rollaxis
     from wyrm.functions.rearranging import rot90 as rot90
     from wyrm.functions.rearranging import tile as tile
-    from wyrm.functions.reductions import average as average
     from wyrm.functions.reductions import count_nonzero as count_nonzero
     from wyrm.functions.reductions import nanmax as nanmax
     from wyrm.functions.reductions import nanmean as nanmean
@@ -418,7 +417,6 @@ FUNCTIONS = {
         "tile",
     ),
     "functions.reductions": (
-        "average",
         "count_nonzero",
         "nanmax",
         "nanmean",
@@ -580,7 +578,6 @@ __all__ = [
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
-    "average",
     "bincount",
     "block",
     "broadcast_to",

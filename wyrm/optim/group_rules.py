@@ -51,9 +51,11 @@ class GroupRules(Answering):
         named = list(inspect.signature(cls.__init__).parameters.values())[2:]
         cls._options = tuple(each.name for each in named if each.kind is not inspect.Parameter.VAR_KEYWORD)
 
-    def _begin(self) -> None:
+    def _begin(self, learning_rate: LearningRate | None) -> None:
         self._rules: dict[tuple[object, ...], UpdateEvaluator | WholeRule] = {}
         self.steps = 0
+        if learning_rate is not None:
+            self.learning_rate = learning_rate
 
     # --- defined by subclasses ------------------------------------------------------------------------------------
 
