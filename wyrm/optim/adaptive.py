@@ -113,6 +113,52 @@ class RMSprop(Optimizer):
         return parameter - hyperparameters["learning_rate"] * direction, changed
 
 
+class Adadelta(Optimizer):
+    """Adadelta (Zeiler, 2012), as in PyTorch: the unit of a step is the root of a moving average of squared steps.
+
+    square = decay * square + (1 - decay) * gradient ** 2;
+    change = sqrt(moved + epsilon) / sqrt(square + epsilon) * gradient;
+    moved = decay * moved + (1 - decay) * change ** 2; parameter -= learning_rate * change.
+    `weight_decay` adds `weight_decay * parameter` to the gradient. Rows that a row-sparse gradient does not touch keep
+    their values.
+
+    Raise `ValueError` for a decay outside [0, 1) or a negative argument.
+
+    >>> x = wy.Parameter(1.0)
+    >>> (x * x).backward()
+    >>> Adadelta([x], epsilon=0.01).step()
+    >>> round(float(x), 3)
+    0.688
+    """
+
+    _squares = frozenset({"square", "moved"})
+
+    def __init__(
+        self,
+        parameters: ParameterGroups,
+        learning_rate: LearningRate = 1.0,
+        decay: float = 0.9,
+        epsilon: float = 1e-6,
+        weight_decay: float = 0.0,
+        **options: Unpack[StepOptions],
+    ) -> None:
+        self.decay = number("decay", decay, 0.0, 1.0)
+        self.epsilon = number("epsilon", epsilon, 0.0)
+        self.weight_decay = number("weight_decay", weight_decay, 0.0)
+        super().__init__(parameters, learning_rate, **options)
+
+    def initial_state(self) -> Mapping[str, float]:
+        return {"square": 0.0, "moved": 0.0}
+
+    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
+        if self.weight_decay:
+            gradient = gradient + self.weight_decay * parameter
+        square = self.decay * state["square"] + (1.0 - self.decay) * gradient.square()
+        change = (state["moved"] + self.epsilon).sqrt() / (square + self.epsilon).sqrt() * gradient
+        moved = self.decay * state["moved"] + (1.0 - self.decay) * change.square()
+        return parameter - hyperparameters["learning_rate"] * change, {"square": square, "moved": moved}
+
+
 class Adam(Optimizer):
     """Adam (Kingma and Ba, 2015): steps along a moving average of gradients, divided by the root of that of squares.
 

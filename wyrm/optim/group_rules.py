@@ -51,9 +51,11 @@ class GroupRules(Answering):
         named = list(inspect.signature(cls.__init__).parameters.values())[2:]
         cls._options = tuple(each.name for each in named if each.kind is not inspect.Parameter.VAR_KEYWORD)
 
-    def _begin(self) -> None:
+    def _begin(self, learning_rate: LearningRate | None) -> None:
         self._rules: dict[tuple[object, ...], UpdateEvaluator | WholeRule] = {}
         self.steps = 0
+        if learning_rate is not None:
+            self.learning_rate = learning_rate
 
     # --- defined by subclasses ------------------------------------------------------------------------------------
 
@@ -177,6 +179,15 @@ class GroupRules(Answering):
         found["learning_rate"] = self.__dict__.get("_learning_rate")
         shared = {name: getattr(self, name, None) for name in STEP_OPTIONS}
         return found | {name: value for name, value in shared.items() if value is not None}
+
+    def own_options(self, others: Mapping[str, object]) -> dict[str, object]:
+        """Return the options that are not among these of the whole optimizer; the factor of a rate, not the rate."""
+        mine = self.options()
+        if self._rate_factor is not None and "learning_rate" in others:
+            del mine["learning_rate"]
+            if self._rate_factor != 1.0:
+                mine["learning_rate_factor"] = self._rate_factor
+        return {name: value for name, value in mine.items() if name not in others or others[name] != value}
 
 
 def flushed(state: Value, gradient: Value) -> Value:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from wyrm.errors import OptionError
@@ -29,6 +31,75 @@ class Step:
 
     def __call__(self, step: int) -> float:
         return self.start * self.factor ** (step // self.every)
+
+
+@dataclass(frozen=True)
+class MultiStep:
+    """`start`, multiplied by `factor` at each of the increasing steps `milestones`.
+
+    >>> rate = MultiStep(1.0, milestones=(10, 30), factor=0.5)
+    >>> rate(9), rate(10), rate(30)
+    (1.0, 0.5, 0.25)
+    """
+
+    start: float
+    milestones: Sequence[int]
+    factor: float = 0.1
+
+    def __post_init__(self) -> None:
+        number("start", self.start, 0.0)
+        _increasing("milestones", self.milestones)
+        number("factor", self.factor, 0.0)
+
+    def __call__(self, step: int) -> float:
+        return self.start * self.factor ** bisect_right(self.milestones, step)
+
+
+@dataclass(frozen=True)
+class Piecewise:
+    """The first of `values` before the first of the increasing steps `boundaries`, and then one value after each.
+
+    >>> rate = Piecewise([0.1, 1.0, 0.01], boundaries=[5, 20])
+    >>> rate(4), rate(5), rate(19), rate(20)
+    (0.1, 1.0, 1.0, 0.01)
+    """
+
+    values: Sequence[float]
+    boundaries: Sequence[int]
+
+    def __post_init__(self) -> None:
+        for position, value in enumerate(self.values):
+            number(f"values[{position}]", value, 0.0)
+        _one_more("values", self.values, self.boundaries)
+
+    def __call__(self, step: int) -> float:
+        return float(self.values[bisect_right(self.boundaries, step)])
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The first of `schedules` before the first of the increasing steps `boundaries`, and then one after each.
+
+    A schedule counts its steps from the boundary at which it begins. A number stands for a constant rate.
+
+    >>> rate = Joined([LinearWarmup(1.0, 4), 1.0, Exponential(1.0, 0.5)], boundaries=[4, 10])
+    >>> rate(2), rate(4), rate(9), rate(10), rate(12)
+    (0.5, 1.0, 1.0, 1.0, 0.25)
+    """
+
+    schedules: Sequence[float | Callable[[int], float]]
+    boundaries: Sequence[int]
+
+    def __post_init__(self) -> None:
+        for position, schedule in enumerate(self.schedules):
+            if not callable(schedule):
+                number(f"schedules[{position}]", schedule, 0.0)
+        _one_more("schedules", self.schedules, self.boundaries)
+
+    def __call__(self, step: int) -> float:
+        position = bisect_right(self.boundaries, step)
+        schedule = self.schedules[position]
+        return schedule(step - (self.boundaries[position - 1] if position else 0)) if callable(schedule) else schedule
 
 
 @dataclass(frozen=True)
@@ -71,7 +142,98 @@ class Cosine:
     def __call__(self, step: int) -> float:
         if step >= self.steps:
             return self.end
-        return self.end + (self.start - self.end) * (1.0 + math.cos(math.pi * step / self.steps)) / 2.0
+        return _half_cosine(self.start, self.end, step / self.steps)
+
+
+@dataclass(frozen=True)
+class CosineRestarts:
+    """Half a cosine from `start` to `end` over `steps`, again and again (Loshchilov and Hutter, 2017).
+
+    Each repetition takes `growth` times as many steps as the one before.
+
+    >>> rate = CosineRestarts(1.0, steps=10, growth=2)
+    >>> [round(rate(step), 6) for step in (0, 5, 10, 20, 30)]
+    [1.0, 0.5, 1.0, 0.5, 1.0]
+    """
+
+    start: float
+    steps: int
+    end: float = 0.0
+    growth: int = 1
+
+    def __post_init__(self) -> None:
+        number("start", self.start, 0.0)
+        whole("steps", self.steps, 1)
+        number("end", self.end, 0.0)
+        whole("growth", self.growth, 1)
+
+    def __call__(self, step: int) -> float:
+        length = self.steps
+        if self.growth == 1:
+            step %= length
+        while step >= length:
+            step, length = step - length, length * self.growth
+        return Cosine(self.start, length, self.end)(step)
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """`end + (start - end) * (1 - step / steps) ** power` over `steps`, then constant at `end`.
+
+    >>> rate = Polynomial(1.0, steps=10, power=2.0)
+    >>> rate(0), rate(5), rate(10), rate(99)
+    (1.0, 0.25, 0.0, 0.0)
+    """
+
+    start: float
+    steps: int
+    end: float = 0.0
+    power: float = 1.0
+
+    def __post_init__(self) -> None:
+        number("start", self.start, 0.0)
+        whole("steps", self.steps, 1)
+        number("end", self.end, 0.0)
+        number("power", self.power, 0.0)
+
+    def __call__(self, step: int) -> float:
+        if step >= self.steps:
+            return self.end
+        return float(self.end + (self.start - self.end) * (1.0 - step / self.steps) ** self.power)
+
+
+@dataclass(frozen=True)
+class OneCycle:
+    """Half a cosine up to `peak`, then half a cosine down, over `steps` (Smith and Topin, 2018), as in PyTorch.
+
+    The rate rises from `peak / start_divisor` over the fraction `rise` of the steps, falls to
+    `peak / start_divisor / end_divisor` in step `steps - 1`, and then stays there.
+
+    >>> rate = OneCycle(1.0, steps=11, rise=0.5454, start_divisor=10.0)
+    >>> round(rate(0), 6), round(rate(5), 3), round(rate(10), 6)
+    (0.1, 1.0, 1e-05)
+    """
+
+    peak: float
+    steps: int
+    rise: float = 0.3
+    start_divisor: float = 25.0
+    end_divisor: float = 1e4
+
+    def __post_init__(self) -> None:
+        number("peak", self.peak, 0.0)
+        whole("steps", self.steps, 2)
+        number("rise", self.rise, 0.0, 1.0)
+        number("start_divisor", self.start_divisor, 1.0)
+        number("end_divisor", self.end_divisor, 1.0)
+
+    def __call__(self, step: int) -> float:
+        start = self.peak / self.start_divisor
+        end, last = start / self.end_divisor, self.steps - 1
+        top = max(0.0, self.rise * self.steps - 1.0)
+        if step <= top and top > 0.0:
+            return _half_cosine(start, self.peak, step / top)
+        return _half_cosine(self.peak, end, min(1.0, (step - top) / (last - top)))
 
 
 @dataclass(frozen=True)
@@ -122,3 +284,20 @@ class WarmupCosine:
         if step < self.warmup:
             return LinearWarmup(self.peak, self.warmup)(step)
         return Cosine(self.peak, self.steps - self.warmup, self.end)(step - self.warmup)
+
+
+def _half_cosine(start: float, end: float, fraction: float) -> float:
+    return end + (start - end) * (1.0 + math.cos(math.pi * fraction)) / 2.0
+
+
+def _increasing(name: str, steps: Sequence[int]) -> None:
+    """Raise `OptionError` unless the steps are positive and increase, `DTypeError` unless they are integers."""
+    for position, step in enumerate(steps):
+        whole(f"{name}[{position}]", step, steps[position - 1] + 1 if position else 1)
+
+
+def _one_more(name: str, values: Sequence[object], boundaries: Sequence[int]) -> None:
+    """Raise `OptionError` unless there is one more value than increasing boundaries."""
+    _increasing("boundaries", boundaries)
+    if len(values) != len(boundaries) + 1:
+        raise OptionError(f"{len(boundaries)} boundaries need {len(boundaries) + 1} {name}, not {len(values)}")

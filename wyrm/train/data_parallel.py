@@ -16,6 +16,7 @@ from wyrm.compiler.pipeline import Graph
 from wyrm.node.base import BaseNode
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import bound_array, store, stored
+from wyrm.ops.philox import ROWS_BEFORE
 from wyrm.ops.updating import updates_of
 from wyrm.schedule.parts import Combination, combinations_of
 from wyrm.train.runner import NativeRunner
@@ -95,8 +96,12 @@ class DataParallelStep:
             totals, rows = np.zeros(1), parts[thread]
             self.runner.call(bindings[thread], columns, (0, 1, len(rows), step, rows, totals, np.zeros((1, 0))))
 
+        rows_before, count = self.runner.graph.lowering.buffers.get(ROWS_BEFORE), 0
+        for binding, rows in zip(bindings, parts, strict=True):
+            if rows_before is not None:
+                binding.array(rows_before)[...] = count
+            count += len(rows)
         run_parallel([partial(work, thread) for thread in range(len(parts))])
-        count = sum(map(len, parts))
         means = [len(rows) / count for rows in parts]
 
         def weights_of(kind: Combination) -> list[float]:
@@ -120,19 +125,8 @@ class DataParallelStep:
         for buffer, array in zip(self._buffers, self._buffer_values, strict=True):
             store(stored(buffer), array)
 
-    def step(
-        self,
-        bindings: Sequence[Binding],
-        columns: Mapping[Leaf, np.ndarray],
-        parts: Sequence[NDArray[np.int64]],
-        step: int,
-        run_parallel: RunParallel,
-        combination: Combination,
-    ) -> float:
-        """Do one step on the rows of all parts and return the loss; if it is not finite, no parameter changes."""
-        loss, gradients = self.gradients(bindings, columns, parts, step, run_parallel, combination)
-        if not gradients:
-            return loss
+    def apply(self, gradients: Mapping[Leaf, Gradient]) -> None:
+        """Do a step of the optimizer with these gradients."""
         # A parameter that the loss does not depend on must not move, whatever gradient it holds.
         held = {storage: storage.gradient for storage in map(stored, self.optimizer.parameters)}
         try:
@@ -141,11 +135,9 @@ class DataParallelStep:
             for parameter, gradient in gradients.items():
                 stored(parameter).gradient = gradient
             self.optimizer.step()
-            self.move_buffers()
         finally:
             for storage, before in held.items():
                 storage.gradient = before
-        return loss
 
     def _combined(self, outputs: Sequence[Sequence[np.ndarray]], weights: Sequence[float]) -> dict[Leaf, Gradient]:
         gradients: dict[Leaf, Gradient] = {}
@@ -164,6 +156,18 @@ class DataParallelStep:
         return gradients
 
 
+def add(total: dict[Leaf, Gradient], gradients: Mapping[Leaf, Gradient]) -> None:
+    """Add gradients to the total, in place; an empty total becomes the gradients."""
+    for parameter, gradient in gradients.items():
+        before = total.get(parameter)
+        if isinstance(before, np.ndarray):
+            before += np.asarray(gradient)
+        elif isinstance(before, RowSparse) and isinstance(gradient, RowSparse):
+            total[parameter] = before.joined(gradient)
+        else:
+            total[parameter] = gradient
+
+
 def parts_of(rows: NDArray[np.int64], threads: int, combination: Combination) -> list[NDArray[np.int64]]:
     """Split the rows of a batch into a part per thread, or a single part if the loss does not combine from parts."""
     count = 1 if combination is Combination.MIXED else threads
@@ -173,7 +177,7 @@ def parts_of(rows: NDArray[np.int64], threads: int, combination: Combination) ->
 def _weighted(outputs: Sequence[Sequence[np.ndarray]], position: int, weights: Sequence[float]) -> np.ndarray:
     """Return the weighted sum of one output over all parts."""
     dtype = outputs[0][position].dtype.type
-    total: np.ndarray = outputs[0][position] * dtype(weights[0])
+    total = np.asarray(outputs[0][position] * dtype(weights[0]))  # an array even of a scalar
     for part_weight, arrays in zip(weights[1:], outputs[1:], strict=True):
         total += arrays[position] * dtype(part_weight)
     return total

@@ -19,13 +19,16 @@ from wyrm.types.options import whole
 Leaf = BaseNode
 
 
-def check_options(batch_size: int, threads: int, mode: str, seed: int = 0) -> None:
+def check_options(batch_size: int, threads: int, mode: str, seed: int = 0, accumulate: int = 1) -> None:
     """Raise `DTypeError` or `OptionError` for options that are out of range."""
     whole("batch_size", batch_size, 1)
     whole("threads", threads, 1)
     whole("seed", seed, 0)
     if mode not in ("hogwild", "synchronized"):
         raise OptionError(f"mode must be 'hogwild' or 'synchronized', not {mode!r}")
+    whole("accumulate", accumulate, 1)
+    if accumulate > 1 and threads > 1 and mode == "hogwild":
+        raise OptionError("threads in mode 'hogwild' do not accumulate gradients: use mode='synchronized' or threads=1")
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,9 @@ class EpochState:
     # The sums over rows of the loss and of the metrics.
     sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
     steps: int = 0
+    # The number of batches in a step, and the program's first step of the epoch; the program counts batches.
+    accumulate: int = 1
+    first_step: int = 0
     # Tells the threads to stop at the end of their chunk.
     stop: threading.Event = field(default_factory=threading.Event)
     failed_at: int | None = None

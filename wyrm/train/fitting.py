@@ -13,8 +13,8 @@ from wyrm.train.callbacks import Callback, ProgressBar, Run
 from wyrm.train.evaluation import RunningMetrics
 from wyrm.train.feeding import given_inputs
 from wyrm.train.history import History
-from wyrm.train.program import DataT, FeedT, Program
-from wyrm.train.tables import is_batches, row_count
+from wyrm.train.program import Program
+from wyrm.train.tables import DataT, FeedT, is_batches, row_count
 from wyrm.train.training import Mode
 from wyrm.types.options import whole
 
@@ -35,10 +35,11 @@ def fit(
     validation_batch_size: int | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
+    accumulate: int = 1,
 ) -> History:
     """Train for a number of epochs; return the history of losses, metrics and validation.
 
-    Each epoch is `program.epoch(data, batch_size=..., shuffle=..., ...)`: the losses are those of these calls.
+    Each epoch is `program.epoch(data, batch_size=..., accumulate=..., ...)`: the losses are those of these calls.
     `validation` is a data set that `program.evaluate` takes after each epoch, or the program `evaluation`, as for a
     model with dropout: compile it from a graph built after `model.eval()`. `metrics` are running metrics of the
     validation. `callbacks` act between epochs, in order. `progress` shows a bar with the epoch, its values and the
@@ -88,7 +89,7 @@ def fit(
                 rate, start = run.optimizer.learning_rate, time.perf_counter()
                 means = program.epoch(
                     held, batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode,
-                    progress=run.bar,
+                    progress=run.bar, accumulate=accumulate,
                 )  # fmt: skip
                 seconds = time.perf_counter() - start
                 values = means if isinstance(means, dict) else {"loss": means}

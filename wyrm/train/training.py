@@ -21,7 +21,7 @@ from wyrm.compiler.pipeline import Graph
 from wyrm.errors import Diverged, OptionError
 from wyrm.node.base import BaseNode
 from wyrm.node.storage import bound_array, stored, touch
-from wyrm.train.data_parallel import DataParallelStep, parts_of
+from wyrm.train.data_parallel import DataParallelStep, Gradient, add, parts_of
 from wyrm.train.epoch_state import EpochState, ThreadWork, check_batches, check_options, turns
 from wyrm.train.feeding import as_column, check_ranges
 from wyrm.train.partition import Partition, Partitioner
@@ -79,9 +79,10 @@ class Training:
         mode: Mode,
         progress: bool | Bar,
         first: int = 0,
+        accumulate: int = 1,
     ) -> list[float]:
         """Train on all rows once; return the means of the loss and of the metrics."""
-        check_options(batch_size, threads, mode, seed)
+        check_options(batch_size, threads, mode, seed, accumulate)
         check_batches(given, rows, singly, batch_size)
         self._check_open_ranges(given, min(rows, batch_size), singly)
         optimizer = self.graph.optimizer
@@ -103,10 +104,11 @@ class Training:
                 and optimizer.average is None
                 and all(parameter in self._sparse for parameter in self.graph.parameters)
             )
-            data_parallel = threads > 1 and mode == "synchronized" and not separate
+            data_parallel = accumulate > 1 or (threads > 1 and mode == "synchronized" and not separate)
             used = given if data_parallel else columns
             work = EpochState(given, {leaf: as_column(used[leaf]) for leaf in given}, rows, batch_size, singly, first)
             work.sums = np.zeros(len(self.graph.outputs))
+            work.accumulate, work.first_step = accumulate, self.steps
             if self._snapshot is None or not self._snapshot.is_current():
                 self._snapshot = Snapshot(self.graph)
             self._snapshot.take()
@@ -146,14 +148,15 @@ class Training:
             snapshot.restore()
             self._count(work.snapshot_steps - work.failed_at)
             work.steps = work.snapshot_steps
+            self.steps = work.first_step + work.steps * work.accumulate
 
     def _raise_diverged(self, work: EpochState) -> None:
         assert work.failed_at is not None
+        failed, last = (work.first + steps * work.accumulate for steps in (work.failed_at, work.snapshot_steps))
         raise Diverged(
             f"the loss or a parameter of {self.runner.name} became NaN or infinite in epoch {self.epochs + 1}, batch "
-            f"{work.first + work.failed_at + 1} at learning rate {work.failing_rate:g}; the parameters are as they "
-            f"were after batch {work.first + work.snapshot_steps}. Lower the learning rate, or look for the cause with "
-            f"wy.watch_nan()"
+            f"{failed + 1} at learning rate {work.failing_rate:g}; the parameters are as they were after batch "
+            f"{last}. Lower the learning rate, or look for the cause with wy.watch_nan()"
         )
 
     # --- threads over parts of the data ---------------------------------------------------------------------------
@@ -373,33 +376,47 @@ class Training:
         return self._data_parallel_step
 
     def _run_data_parallel(self, work: EpochState, threads: int, seed: int | None) -> None:
-        """Do data-parallel steps: each computes the gradient of a batch in as many parts as there are threads."""
+        """Do data-parallel steps: each computes the gradients of its batches in as many parts as there are threads."""
         order = np.arange(work.rows, dtype=np.int64)
-        if seed is not None:
+        if seed is not None and threads == 1:  # the order of an epoch that does not accumulate
+            self._shuffles[0](order, seed % 2**63)
+        elif seed is not None:
             np.random.default_rng(seed).shuffle(order)
-        combination = self._data_parallel.combination(work.given)
-        for start in range(0, work.rows, work.batch):
-            rows = order[start : start + work.batch]
-            parts = parts_of(rows, threads, combination)
-            bindings = [
-                self._binding(work, len(part), thread, self._data_parallel.runner) for thread, part in enumerate(parts)
-            ]
-            step = self.steps
+        size = work.batch * work.accumulate
+        for start in range(0, work.rows, size):
             try:
-                loss = self._data_parallel.step(
-                    bindings, work.columns, parts, step, lambda jobs: self._pool.run(jobs, work.stop), combination
-                )
+                loss = self._data_parallel_step_on(work, order[start : start + size], threads)
             except Diverged:
                 loss = float("nan")
             if not np.isfinite(loss):
                 work.failed_at = work.steps
                 return
             work.steps += 1
+            self._take_snapshot_if_due(work)
+            deliver()
+
+    def _data_parallel_step_on(self, work: EpochState, order: NDArray[np.int64], threads: int) -> float:
+        """Do one step with the mean gradient of the batches of these rows; return a loss that is not finite, if any."""
+        step, loss = self._data_parallel, 0.0
+        combination = step.combination(work.given)
+        gradients: dict[Leaf, Gradient] = {}
+        for start in range(0, len(order), work.batch):
+            rows = order[start : start + work.batch]
+            parts = parts_of(rows, threads, combination)
+            bindings = [self._binding(work, len(part), thread, step.runner) for thread, part in enumerate(parts)]
+            loss, added = step.gradients(
+                bindings, work.columns, parts, self.steps, lambda jobs: self._pool.run(jobs, work.stop), combination,
+                len(rows) / len(order),
+            )  # fmt: skip
+            if not np.isfinite(loss):
+                return loss
+            add(gradients, added)
+            step.move_buffers()
             self.steps += 1  # the optimizer counts its own steps
             work.sums += np.array([loss, *self._data_parallel.metrics]) * len(rows)
             work.bar.update(len(rows))
-            self._take_snapshot_if_due(work)
-            deliver()
+        step.apply(gradients)
+        return loss
 
     # --- one step -------------------------------------------------------------------------------------------------
 

@@ -14,9 +14,12 @@ from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise import Axes, common_dtype
+from wyrm.ops.lapack import refuse
 from wyrm.types.dims import Axis, Dim, Dims, Plus, axis_size, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, BoolArray, FloatArray, IntegerArray
+
+KernelArgument = Array | int | float
 
 
 class MatrixOp(Node[tuple[Node, ...], Axes], abstract=True):
@@ -115,10 +118,11 @@ def matrices(x: Array) -> Array:
     return x.reshape((math.prod(x.shape[:-2]), *x.shape[-2:]))
 
 
-def broadcast_numbers(x: Array, batch: tuple[int, ...]) -> IntegerArray:
-    """Return for each matrix of the result, whose leading axes are `batch`, the number of the operand's matrix."""
+def numbered(x: Array, out: Array) -> tuple[Array, IntegerArray]:
+    """Return an operand with one leading axis, and for each matrix of the result the number of the operand's matrix."""
     own = x.shape[:-2]
-    return np.broadcast_to(np.arange(math.prod(own)).reshape(own), batch).reshape(-1).copy()
+    numbers = np.arange(math.prod(own)).reshape(own)
+    return matrices(x), np.broadcast_to(numbers, out.shape[:-2]).reshape(-1).copy()
 
 
 class TriangularPart(MatrixOp[Axes]):
@@ -161,7 +165,9 @@ class _TriangularPartLoops(LoopForm):
                     else:
                         out[i, j, k] = 0.0
 
-    def kernel_arguments(self, node: TriangularPart, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
+    def kernel_arguments(
+        self, node: TriangularPart, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
         return matrices(operands[0]), node.lower, node.diagonal, matrices(out)
 
 
@@ -199,3 +205,25 @@ class ReciprocalGaps(MatrixOp[Axes]):
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         weighted = gradient * self.square()
         return (weighted.sum(axis=-1) - weighted.sum(axis=-2),)
+
+
+@LOOPS.register(ReciprocalGaps)
+class _ReciprocalGapsLoops(LoopForm):
+    @staticmethod
+    def kernel(x: FloatArray, out: FloatArray) -> None:
+        for m in range(x.shape[0]):
+            for i in range(x.shape[1]):
+                for j in range(x.shape[1]):
+                    gap = x[m, j] - x[m, i]
+                    if i == j:
+                        out[m, i, j] = 0.0
+                    elif gap == 0.0:
+                        refuse()
+                    else:
+                        out[m, i, j] = 1.0 / gap
+
+    def kernel_arguments(
+        self, node: ReciprocalGaps, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        shape = math.prod(out.shape[:-2]), out.shape[-1]
+        return operands[0].reshape(shape), matrices(out)
