@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.sampling import Sample, normal
-from wyrm.ops.convolution import Convolution, ConvolutionInputGradient, ConvolutionWeightGradient, Options
+from wyrm.ops.convolution import Convolution, ConvolutionInputGradient, ConvolutionWeightGradient
+from wyrm.ops.convolution_base import Options
 
 _NAMES = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 
@@ -116,5 +117,21 @@ def _samples(name: str, x: tuple[int, ...], weight: tuple[int, ...], options: Op
     ]
 
 
+def _with_bias() -> Sample:
+    x, weight, options = CASES["groups"]
+    bias = normal(weight[0])
+    return Sample(
+        Convolution,
+        lambda x, w, b: Convolution(x, w, b, **options),
+        (normal(_BATCH, *x), normal(*weight), bias),
+        lambda x, w, b: convolved(x, w, options) + b[:, None, None],
+        name="Convolution-bias",
+        empty=False,
+        misfit=(normal(_BATCH, *x), normal(*weight), normal(weight[0] + 1)),
+    )
+
+
 def convolution_samples() -> list[Sample]:
-    return [sample for name, (x, weight, options) in CASES.items() for sample in _samples(name, x, weight, options)]
+    return [_with_bias()] + [
+        sample for name, (x, weight, options) in CASES.items() for sample in _samples(name, x, weight, options)
+    ]

@@ -10,17 +10,20 @@ import wyrm as wy
 from tests.sampling import Sample, integers, normal
 from wyrm.ops.advanced_indexing import FromEnd
 from wyrm.ops.gather import Gather, IndexGather, Place
+from wyrm.ops.index_update import LastWriter
 
 
 def _place(values: Any, rows: Any, columns: Any) -> Any:
     result = np.zeros((4, 3, 5))
-    np.add.at(result, (rows, slice(None), columns), values)
+    key: Any = (rows, slice(None), columns)
+    np.add.at(result, key, values)
     return result
 
 
 def _place_side_by_side(values: Any, rows: Any) -> Any:
     result = np.zeros((2, 4, 3))
-    np.add.at(result, (slice(None), rows), values)
+    key: Any = (slice(None), rows)
+    np.add.at(result, key, values)
     return result
 
 
@@ -76,6 +79,14 @@ def gather_samples() -> list[Sample]:
             lambda x, i: x[:, i],
             empty=False,
             differentiable=False,
+        ),
+        Sample(
+            LastWriter,
+            lambda i: LastWriter(i, 5),
+            (np.array([[0, 4, 0], [3, 3, 2]]),),
+            lambda i: np.array([[2, 4, 5, 6, 1], [3, 4, 2, 1, 7]]),
+            differentiable=False,
+            empty=False,
         ),
         Sample(
             FromEnd,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import wyrm as wy
 from tests.sampling import Sample, normal
-from wyrm.ops.digits import FromDigits, Successor, ToDigits
+from wyrm.ops.digits import FromDigits, ToDigits
 from wyrm.ops.scan import PlacePart, Scan, ScanPart
 
 
@@ -67,7 +67,6 @@ def _digit_samples() -> list[Sample]:
             lambda x: x.astype(np.int64) @ np.array([1, 2**22, 2**44]),
             differentiable=False,
         ),
-        Sample(Successor, Successor, (_LARGE,), lambda x: x + 1, differentiable=False),
     ]
 
 

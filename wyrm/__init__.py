@@ -73,12 +73,15 @@ from wyrm.ops.updating import updating
 from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
 if TYPE_CHECKING:
-    from wyrm import data, io, linalg, losses, metrics, nn, optim, random, special, testing, view
+    from wyrm import data, io, linalg, losses, metrics, nn, optim, random, special, testing, train, view
     from wyrm._names import *  # noqa: F403  # a generated table
     from wyrm.ops.attention import attention
     from wyrm.ops.checkpoint import checkpoint
+    from wyrm.ops.dot_product_attention import scaled_dot_product_attention
     from wyrm.ops.linear_cross_entropy import linear_cross_entropy
-    from wyrm.train.program import Program, compile
+    from wyrm.train.compiling import compile
+    from wyrm.train.program import Program
+    from wyrm.view.model_summary import summary
 
 if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every name
     # Imported on first use: subpackages, and names by the module that defines them.
@@ -102,8 +105,11 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
         **_names.FUNCTIONS,
         "ops.attention": ("attention",),
         "ops.checkpoint": ("checkpoint",),
+        "ops.dot_product_attention": ("scaled_dot_product_attention",),
         "ops.linear_cross_entropy": ("linear_cross_entropy",),
-        "train.program": ("Program", "compile"),
+        "train.compiling": ("compile",),
+        "train.program": ("Program",),
+        "view.model_summary": ("summary",),
     }
     __getattr__, __dir__ = _lazy_imports.lazy_imports(
         __name__,
@@ -156,10 +162,13 @@ __all__ = [
     "optim",
     "random",
     "run",
+    "scaled_dot_product_attention",
     "special",
     "stack",
+    "summary",
     "testing",
     "time_ops",
+    "train",
     "updating",
     "value_and_grad",
     "view",

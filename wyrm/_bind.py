@@ -49,6 +49,7 @@ Node.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # declared as N
 IndexNode.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # as above
 Node.__array_function__ = _first_array_function  # type: ignore[attr-defined]  # as above
 
+Node.at = LateMethod("wyrm.ops.index_update", "at")  # type: ignore[assignment]  # as above
 for _name, _module in METHODS.items():
     _class, _method = _name.split(".")
     setattr(_CLASSES[_class], _method, LateMethod(_module, _method))

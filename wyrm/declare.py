@@ -47,7 +47,14 @@ class {owner}:
 {body}
 '''
 # The modules that the templates' names come from; the names of a function come from its own module.
-_VOCABULARY = ("wyrm.types.typing", "wyrm.types.dims", "wyrm.ops.elementwise", "wyrm.node.leaves", "typing")
+_VOCABULARY = (
+    "wyrm.types.typing",
+    "wyrm.types.dims",
+    "wyrm.ops.elementwise",
+    "wyrm.node.leaves",
+    "wyrm.ops.counting",
+    "typing",
+)
 _SUMMARIES = {
     "operators.pyi": "The operators of nodes.",
     "methods.pyi": "The methods of nodes.",

@@ -406,11 +406,6 @@ def _in_other_axes(c: Any, x: Any) -> Any:
         (lambda: wy.scan(lambda c, x: (c, x), 0.0, (np.zeros(3), np.zeros(4))), ShapeError, "lengths differ: 3, 4"),
         (lambda: wy.scan(lambda c, x: (c, x), 0.0, length=2.5), DTypeError, "length must be an integer"),  # type: ignore[call-overload]  # the mistake
         (lambda: wy.scan(lambda c, x: (c, x), wy.nn.Linear(2, 2), length=2), DTypeError, "a module cannot be a carry"),
-        (
-            lambda: wy.cond(MASK[0], lambda: MASK, lambda: MASK),
-            DTypeError,
-            "the result of a branch, which must be float",
-        ),
         (lambda: wy.scan(lambda c, x: (c, x), 0.0), ShapeError, "give the number of steps as length="),
         (lambda: wy.scan(lambda c, x: (c, x), 0.0, 1.0), ShapeError, "has no axis to scan over"),
         (lambda: wy.scan(lambda c, x: (c, x), (), np.zeros(3)), ShapeError, "init has no leaves"),

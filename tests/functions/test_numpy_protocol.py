@@ -73,13 +73,10 @@ def test_ufuncs_and_their_gradients(name: str) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: np.sort(x), r"numpy\.sort takes no nodes: wyrm has no sorting"),
-        (lambda x: np.cumsum(x), r"use wy\.scan\(step, start, x\)"),
-        (lambda x: np.linalg.cholesky(x), r"numpy\.linalg\.cholesky takes no nodes: wyrm has no linear algebra"),
+        (lambda x: np.linalg.eig(x), r"numpy\.linalg\.eig takes no nodes"),
         (lambda x: np.modf(x), r"numpy\.modf takes no nodes: compose it of operators"),
         (lambda x: np.add.reduce(x), r"numpy\.add\.reduce takes arrays, not nodes"),
         (lambda x: np.add(x, 1.0, out=X), r"numpy\.add with out takes arrays"),
-        (lambda x: np.linalg.norm(x, 1), r"does not support ord=1 over 2 axes"),
         (lambda x: np.asarray(x), r"is not an array: compute it"),
     ],
 )

@@ -15,15 +15,16 @@ from wyrm.ops.sorting import SearchSorted
 
 X = np.random.default_rng(0).standard_normal((3, 4, 5, 6))
 MASK = np.random.default_rng(1).random((4, 5)) < 0.5
+ROW_MASK = np.array([True, True, False])
 ROWS, COLUMNS = np.array([2, 0, -1]), np.array([[1], [-4]])
 ALL = slice(None)
 STATIC: list[Any] = [
     [0, 2], ([0, -1], [1, 1]), (ALL, [0], ..., [0]), (ALL, [0, 1], [0, 1]), (ALL, 0, ALL, [1, 2]), (ALL, 0, [1, 2]),
-    (0, ALL, [1, 2]), (ALL, None, [1, 2]), (ALL, [1, 2], None, [0, 1]), (ALL, MASK), (ALL, MASK, 0), (MASK.any(1)[:3],),
+    (0, ALL, [1, 2]), (ALL, None, [1, 2]), (ALL, [1, 2], None, [0, 1]), (ALL, MASK), (ALL, MASK, 0), (ROW_MASK,),
     (..., [0, -1]), (np.array([[0, 1], [2, -3]]), slice(1, 3), slice(None, None, -1), [[5], [0]]), np.array([], int),
     ([[0, 1], [1, 2]],), (np.array(1), [0, 1]), (np.array([True, False, True]), ALL, [1, 0]), ([0, 1], None, [0, 1]),
-    (ALL, slice(1, None, 2), [0, 1]), (None, [0, 1], [0, 1], None), (np.int64(1), [0, 1]), (MASK.any(1)[:3], ..., -1),
-    (ALL, np.zeros((4, 5), bool)), (np.uint8([1]),), ([], ALL, [1]),
+    (ALL, slice(1, None, 2), [0, 1]), (None, [0, 1], [0, 1], None), (np.int64(1), [0, 1]), (ROW_MASK, ..., -1),
+    (ALL, np.zeros((4, 5), bool)), (np.array([1], np.uint8),), ([], ALL, [1]),
 ]  # fmt: skip
 # Keys of `ROWS` and `COLUMNS`, here as index nodes.
 DYNAMIC: list[Any] = [
@@ -157,7 +158,12 @@ def test_computed_indices_are_checked_where_they_are_used() -> None:
 def test_a_scan_reads_an_element_of_each_step() -> None:
     x = wy.Parameter([1.0, 2.0, 4.0])
     steps = wy.IndexConstant([0, -1, 1])
-    total, _ = wy.scan(lambda carry, i: (carry + x[i], carry), wy.Constant(0.0), steps)
+
+    def step(carry: Any, i: Any) -> tuple[Any, Any]:
+        return carry + x[i], carry
+
+    start: Any = wy.Constant(0.0)
+    total, _ = wy.scan(step, start, steps)
     for run in (total.forward, wy.compile(total)):
         assert run() == 7.0
     np.testing.assert_array_equal(wy.compile(wy.grad(total, x))(), [1.0, 1.0, 1.0])

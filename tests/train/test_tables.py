@@ -206,4 +206,8 @@ def test_names_must_be_unique_and_there() -> None:
 def test_an_input_that_holds_data_needs_no_column() -> None:
     x, scale = wy.Input(dims=(Batch(),), name="x"), wy.Input(name="scale")
     scale.set(2.0)
-    assert wy.compile((x * scale).sum())({"x": [1.0, 2.0]}) == 6.0
+    program = wy.compile((x * scale).sum())
+    assert program({"x": [1.0, 2.0]}) == 6.0
+    assert program(of_wyrm({"x": [1.0, 2.0], "other": [1.0, 2.0]})) == 6.0
+    with pytest.raises(DataError, match="the columns 'scales' belong to no input, and scale, which holds data"):
+        program({"x": [1.0, 2.0], "scales": 3.0})

@@ -1,4 +1,4 @@
-"""Finds out which index was out of range by repeating a step in NumPy; native code only reports that one was."""
+"""Finds the cause of an error of native code, which only reports its kind, by repeating the step in NumPy."""
 
 from __future__ import annotations
 
@@ -8,28 +8,30 @@ from typing import Any
 import numpy as np
 
 from wyrm.compiler.arguments import Binding
-from wyrm.errors import IndexOutOfRange, WyrmError
+from wyrm.errors import IndexOutOfRange, LinAlgError, WyrmError
 from wyrm.node.base import BaseNode
 from wyrm.node.storage import bound_array
 from wyrm.ops.loop_body import value_of
-from wyrm.ops.scratch import DEBUG, OUT_OF_RANGE
+from wyrm.ops.scratch import DEBUG, NO_SOLUTION, OUT_OF_RANGE
 from wyrm.schedule.schedule import Schedule
 
 
 def index_error(name: str, schedule: Schedule, binding: Binding, error: IndexError) -> Exception:
-    """Return the error to raise for an `IndexError` of native code.
+    """Return the error to raise for an `IndexError` of native code, which stands for a `LinAlgError` too.
 
     Debug mode checks every array access; there, an error that no index check raised is an access outside an array.
     """
-    if DEBUG and str(error) != OUT_OF_RANGE:
+    unsolvable = str(error) == NO_SOLUTION
+    if DEBUG and not unsolvable and str(error) != OUT_OF_RANGE:
         return AssertionError(f"{name}: native code reads or writes outside of an array: {error}")
-    reason = _wrong_index(schedule, binding)
-    which = "" if reason is None else f": {reason}"
-    return IndexOutOfRange(f"{name}: an index is out of range{which}; no parameter has moved in this step")
+    cause = _cause(schedule, binding)
+    kind, known = (LinAlgError, NO_SOLUTION) if unsolvable else (IndexOutOfRange, "an index is out of range")
+    which = f": {cause}" if isinstance(cause, kind) else ""
+    return kind(f"{name}: {known}{which}; no parameter has moved in this step")
 
 
-def _wrong_index(schedule: Schedule, binding: Binding) -> str | None:
-    """Describe the first invalid index of the step whose data is bound: node, value, position and the op using it."""
+def _cause(schedule: Schedule, binding: Binding) -> WyrmError | None:
+    """Return the first error of the step whose data is bound; it names the node, the operands and the user's line."""
     buffers = binding.source.lowering.buffers
     values: dict[BaseNode, Any] = {}
     try:
@@ -39,10 +41,8 @@ def _wrong_index(schedule: Schedule, binding: Binding) -> str | None:
                     values[node] = np.array(binding.array(buffers[node]) if node in buffers else bound_array(node))
                 else:
                     values[node] = value_of(np, node, _parent_values(schedule, node, values), binding.sizes)
-    except IndexOutOfRange as error:
-        return str(error)
-    except WyrmError:  # the reference engine rejects another value: no more is known
-        return None
+    except WyrmError as error:
+        return error
     return None
 
 

@@ -13,11 +13,12 @@ import numpy as np
 
 from wyrm.errors import RegistrationError
 from wyrm.kernels.functions import KernelFunction, global_names, kernel_of
+from wyrm.ops.lapack import lapack
 from wyrm.ops.product import multiply_into
 from wyrm.ops.sums import accumulated, natural
 
 # Functions of ops that compiled code implements in another way.
-_OWN_FORM: tuple[Any, ...] = (multiply_into, accumulated, natural)
+_OWN_FORM: tuple[Any, ...] = (multiply_into, lapack, accumulated, natural)
 _MODULES = {"numpy", "math"}
 
 
@@ -26,7 +27,7 @@ class OpKernels:
 
     def __init__(self) -> None:
         self.kernels: list[KernelFunction] = []
-        # Whether any kernel multiplies matrices.
+        # Whether any kernel calls BLAS or LAPACK.
         self.multiplies = False
         self._checked: dict[FunctionType, None] = {}
 
@@ -69,16 +70,16 @@ class OpKernels:
                 self._check_use(function, used, function.__globals__[used], kernel)
 
     def _check_use(self, function: FunctionType, used: str, value: Any, kernel: str) -> None:
-        self.multiplies |= value is multiply_into
+        self.multiplies |= value is multiply_into or value is lapack
         if isinstance(value, FunctionType):
             if value not in _OWN_FORM:
                 self._check(value, kernel)
             return
         module = isinstance(value, ModuleType) and value.__name__ in _MODULES
-        if not (module or isinstance(value, bool | int | float | np.generic | tuple | type)):
+        if not (module or isinstance(value, bool | int | float | str | np.generic | tuple | type)):
             raise RegistrationError(
                 f"the kernel {kernel} uses {used}, a {type(value).__name__} ({_place(function)}); a kernel may use np, "
-                f"math, numbers, and functions under the same rules"
+                f"math, numbers, texts, and functions under the same rules"
             )
 
 

@@ -13,6 +13,7 @@ from wyrm.data.dataset import Dataset
 from wyrm.data.generated import low_rank_preferences
 from wyrm.data.idx import read_idx
 from wyrm.data.interactions import Interactions
+from wyrm.data.joined import concatenate
 from wyrm.data.loader import DataLoader
 from wyrm.data.movielens import read_movielens
 from wyrm.data.split import split_by_group, train_test_split
@@ -29,6 +30,7 @@ __all__ = [
     "Interactions",
     "TokenBlocks",
     "Tokenizer",
+    "concatenate",
     "load_text_dataset",
     "low_rank_preferences",
     "read_idx",

@@ -1,39 +1,21 @@
-"""A dataset: named NumPy arrays of equal length."""
+"""Datasets: named NumPy arrays of equal length, in memory or computed when they are needed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeAlias, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wyrm.data.checks import whole_number
+from wyrm.data.columns import Columns, Rows, as_columns, check_lengths
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.types.arrays import as_array
 
-Rows: TypeAlias = slice | Sequence[int] | NDArray[np.integer] | NDArray[np.bool_]
-
-
-def _column(name: str, values: ArrayLike) -> np.ndarray:
-    try:
-        array = as_array(values)
-    except ValueError as error:
-        raise ShapeError(
-            f"column {name!r} is not an array: {error}. Give every row the same shape, for example by padding."
-        ) from error
-    if array.dtype.kind == "O":
-        raise DTypeError(
-            f"column {name!r} holds Python objects; expected numbers, booleans or strings. "
-            f"Convert it, for example with np.asarray(values, dtype=np.float32)."
-        )
-    if array.ndim == 0:
-        raise ShapeError(f"column {name!r} is a single value, {array.item()!r}; expected one entry per row.")
-    # Python floats become float32, as everywhere in wyrm; arrays keep their dtype.
-    if array.dtype == np.float64 and not hasattr(values, "dtype"):
-        return array.astype(np.float32)
-    return array
+# The rows that a dataset computes at once where all are needed.
+_AT_ONCE = 1024
 
 
 class Dataset:
@@ -68,14 +50,10 @@ class Dataset:
         repeated = sorted(given.keys() & columns.keys())
         if repeated:
             raise DataError(f"columns {repeated} are given twice, in the mapping and by keyword; give each once.")
-        self._columns = {name: _column(name, values) for name, values in (given | columns).items()}
+        self._columns = as_columns(given | columns)
         if not self._columns:
             raise DataError("a dataset needs at least one column, such as Dataset(users=..., items=...); got none.")
-        lengths = {name: len(column) for name, column in self._columns.items()}
-        if len(set(lengths.values())) > 1:
-            listed = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
-            raise ShapeError(f"columns of different lengths: {listed} rows. Each column must hold one entry per row.")
-        self._length = next(iter(lengths.values()))
+        self._length = check_lengths(self._columns)
         if self._length == 0:
             raise DataError(f"an empty dataset: columns {list(self._columns)} have no rows; expected at least one.")
 
@@ -83,6 +61,16 @@ class Dataset:
     def columns(self) -> Mapping[str, np.ndarray]:
         """A read-only mapping from name to array, in the order given."""
         return MappingProxyType(self._columns)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns, in the order given."""
+        return list(self._columns)
+
+    @property
+    def outline(self) -> Columns:
+        """The columns of the first row."""
+        return {name: column[:1] for name, column in self._columns.items()}
 
     def __len__(self) -> int:
         return self._length
@@ -105,13 +93,13 @@ class Dataset:
         if isinstance(key, str):
             if key not in self._columns:
                 raise DataError(f"no column {key!r}; this dataset has {list(self._columns)}.")
-            return self._columns[key]
-        rows = key if isinstance(key, slice) else self._row_indices(key)
+            return self.columns[key]
+        return self._of_rows(key if isinstance(key, slice) else self._row_indices(key))
+
+    def _of_rows(self, rows: slice | np.ndarray) -> Dataset:
         selected = {name: column[rows] for name, column in self._columns.items()}
         if not len(next(iter(selected.values()))):
-            raise DataError(
-                f"an empty dataset: the selection holds none of the {self._length} rows; select at least one."
-            )
+            raise _no_rows(self._length)
         return Dataset(selected)
 
     def _row_indices(self, key: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -136,6 +124,75 @@ class Dataset:
                 f"expected {-self._length} to {self._length - 1}."
             )
         return rows
+
+    def take(self, rows: NDArray[np.integer], *, epoch: int = 0, batch: int = 0) -> Columns:
+        """Return copies of the columns of some rows by name, for the given batch of an epoch of a loader.
+
+        >>> Dataset(x=[5, 6, 7]).take(np.array([2, 0]))
+        {'x': array([7, 5])}
+        """
+        return {name: column.take(rows, axis=0) for name, column in self._columns.items()}
+
+    @overload
+    def map(self, function: Callable[[Columns], Mapping[str, ArrayLike]], *, seed: None = None) -> Dataset: ...
+    @overload
+    def map(
+        self, function: Callable[[Columns, np.random.Generator], Mapping[str, ArrayLike]], *, seed: int
+    ) -> Dataset: ...
+    def map(self, function: Callable[..., Mapping[str, ArrayLike]], *, seed: int | None = None) -> Dataset:
+        """Return a dataset of the columns that `function` returns for the columns of a batch of rows.
+
+        The function is applied when rows are needed: to the batches of a `DataLoader`, or to all rows for a column. It
+        treats each row on its own, and returns as many rows as it gets. With a `seed` it gets a random generator too,
+        which depends on the seed, the loader's epoch and the number of the batch alone. Calls of `map` are composed.
+
+        Raises, for the first row now and for other rows later:
+            DTypeError: the function returns something other than columns by name.
+            ShapeError: it returns another number of rows.
+
+        >>> dataset = Dataset(x=[1, 2, 3]).map(lambda columns: {"double": 2 * columns["x"]})
+        >>> dataset["double"].tolist(), dataset.column_names
+        ([2, 4, 6], ['double'])
+        >>> noisy = dataset.map(lambda columns, generator: {"y": columns["double"] + generator.random()}, seed=0)
+        >>> bool((noisy["y"] == noisy["y"]).all())
+        True
+        """
+        return Mapped(self, function, seed)
+
+    def filter(self, predicate: Callable[[Columns], ArrayLike]) -> Dataset:
+        """Return the rows for which `predicate`, a function of columns, returns True: booleans of shape (rows,).
+
+        Raises:
+            DTypeError: the predicate returns something else.
+            DataError: no row is left.
+
+        >>> Dataset(age=[3, 40, 60]).filter(lambda columns: columns["age"] > 18)["age"].tolist()
+        [40, 60]
+        """
+        return self[np.concatenate([_mask(predicate, columns) for columns in self._in_parts()])]
+
+    def select_columns(self, *names: str) -> Dataset:
+        """Return a dataset of these columns alone, in this order.
+
+        Raises:
+            DataError: there is no such column, or no name is given.
+
+        >>> Dataset(x=[1], y=[2], z=[3]).select_columns("z", "x")
+        Dataset(1 row: z int64, x int64)
+        """
+        for name in names:
+            if name not in self:
+                raise DataError(f"no column {name!r}; this dataset has {self.column_names}.")
+        if not names:
+            raise DataError(f"select_columns needs the name of a column; this dataset has {self.column_names}.")
+        return self._of_columns(names)
+
+    def _of_columns(self, names: Sequence[str]) -> Dataset:
+        return Dataset({name: self._columns[name] for name in names})
+
+    def _in_parts(self) -> Iterator[Columns]:
+        """Yield the columns of all rows, a part of the rows at a time."""
+        yield self._columns
 
     def check_finite(self, *names: str) -> None:
         """Raise `NotFinite` if a named column, by default any, holds a NaN or an infinity.
@@ -190,3 +247,99 @@ class Dataset:
                 f"table of size {size}. Enlarge the table, or number the ids from 0 with "
                 f"np.unique(ids, return_inverse=True)."
             )
+
+
+class LazyDataset(Dataset):
+    """The base class of datasets that compute their rows; `columns` and `dataset[name]` compute all of them."""
+
+    __slots__ = ()
+
+    def __init__(self, length: int, outline: Columns) -> None:
+        self._length = length
+        # The columns of the first row: the names, dtypes and shapes of all rows.
+        self._columns = outline
+
+    @property
+    def columns(self) -> Mapping[str, np.ndarray]:
+        """The columns of all rows by name, computed anew."""
+        parts = list(self._in_parts())
+        return MappingProxyType({name: np.concatenate([part[name] for part in parts]) for name in self._columns})
+
+    def _in_parts(self) -> Iterator[Columns]:
+        """Yield the columns of all rows, a part of the rows at a time."""
+        for batch, start in enumerate(range(0, self._length, _AT_ONCE)):
+            yield self.take(np.arange(start, min(start + _AT_ONCE, self._length)), batch=batch)
+
+    def _of_rows(self, rows: slice | np.ndarray) -> Dataset:
+        return Selected(self, np.arange(self._length)[rows])
+
+    def _of_columns(self, names: Sequence[str]) -> Dataset:
+        return Mapped(self, lambda columns: {name: columns[name] for name in names}, None)
+
+
+class Mapped(LazyDataset):
+    """The rows of a dataset after a function of batches; see `Dataset.map`."""
+
+    __slots__ = ("_function", "_seed", "_source")
+
+    def __init__(self, source: Dataset, function: Callable[..., Mapping[str, ArrayLike]], seed: int | None) -> None:
+        self._source, self._function = source, function
+        self._seed = None if seed is None else whole_number("seed", seed, minimum=0)
+        super().__init__(len(source), self.take(np.zeros(1, np.intp)))
+
+    def take(self, rows: NDArray[np.integer], *, epoch: int = 0, batch: int = 0) -> Columns:
+        """Return the function's columns for these rows."""
+        given = self._source.take(rows, epoch=epoch, batch=batch)
+        random = [] if self._seed is None else [np.random.default_rng([self._seed, epoch, batch])]
+        name = getattr(self._function, "__name__", type(self._function).__name__)
+        found: Any = self._function(given, *random)
+        if not isinstance(found, Mapping) or not found:
+            raise DTypeError(
+                f"{name} must return columns by name, as in {{'x': ...}}, at least one; it returned "
+                f"{type(found).__name__}"
+            )
+        columns = as_columns(found)
+        for column, array in columns.items():
+            if len(array) != len(rows):
+                raise ShapeError(
+                    f"{name} returned {len(array)} rows of column {column!r} for a batch of {len(rows)} rows; it must "
+                    f"return one for each"
+                )
+        return columns
+
+    def _of_rows(self, rows: slice | np.ndarray) -> Dataset:
+        # Selected before the function is applied, so that other rows are never computed.
+        return Mapped(self._source[rows], self._function, self._seed)
+
+
+class Selected(LazyDataset):
+    """Some rows of another dataset, in any order."""
+
+    __slots__ = ("_rows", "_source")
+
+    def __init__(self, source: Dataset, rows: NDArray[np.intp]) -> None:
+        if not len(rows):
+            raise DataError(
+                f"an empty dataset: the selection holds none of the {len(source)} rows; select at least one."
+            )
+        self._source, self._rows = source, rows
+        super().__init__(len(rows), source.take(rows[:1]))
+
+    def take(self, rows: NDArray[np.integer], *, epoch: int = 0, batch: int = 0) -> Columns:
+        """Return the columns of these rows."""
+        return self._source.take(self._rows[rows], epoch=epoch, batch=batch)
+
+
+def _mask(predicate: Callable[[Columns], ArrayLike], columns: Columns) -> NDArray[np.bool_]:
+    """Return the rows that a predicate accepts, as a mask."""
+    rows, mask = check_lengths(columns), as_array(predicate(columns))
+    if mask.dtype.kind != "b" or mask.shape != (rows,):
+        raise DTypeError(
+            f"the predicate returned {mask.dtype} of shape {mask.shape} for {rows} rows; expected booleans of shape "
+            f"({rows},), as in lambda columns: columns['age'] > 18"
+        )
+    return mask
+
+
+def _no_rows(count: int) -> DataError:
+    return DataError(f"an empty dataset: the selection holds none of the {count} rows; select at least one.")

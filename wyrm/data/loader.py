@@ -113,9 +113,9 @@ class DataLoader:
 
     def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
         # Counted here and not in the generator: an epoch is numbered when it is requested, not at its first batch.
-        order = self._order(self._epoch)
+        epoch, order = self._epoch, self._order(self._epoch)
         self._epoch += 1
-        return self._batches(order)
+        return self._batches(order, epoch)
 
     def _order(self, epoch: int) -> NDArray[np.intp]:
         rows = len(self.dataset)
@@ -127,7 +127,7 @@ class DataLoader:
         # The first row whose cumulative weight is above the draw, which is never a row of weight 0.
         return self._cumulative.searchsorted(generator.random(rows), side="right")
 
-    def _batches(self, order: NDArray[np.intp]) -> Iterator[dict[str, np.ndarray]]:
+    def _batches(self, order: NDArray[np.intp], epoch: int) -> Iterator[dict[str, np.ndarray]]:
         for batch in range(len(self)):
             rows = order[batch * self.batch_size : (batch + 1) * self.batch_size]
-            yield {name: column.take(rows, axis=0) for name, column in self.dataset.columns.items()}
+            yield self.dataset.take(rows, epoch=epoch, batch=batch)

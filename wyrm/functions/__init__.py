@@ -1,6 +1,7 @@
 """Functions over arrays: traced, differentiated, transformed."""
 
-from wyrm.functions.control import cond, scan, while_loop
+from wyrm.functions.branches import cond, switch
+from wyrm.functions.control import scan, while_loop
 from wyrm.functions.custom import CustomJvp, CustomVjp, custom_jvp, custom_vjp
 from wyrm.functions.function import Function, function, show
 from wyrm.functions.mapping import vmap
@@ -21,6 +22,7 @@ __all__ = [
     "linearize",
     "scan",
     "show",
+    "switch",
     "vjp",
     "vmap",
     "while_loop",

@@ -13,7 +13,10 @@ from wyrm.functions.tracing import number_dtype
 from wyrm.node.base import BaseNode, describe, format_dims, label
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
-from wyrm.ops.digits import FromDigits, Successor, ToDigits
+from wyrm.node.node import IndexNode, Node
+from wyrm.node.source_location import building
+from wyrm.node.traversal import replaced
+from wyrm.ops.digits import FromDigits, ToDigits
 from wyrm.ops.drawing import LoopSteps, drawn_for, draws_among
 from wyrm.ops.loop_body import placeholder_like
 from wyrm.ops.philox import STEP
@@ -82,6 +85,14 @@ def initial_carry(init: object, beside: Sequence[object], what: str) -> tuple[li
     return as_nodes(leaves, dtype), structure, dtype
 
 
+def scalar_condition(mask: object, what: str) -> Node:
+    """Return the mask; raise `DTypeError` unless it is a scalar mask."""
+    if not isinstance(mask, Node) or mask.dtype.kind != "b" or mask.dims != ():
+        found = describe(mask) if isinstance(mask, BaseNode) else repr(mask)
+        raise DTypeError(f"{what} needs a scalar mask as condition, such as x.sum() > 0.0, not {found}")
+    return mask
+
+
 # --- integers and masks as floats -------------------------------------------------------------------------------------
 
 
@@ -93,31 +104,43 @@ def as_floats(nodes: Sequence[Any], dtype: np.dtype) -> list[Any]:
 def from_floats(floats: Sequence[Any], like: Sequence[BaseNode]) -> list[Any]:
     """Return the nodes that `as_floats` made floats of; `like` has their dtypes."""
     return [
-        FromDigits.rebuild((x,), {}, x.name) if y.dtype.kind == "i" else (x > 0.5) if y.dtype.kind == "b" else x
+        FromDigits(x) if y.dtype.kind == "i" else (x > 0.5) if y.dtype.kind == "b" else x
         for x, y in zip(floats, like, strict=True)
     ]
 
 
-# --- random nodes in loops --------------------------------------------------------------------------------------------
-
-
-class OwnStep(NamedTuple):
-    """One more carry of a loop whose body draws: the step that random nodes draw for, as digits."""
+class LoopCarry(NamedTuple):
+    """The carries of a loop as floats: their first values, and their placeholders in the body."""
 
     init: list[Any]
     placeholders: list[Any]
-    following: list[Any]
 
 
-def own_step(outputs: Sequence[Any], built: Collection[BaseNode], dtype: np.dtype) -> tuple[OwnStep, list[Any]]:
-    """Return the carry of the step, and the outputs of a loop's body with the nodes of `built` drawing for it.
+def loop_parts(
+    carry: Sequence[Any],
+    before: Sequence[Any],
+    results: Sequence[Any],
+    built: Collection[BaseNode],
+    masks: Sequence[Any] = (),
+) -> tuple[LoopCarry, list[Any]]:
+    """Return the carries of a loop as floats, and the results of its body, the following carries first.
 
-    Without such draws there is no carry.
+    `before` holds the placeholders of the carries, `built` the nodes of the body; `masks` come last, as they are. If
+    the body draws random numbers, one more carry is the step that it draws for.
     """
-    if not draws_among(outputs, built):
-        return OwnStep([], [], []), list(outputs)
-    first = ToDigits(LoopSteps(STEP), dtype)
-    placeholder = placeholder_like(first, first.dims, "step")
-    step: FromDigits = FromDigits(placeholder)
-    following = ToDigits(Successor(step), dtype)
-    return OwnStep([first], [placeholder], [following]), drawn_for(outputs, built, step)
+    dtype = dtype_of([*carry, *results])
+    with building() as converted:
+        floats = as_floats(results, dtype)
+    init, own, outputs = as_floats(carry, dtype), [*built, *converted], [*floats, *masks]
+    placeholders = [
+        y if y.dtype.kind == "f" else placeholder_like(x, x.dims, y.name) for x, y in zip(init, before, strict=True)
+    ]
+    values = from_floats(placeholders, before)
+    if draws_among(outputs, own):
+        init.append(ToDigits(LoopSteps(STEP), dtype))
+        placeholders.append(placeholder_like(init[-1], init[-1].dims, "step"))
+        step: IndexNode[Any] = FromDigits(placeholders[-1])
+        outputs = drawn_for(outputs, own, step)
+        outputs.insert(len(carry), ToDigits(step + 1, dtype))
+    others = {x: y for x, y in zip(before, values, strict=True) if x is not y}
+    return LoopCarry(init, placeholders), replaced(outputs, others) if others else outputs

@@ -10,30 +10,27 @@ from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.carries import (
-    as_floats,
     as_nodes,
     checked_carry,
-    dtype_of,
     from_floats,
     initial_carry,
-    own_step,
+    loop_parts,
     placeholders_of,
+    scalar_condition,
 )
 from wyrm.functions.function import function_of_nodes
 from wyrm.functions.pytree import Branch, Tree, flatten, unflatten
 from wyrm.functions.tracing import enclosing_trace, name_of
 from wyrm.node.base import BaseNode, describe
-from wyrm.node.node import Node, Tensor
+from wyrm.node.node import IndexNode, Node, Tensor
 from wyrm.node.source_location import building
 from wyrm.ops.loop_body import LoopBody, closure_convert
-from wyrm.ops.pass_through import alias
 from wyrm.ops.scan import Scan
-from wyrm.ops.shape import zeros_like
 from wyrm.ops.steps import ENDLESS, Steps
 from wyrm.types.dims import Axis, axis_size
 from wyrm.types.typing import HasArray
 
-__all__ = ["cond", "scan", "while_loop"]
+__all__ = ["scan", "while_loop"]
 
 T = TypeVar("T")
 # The shape of a carry. A variable for its axes would not do: pyright does not infer that a scalar has none.
@@ -68,6 +65,15 @@ def scan(
     *,
     reverse: bool = False,
 ) -> tuple[Node[Any, Carried], None]: ...
+@overload
+def scan(
+    function: Callable[[IndexNode[Carried], Any], tuple[IndexNode[Carried], Any]],
+    init: IndexNode[Carried],
+    xs: Tree = None,
+    length: int | None = None,
+    *,
+    reverse: bool = False,
+) -> tuple[IndexNode[Carried], Any]: ...
 @overload
 def scan(
     function: Callable[[Any, Any], tuple[Any, Any]],
@@ -118,24 +124,19 @@ def scan(
     carry, structure, dtype = initial_carry(init, given, what)
     rows = as_nodes(given, dtype)
     time = _time(rows, length, what)
-    floats = as_floats(carry, dtype)
-    placeholders = placeholders_of(floats, structure, "carry")
+    before = placeholders_of(carry, structure, "carry")
     row_placeholders = placeholders_of(rows, rows_structure, "x", axes=1)
-    before = from_floats(placeholders, carry)
-    with enclosing_trace([*placeholders, *row_placeholders]), building() as built:
+    with enclosing_trace([*before, *row_placeholders]), building() as built:
         result = plain(unflatten(structure, before), unflatten(rows_structure, row_placeholders))
     if not isinstance(result, tuple) or len(result) != 2:
         raise ShapeError(f"{what}: a step returns a pair (carry, y), where y may be None, not {result!r}")
     following = checked_carry(result[0], before, structure, what, dtype)
     leaves, made_structure = flatten(result[1], f"the result of {what}")
     made = as_nodes(leaves, dtype)
-    with building() as converted:
-        results = as_floats([*following, *made], dtype)
-    step, results = own_step(results, [*built, *converted], dtype)
-    inputs = [*placeholders, *step.placeholders, *row_placeholders]
-    results[len(carry) : len(carry)] = step.following
+    loop_carry, results = loop_parts(carry, before, [*following, *made], built)
+    inputs = [*loop_carry.placeholders, *row_placeholders]
     outside, captured, outputs = closure_convert(results, inputs, built=built)
-    carried = [*floats, *step.init]
+    carried = loop_carry.init
     steps = Steps(LoopBody([*inputs, *captured], outputs), time, len(carried), len(rows), reverse=reverse)
     loop = Scan(steps, *carried, *rows, *outside)
     last = from_floats([loop.last(i) for i in range(len(carry))], carry)
@@ -162,13 +163,6 @@ def _time(rows: Sequence[BaseNode], length: int | None, what: str) -> Axis:
     return time
 
 
-def _condition(mask: object, what: str) -> Node:
-    if not isinstance(mask, Node) or mask.dtype.kind != "b" or mask.dims != ():
-        found = describe(mask) if isinstance(mask, BaseNode) else repr(mask)
-        raise DTypeError(f"{what} needs a scalar mask as condition, such as x.sum() > 0.0, not {found}")
-    return mask
-
-
 @overload
 def while_loop(
     condition: Callable[[Node[Any, Carried]], Tensor[()]],
@@ -177,6 +171,14 @@ def while_loop(
     *,
     max_steps: int | None = None,
 ) -> Node[Any, Carried]: ...
+@overload
+def while_loop(
+    condition: Callable[[IndexNode[Carried]], Tensor[()]],
+    function: Callable[[IndexNode[Carried]], IndexNode[Carried]],
+    init: IndexNode[Carried],
+    *,
+    max_steps: int | None = None,
+) -> IndexNode[Carried]: ...
 @overload
 def while_loop(
     condition: Callable[[Any], Tensor[()]],
@@ -198,9 +200,9 @@ def while_loop(
 ) -> Any:
     """Repeat `carry = function(carry)` from `init` while `condition(carry)`, a scalar mask, is true; return the carry.
 
-    The carry and random nodes are as in `scan`. With `max_steps` the loop stops after that many steps at the latest and has a gradient,
-    which goes back through the steps that ran; it allocates memory for `max_steps` steps. Without it the loop has no
-    gradient.
+    The carry and random nodes are as in `scan`. With `max_steps` the loop stops after that many steps at the latest and
+    has a gradient, which goes back through the steps that ran; it allocates memory for `max_steps` steps. Without it
+    the loop has no gradient.
 
     Raise `DTypeError` for a condition that is not a scalar mask, `ShapeError` if the carry changes its structure or
     axes, and `NotDifferentiable` for a gradient without `max_steps`.
@@ -213,117 +215,15 @@ def while_loop(
     if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1):
         raise ValueError(f"{what}: max_steps must be an integer of at least 1, not {max_steps!r}")
     carry, structure, dtype = initial_carry(init, (), what)
-    floats = as_floats(carry, dtype)
-    placeholders = placeholders_of(floats, structure, "carry")
-    before = from_floats(placeholders, carry)
-    with enclosing_trace(placeholders), building() as built:
+    before = placeholders_of(carry, structure, "carry")
+    with enclosing_trace(before), building() as built:
         following = checked_carry(step(unflatten(structure, before)), before, structure, what, dtype)
-        again = _condition(keep_going(unflatten(structure, following)), what)
-        results = as_floats(following, dtype)
-    turn, (*results, again) = own_step([*results, again], built, dtype)
-    inputs = [*placeholders, *turn.placeholders]
-    outside, captured, outputs = closure_convert([*results, *turn.following, again], inputs, built=built)
+        again = scalar_condition(keep_going(unflatten(structure, following)), what)
+    loop_carry, results = loop_parts(carry, before, following, built, [again])
+    inputs = loop_carry.placeholders
+    outside, captured, outputs = closure_convert(results, inputs, built=built)
     most = ENDLESS if max_steps is None else max_steps
     steps = Steps(LoopBody([*inputs, *captured], outputs), most, len(inputs), 0, limited=True, stops=True)
-    limit = _condition(keep_going(unflatten(structure, carry)), what).astype(dtype) * float(most)
-    loop = Scan(steps, limit, *floats, *turn.init, *outside)
+    limit = scalar_condition(keep_going(unflatten(structure, carry)), what).astype(dtype) * float(most)
+    loop = Scan(steps, limit, *loop_carry.init, *outside)
     return unflatten(structure, from_floats([loop.last(i) for i in range(len(carry))], carry))
-
-
-@overload
-def cond(
-    condition: Condition, true: Callable[[], Tensor[*Carry] | float], false: Callable[[], Tensor[*Carry] | float], /
-) -> Tensor[*Carry]: ...
-@overload
-def cond(
-    condition: Condition,
-    true: Callable[[Tensor[*Carry]], Tensor[*Second] | float],
-    false: Callable[[Tensor[*Carry]], Tensor[*Second] | float],
-    operand: Tensor[*Carry],
-    /,
-) -> Tensor[*Second]: ...
-@overload
-def cond(
-    condition: Condition,
-    true: Callable[[Tensor[*Carry], Tensor[*Second]], Tensor[*Made] | float],
-    false: Callable[[Tensor[*Carry], Tensor[*Second]], Tensor[*Made] | float],
-    first: Tensor[*Carry],
-    second: Tensor[*Second],
-    /,
-) -> Tensor[*Made]: ...
-@overload
-def cond(
-    condition: Condition,
-    true: Callable[[Tensor[*Carry]], C],
-    false: Callable[[Tensor[*Carry]], C],
-    operand: Tensor[*Carry],
-    /,
-) -> C: ...
-@overload
-def cond(condition: Condition, true: Callable[[], C], false: Callable[[], C], /) -> C: ...
-@overload
-def cond(
-    condition: Condition, true: Callable[..., object], false: Callable[..., object], first: Branch, /, *operands: Tree
-) -> Any: ...
-@overload
-def cond(
-    condition: Condition,
-    true: Callable[..., object],
-    false: Callable[..., object],
-    first: Node,
-    second: Tree,
-    third: Tree,
-    /,
-    *operands: Tree,
-) -> Any: ...
-@overload
-def cond(condition: Condition, true: Callable[[], HasArray], false: Callable[[], HasArray], /) -> Node: ...
-def cond(condition: object, true: Callable[..., Any], false: Callable[..., Any], *operands: object) -> Any:
-    """Return `true(*operands)` if the condition, a scalar mask, is true, else `false(*operands)`.
-
-    Only the chosen branch is computed, and the gradient goes through it. Both branches return float nodes of the same
-    structure and axes. If the condition is a Python bool, the graph contains that branch alone. To select elementwise,
-    use `wy.where`, which computes both.
-
-    Raise `DTypeError` for a condition that is not a scalar mask, `ShapeError` if the branches' results differ in
-    structure or axes.
-
-    >>> x = wy.Parameter(4.0)
-    >>> root = wy.cond(x > 0.0, lambda x: x.sqrt(), lambda x: x * 0.0, x)
-    >>> root.forward().item(), wy.grad(root, x).forward().item()
-    (2.0, 0.25)
-    """
-    first, second = (function_of_nodes(branch, "cond takes a function") for branch in (true, false))
-    if isinstance(condition, bool | np.bool_):
-        return first(*operands) if condition else second(*operands)
-    what = f"cond of {name_of(first)} and {name_of(second)}"
-    mask = _condition(condition, what)
-    given, structure = flatten(operands, f"the operands of {what}")
-    nodes = [alias(node) for node in as_nodes(given, dtype_of(given))]
-    with building() as taken:
-        value = first(*unflatten(structure, nodes))
-    with building() as not_taken:
-        other = second(*unflatten(structure, nodes))
-    leaves, shape = flatten(value, f"the result of {name_of(first)}")
-    if not leaves:
-        return value
-    other_leaves = flatten(other, f"the result of {name_of(second)}")[0]
-    dtype = dtype_of([*leaves, *other_leaves, *given, *mask.parents])
-    results = as_nodes(leaves, dtype)
-    for result in results:
-        if result.dtype.kind != "f":
-            raise DTypeError(
-                f"{what}: {describe(result)} is the result of a branch, which must be float; cast it with .astype"
-            )
-    others = checked_carry(
-        other, placeholders_of(results, shape, f"the result of {name_of(first)}"), shape, what, dtype
-    )
-    carry = [zeros_like(x) for x in results]
-    chosen = mask.astype(dtype)
-    for limit, outputs, inner in ((chosen, results, taken), (1.0 - chosen, others, not_taken)):
-        placeholders = placeholders_of(carry, shape, "result")
-        outside, captured, made = closure_convert(outputs, placeholders, inner, built=[*nodes, *inner])
-        steps = Steps(LoopBody([*placeholders, *captured], made), 1, len(carry), 0, limited=True)
-        loop = Scan(steps, limit, *carry, *outside)
-        carry = [loop.last(i) for i in range(len(carry))]
-    return unflatten(shape, carry)

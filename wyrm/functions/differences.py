@@ -76,7 +76,7 @@ def gradient(f: Operand, *varargs: Operand, axis: AxisLike = None, edge_order: L
     (x,) = as_nodes(f)
     axes = all_axes(axis, x.ndim) if axis is None or isinstance(axis, int | np.integer) else _in_order(axis, x.ndim)
     spacings = varargs or (1.0,)
-    if len(spacings) == 1 and (len(axes) == 1 or np.ndim(spacings[0]) == 0):
+    if len(spacings) == 1 and (len(axes) == 1 or as_nodes(spacings[0])[0].ndim == 0):
         spacings = spacings * len(axes)
     if len(spacings) != len(axes):
         raise ShapeError(f"gradient: {describe(x)}: {len(spacings)} spacings for {len(axes)} axes")
@@ -98,41 +98,43 @@ def _slope(x: Node, axis: int, spacing: Operand, edge_order: int) -> Node:
     _, h = as_nodes(x, spacing)
 
     def part(start: int | None, stop: int | None) -> Node:
-        return x[_along(axis, start, stop)]
+        elements: Node = x[_along(axis, start, stop)]
+        return elements
 
+    first: Node
+    last: Node
+    middle: Node
     if not h.ndim:
         middle = (part(2, None) - part(None, -2)) / (2.0 * h)
-        if edge_order == 1:
-            first, last = (part(1, 2) - part(0, 1)) / h, (part(-1, None) - part(-2, -1)) / h
-        else:
-            first = (part(1, 2) * 2.0 - part(0, 1) * 1.5 - part(2, 3) * 0.5) / h
-            last = (part(-1, None) * 1.5 - part(-2, -1) * 2.0 + part(-3, -2) * 0.5) / h
-        return concatenate([first, middle, last], axis)
-    if h.shape != (size,):
-        raise ShapeError(f"gradient: {describe(x)}: {h.shape} coordinates for axis {axis}, which has {size} elements")
-    steps = diff(h).reshape((size - 1, *[1] * (x.ndim - axis - 1)))
-    before, after = steps[:-1], steps[1:]
-    middle = (
-        part(None, -2) * (-after / (before * (before + after)))
-        + part(1, -1) * ((after - before) / (before * after))
-        + part(2, None) * (before / (after * (before + after)))
-    )
-    if edge_order == 1:
-        first, last = (part(1, 2) - part(0, 1)) / steps[0], (part(-1, None) - part(-2, -1)) / steps[-1]
+        near = far = h
     else:
-        near, far = steps[0], steps[1]
-        first = (
-            part(1, 2) * ((near + far) / (near * far))
-            - part(0, 1) * ((2.0 * near + far) / (near * (near + far)))
-            - part(2, 3) * (near / (far * (near + far)))
+        if h.shape != (size,):
+            raise ShapeError(f"gradient: {describe(x)}: {h.shape} coordinates for axis {axis} of {size} elements")
+        steps = diff(h).reshape((size - 1, *[1] * (x.ndim - axis - 1)))
+        before, after = steps[:-1], steps[1:]
+        middle = (
+            part(None, -2) * (-after / (before * (before + after)))
+            + part(1, -1) * ((after - before) / (before * after))
+            + part(2, None) * (before / (after * (before + after)))
         )
-        far, near = steps[-2], steps[-1]
-        last = (
-            part(-3, -2) * (near / (far * (near + far)))
-            - part(-2, -1) * ((near + far) / (near * far))
-            + part(-1, None) * ((2.0 * near + far) / (near * (near + far)))
-        )
+        near, far = steps[0], steps[1 if edge_order == 2 else 0]
+    first = _end(part(0, 1), part(1, 2), part(2, 3), near, far, edge_order)
+    if h.ndim:
+        near, far = steps[-1], steps[-2 if edge_order == 2 else -1]
+    last = -_end(part(-1, None), part(-2, -1), part(-3, -2), near, far, edge_order)
     return concatenate([first, middle, last], axis)
+
+
+def _end(x: Node, second: Node, third: Node, near: Node, far: Node, edge_order: int) -> Node:
+    """Return the derivative at the first element from the next one or two, at distances `near` and then `far`."""
+    if edge_order == 1:
+        return (second - x) / near
+    slope: Node = (
+        second * ((near + far) / (near * far))
+        - x * ((2.0 * near + far) / (near * (near + far)))
+        - third * (near / (far * (near + far)))
+    )
+    return slope
 
 
 def trapezoid(y: Operand, x: Operand | None = None, dx: float = 1.0, axis: int = -1) -> Node:
@@ -149,7 +151,8 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: float = 1.0, axis: int =
     axis = normalize_axis(axis, values.ndim)
     heights = values[_along(axis, 1, None)] + values[_along(axis, None, -1)]
     if not coordinates:
-        return (heights * (0.5 * dx)).sum(axis)
+        total: Node = (heights * (0.5 * dx)).sum(axis)
+        return total
     (at,) = coordinates
     if at.ndim == 1:
         widths = diff(at)
@@ -157,7 +160,8 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: float = 1.0, axis: int =
         widths = widths.reshape((*dims, *[1] * (values.ndim - axis - 1)))
     else:
         widths = diff(at, axis=axis)
-    return (heights * widths * 0.5).sum(axis)
+    total = (heights * widths * 0.5).sum(axis)
+    return total
 
 
 def interp(x: Operand, xp: Operand, fp: Operand, left: float | None = None, right: float | None = None) -> Node:

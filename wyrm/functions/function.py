@@ -135,31 +135,38 @@ class Function(Generic[P, R]):
         return trace
 
     @answering
-    def grad(self, wrt: Wrt = 0, *, allow_unused: bool = True) -> Function[P]:
+    def grad(self, wrt: Wrt = 0, *, allow_unused: bool = True, has_aux: bool = False) -> Function[P]:
         """Return a function of the same arguments that computes the gradient of the scalar result.
 
         `wrt` is the position or name of an argument, or a tuple of those. The gradient has the structure of that
         argument, or is a tuple of such structures. If the result does not depend on an argument, its gradient is
-        zero, or `UnusedParameter` is raised with `allow_unused=False`. A call raises `ShapeError` if the result is not
-        a scalar and `NotDifferentiable` for an argument of integers or booleans.
+        zero, or `UnusedParameter` is raised with `allow_unused=False`. With `has_aux` the function returns a pair
+        (scalar, aux), where aux is anything made of arrays, and the result is the pair (gradient, aux).
+
+        A call raises `ShapeError` if the result is not a scalar, or with `has_aux` not a pair, and `NotDifferentiable`
+        for an argument of integers or booleans.
 
         >>> square = wy.function(lambda x: x * x)
         >>> float(square.grad()(3.0)), float(square.grad().grad()(3.0))
         (6.0, 2.0)
         """
-        return self._derived("grad", wrt, allow_unused, lambda value, gradients: gradients)
+        return self._derived("grad", wrt, allow_unused, has_aux, with_value=False)
 
     @answering
-    def value_and_grad(self, wrt: Wrt = 0, *, allow_unused: bool = True) -> Function[P, tuple[R, Any]]:
+    def value_and_grad(
+        self, wrt: Wrt = 0, *, allow_unused: bool = True, has_aux: bool = False
+    ) -> Function[P, tuple[R, Any]]:
         """Return a function that computes the result and its gradient (see `grad`) together.
+
+        With `has_aux` the function returns a pair (scalar, aux), and the result is ((scalar, aux), gradient).
 
         >>> value, gradient = wy.function(lambda x: x * x).value_and_grad()(3.0)
         >>> float(value), float(gradient)
         (9.0, 6.0)
         """
-        return self._derived("value_and_grad", wrt, allow_unused, lambda value, gradients: (value, gradients))
+        return self._derived("value_and_grad", wrt, allow_unused, has_aux, with_value=True)
 
-    def _derived(self, what: str, wrt: Wrt, allow_unused: bool, answer: Callable[[Any, Any], Any]) -> Function[P]:
+    def _derived(self, what: str, wrt: Wrt, allow_unused: bool, has_aux: bool, with_value: bool) -> Function[P]:
         single = isinstance(wrt, int | str)
 
         @functools.wraps(self.function)
@@ -167,7 +174,8 @@ class Function(Generic[P, R]):
             positions = positions_of(self.function, wrt, len(args))
             parts = [flatten(args[position], f"argument {position}") for position in positions]
             wanted = self._differentiable([leaf for leaves, _ in parts for leaf in leaves])
-            value = self._node(self.function(*args, **kwargs), what)
+            result, aux = split_aux(self.function(*args, **kwargs), has_aux, self.function)
+            value = self._node(result, what)
             if value.dims != ():
                 raise ShapeError(
                     f"{what} of {name_of(self.function)} needs a scalar result, not {describe(value)}: "
@@ -175,7 +183,10 @@ class Function(Generic[P, R]):
                 )
             rest = iter(gradient_of(value, wanted, allow_unused=allow_unused))
             found = tuple(unflatten(structure, [next(rest) for _ in leaves]) for leaves, structure in parts)
-            return answer(value, found[0] if single else found)
+            gradient = found[0] if single else found
+            if not has_aux:
+                return (value, gradient) if with_value else gradient
+            return ((value, aux), gradient) if with_value else (gradient, aux)
 
         return Function(derived, self.engine, derives=True)
 
@@ -263,6 +274,15 @@ class Function(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<wyrm.function {name_of(self.function)}>"
+
+
+def split_aux(result: object, has_aux: bool, function: Callable[..., object]) -> tuple[Any, Any]:
+    """Return the result of a function and what it returns beside; raise `ShapeError` unless it is such a pair."""
+    if not has_aux:
+        return result, None
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise ShapeError(f"with has_aux=True {name_of(function)} must return a pair (value, aux), not {result!r}")
+    return result
 
 
 def positions_of(function: Callable[..., object], wrt: Wrt, count: int) -> list[int]:

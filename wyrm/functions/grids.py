@@ -73,7 +73,8 @@ def logspace(
     if not isinstance(start, BaseNode) and not isinstance(stop, BaseNode):
         return Constant(np.logspace(start, stop, num, endpoint, base, dtype=dtype))
     exponents = linspace(start, stop, num, endpoint)
-    return as_constant(base, exponents.dtype) ** exponents
+    powers: Node = as_constant(base, exponents.dtype) ** exponents
+    return powers
 
 
 @overload

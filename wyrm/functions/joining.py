@@ -65,8 +65,9 @@ def atleast_3d(*arrays: Operand) -> Any:
 
 def _joined(name: str, tup: Sequence[Operand], prepare: Any, axis: int | None = None) -> Node:
     """Return the prepared parts joined along `axis`, by default the first for parts of one axis, else the second."""
-    if isinstance(tup, Node):
-        raise TypeError(f"{name}: takes a list of nodes, not one node: {describe(tup)}")
+    single: object = tup
+    if isinstance(single, Node):
+        raise TypeError(f"{name}: takes a list of nodes, not one node: {describe(single)}")
     if not len(tup):
         raise ShapeError(f"{name}: takes at least one array")
     parts = [prepare(x) for x in as_nodes(*tup)]

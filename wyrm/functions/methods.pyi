@@ -15,6 +15,7 @@ from wyrm.ops.activation import Relu
 from wyrm.ops.arithmetic import Absolute, Clip, Maximum, Minimum, Sign, Sqrt, Square
 from wyrm.ops.bessel import I0
 from wyrm.ops.comparison import StopGradient
+from wyrm.ops.counting import CountTrue
 from wyrm.ops.cumulative import CumProd, CumSum
 from wyrm.ops.division import FloorDivide, Fmod, Remainder
 from wyrm.ops.elementwise import L, R, S
@@ -70,6 +71,7 @@ from wyrm.types.typing import (
     N,
     Number,
     Shaped,
+    ShapedMask,
     Size,
     Sizes,
 )
@@ -1380,6 +1382,10 @@ def std(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ..., ddof: int
 def stop_gradient(x: Shaped[L, S]) -> StopGradient[L, S]: ...
 @overload
 def stop_gradient(x: Number | Array) -> _Node: ...
+@overload
+def sum(x: ShapedMask[S], axis: None = None, keepdims: Literal[False] = False) -> CountTrue[tuple[()]]: ...
+@overload
+def sum(x: ShapedMask[S], axis: AxisLike = None, keepdims: bool = False) -> CountTrue: ...
 @overload
 def sum(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Sum[L, tuple[()]]: ...
 @overload

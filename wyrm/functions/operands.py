@@ -26,7 +26,7 @@ def as_nodes(*operands: Operand) -> tuple[Node, ...]:
     given = [np.asarray(each) if isinstance(each, list | tuple) else each for each in operands]
     beside = next((each for each in given if isinstance(each, Node)), None)
     if beside is None:
-        beside = given[0] = Constant(np.asarray(given[0]))
+        beside = given[0] = Constant(given[0])
     return tuple(operand(each, beside) for each in given)
 
 

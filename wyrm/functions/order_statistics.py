@@ -111,14 +111,13 @@ def quantile(a: Operand, q: ArrayLike, axis: AxisLike = None, method: str = "lin
     [2.0, 3.0]
     """
     wanted = np.asarray(q, np.float64)
-    # Of the numbers 0, 1, ..., a quantile is its own position.
-    return _between_sorted(
-        "quantile",
-        a,
-        lambda count: np.quantile(np.arange(count, dtype=float), wanted, method=method),
-        axis,
-        keepdims,  # type: ignore[call-overload]  # NumPy checks the method
-    )
+
+    def positions(count: int) -> FloatArray:
+        position_of: Any = np.quantile  # whose types list the methods
+        found: FloatArray = position_of(np.arange(count, dtype=float), wanted, method=method)
+        return found  # of the numbers 0, 1, ..., a quantile is its own position
+
+    return _between_sorted("quantile", a, positions, axis, keepdims)
 
 
 def percentile(a: Operand, q: ArrayLike, axis: AxisLike = None, method: str = "linear", keepdims: bool = False) -> Node:

@@ -35,7 +35,8 @@ def flip(m: Any, axis: AxisLike = None) -> Node:
     """
     (x,) = as_nodes(m)
     reversed_axes = all_axes(axis, x.ndim)
-    return x[tuple(slice(None, None, -1 if i in reversed_axes else None) for i in range(x.ndim))]
+    result: Node = x[tuple(slice(None, None, -1 if i in reversed_axes else None) for i in range(x.ndim))]
+    return result
 
 
 def _with_axes(name: str, m: Operand, count: int) -> Node:

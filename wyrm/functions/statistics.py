@@ -17,37 +17,13 @@ from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where
 from wyrm.ops.index import as_indices
 from wyrm.ops.rearranging import sized_axis, taken
-from wyrm.ops.reduction import AxisLike
 from wyrm.ops.slicing import concatenate
 from wyrm.ops.sorting import SearchSorted
 from wyrm.types.typing import Indices
 
-__all__ = ["average", "bincount", "convolve", "corrcoef", "correlate", "cov", "histogram"]
+__all__ = ["bincount", "convolve", "corrcoef", "correlate", "cov", "histogram"]
 
 Mode = Literal["full", "same", "valid"]
-
-
-def average(a: Operand, axis: AxisLike = None, weights: Operand | None = None, *, keepdims: bool = False) -> Node:
-    """Return the mean of `a` over `axis`, weighted by `weights`: `sum(a * weights) / sum(weights)`.
-
-    `axis` is an axis, several, or all by default. The weights have the shape of `a`, or one axis along a single `axis`.
-    Raise `ShapeError` for another shape.
-
-    >>> wy.average([1.0, 4.0], weights=[2.0, 1.0]).forward().item()
-    2.0
-    """
-    if weights is None:
-        return as_nodes(a)[0].mean(axis, keepdims)
-    x, weight = as_nodes(a, weights)
-    if weight.ndim != x.ndim:
-        if weight.ndim != 1 or not isinstance(axis, int | np.integer):
-            raise ShapeError(
-                f"average: {describe(weight)} must have the shape of {describe(x)}, or one axis along `axis`"
-            )
-        dims: Any = weight.dims
-        weight = weight.reshape((*dims, *[1] * (-1 - axis if axis < 0 else x.ndim - 1 - axis)))
-    weight = weight.broadcast_to(x.dims)
-    return (x * weight).sum(axis, keepdims) / weight.sum(axis, keepdims)
 
 
 def cov(m: Operand, y: Operand | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Node:
@@ -129,12 +105,13 @@ def histogram(
     (x,) = as_nodes(a)
     if isinstance(bins, int | np.integer) and range is None:
         raise ValueError("histogram: the data would decide the edges; pass range=(low, high), or the edges as bins")
-    edges: Any = np.histogram_bin_edges(np.zeros(0), bins, range)  # type: ignore[arg-type]  # NumPy checks both
+    edges: Any = np.histogram_bin_edges(np.zeros(0), bins, range)
     values = x.ravel()
     bounds = as_constant(np.asarray(edges, x.dtype), x.dtype)
     bin_of = SearchSorted(bounds[1:-1], values, "right")
     weight = as_constant(1.0, x.dtype).broadcast_to(values.dims) if weights is None else as_nodes(weights)[0].ravel()
-    counted = where((values >= bounds[0]) & (values <= bounds[-1]), weight, as_constant(0.0, weight.dtype))
+    counts: Any = (values >= bounds[0]) & (values <= bounds[-1])
+    counted: Node = where(counts, weight, 0.0)
     sums: Node = as_constant(0.0, weight.dtype).broadcast_to((len(edges) - 1,)).scatter_add(bin_of, counted)
     return (sums / np.diff(edges) / sums.sum() if density else sums), edges
 

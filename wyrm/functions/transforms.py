@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from typing_extensions import TypeVarTuple
 
 from wyrm.errors import NotDifferentiable, ShapeError
 from wyrm.foreign_names import answering
-from wyrm.functions.function import Function, Wrt, evaluated, function_of_nodes, positions_of
+from wyrm.functions.function import Function, Wrt, evaluated, function_of_nodes, positions_of, split_aux
 from wyrm.functions.mapping import batched
 from wyrm.functions.pytree import (
     ArrayTree,  # noqa: F401  # documentation tools look up the parts of `Tree` here
@@ -78,16 +78,18 @@ def _vjp(function: Callable[..., object], args: tuple[object, ...], cotangent: o
     return tuple(unflatten(structure, gradients))
 
 
-def _jvp(function: Callable[..., object], args: tuple[object, ...], tangents: tuple[object, ...]) -> tuple[object, Any]:
-    """Return the result and its derivative along the tangents."""
+def _jvp(
+    function: Callable[..., object], args: tuple[object, ...], tangents: tuple[object, ...], has_aux: bool = False
+) -> tuple[Any, ...]:
+    """Return the result, its derivative along the tangents, and with `has_aux` what the function returns beside."""
     moved, structure = _float_leaves(args, f"the arguments of {name_of(function)}")
     directions = _matching(tuple(tangents), structure, "tangent")
-    value = function(*args)
+    value, aux = split_aux(function(*args), has_aux, function)
     outputs, shape = _float_leaves(value, f"the result of {name_of(function)}")
     nodes = _as_nodes(outputs, moved)
     given = [reverse.weights_of(x, t, "tangent") for x, t in zip(moved, directions, strict=True)]
     changes = reverse.with_sizes(reverse.push_forward(nodes, moved, given), [*nodes, *moved])
-    return value, unflatten(shape, changes)
+    return (value, unflatten(shape, changes), *([aux] if has_aux else []))
 
 
 @overload
@@ -114,13 +116,18 @@ def vjp(
 ) -> list[Node]: ...
 @overload
 def vjp(
-    function: Callable[..., object], /, *args: Any, **static: Any
+    function: Callable[..., object], /, *args: Any, has_aux: Literal[False] = False, **static: Any
 ) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]: ...
-def vjp(function: Any, *args: Any, **options: Any) -> Any:
+@overload
+def vjp(
+    function: Callable[..., object], /, *args: Any, has_aux: Literal[True], **static: Any
+) -> tuple[Any, Callable[[Any], tuple[Any, ...]], Any]: ...
+def vjp(function: Any, /, *args: Any, has_aux: bool = False, **options: Any) -> Any:
     """Return the result of a function and its pullback, which maps a cotangent to gradients of the arguments.
 
     `value, pullback = vjp(f, *args)`. `pullback(cotangent)` takes a cotangent of the structure of the value and returns
-    a tuple: the gradient of `sum(f(*args) * cotangent)` with respect to each argument. With a node,
+    a tuple: the gradient of `sum(f(*args) * cotangent)` with respect to each argument. With `has_aux=True` the function
+    returns a pair (value, aux), and the result is `(value, pullback, aux)`; aux has no gradient. With a node,
     `vjp(output, wrt, cotangent)` is the gradient of `sum(output * cotangent)` with respect to `wrt`, one or several
     nodes of the graph; see `wyrm.grad`.
 
@@ -133,14 +140,23 @@ def vjp(function: Any, *args: Any, **options: Any) -> Any:
     if isinstance(function, Node):
         return reverse.vjp(function, *args, **options)
     plain = _plain(function)
-    value = evaluated(plain, function)(*args, **options)
+    result = evaluated(plain, function)(*args, **options)
+    value, aux = split_aux(result, has_aux, plain)
+
+    @functools.wraps(plain)
+    def value_of(*arguments: object) -> Any:
+        return split_aux(plain(*arguments, **options), has_aux, plain)[0]
 
     @functools.wraps(plain)
     def pulled(arguments: tuple[object, ...], cotangent: object) -> tuple[Any, ...]:
-        return _vjp(_with_static(plain, options), arguments, cotangent)
+        return _vjp(value_of, arguments, cotangent)
 
     pull = evaluated(pulled, function)
-    return value, lambda cotangent: pull(args, cotangent)
+
+    def pullback(cotangent: object) -> Any:
+        return pull(args, cotangent)
+
+    return (value, pullback, aux) if has_aux else (value, pullback)
 
 
 def _tuples(name: str, args: object, tangents: object) -> tuple[tuple[object, ...], tuple[object, ...]]:
@@ -155,12 +171,19 @@ def jvp(function: Tensor[*Axes], args: Node, tangents: reverse.Direction) -> Ten
 @overload
 def jvp(function: Tensor[*Axes], args: Sequence[Node], tangents: Sequence[reverse.Direction]) -> Tensor[*Axes]: ...
 @overload
-def jvp(function: Callable[..., object], args: Sequence[Tree], tangents: Sequence[Tree]) -> tuple[Any, Any]: ...
-def jvp(function: Any, args: Any, tangents: Any) -> Any:
+def jvp(
+    function: Callable[..., object], args: Sequence[Tree], tangents: Sequence[Tree], *, has_aux: Literal[False] = False
+) -> tuple[Any, Any]: ...
+@overload
+def jvp(
+    function: Callable[..., object], args: Sequence[Tree], tangents: Sequence[Tree], *, has_aux: Literal[True]
+) -> tuple[Any, Any, Any]: ...
+def jvp(function: Any, args: Any, tangents: Any, *, has_aux: bool = False) -> Any:
     """Return `(value, change)`: the result of a function and its derivative along the tangents.
 
     `args` and `tangents` are tuples of the same structure. The change is computed by forward mode: the graph of the
-    backward pass is transposed with respect to its cotangent, and only the forward part of it remains. With a node,
+    backward pass is transposed with respect to its cotangent, and only the forward part of it remains. With
+    `has_aux=True` the function returns a pair (value, aux), and the result is `(value, change, aux)`. With a node,
     `jvp(output, wrt, tangent)` is the derivative of the output along tangents of the nodes `wrt`.
 
     Raise `ShapeError` if tangents have another structure or shape, `NotDifferentiable` for integer arguments.
@@ -172,7 +195,7 @@ def jvp(function: Any, args: Any, tangents: Any) -> Any:
     if isinstance(function, Node):
         return reverse.jvp(function, args, tangents)
     plain = _plain(function)
-    pushed = evaluated(lambda arguments, along: _jvp(plain, arguments, along), function)
+    pushed = evaluated(lambda arguments, along: _jvp(plain, arguments, along, has_aux), function)
     return pushed(*_tuples("jvp", args, tangents))
 
 
@@ -207,12 +230,13 @@ def hvp(function: Callable[..., object], args: tuple[Tree, ...], tangents: tuple
 
 
 @answering
-def jacobian(function: Callable[..., object], wrt: Wrt = 0) -> Function:
+def jacobian(function: Callable[..., object], wrt: Wrt = 0, *, has_aux: bool = False) -> Function:
     """Return a function that computes the Jacobian, whose arrays have shape (*result shape, *argument shape).
 
     `wrt` is the position or name of an argument, or a tuple of those. The Jacobian has the structure of the result, and
     each leaf of it the structure of the argument, or a tuple of such structures. It is computed in one batch: by rows,
-    with VJPs, or by columns, with JVPs, whichever are fewer.
+    with VJPs, or by columns, with JVPs, whichever are fewer. With `has_aux` the function returns a pair (value, aux),
+    and the result is the pair (Jacobian of the value, aux).
 
     A call raises `NotDifferentiable` for integer arguments, `ValueError` if `wrt` selects no argument.
 
@@ -226,14 +250,16 @@ def jacobian(function: Callable[..., object], wrt: Wrt = 0) -> Function:
         chosen = [args[position] for position in positions_of(plain, wrt, len(args))]
         parts = [_float_leaves(argument, f"an argument of {name_of(plain)}") for argument in chosen]
         wanted = [leaf for leaves, _ in parts for leaf in leaves]
-        outputs, shape = _float_leaves(plain(*args, **static), f"the result of {name_of(plain)}")
+        value, aux = split_aux(plain(*args, **static), has_aux, plain)
+        outputs, shape = _float_leaves(value, f"the result of {name_of(plain)}")
 
         def by_all(output: Node) -> Any:
             rest = iter(_jacobians(output, wanted))
             found = tuple(unflatten(structure, [next(rest) for _ in leaves]) for leaves, structure in parts)
             return found[0] if isinstance(wrt, int | str) else found
 
-        return unflatten(shape, [by_all(output) for output in _as_nodes(outputs, wanted)])
+        found = unflatten(shape, [by_all(output) for output in _as_nodes(outputs, wanted)])
+        return (found, aux) if has_aux else found
 
     return evaluated(jacobian_of, function)
 
@@ -262,11 +288,11 @@ def _units(node: Node) -> Constant:
 
 
 @answering
-def hessian(function: Callable[..., object], wrt: Wrt = 0) -> Function:
+def hessian(function: Callable[..., object], wrt: Wrt = 0, *, has_aux: bool = False) -> Function:
     """Return a function that computes the second derivatives of a scalar with respect to arguments; see `jacobian`.
 
     >>> hessian(lambda x: (x * x * x).sum())(np.array([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
     differentiable = function if isinstance(function, Function) else Function(function)
-    return jacobian(differentiable.grad(wrt), wrt)
+    return jacobian(differentiable.grad(wrt, has_aux=has_aux), wrt, has_aux=has_aux)

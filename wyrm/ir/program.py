@@ -258,7 +258,22 @@ class Gemm:
         yield f"gemm({', '.join(map(str, self.operands))})"
 
 
-Statement = Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Gemm
+@dataclass(frozen=True, slots=True)
+class LibraryCall:
+    """A call of a BLAS or LAPACK function, such as "dpotrf". Fortran takes all arguments by address.
+
+    A pointer is passed as it is, and a scalar by the address of a copy. The function may write to all arrays.
+    """
+
+    name: str
+    arguments: tuple[Expression, ...]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the statement as lines of text."""
+        yield f"{self.name}({', '.join(map(str, self.arguments))})"
+
+
+Statement = Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Gemm | LibraryCall
 
 
 def _indented(body: tuple[Statement, ...]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from wyrm.ir.program import (
     Gemm,
     If,
     Invoke,
+    LibraryCall,
     Load,
     Number,
     Offset,
@@ -54,7 +55,7 @@ class Builder:
 
     def add(self, statement: Statement) -> None:
         """Append a statement."""
-        if isinstance(statement, Store | Invoke | Gemm):
+        if isinstance(statement, Store | Invoke | Gemm | LibraryCall):
             self._writes += 1
         self.statements.append(statement)
 

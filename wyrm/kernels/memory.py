@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from wyrm.ir.program import Assign, Gemm, Invoke, LoopFunction, Store, Variable, every
+from wyrm.ir.program import Assign, Gemm, Invoke, LibraryCall, LoopFunction, Store, Variable, every
 from wyrm.ir.types import PointerType
 from wyrm.kernels.indexing import root_of
 from wyrm.kernels.values import View
@@ -42,6 +42,8 @@ def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> 
             written |= of(each.pointer)
         elif isinstance(each, Gemm):
             written |= of(each.operands[_RESULT])
+        elif isinstance(each, LibraryCall):
+            written = written.union(*map(of, each.arguments))
         elif isinstance(each, Invoke):
             for position in others[each.function]:
                 written |= of(each.arguments[position])

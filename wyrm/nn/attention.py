@@ -1,8 +1,8 @@
-"""Multi-head self-attention."""
+"""Multi-head attention, of a sequence to itself or to another one."""
 
 from __future__ import annotations
 
-from typing import Any, Generic
+from typing import Any, Generic, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -14,28 +14,38 @@ from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.linear import Linear
 from wyrm.nn.module import Module
 from wyrm.nn.positional_encoding import rotary_embedding
+from wyrm.node.base import describe
+from wyrm.node.leaves import as_constant
 from wyrm.node.node import Node, Tensor
 from wyrm.node.training_mode import record_training_mode
 from wyrm.ops.attention import attention
-from wyrm.types.typing import BoolArray
+from wyrm.ops.dot_product_attention import scaled_dot_product_attention
+from wyrm.ops.slicing import concatenate
+from wyrm.types.typing import BoolArray, K
 
 _WEIGHT = Normal(0.02)
 
 
 class MultiHeadAttention(Module, Generic[Width]):
-    """Self-attention with `num_heads` heads of `embed_dim / num_heads` features each.
+    """Attention with `num_heads` heads of `embed_dim / num_heads` features each, to the sequence itself by default.
 
-    Maps (batch, time, embed_dim) to the same axes. `qkv` projects `x` to the queries, keys and values of all heads,
+    Maps (batch, time, embed_dim) to the same axes. `qkv` projects to the queries, keys and values of all heads,
     `out_proj` projects the concatenated results of the heads. With `causal`, a position attends to itself and earlier
     positions. `alibi` subtracts a penalty from the scores that grows with the distance, `rotary` rotates queries and
     keys (see `wyrm.nn.rotary_embedding`). While `training`, `dropout` is the rate for the attention weights. See
     `wyrm.attention` for the formulas.
 
-    Raise `ShapeError` where `embed_dim` is not divisible by `num_heads`, `ValueError` for a rate outside [0, 1).
+    With `num_key_value_heads`, a divisor of `num_heads`, keys and values have fewer heads, each for as many consecutive
+    heads of the queries (Ainslie et al., "GQA", 2023). `qkv` then maps to (num_heads + 2 * num_key_value_heads) times
+    the features of a head.
 
-    >>> layer = MultiHeadAttention(8, num_heads=2)
-    >>> layer(wy.Input(dims=(3, 5, 8))).shape
-    (3, 5, 8)
+    Raise `ShapeError` where `embed_dim` is not divisible by `num_heads`, or that by `num_key_value_heads`, `ValueError`
+    for a rate outside [0, 1).
+
+    >>> layer = MultiHeadAttention(8, num_heads=2, causal=False)
+    >>> x, memory = wy.Input(dims=(3, 5, 8)), wy.Input(dims=(3, 7, 8))
+    >>> layer(x).shape, layer(x, key=memory).shape
+    ((3, 5, 8), (3, 5, 8))
     """
 
     qkv: Linear[Width]
@@ -46,6 +56,7 @@ class MultiHeadAttention(Module, Generic[Width]):
         embed_dim: Width | int,
         num_heads: int,
         *,
+        num_key_value_heads: int | None = None,
         causal: bool = True,
         alibi: bool = False,
         rotary: bool = False,
@@ -59,30 +70,130 @@ class MultiHeadAttention(Module, Generic[Width]):
         size = int(sized_axis("MultiHeadAttention", "embed_dim", embed_dim))
         if num_heads < 1 or size % num_heads:
             raise ShapeError(f"MultiHeadAttention: embed_dim {size} is not divisible by num_heads {num_heads}")
-        self.num_heads, self.causal, self.alibi, self.rotary = num_heads, causal, alibi, rotary
+        shared = num_heads if num_key_value_heads is None else num_key_value_heads
+        if shared < 1 or num_heads % shared:
+            raise ShapeError(
+                f"MultiHeadAttention: num_heads {num_heads} is not divisible by num_key_value_heads {shared}"
+            )
+        self.num_heads, self.num_key_value_heads = num_heads, shared
+        self.causal, self.alibi, self.rotary = causal, alibi, rotary
         self.dropout = Dropout(dropout, dropout_seed)
         out = output_initializer or initializer
-        self.qkv = Linear(embed_dim, 3 * size, bias=bias, initializer=initializer, dtype=dtype)
+        projected = size + 2 * shared * (size // num_heads)
+        self.qkv = Linear(embed_dim, projected, bias=bias, initializer=initializer, dtype=dtype)
         self.out_proj = Linear(size, embed_dim, bias=bias, initializer=out, dtype=dtype)
 
-    def __call__(self, x: Tensor[B, T, Width], mask: Tensor[B, T, T] | BoolArray | None = None) -> Tensor[B, T, Width]:
-        """Return the attention of `x` to itself, of the same axes.
+    @overload
+    def __call__(
+        self,
+        x: Tensor[B, T, Width],
+        mask: Tensor[B, T, T] | BoolArray | None = None,
+        *,
+        key_mask: Tensor[B, T] | BoolArray | None = None,
+    ) -> Tensor[B, T, Width]: ...
+    @overload
+    def __call__(
+        self,
+        x: Tensor[B, T, Width],
+        mask: Tensor[B, T, K] | BoolArray | None = None,
+        *,
+        key: Tensor[B, K, Width],
+        value: Tensor[B, K, Width] | None = None,
+        key_mask: Tensor[B, K] | BoolArray | None = None,
+    ) -> Tensor[B, T, Width]: ...
+    def __call__(
+        self,
+        x: Any,
+        mask: Node | BoolArray | None = None,
+        *,
+        key: Node | None = None,
+        value: Node | None = None,
+        key_mask: Node | BoolArray | None = None,
+    ) -> Any:
+        """Return the attention of `x` to itself or to `key`, of the axes of `x`.
 
-        `mask` has the axes (batch, queries, keys); it is true where a query may attend to a key. Raise `ShapeError`
-        unless the axes of `x` are (batch, time, embed_dim).
+        `key`, of the axes (batch, keys, embed_dim), is the sequence to attend to, and `value` of the same axes, by
+        default `key`, the one whose values are summed. `mask` has the axes (batch, queries, keys) and is true where a
+        query may attend to a key; `key_mask`, of the axes (batch, keys), is true for keys that are no padding. A query
+        that may attend to no key gets the bias of `out_proj`.
+
+        Raise `ShapeError` for other axes, `ValueError` for a `key` in a layer with `causal`, `alibi` or `rotary`, which
+        compare positions in one sequence, and for a `value` without a `key`.
         """
-        if len(x.dims) != 3:
-            raise ShapeError(f"MultiHeadAttention takes the axes (batch, time, embed_dim), not {x.dims}")
-        axes: Any = x.dims
-        batch, time, _ = axes
-        size = int(self.qkv.weight.shape[0])
-        projected: Any = self.qkv(x)
-        qkv = projected.reshape((batch, time, 3, self.num_heads, size // self.num_heads))
-        if self.rotary:
-            qkv = rotary_embedding(qkv)
+        for name, node in (("", x), ("key ", key), ("value ", value)):
+            if node is not None and len(node.dims) != 3:
+                raise ShapeError(
+                    f"MultiHeadAttention takes {name}the axes (batch, time, embed_dim), not {describe(node)}"
+                )
+        if key is None and value is not None:
+            raise ValueError("MultiHeadAttention: a value needs a key, the sequence that it belongs to")
+        allowed = _mask(mask, key_mask)
         rate = self.dropout.rate if self.training else 0.0
-        heads = attention(qkv, mask, causal=self.causal, alibi=self.alibi, dropout_rate=rate, seed=self.dropout.seed)
+        if key is None:
+            qkv = self._projected(x)
+            heads: Any = attention(
+                qkv, allowed, causal=self.causal, alibi=self.alibi, dropout_rate=rate, seed=self.dropout.seed
+            )
+        else:
+            heads = self._cross(x, key, key if value is None else value, allowed, rate)
         if rate > 0.0:
             record_training_mode(heads, self)
-        concatenated: Node = heads.reshape((batch, time, size))
+        axes: Any = x.dims
+        concatenated: Node = heads.reshape((*axes[:2], int(self.out_proj.weight.shape[0])))
         return self.out_proj(concatenated)
+
+    def _projected(self, x: Node) -> Any:
+        """Return queries, keys and values, (batch, time, 3, heads, features)."""
+        axes: Any = x.dims
+        batch, time, _ = axes
+        size, count, shared = int(self.out_proj.weight.shape[0]), self.num_heads, self.num_key_value_heads
+        features = size // count
+        qkv: Any = self.qkv(x)
+        if shared == count:
+            qkv = qkv.reshape((batch, time, 3, count, features))
+        else:
+            repeated = qkv[:, :, size:].reshape((batch, time, 2, shared, 1, features))
+            repeated = repeated.broadcast_to((batch, time, 2, shared, count // shared, features))
+            queries = qkv[:, :, :size].reshape((batch, time, 1, count, features))
+            qkv = concatenate([queries, repeated.reshape((batch, time, 2, count, features))], axis=2)
+        return rotary_embedding(qkv) if self.rotary else qkv
+
+    def _cross(self, x: Node, key: Node, value: Node, mask: Node | None, rate: float) -> Node:
+        """Return the results of the heads for queries of `x`, (batch, time, heads, features)."""
+        for name in ("causal", "alibi", "rotary"):
+            if getattr(self, name):
+                raise ValueError(
+                    f"MultiHeadAttention: {name} compares positions in one sequence; for a key of another sequence, "
+                    f"make the layer with {name}=False"
+                )
+        size = int(self.out_proj.weight.shape[0])
+        features, shared = size // self.num_heads, self.num_key_value_heads
+        width = shared * features
+        weight: Any = self.qkv.weight
+        bias: Any = self.qkv.bias
+        parts: list[Node] = []
+        for source, start, count in ((x, 0, self.num_heads), (key, size, shared), (value, size + width, shared)):
+            columns = slice(start, start + count * features)
+            projected: Any = source @ weight[:, columns]
+            if bias is not None:
+                projected = projected + bias[columns]
+            axes: Any = source.dims
+            parts.append(projected.reshape((*axes[:2], count, features)).transpose(0, 2, 1, 3))
+        queries, keys, values = parts
+        every = None if mask is None else mask.expand_dims(1)
+        result: Node = scaled_dot_product_attention(
+            queries, keys, values, every, dropout_rate=rate, seed=self.dropout.seed
+        )
+        return result.transpose(0, 2, 1, 3)
+
+
+def _mask(mask: Node | BoolArray | None, key_mask: Node | BoolArray | None) -> Any:
+    """Return both masks as one of the axes (batch, queries, keys), where queries may have size 1."""
+    nodes = [x if x is None or isinstance(x, Node) else as_constant(x, np.asarray(x).dtype) for x in (mask, key_mask)]
+    one, other = nodes
+    if other is None:
+        return one
+    if len(other.dims) != 2:
+        raise ShapeError(f"MultiHeadAttention: key_mask must have the axes (batch, keys), not {describe(other)}")
+    every: Node = other.expand_dims(1)
+    return every if one is None else one & every

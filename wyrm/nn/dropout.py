@@ -1,24 +1,34 @@
-"""The dropout layer."""
+"""Dropout layers: of elements, and of channels."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from wyrm.errors import DTypeError
+from wyrm.errors import DTypeError, ShapeError
 from wyrm.nn.axes import Axes
 from wyrm.nn.layer import Pointwise
-from wyrm.node.node import Tensor
+from wyrm.node.base import describe
+from wyrm.node.leaves import as_constant
+from wyrm.node.node import Node, Tensor
 from wyrm.node.training_mode import record_training_mode
 from wyrm.types.options import number
 
 
-def _seed(seed: object) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
-        raise DTypeError(f"Dropout: seed must be an integer, not {seed!r}")
-    return int(seed)
+class _Dropout(Pointwise):
+    """Base class of the layers: their options."""
+
+    def __init__(self, rate: float, seed: int = 0) -> None:
+        name = type(self).__name__
+        self.rate = number(f"{name}: rate", rate, 0.0, 1.0)
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+            raise DTypeError(f"{name}: seed must be an integer, not {seed!r}")
+        self.seed = int(seed)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.rate}{f', seed={self.seed}' if self.seed else ''})"
 
 
-class Dropout(Pointwise):
+class Dropout(_Dropout):
     """Inverted dropout: while `training`, sets elements to zero with probability `rate`, divides others by `1 - rate`.
 
     `rate` is in [0, 1). A graph built after `eval()`, or with a rate of 0, has no dropout. The mask depends on
@@ -35,10 +45,6 @@ class Dropout(Pointwise):
     True
     """
 
-    def __init__(self, rate: float, seed: int = 0) -> None:
-        self.rate = number("Dropout: rate", rate, 0.0, 1.0)
-        self.seed = _seed(seed)
-
     def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
         """Return `x` with dropout while `training`, else `x` itself."""
         if self.training and self.rate > 0.0:
@@ -52,5 +58,60 @@ class Dropout(Pointwise):
         total: Tensor[*Axes] = residual + x
         return total
 
-    def __repr__(self) -> str:
-        return f"Dropout({self.rate}{f', seed={self.seed}' if self.seed else ''})"
+
+class _ChannelDropout(_Dropout):
+    """Base class of the layers that drop whole channels; `rank` is their number of spatial axes."""
+
+    rank: int
+
+    def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
+        """Return `x`, (batch, channels, *sizes), with dropout of channels while `training`, else `x` itself.
+
+        Raise `ShapeError` for another number of axes.
+        """
+        node: Node = x
+        if len(node.dims) != self.rank + 2:
+            raise ShapeError(
+                f"{type(self).__name__} takes the axes (batch, channels, *sizes), {self.rank + 2} of them, not "
+                f"{describe(node)}"
+            )
+        if not (self.training and self.rate > 0.0):
+            return x
+        factors = as_constant(1.0, node.dtype).broadcast_to(node.dims[:2]).dropout(self.rate, self.seed)
+        dropped: Tensor[*Axes] = node * factors.reshape((*node.dims[:2], *[1] * self.rank))
+        return record_training_mode(dropped, self)
+
+
+class Dropout1d(_ChannelDropout):
+    """Dropout of whole channels of (batch, channels, width); see `Dropout2d`.
+
+    >>> Dropout1d(0.5)(wy.Input(dims=(2, 3, 4))).shape
+    (2, 3, 4)
+    """
+
+    rank = 1
+
+
+class Dropout2d(_ChannelDropout):
+    """Spatial dropout: sets whole channels of (batch, channels, height, width) to zero with probability `rate`.
+
+    Other channels are divided by `1 - rate`. See `Dropout` for `rate`, `seed` and errors. Tompson et al., "Efficient
+    object localization using convolutional networks" (2015).
+
+    >>> wy.random.set_step(0)
+    >>> dropped = Dropout2d(0.5)(wy.Constant(np.ones((4, 8, 2, 2)))).forward()
+    >>> sorted(set(dropped.sum(axis=(2, 3)).ravel().tolist()))
+    [0.0, 8.0]
+    """
+
+    rank = 2
+
+
+class Dropout3d(_ChannelDropout):
+    """Dropout of whole channels of (batch, channels, depth, height, width); see `Dropout2d`.
+
+    >>> Dropout3d(0.5)(wy.Input(dims=(2, 3, 4, 5, 6))).shape
+    (2, 3, 4, 5, 6)
+    """
+
+    rank = 3

@@ -18,7 +18,7 @@ from wyrm.node.node import Node
 from wyrm.node.storage import bound_array
 from wyrm.ops.cached_attention import CachedAttention
 from wyrm.ops.slicing import stack
-from wyrm.train.program import compile
+from wyrm.train.compiling import compile
 
 
 class CachedDecoder:

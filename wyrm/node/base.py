@@ -295,8 +295,8 @@ class BaseNode(Stateful, Generic[P_co, S]):
 
         def __setitem__(self, key: object, value: object) -> NoReturn:
             raise TypeError(
-                f"{describe(self)} is immutable and takes no item assignment: use wy.where(mask, new, old) to replace "
-                f"elements by a mask, or node.scatter_add(rows, values) to add to rows"
+                f"{describe(self)} is immutable and takes no item assignment: node.at[key].set(values) returns a copy "
+                f"with new elements, and wy.where(mask, new, old) replaces elements by a mask"
             )
 
         def __contains__(self, value: object) -> NoReturn:

@@ -20,6 +20,7 @@ from wyrm.node.node import Node as _Node
 from wyrm.ops.activation import Elu, Gelu, GeluTanh, LeakyRelu, Relu, Silu
 from wyrm.ops.arithmetic import Absolute, Clip, Maximum, Minimum, Sign, Sqrt, Square
 from wyrm.ops.comparison import Cast, Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual, StopGradient
+from wyrm.ops.counting import CountTrue
 from wyrm.ops.cumulative import CumProd, CumSum
 from wyrm.ops.dropout import AddDropout, Dropout
 from wyrm.ops.elementwise import L, R, S
@@ -58,6 +59,7 @@ from wyrm.types.typing import (
     N,
     Number,
     Shaped,
+    ShapedMask,
     Size,
     Sizes,
 )
@@ -578,6 +580,10 @@ class Node:
     def trace(self: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node:
         """Return the sums of the diagonals of the matrices over two axes of `x`; arguments and errors as in `diagonal`."""
 
+    @overload
+    def sum(self: ShapedMask[S], axis: None = None, keepdims: Literal[False] = False) -> CountTrue[tuple[()]]: ...
+    @overload
+    def sum(self: ShapedMask[S], axis: AxisLike = None, keepdims: bool = False) -> CountTrue: ...
     @overload
     def sum(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Sum[L, tuple[()]]: ...
     @overload

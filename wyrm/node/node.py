@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from wyrm.backends.numpy.reference import Differentiated, Evaluated
     from wyrm.ops.elementwise import L
+    from wyrm.ops.index_update import Updates
     from wyrm.ops.slicing import Slice
     from wyrm.ops.transpose import Transpose
     from wyrm.types.typing import A, AtLeast1D, AtLeast2D, FloatArray, IntegerArray, K, M, N, Shaped
@@ -92,6 +93,10 @@ class Node(operators.Node, methods.Node, Evaluated[FloatArray], Differentiated, 
     mT: MatrixTransposed[S] = MatrixTransposed()
 
     if TYPE_CHECKING:
+
+        @property
+        def at(self) -> Updates[S]:
+            """The elements at a key, `x.at[key]`, whose `set` and `add` return an updated copy; see `Updates`."""
 
         @overload
         def __iter__(self: Shaped[L, AtLeast1D]) -> Iterator[Slice[L]]: ...

@@ -44,8 +44,9 @@ def advanced_getitem(x: Node | IndexNode, key: object) -> Any:
     basic: Any = tuple(slice(None) if _is_array(entry) else entry for entry in entries)
     part = x if all(isinstance(entry, slice) and entry == slice(None) for entry in basic) else x[basic]
     kept = [entry for entry in entries if not isinstance(entry, int)]
-    axes = tuple(axis for axis, entry in enumerate(kept) if _is_array(entry))
-    indices = [from_start(part, kept[axis], axis) for axis in axes]
+    selectors = {axis: entry for axis, entry in enumerate(kept) if isinstance(entry, IndexNode | np.ndarray)}
+    axes = tuple(selectors)
+    indices = [from_start(part, entry, axis) for axis, entry in selectors.items()]
     at = before if together else 0
     if isinstance(part, IndexNode):
         return IndexGather(part, indices, axes, at)
@@ -128,21 +129,22 @@ def _check_mask(x: Node | IndexNode, mask: np.ndarray, axis: int) -> None:
             )
 
 
-def from_start(x: Node | IndexNode, indices: Entry, position: int) -> IndexNode:
+def from_start(x: Node | IndexNode, indices: IndexNode | IntegerArray, position: int) -> IndexNode:
     """Return indices into an axis of `x` as a node of numbers from 0 on: negative ones count from the end of the axis.
 
     Raise `IndexOutOfRange` for one known now that is out of range.
     """
-    constant = isinstance(indices, IndexConstant)
-    array = indices if isinstance(indices, np.ndarray) else bound_array(indices) if constant else None
     size = axis_size(x.dims[position])
-    if array is None:
-        assert isinstance(indices, IndexNode)
+    if isinstance(indices, IndexConstant):
+        array = bound_array(indices)
+    elif isinstance(indices, np.ndarray):
+        array = indices
+    else:
         source = source_of(indices)
         is_natural = getattr(source, "within", None) is not None or getattr(source, "draws_below", None) is not None
         return indices if is_natural else FromEnd(indices, x, position)
     if not (array < 0).any():
-        return indices if constant else IndexConstant(array)
+        return indices if isinstance(indices, IndexConstant) else IndexConstant(array)
     if size is None:
         return FromEnd(IndexConstant(array), x, position)
     if (array < -size).any():
@@ -152,18 +154,18 @@ def from_start(x: Node | IndexNode, indices: Entry, position: int) -> IndexNode:
 
 
 class FromEnd(HasIndexOperands[Any, Axes], IndexNode[Axes]):
-    """The operand's integers, of which negative ones count from the end of an axis of `size`.
+    """The operand's integers, of which negative ones count from the end of an axis of `count` elements.
 
-    If data decides the size, a second operand has it as its axis `position`.
+    If data decides the count (None), the axis is the axis `position` of a second operand.
     """
 
-    __slots__ = ("position", "size")
+    __slots__ = ("count", "position")
     position: int
-    size: int | None
+    count: int | None
 
     def __init__(self, indices: IndexNode, x: Node | IndexNode, position: int) -> None:
-        size = axis_size(x.dims[position])
-        self._construct((indices,) if size is not None else (indices, x), position=position, size=size)
+        count = axis_size(x.dims[position])
+        self._construct((indices,) if count is not None else (indices, x), position=position, count=count)
 
     @classmethod
     def op_name(cls) -> str:
@@ -173,7 +175,7 @@ class FromEnd(HasIndexOperands[Any, Axes], IndexNode[Axes]):
     @property
     def within(self) -> Axis:
         """The axis that the values index."""
-        axis: Axis = self.size if self.size is not None else self.parents[1].dims[self.position]
+        axis: Axis = self.count if self.count is not None else self.parents[1].dims[self.position]
         return axis
 
     def shape_rule(self) -> Dims:
@@ -185,14 +187,14 @@ class FromEnd(HasIndexOperands[Any, Axes], IndexNode[Axes]):
 
     def size_of(self, operands: Sequence[np.ndarray]) -> int:
         """Return the size of the axis in this run."""
-        return self.size if self.size is not None else int(operands[1].shape[self.position])
+        return self.count if self.count is not None else int(operands[1].shape[self.position])
 
     def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
         indices, size = operands[0], self.size_of(operands)
         return xp.where(indices < 0, indices + size, indices)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> IndexNode | None:
-        return self.rebuild(tuple(operands), {"position": self.position + mapped[-1], "size": self.size})
+        return self.rebuild(tuple(operands), {"position": self.position + mapped[-1], "count": self.count})
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,) * len(self.parents)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -72,6 +72,9 @@ def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) 
             common_dtype(self.parents)
         return np.dtype(np.bool_)
 
+    def _is_mask(self) -> Literal[True]:
+        return True
+
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return ZERO, ZERO
 
@@ -99,6 +102,9 @@ class _Mask(BaseNode, abstract=True):
     """An op whose operands are bool masks."""
 
     __slots__ = ()
+
+    def _is_mask(self) -> Literal[True]:
+        return True
 
     def dtype_rule(self) -> np.dtype:
         for parent in self.parents:

@@ -8,135 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 import numpy as np
 
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.node.base import format_dims, label
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops import convolution_arrays
 from wyrm.ops.batching import batch_axis, spread
+from wyrm.ops.convolution_base import ConvolutionOp
 from wyrm.ops.convolution_kernels import VECTOR, correlation_kernel, weight_gradient_kernel
 from wyrm.ops.convolution_tables import Tables, Window, forward_tables, input_gradient_tables
-from wyrm.ops.elementwise import Axes, common_dtype
+from wyrm.ops.elementwise import Axes
 from wyrm.ops.scratch import scratch
-from wyrm.types.dims import Axis, Dims, axis_size, product, unify
+from wyrm.types.dims import Dims, axis_size, product, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, FloatArray
-
-Triple = tuple[int, int, int]
-
-
-class Options(TypedDict):
-    """The static attributes that the ops share: one entry per spatial axis, and the number of groups of channels."""
-
-    stride: tuple[int, ...]
-    padding: tuple[tuple[int, int], ...]
-    dilation: tuple[int, ...]
-    groups: int
-
-
-class _Convolution(Node[tuple[Node, Node], Axes], abstract=True):
-    """Base class of the ops: x and gradient have the axes (batch, channels, *sizes)."""
-
-    __slots__ = ("dilation", "groups", "padding", "stride")
-    stride: tuple[int, ...]
-    padding: tuple[tuple[int, int], ...]
-    dilation: tuple[int, ...]
-    groups: int
-
-    def options(self) -> Options:
-        """Return the attributes that the ops share."""
-        return {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
-
-    def dtype_rule(self) -> np.dtype:
-        for parent in self.parents:
-            if parent.dtype.kind == "b":
-                raise DTypeError(f"{label(parent)} is a mask; convert it with .astype(np.float32)")
-        return common_dtype(self.parents)
-
-    def windows(self, sizes: Sequence[int]) -> list[Window]:
-        """Return the windows, of these sizes, along each spatial axis."""
-        each = zip(sizes, self.stride, self.padding, self.dilation, strict=True)
-        return [Window(size, stride, *padding, dilation) for size, stride, padding, dilation in each]
-
-    def check_options(self, spatial: Sequence[Axis]) -> list[Window]:
-        """Return the windows of a weight with these spatial axes; raise `ShapeError` if the attributes do not fit."""
-        rank = len(spatial)
-        if not 1 <= rank <= 3:
-            raise ShapeError(
-                f"the axes are (batch, channels, *sizes) with one to three sizes, but {label(self.parents[0])} has the "
-                f"axes {format_dims(self.parents[0].dims)}"
-            )
-        if not len(self.stride) == len(self.padding) == len(self.dilation) == rank:
-            raise ShapeError(
-                f"stride {self.stride}, padding {self.padding} and dilation {self.dilation} must have {rank} entries, "
-                f"one for each spatial axis"
-            )
-        sizes = [size for axis in spatial if (size := axis_size(axis)) is not None]
-        if len(sizes) < rank or min(sizes) < 1:
-            raise ShapeError(f"the windows have the axes {format_dims(tuple(spatial))}; each needs a size of 1 or more")
-        if min(*self.stride, *self.dilation, self.groups) < 1 or min(map(min, self.padding)) < 0:
-            raise ShapeError(
-                f"stride {self.stride}, dilation {self.dilation} and groups {self.groups} must be at least 1, padding "
-                f"{self.padding} at least 0"
-            )
-        return self.windows(sizes)
-
-    def check_channels(self, channels: Axis, per_group: Axis, of: Node) -> None:
-        """Raise `ShapeError` unless `channels`, of the node `of`, are `groups` times the channels per group."""
-        if self.groups == 1:
-            unify(channels, per_group)
-            return
-        sizes = axis_size(channels), axis_size(per_group)
-        if None in sizes or sizes[0] != self.groups * (sizes[1] or 0):
-            raise ShapeError(
-                f"{label(of)} has {channels!r} channels, but {self.groups} groups of {per_group!r} channels each are "
-                f"expected"
-            )
-
-    def check_groups(self, outputs: Axis) -> None:
-        """Raise `ShapeError` unless the output channels divide into groups."""
-        size = axis_size(outputs)
-        if size is None or size % self.groups:
-            raise ShapeError(f"{outputs!r} output channels cannot be divided into {self.groups} equal groups")
-
-    def output_axes(self, spatial: Sequence[Axis], windows: Sequence[Window]) -> Dims:
-        """Return the spatial axes of the outputs; an axis keeps its name where it keeps its size with stride 1."""
-        return tuple(self._output_axis(axis, window) for axis, window in zip(spatial, windows, strict=True))
-
-    def _output_axis(self, axis: Axis, window: Window) -> Axis:
-        if window.stride == 1 and window.before + window.after == window.extent - 1:
-            return axis
-        size = axis_size(axis)
-        if size is None:
-            raise ShapeError(
-                f"{axis!r} gets its size from the data of each run; give it one, as in {type(axis).__name__}(32), or "
-                f"keep its size with stride 1 and padding 'same'"
-            )
-        if window.count(size) < 1:
-            raise ShapeError(
-                f"a window that extends over {window.extent} elements does not fit in {axis!r} with padding "
-                f"{(window.before, window.after)}"
-            )
-        return window.count(size)
-
-    def check_gradient(self, x_axes: Sequence[Axis], gradient: Node, windows: Sequence[Window]) -> None:
-        """Raise `ShapeError` unless the spatial axes of the gradient are those of the outputs for `x_axes`."""
-        for expected, axis in zip(self.output_axes(x_axes, windows), gradient.dims[2:], strict=True):
-            unify(expected, axis)
-
-    def check_ranks(self) -> None:
-        """Raise `ShapeError` unless both parents have the same number of axes, at least three."""
-        x, y = self.parents
-        if len(x.dims) != len(y.dims) or len(x.dims) < 3:
-            raise ShapeError(
-                f"{label(x)} has the axes {format_dims(x.dims)}, {label(y)} {format_dims(y.dims)}; both need the same "
-                f"number, three to five: (batch, channels, *sizes), or (output channels, channels per group, *windows) "
-                f"of a weight"
-            )
 
 
 class _ConvolutionLoops(LoopForm):
@@ -144,7 +33,7 @@ class _ConvolutionLoops(LoopForm):
         """Return a view of the array with three spatial axes."""
         return array.reshape(*array.shape[:2], *_in_space(array.shape[2:], 1))
 
-    def windows(self, node: _Convolution, sizes: Sequence[int]) -> tuple[Window, Window, Window]:
+    def windows(self, node: ConvolutionOp, sizes: Sequence[int]) -> tuple[Window, Window, Window]:
         """Return the windows along three axes."""
         first, second, third = _in_space(node.windows(sizes), Window(1))
         return first, second, third
@@ -154,18 +43,34 @@ class _ConvolutionLoops(LoopForm):
         return scratch(channels * len(tables.source_shifts) * tables.volume + VECTOR, dtype)
 
     def correlation(
-        self, node: _Convolution, tables: Tables, operands: Sequence[Array], out: Array, steps: tuple[int, int]
+        self, node: ConvolutionOp, tables: Tables, operands: Sequence[Array], out: Array, steps: tuple[int, int]
     ) -> tuple[KernelArgument, ...]:
         """Return the arguments of `correlation_kernel`."""
         source, weight, *biases = operands
         channels, rows = source.shape[1] // node.groups, out.shape[1] // node.groups
         bias = biases[0] if biases else np.zeros(0, node.dtype)
         return (
-            self.volumes(source), weight.reshape(-1), bias, self.volumes(out), node.groups, tables.merged, tables.tile,
-            tables.span, tables.halo, tables.source_step, tables.out_step, steps, tables.source_shifts, tables.out_shifts,
-            tables.starts, tables.offsets, tables.positions, scratch(rows * len(tables.offsets), node.dtype),
-            self.box(tables, channels, node.dtype), scratch((rows, tables.volume + VECTOR), node.dtype),
-        )  # fmt: skip
+            self.volumes(source),
+            weight.reshape(-1),
+            bias,
+            self.volumes(out),
+            node.groups,
+            tables.merged,
+            tables.tile,
+            tables.span,
+            tables.halo,
+            tables.source_step,
+            tables.out_step,
+            steps,
+            tables.source_shifts,
+            tables.out_shifts,
+            tables.starts,
+            tables.offsets,
+            tables.positions,
+            scratch(rows * len(tables.offsets), node.dtype),
+            self.box(tables, channels, node.dtype),
+            scratch((rows, tables.volume + VECTOR), node.dtype),
+        )
 
 
 def _in_space(values: Sequence[Any], filler: Any) -> tuple[Any, Any, Any]:
@@ -174,12 +79,12 @@ def _in_space(values: Sequence[Any], filler: Any) -> tuple[Any, Any, Any]:
     return first, second, third
 
 
-class Convolution(_Convolution[Axes]):
-    """The convolution (cross-correlation) of `x`, (batch, channels, *sizes), with a weight.
+class Convolution(ConvolutionOp[Axes]):
+    """The convolution (cross-correlation) of `x`, (batch, channels, *sizes), with a weight, plus an optional bias.
 
     The weight has the axes (output channels, channels per group, *windows), the result (batch, output channels,
     *outputs): `sum_{c, k} weight[o, c, k] * x[b, c, i * stride + k * dilation - padding]`, with zeros outside of `x`.
-    Group g of the output channels reads group g of the channels.
+    Group g of the output channels reads group g of the channels. The bias has the axis (output channels,).
 
     Raise `ShapeError` for axes or options that do not fit, `DTypeError` for masks and for operands of two dtypes.
 
@@ -192,37 +97,56 @@ class Convolution(_Convolution[Axes]):
     __slots__ = ()
 
     def __init__(
-        self, x: Node, weight: Node, *, stride: tuple[int, ...], padding: tuple[tuple[int, int], ...],
-        dilation: tuple[int, ...], groups: int,
-    ) -> None:  # fmt: skip
-        self._construct((x, weight), stride=stride, padding=padding, dilation=dilation, groups=groups)
+        self,
+        x: Node,
+        weight: Node,
+        bias: Node | None = None,
+        *,
+        stride: tuple[int, ...],
+        padding: tuple[tuple[int, int], ...],
+        dilation: tuple[int, ...],
+        groups: int,
+    ) -> None:
+        parents = (x, weight) if bias is None else (x, weight, bias)
+        self._construct(parents, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
     def _own(self) -> Convolution[Axes]:
         return self
 
     def shape_rule(self) -> Dims:
         self.check_ranks()
-        x, weight = self.parents
+        x, weight, *biases = self.parents
         windows = self.check_options(weight.dims[2:])
         self.check_channels(x.dims[1], weight.dims[1], x)
         self.check_groups(weight.dims[0])
+        for bias in biases:
+            if len(bias.dims) != 1:
+                raise ShapeError(f"{label(bias)} must have one axis, {weight.dims[0]!r}, not {format_dims(bias.dims)}")
+            unify(weight.dims[0], bias.dims[0])
         return x.dims[0], weight.dims[0], *self.output_axes(x.dims[2:], windows)
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        x, weight = operands
-        return convolution_arrays.convolution(xp, x, weight, self.windows(weight.shape[2:]), self.groups)
+        x, weight, *biases = operands
+        result = convolution_arrays.convolution(xp, x, weight, self.windows(weight.shape[2:]), self.groups)
+        return result + xp.reshape(biases[0], (-1, *[1] * (len(shape) - 2))) if biases else result
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if list(rows) == [0, None] else None
+        return "rows" if rows[0] == 0 and all(row is None for row in rows[1:]) else None
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
-        return _batched_over_weight(self, operands, mapped, {})
+        product = _batched_over_weight(self, operands[:2], mapped[:2], {}) if any(mapped[:2]) else None
+        if product is None or len(operands) == 2:
+            return product
+        bias = operands[2]
+        sums: Node = product + bias.reshape((*bias.dims[:-1], *[1] * mapped[2], bias.dims[-1], *[1] * len(self.stride)))
+        return sums
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, weight = self.parents
+        x, weight, *biases = self.parents
         return (
             ConvolutionInputGradient(gradient, weight, sizes=x.dims[2:], **self.options()),
             ConvolutionWeightGradient(x, gradient, sizes=weight.dims[2:], **self.options()),
+            *(gradient.sum((0, *range(2, len(gradient.dims)))) for _ in biases),
         )
 
 
@@ -239,7 +163,7 @@ class _ForwardLoops(_ConvolutionLoops):
         return self.correlation(node, tables, operands, out, (rows * taps, taps))
 
 
-class ConvolutionInputGradient(_Convolution[Axes]):
+class ConvolutionInputGradient(ConvolutionOp[Axes]):
     """The gradient of a convolution with respect to an input with the spatial axes `sizes`; a transposed convolution.
 
     `gradient` has the axes (batch, output channels, *outputs), the weight those of `Convolution`.
@@ -249,9 +173,16 @@ class ConvolutionInputGradient(_Convolution[Axes]):
     sizes: Dims
 
     def __init__(
-        self, gradient: Node, weight: Node, *, sizes: Dims, stride: tuple[int, ...],
-        padding: tuple[tuple[int, int], ...], dilation: tuple[int, ...], groups: int,
-    ) -> None:  # fmt: skip
+        self,
+        gradient: Node,
+        weight: Node,
+        *,
+        sizes: Dims,
+        stride: tuple[int, ...],
+        padding: tuple[tuple[int, int], ...],
+        dilation: tuple[int, ...],
+        groups: int,
+    ) -> None:
         self._construct(
             (gradient, weight), sizes=sizes, stride=stride, padding=padding, dilation=dilation, groups=groups
         )
@@ -305,7 +236,7 @@ class _InputGradientLoops(_ConvolutionLoops):
         return self.correlation(node, tables, operands, out, (channels * inputs * taps, taps))
 
 
-class ConvolutionWeightGradient(_Convolution[Axes]):
+class ConvolutionWeightGradient(ConvolutionOp[Axes]):
     """The gradient of a convolution with respect to a weight whose windows have the axes `sizes`.
 
     The parents are x, (batch, channels, *sizes), and the gradient with respect to the outputs.
@@ -315,9 +246,16 @@ class ConvolutionWeightGradient(_Convolution[Axes]):
     sizes: Dims
 
     def __init__(
-        self, x: Node, gradient: Node, *, sizes: Dims, stride: tuple[int, ...],
-        padding: tuple[tuple[int, int], ...], dilation: tuple[int, ...], groups: int,
-    ) -> None:  # fmt: skip
+        self,
+        x: Node,
+        gradient: Node,
+        *,
+        sizes: Dims,
+        stride: tuple[int, ...],
+        padding: tuple[tuple[int, int], ...],
+        dilation: tuple[int, ...],
+        groups: int,
+    ) -> None:
         self._construct((x, gradient), sizes=sizes, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
     def _own(self) -> ConvolutionWeightGradient[Axes]:
@@ -370,10 +308,21 @@ class _WeightGradientLoops(_ConvolutionLoops):
         offsets = np.zeros(-(-taps // 4) * 4, np.int64)
         offsets[:taps] = tables.offsets
         return (
-            self.volumes(x), self.volumes(gradient), out.reshape(out.shape[0], taps), node.groups, tables.merged,
-            tables.tile, tables.halo, tables.source_step, tables.source_shifts, offsets, taps,
-            self.box(tables, channels, node.dtype), scratch((whole, tables.volume), node.dtype), scratch((whole, len(offsets)), node.dtype),
-        )  # fmt: skip
+            self.volumes(x),
+            self.volumes(gradient),
+            out.reshape(out.shape[0], taps),
+            node.groups,
+            tables.merged,
+            tables.tile,
+            tables.halo,
+            tables.source_step,
+            tables.source_shifts,
+            offsets,
+            taps,
+            self.box(tables, channels, node.dtype),
+            scratch((whole, tables.volume), node.dtype),
+            scratch((whole, len(offsets)), node.dtype),
+        )
 
 
 # --- batching ---------------------------------------------------------------------------------------------------------
@@ -392,7 +341,7 @@ def _batched_over_weight(
     return result
 
 
-def _batched_by_groups(node: _Convolution, operands: Sequence[Any], more: dict[str, Any]) -> Node | None:
+def _batched_by_groups(node: ConvolutionOp, operands: Sequence[Any], more: dict[str, Any]) -> Node | None:
     """Return the op for operands that all have a new first axis, as one op with more groups; None for an open axis."""
     size = axis_size(batch_axis(operands, (True, True)))
     if size is None or any(axis_size(axis) is None for x in operands for axis in x.dims[1:3]):
@@ -417,4 +366,4 @@ def _joined(x: Any, axis: int, size: int) -> Any:
     return moved.reshape(tuple(dims))
 
 
-__all__ = ["Convolution", "ConvolutionInputGradient", "ConvolutionWeightGradient", "Options"]
+__all__ = ["Convolution", "ConvolutionInputGradient", "ConvolutionWeightGradient"]

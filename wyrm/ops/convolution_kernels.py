@@ -15,31 +15,30 @@ from wyrm.ops.sums import accumulated, natural
 from wyrm.types.typing import FloatArray, IntegerArray
 
 # Elements of a vector register; a run of outputs is computed in multiples of it.
-VECTOR = 16
+VECTOR, HALF = 16, 8
 Triple = tuple[int, int, int]
 
 
 # --- boxes ------------------------------------------------------------------------------------------------------------
 
 
-def lanes(x: FloatArray, out: FloatArray, addend: np.floating, first: int, count: int) -> None:
-    """`out[first + i] = x[first + i] + addend` for i < `count`, a constant after inlining."""
+def lanes(x: FloatArray, start: int, out: FloatArray, first: int, addend: np.floating, count: int) -> None:
+    """`out[first + i] = x[start + i] + addend` for i < `count`, a constant after inlining."""
     for i in range(count):
-        out[first + i] = x[first + i] + addend
+        out[natural(first + i)] = x[natural(start + i)] + addend
 
 
-def copy(x: FloatArray, out: FloatArray, addend: np.floating) -> None:
-    """`out = x + addend`, in whole vectors that overlap at the end: rows are short."""
-    size = out.size
-    if size >= VECTOR:
-        for i in range(0, size - VECTOR, VECTOR):
-            lanes(x, out, addend, i, VECTOR)
-        lanes(x, out, addend, size - VECTOR, VECTOR)
-    elif size >= VECTOR // 2:
-        lanes(x, out, addend, 0, VECTOR // 2)
-        lanes(x, out, addend, size - VECTOR // 2, VECTOR // 2)
+def copy(x: FloatArray, start: int, out: FloatArray, first: int, addend: np.floating, count: int) -> None:
+    """`out[first + i] = x[start + i] + addend` for i < `count`, in whole vectors that overlap at the end."""
+    if count >= VECTOR:
+        for i in range(0, count - VECTOR, VECTOR):
+            lanes(x, start + i, out, first + i, addend, VECTOR)
+        lanes(x, start + count - VECTOR, out, first + count - VECTOR, addend, VECTOR)
+    elif count >= HALF:
+        lanes(x, start, out, first, addend, HALF)
+        lanes(x, start + count - HALF, out, first + count - HALF, addend, HALF)
     else:
-        lanes(x, out, addend, 0, size)
+        lanes(x, start, out, first, addend, count)
 
 
 def fill_zeros(out: FloatArray) -> None:
@@ -62,25 +61,26 @@ def fill_box(volume: FloatArray, out: FloatArray, first: Triple, size: Triple, p
     """Fill `size` elements of a box: element i is `volume[first + i * step]`, or 0 outside of `volume`."""
     low = min(size[2], low_end(first[2], step[2]))
     high = high_end(first[2], step[2], size[2], volume.shape[2], low)
-    start, end = first[2] + low * step[2], first[2] + high * step[2]
-    zero = out.dtype.type(0)
+    start, count, zero = natural(first[2] + low * step[2]), natural(high - low), out.dtype.type(0)
     for d in range(size[0]):
         z = first[0] + d * step[0]
         for h in range(size[1]):
             y = first[1] + h * step[1]
-            at = (d * pitch[1] + h) * pitch[2]
-            row = out[at : at + size[2]]
+            at = natural((d * pitch[1] + h) * pitch[2])
             if 0 <= z < volume.shape[0] and 0 <= y < volume.shape[1]:
-                fill_zeros(row[:low])
+                row = volume[natural(z), natural(y)]
+                for i in range(low):
+                    out[natural(at + i)] = 0
                 if step[2] == 1:
-                    copy(volume[z, y, start:end], row[low:high], zero)
+                    copy(row, start, out, natural(at + low), zero, count)
                 else:
-                    own = volume[z, y]
-                    for i in range(low, high):
-                        row[i] = own[natural(first[2] + i * step[2])]
-                fill_zeros(row[high:])
+                    for i in range(count):
+                        out[natural(at + low + i)] = row[natural(start + i * step[2])]
+                for i in range(high, size[2]):
+                    out[natural(at + i)] = 0
             else:
-                fill_zeros(row)
+                for i in range(size[2]):
+                    out[natural(at + i)] = 0
 
 
 def fill_boxes(
@@ -107,20 +107,19 @@ def copy_box(
     """`volume[first + i * step] = x[i] + addend` for `size` elements of a box, where that is inside of `volume`."""
     low = min(size[2], low_end(first[2], step[2]))
     high = high_end(first[2], step[2], size[2], volume.shape[2], low)
-    start, end = first[2] + low * step[2], first[2] + high * step[2]
+    start, count = natural(first[2] + low * step[2]), natural(high - low)
     for d in range(size[0]):
         z = first[0] + d * step[0]
-        if 0 <= z < volume.shape[0]:
-            for h in range(size[1]):
-                y = first[1] + h * step[1]
-                if 0 <= y < volume.shape[1]:
-                    at = (d * pitch[1] + h) * pitch[2]
-                    if step[2] == 1:
-                        copy(x[at + low : at + high], volume[z, y, start:end], addend)
-                    else:
-                        row, own = x[at : at + size[2]], volume[z, y]
-                        for i in range(low, high):
-                            own[natural(first[2] + i * step[2])] = row[i] + addend
+        for h in range(size[1]):
+            y = first[1] + h * step[1]
+            if 0 <= z < volume.shape[0] and 0 <= y < volume.shape[1]:
+                at = natural((d * pitch[1] + h) * pitch[2] + low)
+                row = volume[natural(z), natural(y)]
+                if step[2] == 1:
+                    copy(x, at, row, start, addend, count)
+                else:
+                    for i in range(count):
+                        row[natural(start + i * step[2])] = x[natural(at + i)] + addend
 
 
 # --- sums over taps ---------------------------------------------------------------------------------------------------
@@ -129,10 +128,10 @@ def copy_box(
 def four_rows(
     weights: FloatArray, offsets: IntegerArray, box: FloatArray, out: FloatArray, row: int, columns: int
 ) -> None:
-    """`out[row + r, k] = sum_j weights[(row + r) * taps + j] * box[offsets[j] + k]` for r = 0 to 3, four taps at a time.
+    """`out[row + r, k] = sum_j weights[(row + r) * taps + j] * box[offsets[j] + k]` for r = 0 to 3.
 
-    The 16 weights fit the AVX-512 registers together with elements of the box and of `out`. `columns` is a multiple of
-    `VECTOR`.
+    It sums four taps at a time: the 16 weights fit the AVX-512 registers together with elements of the box and of
+    `out`. `columns` is a multiple of `VECTOR`.
     """
     taps = offsets.size
     fours, vectors = taps - taps % 4, columns // VECTOR
@@ -348,7 +347,7 @@ def add_tile(
 def fill_gradients(
     gradient: FloatArray, out: FloatArray, first: Triple, size: Triple, pitch: Triple, width: int
 ) -> None:
-    """Write a tile of `gradient`, (images, channels, ...), to the rows of `out`, with zeros after each row of the tile."""
+    """Write a tile of `gradient`, (images, channels, ...), to `out`, with zeros up to `width` after each row."""
     volume, end = pitch[0] * pitch[1] * pitch[2], first[2] + size[2]
     for b in range(gradient.shape[0]):
         for i in range(gradient.shape[1]):
@@ -391,15 +390,14 @@ def weight_gradient_kernel(
         for b in range(0, source.shape[0], tile[0]):
             images = min(tile[0], source.shape[0] - b)
             inputs = source[b : b + images, g * channels : (g + 1) * channels]
+            outputs = gradient[b : b + images, top : top + rows]
             for d in range(0, span[0], tile[1]):
                 for h in range(0, span[1], tile[2]):
                     for w in range(0, span[2], tile[3]):
                         first = d, h, w
                         size = min(tile[1], span[0] - d), min(tile[2], span[1] - h), min(tile[3], span[2] - w)
                         fill_boxes(inputs, box, first, size, halo, pitch, source_step, source_shifts, tile[0])
-                        fill_gradients(
-                            gradient[b : b + images, top : top + rows], gradients, first, size, pitch, tile[3]
-                        )
+                        fill_gradients(outputs, gradients, first, size, pitch, tile[3])
                         add_tile(gradients, box, offsets, totals, merged, images, size, pitch)
         for i in range(rows):
             for j in range(taps):

@@ -130,10 +130,18 @@ def forward_tables(
     shifts = [[q - w.before for q, w in zip(phase, windows, strict=True)] for phase in used]
     count = channels * len(taps)
     return Tables(
-        _merges(tile, sizes, dots), tile, sizes, halo, _triple([w.stride for w in windows]), (1, 1, 1), np.array(shifts, np.int64).reshape(-1, 3),
-        np.zeros((1, 3), np.int64), np.array([0, count]), (per_channel + np.array(offsets, np.int64)).ravel(),
+        _merges(tile, sizes, dots),
+        tile,
+        sizes,
+        halo,
+        _triple([w.stride for w in windows]),
+        (1, 1, 1),
+        np.array(shifts, np.int64).reshape(-1, 3),
+        np.zeros((1, 3), np.int64),
+        np.array([0, count]),
+        (per_channel + np.array(offsets, np.int64)).ravel(),
         np.arange(count),
-    )  # fmt: skip
+    )
 
 
 @lru_cache(maxsize=256)
@@ -170,9 +178,18 @@ def input_gradient_tables(
         starts.append(starts[-1] + channels * len(own))
         shifts.append([at - w.before for at, w in zip(phase, windows, strict=True)])
     return Tables(
-        _merges(tile, span, False), tile, span, halo, (1, 1, 1), _triple([w.stride for w in windows]), -np.array([halo], np.int64),
-        np.array(shifts, np.int64).reshape(-1, 3), np.array(starts), np.concatenate(offsets), np.concatenate(positions),
-    )  # fmt: skip
+        _merges(tile, span, False),
+        tile,
+        span,
+        halo,
+        (1, 1, 1),
+        _triple([w.stride for w in windows]),
+        -np.array([halo], np.int64),
+        np.array(shifts, np.int64).reshape(-1, 3),
+        np.array(starts),
+        np.concatenate(offsets),
+        np.concatenate(positions),
+    )
 
 
 def _flat(index: Sequence[int], sizes: Sequence[int]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +55,7 @@ class ToDigits(Node[tuple[IndexNode], Axes]):
         return (*self.parents[0].dims, 3)
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        x = operands[0]
+        x: Any = operands[0]
         digits = [x & _MASK, (x >> _BITS) & _MASK, x >> (2 * _BITS)]
         return xp.stack([digit.astype(self.dtype) for digit in digits], axis=-1)
 
@@ -89,7 +90,8 @@ class FromDigits(IndexNode[Axes]):
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         low, middle, high = (operands[0][..., i].astype(np.int64) for i in range(3))
-        return low + (middle << _BITS) + (high << (2 * _BITS))
+        integers: Array = low + (middle << _BITS) + (high << (2 * _BITS))
+        return integers
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> FromDigits:
         return FromDigits(operands[0])
@@ -106,40 +108,4 @@ class _FromDigitsLoops(LoopForm):
         return operands[0].reshape(-1, 3), out.reshape(-1)
 
 
-def successor_kernel(x: IntegerArray, out: IntegerArray) -> None:
-    """Fill `out` with `x + 1`."""
-    for i in range(x.size):
-        out[i] = x[i] + 1
-
-
-class Successor(IndexNode[Axes]):
-    """Integers plus 1."""
-
-    __slots__ = ()
-
-    def __init__(self, x: IndexNode) -> None:
-        self._construct((x,))
-
-    def shape_rule(self) -> Dims:
-        dims: Dims = self.parents[0].dims
-        return dims
-
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        return operands[0] + 1
-
-    def batched(self, operands: Sequence[IndexNode], mapped: Sequence[bool]) -> Successor:
-        return Successor(operands[0])
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
-
-
-@LOOPS.register(Successor)
-class _SuccessorLoops(LoopForm):
-    kernel = staticmethod(successor_kernel)
-
-    def kernel_arguments(self, node: Successor, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        return operands[0].reshape(-1), out.reshape(-1)
-
-
-__all__ = ["FromDigits", "Successor", "ToDigits"]
+__all__ = ["FromDigits", "ToDigits"]

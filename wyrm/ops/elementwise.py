@@ -92,7 +92,7 @@ def common_dtype(parents: Iterable[BaseNode]) -> np.dtype:
     for parent in parents:
         if parent.dtype.kind != "f":
             if isinstance(parent, IndexNode):
-                raise DTypeError(f"{label(parent)} holds integers, which select elements and have no arithmetic")
+                raise DTypeError(f"{label(parent)} holds integers; convert them with .astype(np.float32)")
             continue
         if first is None:
             first = parent
@@ -112,7 +112,7 @@ def as_operand(value: object, beside: BaseNode) -> Node | None:
     if isinstance(value, Node):
         return value
     if isinstance(value, IndexNode):
-        raise DTypeError(f"{describe(value)} holds integers, which select elements and have no arithmetic")
+        raise DTypeError(f"{describe(value)} holds integers; convert them with .astype(np.float32)")
     if isinstance(value, _NUMBERS) or (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"):
         if beside.dtype.kind == "f":
             return as_constant(value, beside.dtype)

@@ -37,20 +37,20 @@ def _order(ndim: int, axes: tuple[int, ...]) -> tuple[int, ...]:
     return *axes, *(axis for axis in range(ndim) if axis not in axes)
 
 
-def _moved(ndim: int, rank: int, at: int) -> tuple[int, ...]:
-    """Return the transposition that moves the first `rank` axes behind the `at` axes after them."""
-    return *range(rank, rank + at), *range(rank), *range(rank + at, ndim)
+def _moved(ndim: int, rank: int, after: int) -> tuple[int, ...]:
+    """Return the transposition that moves the first `rank` axes behind the `after` axes that follow."""
+    return *range(rank, rank + after), *range(rank), *range(rank + after, ndim)
 
 
-def _back(ndim: int, rank: int, at: int) -> tuple[int, ...]:
+def _back(ndim: int, rank: int, after: int) -> tuple[int, ...]:
     """Return the inverse of `_moved`."""
-    return *range(at, at + rank), *range(at), *range(at + rank, ndim)
+    return *range(after, after + rank), *range(after), *range(after + rank, ndim)
 
 
-def _positions(index: IndexMap, indices: Sequence[BaseNode], axes: tuple[int, ...], at: int, ndim: int) -> IndexMap:
+def _positions(index: IndexMap, indices: Sequence[BaseNode], axes: tuple[int, ...], after: int, ndim: int) -> IndexMap:
     """Return the index into the operand, which has `ndim` axes, of the gathered element at `index`."""
     rank = len(index) - ndim + len(axes)
-    shared, rest = index[at : at + rank], iter((*index[:at], *index[at + rank :]))
+    shared, rest = index[after : after + rank], iter((*index[:after], *index[after + rank :]))
     loads = {
         axis: IndexLoad(number, aligned_index(node.dims, shared))
         for number, (axis, node) in enumerate(zip(axes, indices, strict=True), 1)
@@ -61,17 +61,17 @@ def _positions(index: IndexMap, indices: Sequence[BaseNode], axes: tuple[int, ..
 class _GatherRules(HasIndexOperands[Any, Axes], abstract=True):
     """What `Gather` and `IndexGather` share."""
 
-    __slots__ = ("at", "axes")
+    __slots__ = ("after", "axes")
     axes: tuple[int, ...]
-    at: int
+    after: int
 
-    def __init__(self, x: BaseNode, indices: Sequence[IndexNode], axes: tuple[int, ...], at: int) -> None:
-        self._construct((x, *indices), axes=axes, at=at)
+    def __init__(self, x: BaseNode, indices: Sequence[IndexNode], axes: tuple[int, ...], after: int) -> None:
+        self._construct((x, *indices), axes=axes, after=after)
 
     def shape_rule(self) -> Dims:
         x, *indices = self.parents
         rest = tuple(axis for i, axis in enumerate(x.dims) if i not in self.axes)
-        return rest[: self.at] + common_axes(indices) + rest[self.at :]
+        return rest[: self.after] + common_axes(indices) + rest[self.after :]
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         dims = self.parents[0].dims
@@ -81,12 +81,12 @@ class _GatherRules(HasIndexOperands[Any, Axes], abstract=True):
         x, *indices = operands
         chosen: Array = xp.permute_dims(x, _order(x.ndim, self.axes))[tuple(indices)]
         rank = len(shape) - x.ndim + len(indices)
-        return xp.permute_dims(chosen, _moved(len(shape), rank, self.at))
+        return xp.permute_dims(chosen, _moved(len(shape), rank, self.after))
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         x, *indices = operands
         if not any(mapped[1:]):
-            return type(self)(x, indices, tuple(axis + 1 for axis in self.axes), self.at + 1)
+            return type(self)(x, indices, tuple(axis + 1 for axis in self.axes), self.after + 1)
         rank = len(common_axes(self.parents[1:]))
         indices = [aligned(node, many, rank) for node, many in zip(indices, mapped[1:], strict=True)]
         axes = self.axes
@@ -95,8 +95,8 @@ class _GatherRules(HasIndexOperands[Any, Axes], abstract=True):
             if rows is None:
                 return None
             indices, axes = [rows, *indices], (0, *(axis + 1 for axis in axes))
-        result: Any = type(self)(x, indices, axes, self.at)
-        return moved_to_front(result, self.at)
+        result: Any = type(self)(x, indices, axes, self.after)
+        return moved_to_front(result, self.after)
 
 
 def batch_indices(axis: Axis, rank: int) -> IndexConstant | None:
@@ -113,7 +113,7 @@ def moved_to_front(x: Any, axis: int) -> Any:
 class Gather(_GatherRules[Axes], Node[Any, Axes]):
     """The elements of the first operand at the indices that the others give along `axes`.
 
-    The indices broadcast to common axes, which replace `axes`: they follow the first `at` of the remaining axes.
+    The indices broadcast to common axes, which replace `axes`: they follow the first `after` of the remaining axes.
     """
 
     __slots__ = ()
@@ -127,7 +127,7 @@ class Gather(_GatherRules[Axes], Node[Any, Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         x, *indices = self.parents
-        return Place(gradient, indices, self.axes, self.at, x.dims), *(ZERO for _ in indices)
+        return Place(gradient, indices, self.axes, self.after, x.dims), *(ZERO for _ in indices)
 
 
 class IndexGather(_GatherRules[Axes], IndexNode[Axes]):
@@ -143,19 +143,19 @@ class IndexGather(_GatherRules[Axes], IndexNode[Axes]):
 class _GatherLoops(LoopForm):
     def gather_index(self, node: Gather | IndexGather, index: IndexMap) -> IndexMap:
         x, *indices = node.parents
-        return _positions(index, indices, node.axes, node.at, x.ndim)
+        return _positions(index, indices, node.axes, node.after, x.ndim)
 
 
 class Place(HasIndexOperands[Any, Axes], Node[Any, Axes]):
     """Zeros with axes `to` and the operand's elements added where `Gather` takes them: its transpose."""
 
-    __slots__ = ("at", "axes", "to")
+    __slots__ = ("after", "axes", "to")
     axes: tuple[int, ...]
-    at: int
+    after: int
     to: Dims
 
-    def __init__(self, x: Node, indices: Sequence[IndexNode], axes: tuple[int, ...], at: int, to: Dims) -> None:
-        self._construct((x, *indices), axes=axes, at=at, to=to)
+    def __init__(self, x: Node, indices: Sequence[IndexNode], axes: tuple[int, ...], after: int, to: Dims) -> None:
+        self._construct((x, *indices), axes=axes, after=after, to=to)
 
     def _own(self) -> Place[Axes]:
         return self
@@ -167,7 +167,7 @@ class Place(HasIndexOperands[Any, Axes], Node[Any, Axes]):
     def shape_rule(self) -> Dims:
         x, *indices = self.parents
         rest = tuple(axis for i, axis in enumerate(self.to) if i not in self.axes)
-        required = rest[: self.at] + common_axes(indices) + rest[self.at :]
+        required = rest[: self.after] + common_axes(indices) + rest[self.after :]
         if len(x.dims) != len(required):
             raise ShapeError(f"the values have {len(x.dims)} axes, but the indices select {len(required)}")
         for have, want in zip(x.dims, required, strict=True):
@@ -181,7 +181,7 @@ class Place(HasIndexOperands[Any, Axes], Node[Any, Axes]):
         x, *indices = operands
         order = _order(len(shape), self.axes)
         rank = x.ndim - len(shape) + len(indices)
-        values = xp.permute_dims(x, _back(x.ndim, rank, self.at))
+        values = xp.permute_dims(x, _back(x.ndim, rank, self.after))
         result: Any = xp.zeros(tuple(shape[axis] for axis in order), self.dtype)
         if hasattr(result, "at"):
             result = result.at[tuple(indices)].add(values)
@@ -194,19 +194,19 @@ class Place(HasIndexOperands[Any, Axes], Node[Any, Axes]):
         axes, batch = tuple(axis + 1 for axis in self.axes), batch_axis(operands, mapped)
         to = (batch, *self.to)
         if not any(mapped[1:]):
-            return Place(x, indices, axes, self.at + 1, to)
+            return Place(x, indices, axes, self.after + 1, to)
         rank = len(common_axes(self.parents[1:]))
         rows = batch_indices(batch, rank)
         if rows is None:
             return None
         indices = [aligned(node, many, rank) for node, many in zip(indices, mapped[1:], strict=True)]
         values = spread([x, operands[mapped.index(True)]], [mapped[0], True])[0]
-        values = values.transpose(*range(1, self.at + 1), 0, *range(self.at + 1, values.ndim))
-        return Place(values, [rows, *indices], (0, *axes), self.at, to)
+        values = values.transpose(*range(1, self.after + 1), 0, *range(self.after + 1, values.ndim))
+        return Place(values, [rows, *indices], (0, *axes), self.after, to)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         _, *indices = self.parents
-        return Gather(gradient, indices, self.axes, self.at), *(ZERO for _ in indices)
+        return Gather(gradient, indices, self.axes, self.after), *(ZERO for _ in indices)
 
 
 @LOOPS.register(Place)
@@ -214,4 +214,4 @@ class _PlaceLoops(LoopForm):
     def scatter_index(self, node: Place, parent: int, index: IndexMap) -> ScatterTarget | None:
         if parent:
             return None
-        return ScatterTarget(_positions(index, node.parents[1:], node.axes, node.at, len(node.to)), adds=True)
+        return ScatterTarget(_positions(index, node.parents[1:], node.axes, node.after, len(node.to)), adds=True)

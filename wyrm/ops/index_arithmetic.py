@@ -65,7 +65,8 @@ def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) 
         return super().dtype_rule()
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> BaseNode | None:
-        return type(self)(*(aligned(x, many, self.ndim) for x, many in zip(operands, mapped, strict=True)))
+        parents: Any = (aligned(x, many, self.ndim) for x, many in zip(operands, mapped, strict=True))
+        return type(self)(*parents)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return ZERO, ZERO

@@ -12,6 +12,7 @@ import numpy as np
 from wyrm.errors import IndexOutOfRange, ShapeError
 from wyrm.node.base import BaseNode, describe, explain
 from wyrm.node.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap
+from wyrm.node.leaves import Constant
 from wyrm.node.node import IndexNode, Node
 from wyrm.types.dims import Axis, Dims, One, axis_size
 from wyrm.types.typing import Array
@@ -22,7 +23,7 @@ Key = tuple[int | Range | None, ...]
 Index_ = SupportsIndex | slice | EllipsisType | None
 Key_ = Index_ | tuple[Index_, ...]
 # A key with arrays among its entries.
-Array_ = IndexNode | Array | Sequence[Any]
+Array_ = IndexNode | Constant | Array | Sequence[Any]
 Advanced = Array_ | tuple[Index_ | Array_, ...]
 All: TypeAlias = "slice[None, None, None]"  # a bare `:`
 ALL: Range = (None, None, None)

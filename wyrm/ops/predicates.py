@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,6 +15,9 @@ class _Predicate(Unary[Left_co, Axes], abstract=True):
     """An op whose result is a mask."""
 
     __slots__ = ()
+
+    def _is_mask(self) -> Literal[True]:
+        return True
 
     def dtype_rule(self) -> np.dtype:
         common_dtype(self.parents)

@@ -177,7 +177,8 @@ class Count(Reduction[Left_co, Axes]):
 class Sum(Reduction[Left_co, Axes]):
     """Sum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
 
-    Raise `ShapeError` for an axis that the operand lacks.
+    The sum of a mask is the number of its true elements, as integers. Raise `ShapeError` for an axis that the operand
+    lacks.
 
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).sum(axis=-1).forward().tolist()
     [3.0, 7.0]
@@ -185,6 +186,14 @@ class Sum(Reduction[Left_co, Axes]):
 
     __slots__ = ()
     method = "sum"
+    # The sum of a mask is a number of elements.
+    declaration = f"""
+@overload
+def {{method}}(self: ShapedMask[S], axis: None = None, keepdims: Literal[False] = False) -> CountTrue[tuple[()]]: ...
+@overload
+def {{method}}(self: ShapedMask[S], axis: AxisLike = None, keepdims: bool = False) -> CountTrue: ...
+{Reduction.declaration}
+"""
     empty = 0.0
 
     def _own(self) -> Sum[Any, Axes]:

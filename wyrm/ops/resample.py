@@ -26,9 +26,10 @@ Taps = tuple[tuple[int, tuple[float, ...]], ...]
 def resample_kernel(
     x: FloatArray, out: FloatArray, counts: IntegerArray, places: IntegerArray, weights: FloatArray
 ) -> None:
-    """Fill `out`, (outer, outputs, inner), from `x`, (outer, elements, inner); the tables have the axes (taps, outputs).
+    """Fill `out`, (outer, outputs, inner), from `x`, (outer, elements, inner).
 
-    Output i has `counts[i]` taps, with the weights `weights[:, i]` at the elements `places[:, i]`.
+    The tables have the axes (taps, outputs): output i has `counts[i]` taps, with the weights `weights[:, i]` at the
+    elements `places[:, i]`.
     """
     for n in range(out.shape[0]):
         if out.shape[2] == 1:

@@ -13,6 +13,8 @@ from wyrm.types.typing import Array
 DEBUG = os.environ.get("WYRM_DEBUG", "") not in ("", "0")
 # The message of native code for any index out of range; Python then finds out which one.
 OUT_OF_RANGE = "an index is out of range"
+# The message of native code for a matrix that has no factorization or no solution; Python then finds out which one.
+NO_SOLUTION = "a matrix has no factorization or no solution"
 # The filler of integer arrays in debug mode: out of range of every axis.
 INVALID_INDEX = -(2**62)
 

@@ -60,7 +60,7 @@ class Slice(Rearrangement[Left_co, Axes]):
         return part
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
-        return operands[0][(slice(None), *numpy_key(self.key))]
+        return Slice(operands[0], (ALL, *self.key))
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (PlaceSlice(gradient, self.key, self.parents[0].dims),)
@@ -95,8 +95,7 @@ class PlaceSlice(Rearrangement[Left_co, Axes]):
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         (x,) = operands
         to: Any = (x.dims[0], *self.to)
-        whole: Node = x.sum().broadcast_to(to)
-        return PlaceSlice(x, whole[(slice(None), *numpy_key(self.key))].key, to)
+        return PlaceSlice(x, (ALL, *self.key), to)
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (Slice(gradient, self.key),)
@@ -128,8 +127,8 @@ class IndexSlice(IndexNode[Axes]):
         part: Array = operands[0][numpy_key(self.key)]
         return part
 
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
-        return operands[0][(slice(None), *numpy_key(self.key))]
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> IndexNode | None:
+        return IndexSlice(operands[0], (ALL, *self.key))
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
@@ -193,7 +192,8 @@ def getitem(x: Any, key: object) -> Node:
     if has_arrays(key):
         from wyrm.ops.advanced_indexing import advanced_getitem
 
-        return advanced_getitem(x, key)
+        chosen: Node = advanced_getitem(x, key)
+        return chosen
     return Slice(x, as_key(key, x))
 
 
@@ -219,7 +219,8 @@ def index_getitem(x: Any, key: object) -> IndexNode:
     if has_arrays(key):
         from wyrm.ops.advanced_indexing import advanced_getitem
 
-        return advanced_getitem(x, key)
+        chosen: IndexNode = advanced_getitem(x, key)
+        return chosen
     return IndexSlice(x, as_key(key, x))
 
 

@@ -1,34 +1,37 @@
 """Special functions of one or two numbers, for generated code: those that the C math library lacks.
 
 They have the names and values of `scipy.special`, which the reference engine calls. All compute in float64 and return
-the type of their last argument. The relative errors, measured against mpmath, are below 15 ulp of float64. `beta` is
-within 100 ulp for arguments from 0 to 300. Next to the zeros of `betaln`, and of `digamma` and odd `zeta` below 0, the
-bound holds for the absolute error. SciPy's `beta` and `betaln` differ where an argument is not finite, and are less
-exact where one is large.
+the type of their last argument. The relative errors, measured against mpmath, are below 15 ulp of float64, those of
+`beta` and `betaln` below 100 ulp for arguments from 0 to 300. Next to the zeros of `betaln`, and of `digamma` and odd
+`zeta` below 0, the bound holds for the absolute error. SciPy's `beta` and `betaln` differ where an argument is not
+finite, and are less exact where one is large.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any, TypeAlias
 
 import numpy as np
 
+# A number of float32 or float64, or Python's own: arithmetic mixes them.
+Scalar: TypeAlias = Any
 # log(sqrt(2 pi))
 _LOG_ROOT_TWO_PI = 0.91893853320467274178
 
 
-def gammaln(x: np.floating) -> np.floating:
+def gammaln(x: Scalar) -> Scalar:
     """Return `log(abs(gamma(x)))`, and -inf at -inf."""
     return x.dtype.type(math.lgamma(np.float64(x))) if x > -np.inf else x
 
 
-def digamma(x: np.floating) -> np.floating:
+def digamma(x: Scalar) -> Scalar:
     """Return the derivative of `gammaln`: NaN at the integers below 0, and an infinity at 0.
 
     It uses the reflection below 0, the recurrence up to 10 and the asymptotic series (Abramowitz and Stegun 6.3).
     """
     z = np.float64(x)
-    total = 0.0
+    total: Scalar = 0.0
     if z <= 0.0:
         if z == 0.0:
             return x.dtype.type(-np.copysign(np.inf, z))
@@ -48,7 +51,7 @@ def digamma(x: np.floating) -> np.floating:
             total += 1.0 / z
         return x.dtype.type(total + digamma_from_1_to_2(z))
     inverse = 1.0 / (z * z)
-    series = -1.0 / 12.0
+    series: Scalar = -1.0 / 12.0
     series = series * inverse + 691.0 / 32760.0
     series = series * inverse - 1.0 / 132.0
     series = series * inverse + 1.0 / 240.0
@@ -58,19 +61,19 @@ def digamma(x: np.floating) -> np.floating:
     return x.dtype.type(total + (np.log(z) - 0.5 / z + series * inverse))
 
 
-def digamma_from_1_to_2(z: np.floating) -> np.floating:
+def digamma_from_1_to_2(z: Scalar) -> Scalar:
     """Return `digamma(z)` for z from 1 to 2: a rational function times the distance from its zero, as in Boost."""
     distance = z - 1569415565.0 / 1073741824.0
     distance -= 381566830.0 / 1073741824.0 / 1073741824.0
     distance -= 9.016312093258695918615325266959189453125e-20
     y = z - 1.0
-    above = -0.0020713321167745952
+    above: Scalar = -0.0020713321167745952
     above = above * y - 0.045251321448739056
     above = above * y - 0.28919126444774784
     above = above * y - 0.65031853770896507
     above = above * y - 0.32555031186804491
     above = above * y + 0.25479851061131551
-    below = -0.55789841321675513e-6
+    below: Scalar = -0.55789841321675513e-6
     below = below * y + 0.0021284987017821144
     below = below * y + 0.054151797245674225
     below = below * y + 0.43593529692665969
@@ -80,7 +83,7 @@ def digamma_from_1_to_2(z: np.floating) -> np.floating:
     return distance * 0.99558162689208984375 + distance * (above / below)
 
 
-def zeta(s: np.floating, x: np.floating) -> np.floating:
+def zeta(s: Scalar, x: Scalar) -> Scalar:
     """Return the Hurwitz zeta function, the sum of `(x + k) ** -s` over all k from 0; NaN for s < 1.
 
     At integers up to 0 it is infinite; at other x below 0 it is NaN unless s is an integer.
@@ -104,11 +107,12 @@ def zeta(s: np.floating, x: np.floating) -> np.floating:
     return x.dtype.type(zeta_above(exponent, rest) + sign * below)
 
 
-def zeta_above(s: np.floating, x: np.floating) -> np.floating:
+def zeta_above(s: Scalar, x: Scalar) -> Scalar:
     """Return the Hurwitz zeta function for x of at least -9: some terms, then the Euler-Maclaurin formula."""
     if x > 1e8:
         return (1.0 / (s - 1.0) + 0.5 / x) * x ** (1.0 - s)
-    total, term, place, count = 0.0, 0.0, x, 0
+    total: Scalar = 0.0
+    place, count = x, 0
     while count < 10 or place < 10.0:
         term = place**-s
         total += term
@@ -142,10 +146,10 @@ def zeta_above(s: np.floating, x: np.floating) -> np.floating:
 # --- the beta function ------------------------------------------------------------------------------------------------
 
 
-def stirling_error(x: np.floating) -> np.floating:
+def stirling_error(x: Scalar) -> Scalar:
     """Return `gammaln(x)` less Stirling's approximation, for x of at least 10."""
     inverse = 1.0 / (x * x)
-    series = -3617.0 / 122400.0
+    series: Scalar = -3617.0 / 122400.0
     series = series * inverse + 1.0 / 156.0
     series = series * inverse - 691.0 / 360360.0
     series = series * inverse + 1.0 / 1188.0
@@ -156,7 +160,7 @@ def stirling_error(x: np.floating) -> np.floating:
     return series / x
 
 
-def betaln(a: np.floating, b: np.floating) -> np.floating:
+def betaln(a: Scalar, b: Scalar) -> Scalar:
     """Return `log(abs(beta(a, b)))`, without the cancellation of `gammaln` of large numbers."""
     x, y = np.float64(a), np.float64(b)
     small, large = min(x, y), max(x, y)
@@ -178,7 +182,7 @@ def betaln(a: np.floating, b: np.floating) -> np.floating:
     return b.dtype.type(-0.5 * np.log(large) + _LOG_ROOT_TWO_PI + correction + rest)
 
 
-def betaln_of_negative(x: np.floating, y: np.floating) -> np.floating:
+def betaln_of_negative(x: Scalar, y: Scalar) -> Scalar:
     """Return `betaln` where an argument is at most 0; infinite at integers, unless both are and their sum is below 1.
 
     At those it is the limit, `betaln(1 - x - y, y)` for x at most 0.
@@ -192,12 +196,12 @@ def betaln_of_negative(x: np.floating, y: np.floating) -> np.floating:
     return math.lgamma(x) + (math.lgamma(y) - math.lgamma(x + y))
 
 
-def sign_of_gamma(x: np.floating) -> np.floating:
+def sign_of_gamma(x: Scalar) -> Scalar:
     """Return the sign of `gamma(x)`."""
     return 1.0 - 2.0 * (np.floor(x) - 2.0 * np.floor(0.5 * np.floor(x))) if x < 0.0 else np.float64(1.0)
 
 
-def beta(a: np.floating, b: np.floating) -> np.floating:
+def beta(a: Scalar, b: Scalar) -> Scalar:
     """Return `gamma(a) * gamma(b) / gamma(a + b)`."""
     x, y = np.float64(a), np.float64(b)
     pole, other = (x, y) if x <= 0.0 and x == np.floor(x) else (y, x)
@@ -216,7 +220,7 @@ def beta(a: np.floating, b: np.floating) -> np.floating:
 # --- quantiles of the normal distribution -----------------------------------------------------------------------------
 
 
-def normal_quantile(q: np.floating, tail: np.floating) -> np.floating:
+def normal_quantile(q: Scalar, tail: Scalar) -> Scalar:
     """Return the quantile of the probability `q + 0.5`; `tail` is the smaller one of it and its complement.
 
     The formulas are those of algorithm AS 241 (Wichura, 1988).
@@ -250,7 +254,7 @@ def normal_quantile(q: np.floating, tail: np.floating) -> np.floating:
     return np.copysign(above / below, q)
 
 
-def ndtri(p: np.floating) -> np.floating:
+def ndtri(p: Scalar) -> Scalar:
     """Return the quantile of the standard normal distribution: infinite at 0 and 1, NaN outside of them."""
     x = np.float64(p)
     if not (x > 0.0 and x < 1.0):
@@ -258,7 +262,7 @@ def ndtri(p: np.floating) -> np.floating:
     return p.dtype.type(normal_quantile(x - 0.5, min(x, 1.0 - x)))
 
 
-def erfinv(y: np.floating) -> np.floating:
+def erfinv(y: Scalar) -> Scalar:
     """Return the inverse of `erf`: infinite at -1 and 1, NaN outside of them."""
     x = np.float64(y)
     if not abs(x) < 1.0:
@@ -272,9 +276,11 @@ def erfinv(y: np.floating) -> np.floating:
 _FAR = 25.0
 
 
-def bessel_series(square: np.floating, order: float) -> np.floating:
+def bessel_series(square: Scalar, order: float) -> Scalar:
     """Return the sum of `square ** k / (k! (k + order)!)` over all k, for order 0 or 1."""
-    term, total, k = 1.0, 1.0, 1.0
+    term: Scalar = 1.0
+    total: Scalar = 1.0
+    k = 1.0
     while term > 1e-17 * total:
         term *= square / (k * (k + order))
         total += term
@@ -282,9 +288,11 @@ def bessel_series(square: np.floating, order: float) -> np.floating:
     return np.float64(total)
 
 
-def bessel_far(size: np.floating, order: float) -> np.floating:
+def bessel_far(size: Scalar, order: float) -> Scalar:
     """Return `exp(-size)` times the Bessel function (Abramowitz and Stegun 9.7.1), for `size` above `_FAR`."""
-    term, total, k = 1.0, 1.0, 1.0
+    term: Scalar = 1.0
+    total: Scalar = 1.0
+    k = 1.0
     while abs(term) > 1e-17:
         odd = 2.0 * k - 1.0
         term *= (odd * odd - 4.0 * order) / (8.0 * k * size)
@@ -293,7 +301,7 @@ def bessel_far(size: np.floating, order: float) -> np.floating:
     return total / np.sqrt(2.0 * math.pi * size)
 
 
-def i0(x: np.floating) -> np.floating:
+def i0(x: Scalar) -> Scalar:
     """Return the modified Bessel function of order 0."""
     size = abs(np.float64(x))
     if size > _FAR:
@@ -301,7 +309,7 @@ def i0(x: np.floating) -> np.floating:
     return x.dtype.type(bessel_series(0.25 * size * size, 0.0))
 
 
-def i0e(x: np.floating) -> np.floating:
+def i0e(x: Scalar) -> Scalar:
     """Return `exp(-abs(x)) * i0(x)`."""
     size = abs(np.float64(x))
     if size > _FAR:
@@ -309,7 +317,7 @@ def i0e(x: np.floating) -> np.floating:
     return x.dtype.type(np.exp(-size) * bessel_series(0.25 * size * size, 0.0))
 
 
-def i1(x: np.floating) -> np.floating:
+def i1(x: Scalar) -> Scalar:
     """Return the modified Bessel function of order 1."""
     number, size = np.float64(x), abs(np.float64(x))
     if size > _FAR:
@@ -317,7 +325,7 @@ def i1(x: np.floating) -> np.floating:
     return x.dtype.type(0.5 * number * bessel_series(0.25 * size * size, 1.0) + 0.0)
 
 
-def i1e(x: np.floating) -> np.floating:
+def i1e(x: Scalar) -> Scalar:
     """Return `exp(-abs(x)) * i1(x)`."""
     number, size = np.float64(x), abs(np.float64(x))
     if size > _FAR:

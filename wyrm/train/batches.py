@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.node.base import BaseNode
-from wyrm.train.feeding import given_inputs
+from wyrm.schedule.ranges import Limit
+from wyrm.train.feeding import checked_columns, given_inputs
+from wyrm.train.progress import Bar, bar
+from wyrm.train.tables import row_count
+from wyrm.train.training import Mode, Training
+from wyrm.types.options import whole
 
 Leaf = BaseNode
 # The bytes of the batches that are joined for one call of native code.
@@ -22,7 +28,6 @@ class Chunk:
     """Consecutive batches of one size, as columns; `first` is the number of batches before them."""
 
     columns: dict[Leaf, np.ndarray]
-    rows: int
     batch_size: int
     first: int
 
@@ -74,24 +79,38 @@ def _rows(given: dict[Leaf, np.ndarray]) -> int:
 
 def _joined(held: Sequence[dict[Leaf, np.ndarray]], size: int, first: int) -> Chunk:
     columns = {leaf: np.concatenate([batch[leaf] for batch in held]) for leaf in held[0]}
-    rows = len(next(iter(columns.values())))
-    return Chunk(columns, rows, size, first)
+    return Chunk(columns, size, first)
 
 
 def epoch_of_batches(
-    batches: Iterable[object],
-    inputs: Sequence[Leaf],
-    train: Callable[[Chunk], Sequence[float]],
-    accumulate: int = 1,
+    training: Training,
+    limits: Sequence[Limit],
+    batches: Any,
+    threads: int,
+    mode: Mode,
+    progress: bool | Bar,
+    accumulate: int,
 ) -> list[float]:
-    """Train on all chunks in order with `train`, which returns means over a chunk's rows; return those of all rows."""
-    sums, rows = np.zeros(0), 0
-    for chunk in chunks(batches, inputs, accumulate):
-        with chunk.naming_its_place():
-            means = np.asarray(train(chunk), np.float64)
-        sums = means * chunk.rows + (sums if rows else 0.0)
-        rows += chunk.rows
+    """Train on all batches in order, as one epoch; return the means of the loss and the metrics over all rows."""
+    epochs, inputs = training.epochs, training.graph.inputs
+    sums, rows = np.zeros(len(training.graph.outputs)), 0
+    try:
+        with bar(row_count(batches), progress) as shown:
+            for chunk in chunks(batches, inputs, whole("accumulate", accumulate, 1)):
+                with chunk.naming_its_place():
+                    given, count, singly = checked_columns(chunk.columns, inputs, limits)
+                    training.epochs = epochs
+                    means = training.epoch(
+                        given, count, singly, batch_size=chunk.batch_size, shuffle=False, seed=0, threads=threads,
+                        mode=mode, progress=shown, first=chunk.first, accumulate=accumulate,
+                    )  # fmt: skip
+                sums += np.asarray(means) * count
+                rows += count
+    except BaseException:
+        training.epochs = epochs
+        raise
     if not rows:
         raise ShapeError("there are no batches, so there is nothing to train on; a generator yields its batches once")
+    training.epochs = epochs + 1
     result: list[float] = (sums / rows).tolist()
     return result

@@ -24,7 +24,7 @@ class Run:
     """A training in progress, as callbacks see it: the program, the data, the history so far, and the total epochs."""
 
     program: Program[Any, Any]
-    data: object
+    data: Any
     epochs: int
     # The rows of the data, None if unknown.
     rows: int | None = None

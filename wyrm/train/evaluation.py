@@ -51,8 +51,8 @@ RunningMetrics = Mapping[str, tuple[RunningMetric, *tuple[BaseNode, ...]]]
 AnyRunningMetrics = Mapping[str, tuple[object, *tuple[BaseNode, ...]]]
 
 
-def checked_metrics(metrics: Mapping[str, BaseNode], single: bool, several_losses: bool) -> dict[str, BaseNode]:
-    """Return the metrics of a program as nodes that are computed before a step changes what they depend on."""
+def check_metrics(metrics: Mapping[str, BaseNode], single: bool, several_losses: bool) -> None:
+    """Raise `OptionError`, `TypeError` or `NotDifferentiable` for what cannot be the metrics of a program."""
     if several_losses:
         raise NotDifferentiable(
             "a program trains one loss, not a list: pass the others as metrics={'accuracy': accuracy}, or add them up"
@@ -70,8 +70,13 @@ def checked_metrics(metrics: Mapping[str, BaseNode], single: bool, several_losse
                 f"the metric {name!r} must be a scalar float node, not {given}; take the mean over the rows, as in "
                 f"(labels == predicted).astype(np.float32).mean()"
             )
-    # The product is an array of its own: a metric that is an element of a parameter must not read the updated one.
-    return {name: node * 1.0 for name, node in metrics.items() if isinstance(node, Node)}
+
+
+def apart(metrics: Metrics | None) -> Mapping[str, BaseNode] | None:
+    """Return metrics that have arrays of their own: an element of a parameter must be that before the step."""
+    if not isinstance(metrics, Mapping):
+        return metrics
+    return {name: node * 1.0 if isinstance(node, Node) and not node.dims else node for name, node in metrics.items()}
 
 
 class _Prepared(NamedTuple):

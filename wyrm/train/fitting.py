@@ -13,8 +13,8 @@ from wyrm.train.callbacks import Callback, ProgressBar, Run
 from wyrm.train.evaluation import RunningMetrics
 from wyrm.train.feeding import given_inputs
 from wyrm.train.history import History
-from wyrm.train.program import DataT, FeedT, Program
-from wyrm.train.tables import is_batches, row_count
+from wyrm.train.program import Program
+from wyrm.train.tables import DataT, FeedT, is_batches, row_count
 from wyrm.train.training import Mode
 from wyrm.types.options import whole
 

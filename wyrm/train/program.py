@@ -6,8 +6,8 @@ import copy
 import os
 import threading
 import weakref
-from collections.abc import ItemsView, Iterator, Mapping, Sequence
-from typing import Any, Generic, Literal, Protocol, overload
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, Literal, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -20,36 +20,22 @@ from wyrm.foreign_names import Answering, answering
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
-from wyrm.node.node import IndexNode, Node, Tensor
 from wyrm.node.pickling import Records, copied, flatten_all, restore_all
 from wyrm.node.training_mode import modes_of, warn_of_training
-from wyrm.train.batches import Chunk, epoch_of_batches
-from wyrm.train.evaluation import AnyRunningMetrics, Evaluation, Metrics, RunningMetrics, checked_metrics, merged
+from wyrm.train.batches import epoch_of_batches
+from wyrm.train.evaluation import AnyRunningMetrics, Evaluation, RunningMetrics, check_metrics, merged
 from wyrm.train.feeding import check_values, checked_columns, given_inputs
-from wyrm.train.progress import Bar, bar
+from wyrm.train.progress import Bar
 from wyrm.train.runner import NativeRunner, ProgramPlan
-from wyrm.train.tables import Loader, Table, is_batches, row_count
+from wyrm.train.tables import DataT, FeedT, is_batches
 from wyrm.train.training import Mode, Training
 from wyrm.types.options import whole
-from wyrm.types.typing import FloatArray, IntegerArray
 
 # The result of a program: an array for one node, a list of arrays for several.
 R = TypeVar("R", default=Any)
 # The means of an epoch or an evaluation: a float for one output, a list for several, with metrics a dict.
 E = TypeVar("E", default=float)
 Loop = Literal["auto", "compiled", "python"]
-
-
-class Feed(Protocol):
-    """Data by input, a dict: `{input: array}`."""
-
-    # Not `Mapping`, whose keys are of one type. A dict of floats and integers has values of no narrower type than this.
-    def items(self) -> ItemsView[BaseNode, object]: ...
-
-
-# Type variables, so that type checkers infer the type of a dict from its entries alone.
-FeedT = TypeVar("FeedT", bound=Feed | Table)
-DataT = TypeVar("DataT", bound=Feed | Table | Loader | Iterator[Feed | Table])
 
 
 class Program(Answering, Generic[R, E]):
@@ -85,7 +71,8 @@ class Program(Answering, Generic[R, E]):
                 raise TypeError(f"wyrm.compile takes nodes, not {type(output).__name__}")
         if not nodes:
             raise ShapeError("wyrm.compile needs at least one output")
-        self._metrics = checked_metrics(metrics or {}, self._single, optimizer is not None and len(nodes) > 1)
+        self._metrics = {} if metrics is None else metrics
+        check_metrics(self._metrics, self._single, optimizer is not None and len(nodes) > 1)
         nodes += self._metrics.values()
         if loop not in ("auto", "compiled", "python"):
             raise ValueError(f"loop must be 'auto', 'compiled' or 'python', not {loop!r}")
@@ -232,35 +219,16 @@ class Program(Answering, Generic[R, E]):
             if is_batches(columns):
                 if batch_size != 1 or shuffle:
                     raise OptionError("batches have their size and order already: set batch_size and shuffle there")
-                return self._means(self._epoch_of_batches(columns, threads, mode, progress, accumulate))
+                limits = self._graph.ranges.limits
+                return self._means(
+                    epoch_of_batches(self._training, limits, columns, threads, mode, progress, accumulate)
+                )
             given, rows, singly = checked_columns(columns, self._graph.inputs, self._graph.ranges.limits)
             means = self._training.epoch(
                 given, rows, singly, batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode,
                 progress=progress, accumulate=accumulate,
             )  # fmt: skip
             return self._means(means)
-
-    def _epoch_of_batches(
-        self, batches: Any, threads: int, mode: Mode, progress: bool | Bar, accumulate: int
-    ) -> list[float]:
-        training, inputs, epochs = self._training, self._graph.inputs, self._training.epochs
-        with bar(row_count(batches), progress) as shown:
-
-            def train(chunk: Chunk) -> list[float]:
-                given, rows, singly = checked_columns(chunk.columns, inputs, self._graph.ranges.limits)
-                training.epochs = epochs
-                return training.epoch(
-                    given, rows, singly, batch_size=chunk.batch_size, shuffle=False, seed=0, threads=threads,
-                    mode=mode, progress=shown, first=chunk.first, accumulate=accumulate,
-                )  # fmt: skip
-
-            try:
-                means = epoch_of_batches(batches, inputs, train, whole("accumulate", accumulate, 1))
-            except BaseException:
-                training.epochs = epochs
-                raise
-            training.epochs = epochs + 1
-        return means
 
     def _means(self, values: Sequence[float]) -> E:
         answer: Any = values[0] if self._single else list(values)
@@ -434,52 +402,3 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-@overload
-def compile(outputs: Tensor[()], optimizer: OptimizerInterface, *, loop: Loop = "auto") -> Program[FloatArray]: ...
-@overload
-def compile(
-    outputs: Tensor[()], optimizer: OptimizerInterface | None = None, *, metrics: Metrics, loop: Loop = "auto"
-) -> Program[dict[str, FloatArray], dict[str, float]]: ...
-@overload
-def compile(outputs: Node, optimizer: None = None, *, loop: Loop = "auto") -> Program[FloatArray]: ...
-@overload
-def compile(outputs: IndexNode, optimizer: None = None, *, loop: Loop = "auto") -> Program[IntegerArray]: ...
-@overload
-def compile(
-    outputs: Sequence[Node], optimizer: None = None, *, loop: Loop = "auto"
-) -> Program[list[FloatArray], list[float]]: ...
-@overload
-def compile(
-    outputs: Sequence[Node | IndexNode], optimizer: None = None, *, loop: Loop = "auto"
-) -> Program[list[np.ndarray], list[float]]: ...
-@answering
-def compile(
-    outputs: BaseNode | Sequence[BaseNode],
-    optimizer: OptimizerInterface | None = None,
-    *,
-    metrics: Metrics | None = None,
-    loop: Loop = "auto",
-) -> Program[Any, Any]:
-    """Return native code that computes `outputs` or, with an optimizer, trains the single loss `outputs`.
-
-    `loop` decides whether the loop over the data is compiled ("compiled") or is Python that calls compiled kernels
-    ("python"); "auto" compiles it unless an op has no native form. All give the same numbers.
-
-    `metrics` are scalars of a batch beside a single scalar output, by name. Calls then return a dict of arrays, and
-    epochs a dict of means over all rows, with the output under "loss".
-
-    Raise `NotDifferentiable` for a loss that is not a scalar, and `UnusedParameter` if it depends on none of the
-    optimizer's parameters.
-
-    >>> x, y = wy.Input(name="x"), wy.Input(name="y")
-    >>> slope = wy.Parameter(0.0, name="slope")
-    >>> loss = (y - slope * x).square()
-    >>> train = wy.compile(loss, wy.optim.SGD(loss.parameters(), learning_rate=0.1))
-    >>> data = np.linspace(-1.0, 1.0, 200)
-    >>> for _ in range(5): mean_loss = train.epoch({x: data, y: 3.0 * data})
-    >>> round(float(slope), 3)
-    3.0
-    """
-    return Program(outputs, optimizer, metrics=metrics, loop=loop)

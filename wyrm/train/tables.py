@@ -5,8 +5,8 @@ None of these libraries is imported: a table is recognised by its methods. A con
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import ItemsView, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -33,10 +33,23 @@ class Loader(Protocol):
     def __iter__(self) -> Iterator[Any]: ...
 
 
+class Feed(Protocol):
+    """Data by input, a dict: `{input: array}`."""
+
+    # Not `Mapping`, whose keys are of one type. A dict of floats and integers has values of no narrower type than this.
+    def items(self) -> ItemsView[BaseNode, object]: ...
+
+
+# Type variables, so that type checkers infer the type of a dict from its entries alone.
+FeedT = TypeVar("FeedT", bound=Feed | Table)
+DataT = TypeVar("DataT", bound=Feed | Table | Loader | Iterator[Feed | Table])
+
+
 def by_input(data: object, inputs: Sequence[Leaf]) -> object:
     """Return the columns of a table by input, for inputs whose name is a column's; return anything else unchanged.
 
-    Columns without an input are not read. Inputs that hold data need no column.
+    Columns without an input are not read. Inputs that hold data need no column; a dict may then have no other columns,
+    which may be misspelled names.
     """
     names = column_names(data)
     if names is None:
@@ -53,6 +66,13 @@ def by_input(data: object, inputs: Sequence[Leaf]) -> object:
         elif stored(leaf).array is None and not leaf.stands_for:
             listed = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
             raise DataError(_missing(leaf, listed, data))
+    unread = [name for name in names if name not in wanted] if isinstance(data, Mapping) else []
+    if unread and len(wanted) < len(inputs):
+        holding = next(leaf for leaf in inputs if leaf.name not in wanted)
+        raise DataError(
+            f"the columns {', '.join(map(repr, unread))} belong to no input, and {label(holding)}, which holds data, "
+            f"has no column: correct the name, or leave out columns that the program does not read"
+        )
     columns = _selected(data, list(wanted))
     return {leaf: column_array(name, columns[name]) for name, leaf in wanted.items()}
 
@@ -100,7 +120,9 @@ def _selected(data: Any, names: list[str]) -> Any:
     """Return the table with these columns, as an Arrow table for a data set of Hugging Face."""
     if hasattr(data, "select_columns") and hasattr(data, "with_format"):
         return data.select_columns(names).with_format("arrow")[:]
-    return data
+    # A dataset of this library may compute its columns: all at once, and only those needed.
+    columns = data.select_columns(*names).columns if names and hasattr(data, "select_columns") else None
+    return columns if isinstance(columns, Mapping) else data
 
 
 def column_array(name: str, column: Any) -> np.ndarray:
@@ -127,7 +149,8 @@ def column_array(name: str, column: Any) -> np.ndarray:
 
 def _of(count: Any) -> int:
     """Return the number of nulls: an attribute in Arrow, a method in polars."""
-    return int(count() if callable(count) else count)
+    number: Any = count() if callable(count) else count
+    return int(number)
 
 
 def _refuse_nulls(name: str, nulls: Any) -> None:

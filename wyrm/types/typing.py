@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias, Union
+from typing import Any, Literal, Protocol, TypeAlias, Union
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -87,6 +87,14 @@ class AtLeast1D:
 
 class AtLeast2D:
     """The shape of a node with two axes or more."""
+
+
+class ShapedMask(Protocol[ShapeOf]):
+    """A node seen as its shape, of a class whose nodes are always masks."""
+
+    dims: ShapeOf
+
+    def _is_mask(self) -> Literal[True]: ...
 
 
 class Shaped(Protocol[Own_co, ShapeOf]):

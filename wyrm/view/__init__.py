@@ -1,4 +1,4 @@
-"""A graph as text, as a derivation side by side with its gradient, and in Graphviz's language.
+"""A graph as text, as a derivation side by side with its gradient, in Graphviz's language; a model as a table.
 
 >>> x = wy.Parameter([1.0, 2.0], name="x")
 >>> print(wy.view.to_text(x.square().sum()))  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
@@ -6,6 +6,7 @@ x = parameter (2,) float32 ...
 """
 
 from wyrm.view.derivation import to_derivation
+from wyrm.view.model_summary import LayerSummary, Summary, summary
 from wyrm.view.text import to_dot, to_text
 
-__all__ = ["to_derivation", "to_dot", "to_text"]
+__all__ = ["LayerSummary", "Summary", "summary", "to_derivation", "to_dot", "to_text"]

@@ -1,8 +1,9 @@
-"""The addresses of the BLAS gemm functions, from NumPy's bundled OpenBLAS or else from SciPy."""
+"""The addresses of BLAS and LAPACK functions: gemm from NumPy's bundled OpenBLAS, the others from SciPy."""
 
 from __future__ import annotations
 
 import ctypes
+import sys
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,10 @@ import numpy as np
 
 # Fortran functions, which take all arguments by address.
 BLAS = ("sgemm", "dgemm")
+# The functions that kernels call as `lapack(name, ...)`, for both float types.
+LAPACK = tuple(
+    letter + name for name in ("trsm", "potrf", "getrf", "syevd", "gesdd", "geqrf", "orgqr") for letter in "sd"
+)
 
 
 @cache
@@ -38,16 +43,23 @@ def address_of(name: str) -> int:
     """Return the address of a BLAS function. NumPy's comes first: importing SciPy's takes 0.2 s."""
     function = getattr(_of_numpy(), f"scipy_{name}_64_", None)
     found = None if function is None else ctypes.cast(function, ctypes.c_void_p).value
-    return _of_scipy(name) if found is None else found
+    return of_scipy(name) if found is None else found
 
 
-def _of_scipy(name: str) -> int:
-    from scipy.linalg import cython_blas
+def scipy_is_loaded() -> bool:
+    """Return whether a program has loaded SciPy's LAPACK, which has threads of its own."""
+    return "scipy.linalg.cython_lapack" in sys.modules
+
+
+@cache
+def of_scipy(name: str) -> int:
+    """Return the address of a function that SciPy exports to Cython; its integers have 32 bits."""
+    from scipy.linalg import cython_blas, cython_lapack
 
     get_name, get_pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    exported: dict[str, object] = dict(cython_blas.__pyx_capi__)
+    exported: dict[str, object] = {**cython_lapack.__pyx_capi__, **cython_blas.__pyx_capi__}
     capsule = exported[name]
     found: int = get_pointer(capsule, get_name(capsule))
     return found

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from wyrm.backends.llvm.blas import BLAS, address_of
+from wyrm.backends.llvm.blas import BLAS, address_of, scipy_is_loaded
 
 
 class _Limits:
@@ -18,12 +18,14 @@ class _Limits:
         self._lock = threading.Lock()
         self._asked: list[int] = []
         self._controller: Any = None
+        self._with_scipy = False
         self._before: Any = None
 
     @property
     def controller(self) -> Any:
-        """The controller of all BLAS libraries that a program may call, created once."""
-        if self._controller is None:
+        """The controller of all BLAS libraries that a program may call, created anew once SciPy's is loaded."""
+        if self._controller is None or (not self._asked and self._with_scipy != scipy_is_loaded()):
+            self._with_scipy = scipy_is_loaded()
             from threadpoolctl import ThreadpoolController
 
             for name in BLAS:  # the controller only finds libraries that are loaded

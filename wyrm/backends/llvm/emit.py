@@ -16,6 +16,7 @@ from wyrm.ir.program import (
     If,
     Invoke,
     Leave,
+    LibraryCall,
     LoopFunction,
     Return,
     Statement,
@@ -180,6 +181,8 @@ class _FunctionEmitter(Instructions):
                 self._invoke(statement)
             case Gemm():
                 self._product(statement)
+            case LibraryCall():
+                self._library_call(statement)
 
     def _jump(self, text: str) -> None:
         """Emit a terminator, and start an unreachable block for the code that follows."""
@@ -288,20 +291,29 @@ class _FunctionEmitter(Instructions):
         a_transposed, b_transposed, m, n, k, a, a_step, b, b_step, beta, c, c_step = map(self._value, product.operands)
         letters = [self._new(f"select i1 {transposed}, i8 116, i8 110") for transposed in (a_transposed, b_transposed)]
         factor = self._new(f"select i1 {beta}, {number} 1.0, {number} 0.0")
-
-        def address(type: str, value: str) -> str:
-            self._count += 1
-            slot = f"%g{self._count}"
-            self._slots.append(f"  {slot} = alloca {type}")
-            self._do(f"store {type} {value}, ptr {slot}")
-            return slot
-
+        address = self._address
         # A BLAS with 32-bit integers reads the lower halves of these 64-bit integers (little-endian).
         m, n, k, a_step, b_step, c_step = (address("i64", size) for size in (m, n, k, a_step, b_step, c_step))
         one, factor = address(number, "1.0"), address(number, factor)
         first, second = (address("i8", letter) for letter in letters)
         arguments = [first, second, m, n, k, one, a, a_step, b, b_step, factor, c, c_step]
         self._do(f"call void @{name}({', '.join(f'ptr {each}' for each in arguments)})")
+
+    def _library_call(self, call: LibraryCall) -> None:
+        self._declared.add(f"declare void @wyrm_{call.name}({', '.join(['ptr'] * len(call.arguments))})")
+        given = [(each.type, self._value(each)) for each in call.arguments]
+        addresses = [
+            value if isinstance(type, PointerType) else self._address(llvm_type(type), value) for type, value in given
+        ]
+        self._do(f"call void @wyrm_{call.name}({', '.join(f'ptr {each}' for each in addresses)})")
+
+    def _address(self, type: str, value: str) -> str:
+        """Return the address of a new stack slot that holds a value."""
+        self._count += 1
+        slot = f"%g{self._count}"
+        self._slots.append(f"  {slot} = alloca {type}")
+        self._do(f"store {type} {value}, ptr {slot}")
+        return slot
 
 
 def _depth(statements: Sequence[Statement]) -> int:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from wyrm._interrupts import deliver
 from wyrm.backends.llvm import cache
 from wyrm.backends.llvm import gemm as _products  # noqa: F401  # registers matrix multiplication
+from wyrm.backends.llvm import lapack as _lapack  # noqa: F401  # registers calls of LAPACK
 from wyrm.backends.llvm.arguments import kind_of_argument, results_of, words_of
 from wyrm.backends.llvm.cache import CompilationCount
 from wyrm.backends.llvm.emit import Unit, emit

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import llvmlite.binding as llvm
 
-from wyrm.backends.llvm.blas import BLAS, address_of
+from wyrm.backends.llvm.blas import BLAS, LAPACK, address_of, of_scipy
 from wyrm.backends.llvm.emit import ENTRY, SHARED
 from wyrm.backends.llvm.optimize import target_machine
 
@@ -19,6 +19,9 @@ class Loaded:
         for name in BLAS:
             if f"wyrm_{name}".encode() in code:
                 llvm.add_symbol(f"wyrm_{name}", address_of(name))
+        for name in LAPACK:
+            if f"wyrm_{name}".encode() in code:
+                llvm.add_symbol(f"wyrm_{name}", of_scipy(name))
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()

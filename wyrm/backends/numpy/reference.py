@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
 from wyrm.node.source_location import located_at
 from wyrm.node.state import cell_of, runner_of, set_cell, set_runner
-from wyrm.node.storage import CHANGES, LARGEST, Storage, not_set, store, stored
+from wyrm.node.storage import CHANGES, LARGEST, Storage, float_array, not_set, store, stored
 from wyrm.node.training_mode import modes_of, warn_of_training
 from wyrm.node.traversal import topological_order
 from wyrm.ops.philox import STEP, advance_step, at_step, step_is_announced
@@ -31,7 +31,7 @@ from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import axis_size
 from wyrm.types.options import number
 from wyrm.types.rows import RowSparse
-from wyrm.types.typing import Scalar
+from wyrm.types.typing import Scalar, Values
 
 Value = TypeVar("Value")
 
@@ -157,10 +157,10 @@ class NodeRunner:
             self._current = _CurrentValue(plan.cell(self.twin), plan, latest)
         return plan
 
-    def differentiate(self, loss: Node) -> _Gradients:
+    def differentiate(self, loss: Node, given: np.ndarray) -> _Gradients:
         """Add the backward stage: the gradients of the loss, the node itself, with respect to all its parameters.
 
-        Raise `UnusedParameter` if the loss depends on no parameter.
+        `given` are the weights of its elements. Raise `UnusedParameter` if the loss depends on no parameter.
         """
         parameters = [leaf for leaf in self.runner.schedule.leaves if isinstance(leaf, Parameter)]
         if not parameters:
@@ -168,7 +168,8 @@ class NodeRunner:
                 f"{describe(loss)} depends on no parameter, so backward() has no gradient to compute; make a leaf a "
                 f"wy.Parameter, or differentiate with respect to other nodes with wy.grad(loss, wrt)"
             )
-        weight = Input(1.0, name="weight", dtype=loss.dtype, finite=False)
+        name = "gradient" if given.ndim else "weight"
+        weight = Input(given, dims=loss.dims, name=name, dtype=loss.dtype, finite=False)
         order = list(self.runner.schedule.position)
         found = pull_back([self.twin], [weight], parameters, order)
         outputs = [gradient for gradient in found if gradient is not None]
@@ -250,30 +251,45 @@ class Evaluated(Generic[Value]):
 class Differentiated:
     """The gradients of float nodes; `wyrm._bind` attaches these methods to them."""
 
+    @overload
+    def backward(self: Scalar, weight: float = 1.0, *, gradient: Values | None = None) -> None: ...
+    @overload
+    def backward(self, weight: float = 1.0, *, gradient: Values) -> None: ...
     @answering
-    def backward(self: Scalar, weight: float = 1.0) -> None:
-        """Add `weight` times the gradient of this scalar to each parameter's `gradient`.
+    def backward(self, weight: float = 1.0, *, gradient: object = None) -> None:
+        """Add `weight` times the gradient of this node to each parameter's `gradient`.
 
-        Runs `forward()` first if something changed. Raise `ShapeError` for a node that is not a scalar,
+        For a node that is not a scalar, `gradient` holds a number for each element, in the node's shape: the gradient
+        is that of `(node * gradient).sum()`. Runs `forward()` first if something changed.
+
+        Raise `ShapeError` for a node that is not a scalar without `gradient`, and for a `gradient` of another shape;
         `ValueError` for a weight that is not finite.
+
+        >>> x = wy.Parameter([1.0, 2.0])
+        >>> (x * x).backward(gradient=np.array([1.0, 10.0]))
+        >>> x.gradient.tolist()
+        [2.0, 40.0]
         """
         loss: Any = self
-        if len(loss.dims) != 0:
-            raise ShapeError(
-                f"backward() takes a scalar, not {describe(loss)}: reduce it with .sum() or .mean() first, "
-                f"or weight its elements with wy.vjp(output, wrt, cotangent)"
-            )
         if loss.dtype.kind != "f":
             raise NotDifferentiable(f"{describe(loss)} is {loss.dtype}; only float32 and float64 have gradients")
         given = checked_weight(weight, loss.dtype)
+        if gradient is not None:
+            given = given * _gradient_of_elements(loss, gradient)
+        elif len(loss.dims) != 0:
+            raise ShapeError(
+                f"backward() takes a scalar, not {describe(loss)}: reduce it with .sum() or .mean() first, or give a "
+                f"number for each element, as in node.backward(gradient=np.ones(node.value.shape)); wy.vjp(output, "
+                f"wrt, cotangent) returns such a gradient as a node"
+            )
         runner = runner_of(loss)
         if runner is None:
             runner = with_collector_paused(NodeRunner, loss)
             set_runner(loss, runner)
-        held = runner.gradients or with_collector_paused(runner.differentiate, loss)
+        held = runner.gradients or with_collector_paused(runner.differentiate, loss, given)
         if runner.runner.random and (runner.step is None or step_is_announced()):
             runner.step = advance_step()
-        if stored(held.weight).array != given:
+        if given.ndim or stored(held.weight).array != given:
             held.weight.set(given)
         # The masks of the last forward(), even if another graph has moved on to other steps since.
         with nullcontext() if runner.step is None else at_step(runner.step):
@@ -292,6 +308,25 @@ class Differentiated:
         parameters = self.parameters() if runner is None or runner.gradients is None else runner.gradients.parameters
         for parameter in parameters:
             parameter.clear_gradient()
+
+
+def _gradient_of_elements(node: Node, gradient: object) -> Any:
+    """Return a number for each element of a node as an array of its dtype; raise `ShapeError` for another shape."""
+    if isinstance(gradient, BaseNode):
+        raise TypeError(
+            f"backward() of {describe(node)}: gradient must hold numbers, not {describe(gradient)}; for a gradient as "
+            f"a node use wy.vjp(output, wrt, cotangent)"
+        )
+    array = float_array(gradient, node.dtype)
+    dims: Any = node.dims
+    if len(dims) != array.ndim or any(
+        axis_size(axis) not in (None, size) for axis, size in zip(dims, array.shape, strict=True)
+    ):
+        raise ShapeError(
+            f"backward() of {describe(node)}: gradient must have one number for each element, not the shape "
+            f"{array.shape}"
+        )
+    return array
 
 
 def checked_weight(weight: float, dtype: np.dtype) -> Any:

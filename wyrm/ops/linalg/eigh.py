@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from wyrm.node.base import ZERO, Gradient
+from wyrm.node.index_maps import IndexLiteral, IndexMap
+from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes
+from wyrm.ops.linalg.kernels import eigh_kernel
 from wyrm.ops.linalg.lu import NO_GRADIENT
-from wyrm.ops.linalg.matrices import MatrixOp, ReciprocalGaps, joined, square, symmetrized
+from wyrm.ops.linalg.matrices import KernelArgument, MatrixOp, ReciprocalGaps, joined, matrices, square, symmetrized
+from wyrm.ops.scratch import scratch
 from wyrm.types.dims import Dims
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, FloatArray
@@ -41,6 +46,27 @@ class EighResiduals(MatrixOp[Axes]):
         return (NO_GRADIENT,)
 
 
+@LOOPS.register(EighResiduals)
+class _EighResidualsLoops(LoopForm):
+    kernel = staticmethod(eigh_kernel)
+
+    def kernel_arguments(
+        self, node: EighResiduals, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        size = out.shape[-1]
+        # The least sizes that `syevd` takes.
+        work = scratch(1 + 6 * size + 2 * size * size, out.dtype)
+        integers = scratch(3 + 5 * size, np.int32)
+        return (
+            matrices(operands[0]),
+            matrices(out),
+            scratch((size, size), out.dtype),
+            work,
+            integers,
+            scratch(1, np.int32),
+        )
+
+
 class _PartOfEigh(MatrixOp[Axes], abstract=True):
     __slots__ = ()
     residual_parents = frozenset([0])
@@ -69,6 +95,12 @@ class Eigenvalues(_PartOfEigh[Axes]):
         return ZERO, (vectors * gradient[..., None, :]) @ vectors.mT
 
 
+@LOOPS.register(Eigenvalues)
+class _EigenvaluesLoops(LoopForm):
+    def gather_index(self, node: Eigenvalues, index: IndexMap) -> IndexMap:
+        return *index[:-1], IndexLiteral(0), index[-1]
+
+
 class Eigenvectors(_PartOfEigh[Axes]):
     """The matrix whose columns are the eigenvectors of length 1."""
 
@@ -90,3 +122,10 @@ class Eigenvectors(_PartOfEigh[Axes]):
         values: Node = Eigenvalues(*self.parents)
         turned: Node = vectors @ (ReciprocalGaps(values) * (vectors.mT @ gradient)) @ vectors.mT
         return ZERO, (turned + turned.mT) * 0.5
+
+
+@LOOPS.register(Eigenvectors)
+class _EigenvectorsLoops(LoopForm):
+    def gather_index(self, node: Eigenvectors, index: IndexMap) -> IndexMap:
+        *batch, row, column = index
+        return *batch, 1 + row, column

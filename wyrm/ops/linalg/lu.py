@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from wyrm.node.base import ZERO, Gradient, Undefined
 from wyrm.node.leaves import Constant, as_constant
+from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes
-from wyrm.ops.linalg.matrices import MatrixOp, TriangularPart, each_matrix, joined, square
+from wyrm.ops.linalg.kernels import determinant_kernel, lu_kernel, solve_kernel
+from wyrm.ops.linalg.matrices import (
+    KernelArgument,
+    MatrixOp,
+    TriangularPart,
+    each_matrix,
+    joined,
+    matrices,
+    numbered,
+    square,
+)
 from wyrm.ops.linalg.triangular import solution_dims
+from wyrm.ops.scratch import scratch
 from wyrm.ops.shape import BroadcastTo
 from wyrm.types.dims import Axis, Dims, axis_size
 from wyrm.types.namespace import ArrayNamespace
@@ -55,6 +68,14 @@ class LUResiduals(MatrixOp[Axes]):
         return (NO_GRADIENT,)
 
 
+@LOOPS.register(LUResiduals)
+class _LUResidualsLoops(LoopForm):
+    kernel = staticmethod(lu_kernel)
+
+    def kernel_arguments(self, node: LUResiduals, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
+        return matrices(operands[0]), matrices(out), scratch(out.shape[-1], np.int32), scratch(1, np.int32)
+
+
 class Solve(MatrixOp[Axes]):
     """The solution `x` of `a @ x = b`, or of `a.mT @ x = b`, from the LU factorization of `a`."""
 
@@ -89,6 +110,15 @@ class Solve(MatrixOp[Axes]):
         x: Node = self
         of_b: Node = Solve(factors, a, gradient, not self.transposed)
         return ZERO, -(x @ of_b.mT if self.transposed else of_b @ x.mT), of_b
+
+
+@LOOPS.register(Solve)
+class _SolveLoops(LoopForm):
+    kernel = staticmethod(solve_kernel)
+
+    def kernel_arguments(self, node: Solve, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
+        factors, _, b = operands
+        return *numbered(factors, out), *numbered(b, out), node.transposed, matrices(out)
 
 
 def inverse(factors: Node, a: Node, transposed: bool = False) -> Solve[Any]:
@@ -144,3 +174,11 @@ class Determinant(MatrixOp[Axes]):
         weight: Node = gradient * self if self.part == "value" else gradient
         factors, a = self.parents
         return ZERO, weight[..., None, None] * inverse(factors, a, transposed=True)
+
+
+@LOOPS.register(Determinant)
+class _DeterminantLoops(LoopForm):
+    kernel = staticmethod(determinant_kernel)
+
+    def kernel_arguments(self, node: Determinant, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
+        return matrices(operands[0]), ("value", "sign", "logarithm").index(node.part), out.reshape(-1)

@@ -14,9 +14,12 @@ from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise import Axes, common_dtype
+from wyrm.ops.lapack import refuse
 from wyrm.types.dims import Axis, Dim, Dims, Plus, axis_size, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, BoolArray, FloatArray, IntegerArray
+
+KernelArgument = Array | int | float
 
 
 class MatrixOp(Node[tuple[Node, ...], Axes], abstract=True):
@@ -115,21 +118,22 @@ def matrices(x: Array) -> Array:
     return x.reshape((math.prod(x.shape[:-2]), *x.shape[-2:]))
 
 
-def broadcast_numbers(x: Array, batch: tuple[int, ...]) -> IntegerArray:
-    """Return for each matrix of the result, whose leading axes are `batch`, the number of the operand's matrix."""
+def numbered(x: Array, out: Array) -> tuple[Array, IntegerArray]:
+    """Return an operand with one leading axis, and for each matrix of the result the number of the operand's matrix."""
     own = x.shape[:-2]
-    return np.broadcast_to(np.arange(math.prod(own)).reshape(own), batch).reshape(-1).copy()
+    numbers = np.arange(math.prod(own)).reshape(own)
+    return matrices(x), np.broadcast_to(numbers, out.shape[:-2]).reshape(-1).copy()
 
 
 class TriangularPart(MatrixOp[Axes]):
     """The lower or upper triangle of matrices, with its diagonal multiplied by a factor and zeros elsewhere."""
 
-    __slots__ = ("diagonal", "lower")
+    __slots__ = ("factor", "lower")
     lower: bool
-    diagonal: float
+    factor: float
 
-    def __init__(self, x: Node, lower: bool, diagonal: float = 1.0) -> None:
-        self._construct((x,), lower=lower, diagonal=diagonal)
+    def __init__(self, x: Node, lower: bool, factor: float = 1.0) -> None:
+        self._construct((x,), lower=lower, factor=factor)
 
     def _own(self) -> TriangularPart[Axes]:
         return self
@@ -141,28 +145,30 @@ class TriangularPart(MatrixOp[Axes]):
         (x,) = operands
         below = xp.arange(shape[-2])[:, None] - xp.arange(shape[-1])
         triangle = xp.where(below > 0 if self.lower else below < 0, x, xp.zeros_like(x))
-        return xp.where(below == 0, self.diagonal * x, triangle)
+        return xp.where(below == 0, self.factor * x, triangle)
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (TriangularPart(gradient, self.lower, self.diagonal),)
+        return (TriangularPart(gradient, self.lower, self.factor),)
 
 
 @LOOPS.register(TriangularPart)
 class _TriangularPartLoops(LoopForm):
     @staticmethod
-    def kernel(x: FloatArray, lower: bool, diagonal: float, out: FloatArray) -> None:
+    def kernel(x: FloatArray, lower: bool, factor: float, out: FloatArray) -> None:
         for i in range(x.shape[0]):
             for j in range(x.shape[1]):
                 for k in range(x.shape[2]):
                     if j == k:
-                        out[i, j, k] = diagonal * x[i, j, k]
+                        out[i, j, k] = factor * x[i, j, k]
                     elif (j > k) == lower:
                         out[i, j, k] = x[i, j, k]
                     else:
                         out[i, j, k] = 0.0
 
-    def kernel_arguments(self, node: TriangularPart, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
-        return matrices(operands[0]), node.lower, node.diagonal, matrices(out)
+    def kernel_arguments(
+        self, node: TriangularPart, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        return matrices(operands[0]), node.lower, node.factor, matrices(out)
 
 
 class ReciprocalGaps(MatrixOp[Axes]):
@@ -199,3 +205,25 @@ class ReciprocalGaps(MatrixOp[Axes]):
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         weighted = gradient * self.square()
         return (weighted.sum(axis=-1) - weighted.sum(axis=-2),)
+
+
+@LOOPS.register(ReciprocalGaps)
+class _ReciprocalGapsLoops(LoopForm):
+    @staticmethod
+    def kernel(x: FloatArray, out: FloatArray) -> None:
+        for m in range(x.shape[0]):
+            for i in range(x.shape[1]):
+                for j in range(x.shape[1]):
+                    gap = x[m, j] - x[m, i]
+                    if i == j:
+                        out[m, i, j] = 0.0
+                    elif gap == 0.0:
+                        refuse()
+                    else:
+                        out[m, i, j] = 1.0 / gap
+
+    def kernel_arguments(
+        self, node: ReciprocalGaps, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        shape = math.prod(out.shape[:-2]), out.shape[-1]
+        return operands[0].reshape(shape), matrices(out)

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, Gradient, format_dims
+from wyrm.node.index_maps import AxisLength, IndexMap
+from wyrm.node.loop_form import LOOPS, LoopForm, SameIndex
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes
+from wyrm.ops.linalg.kernels import qr_kernel
 from wyrm.ops.linalg.lu import NO_GRADIENT
-from wyrm.ops.linalg.matrices import MatrixOp, TriangularPart, at_least_as_long, joined, matrix
+from wyrm.ops.linalg.matrices import (
+    KernelArgument,
+    MatrixOp,
+    TriangularPart,
+    at_least_as_long,
+    joined,
+    matrices,
+    matrix,
+)
 from wyrm.ops.linalg.triangular import TriangularSolve
+from wyrm.ops.scratch import scratch
 from wyrm.types.dims import Dims
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, FloatArray
@@ -41,6 +54,18 @@ class QRResiduals(MatrixOp[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (NO_GRADIENT,)
+
+
+@LOOPS.register(QRResiduals)
+class _QRResidualsLoops(LoopForm):
+    kernel = staticmethod(qr_kernel)
+
+    def kernel_arguments(self, node: QRResiduals, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
+        a = matrices(operands[0])
+        _, rows, columns = a.shape
+        work = scratch(64 * columns, out.dtype)  # with blocks of 64 columns
+        matrix = scratch((columns, rows), out.dtype)
+        return a, matrices(out), matrix, scratch(columns, out.dtype), work, scratch(1, np.int32)
 
 
 class _PartOfQR(MatrixOp[Axes], abstract=True):
@@ -82,6 +107,9 @@ class Orthonormal(_PartOfQR[Axes]):
         return ZERO, self.gradient_of_matrix(-(gradient.mT @ self), gradient)
 
 
+LOOPS.register(Orthonormal)(SameIndex())
+
+
 class UpperFactor(_PartOfQR[Axes]):
     """The upper triangular factor."""
 
@@ -99,3 +127,10 @@ class UpperFactor(_PartOfQR[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return ZERO, self.gradient_of_matrix(self @ gradient.mT)
+
+
+@LOOPS.register(UpperFactor)
+class _UpperFactorLoops(LoopForm):
+    def gather_index(self, node: UpperFactor, index: IndexMap) -> IndexMap:
+        *batch, row, column = index
+        return *batch, column + AxisLength(node.parents[1].dims[-2]), row

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from wyrm.node.base import ZERO, Gradient
+from wyrm.node.index_maps import AxisLength, IndexMap
+from wyrm.node.loop_form import LOOPS, LoopForm, SameIndex
 from wyrm.node.node import Node
+from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import Axes
+from wyrm.ops.linalg.kernels import svd_kernel
 from wyrm.ops.linalg.lu import NO_GRADIENT
-from wyrm.ops.linalg.matrices import MatrixOp, ReciprocalGaps, at_least_as_long, joined, matrix
+from wyrm.ops.linalg.matrices import (
+    KernelArgument,
+    MatrixOp,
+    ReciprocalGaps,
+    at_least_as_long,
+    joined,
+    matrices,
+    matrix,
+)
+from wyrm.ops.scratch import scratch
 from wyrm.ops.shape import zeros_like
 from wyrm.ops.slicing import concatenate
 from wyrm.types.dims import Axis, Dims, axis_size
@@ -52,6 +66,20 @@ class SVDResiduals(MatrixOp[Axes]):
         return (NO_GRADIENT,)
 
 
+@LOOPS.register(SVDResiduals)
+class _SVDResidualsLoops(LoopForm):
+    kernel = staticmethod(svd_kernel)
+
+    def kernel_arguments(self, node: SVDResiduals, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
+        a = matrices(operands[0])
+        _, rows, columns = a.shape
+        count = out.shape[-1]
+        # At least what `gesdd` asks for, with blocks of 64 columns for speed.
+        work = scratch(4 * count * count + 7 * count + 65 * (rows + columns), out.dtype)
+        matrix, left = scratch((columns, rows), out.dtype), scratch((count, rows), out.dtype)
+        return a, matrices(out), matrix, left, work, scratch(8 * count, np.int32), scratch(1, np.int32)
+
+
 class _PartOfSVD(MatrixOp[Axes], abstract=True):
     __slots__ = ()
     residual_parents = frozenset([0])
@@ -79,6 +107,12 @@ class SingularValues(_PartOfSVD[Axes]):
         left: Node = LeftSingularVectors(*self.parents)
         right: Node = RightSingularVectors(*self.parents)
         return ZERO, (left * gradient[..., None, :]) @ right.mT
+
+
+@LOOPS.register(SingularValues)
+class _SingularValuesLoops(LoopForm):
+    def gather_index(self, node: SingularValues, index: IndexMap) -> IndexMap:
+        return *index[:-1], AxisLength(node.parents[1].dims[-2]), index[-1]
 
 
 def _gaps(values: Node, longer: bool) -> tuple[Node, Node | None]:
@@ -130,6 +164,9 @@ class LeftSingularVectors(_PartOfSVD[Axes]):
         return ZERO, (total if outside is None else total + outside) @ right.mT
 
 
+LOOPS.register(LeftSingularVectors)(SameIndex())
+
+
 class RightSingularVectors(_PartOfSVD[Axes]):
     """The matrix whose columns are the right singular vectors of length 1."""
 
@@ -153,6 +190,13 @@ class RightSingularVectors(_PartOfSVD[Axes]):
         inside, outside = _inner(right, gradient, SingularValues(*self.parents))
         total = right @ inside
         return ZERO, left @ (total if outside is None else total + outside).mT
+
+
+@LOOPS.register(RightSingularVectors)
+class _RightSingularVectorsLoops(LoopForm):
+    def gather_index(self, node: RightSingularVectors, index: IndexMap) -> IndexMap:
+        *batch, row, column = index
+        return *batch, 1 + row + AxisLength(node.parents[1].dims[-2]), column
 
 
 class PseudoInverse(MatrixOp[Axes]):
@@ -190,3 +234,15 @@ class PseudoInverse(MatrixOp[Axes]):
         right = (g - a @ (p @ g)) @ (p @ p.mT)
         left = (p.mT @ p) @ (g - (g @ p) @ a)
         return (inside + right + left,)
+
+
+@LOOPS.register(PseudoInverse)
+class _PseudoInverseLoops(LoopForm):
+    def decompose(self, node: PseudoInverse) -> Node:
+        a: Node = node.parents[0]
+        parts = SVDResiduals(a), a
+        values: Node = SingularValues(*parts)
+        right: Node = RightSingularVectors(*parts)
+        left: Node = LeftSingularVectors(*parts)
+        reciprocals = where(values > values[..., :1] * node.cutoff, 1.0 / values, 0.0)
+        return (right * reciprocals[..., None, :]) @ left.mT

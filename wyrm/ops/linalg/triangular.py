@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from wyrm.errors import ShapeError
+from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes
-from wyrm.ops.linalg.matrices import MatrixOp, TriangularPart, each_matrix, matrix, square, symmetrized
+from wyrm.ops.linalg.kernels import cholesky_kernel, triangular_kernel
+from wyrm.ops.linalg.matrices import (
+    KernelArgument,
+    MatrixOp,
+    TriangularPart,
+    each_matrix,
+    matrices,
+    matrix,
+    numbered,
+    square,
+    symmetrized,
+)
+from wyrm.ops.scratch import scratch
 from wyrm.types.dims import Dims, broadcast, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, FloatArray
@@ -91,6 +105,18 @@ class TriangularSolve(MatrixOp[Axes]):
         return TriangularPart(-product, self.lower, 0.0 if self.unit_diagonal else 1.0), of_b
 
 
+@LOOPS.register(TriangularSolve)
+class _TriangularSolveLoops(LoopForm):
+    kernel = staticmethod(triangular_kernel)
+
+    def kernel_arguments(
+        self, node: TriangularSolve, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        a, b = operands
+        options = node.lower, node.transposed, node.unit_diagonal, node.tolerance
+        return *numbered(a, out), *numbered(b, out), *options, matrices(out)
+
+
 class Cholesky(MatrixOp[Axes]):
     """The lower triangular factor `l` of `l @ l.mT = (a + a.mT) / 2`."""
 
@@ -122,6 +148,14 @@ class Cholesky(MatrixOp[Axes]):
         half: Node = TriangularSolve(factor, TriangularPart(factor.mT @ gradient, True, 0.5), transposed=True)
         whole: Node = TriangularSolve(factor, half.mT, transposed=True)
         return ((whole + whole.mT) * 0.5,)
+
+
+@LOOPS.register(Cholesky)
+class _CholeskyLoops(LoopForm):
+    kernel = staticmethod(cholesky_kernel)
+
+    def kernel_arguments(self, node: Cholesky, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
+        return matrices(operands[0]), matrices(out), scratch(1, np.int32)
 
 
 def _factor_or_nan(a: Array) -> Any:

@@ -66,3 +66,15 @@ later = wy.IndexInput(np.zeros(5, np.int64), dims=(time,))
 reveal_type(tokens == later)  # reveals: Equal[Any, Any, tuple[Batch, Time]]
 reveal_type(later == tokens)  # reveals: Equal[Any, Any, tuple[Batch, Time]]
 padding: wy.Tensor[Batch, Time] = (tokens != 0).astype(np.float32)
+#@ arithmetic_of_integers
+reveal_type(labels + 1)  # reveals: IndexAdd[tuple[Batch]]
+reveal_type(2 * tokens)  # reveals: IndexMultiply[tuple[Batch, Time]]
+reveal_type((labels - labels) // 3 % labels)  # reveals: IndexRemainder[tuple[Batch]]
+reveal_type(-labels)  # reveals: IndexSubtract[tuple[Batch]]
+r1: wy.Tensor[Batch, In] = x.take((labels + 1) % 4)
+r2: wy.Tensor[Batch] = labels.astype(np.float32) * 0.5
+#@ counts_of_masks
+reveal_type((x > 0).sum())  # reveals: CountTrue[tuple[()]]
+r1: wy.Tensor[Batch] = (x > 0).all(axis=-1)
+r2: wy.Tensor[()] = (x > 0).any()
+r3: wy.IndexTensor[Batch] = x.argmin(axis=-1)

@@ -132,3 +132,29 @@ network = wy.nn.Dropout(0.5)
 r: wy.Tensor[Batch, In] = network.eval()(x)
 network.train()
 names = list(wy.nn.Linear(in_, out).named_parameters())
+#@ training_for_several_epochs
+loss = (x @ w).cross_entropy(labels)
+train = wy.compile(loss, wy.optim.Adam([w], learning_rate=0.1))
+data = {x: numbers(4, 7), labels: np.zeros(4, np.int64)}
+callbacks: list[wy.train.Callback] = [wy.train.EarlyStopping(patience=2), wy.train.ReduceOnPlateau()]
+history = wy.train.fit(train, data, epochs=2, batch_size=2, validation=data, callbacks=callbacks)
+losses: list[float] = history["loss"]
+best: int = history.best.epoch
+means = wy.compile(loss, wy.optim.Adam([w], learning_rate=0.1), metrics={"size": w.square().sum()})
+again: wy.train.History = wy.train.fit(means, wy.data.DataLoader(wy.data.Dataset(x=numbers(4, 7), labels=[0, 1, 2, 0]), 2), epochs=1)
+#@ callbacks_of_a_user
+from collections.abc import Mapping
+class Printer(wy.train.Callback):
+    def on_epoch_end(self, run: wy.train.Run, values: Mapping[str, float]) -> None:
+        print(run.epoch, values["loss"])
+        if values["loss"] < 0.1:
+            run.stop()
+#@ computed_data_sets
+dataset = wy.data.Dataset(x=numbers(10, 7), label=np.arange(10) % 3)
+doubled = dataset.map(lambda columns: {"x": 2.0 * columns["x"]}).filter(lambda columns: columns["x"][:, 0] > 0.0)
+noisy = dataset.map(lambda columns, random: {"x": columns["x"] + random.normal(size=columns["x"].shape)}, seed=0)
+joined: wy.data.Dataset = wy.data.concatenate([dataset.select_columns("x"), doubled, noisy])
+#@ summaries
+layers = wy.summary(wy.nn.Linear(in_, out), x)
+count: int = layers.parameters
+print(layers, layers.flops, [row.name for row in layers.rows])

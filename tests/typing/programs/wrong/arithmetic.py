@@ -34,8 +34,12 @@ x + [1.0, 2.0]  # error: [operator] No overload variant of "__add__" of "Node" m
 x + batch  # error: [operator] No overload variant of "__add__" of "Node" matches argument type "Batch"
 #@ add_of_indices
 x + tokens  # error: [operator] No overload variant of "__add__" of "Node" matches argument type "IndexInput[tuple[Batch, Time]]"
-#@ indices_have_no_arithmetic
-labels + 1  # error: [operator] Unsupported operand types for + ("IndexInput[tuple[Batch]]" and "int")
+#@ indices_plus_a_float
+labels + 1.5  # error: [operator] No overload variant of "__add__" of "IndexNode" matches argument type "float"
+#@ indices_plus_indices_of_other_shape
+tokens + labels  # error: [operator] Unsupported operand types for + ("IndexInput[tuple[Batch, Time]]" and "IndexInput[tuple[Batch]]")
+#@ quotient_of_indices
+labels / 2  # error: [operator] Unsupported operand types for / ("IndexInput[tuple[Batch]]" and "int")
 #@ indices_compared_with_a_float
 labels > 0.5  # error: [operator] No overload variant of "__gt__" of "IndexNode" matches argument type "float"
 #@ indices_compared_with_a_node
@@ -75,7 +79,7 @@ x.tahn()  # error: [attr-defined] "Input[tuple[Batch, In]]" has no attribute "ta
 #@ argument_for_a_method_without
 x.tanh(2.0)  # error: [call-arg] Too many arguments for "tanh" of "Node"
 #@ clip_by_a_string
-x.clip("0", 1.0)  # error: [arg-type] Argument 1 to "clip" of "Node" has incompatible type "str"
+x.clip("0", 1.0)  # error: [call-overload] No overload variant of "clip" of "Node" matches argument types "str", "float"
 #@ dropout_without_a_rate
 x.dropout()  # error: [call-arg] Missing positional argument "rate" in call to "dropout" of "Node"
 #@ softmax_axis_by_name

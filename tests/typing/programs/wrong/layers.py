@@ -107,7 +107,7 @@ wy.nn.TransformerBlock(emb, hid, 3)(table.index(labels))  # error: [arg-type] Ar
 wy.nn.MultiHeadAttention(emb, heads=3)  # error: [call-arg] Unexpected keyword argument "heads" for "MultiHeadAttention"
 #@ attention_of_separate_inputs
 h = table.index(tokens)
-wy.nn.MultiHeadAttention(emb, 3)(h, h, h)  # error: [misc] Cannot infer value of type parameter "T" of "__call__" of "MultiHeadAttention"
+wy.nn.MultiHeadAttention(emb, 3)(h, h, h)  # error: [call-overload] No overload variant of "__call__" of "MultiHeadAttention" matches argument types
 #@ attention_of_a_matrix
 wy.attention(x)  # error: [arg-type] Argument 1 to "attention" has incompatible type "Input[tuple[Batch, In]]"; expected "Node[Any, tuple[Never,
 #@ attention_of_queries_and_keys

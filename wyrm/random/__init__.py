@@ -10,9 +10,14 @@
 True
 
 `Node.dropout` is a random node too. By default each random node has its own stream, so that they are independent.
+
+A loop draws anew in each of its steps, `vmap` for each of its rows. Threads that divide a batch in synchronized mode
+draw the numbers that one thread draws, except for `index` and the dropout of attention, which draw for each part alike.
 """
 
-from wyrm.functions.random_nodes import (
+from wyrm.ops.philox import at_step, next_step, set_step
+from wyrm.ops.sampling import RandomIndex, index
+from wyrm.random.distributions import (
     bernoulli,
     categorical,
     exponential,
@@ -25,8 +30,6 @@ from wyrm.functions.random_nodes import (
     uniform,
     uniform_like,
 )
-from wyrm.ops.philox import at_step, next_step, set_step
-from wyrm.ops.sampling import RandomIndex, index
 
 __all__ = [
     "RandomIndex",

@@ -1,0 +1,234 @@
+"""Convolutions and transposed convolutions as functions, with PyTorch's names and order of arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typing_extensions import TypeVar
+
+from wyrm.errors import ShapeError
+from wyrm.nn.spatial import Padding, PerAxis, pads, per_axis, spatial_sizes
+from wyrm.node.base import describe
+from wyrm.node.node import Node, Tensor
+from wyrm.ops.convolution import Convolution, ConvolutionInputGradient
+from wyrm.ops.convolution_tables import Window
+from wyrm.ops.elementwise import operand
+from wyrm.types.dims import axis_size
+from wyrm.types.typing import Array
+
+# The axes of the batch, of channels and of outputs, and those of space and of windows.
+B = TypeVar("B")
+M = TypeVar("M")
+N = TypeVar("N")
+D = TypeVar("D")
+H = TypeVar("H")
+W = TypeVar("W")
+P = TypeVar("P")
+K = TypeVar("K")
+L = TypeVar("L")
+J = TypeVar("J")
+
+
+def _kernel(name: str, x: Node, weight: Node, rank: int) -> list[int]:
+    """Return the sizes of the weight's windows; raise `ShapeError` unless both have `rank` spatial axes."""
+    sizes = [size for size in map(axis_size, weight.dims[2:]) if size is not None]
+    if len(x.dims) != rank + 2 or len(weight.dims) != rank + 2 or len(sizes) != rank:
+        raise ShapeError(
+            f"{name} takes x, (batch, channels, *sizes), and a weight, (two axes of channels, *windows with sizes), of "
+            f"{rank + 2} axes each, not {describe(x)} and {describe(weight)}"
+        )
+    return sizes
+
+
+def convolve(
+    name: str, rank: int, x: Node, weight: Node | Array, bias: Node | Array | None, stride: object, padding: object,
+    dilation: object, groups: int,
+) -> Any:  # fmt: skip
+    """Return the convolution of a function or layer called `name`, with `rank` spatial axes."""
+    weight = operand(weight, x)
+    kernel = _kernel(name, x, weight, rank)
+    strides = per_axis(name, "stride", stride, rank)
+    dilations = per_axis(name, "dilation", dilation, rank)
+    return Convolution(
+        x, weight, None if bias is None else operand(bias, x), stride=strides,
+        padding=pads(name, padding, kernel, strides, dilations), dilation=dilations, groups=groups,
+    )  # fmt: skip
+
+
+def convolve_transposed(
+    name: str, rank: int, x: Node, weight: Node | Array, bias: Node | Array | None, stride: object, padding: object,
+    output_padding: object, groups: int, dilation: object,
+) -> Any:  # fmt: skip
+    """Return the transposed convolution of a function or layer called `name`, with `rank` spatial axes."""
+    weight = operand(weight, x)
+    kernel, sizes = _kernel(name, x, weight, rank), spatial_sizes(name, x, rank)
+    strides, dilations = per_axis(name, "stride", stride, rank), per_axis(name, "dilation", dilation, rank)
+    ends, more = (
+        pads(name, padding, kernel, (1,) * rank, dilations),
+        per_axis(name, "output_padding", output_padding, rank, 0),
+    )
+    if any(extra >= step for extra, step in zip(more, strides, strict=True)):
+        raise ShapeError(f"{name}: output_padding {more} must be less than the stride {strides}")
+    windows = [
+        Window(size, step, *pair, spread)
+        for size, step, pair, spread in zip(kernel, strides, ends, dilations, strict=True)
+    ]
+    outputs = tuple(
+        (size - 1) * w.stride + w.extent - w.before - w.after + extra
+        for size, w, extra in zip(sizes, windows, more, strict=True)
+    )
+    if min(outputs) < 1:
+        raise ShapeError(f"{name}: the result of {describe(x)} would have the sizes {outputs}")
+    result: Node = ConvolutionInputGradient(
+        x, weight, sizes=outputs, stride=strides, padding=ends, dilation=dilations, groups=groups
+    )
+    return result if bias is None else result + operand(bias, x).reshape((-1, *[1] * rank))
+
+
+def conv1d(
+    x: Node[Any, tuple[B, M, W]],
+    weight: Node[Any, tuple[N, K, L]] | Array,
+    bias: Node[Any, tuple[N]] | Array | None = None,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+) -> Tensor[B, N, Any]:
+    """Return the convolution of `x`, (batch, channels, width), with a weight, (outputs, channels / groups, window).
+
+    The result has the axes (batch, outputs, width); see `conv2d` for the options and errors.
+
+    >>> x, weight = wy.Constant(np.ones((1, 1, 5))), wy.Constant(np.ones((1, 1, 3)))
+    >>> conv1d(x, weight, padding="same").forward().tolist()
+    [[[2.0, 3.0, 3.0, 3.0, 2.0]]]
+    """
+    result: Tensor[B, N, Any] = convolve("conv1d", 1, x, weight, bias, stride, padding, dilation, groups)
+    return result
+
+
+def conv2d(
+    x: Node[Any, tuple[B, M, H, W]],
+    weight: Node[Any, tuple[N, K, L, J]] | Array,
+    bias: Node[Any, tuple[N]] | Array | None = None,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+) -> Tensor[B, N, Any, Any]:
+    """Return the convolution of `x`, (batch, channels, height, width), with a weight, as PyTorch computes it.
+
+    The weight has the axes (outputs, channels / groups, height and width of the window), the optional bias (outputs,);
+    the result is `sum_{c, k, l} weight[o, c, k, l] * x[b, c, i * stride + k * dilation - padding, ...] + bias[o]`, of
+    the axes (batch, outputs, height, width). `stride` and `dilation` are integers, or sequences of one for each spatial
+    axis. `padding` adds zeros: an integer for both ends of all axes, a sequence of an integer or a pair (before, after)
+    for each axis, "valid" for none, or "same" for as many as keep the sizes with stride 1. An axis that keeps its size
+    with stride 1 keeps its name. Each of `groups` groups of outputs reads its own group of channels.
+
+    Raise `ShapeError` for axes that do not match or windows that do not fit, `DTypeError` for masks, for operands of
+    two dtypes, and for options of another kind.
+
+    >>> x, weight = wy.Input(dims=(4, 3, 8, 9)), wy.Input(dims=(16, 3, 3, 3))
+    >>> conv2d(x, weight, stride=2, padding=1).shape
+    (4, 16, 4, 5)
+    """
+    result: Tensor[B, N, Any, Any] = convolve("conv2d", 2, x, weight, bias, stride, padding, dilation, groups)
+    return result
+
+
+def conv3d(
+    x: Node[Any, tuple[B, M, D, H, W]],
+    weight: Node[Any, tuple[N, K, L, J, P]] | Array,
+    bias: Node[Any, tuple[N]] | Array | None = None,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+) -> Tensor[B, N, Any, Any, Any]:
+    """Return the convolution of `x`, (batch, channels, depth, height, width); see `conv2d` for the options and errors.
+
+    The weight has the axes (outputs, channels / groups, depth, height and width of the window).
+
+    >>> x, weight = wy.Input(dims=(2, 1, 4, 5, 6)), wy.Input(dims=(3, 1, 3, 3, 3))
+    >>> conv3d(x, weight).shape
+    (2, 3, 2, 3, 4)
+    """
+    result: Tensor[B, N, Any, Any, Any] = convolve("conv3d", 3, x, weight, bias, stride, padding, dilation, groups)
+    return result
+
+
+def conv_transpose1d(
+    x: Node[Any, tuple[B, M, W]],
+    weight: Node[Any, tuple[M, N, L]] | Array,
+    bias: Node | Array | None = None,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    output_padding: PerAxis = 0,
+    groups: int = 1,
+    dilation: PerAxis = 1,
+) -> Tensor[B, Any, Any]:
+    """Return the transposed convolution of `x`, (batch, channels, width); see `conv_transpose2d`.
+
+    >>> x, weight = wy.Constant([[[1.0, 2.0]]]), wy.Constant([[[1.0, 1.0]]])
+    >>> conv_transpose1d(x, weight, stride=2).forward().tolist()
+    [[[1.0, 1.0, 2.0, 2.0]]]
+    """
+    result: Tensor[B, Any, Any] = convolve_transposed(
+        "conv_transpose1d", 1, x, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+    return result
+
+
+def conv_transpose2d(
+    x: Node[Any, tuple[B, M, H, W]],
+    weight: Node[Any, tuple[M, N, L, J]] | Array,
+    bias: Node | Array | None = None,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    output_padding: PerAxis = 0,
+    groups: int = 1,
+    dilation: PerAxis = 1,
+) -> Tensor[B, Any, Any, Any]:
+    """Return the transposed convolution of `x`: the gradient of a convolution with respect to its input.
+
+    `x` has the axes (batch, channels, height, width), the weight (channels, outputs / groups, height and width of the
+    window), and the result (batch, outputs, height, width). A size n becomes
+    `(n - 1) * stride - before - after + dilation * (window - 1) + 1 + output_padding`. The options are those of
+    `conv2d`; `padding` removes elements at the ends of the result, and `output_padding`, less than the stride, adds
+    some at its ends.
+
+    Raise `ShapeError` for axes that do not match, spatial axes without a size and options that do not fit, `DTypeError`
+    for masks, for operands of two dtypes, and for options of another kind.
+
+    >>> x, weight = wy.Input(dims=(4, 16, 4, 5)), wy.Input(dims=(16, 3, 3, 3))
+    >>> conv_transpose2d(x, weight, stride=2, padding=1, output_padding=1).shape
+    (4, 3, 8, 10)
+    """
+    result: Tensor[B, Any, Any, Any] = convolve_transposed(
+        "conv_transpose2d", 2, x, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+    return result
+
+
+def conv_transpose3d(
+    x: Node[Any, tuple[B, M, D, H, W]],
+    weight: Node[Any, tuple[M, N, L, J, P]] | Array,
+    bias: Node | Array | None = None,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    output_padding: PerAxis = 0,
+    groups: int = 1,
+    dilation: PerAxis = 1,
+) -> Tensor[B, Any, Any, Any, Any]:
+    """Return the transposed convolution of `x`, (batch, channels, depth, height, width); see `conv_transpose2d`.
+
+    >>> x, weight = wy.Input(dims=(1, 2, 2, 2, 2)), wy.Input(dims=(2, 1, 2, 2, 2))
+    >>> conv_transpose3d(x, weight, stride=2).shape
+    (1, 1, 4, 4, 4)
+    """
+    result: Tensor[B, Any, Any, Any, Any] = convolve_transposed(
+        "conv_transpose3d", 3, x, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+    return result
+
+
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]

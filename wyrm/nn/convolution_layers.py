@@ -1,0 +1,399 @@
+"""The layers of convolutions and transposed convolutions in one to three dimensions."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypedDict, Unpack, overload
+
+import numpy as np
+from numpy.typing import DTypeLike
+from typing_extensions import TypeVar
+
+from wyrm.errors import ShapeError
+from wyrm.nn.axes import In, M, N, Out, sized_axis
+from wyrm.nn.convolution import convolve, convolve_transposed
+from wyrm.nn.initializers import Initializer, XavierUniform, Zeros
+from wyrm.nn.module import Module
+from wyrm.nn.seeding import generator
+from wyrm.nn.spatial import Padding, PerAxis, per_axis
+from wyrm.node.base import describe
+from wyrm.node.leaves import Parameter
+from wyrm.node.node import Node, Tensor
+from wyrm.types.dims import Dim, unify
+from wyrm.types.options import whole
+
+B = TypeVar("B")
+D = TypeVar("D")
+H = TypeVar("H")
+W = TypeVar("W")
+_WEIGHT, _BIAS = XavierUniform(), Zeros()
+
+
+class _Options(TypedDict, total=False):
+    dilation: PerAxis
+    groups: int
+    bias: bool
+    initializer: Initializer
+    bias_initializer: Initializer
+    seed: int | None
+    dtype: DTypeLike
+
+
+class _TransposedOptions(_Options, total=False):
+    output_padding: PerAxis
+
+
+class _Convolution(Module, Generic[In, Out]):
+    """Base class of the layers: their parameters, and the options of the functions that they call."""
+
+    # The number of spatial axes, and whether the convolution is transposed.
+    rank: int
+    transposed: bool
+    weight: Parameter
+    bias: Parameter[tuple[Out]] | None
+
+    def _begin(
+        self,
+        in_channels: Dim | int,
+        out_channels: Dim | int,
+        kernel_size: PerAxis,
+        stride: PerAxis,
+        padding: Padding,
+        *,
+        dilation: PerAxis = 1,
+        groups: int = 1,
+        bias: bool = True,
+        initializer: Initializer = _WEIGHT,
+        bias_initializer: Initializer = _BIAS,
+        seed: int | None = None,
+        dtype: DTypeLike = np.float32,
+        output_padding: PerAxis = 0,
+    ) -> None:
+        """Check the channels and draw the parameters; calls check the other options."""
+        name = type(self).__name__
+        axes: Any = sized_axis(name, "in_channels", in_channels), sized_axis(name, "out_channels", out_channels)
+        self.kernel_size = per_axis(name, "kernel_size", kernel_size, self.rank)
+        self.stride, self.padding, self.dilation = stride, padding, dilation
+        self.output_padding, self.groups = output_padding, whole(f"{name}: groups", groups, 1, ShapeError)
+        for argument, axis in zip(("in_channels", "out_channels"), axes, strict=True):
+            if int(axis) % groups:
+                raise ShapeError(f"{name}: {argument}, {axis!r}, cannot be divided into {groups} equal groups")
+        self.in_channels, self.out_channels = axes
+        first, second = axes if self.transposed else reversed(axes)
+        second = second if groups == 1 else int(second) // groups
+        random = generator(seed)
+        # Initializers draw weights of the axes (*windows, in, out).
+        channels = (first, second) if self.transposed else (second, first)
+        drawn = initializer((*self.kernel_size, *map(int, channels)), random, dtype)
+        places = (-2, -1) if self.transposed else (-1, -2)
+        values = np.ascontiguousarray(np.moveaxis(drawn, places, (0, 1)))
+        self.weight = Parameter(values, (first, second, *self.kernel_size), name="weight", dtype=dtype)
+        self.bias = None
+        if bias:
+            values = bias_initializer((int(axes[1]),), random, dtype)
+            self.bias = Parameter(values, axes[1:], name="bias", dtype=dtype)
+
+    def _apply(self, x: Node) -> Any:
+        """Return the convolution of `x`; raise `ShapeError` unless it has the layer's channels."""
+        name, dims = type(self).__name__, x.dims
+        if len(dims) != self.rank + 2:
+            raise ShapeError(
+                f"{name} takes the axes (batch, channels, *sizes), {self.rank + 2} of them, not {describe(x)}"
+            )
+        try:
+            unify(dims[1], self.in_channels)
+        except ShapeError as error:
+            raise ShapeError(f"{name}: the channels of {describe(x)} are not in_channels: {error}") from None
+        operands = name, self.rank, x, self.weight, self.bias, self.stride, self.padding
+        if self.transposed:
+            return convolve_transposed(*operands, self.output_padding, self.groups, self.dilation)
+        return convolve(*operands, self.dilation, self.groups)
+
+    def __repr__(self) -> str:
+        more = [("stride", self.stride, 1), ("padding", self.padding, 0), ("dilation", self.dilation, 1)]
+        more += [("groups", self.groups, 1), ("output_padding", self.output_padding, 0)]
+        shown = [f"{name}={value!r}" for name, value, default in more if value != default]
+        if self.bias is None:
+            shown.append("bias=False")
+        axes = f"{self.in_channels!r}, {self.out_channels!r}, kernel_size={self.kernel_size}"
+        return f"{type(self).__name__}({', '.join([axes, *shown])})"
+
+
+class Conv1d(_Convolution[In, Out]):
+    """A convolution of (batch, in_channels, width); see `Conv2d` for the parameters and options.
+
+    >>> Conv1d(3, 16, kernel_size=3, padding=1)(wy.Input(dims=(5, 3, 8))).shape
+    (5, 16, 8)
+    """
+
+    rank, transposed = 1, False
+
+    @overload
+    def __init__(
+        self: Conv1d, in_channels: int, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: Conv1d[Any, N], in_channels: int, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: Conv1d[M], in_channels: M, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: Conv1d[M, N], in_channels: M, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_Options],
+    ) -> None: ...  # fmt: skip
+    def __init__(
+        self, in_channels: Dim | int, out_channels: Dim | int, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_Options],
+    ) -> None:  # fmt: skip
+        self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
+
+    def __call__(self, x: Tensor[B, In, W]) -> Tensor[B, Out, Any]:
+        """Return the convolution of `x`, (batch, in_channels, width).
+
+        Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
+        """
+        result: Tensor[B, Out, Any] = self._apply(x)
+        return result
+
+
+class Conv2d(_Convolution[In, Out]):
+    """A convolution of (batch, in_channels, height, width) to (batch, out_channels, height, width).
+
+    `weight` has the axes (out_channels, in_channels / groups, height and width of the window), `bias` the axis
+    (out_channels,); it is None with `bias=False`. A channel axis is a `Dim` with a size, which mypy checks, or an
+    integer, which it does not. See `conv2d` for `stride`, `padding`, `dilation` and `groups`. `initializer` draws the
+    weight with the axes (height and width of the window, in, out), `bias_initializer` the bias, from `seed`, or without
+    one from the script's next seed (see `wyrm.nn.seed`). `dtype` is float32 or float64.
+
+    Raise `ShapeError` for channels without a size, below 0 or not divisible by `groups`, `DTypeError` for an axis, an
+    option or a dtype of another kind.
+
+    >>> layer = Conv2d(3, 16, kernel_size=3, padding="same")
+    >>> layer(wy.Input(dims=(5, 3, 8, 9))).shape
+    (5, 16, 8, 9)
+    """
+
+    rank, transposed = 2, False
+
+    @overload
+    def __init__(
+        self: Conv2d, in_channels: int, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: Conv2d[Any, N], in_channels: int, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: Conv2d[M], in_channels: M, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: Conv2d[M, N], in_channels: M, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_Options],
+    ) -> None: ...  # fmt: skip
+    def __init__(
+        self, in_channels: Dim | int, out_channels: Dim | int, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_Options],
+    ) -> None:  # fmt: skip
+        self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
+
+    def __call__(self, x: Tensor[B, In, H, W]) -> Tensor[B, Out, Any, Any]:
+        """Return the convolution of `x`, (batch, in_channels, height, width).
+
+        Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
+        """
+        result: Tensor[B, Out, Any, Any] = self._apply(x)
+        return result
+
+
+class Conv3d(_Convolution[In, Out]):
+    """A convolution of (batch, in_channels, depth, height, width); see `Conv2d` for the parameters and options.
+
+    >>> Conv3d(3, 16, kernel_size=3, padding=1)(wy.Input(dims=(5, 3, 4, 6, 8))).shape
+    (5, 16, 4, 6, 8)
+    """
+
+    rank, transposed = 3, False
+
+    @overload
+    def __init__(
+        self: Conv3d, in_channels: int, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: Conv3d[Any, N], in_channels: int, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: Conv3d[M], in_channels: M, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_Options],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: Conv3d[M, N], in_channels: M, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_Options],
+    ) -> None: ...  # fmt: skip
+    def __init__(
+        self, in_channels: Dim | int, out_channels: Dim | int, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_Options],
+    ) -> None:  # fmt: skip
+        self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
+
+    def __call__(self, x: Tensor[B, In, D, H, W]) -> Tensor[B, Out, Any, Any, Any]:
+        """Return the convolution of `x`, (batch, in_channels, depth, height, width).
+
+        Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
+        """
+        result: Tensor[B, Out, Any, Any, Any] = self._apply(x)
+        return result
+
+
+class ConvTranspose1d(_Convolution[In, Out]):
+    """A transposed convolution of (batch, in_channels, width); see `ConvTranspose2d`.
+
+    >>> ConvTranspose1d(3, 16, kernel_size=2, stride=2)(wy.Input(dims=(5, 3, 8))).shape
+    (5, 16, 16)
+    """
+
+    rank, transposed = 1, True
+
+    @overload
+    def __init__(
+        self: ConvTranspose1d, in_channels: int, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_TransposedOptions],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: ConvTranspose1d[Any, N], in_channels: int, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_TransposedOptions],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: ConvTranspose1d[M], in_channels: M, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_TransposedOptions],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: ConvTranspose1d[M, N], in_channels: M, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_TransposedOptions],
+    ) -> None: ...  # fmt: skip
+    def __init__(
+        self, in_channels: Dim | int, out_channels: Dim | int, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_TransposedOptions],
+    ) -> None:  # fmt: skip
+        self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
+
+    def __call__(self, x: Tensor[B, In, W]) -> Tensor[B, Out, Any]:
+        """Return the transposed convolution of `x`, (batch, in_channels, width).
+
+        Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
+        """
+        result: Tensor[B, Out, Any] = self._apply(x)
+        return result
+
+
+class ConvTranspose2d(_Convolution[In, Out]):
+    """A transposed convolution of (batch, in_channels, height, width), which maps to larger heights and widths.
+
+    `weight` has the axes (in_channels, out_channels / groups, height and width of the window); see `conv_transpose2d`
+    for the sizes and for `output_padding`, and `Conv2d` for the other options and the errors.
+
+    >>> layer = ConvTranspose2d(3, 16, kernel_size=2, stride=2)
+    >>> layer(wy.Input(dims=(5, 3, 4, 6))).shape
+    (5, 16, 8, 12)
+    """
+
+    rank, transposed = 2, True
+
+    @overload
+    def __init__(
+        self: ConvTranspose2d, in_channels: int, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_TransposedOptions],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: ConvTranspose2d[Any, N], in_channels: int, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_TransposedOptions],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: ConvTranspose2d[M], in_channels: M, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_TransposedOptions],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: ConvTranspose2d[M, N], in_channels: M, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_TransposedOptions],
+    ) -> None: ...  # fmt: skip
+    def __init__(
+        self, in_channels: Dim | int, out_channels: Dim | int, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_TransposedOptions],
+    ) -> None:  # fmt: skip
+        self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
+
+    def __call__(self, x: Tensor[B, In, H, W]) -> Tensor[B, Out, Any, Any]:
+        """Return the transposed convolution of `x`, (batch, in_channels, height, width).
+
+        Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
+        """
+        result: Tensor[B, Out, Any, Any] = self._apply(x)
+        return result
+
+
+class ConvTranspose3d(_Convolution[In, Out]):
+    """A transposed convolution of (batch, in_channels, depth, height, width); see `ConvTranspose2d`.
+
+    >>> ConvTranspose3d(3, 16, kernel_size=2, stride=2)(wy.Input(dims=(5, 3, 4, 6, 8))).shape
+    (5, 16, 8, 12, 16)
+    """
+
+    rank, transposed = 3, True
+
+    @overload
+    def __init__(
+        self: ConvTranspose3d, in_channels: int, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_TransposedOptions],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: ConvTranspose3d[Any, N], in_channels: int, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_TransposedOptions],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: ConvTranspose3d[M], in_channels: M, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_TransposedOptions],
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: ConvTranspose3d[M, N], in_channels: M, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_TransposedOptions],
+    ) -> None: ...  # fmt: skip
+    def __init__(
+        self, in_channels: Dim | int, out_channels: Dim | int, kernel_size: PerAxis, stride: PerAxis = 1,
+        padding: Padding = 0, **options: Unpack[_TransposedOptions],
+    ) -> None:  # fmt: skip
+        self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
+
+    def __call__(self, x: Tensor[B, In, D, H, W]) -> Tensor[B, Out, Any, Any, Any]:
+        """Return the transposed convolution of `x`, (batch, in_channels, depth, height, width).
+
+        Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
+        """
+        result: Tensor[B, Out, Any, Any, Any] = self._apply(x)
+        return result
+
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]

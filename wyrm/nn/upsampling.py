@@ -1,0 +1,119 @@
+"""Upsampling by repetition or linear interpolation, as a function and as a layer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from wyrm.errors import DTypeError, OptionError
+from wyrm.nn.module import Module
+from wyrm.nn.pooling import B, C, resampled
+from wyrm.nn.spatial import per_axis, spatial_sizes
+from wyrm.node.node import Node, Tensor
+from wyrm.ops.resample import Taps
+from wyrm.types.options import number
+from wyrm.types.typing import Bs
+
+Mode = Literal["nearest", "linear", "bilinear", "trilinear"]
+# The number of spatial axes that a mode is for; any number for "nearest".
+_RANKS: dict[str, int | None] = {"nearest": None, "linear": 1, "bilinear": 2, "trilinear": 3}
+
+
+def interpolate(
+    x: Node[Any, tuple[B, C, *Bs]],
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: Mode = "nearest",
+    align_corners: bool = False,
+) -> Node[Any, Any]:
+    """Return `x`, (batch, channels, *sizes), with its spatial axes resampled to other sizes, as PyTorch does.
+
+    Either `size` is the size of each spatial axis, or `scale_factor` what sizes are multiplied with; both are one
+    number or one for each axis. "nearest" takes element `floor(i * old / new)`. "linear", "bilinear" and "trilinear",
+    for one, two and three spatial axes, interpolate at `(i + 0.5) * old / new - 0.5`, within the axis; or at
+    `i * (old - 1) / (new - 1)` with `align_corners`, so that the ends of an axis stay ends.
+
+    Raise `ShapeError` for axes that do not fit and spatial axes without a size, `ValueError` for an unknown mode and
+    unless exactly one of `size` and `scale_factor` is given, `DTypeError` for options of another kind.
+
+    >>> interpolate(wy.Constant([[[1.0, 2.0]]]), scale_factor=2).forward().tolist()
+    [[[1.0, 1.0, 2.0, 2.0]]]
+    >>> interpolate(wy.Constant([[[0.0, 1.0]]]), size=3, mode="linear").forward().tolist()
+    [[[0.0, 0.5, 1.0]]]
+    """
+    if mode not in _RANKS:
+        raise OptionError(f"interpolate: mode must be one of {', '.join(map(repr, _RANKS))}, not {mode!r}")
+    if align_corners and mode == "nearest":
+        raise OptionError("interpolate: align_corners is for linear interpolation; 'nearest' has no such choice")
+    if (size is None) == (scale_factor is None):
+        raise OptionError("interpolate: give either size or scale_factor")
+    sizes = spatial_sizes("interpolate", x, _RANKS[mode])
+    scales: Sequence[float]
+    if size is not None:
+        outputs = per_axis("interpolate", "size", size, len(sizes))
+        scales = [old / new for old, new in zip(sizes, outputs, strict=True)]
+    else:
+        factors = _factors(scale_factor, len(sizes))
+        outputs = tuple(math.floor(old * factor) for old, factor in zip(sizes, factors, strict=True))
+        scales = [1.0 / factor for factor in factors]
+    if min(*sizes, *outputs) < 1:
+        raise OptionError(f"interpolate: cannot resample the sizes {sizes} to {outputs}; each must be at least 1")
+    taps = [
+        _nearest(old, new, scale) if mode == "nearest" else _linear(old, new, scale, align_corners)
+        for old, new, scale in zip(sizes, outputs, scales, strict=True)
+    ]
+    result: Node[Any, Any] = resampled(x, taps)
+    return result
+
+
+def _factors(value: Any, rank: int) -> list[float]:
+    values = value if isinstance(value, tuple | list) else [value] * rank
+    if len(values) != rank:
+        raise DTypeError(f"interpolate: scale_factor must be a number, or one for each of {rank} axes, not {value!r}")
+    factors = [number("interpolate: scale_factor", each, 0.0) for each in values]
+    if min(factors) == 0.0:
+        raise OptionError(f"interpolate: scale_factor must be greater than 0, not {value}")
+    return factors
+
+
+def _nearest(old: int, new: int, scale: float) -> Taps:
+    return tuple((min(math.floor(i * scale), old - 1), (1.0,)) for i in range(new))
+
+
+def _linear(old: int, new: int, scale: float, align_corners: bool) -> Taps:
+    found: list[tuple[int, tuple[float, ...]]] = []
+    for i in range(new):
+        place = i * (old - 1) / max(1, new - 1) if align_corners else max(0.0, (i + 0.5) * scale - 0.5)
+        first = min(math.floor(place), old - 1)
+        share = min(place - first, 1.0)
+        found.append((first, (1.0 - share, share)) if share > 0.0 and first + 1 < old else (first, (1.0,)))
+    return tuple(found)
+
+
+class Upsample(Module):
+    """A module that resamples the spatial axes of (batch, channels, *sizes); see `interpolate` for the options.
+
+    >>> Upsample(scale_factor=2)(wy.Input(dims=(4, 3, 5, 6))).shape
+    (4, 3, 10, 12)
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int] | None = None,
+        scale_factor: float | Sequence[float] | None = None,
+        mode: Mode = "nearest",
+        align_corners: bool = False,
+    ) -> None:
+        self.size, self.scale_factor, self.mode, self.align_corners = size, scale_factor, mode, align_corners
+
+    def __call__(self, x: Tensor[B, C, *Bs]) -> Node[Any, Any]:
+        """Return `x` resampled."""
+        return interpolate(x, self.size, self.scale_factor, self.mode, self.align_corners)
+
+    def __repr__(self) -> str:
+        by = f"size={self.size}" if self.scale_factor is None else f"scale_factor={self.scale_factor}"
+        return f"Upsample({by}, mode={self.mode!r}{', align_corners=True' if self.align_corners else ''})"
+
+
+__all__ = ["Upsample", "interpolate"]

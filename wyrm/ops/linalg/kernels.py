@@ -1,0 +1,211 @@
+"""The kernels of linear algebra: loops around LAPACK's functions of one matrix.
+
+Arrays have one leading axis, over the matrices. LAPACK reads a row-major matrix as its transpose; comments say what a
+call computes in these terms. `info`, an array of one int32, receives LAPACK's error code.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from wyrm.ops.lapack import lapack, refuse
+from wyrm.ops.sums import natural
+from wyrm.types.typing import FloatArray, IntegerArray
+
+
+def copy_into(x: FloatArray, out: FloatArray) -> None:
+    """Copy a matrix into the first rows of `out`."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            out[i, j] = x[i, j]
+
+
+def transpose_into(x: FloatArray, out: FloatArray) -> None:
+    """Copy a transposed matrix into the first rows of `out`."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            out[j, i] = x[i, j]
+
+
+def check_finite(x: FloatArray) -> None:
+    """End the program if a matrix holds a NaN or an infinity, with which LAPACK may not return."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            if not math.isfinite(x[i, j]):
+                refuse()
+
+
+def cholesky_kernel(a: FloatArray, out: FloatArray, info: IntegerArray) -> None:
+    """Factorize the mean of each matrix and its transpose."""
+    size = a.shape[1]
+    for m in range(a.shape[0]):
+        for i in range(size):
+            for j in range(size):
+                out[m, i, j] = 0.5 * (a[m, i, j] + a[m, j, i]) if j <= i else 0.0
+        if size > 0:
+            # The upper triangle of the transpose: a = u.T @ u.
+            lapack("potrf", "U", size, out[m], size, info)
+            if info[0] != 0:
+                refuse()
+        for i in range(size):
+            if not out[m, i, i] > 0.0:
+                refuse()
+
+
+def triangular_kernel(
+    a: FloatArray,
+    of_a: IntegerArray,
+    b: FloatArray,
+    of_b: IntegerArray,
+    lower: bool,
+    transposed: bool,
+    unit_diagonal: bool,
+    tolerance: float,
+    out: FloatArray,
+) -> None:
+    """Solve triangular systems; `of_a` and `of_b` hold the number of each result's operands."""
+    size, columns = out.shape[1], out.shape[2]
+    triangle, trans = np.uint8(85 if lower else 76), np.uint8(84 if transposed else 78)  # the letters U or L, T or N
+    diagonal = np.uint8(85 if unit_diagonal else 78)  # U or N
+    for m in range(out.shape[0]):
+        p = natural(of_a[m])
+        largest = abs(a[p, 0, 0]) if size > 0 else 0 * tolerance
+        for i in range(size):
+            largest = max(largest, abs(a[p, i, i]))
+        for i in range(size):
+            if not unit_diagonal and abs(a[p, i, i]) <= tolerance * largest:
+                refuse()
+        copy_into(b[natural(of_b[m])], out[m])
+        if size > 0 and columns > 0:
+            # Transposed, a @ x = b is x.T @ a.T = b.T, with the other triangle.
+            lapack("trsm", "R", triangle, trans, diagonal, columns, size, 1.0, a[p], size, out[m], columns)
+
+
+def lu_kernel(a: FloatArray, out: FloatArray, pivots: IntegerArray, info: IntegerArray) -> None:
+    """Factorize each transposed matrix; a zero on the diagonal of the factor is not an error here."""
+    size = a.shape[1]
+    for m in range(a.shape[0]):
+        copy_into(a[m], out[m])
+        if size > 0:
+            lapack("getrf", size, size, out[m], size, pivots, info)
+        for i in range(size):
+            out[m, size, i] = pivots[i] - 1
+
+
+def swap_rows(x: FloatArray, pivots: FloatArray, i: int) -> None:
+    """Exchange row i with the row that the pivot names."""
+    other = natural(max(0, min(int(pivots[i]), x.shape[0] - 1)))
+    if other != i:
+        for k in range(x.shape[1]):
+            x[i, k], x[other, k] = x[other, k], x[i, k]
+
+
+def solve_kernel(
+    factors: FloatArray, of_a: IntegerArray, b: FloatArray, of_b: IntegerArray, transposed: bool, out: FloatArray
+) -> None:
+    """Solve linear systems from `a.T = p @ l @ u`; `of_a` and `of_b` hold the number of each result's operands."""
+    size, columns = out.shape[1], out.shape[2]
+    for m in range(out.shape[0]):
+        p = natural(of_a[m])
+        factor, pivots, x = factors[p], factors[p, size], out[m]
+        for i in range(size):
+            if factor[i, i] == 0.0:
+                refuse()
+        copy_into(b[natural(of_b[m])], x)
+        if size > 0 and columns > 0:
+            if transposed:
+                # a.T @ x = b: x.T = b.T @ p @ inv(l).T @ inv(u).T.
+                for i in range(size):
+                    swap_rows(x, pivots, i)
+                lapack("trsm", "R", "L", "T", "U", columns, size, 1.0, factor, size, x, columns)
+                lapack("trsm", "R", "U", "T", "N", columns, size, 1.0, factor, size, x, columns)
+            else:
+                # x.T = b.T @ inv(u) @ inv(l) @ p.T.
+                lapack("trsm", "R", "U", "N", "N", columns, size, 1.0, factor, size, x, columns)
+                lapack("trsm", "R", "L", "N", "U", columns, size, 1.0, factor, size, x, columns)
+                for i in range(size):
+                    swap_rows(x, pivots, size - 1 - i)
+
+
+def determinant_kernel(factors: FloatArray, part: int, out: FloatArray) -> None:
+    """Compute the determinants (part 0), their signs (1), or the logarithms of their absolute values (2)."""
+    size = factors.shape[2]
+    for m in range(factors.shape[0]):
+        one = factors.dtype.type(1)
+        product, logarithm = one, one - one
+        for i in range(size):
+            x = factors[m, i, i]
+            if factors[m, size, i] != i:
+                product = -product
+            if part == 0:
+                product *= x
+            elif part == 1:
+                product *= np.sign(x)
+            else:
+                logarithm += np.log(abs(x))
+        out[m] = logarithm if part == 2 else product
+
+
+def eigh_kernel(
+    a: FloatArray,
+    out: FloatArray,
+    vectors: FloatArray,
+    work: FloatArray,
+    integers: IntegerArray,
+    info: IntegerArray,
+) -> None:
+    """Decompose the mean of each matrix and its transpose."""
+    size = a.shape[1]
+    for m in range(a.shape[0]):
+        check_finite(a[m])
+        for i in range(size):
+            for j in range(size):
+                vectors[i, j] = 0.5 * (a[m, i, j] + a[m, j, i])
+        if size > 0:
+            lapack("syevd", "V", "L", size, vectors, size, out[m, 0], work, work.size, integers, integers.size, info)
+            if info[0] != 0:
+                refuse()
+        transpose_into(vectors, out[m, 1:])
+
+
+def svd_kernel(
+    a: FloatArray,
+    out: FloatArray,
+    matrix: FloatArray,
+    left: FloatArray,
+    work: FloatArray,
+    integers: IntegerArray,
+    info: IntegerArray,
+) -> None:
+    """Decompose each matrix; LAPACK returns the transposed left vectors, and the right ones as they are stored."""
+    rows, columns, count = a.shape[1], a.shape[2], left.shape[0]
+    for m in range(a.shape[0]):
+        check_finite(a[m])
+        transpose_into(a[m], matrix)
+        if count > 0:
+            lapack(
+                "gesdd", "S", rows, columns, matrix, rows, out[m, rows], left, rows, out[m, rows + 1 :], count, work,
+                work.size, integers, info,
+            )  # fmt: skip
+            if info[0] != 0:
+                refuse()
+        transpose_into(left, out[m])
+
+
+def qr_kernel(
+    a: FloatArray, out: FloatArray, matrix: FloatArray, scales: FloatArray, work: FloatArray, info: IntegerArray
+) -> None:
+    """Factorize each matrix."""
+    rows, columns = a.shape[1], a.shape[2]
+    for m in range(a.shape[0]):
+        transpose_into(a[m], matrix)
+        if columns > 0:
+            lapack("geqrf", rows, columns, matrix, rows, scales, work, work.size, info)
+        for j in range(columns):
+            for i in range(columns):
+                out[m, rows + j, i] = matrix[j, i] if i <= j else 0.0
+        if columns > 0:
+            lapack("orgqr", rows, columns, columns, matrix, rows, scales, work, work.size, info)
+        transpose_into(matrix, out[m])

@@ -1,0 +1,182 @@
+"""A table of the layers of a model: their axes, parameters and FLOPs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from wyrm.errors import OptionError
+from wyrm.nn.module import Module, members
+from wyrm.node.base import BaseNode, format_dims, label
+from wyrm.node.leaves import Parameter
+from wyrm.node.traversal import topological_order
+from wyrm.types.dims import Dim, open_axes
+from wyrm.types.options import whole
+from wyrm.view.flops import Flops
+
+
+class LayerSummary(NamedTuple):
+    """A layer: its path, its class, its parameters with their axes, their number of elements, and its FLOPs.
+
+    `flops` is None without a graph. Products of two values that depend on data have a row of their own.
+    """
+
+    name: str
+    kind: str
+    axes: str
+    parameters: int
+    flops: int | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The layers of a model or a graph; `print` shows them as a table.
+
+    `sizes` are those of the open axes, and `uncounted` names ops whose products are missing in the FLOPs.
+    """
+
+    rows: tuple[LayerSummary, ...]
+    sizes: Mapping[str, int]
+    uncounted: tuple[str, ...] = ()
+
+    @property
+    def parameters(self) -> int:
+        """The number of elements of all parameters."""
+        return sum(row.parameters for row in self.rows)
+
+    @property
+    def flops(self) -> int | None:
+        """The FLOPs of all layers, None without a graph."""
+        counts = [row.flops for row in self.rows if row.flops is not None]
+        return sum(counts) if counts else None
+
+    def __str__(self) -> str:
+        """Return the table, and how the FLOPs are counted."""
+        total = LayerSummary("total", "", "", self.parameters, self.flops)
+        head = ("layer", "class", "axes", "parameters", "FLOPs")
+        lines = [head, *(_cells(row) for row in (*self.rows, total))]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+        table = [
+            "  ".join(cell.rjust(width) if i > 2 else cell.ljust(width) for i, (cell, width) in pairs).rstrip()
+            for pairs in (list(enumerate(zip(line, widths, strict=True))) for line in lines)
+        ]
+        rule = "-" * max(map(len, table))
+        return "\n".join([table[0], rule, *table[1:-1], rule, table[-1], *self._notes()])
+
+    def _notes(self) -> list[str]:
+        if self.flops is None:
+            return []
+        sizes = ", ".join(f"{name} = {size}" for name, size in self.sizes.items())
+        notes = [
+            "FLOPs: 2 for each multiply-add of the products and convolutions of one run"
+            + (f", with {sizes}" if sizes else "")
+        ]
+        return [*notes, *([f"not counted: {', '.join(self.uncounted)}"] if self.uncounted else [])]
+
+
+def _cells(row: LayerSummary) -> tuple[str, ...]:
+    flops = "" if row.flops is None else f"{row.flops:,}"
+    return row.name, row.kind, row.axes, f"{row.parameters:,}", flops
+
+
+def summary(
+    model: Module | BaseNode | Sequence[BaseNode], *inputs: BaseNode, sizes: Mapping[type[Dim], int] | None = None
+) -> Summary:
+    """Return a table of the layers of a model, or of a graph: axes, parameters and FLOPs.
+
+    With `inputs`, the graph of a model is `model(*inputs)`; without, there are no FLOPs. For a node or several, each
+    parameter is a row. A FLOP is an addition or a multiplication, so a product of matrices (m, k) and (k, n) has
+    `2 m k n`, and a convolution `2 (elements of the result) (elements of one output channel's weight)`. Only products
+    and convolutions are counted, of one forward pass if the graph is one. Open axes have size 1, as for one row of a
+    batch, unless `sizes` gives another: `{Batch: 32}`. A shared parameter counts for the first layer that holds it.
+
+    Raise `OptionError` for a size of an axis that is not open in the graph, `TypeError` for other models.
+
+    >>> class Batch(wy.Dim): ...
+    >>> model = wy.nn.Linear(784, 128) >> wy.nn.relu >> wy.nn.Linear(128, 10)
+    >>> x = wy.Input(dims=(Batch(), 784))
+    >>> print(wy.summary(model, x))
+    layer     class   axes                            parameters    FLOPs
+    ---------------------------------------------------------------------
+    layers.0  Linear  weight (784, 128), bias (128,)     100,480  200,704
+    layers.2  Linear  weight (128, 10), bias (10,)         1,290    2,560
+    ---------------------------------------------------------------------
+    total                                                101,770  203,264
+    FLOPs: 2 for each multiply-add of the products and convolutions of one run, with Batch = 1
+    """
+    outputs: list[BaseNode] = []
+    if isinstance(model, Module):
+        layers = _layers(model)
+        if inputs:
+            built: Any = model
+            outputs = _nodes(built(*inputs))
+    else:
+        outputs = _nodes(model)
+        if inputs:
+            raise TypeError("inputs belong to a model; a node has its graph already")
+        layers = {}
+    used = [node for node in topological_order(outputs) if isinstance(node, Parameter)]
+    own = {id(parameter) for _, held in layers.values() for _, parameter in held}
+    for position, parameter in enumerate(node for node in used if id(node) not in own):
+        name = label(parameter)
+        layers[name if name not in layers else f"{name} ({position})"] = "", [("", parameter)]
+    bound = _sizes(outputs, sizes or {})
+    flops = Flops(outputs, bound)
+    counts = {id(parameter): count for parameter, count in flops.by_parameter.items() if parameter is not None}
+    rows = [
+        LayerSummary(
+            name or "(model)",
+            kind,
+            ", ".join(f"{inner} {format_dims(parameter.dims)}".strip() for inner, parameter in held),
+            sum(math.prod(parameter.shape) for _, parameter in held),
+            sum(counts.get(id(parameter), 0) for _, parameter in held) if outputs else None,
+        )
+        for name, (kind, held) in layers.items()
+    ]
+    if flops.by_parameter.get(None):
+        rows.append(LayerSummary("(between layers)", "", "", 0, flops.by_parameter[None]))
+    names = {axis.__name__: size for axis, size in bound.items()}
+    return Summary(tuple(rows), names, tuple(sorted(flops.uncounted)))
+
+
+def _layers(model: Module) -> dict[str, tuple[str, list[tuple[str, Parameter]]]]:
+    """Return, by path, the class of each module with parameters of its own, and these by name."""
+    layers: dict[str, tuple[str, list[tuple[str, Parameter]]]] = {}
+    seen: set[int] = set()
+    stack: list[tuple[str, str, str, object]] = [("", "", type(model).__name__, model)]
+    while stack:
+        path, layer, kind, value = stack.pop()
+        if isinstance(value, Parameter):
+            if id(value) not in seen:
+                inner = path[len(layer) :].removeprefix(".")
+                layers.setdefault(layer, (kind, []))[1].append((inner, value))
+        elif id(value) not in seen:
+            if isinstance(value, Module):
+                layer, kind = path, type(value).__name__
+            stack.extend((inner, layer, kind, member) for inner, member in reversed(members(value, path)))
+        seen.add(id(value))
+    return layers
+
+
+def _nodes(outputs: object) -> list[BaseNode]:
+    """Return the nodes of what a model returns: a node, or lists, tuples and dicts of nodes."""
+    if isinstance(outputs, BaseNode):
+        return [outputs]
+    if isinstance(outputs, Mapping):
+        return _nodes(list(outputs.values()))
+    if not isinstance(outputs, list | tuple):
+        raise TypeError(f"a summary is of a model or of nodes, not of {type(outputs).__name__}")
+    return [node for member in outputs for node in _nodes(member)]
+
+
+def _sizes(outputs: Sequence[BaseNode], given: Mapping[type[Dim], int]) -> dict[type[Dim], int]:
+    """Return the sizes of the open axes of a graph, 1 unless given."""
+    found = {axis: 1 for node in topological_order(outputs) for axis in open_axes(node.dims)}
+    for axis, size in given.items():
+        if axis not in found:
+            named = ", ".join(each.__name__ for each in found) or "none"
+            raise OptionError(f"{axis.__name__} is not an open axis of this graph, whose open axes are: {named}")
+        found[axis] = whole(f"the size of {axis.__name__}", size, 1)
+    return found
