@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from bench.pairs.data import stripes
 
 
-class Autoencoder(nn.Module):
+class Autoencoder(nn.Module):  # type: ignore[misc]  # torch is not followed by mypy
     def __init__(self) -> None:
         super().__init__()
         self.encoder, self.mean, self.log_variance = nn.Linear(256, 64), nn.Linear(64, 8), nn.Linear(64, 8)

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from bench.pairs.data import stripes
 
 
-class Network(nn.Module):
+class Network(nn.Module):  # type: ignore[misc]  # torch is not followed by mypy
     def __init__(self) -> None:
         super().__init__()
         self.first = nn.Conv2d(1, 8, kernel_size=3, padding="same")

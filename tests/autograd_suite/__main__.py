@@ -60,9 +60,8 @@ def run(tests: Path) -> int:
     for name in sorted(failed):
         print(f"{name}: {expected.get(name, 'NOT EXPECTED')}")
     total = counts["passed"] + counts.get("failed", 0)
-    print(
-        f"{counts['passed']} of {total} tests pass ({counts['passed'] / total:.1%}); {counts.get('skipped', 0)} are of complex numbers or need other packages"
-    )
+    skipped = f"{counts.get('skipped', 0)} are of complex numbers or need other packages"
+    print(f"{counts['passed']} of {total} tests pass ({counts['passed'] / total:.1%}); {skipped}")
     return len(failed - expected.keys()) + counts.get("error", 0)
 
 

@@ -100,7 +100,7 @@ def eigh(
 def eigh(a: Any, UPLO: Literal["L", "U"] = "L") -> EighResult:  # NumPy's name
     """Return the eigenvalues, ascending, and the eigenvectors (columns) of symmetric `a`, of the axes (..., n, n).
 
-    It reads the lower triangle only, or with `UPLO="U"` the upper one, as NumPy does, and so its gradient is triangular.
+    It reads the lower triangle only, or with `UPLO="U"` the upper one, as NumPy does; so the gradient is triangular.
 
     The gradient through the eigenvectors needs distinct eigenvalues, and that through the eigenvalues does not. The
     sign of an eigenvector is arbitrary.

@@ -157,9 +157,9 @@ LOOPS: Rules[LoopForm] = Rules(
     {
         word: word
         for word in (
-            "adding_kernel", "by_flat_index", "counts_rows", "decompose", "flat_index_arguments", "gather_index", "gradient_of_rows",
-            "kernel", "kernel_arguments", "part_of_residuals", "preserves_layout", "reduce_axes", "reducer",
-            "scatter_index", "starts_from_zero", "takes_views",
+            "adding_kernel", "by_flat_index", "counts_rows", "decompose", "flat_index_arguments", "gather_index",
+            "gradient_of_rows", "kernel", "kernel_arguments", "part_of_residuals", "preserves_layout", "reduce_axes",
+            "reducer", "scatter_index", "starts_from_zero", "takes_views",
         )
     },
 )  # fmt: skip

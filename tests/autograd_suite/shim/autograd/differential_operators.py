@@ -18,7 +18,7 @@ from .wrap_util import unary_to_nary
 def _scalar(value: Any) -> Any:
     """Raise `TypeError` for a value that is not one number."""
     (leaf,) = leaves_of(value)
-    if np.size(leaf) != 1 or is_complex(leaf):
+    if np.size(leaf) != 1 or is_complex(leaf) or getattr(leaf, "dtype", None) == np.bool_:
         raise TypeError("Grad only applies to real scalar-output functions.")
     return np.ones(np.shape(leaf))
 

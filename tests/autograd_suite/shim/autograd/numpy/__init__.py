@@ -33,7 +33,7 @@ def array(value: Any, *arguments: Any, **keywords: Any) -> Any:
     return np.array(value, *arguments, **keywords)
 
 
-def _of_lists(function: Callable[..., Any]) -> Callable[..., Any]:
+def of_lists(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function with lists of nodes as nodes."""
 
     @functools.wraps(function)
@@ -49,10 +49,32 @@ def _of_lists(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("linalg", "fft"):
-        return getattr(np, name)
+    if name == "fft":
+        return np.fft
     found = getattr(np, name)
-    return _of_lists(found) if callable(found) and not isinstance(found, type) else found
+    return of_lists(found) if callable(found) and not isinstance(found, type) else found
+
+
+def _stacked(name: str) -> Callable[..., Any]:
+    """Return a function that joins a list of arrays, with one array as the list of its rows."""
+    joined = getattr(np, name)
+
+    def join(arrays: Any, *arguments: Any, **keywords: Any) -> Any:
+        rows = [arrays[i] for i in range(len(arrays))] if isinstance(arrays, BaseNode) else list(arrays)
+        return joined(rows, *arguments, **keywords)
+
+    return join
+
+
+hstack, vstack, dstack, column_stack, row_stack = (
+    _stacked(name) for name in ("hstack", "vstack", "dstack", "column_stack", "vstack")
+)
+
+
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    return np.moveaxis(np.cross(np.moveaxis(a, axisa, -1), np.moveaxis(b, axisb, -1)), -1, axisc)
 
 
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
@@ -97,3 +119,6 @@ def array_from_args(_: Any, __: Any, *arguments: Any) -> Any:
 
 def isnan(value: Any) -> Any:
     return np.isnan(value)
+
+
+from . import linalg as linalg  # noqa: E402  # it needs the functions above
