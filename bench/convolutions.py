@@ -25,8 +25,10 @@ def _images() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
 
 
 def _wyrm_epoch() -> Callable[[], Measurement]:
+    class Batch(wy.Dim): ...
+
     wy.nn.seed(0)
-    batch = wy.Dim()
+    batch = Batch()
     images, labels = wy.Input(dims=(batch, 1, 28, 28), name="images"), wy.IndexInput(dims=(batch,), name="labels")
     model = wy.nn.Sequential(
         wy.nn.Conv2d(1, 16, 3, padding="same"), wy.nn.relu, wy.nn.MaxPool2d(2),
@@ -49,7 +51,7 @@ def _torch_epoch(channels_last: bool) -> Contender:
         from torch import nn
 
         torch.manual_seed(0)
-        layout = torch.channels_last if channels_last else torch.contiguous_format
+        layout: Any = torch.channels_last if channels_last else torch.contiguous_format
         model = nn.Sequential(
             nn.Conv2d(1, 16, 3, padding="same"), nn.ReLU(), nn.MaxPool2d(2),
             nn.Conv2d(16, 32, 3, padding="same"), nn.ReLU(), nn.MaxPool2d(2),
@@ -124,7 +126,7 @@ def _product() -> Callable[[], Measurement]:
     def once() -> None:
         with threadpool_limits(1, "blas"):
             for _ in range(IMAGES_OF_LAYER):
-                weight @ windows
+                np.matmul(weight, windows)
 
     return timed(once)
 

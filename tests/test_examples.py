@@ -86,7 +86,7 @@ def test_images_are_encoded_with_random_draws() -> None:
 @needs_data
 def test_images_are_convolved() -> None:
     text = run("convolve_images.py", "--data", DATA / "mnist-t10k-images-idx3-ubyte.gz", "--epochs", 3)
-    assert figure(text, r"accuracy (\S+)%") >= 95.0
+    assert figure(text, r"accuracy (\S+)%") >= 94.0
 
 
 @needs_data

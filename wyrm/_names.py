@@ -210,6 +210,7 @@ if TYPE_CHECKING:
     from wyrm.functions.rearranging import rollaxis as rollaxis
     from wyrm.functions.rearranging import rot90 as rot90
     from wyrm.functions.rearranging import tile as tile
+    from wyrm.functions.reductions import average as average
     from wyrm.functions.reductions import count_nonzero as count_nonzero
     from wyrm.functions.reductions import nanmax as nanmax
     from wyrm.functions.reductions import nanmean as nanmean
@@ -421,6 +422,7 @@ FUNCTIONS = {
         "tile",
     ),
     "functions.reductions": (
+        "average",
         "count_nonzero",
         "nanmax",
         "nanmean",
@@ -582,6 +584,7 @@ __all__ = [
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
+    "average",
     "bincount",
     "block",
     "broadcast_to",

@@ -14,6 +14,8 @@ from wyrm.errors import DTypeError, ShapeError
 
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional
+# For arguments that type checkers reject.
+NN: Any = wy.nn
 RANDOM = np.random.default_rng(0)
 
 
@@ -34,7 +36,7 @@ def same_to_second_order(ours: Callable[..., Any], theirs: Callable[..., Any], *
         close(found.forward(), wanted)
     total: Any = sum(g.square().sum() for g in gradients)
     used = {id(leaf) for leaf in total.parameters()}
-    expected_total = sum((g**2).sum() for g in expected)
+    expected_total: Any = sum((g**2).sum() for g in expected)
     second = torch.autograd.grad(expected_total, tensors, allow_unused=True) if expected_total.requires_grad else ()
     for leaf, wanted in zip(leaves, second, strict=False):
         if id(leaf) in used:
@@ -115,7 +117,7 @@ def test_an_open_batch_and_open_sizes(native: bool) -> None:
     for batch, height in ((2, 4), (5, 7), (0, 3), (3, 40)):
         data = normal(batch, 2, height, 5).astype(np.float32)
         tensor = torch.tensor(data, requires_grad=True)
-        weight, bias = (torch.tensor(each.value, requires_grad=True) for each in (layer.weight, layer.bias))
+        weight, bias = (torch.tensor(each.value, requires_grad=True) for each in layer.parameters())
         expected = functional.conv2d(tensor, weight, bias, padding="same")
         (expected**2).sum().backward()
         if program is None:
@@ -170,7 +172,7 @@ def test_names_of_axes_stay_where_sizes_stay() -> None:
     assert layer.weight.dims == (Features(4), Channels(3), 3, 3)
     smaller = wy.nn.Conv2d(Channels(3), Features(4), kernel_size=3, stride=2, padding=1)
     assert smaller(x).dims[1:] == (Features(4), 4, 5)
-    other = wy.nn.Conv2d(Features(3), Channels(4), kernel_size=3)
+    other: Any = wy.nn.Conv2d(Features(3), Channels(4), kernel_size=3)
     with pytest.raises(ShapeError, match="in_channels"):
         other(x)
     assert wy.nn.Conv2d(Features(4), Channels(4), 3, groups=2)(layer(x)).dims[1] == Channels(4)
@@ -212,9 +214,9 @@ def test_shapes_that_do_not_fit(build: Any, message: str) -> None:
     "build",
     [
         lambda x: wy.nn.conv2d(x, normal(3, 4, 3, 3), stride=(1, 2, 3)),
-        lambda x: wy.nn.conv2d(x, normal(3, 4, 3, 3), padding="full"),
-        lambda x: wy.nn.conv2d(x, normal(3, 4, 3, 3), dilation=1.5),
-        lambda x: wy.nn.max_pool2d(x, 2.0),
+        lambda x: NN.conv2d(x, normal(3, 4, 3, 3), padding="full"),
+        lambda x: NN.conv2d(x, normal(3, 4, 3, 3), dilation=1.5),
+        lambda x: NN.max_pool2d(x, 2.0),
         lambda x: wy.nn.conv2d(x > 0.0, wy.Constant(normal(3, 4, 3, 3))),
         lambda x: wy.nn.max_pool2d(x > 0.0, 2),
     ],

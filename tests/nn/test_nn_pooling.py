@@ -11,6 +11,7 @@ import pytest
 import wyrm as wy
 from tests.nn.test_nn_convolution import normal, same_to_second_order
 from wyrm.errors import OptionError, ShapeError
+from wyrm.ops.activation import Relu
 
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional
@@ -56,7 +57,8 @@ def test_adaptive_windows(name: str, size: Any) -> None:
 
 def test_ties_and_nan() -> None:
     values = np.array([[[[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, np.nan, 5.0], [2.0, 3.0, 3.0, 3.0], [3.0, 2.0, 3.0, 3.0]]]])
-    for arguments in ((2,), (2, 2, 1), (3, 1)):
+    windows: list[Any] = [(2,), (2, 2, 1), (3, 1)]
+    for arguments in windows:
         x, tensor = wy.Input(values, finite=False), torch.tensor(values, requires_grad=True)
         node, expected = wy.nn.max_pool2d(x, *arguments), functional.max_pool2d(tensor, *arguments)
         expected.sum().backward()
@@ -71,7 +73,7 @@ def test_maxima_of_relu() -> None:
     """They are computed as `relu` of the maxima, with the same gradient, also where all elements are negative."""
     x = np.where(normal(2, 3, 8, 8) > 0.7, normal(2, 3, 8, 8), -1.0)
     node = wy.nn.max_pool2d(wy.Input(dims=x.shape).relu(), 2)
-    assert isinstance(node, wy.ops.activation.Relu)
+    assert isinstance(node, Relu)
     same_to_second_order(lambda x: wy.nn.max_pool2d(x.relu(), 2), lambda x: functional.max_pool2d(x.relu(), 2), x)
 
 
@@ -179,7 +181,10 @@ def test_a_network_of_layers_trains_and_saves() -> None:
     model = wy.nn.Sequential(
         wy.nn.Conv2d(1, 4, 3, padding="same"), wy.nn.relu, wy.nn.MaxPool2d(2), wy.nn.Flatten(), wy.nn.Linear(64, 2)
     )
-    images, labels = wy.Input(dims=(wy.Dim(), 1, 8, 8)), wy.IndexInput(dims=(wy.Dim(),))
+
+    class Batch(wy.Dim): ...
+
+    images, labels = wy.Input(dims=(Batch(), 1, 8, 8)), wy.IndexInput(dims=(Batch(),))
     loss = model(images).cross_entropy(labels)
     program = wy.compile(loss, wy.optim.Adam(loss.parameters(), learning_rate=1e-2))
     directions = np.arange(64) % 2
