@@ -45,7 +45,8 @@ def diff(a: Operand, n: int = 1, axis: int = -1, prepend: Operand | None = None,
         raise ShapeError(f"diff: {describe(x)} has no axes")
     axis = normalize_axis(axis, x.ndim)
     dims: Any = x.dims
-    parts = [end if end.ndim else end.broadcast_to((*dims[:axis], 1, *dims[axis + 1 :])) for end in ends]
+    one: Any = (*dims[:axis], 1, *dims[axis + 1 :])
+    parts = [end if end.ndim else end.broadcast_to(one) for end in ends]
     if parts:
         position = 1 if prepend is not None else 0
         x = concatenate([*parts[:position], x, *parts[position:]], axis)
@@ -110,7 +111,8 @@ def _slope(x: Node, axis: int, spacing: Operand, edge_order: int) -> Node:
     else:
         if h.shape != (size,):
             raise ShapeError(f"gradient: {describe(x)}: {h.shape} coordinates for axis {axis} of {size} elements")
-        steps = diff(h).reshape((size - 1, *[1] * (x.ndim - axis - 1)))
+        column: Any = (size - 1, *[1] * (x.ndim - axis - 1))
+        steps = diff(h).reshape(column)
         before, after = steps[:-1], steps[1:]
         middle = (
             part(None, -2) * (-after / (before * (before + after)))
@@ -157,7 +159,8 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: float = 1.0, axis: int =
     if at.ndim == 1:
         widths = diff(at)
         dims: Any = widths.dims
-        widths = widths.reshape((*dims, *[1] * (values.ndim - axis - 1)))
+        column: Any = (*dims, *[1] * (values.ndim - axis - 1))
+        widths = widths.reshape(column)
     else:
         widths = diff(at, axis=axis)
     total = (heights * widths * 0.5).sum(axis)

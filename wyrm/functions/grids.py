@@ -21,6 +21,11 @@ from wyrm.types.typing import Bs, Indices, Number
 __all__ = ["geomspace", "indices", "linspace", "logspace", "meshgrid", "one_hot"]
 
 
+def _are_numbers(*bounds: object) -> bool:
+    """Return whether the bounds are known while the graph is built."""
+    return not any(isinstance(bound, BaseNode) for bound in bounds)
+
+
 def _fractions(num: int, endpoint: bool) -> np.ndarray:
     return np.linspace(0.0, 1.0, operator.index(num), endpoint)
 
@@ -42,7 +47,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dty
     >>> wy.linspace(0.0, 1.0, 5).value.tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    if not isinstance(start, BaseNode) and not isinstance(stop, BaseNode):
+    if _are_numbers(start, stop):
         return Constant(np.linspace(start, stop, num, endpoint, dtype=dtype))
     first, last = as_nodes(start, stop)
     at = _column(_fractions(num, endpoint), first, last)
@@ -70,7 +75,7 @@ def logspace(
     >>> wy.logspace(0.0, 2.0, 3).value.tolist()
     [1.0, 10.0, 100.0]
     """
-    if not isinstance(start, BaseNode) and not isinstance(stop, BaseNode):
+    if _are_numbers(start, stop):
         return Constant(np.logspace(start, stop, num, endpoint, base, dtype=dtype))
     exponents = linspace(start, stop, num, endpoint)
     powers: Node = as_constant(base, exponents.dtype) ** exponents
@@ -93,7 +98,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dt
     >>> wy.geomspace(1.0, 8.0, 4).value.tolist()
     [1.0, 2.0, 4.0, 8.0]
     """
-    if not isinstance(start, BaseNode) and not isinstance(stop, BaseNode):
+    if _are_numbers(start, stop):
         return Constant(np.geomspace(start, stop, num, endpoint, dtype=dtype))
     first, last = as_nodes(start, stop)
     return first * (last / first) ** _column(_fractions(num, endpoint), first, last)

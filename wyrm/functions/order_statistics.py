@@ -70,7 +70,8 @@ def _between_sorted(name: str, a: Operand, positions: Any, axis: AxisLike, keepd
     count = int(np.prod([sized_axis(name, x, i) for i in reduced], dtype=np.int64))
     if not count:
         raise ShapeError(f"{name}: {describe(x)} has no value over an axis of size 0")
-    rows = x.transpose([*kept, *reduced]).reshape((*(dims[i] for i in kept), count))
+    shape: Any = (*(dims[i] for i in kept), count)
+    rows = x.transpose([*kept, *reduced]).reshape(shape)
     ordered: Node = rows.sort(-1)
     at: FloatArray = np.asarray(positions(count))
     low = np.floor(at).astype(np.int64)
@@ -80,7 +81,8 @@ def _between_sorted(name: str, a: Operand, positions: Any, axis: AxisLike, keepd
         above = taken(ordered, np.minimum(low + 1, count - 1), len(kept))
         between = values + (above - values) * as_constant(fraction, x.dtype)
         values = between if fraction.all() else where(fraction > 0, between, values)
-    largest = ordered[..., -1].reshape((*(dims[i] for i in kept), *[1] * at.ndim))
+    beside: Any = (*shape[:-1], *[1] * at.ndim)
+    largest = ordered[..., -1].reshape(beside)
     values = where(largest == largest, values, largest)  # NaN is the largest
     if at.ndim:
         values = values.transpose([*range(len(kept), values.ndim), *range(len(kept))])

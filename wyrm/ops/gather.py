@@ -199,10 +199,10 @@ class Place(HasIndexOperands[Any, Axes], Node[Any, Axes]):
         rows = batch_indices(batch, rank)
         if rows is None:
             return None
-        indices = [aligned(node, many, rank) for node, many in zip(indices, mapped[1:], strict=True)]
-        values = spread([x, operands[mapped.index(True)]], [mapped[0], True])[0]
+        along: Any = [rows, *(aligned(node, many, rank) for node, many in zip(indices, mapped[1:], strict=True))]
+        values: Any = spread([x, operands[mapped.index(True)]], [mapped[0], True])[0]
         values = values.transpose(*range(1, self.after + 1), 0, *range(self.after + 1, values.ndim))
-        return Place(values, [rows, *indices], (0, *axes), self.after, to)
+        return Place(values, along, (0, *axes), self.after, to)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         _, *indices = self.parents
