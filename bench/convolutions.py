@@ -57,7 +57,8 @@ def _torch_epoch(channels_last: bool) -> Contender:
             nn.Conv2d(1, 16, 3, padding="same"), nn.ReLU(), nn.MaxPool2d(2),
             nn.Conv2d(16, 32, 3, padding="same"), nn.ReLU(), nn.MaxPool2d(2),
             nn.Flatten(), nn.Linear(32 * 7 * 7, 10),
-        ).to(memory_format=layout)  # fmt: skip
+        )  # fmt: skip
+        model = model.to(memory_format=layout)
         optimizer = torch.optim.Adam(model.parameters(), RATE, fused=True)
         pictures, digits = (torch.from_numpy(column) for column in _images())
 
