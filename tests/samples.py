@@ -14,10 +14,10 @@ from scipy import special
 import wyrm as wy
 from tests.attention_samples import attention_samples
 from tests.convolution_samples import convolution_samples
+from tests.ctc_samples import ctc_samples
 from tests.cumulative_samples import cumulative_samples
 from tests.elementwise_samples import elementwise_samples
 from tests.fused_samples import fused_samples
-from tests.ctc_samples import ctc_samples
 from tests.gated_recurrent_samples import gated_recurrent_samples
 from tests.gather_samples import gather_samples
 from tests.label_samples import label_samples

@@ -199,6 +199,8 @@ if TYPE_CHECKING:
     from wyrm.functions.order_statistics import quantile as quantile
     from wyrm.functions.order_statistics import searchsorted as searchsorted
     from wyrm.functions.padding import pad as pad
+    from wyrm.functions.rearranging import compress as compress
+    from wyrm.functions.rearranging import extract as extract
     from wyrm.functions.rearranging import flip as flip
     from wyrm.functions.rearranging import fliplr as fliplr
     from wyrm.functions.rearranging import flipud as flipud
@@ -208,6 +210,7 @@ if TYPE_CHECKING:
     from wyrm.functions.rearranging import rollaxis as rollaxis
     from wyrm.functions.rearranging import rot90 as rot90
     from wyrm.functions.rearranging import tile as tile
+    from wyrm.functions.reductions import average as average
     from wyrm.functions.reductions import count_nonzero as count_nonzero
     from wyrm.functions.reductions import nanmax as nanmax
     from wyrm.functions.reductions import nanmean as nanmean
@@ -406,6 +409,8 @@ FUNCTIONS = {
     ),
     "functions.padding": ("pad",),
     "functions.rearranging": (
+        "compress",
+        "extract",
         "flip",
         "fliplr",
         "flipud",
@@ -417,6 +422,7 @@ FUNCTIONS = {
         "tile",
     ),
     "functions.reductions": (
+        "average",
         "count_nonzero",
         "nanmax",
         "nanmean",
@@ -578,6 +584,7 @@ __all__ = [
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
+    "average",
     "bincount",
     "block",
     "broadcast_to",
@@ -585,6 +592,7 @@ __all__ = [
     "ceil",
     "clip",
     "column_stack",
+    "compress",
     "cond",
     "conj",
     "conjugate",
@@ -621,6 +629,7 @@ __all__ = [
     "exp2",
     "expand_dims",
     "expm1",
+    "extract",
     "eye",
     "fix",
     "flatten",

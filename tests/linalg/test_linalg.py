@@ -318,3 +318,16 @@ def test_scan(name: str) -> None:
     for values in (wy.run(outputs), wy.compile(outputs)()):
         for found, want in zip(values, expected, strict=True):
             np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["cholesky", "eigvalsh", "upper cholesky", "upper eigvalsh"])
+def test_only_one_triangle_of_a_symmetric_matrix_is_read(name: str) -> None:
+    matrix = np.array([[4.0, 9.0], [1.0, 3.0]])
+    upper, _, function = name.rpartition(" ")
+    options: Any = {} if not upper else {"upper": True} if function == "cholesky" else {"UPLO": "U"}
+    matrix = matrix.T if upper else matrix
+    x = wy.Parameter(matrix)
+    result: Any = getattr(wy.linalg, function)(x, **options)
+    np.testing.assert_allclose(result.forward(), getattr(np.linalg, function)(matrix, **options))
+    unread = (1, 0) if upper else (0, 1)
+    assert wy.grad(result.sum(), x).forward()[unread] == 0.0

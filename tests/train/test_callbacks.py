@@ -220,3 +220,4 @@ def test_a_history_is_a_dict_of_lists_of_one_length() -> None:
         history.append({"loss": 1.0, "accuracy": 0.5})
     assert repr(history) == "<History of 1 epochs, completed; the last: loss=1>"
     assert history.record(-1).epoch == 1
+    assert History({"loss": [float("nan"), 3.0, 2.0, 2.0]}).best.epoch == 3

@@ -161,6 +161,20 @@ def test_a_wrong_dtype_is_refused(table: Callable[..., Any]) -> None:
         case.train.epoch(table({"x": X, "y": X}), batch_size=5)
 
 
+@pytest.mark.parametrize("table", [dict, of_pandas, of_polars])
+def test_nan_is_a_value_where_the_input_takes_it(table: Callable[..., Any]) -> None:
+    x = wy.Input(dims=(Batch(),), name="x", finite=False)
+    assert np.isnan(wy.compile(x.sum())(table({"x": np.array([1.0, np.nan])})))
+
+
+def test_columns_of_one_name_are_refused() -> None:
+    pandas = pytest.importorskip("pandas")
+    twice = pandas.DataFrame(np.ones((3, 2)), columns=["x", "x"])
+    x = wy.Input(dims=(Batch(),), name="x")
+    with pytest.raises(DataError, match="several columns 'x'"):
+        wy.compile(x.sum())(twice)
+
+
 def test_nan_is_refused() -> None:
     case = Case()
     with pytest.raises(NotFinite, match="column x holds nan in row 3"):

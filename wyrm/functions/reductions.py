@@ -1,18 +1,26 @@
-"""Reductions that are made of others: counts, ranges, and those that leave out NaN."""
+"""Reductions that are made of others: counts, ranges, averages, and those that leave out NaN."""
 
 from __future__ import annotations
 
 import math
+from typing import Literal, overload
 
+import numpy as np
+
+from wyrm.errors import ShapeError
+from wyrm.functions.creation import full_like
 from wyrm.functions.operands import Operand, as_node
+from wyrm.node.base import describe
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where
 from wyrm.ops.counting import CountTrue
+from wyrm.ops.elementwise import operand
 from wyrm.ops.predicates import IsNan
 from wyrm.ops.reduction import AxisLike
+from wyrm.types.dims import normalize_axis
 
 __all__ = [
-    "count_nonzero", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "ptp",
+    "average", "count_nonzero", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "ptp",
 ]  # fmt: skip
 
 
@@ -36,6 +44,58 @@ def ptp(a: Operand, axis: AxisLike = None, *, keepdims: bool = False) -> Node:
     """
     node = as_node(a)
     return node.max(axis=axis, keepdims=keepdims) - node.min(axis=axis, keepdims=keepdims)
+
+
+@overload
+def average(
+    a: Operand,
+    axis: AxisLike = None,
+    weights: Operand | None = None,
+    returned: Literal[False] = False,
+    *,
+    keepdims: bool = False,
+) -> Node: ...
+@overload
+def average(
+    a: Operand,
+    axis: AxisLike = None,
+    weights: Operand | None = None,
+    *,
+    returned: Literal[True],
+    keepdims: bool = False,
+) -> tuple[Node, Node]: ...
+def average(
+    a: Operand,
+    axis: AxisLike = None,
+    weights: Operand | None = None,
+    returned: bool = False,
+    *,
+    keepdims: bool = False,
+) -> Node | tuple[Node, Node]:
+    """Return the mean over `axis`, weighted by `weights` of the shape of `a`, or with one axis that is `axis`.
+
+    With `returned=True` the sum of the weights is returned too. Raise `ShapeError` for weights of another shape.
+
+    >>> wy.average(wy.Constant([1.0, 4.0]), weights=np.array([3.0, 1.0])).forward().item()
+    1.75
+    """
+    node = as_node(a)
+    if weights is None:
+        mean: Node = node.mean(axis=axis, keepdims=keepdims)
+        return (mean, full_like(mean, node.size / max(1, mean.size))) if returned else mean
+    scale = operand(weights, node)
+    if scale.ndim != node.ndim:
+        if scale.ndim != 1 or not isinstance(axis, int | np.integer):
+            raise ShapeError(
+                f"average: the weights must have the shape of {describe(node)}, or one axis that is the axis of the "
+                f"mean; they have {scale.ndim} axes"
+            )
+        position = normalize_axis(int(axis), node.ndim)
+        scale = scale.reshape((-1, *[1] * (node.ndim - position - 1)))
+    scale = scale.broadcast_to(node.dims)
+    total: Node = scale.sum(axis=axis, keepdims=keepdims)
+    result: Node = (node * scale).sum(axis=axis, keepdims=keepdims) / total
+    return (result, total) if returned else result
 
 
 # --- without NaN ------------------------------------------------------------------------------------------------------

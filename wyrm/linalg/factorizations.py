@@ -13,7 +13,7 @@ from wyrm.node.node import Node
 from wyrm.ops.elementwise import L
 from wyrm.ops.linalg.eigh import Eigenvalues, Eigenvectors, EighResiduals
 from wyrm.ops.linalg.expm import MatrixExponential
-from wyrm.ops.linalg.matrices import at_least_as_long, matrix, square
+from wyrm.ops.linalg.matrices import TriangularPart, at_least_as_long, matrix, square
 from wyrm.ops.linalg.qr import Orthonormal, QRResiduals, UpperFactor
 from wyrm.ops.linalg.svd import LeftSingularVectors, RightSingularVectors, SingularValues, SVDResiduals
 from wyrm.ops.linalg.triangular import Cholesky
@@ -65,6 +65,12 @@ def _checked(name: str, a: Node, rule: Callable[[Node], object]) -> Node:
     return a
 
 
+def _symmetric(a: Node, lower: bool) -> Node:
+    """Return the symmetric matrices with one triangle of `a`."""
+    half: Node = TriangularPart(a, lower, 0.5)
+    return half + half.mT
+
+
 @overload
 def cholesky(a: Shaped[L, AtLeast2D], *, upper: bool = False) -> Node: ...
 @overload
@@ -72,7 +78,8 @@ def cholesky(a: Shaped[L, tuple[*Bs, N, N]], *, upper: bool = False) -> Node[Any
 def cholesky(a: Any, *, upper: bool = False) -> Node:
     """Return the lower triangular `l` with `l @ l.mT = a` for symmetric positive definite `a`, of the axes (..., n, n).
 
-    It factorizes `(a + a.mT) / 2`, so its gradient is symmetric. With `upper`, return the transposed factor.
+    It reads the lower triangle only, as NumPy does, and so its gradient is lower triangular. With `upper`, it reads the
+    upper triangle and returns the transposed factor.
 
     Raise `ShapeError` unless the matrices are square and, when computed, `LinAlgError` for a matrix that is not
     positive definite.
@@ -80,7 +87,7 @@ def cholesky(a: Any, *, upper: bool = False) -> Node:
     >>> wy.linalg.cholesky(wy.Constant([[4.0, 2.0], [2.0, 5.0]])).forward().tolist()
     [[2.0, 0.0], [1.0, 2.0]]
     """
-    factor: Node = Cholesky(as_square("cholesky", a))
+    factor: Node = Cholesky(_symmetric(as_square("cholesky", a), lower=not upper))
     return factor.mT if upper else factor
 
 
@@ -93,7 +100,7 @@ def eigh(
 def eigh(a: Any, UPLO: Literal["L", "U"] = "L") -> EighResult:  # NumPy's name
     """Return the eigenvalues, ascending, and the eigenvectors (columns) of symmetric `a`, of the axes (..., n, n).
 
-    It reads both triangles and decomposes `(a + a.mT) / 2`, so `UPLO` makes no difference for symmetric matrices.
+    It reads the lower triangle only, or with `UPLO="U"` the upper one, as NumPy does, and so its gradient is triangular.
 
     The gradient through the eigenvectors needs distinct eigenvalues, and that through the eigenvalues does not. The
     sign of an eigenvector is arbitrary.
@@ -106,7 +113,7 @@ def eigh(a: Any, UPLO: Literal["L", "U"] = "L") -> EighResult:  # NumPy's name
     """
     if UPLO not in ("L", "U"):
         raise OptionError(f"eigh: UPLO must be 'L' or 'U', not {UPLO!r}")
-    node = as_square("eigh", a)
+    node = _symmetric(as_square("eigh", a), lower=UPLO == "L")
     residuals = EighResiduals(node)
     return EighResult(Eigenvalues(residuals, node), Eigenvectors(residuals, node))
 

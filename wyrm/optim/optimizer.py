@@ -36,7 +36,7 @@ __all__ = ["LearningRate", "Optimizer", "ParameterGroups", "StepOptions", "Updat
 # slower. Every `_FLUSH_EVERY` steps, denormal state is therefore set to zero where the gradient is zero.
 _FLUSH_EVERY = 16
 # The name of the averages of a parameter among its state, and of their weight among the numbers of a step.
-_AVERAGE, _AVERAGE_WEIGHT = "averaged_parameter", "average_weight"
+_AVERAGE, _AVERAGE_WEIGHT = "averaged_parameter", "average__weight"
 
 
 class Optimizer(GroupRules):
@@ -93,7 +93,7 @@ class Optimizer(GroupRules):
     def __init__(
         self, parameters: ParameterGroups, learning_rate: LearningRate, **options: Unpack[StepOptions]
     ) -> None:
-        for name, value in checked_options(options).items():
+        for name, value in checked_options(type(self).__name__, options).items():
             setattr(self, name, value)
         self._begin(learning_rate)
         given, groups = split_groups(type(self).__name__, parameters)
@@ -137,7 +137,7 @@ class Optimizer(GroupRules):
         self._members = tuple(members)
         self.parameters = [parameter for member in members for parameter in member.parameters]
         for position, member in enumerate(members):
-            member._suffix, member._rules = f"_{position}" if position else "", {}
+            member._suffix, member._rules = f"__{position}" if position else "", {}
             member._is_member = True
         groups = [position for position, member in enumerate(members) for _ in member.parameters]
         self._hold(state, groups)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
@@ -46,7 +47,7 @@ class History(dict[str, list[float]]):
         return self.best_by("validation_loss" if "validation_loss" in self else "loss")
 
     def best_by(self, name: str, *, higher_is_better: bool = False) -> EpochRecord:
-        """Return the epoch of the lowest value of a name, or the highest; the earliest of equals.
+        """Return the epoch of the lowest value of a name, or the highest; the earliest of equals, and NaN last.
 
         Raise `OptionError` for an unknown name, and without epochs.
 
@@ -57,8 +58,8 @@ class History(dict[str, list[float]]):
         if not self.epochs:
             raise OptionError("there is no best epoch, because no epoch has ended")
         values = self[known(name, self)]
-        position = values.index(max(values) if higher_is_better else min(values))
-        return self.record(position)
+        sign = -1.0 if higher_is_better else 1.0
+        return self.record(min(range(len(values)), key=lambda i: (math.isnan(values[i]), sign * values[i])))
 
     def record(self, position: int) -> EpochRecord:
         """Return the values of an epoch; position 0 is epoch 1, and -1 the last."""

@@ -62,6 +62,8 @@ def by_input(data: object, inputs: Sequence[Leaf]) -> object:
                 f"assigned by it: rename one, or give {{input: column}}"
             )
         if leaf.name is not None and leaf.name in names:
+            if names.count(leaf.name) > 1:
+                raise DataError(f"the table has several columns {leaf.name!r}: rename all but one")
             wanted[leaf.name] = leaf
         elif stored(leaf).array is None and not leaf.stands_for:
             listed = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
@@ -136,10 +138,11 @@ def column_array(name: str, column: Any) -> np.ndarray:
     if hasattr(column, "combine_chunks"):  # of Arrow
         column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if hasattr(column, "is_null") and hasattr(column, "null_count"):
-        _refuse_nulls(name, column.is_null() if _of(column.null_count) else None)
+        count: Any = column.null_count  # a method in polars
+        _refuse_nulls(name, column.is_null() if (count() if callable(count) else count) else None)
         if hasattr(column, "buffers") and hasattr(column, "type"):
             return _of_arrow(name, column)
-    elif hasattr(column, "isna"):  # of pandas, where NaN is a null too
+    elif hasattr(column, "isna") and not _is_plain(column):  # of pandas
         _refuse_nulls(name, column.isna())
     if not hasattr(column, "to_numpy"):
         return as_array(column)
@@ -147,10 +150,10 @@ def column_array(name: str, column: Any) -> np.ndarray:
     return _of_objects(name, array) if array.dtype.kind == "O" else array
 
 
-def _of(count: Any) -> int:
-    """Return the number of nulls: an attribute in Arrow, a method in polars."""
-    number: Any = count() if callable(count) else count
-    return int(number)
+def _is_plain(column: Any) -> bool:
+    """Whether a column of pandas holds NumPy's numbers, in which a NaN is a value and no null."""
+    dtype = getattr(column, "dtype", None)
+    return isinstance(dtype, np.dtype) and dtype.kind != "O"
 
 
 def _refuse_nulls(name: str, nulls: Any) -> None:
