@@ -35,7 +35,8 @@ def _wyrm_epoch() -> Callable[[], Measurement]:
         wy.nn.Conv2d(16, 32, 3, padding="same"), wy.nn.relu, wy.nn.MaxPool2d(2),
         wy.nn.Flatten(), wy.nn.Linear(32 * 7 * 7, 10),
     )  # fmt: skip
-    loss = model(images).cross_entropy(labels)
+    scores: Any = model(images)
+    loss = scores.cross_entropy(labels)
     program = wy.compile(loss, wy.optim.Adam(loss.parameters(), RATE))
     pictures, digits = _images()
     columns = {images: pictures, labels: digits}
@@ -52,11 +53,12 @@ def _torch_epoch(channels_last: bool) -> Contender:
 
         torch.manual_seed(0)
         layout: Any = torch.channels_last if channels_last else torch.contiguous_format
-        model = nn.Sequential(
+        model: Any = nn.Sequential(
             nn.Conv2d(1, 16, 3, padding="same"), nn.ReLU(), nn.MaxPool2d(2),
             nn.Conv2d(16, 32, 3, padding="same"), nn.ReLU(), nn.MaxPool2d(2),
             nn.Flatten(), nn.Linear(32 * 7 * 7, 10),
-        ).to(memory_format=layout)  # fmt: skip
+        )  # fmt: skip
+        model = model.to(memory_format=layout)
         optimizer = torch.optim.Adam(model.parameters(), RATE, fused=True)
         pictures, digits = (torch.from_numpy(column) for column in _images())
 

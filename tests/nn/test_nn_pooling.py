@@ -185,7 +185,8 @@ def test_a_network_of_layers_trains_and_saves() -> None:
     class Batch(wy.Dim): ...
 
     images, labels = wy.Input(dims=(Batch(), 1, 8, 8)), wy.IndexInput(dims=(Batch(),))
-    loss = model(images).cross_entropy(labels)
+    scores: Any = model(images)
+    loss = scores.cross_entropy(labels)
     program = wy.compile(loss, wy.optim.Adam(loss.parameters(), learning_rate=1e-2))
     directions = np.arange(64) % 2
     pictures = np.where(directions[:, None, None] == 0, np.eye(8), np.ones((8, 8)) / 8).astype(np.float32)[:, None]
